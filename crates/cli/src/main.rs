@@ -1,0 +1,2 @@
+//! The `ebbtide` command.
+fn main() {}

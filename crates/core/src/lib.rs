@@ -1,0 +1,30 @@
+//! The vocabulary of Ebbtide and every decision it takes, as code without I/O.
+//!
+//! What is here runs unchanged in the engine, on a real SSD, and in the simulator, in virtual
+//! time: a policy is a state machine that is told of events and the time at which they happen,
+//! and answers with a decision. There is no clock, no thread, no I/O and no printing in this crate.
+//!
+//! * [`Addr`], [`PageId`], [`FrameId`], [`Time`], [`Span`]: the vocabulary.
+//! * [`Memory`]: the one trait a program is written against, and [`latch`], the concurrency
+//!   control built on it.
+//! * [`replacement`]: which frame to give up.
+//! * [`MissTable`]: which pages are in flight, and who waits for them.
+//! * [`schedule`]: which job runs next.
+
+#![forbid(unsafe_code)]
+
+mod addr;
+pub mod latch;
+mod memory;
+mod miss_table;
+mod names;
+pub mod replacement;
+pub mod schedule;
+mod time;
+
+pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
+pub use memory::{Hint, MemoryFault, Memory, Value, check_access};
+pub use miss_table::{Begin, MissTable};
+pub use names::UnknownName;
+pub use names::find_by_name;
+pub use time::{Span, Time};

@@ -1,0 +1,127 @@
+//! [`Memory`]: the trait every program is written against, in plain direct style.
+//!
+//! The same code runs over DRAM, over the engine's DRAM cache on real flash, under OS paging, and
+//! on any simulated machine. A call may suspend the fiber it runs on; nothing borrowed from memory
+//! survives it, because everything is passed by value and every call takes `&mut self`.
+
+use std::any::Any;
+
+use bytemuck::Pod;
+use thiserror::Error;
+
+use crate::addr::{Addr, LINE_BYTES, PageId};
+
+/// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
+///
+/// Any [`bytemuck::Pod`] type of that size is one. Memory is made of 8-byte words, and a word is
+/// the unit that never tears: a larger value is read and written word by word, so one that other
+/// cores change meanwhile needs a [`latch`](crate::latch).
+pub trait Value: Pod {}
+impl<T: Pod> Value for T {}
+
+/// What a program knows of its coming accesses, for memories that can use it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hint {
+    /// The line at this address will be needed soon.
+    WillNeed(Addr),
+    /// The page of this address will not be needed soon.
+    DontNeed(Addr),
+}
+
+/// One flat, byte-addressable address space over flash.
+///
+/// # Ordering and races
+/// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores
+/// release, so jobs may race by design without undefined behaviour: once a job sees a word another
+/// stored, it sees all that the other stored before it. Anything more needs a
+/// [`latch`](crate::latch).
+///
+/// # Errors
+/// A page that the device cannot read or write ends the job that touches it: the call unwinds with
+/// a [`MemoryFault`], and whoever started the job gets that fault as its result.
+///
+/// # Panics
+/// An address out of bounds, one that is not a multiple of 8, or a value that would cross a line is
+/// a bug in the program; it panics, which ends the job alone.
+pub trait Memory {
+    /// Size of the address space in bytes.
+    fn size_bytes(&self) -> u64;
+
+    /// The value at `at`.
+    fn load<T: Value>(&mut self, at: Addr) -> T;
+
+    /// Stores `value` at `at`.
+    fn store<T: Value>(&mut self, at: Addr, value: T);
+
+    /// Stores `new` in the word at `at` if that word is `current`, in one atomic step. Gives the
+    /// word found: `Ok` if it was exchanged, `Err` if not.
+    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64>;
+
+    /// Computes for `instructions` simple instructions between accesses: executed for real by real
+    /// memories, charged by simulated ones.
+    fn work(&mut self, instructions: u64);
+
+    /// Lets other jobs run for as long as the word at `at` is `seen` and nobody calls
+    /// [`wake`](Memory::wake) for it. May return early: the caller looks at the word again.
+    fn wait(&mut self, at: Addr, seen: u64);
+
+    /// Makes every job that waits on the word at `at` runnable.
+    fn wake(&mut self, at: Addr);
+
+    /// Tells what will be needed. Never changes what a program computes.
+    fn hint(&mut self, _hint: Hint) {}
+
+    /// The 64-byte line that `at` lies in.
+    fn line(&mut self, at: Addr) -> [u64; LINE_BYTES / 8] {
+        self.load(at.line_start())
+    }
+}
+
+/// Checks that a value of type `T` at `at` is aligned to words and stays within one line.
+///
+/// Implementations of [`Memory`] call it first thing: their `unsafe` code relies on it.
+///
+/// # Panics
+/// When it does not hold.
+#[inline(always)]
+pub fn check_access<T: Value>(at: Addr) {
+    const {
+        assert!(size_of::<T>() > 0 && size_of::<T>() <= LINE_BYTES && size_of::<T>() % 8 == 0);
+        assert!(align_of::<T>() <= 8);
+    }
+    let offset = at.0 as usize % LINE_BYTES;
+    if offset % 8 != 0 || (size_of::<T>() > 8 && offset + size_of::<T>() > LINE_BYTES) {
+        misplaced(at, size_of::<T>());
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn misplaced(at: Addr, bytes: usize) -> ! {
+    panic!("a {bytes}-byte value at {at:?} is not aligned to 8 bytes or crosses a 64-byte line");
+}
+
+/// Why a page could not be had: what a job is ended with.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("page {}: {reason}", page.0)]
+pub struct MemoryFault {
+    /// The page the job touched.
+    pub page: PageId,
+    /// What the device said, in one line.
+    pub reason: String,
+}
+
+impl MemoryFault {
+    /// Ends the running job: unwinds to the place that started it, without a panic message.
+    pub fn unwind(self) -> ! {
+        std::panic::resume_unwind(Box::new(self))
+    }
+
+    /// The fault a job ended with, if `payload` (as `catch_unwind` gives it) is one.
+    ///
+    /// # Errors
+    /// Gives the payload back when it is something else, such as a panic of the program.
+    pub fn from_unwind(payload: Box<dyn Any + Send>) -> Result<MemoryFault, Box<dyn Any + Send>> {
+        payload.downcast::<MemoryFault>().map(|fault| *fault)
+    }
+}

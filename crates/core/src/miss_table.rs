@@ -1,0 +1,163 @@
+//! The miss table (AstriFlash's MSRs, CXL-flash's MSHRs): which pages are on their way from flash,
+//! and who waits for each. A page in flight is read once, however many ask for it.
+
+use std::collections::HashMap;
+
+use crate::addr::PageId;
+
+/// What to do for a job that missed on a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// Nobody had asked: the caller starts the read.
+    Started,
+    /// The page is in flight: the waiter was added to its entry.
+    Merged,
+    /// No entry is free, or the page's entry holds as many waiters as it can: the waiter was *not*
+    /// added and must try again after a completion.
+    Full,
+}
+
+/// Pages in flight with their waiters, bounded in both.
+///
+/// `W` identifies a waiter: a fiber on a core in the engine, a request in the simulator.
+#[derive(Debug)]
+pub struct MissTable<W> {
+    entries: HashMap<PageId, Vec<W>>,
+    spare: Vec<Vec<W>>,
+    entries_max: usize,
+    waiters_max: usize,
+    peak: usize,
+}
+
+impl<W> MissTable<W> {
+    /// A table of `entries_max` pages with `waiters_max` waiters each (the one that starts the read
+    /// included).
+    ///
+    /// # Panics
+    /// If either bound is zero.
+    pub fn new(entries_max: usize, waiters_max: usize) -> MissTable<W> {
+        assert!(entries_max > 0, "a miss table needs room for a page");
+        assert!(waiters_max > 0, "a miss table entry needs room for a waiter");
+        MissTable {
+            entries: HashMap::with_capacity(entries_max),
+            spare: Vec::new(),
+            entries_max,
+            waiters_max,
+            peak: 0,
+        }
+    }
+
+    /// A miss on `page` by `waiter`.
+    pub fn begin(&mut self, page: PageId, waiter: W) -> Begin {
+        if let Some(waiters) = self.entries.get_mut(&page) {
+            if waiters.len() == self.waiters_max {
+                return Begin::Full;
+            }
+            waiters.push(waiter);
+            return Begin::Merged;
+        }
+        if self.entries.len() == self.entries_max {
+            return Begin::Full;
+        }
+        let mut waiters = self.spare.pop().unwrap_or_default();
+        waiters.push(waiter);
+        self.entries.insert(page, waiters);
+        self.peak = self.peak.max(self.entries.len());
+        Begin::Started
+    }
+
+    /// The read of `page` has ended, well or badly: frees its entry and hands each waiter, in the
+    /// order they came, to `wake`.
+    ///
+    /// # Panics
+    /// If the page is not in flight: a completion that nobody started is a bug of the caller.
+    pub fn complete(&mut self, page: PageId, wake: impl FnMut(W)) {
+        let mut waiters =
+            self.entries.remove(&page).unwrap_or_else(|| panic!("{page:?} is not in flight"));
+        waiters.drain(..).for_each(wake);
+        self.spare.push(waiters);
+    }
+
+    /// Whether `page` is in flight.
+    pub fn contains(&self, page: PageId) -> bool {
+        self.entries.contains_key(&page)
+    }
+
+    /// Pages in flight.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The most pages that were ever in flight at once (claim AS26).
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_page_in_flight_is_started_once_and_wakes_everyone_in_order() {
+        let mut table = MissTable::new(4, 4);
+        assert_eq!(table.begin(PageId(7), 'a'), Begin::Started);
+        assert_eq!(table.begin(PageId(7), 'b'), Begin::Merged);
+        assert_eq!(table.begin(PageId(8), 'c'), Begin::Started);
+        let mut woken = Vec::new();
+        table.complete(PageId(7), |waiter| woken.push(waiter));
+        assert_eq!(woken, ['a', 'b']);
+        assert!(!table.contains(PageId(7)) && table.contains(PageId(8)));
+        assert_eq!(table.begin(PageId(7), 'd'), Begin::Started);
+    }
+
+    #[test]
+    fn a_full_table_takes_no_page_and_a_full_entry_no_waiter() {
+        let mut table = MissTable::new(1, 2);
+        assert_eq!(table.begin(PageId(1), 0), Begin::Started);
+        assert_eq!(table.begin(PageId(2), 1), Begin::Full);
+        assert_eq!(table.begin(PageId(1), 2), Begin::Merged);
+        assert_eq!(table.begin(PageId(1), 3), Begin::Full);
+        assert_eq!((table.len(), table.peak()), (1, 1));
+    }
+
+    proptest! {
+        /// Against the obvious model: a list of (page, waiter) pairs.
+        #[test]
+        fn every_waiter_is_woken_exactly_once(
+            steps in prop::collection::vec((0u64..6, any::<bool>()), 0..200)
+        ) {
+            let mut table = MissTable::new(3, 3);
+            let mut model: Vec<(u64, usize)> = Vec::new();
+            for (id, (page, complete)) in steps.into_iter().enumerate() {
+                let waiting: Vec<usize> =
+                    model.iter().filter(|(p, _)| *p == page).map(|(_, w)| *w).collect();
+                if complete && !waiting.is_empty() {
+                    let mut woken = Vec::new();
+                    table.complete(PageId(page), |waiter| woken.push(waiter));
+                    prop_assert_eq!(woken, waiting);
+                    model.retain(|(p, _)| *p != page);
+                } else {
+                    let mut pages: Vec<u64> = model.iter().map(|(p, _)| *p).collect();
+                    pages.sort_unstable();
+                    pages.dedup();
+                    let expected = match (waiting.len(), pages.len()) {
+                        (0, 3) | (3, _) => Begin::Full,
+                        (0, _) => Begin::Started,
+                        _ => Begin::Merged,
+                    };
+                    prop_assert_eq!(table.begin(PageId(page), id), expected);
+                    if expected != Begin::Full {
+                        model.push((page, id));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Replacement: which frame of the DRAM cache to give up. One policy a file.
+//!
+//! A policy never sees a hit as it happens unless it asks to: the hit path of a real memory writes
+//! nothing shared, so hits reach the policy as *touches*, small per-frame counts that it collects
+//! when it looks for a victim ([`Frames::take_touches`]). Policies that need every hit in order
+//! ([`PolicyKind::needs_every_hit`]) exist for the simulator.
+//!
+//! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set
+//! `f / ways`. The engine's fully associative cache is one set; a simulated hardware cache has many.
+
+mod fifo;
+
+use crate::addr::{FrameId, PageId};
+use crate::names::{UnknownName, find_by_name};
+
+/// The most touches a frame counts between two looks; more are not told apart.
+pub const TOUCHES_MAX: u8 = 3;
+
+/// The shape of a cache: which frames may hold which page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Number of sets; 1 is fully associative.
+    pub sets: usize,
+    /// Frames in a set.
+    pub ways: usize,
+}
+
+impl Geometry {
+    /// One set of `frames` frames.
+    pub const fn fully_associative(frames: usize) -> Geometry {
+        Geometry { sets: 1, ways: frames }
+    }
+
+    /// Number of frames in all.
+    pub const fn frames(self) -> usize {
+        self.sets * self.ways
+    }
+
+    /// The set that frame `frame` belongs to.
+    #[inline]
+    pub const fn set_of(self, frame: FrameId) -> usize {
+        frame.index() / self.ways
+    }
+}
+
+/// What a policy may ask of the cache whose frames it manages.
+pub trait Frames {
+    /// Hits on `frame` since this was last asked, at most [`TOUCHES_MAX`]; the count starts anew.
+    fn take_touches(&mut self, frame: FrameId) -> u8;
+    /// Whether the page in `frame` was written since it was read from flash or cleaned.
+    fn is_dirty(&self, frame: FrameId) -> bool;
+    /// Whether `frame` must not be given up now.
+    fn is_pinned(&self, frame: FrameId) -> bool;
+}
+
+/// A replacement policy. It knows a frame from [`insert`](Replacement::insert) until it gives it up
+/// in [`victim`](Replacement::victim) or is told to forget it in [`remove`](Replacement::remove).
+pub trait Replacement: Send {
+    /// Page `page` was installed in `frame`, which the policy did not know. The access that missed
+    /// is not counted as a touch.
+    fn insert(&mut self, frame: FrameId, page: PageId);
+
+    /// A hit on `frame`, told in order; only where [`PolicyKind::needs_every_hit`].
+    fn touch(&mut self, _frame: FrameId) {}
+
+    /// Gives up a frame of `set`: the policy forgets the frame (but may remember its page) and
+    /// returns it. `None` if it knows no frame of the set that is not pinned.
+    fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId>;
+
+    /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
+    fn remove(&mut self, frame: FrameId);
+}
+
+/// The policies there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum PolicyKind {
+    /// First in, first out.
+    Fifo,
+}
+
+impl PolicyKind {
+    /// Every policy with the name users type.
+    pub const ALL: [(&'static str, PolicyKind); 1] = [("fifo", PolicyKind::Fifo)];
+
+    /// The policy called `name`.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn from_name(name: &str) -> Result<PolicyKind, UnknownName> {
+        find_by_name("replacement policy", name, &PolicyKind::ALL)
+    }
+
+    /// The name users type.
+    pub fn name(self) -> &'static str {
+        PolicyKind::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
+    }
+
+    /// Whether the policy must be told of every hit in order, which no hit path that writes nothing
+    /// shared can do.
+    pub fn needs_every_hit(self) -> bool {
+        match self {
+            PolicyKind::Fifo => false,
+        }
+    }
+
+    /// An upper bound on the memory the policy will use, in bytes, for a cache of `geometry` over an
+    /// address space of `pages` pages.
+    pub fn memory_bytes(self, geometry: Geometry, pages: u64) -> usize {
+        let _ = pages;
+        match self {
+            PolicyKind::Fifo => fifo::Fifo::memory_bytes(geometry),
+        }
+    }
+
+    /// The policy, managing no frame yet. `seed` is for the policies that draw numbers; all memory
+    /// is allocated here.
+    pub fn build(self, geometry: Geometry, pages: u64, seed: u64) -> Box<dyn Replacement> {
+        let _ = (pages, seed);
+        match self {
+            PolicyKind::Fifo => Box::new(fifo::Fifo::new(geometry)),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The job scheduler (AstriFlash §IV-D): which job a core runs next.
+//!
+//! Run to completion except on a miss. A core asks at every miss and after every finished job. It
+//! keeps new jobs in a queue outside; here are the *pending* ones, halted by a miss.
+
+use std::collections::VecDeque;
+
+use crate::names::{UnknownName, find_by_name};
+use crate::time::{Span, Time};
+
+/// In what order jobs run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discipline {
+    /// AstriFlash's: a pending job whose page has arrived, or that is older than the mean flash
+    /// response, goes before a new one; else new jobs go first.
+    Priority,
+    /// The ablation noPS (AstriFlash §VI-B): new jobs go first for as long as a thread is free; a
+    /// pending one is looked at only when none is, oldest first. A halted job so waits for about
+    /// `threads − 1` misses of others, arrived or not.
+    Fifo,
+}
+
+impl Discipline {
+    /// Every discipline with the name users type.
+    pub const ALL: [(&'static str, Discipline); 2] =
+        [("priority", Discipline::Priority), ("fifo", Discipline::Fifo)];
+
+    /// The discipline called `name`.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn from_name(name: &str) -> Result<Discipline, UnknownName> {
+        find_by_name("scheduler", name, &Discipline::ALL)
+    }
+
+    /// The name users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Discipline::Priority => "priority",
+            Discipline::Fifo => "fifo",
+        }
+    }
+}
+
+/// How the scheduler learns that a page has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrivals {
+    /// It is told ([`Scheduler::arrived`]), and never resumes a job whose page is not there: the
+    /// queue pairs of AstriFlash §IV-D, and what the engine does.
+    Notified,
+    /// It guesses from the job's age; a job resumed too early blocks its core until the page comes.
+    Guessed {
+        /// Age from which a page is taken to have arrived: the mean flash response.
+        ripe_after: Span,
+    },
+}
+
+/// What the core does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next<J> {
+    /// Resume this pending job.
+    Resume(J),
+    /// Start a new job.
+    Start,
+    /// Nothing can run before a page arrives or a new job comes.
+    Wait,
+}
+
+/// A core's pending jobs, and the choice between them and a new one.
+#[derive(Debug)]
+pub struct Scheduler<J> {
+    discipline: Discipline,
+    arrivals: Arrivals,
+    threads: usize,
+    /// Not known to be resumable, oldest first. Only counted when arrivals are notified.
+    halted: VecDeque<(J, Time)>,
+    halted_unlisted: usize,
+    /// Known to be resumable, in the order of arrival.
+    ripe: VecDeque<J>,
+}
+
+impl<J> Scheduler<J> {
+    /// A scheduler for a core of `threads` user-level threads: with that many jobs pending, no new
+    /// one is started.
+    ///
+    /// # Panics
+    /// If `threads` is zero.
+    pub fn new(discipline: Discipline, arrivals: Arrivals, threads: usize) -> Scheduler<J> {
+        assert!(threads > 0, "a core needs a thread");
+        Scheduler {
+            discipline,
+            arrivals,
+            threads,
+            halted: VecDeque::with_capacity(threads),
+            halted_unlisted: 0,
+            ripe: VecDeque::with_capacity(threads),
+        }
+    }
+
+    /// The running job halted on a miss. With notified arrivals `job` comes back through
+    /// [`arrived`](Scheduler::arrived).
+    pub fn halted(&mut self, job: J, now: Time) {
+        match self.arrivals {
+            Arrivals::Notified => self.halted_unlisted += 1,
+            Arrivals::Guessed { .. } => self.halted.push_back((job, now)),
+        }
+        debug_assert!(self.pending() <= self.threads, "more jobs pending than there are threads");
+    }
+
+    /// What a halted job waited for is there.
+    ///
+    /// # Panics
+    /// If arrivals are guessed, or nothing is halted.
+    pub fn arrived(&mut self, job: J) {
+        assert_eq!(self.arrivals, Arrivals::Notified, "arrivals are guessed, not notified");
+        assert!(self.halted_unlisted > 0, "an arrival for a job that is not halted");
+        self.halted_unlisted -= 1;
+        self.ripe.push_back(job);
+    }
+
+    /// What to run now, given whether a new job is at hand.
+    pub fn next(&mut self, now: Time, new_job: bool) -> Next<J> {
+        let start = new_job && self.pending() < self.threads;
+        if start && self.discipline == Discipline::Fifo {
+            return Next::Start;
+        }
+        if let Some(job) = self.ripe.pop_front() {
+            return Next::Resume(job);
+        }
+        let aged = match (self.arrivals, self.halted.front()) {
+            (Arrivals::Guessed { ripe_after }, Some((_, since))) => now.since(*since) > ripe_after,
+            _ => false,
+        };
+        if start && !aged {
+            return Next::Start;
+        }
+        match self.halted.pop_front() {
+            Some((job, _)) => Next::Resume(job),
+            None => Next::Wait,
+        }
+    }
+
+    /// Jobs halted or ready to be resumed.
+    pub fn pending(&self) -> usize {
+        self.halted.len() + self.halted_unlisted + self.ripe.len()
+    }
+
+    /// Jobs known to be ready to be resumed.
+    pub fn ripe(&self) -> usize {
+        self.ripe.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FLASH: Span = Span::from_us(50);
+
+    fn guessing(discipline: Discipline, threads: usize) -> Scheduler<u32> {
+        Scheduler::new(discipline, Arrivals::Guessed { ripe_after: FLASH }, threads)
+    }
+
+    fn at_us(us: u64) -> Time {
+        Time::from_ns(us * 1_000)
+    }
+
+    #[test]
+    fn a_new_job_goes_before_a_young_pending_one_and_after_an_aged_one() {
+        let mut scheduler = guessing(Discipline::Priority, 4);
+        scheduler.halted(1, at_us(0));
+        assert_eq!(scheduler.next(at_us(50), true), Next::Start);
+        assert_eq!(scheduler.next(at_us(51), true), Next::Resume(1));
+    }
+
+    #[test]
+    fn an_unripe_head_runs_when_nothing_else_is_ready() {
+        let mut scheduler = guessing(Discipline::Priority, 4);
+        assert_eq!(scheduler.next(at_us(0), false), Next::Wait);
+        scheduler.halted(1, at_us(0));
+        scheduler.halted(2, at_us(1));
+        assert_eq!(scheduler.next(at_us(2), false), Next::Resume(1));
+    }
+
+    #[test]
+    fn with_every_thread_pending_the_oldest_is_resumed_however_young() {
+        let mut scheduler = guessing(Discipline::Priority, 2);
+        scheduler.halted(1, at_us(0));
+        scheduler.halted(2, at_us(1));
+        assert_eq!(scheduler.next(at_us(2), true), Next::Resume(1));
+    }
+
+    #[test]
+    fn fifo_starts_new_jobs_even_when_a_page_is_there() {
+        let mut scheduler = Scheduler::new(Discipline::Fifo, Arrivals::Notified, 2);
+        scheduler.halted(1, at_us(0));
+        scheduler.arrived(1);
+        assert_eq!(scheduler.next(at_us(900), true), Next::Start);
+        scheduler.halted(2, at_us(900));
+        assert_eq!(scheduler.next(at_us(900), true), Next::Resume(1));
+    }
+
+    #[test]
+    fn a_notified_job_goes_first_and_an_absent_one_is_never_resumed() {
+        let mut scheduler = Scheduler::new(Discipline::Priority, Arrivals::Notified, 2);
+        scheduler.halted(1, at_us(0));
+        scheduler.halted(2, at_us(0));
+        assert_eq!(scheduler.next(at_us(9_000), true), Next::Wait);
+        scheduler.arrived(2);
+        assert_eq!(scheduler.next(at_us(9_000), true), Next::Resume(2));
+        assert_eq!(scheduler.next(at_us(9_000), true), Next::Start);
+    }
+
+    proptest! {
+        /// Starvation: with endless new jobs, a guessed job is resumed at the first decision after
+        /// it is ripe and everyone older has run.
+        #[test]
+        fn no_pending_job_starves_under_endless_new_jobs(
+            misses in prop::collection::vec(any::<bool>(), 1..300),
+            threads in 1usize..20,
+        ) {
+            let mut scheduler = guessing(Discipline::Priority, threads);
+            let mut now = Time::ZERO;
+            let mut halted: VecDeque<(u32, Time)> = VecDeque::new();
+            for (id, miss) in misses.into_iter().enumerate() {
+                now += Span::from_us(10);
+                if miss && scheduler.pending() < threads {
+                    scheduler.halted(id as u32, now);
+                    halted.push_back((id as u32, now));
+                }
+                match scheduler.next(now, true) {
+                    Next::Resume(job) => {
+                        prop_assert_eq!(halted.pop_front().map(|(j, _)| j), Some(job));
+                    }
+                    Next::Start => {
+                        if let Some((_, since)) = halted.front() {
+                            prop_assert!(now - *since <= FLASH);
+                        }
+                    }
+                    Next::Wait => prop_assert!(false, "a new job was at hand"),
+                }
+            }
+        }
+    }
+}
