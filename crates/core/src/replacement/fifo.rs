@@ -1,39 +1,43 @@
-//! FIFO: gives up the page that was installed longest ago.
+//! FIFO: gives up the page that was installed longest ago (Belady, IBM Systems Journal 1966).
 
-use std::collections::VecDeque;
-
+use super::list::Lists;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
-/// First in, first out, a queue a set.
+/// First in, first out: a list a set, oldest in front.
 pub(super) struct Fifo {
     geometry: Geometry,
-    queues: Vec<VecDeque<FrameId>>,
+    queues: Lists,
 }
 
 impl Fifo {
     pub(super) fn new(geometry: Geometry) -> Fifo {
-        let queue = || VecDeque::with_capacity(geometry.ways);
-        Fifo { geometry, queues: (0..geometry.sets).map(|_| queue()).collect() }
+        Fifo {
+            geometry,
+            queues: Lists::new(geometry.frames(), geometry.sets),
+        }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        geometry.sets * (size_of::<VecDeque<FrameId>>() + geometry.ways * size_of::<FrameId>())
+        size_of::<Fifo>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
     }
 }
 
 impl Replacement for Fifo {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.queues[self.geometry.set_of(frame)].push_back(frame);
+        self.queues.push_back(self.geometry.set_of(frame), frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let queue = &mut self.queues[set];
-        let oldest = queue.iter().position(|&frame| !frames.is_pinned(frame))?;
-        queue.remove(oldest)
+        let oldest = self
+            .queues
+            .iter(set)
+            .find(|&frame| !frames.is_pinned(frame))?;
+        self.queues.remove(set, oldest);
+        Some(oldest)
     }
 
     fn remove(&mut self, frame: FrameId) {
-        self.queues[self.geometry.set_of(frame)].retain(|&known| known != frame);
+        self.queues.remove(self.geometry.set_of(frame), frame);
     }
 }

@@ -8,7 +8,13 @@
 //! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set
 //! `f / ways`. The engine's fully associative cache is one set; a simulated hardware cache has many.
 
+mod cflru;
+mod clock;
 mod fifo;
+mod list;
+mod lru;
+mod random;
+mod s3_fifo;
 
 use crate::addr::{FrameId, PageId};
 use crate::names::{UnknownName, find_by_name};
@@ -28,7 +34,10 @@ pub struct Geometry {
 impl Geometry {
     /// One set of `frames` frames.
     pub const fn fully_associative(frames: usize) -> Geometry {
-        Geometry { sets: 1, ways: frames }
+        Geometry {
+            sets: 1,
+            ways: frames,
+        }
     }
 
     /// Number of frames in all.
@@ -76,11 +85,28 @@ pub trait Replacement: Send {
 pub enum PolicyKind {
     /// First in, first out.
     Fifo,
+    /// Any frame, each with the same chance.
+    Random,
+    /// Exact least recently used.
+    Lru,
+    /// FIFO with a second chance for touched pages.
+    Clock,
+    /// LRU that gives up clean pages first (CASES 2006).
+    Cflru,
+    /// Small, main and ghost FIFO queues (SOSP 2023).
+    S3Fifo,
 }
 
 impl PolicyKind {
     /// Every policy with the name users type.
-    pub const ALL: [(&'static str, PolicyKind); 1] = [("fifo", PolicyKind::Fifo)];
+    pub const ALL: [(&'static str, PolicyKind); 6] = [
+        ("fifo", PolicyKind::Fifo),
+        ("random", PolicyKind::Random),
+        ("lru", PolicyKind::Lru),
+        ("clock", PolicyKind::Clock),
+        ("cflru", PolicyKind::Cflru),
+        ("s3-fifo", PolicyKind::S3Fifo),
+    ];
 
     /// The policy called `name`.
     ///
@@ -92,32 +118,42 @@ impl PolicyKind {
 
     /// The name users type.
     pub fn name(self) -> &'static str {
-        PolicyKind::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
+        PolicyKind::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .expect("every kind is listed")
+            .0
     }
 
     /// Whether the policy must be told of every hit in order, which no hit path that writes nothing
     /// shared can do.
     pub fn needs_every_hit(self) -> bool {
-        match self {
-            PolicyKind::Fifo => false,
-        }
+        matches!(self, PolicyKind::Lru | PolicyKind::Cflru)
     }
 
     /// An upper bound on the memory the policy will use, in bytes, for a cache of `geometry` over an
     /// address space of `pages` pages.
     pub fn memory_bytes(self, geometry: Geometry, pages: u64) -> usize {
-        let _ = pages;
         match self {
             PolicyKind::Fifo => fifo::Fifo::memory_bytes(geometry),
+            PolicyKind::Random => random::Random::memory_bytes(geometry),
+            PolicyKind::Lru => lru::Lru::memory_bytes(geometry),
+            PolicyKind::Clock => clock::Clock::memory_bytes(geometry),
+            PolicyKind::Cflru => cflru::Cflru::memory_bytes(geometry),
+            PolicyKind::S3Fifo => s3_fifo::S3Fifo::memory_bytes(geometry, pages),
         }
     }
 
     /// The policy, managing no frame yet. `seed` is for the policies that draw numbers; all memory
     /// is allocated here.
     pub fn build(self, geometry: Geometry, pages: u64, seed: u64) -> Box<dyn Replacement> {
-        let _ = (pages, seed);
         match self {
             PolicyKind::Fifo => Box::new(fifo::Fifo::new(geometry)),
+            PolicyKind::Random => Box::new(random::Random::new(geometry, seed)),
+            PolicyKind::Lru => Box::new(lru::Lru::new(geometry)),
+            PolicyKind::Clock => Box::new(clock::Clock::new(geometry)),
+            PolicyKind::Cflru => Box::new(cflru::Cflru::new(geometry)),
+            PolicyKind::S3Fifo => Box::new(s3_fifo::S3Fifo::new(geometry, pages)),
         }
     }
 }

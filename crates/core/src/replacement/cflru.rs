@@ -1,0 +1,68 @@
+//! CFLRU: clean-first LRU (Park et al., CASES 2006), which spares flash writes by giving up clean
+//! pages before dirty ones that were used about as long ago. Exact, so it must be told of every
+//! hit.
+
+use super::list::Lists;
+use super::{Frames, Geometry, Replacement};
+use crate::addr::{FrameId, PageId};
+
+/// The clean-first region is half a set, but at most this many frames (the ATC'23 CXL-flash study).
+const WINDOW_MAX: usize = 4_096;
+
+/// LRU whose victim is the least recent clean page of the clean-first region: the `window` least
+/// recent frames of the set. When the region holds none, the least recent page of all.
+pub(super) struct Cflru {
+    geometry: Geometry,
+    window: usize,
+    by_recency: Lists,
+}
+
+impl Cflru {
+    pub(super) fn new(geometry: Geometry) -> Cflru {
+        let window = if geometry.ways < WINDOW_MAX {
+            geometry.ways / 2
+        } else {
+            WINDOW_MAX
+        };
+        let by_recency = Lists::new(geometry.frames(), geometry.sets);
+        Cflru {
+            geometry,
+            window,
+            by_recency,
+        }
+    }
+
+    pub(super) fn memory_bytes(geometry: Geometry) -> usize {
+        size_of::<Cflru>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
+    }
+}
+
+impl Replacement for Cflru {
+    fn insert(&mut self, frame: FrameId, _page: PageId) {
+        self.by_recency
+            .push_back(self.geometry.set_of(frame), frame);
+    }
+
+    fn touch(&mut self, frame: FrameId) {
+        let set = self.geometry.set_of(frame);
+        self.by_recency.move_to_back(set, set, frame);
+    }
+
+    fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        let region = self.by_recency.iter(set).take(self.window);
+        let clean = region
+            .into_iter()
+            .find(|&f| !frames.is_pinned(f) && !frames.is_dirty(f));
+        let victim = clean.or_else(|| {
+            self.by_recency
+                .iter(set)
+                .find(|&frame| !frames.is_pinned(frame))
+        })?;
+        self.by_recency.remove(set, victim);
+        Some(victim)
+    }
+
+    fn remove(&mut self, frame: FrameId) {
+        self.by_recency.remove(self.geometry.set_of(frame), frame);
+    }
+}

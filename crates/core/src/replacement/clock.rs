@@ -1,0 +1,50 @@
+//! CLOCK: FIFO that gives a touched page a second chance (Corbató, MIT Project MAC 1968).
+
+use super::list::Lists;
+use super::{Frames, Geometry, Replacement};
+use crate::addr::{FrameId, PageId};
+
+/// A ring a set, as a list whose front is under the hand: what the hand passes moves to the back.
+pub(super) struct Clock {
+    geometry: Geometry,
+    rings: Lists,
+}
+
+impl Clock {
+    pub(super) fn new(geometry: Geometry) -> Clock {
+        Clock {
+            geometry,
+            rings: Lists::new(geometry.frames(), geometry.sets),
+        }
+    }
+
+    pub(super) fn memory_bytes(geometry: Geometry) -> usize {
+        size_of::<Clock>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
+    }
+}
+
+impl Replacement for Clock {
+    fn insert(&mut self, frame: FrameId, _page: PageId) {
+        self.rings.push_back(self.geometry.set_of(frame), frame);
+    }
+
+    fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        let known = self.rings.len(set);
+        for step in 0..2 * known {
+            let frame = self.rings.front(set)?;
+            // The first turn clears every mark. The second takes what it finds, so that hits that
+            // arrive meanwhile cannot keep the hand turning.
+            let second_turn = step >= known;
+            if !frames.is_pinned(frame) && (frames.take_touches(frame) == 0 || second_turn) {
+                self.rings.remove(set, frame);
+                return Some(frame);
+            }
+            self.rings.move_to_back(set, set, frame);
+        }
+        None
+    }
+
+    fn remove(&mut self, frame: FrameId) {
+        self.rings.remove(self.geometry.set_of(frame), frame);
+    }
+}
