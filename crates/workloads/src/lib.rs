@@ -1,29 +1,63 @@
-//! Programs over [`Memory`](ebbtide_core::Memory).
+//! Programs over [`Memory`]: what they do, what their data looks like, and how jobs arrive.
+//!
+//! A program is written once, in plain direct style, and does not know which memory it runs on.
+//! The four here are AstriFlash's own (HPCA'23 §V-A): [`ArraySwap`], [`HashTable`],
+//! [`RedBlackTree`] and [`Tatp`]; [`Program`] is any of them, chosen by name.
+//!
+//! Two promises let one program run on many memories and on datasets of any size:
+//!
+//! * The initial image is a **pure function of the page**. Nothing is tabulated: where a key lies,
+//!   and which key lies there, follow from arithmetic and from a [`Permutation`] that can be run
+//!   backwards.
+//! * Job `n` is a **pure function of the seed and `n`**. Every memory runs the same jobs, and any
+//!   thread may run any of them.
+//!
+//! Jobs interleave at every access and across cores. Every line they touch carries enough to tell
+//! a wrong, torn or rotten one from a right one, and is checked in every run ([`Wrong`]).
 
 #![forbid(unsafe_code)]
+
+mod array_swap;
+mod hash_table;
+mod keys;
+mod line;
+pub mod load;
+mod observe;
+mod permutation;
+mod program;
+
+pub use array_swap::{ArraySwap, Element, Swap};
+pub use hash_table::{Entry, HashTable};
+pub use keys::{Ranks, Scatter};
+pub use observe::{Observed, Work};
+pub use permutation::Permutation;
+pub use program::{Kind, Program, Shape, ShapeError};
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
-///
-/// It does not know which memory it runs on. Job `n` of a stream is a pure function of the stream's
-/// seed and `n`, so that every memory runs the same jobs.
 pub trait Workload: Send + Sync {
     /// Size of the image in bytes: a whole number of pages.
     fn size_bytes(&self) -> u64;
 
     /// Writes the initial contents of `page`, a pure function of the page, into `out` (which may
     /// hold anything).
+    ///
+    /// # Panics
+    /// When `page` lies beyond the image.
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]);
 
     /// Runs job `job` to its end.
+    ///
+    /// # Errors
+    /// [`Wrong`] when memory holds what the program cannot have stored there.
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong>;
 
-    /// Whether jobs store anything.
+    /// Whether jobs change the data (latches aside).
     fn writes(&self) -> bool;
 }
 
-/// A job read something that cannot be right.
+/// A job read something that cannot be right: what it read and where, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);

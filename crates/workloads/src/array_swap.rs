@@ -1,0 +1,167 @@
+//! [`ArraySwap`]: swaps two elements of a great array (AstriFlash, HPCA'23 §V-A).
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+
+use crate::keys::{Places, Ranks, job_rng, share};
+use crate::line::{SEALED, Seals, fill};
+use crate::permutation::mix;
+use crate::program::Shape;
+use crate::{Workload, Wrong};
+
+const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+
+/// An array of 64-byte elements; a job swaps two of them, chosen by key: 2 reads, 2 writes.
+///
+/// An element is one line, `{latch, identity, version, payload, seal}`. A swap exchanges identities
+/// and payloads and counts up each place's version, so that the elements are the same at any time,
+/// only elsewhere. Both elements are touched before either latch is taken: a miss is waited for
+/// with nothing held, or the hottest elements would be locked for whole flash reads.
+#[derive(Debug, Clone)]
+pub struct ArraySwap {
+    pages: u64,
+    ranks: Ranks,
+    places: Places,
+    seals: Seals,
+    seed: u64,
+    work: u64,
+}
+
+/// What a place of the array holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Element {
+    /// The place it was created at: its identity, which moves with it.
+    pub identity: u64,
+    /// How often this place was written; stays with the place.
+    pub version: u64,
+    /// Follows from the identity.
+    pub payload: [u64; 4],
+}
+
+impl Element {
+    /// The element created at place `identity`.
+    pub fn new(identity: u64) -> Element {
+        let first = mix(identity);
+        Element {
+            identity,
+            version: 0,
+            payload: std::array::from_fn(|i| first.rotate_left(16 * i as u32)),
+        }
+    }
+
+    /// This element as written over the place that held `old`.
+    fn over(self, old: Element) -> Element {
+        Element {
+            version: old.version.wrapping_add(1),
+            ..self
+        }
+    }
+}
+
+/// What a swap found: the elements it read; it wrote each in the other's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swap {
+    /// The two places, which may be the same.
+    pub places: [u64; 2],
+    /// What each place held before.
+    pub found: [Element; 2],
+}
+
+impl ArraySwap {
+    /// The least `dataset_bytes`: one page.
+    pub const MIN_BYTES: u64 = PAGE_BYTES as u64;
+
+    /// As many elements as fit in `shape.dataset_bytes`, which is at least
+    /// [`MIN_BYTES`](Self::MIN_BYTES).
+    pub(crate) fn new(shape: &Shape) -> ArraySwap {
+        let pages = shape.dataset_bytes / PAGE_BYTES as u64;
+        ArraySwap {
+            pages,
+            ranks: Ranks::new(pages * PER_PAGE, shape.theta),
+            places: Places::new(pages, PER_PAGE, shape.scatter, mix(shape.seed)),
+            seals: Seals::new(shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    /// Instructions to compute per job, from now on.
+    pub fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+
+    /// How many elements there are.
+    pub fn elements(&self) -> u64 {
+        self.pages * PER_PAGE
+    }
+
+    /// The address of a place.
+    #[inline]
+    pub fn address(&self, place: u64) -> Addr {
+        Addr(place * LINE_BYTES as u64)
+    }
+
+    /// The two places that job `job` swaps.
+    #[inline]
+    pub fn job(&self, job: u64) -> [u64; 2] {
+        let mut rng = job_rng(self.seed, job);
+        std::array::from_fn(|_| self.places.place(self.ranks.draw(&mut rng)))
+    }
+
+    /// Reads the element at `place`, also while others swap.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the place does not hold an element.
+    pub fn get<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Element, Wrong> {
+        self.seals.read(memory, self.address(place))
+    }
+
+    /// Swaps the elements of two places in one atomic step.
+    ///
+    /// # Errors
+    /// [`Wrong`] when either place does not hold an element; then nothing is stored.
+    pub fn swap<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
+        let [a, b] = places.map(|place| self.address(place));
+        latch::write_two(memory, a, b, |memory| self.exchange(memory, places))
+    }
+
+    /// The swap itself. Not atomic: the caller holds both latches.
+    pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
+        let [a, b] = places.map(|place| self.address(place));
+        let old_a: Element = self.seals.open(a, memory.line(a))?;
+        let old_b: Element = self.seals.open(b, memory.line(b))?;
+        memory.store(a + SEALED, self.seals.close(a, old_b.over(old_a)));
+        memory.store(b + SEALED, self.seals.close(b, old_a.over(old_b)));
+        Ok(Swap {
+            places,
+            found: [old_a, old_b],
+        })
+    }
+}
+
+impl Workload for ArraySwap {
+    fn size_bytes(&self) -> u64 {
+        self.pages * PAGE_BYTES as u64
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
+        fill(out, |line| {
+            let place = page.0 * PER_PAGE + line;
+            self.seals.line(self.address(place), Element::new(place))
+        });
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let places = self.job(job);
+        for (part, place) in (0..).zip(places) {
+            memory.work(share(self.work, part, 2));
+            let _latch: u64 = memory.load(self.address(place));
+        }
+        self.swap(memory, places).map(|_| ())
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}

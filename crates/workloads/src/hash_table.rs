@@ -1,0 +1,293 @@
+//! [`HashTable`]: look-ups in a chained hash table (AstriFlash, HPCA'23 §V-A).
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+
+use crate::keys::{Places, Ranks, job_rng, share};
+use crate::line::{SEALED, Seals, fill};
+use crate::permutation::mix;
+use crate::program::Shape;
+use crate::{Workload, Wrong};
+
+/// Look-ups in a job.
+const LOOKUPS: u64 = 4;
+const NODES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+/// A group is a line of bucket heads and the keys that hash to it.
+const HEADS_PER_GROUP: u64 = 8;
+const KEYS_PER_GROUP: u64 = 16;
+const GROUPS_PER_PAGE: u64 = 64;
+const KEYS_PER_HEAD_PAGE: u64 = GROUPS_PER_PAGE * KEYS_PER_GROUP;
+const NODE_PAGES_PER_HEAD_PAGE: u64 = KEYS_PER_HEAD_PAGE / NODES_PER_PAGE;
+
+/// A chained hash table: 8-byte bucket heads, 64-byte nodes; a job looks up four keys.
+///
+/// Half as many buckets as keys. Which keys a bucket owns is random: 16 keys fall on the 8 buckets
+/// of a line, each on any of them, so chains are 0 to 16 nodes long, 2 on average, and a look-up
+/// reads one head and 1.94 nodes.
+///
+/// With [`Scatter::Pages`](crate::Scatter::Pages) the hash keeps neighbours together: the heads of
+/// 1,024 and the nodes of 64 neighbouring keys share a page, as when keys that belong together are
+/// hashed by their common prefix and allocated together; a chain stays within its page of nodes.
+/// With [`Scatter::Keys`](crate::Scatter::Keys) every head and every node lies anywhere, as in a
+/// common table filled in random order: a hot key's chain leads through cold pages.
+///
+/// A key is its rank of popularity. Chains never change; values do, by
+/// [`update`](HashTable::update).
+#[derive(Debug, Clone)]
+pub struct HashTable {
+    head_pages: u64,
+    ranks: Ranks,
+    /// Key to slot; 16 slots are a group.
+    slots: Places,
+    /// Key to node.
+    nodes: Places,
+    seals: Seals,
+    seed: u64,
+    work: u64,
+}
+
+/// What a look-up finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Follows from the key and the version.
+    pub value: u64,
+    /// How often it was updated.
+    pub version: u64,
+}
+
+impl Entry {
+    /// The entry of `key` after `version` updates.
+    pub fn new(key: u64, version: u64) -> Entry {
+        Entry {
+            value: mix(key ^ mix(version)),
+            version,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Node {
+    key: u64,
+    value: u64,
+    version: u64,
+    bucket: u64,
+    /// 0 ends the chain: no node lies there.
+    next: Addr,
+    spare: u64,
+}
+
+impl HashTable {
+    /// The least `dataset_bytes`: a page of heads and its 16 pages of nodes.
+    pub const MIN_BYTES: u64 = (1 + NODE_PAGES_PER_HEAD_PAGE) * PAGE_BYTES as u64;
+
+    /// As many keys as fit in `shape.dataset_bytes`, which is at least
+    /// [`MIN_BYTES`](Self::MIN_BYTES).
+    pub(crate) fn new(shape: &Shape) -> HashTable {
+        let head_pages = shape.dataset_bytes / HashTable::MIN_BYTES;
+        let node_pages = head_pages * NODE_PAGES_PER_HEAD_PAGE;
+        let seed = mix(shape.seed);
+        HashTable {
+            head_pages,
+            ranks: Ranks::new(head_pages * KEYS_PER_HEAD_PAGE, shape.theta),
+            slots: Places::new(head_pages, KEYS_PER_HEAD_PAGE, shape.scatter, seed),
+            nodes: Places::new(node_pages, NODES_PER_PAGE, shape.scatter, mix(seed)),
+            seals: Seals::new(shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    /// Instructions to compute per job, from now on.
+    pub fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+
+    /// How many keys there are: `0..keys()`, the most popular first.
+    pub fn keys(&self) -> u64 {
+        self.head_pages * KEYS_PER_HEAD_PAGE
+    }
+
+    /// The keys that job `job` looks up.
+    #[inline]
+    pub fn job(&self, job: u64) -> [u64; LOOKUPS as usize] {
+        let mut rng = job_rng(self.seed, job);
+        std::array::from_fn(|_| self.ranks.draw(&mut rng))
+    }
+
+    /// Looks `key` up, also while others update.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the table.
+    #[inline]
+    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
+        Ok(self.find(memory, key)?.map(|(_, n)| Entry {
+            value: n.value,
+            version: n.version,
+        }))
+    }
+
+    /// Gives `key` its next value; its new entry, or `None` if there is no such key.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the table.
+    pub fn update<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
+        let Some((at, _)) = self.find(memory, key)? else {
+            return Ok(None);
+        };
+        latch::write(memory, at, |memory| {
+            let node: Node = self.seals.open(at, memory.line(at))?;
+            let entry = Entry::new(key, node.version + 1);
+            let node = Node {
+                value: entry.value,
+                version: entry.version,
+                ..node
+            };
+            memory.store(at + SEALED, self.seals.close(at, node));
+            Ok(Some(entry))
+        })
+    }
+
+    /// Walks the chain of `key`'s bucket to its node.
+    #[inline]
+    fn find<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<(Addr, Node)>, Wrong> {
+        if key >= self.keys() {
+            return Ok(None);
+        }
+        let bucket = self.bucket(self.slots.place(key));
+        let head = self.head_address(bucket);
+        let mut at = self.open_head(head, memory.load(head))?;
+        for _ in 0..KEYS_PER_GROUP {
+            if at == Addr(0) {
+                return Ok(None);
+            }
+            let node: Node = self.seals.read(memory, at)?;
+            if node.bucket != bucket {
+                return Err(Wrong(format!(
+                    "the node at {at:?} is not of bucket {bucket}"
+                )));
+            }
+            if node.key == key {
+                return Ok(Some((at, node)));
+            }
+            at = node.next;
+        }
+        Err(Wrong(format!("the chain of bucket {bucket} has no end")))
+    }
+
+    /// Which bucket owns `slot`: any of its group's eight.
+    #[inline]
+    fn bucket(&self, slot: u64) -> u64 {
+        let (group, i) = (slot / KEYS_PER_GROUP, slot % KEYS_PER_GROUP);
+        group * HEADS_PER_GROUP + pick(self.picks(group), i)
+    }
+
+    /// Three random bits for each of a group's sixteen slots.
+    #[inline]
+    fn picks(&self, group: u64) -> u64 {
+        mix(group ^ self.seed.rotate_left(32))
+    }
+
+    #[inline]
+    fn head_address(&self, bucket: u64) -> Addr {
+        Addr(bucket * 8)
+    }
+
+    #[inline]
+    fn node_address(&self, key: u64) -> Addr {
+        PageId(self.head_pages).start() + self.nodes.place(key) * LINE_BYTES as u64
+    }
+
+    /// The node of the slot of `group` that follows in the chain of bucket `bucket`: the first from
+    /// `from` on.
+    #[inline]
+    fn next_in_chain(&self, group: u64, bucket: u64, from: u64) -> Addr {
+        let picks = self.picks(group);
+        let next = (from..KEYS_PER_GROUP).find(|&i| pick(picks, i) == bucket);
+        next.map_or(Addr(0), |i| {
+            self.node_address(self.slots.rank(group * KEYS_PER_GROUP + i))
+        })
+    }
+
+    /// A head is the line number of the first node under 24 bits of its seal.
+    #[inline]
+    fn close_head(&self, head: Addr, first: Addr) -> u64 {
+        let line = first.0 / LINE_BYTES as u64;
+        self.seals.seal(head, &[line]) << 40 | line
+    }
+
+    #[inline]
+    fn open_head(&self, head: Addr, word: u64) -> Result<Addr, Wrong> {
+        let first = Addr((word & ((1 << 40) - 1)) * LINE_BYTES as u64);
+        if self.close_head(head, first) != word {
+            return Err(Wrong(format!(
+                "the bucket head at {head:?} does not match its seal"
+            )));
+        }
+        Ok(first)
+    }
+
+    fn image_of_node(&self, place: u64) -> [u64; 8] {
+        let key = self.nodes.rank(place);
+        let slot = self.slots.place(key);
+        let bucket = self.bucket(slot);
+        let (group, i) = (slot / KEYS_PER_GROUP, slot % KEYS_PER_GROUP);
+        let next = self.next_in_chain(group, bucket % HEADS_PER_GROUP, i + 1);
+        let Entry { value, version } = Entry::new(key, 0);
+        let at = PageId(self.head_pages).start() + place * LINE_BYTES as u64;
+        self.seals.line(
+            at,
+            Node {
+                key,
+                value,
+                version,
+                bucket,
+                next,
+                spare: 0,
+            },
+        )
+    }
+}
+
+#[inline]
+fn pick(picks: u64, slot: u64) -> u64 {
+    (picks >> (3 * slot)) % HEADS_PER_GROUP
+}
+
+impl Workload for HashTable {
+    fn size_bytes(&self) -> u64 {
+        self.head_pages * HashTable::MIN_BYTES
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        assert!(
+            page.start().0 < self.size_bytes(),
+            "{page:?} of {}",
+            self.size_bytes()
+        );
+        match page.0.checked_sub(self.head_pages) {
+            None => fill(out, |line| {
+                let group = page.0 * GROUPS_PER_PAGE + line;
+                std::array::from_fn(|i| {
+                    let head = self.head_address(group * HEADS_PER_GROUP + i as u64);
+                    self.close_head(head, self.next_in_chain(group, i as u64, 0))
+                })
+            }),
+            Some(page) => fill(out, |line| self.image_of_node(page * NODES_PER_PAGE + line)),
+        }
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        for (part, key) in (0..).zip(self.job(job)) {
+            memory.work(share(self.work, part, LOOKUPS));
+            match self.get(memory, key)? {
+                Some(entry) if entry == Entry::new(key, entry.version) => {}
+                found => return Err(Wrong(format!("key {key} has {found:?}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,244 @@
+//! Which keys jobs ask for, and where those keys lie.
+//!
+//! A key's *rank* is its popularity: rank 0 is asked for most. [`Ranks`] draws ranks; a
+//! [`Scatter`] says how ranks are laid over the places of a structure.
+
+use ebbtide_core::UnknownName;
+use ebbtide_core::find_by_name;
+use rand_distr::{Distribution, Zipf};
+use rand_pcg::Pcg64Mcg;
+
+use crate::permutation::{Permutation, mix};
+
+/// How popular keys are laid over pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scatter {
+    /// Keys of consecutive ranks share a page, and the pages are shuffled. Hot data clusters, as
+    /// it does when it was created together or is sorted by what makes it hot.
+    #[default]
+    Pages,
+    /// Every key is shuffled on its own: YCSB's hashed ("scrambled") Zipfian. A page holds hot and
+    /// cold keys alike, the worst case for a cache of pages.
+    Keys,
+}
+
+impl Scatter {
+    /// Every scatter with the name users type.
+    pub const ALL: [(&str, Scatter); 2] = [("pages", Scatter::Pages), ("keys", Scatter::Keys)];
+
+    /// The scatter called `name`.
+    ///
+    /// # Errors
+    /// [`UnknownName`] when there is none.
+    pub fn from_name(name: &str) -> Result<Scatter, UnknownName> {
+        find_by_name("scatter", name, &Scatter::ALL)
+    }
+
+    /// The name users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scatter::Pages => "pages",
+            Scatter::Keys => "keys",
+        }
+    }
+}
+
+/// Where each rank lies among places that are grouped into pages: a bijection, run either way.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    shuffle: Permutation,
+    /// Consecutive ranks that stay together.
+    together: u64,
+}
+
+impl Places {
+    /// Lays `pages · per_page` ranks over as many places, `per_page` of them to a page.
+    pub(crate) fn new(pages: u64, per_page: u64, scatter: Scatter, seed: u64) -> Places {
+        match scatter {
+            Scatter::Pages => Places {
+                shuffle: Permutation::new(pages, seed),
+                together: per_page,
+            },
+            Scatter::Keys => Places {
+                shuffle: Permutation::new(pages * per_page, seed),
+                together: 1,
+            },
+        }
+    }
+
+    /// The place of the key of rank `rank`.
+    #[inline]
+    pub(crate) fn place(&self, rank: u64) -> u64 {
+        match self.together {
+            1 => self.shuffle.apply(rank),
+            n => self.shuffle.apply(rank / n) * n + rank % n,
+        }
+    }
+
+    /// The rank of the key at `place`.
+    #[inline]
+    pub(crate) fn rank(&self, place: u64) -> u64 {
+        match self.together {
+            1 => self.shuffle.invert(place),
+            n => self.shuffle.invert(place / n) * n + place % n,
+        }
+    }
+}
+
+/// Draws ranks `0..n` with Zipfian popularity: rank `r` with probability `∝ 1 / (r + 1)^θ`.
+///
+/// Exact by rejection from an inverted envelope, in constant time and space for any `n`
+/// ([`rand_distr::Zipf`]; its 53-bit uniform leaves over 10⁴ steps to the rarest of 2³³ ranks).
+#[derive(Debug, Clone, Copy)]
+pub struct Ranks {
+    zipf: Zipf<f64>,
+    len: u64,
+}
+
+impl Ranks {
+    /// Ranks `0..len` with skew `theta`: 0 is uniform, 0.99 is YCSB's.
+    ///
+    /// # Panics
+    /// When `len` is 0 or above 2⁵³, or `theta` is negative or not finite.
+    pub fn new(len: u64, theta: f64) -> Ranks {
+        assert!((1..=1 << 53).contains(&len), "{len} ranks");
+        assert!(theta.is_finite() && theta >= 0.0, "Zipf θ = {theta}");
+        let zipf = Zipf::new(len as f64, theta).expect("both arguments were just checked");
+        Ranks { zipf, len }
+    }
+
+    /// Draws one rank.
+    #[inline]
+    pub fn draw(&self, rng: &mut Pcg64Mcg) -> u64 {
+        // Rounding at the far end may reach one beyond the last.
+        (self.zipf.sample(rng) as u64 - 1).min(self.len - 1)
+    }
+}
+
+/// The random numbers of job `job` in the stream `seed`: any job's can be had at once.
+#[inline]
+pub(crate) fn job_rng(seed: u64, job: u64) -> Pcg64Mcg {
+    let high = mix(seed ^ mix(job));
+    let low = mix(high ^ job);
+    Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low))
+}
+
+/// Part `part` of `parts` of a job's computing, so that it is spread between the job's accesses.
+#[inline]
+pub(crate) fn share(instructions: u64, part: u64, parts: u64) -> u64 {
+    let upto = |part| (u128::from(instructions) * u128::from(part) / u128::from(parts)) as u64;
+    upto(part + 1) - upto(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pearson's χ² of `draws` ranks of `0..len` against the exact probabilities.
+    fn chi_square(len: u64, theta: f64, draws: u64) -> f64 {
+        let ranks = Ranks::new(len, theta);
+        let mut rng = job_rng(11, 0);
+        let mut seen = vec![0u64; len as usize];
+        (0..draws).for_each(|_| seen[ranks.draw(&mut rng) as usize] += 1);
+        let weight = |rank: usize| ((rank + 1) as f64).powf(-theta);
+        let total: f64 = (0..seen.len()).map(weight).sum();
+        let excess = |(rank, &n): (usize, &u64)| {
+            let expected = draws as f64 * weight(rank) / total;
+            (n as f64 - expected).powi(2) / expected
+        };
+        seen.iter().enumerate().map(excess).sum()
+    }
+
+    #[test]
+    fn drawn_ranks_have_the_exact_zipf_frequencies() {
+        for theta in [0.0, 0.5, 0.99, 1.0, 1.2] {
+            // 99 degrees of freedom: above 148.2 one time in a thousand. The seed is fixed.
+            let found = chi_square(100, theta, 300_000);
+            assert!(found < 148.2, "θ = {theta}: χ² = {found}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_skew_fails_the_same_test() {
+        let ranks = Ranks::new(100, 0.9);
+        let mut rng = job_rng(11, 0);
+        let hottest = (0..300_000).filter(|_| ranks.draw(&mut rng) == 0).count() as f64;
+        let expected = 300_000.0 / (1..=100).map(|r| f64::from(r).powf(-0.99)).sum::<f64>();
+        assert!((hottest - expected).powi(2) / expected > 148.2);
+    }
+
+    #[test]
+    fn eight_billion_ranks_are_drawn_by_the_decades_of_the_exact_sum() {
+        let (len, theta, draws) = (1u64 << 33, 0.99, 200_000);
+        let ranks = Ranks::new(len, theta);
+        let mut rng = job_rng(5, 0);
+        let mut below = [0u32; 34];
+        for _ in 0..draws {
+            let rank = ranks.draw(&mut rng);
+            assert!(rank < len);
+            (0..34)
+                .filter(|&b| rank < 1 << b)
+                .for_each(|b| below[b] += 1);
+        }
+        // Σ r^-θ for r ≤ n by Euler–Maclaurin; exact to 1e-9 from n = 1 on once the constant is
+        // taken from a sum of the first thousand.
+        let integral = |n: f64| {
+            n.powf(1.0 - theta) / (1.0 - theta) + n.powf(-theta) / 2.0
+                - theta * n.powf(-theta - 1.0) / 12.0
+        };
+        let thousand: f64 = (1..=1000).map(|r| f64::from(r).powf(-theta)).sum();
+        let sum = |n: f64| thousand + integral(n) - integral(1000.0);
+        for b in 10..34 {
+            let share = sum((1u64 << b) as f64) / sum(len as f64);
+            let found = f64::from(below[b]) / f64::from(draws);
+            // Four standard deviations of a share of 200,000 draws.
+            let tolerance = 4.0 * (share * (1.0 - share) / f64::from(draws)).sqrt() + 1e-9;
+            assert!(
+                (found - share).abs() < tolerance,
+                "2^{b}: {found} against {share}"
+            );
+        }
+    }
+
+    #[test]
+    fn places_are_a_bijection_that_keeps_pages_together_or_not() {
+        for scatter in [Scatter::Pages, Scatter::Keys] {
+            let places = Places::new(37, 64, scatter, 9);
+            let mut hit = vec![false; 37 * 64];
+            let mut same_page = 0;
+            for rank in 0..37 * 64 {
+                let place = places.place(rank);
+                assert_eq!(places.rank(place), rank);
+                assert!(!std::mem::replace(&mut hit[place as usize], true));
+                same_page += u32::from(places.place(rank / 64 * 64) / 64 == place / 64);
+            }
+            match scatter {
+                Scatter::Pages => assert_eq!(same_page, 37 * 64),
+                Scatter::Keys => assert!(same_page < 200),
+            }
+        }
+    }
+
+    #[test]
+    fn shares_add_up_and_are_even() {
+        for instructions in [0, 1, 7, 10_000, u64::MAX] {
+            let shares: Vec<u64> = (0..4).map(|part| share(instructions, part, 4)).collect();
+            assert_eq!(shares.iter().sum::<u64>(), instructions);
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_scatter_is_found_by_its_name() {
+        for (name, scatter) in Scatter::ALL {
+            assert_eq!(Scatter::from_name(name), Ok(scatter));
+            assert_eq!(scatter.name(), name);
+        }
+        assert!(
+            Scatter::from_name("page")
+                .unwrap_err()
+                .to_string()
+                .contains("'pages'")
+        );
+    }
+}

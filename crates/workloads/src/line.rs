@@ -1,0 +1,129 @@
+//! Sealed records: how a line tells that it is whole and where it belongs.
+//!
+//! A seal is a checksum over a record, its address and the dataset's seed. A line that was torn,
+//! that rotted, that comes from another place or another dataset does not match its seal. (A line
+//! that is merely *old* does: what notices that is said by each structure.)
+
+use bytemuck::Pod;
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, latch};
+
+use crate::Wrong;
+use crate::permutation::mix;
+
+/// A line as words: a latch, six words of record, its seal.
+pub(crate) type Line = [u64; LINE_BYTES / 8];
+
+/// The record of a line and its seal: all but the latch.
+pub(crate) type Sealed = [u64; 7];
+
+/// Where in a line its [`Sealed`] part starts.
+pub(crate) const SEALED: u64 = 8;
+
+/// Seals and checks records of one dataset.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seals {
+    salt: u64,
+}
+
+impl Seals {
+    pub(crate) fn new(seed: u64) -> Seals {
+        Seals { salt: mix(seed) }
+    }
+
+    /// The seal of `words` at `at`. A change of any one word always changes it.
+    #[inline]
+    pub(crate) fn seal<const N: usize>(self, at: Addr, words: &[u64; N]) -> u64 {
+        let mut sum = at.0.wrapping_add(self.salt);
+        for (i, word) in words.iter().enumerate() {
+            let product = (word ^ self.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            sum = sum.wrapping_add(product.rotate_left(7 * i as u32 + 5));
+        }
+        sum ^= sum >> 32;
+        sum = sum.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        sum ^ (sum >> 32)
+    }
+
+    /// `record` with its seal, as it is stored behind the latch of the line at `at`.
+    #[inline]
+    pub(crate) fn close<T: Pod>(self, at: Addr, record: T) -> Sealed {
+        let words: [u64; 6] = bytemuck::cast(record);
+        let seal = self.seal(at, &words);
+        let [a, b, c, d, e, f] = words;
+        [a, b, c, d, e, f, seal]
+    }
+
+    /// The line at `at` that holds `record` and a free latch.
+    #[inline]
+    pub(crate) fn line<T: Pod>(self, at: Addr, record: T) -> Line {
+        let [a, b, c, d, e, f, seal] = self.close(at, record);
+        [0, a, b, c, d, e, f, seal]
+    }
+
+    /// The record in `line`, which was read at `at`.
+    #[inline]
+    pub(crate) fn open<T: Pod>(self, at: Addr, line: Line) -> Result<T, Wrong> {
+        let [_, a, b, c, d, e, f, seal] = line;
+        let words = [a, b, c, d, e, f];
+        if self.seal(at, &words) != seal {
+            return Err(broken(at));
+        }
+        Ok(bytemuck::cast(words))
+    }
+
+    /// Reads the record at `at` while others may write it.
+    ///
+    /// One access if the line is whole, which its seal proves; else it was torn by a writer or is
+    /// wrong, which the latch tells apart.
+    #[inline]
+    pub(crate) fn read<M: Memory, T: Pod>(self, memory: &mut M, at: Addr) -> Result<T, Wrong> {
+        let line = memory.line(at);
+        match self.open(at, line) {
+            Ok(record) => Ok(record),
+            Err(_) => latch::read(memory, at, |memory| self.open(at, memory.line(at))),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn broken(at: Addr) -> Wrong {
+    Wrong(format!("the record at {at:?} does not match its seal"))
+}
+
+/// Fills `page` line by line.
+pub(crate) fn fill(page: &mut [u8; PAGE_BYTES], mut line: impl FnMut(u64) -> Line) {
+    for (i, bytes) in page.as_chunks_mut::<LINE_BYTES>().0.iter_mut().enumerate() {
+        *bytes = bytemuck::cast(line(i as u64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_changed_bit_breaks_the_seal(
+            record: [u64; 6], at in (0u64..1 << 40).prop_map(|line| Addr(line * 64)), bit in 64..512usize,
+        ) {
+            let seals = Seals::new(1);
+            let mut line = seals.line(at, record);
+            prop_assert_eq!(seals.open::<[u64; 6]>(at, line).unwrap(), record);
+            line[bit / 64] ^= 1 << (bit % 64);
+            prop_assert!(seals.open::<[u64; 6]>(at, line).is_err());
+        }
+
+        #[test]
+        fn a_line_of_another_place_or_dataset_is_not_taken(record: [u64; 6], by in 1u64..1 << 30) {
+            let line = Seals::new(1).line(Addr(0), record);
+            prop_assert!(Seals::new(1).open::<[u64; 6]>(Addr(by * 64), line).is_err());
+            prop_assert!(Seals::new(2).open::<[u64; 6]>(Addr(0), line).is_err());
+        }
+    }
+
+    #[test]
+    fn zeros_are_not_a_record() {
+        assert!(Seals::new(0).open::<[u64; 6]>(Addr(0), [0; 8]).is_err());
+    }
+}
