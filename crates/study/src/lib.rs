@@ -1,1 +1,4 @@
 //! The study.
+
+pub mod doctor;
+pub mod report;

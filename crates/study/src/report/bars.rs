@@ -1,0 +1,265 @@
+//! [`BarChart`]: groups of bars with their spread, one labelled row a bar.
+
+use std::fmt::Write;
+
+use super::ReportError;
+use super::number::{readable, tick};
+use super::page::Table;
+use super::scale::Scale;
+use super::svg::{self, COLOURS, Width};
+
+/// The median of several rounds and how far they spread.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Range {
+    /// The least value.
+    pub min: f64,
+    /// The median: the length of the bar.
+    pub median: f64,
+    /// The greatest value.
+    pub max: f64,
+}
+
+impl Range {
+    /// One value, measured once.
+    pub fn single(value: f64) -> Range {
+        Range {
+            min: value,
+            median: value,
+            max: value,
+        }
+    }
+}
+
+/// Groups (workloads) of bars (modes), each a median with its range.
+#[derive(Clone, Debug)]
+pub struct BarChart {
+    title: String,
+    label: String,
+    reference: Option<(f64, String)>,
+    groups: Vec<(String, Vec<(String, Range)>)>,
+}
+
+/// Heights in pixels of the drawing.
+const ROW: f64 = 22.0;
+const BAR: f64 = 14.0;
+const HEADING: f64 = 26.0;
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = 44.0;
+
+impl BarChart {
+    /// A chart whose values are `label` ("throughput relative to DRAM-only").
+    pub fn new(title: &str, label: &str) -> BarChart {
+        BarChart {
+            title: title.to_string(),
+            label: label.to_string(),
+            reference: None,
+            groups: Vec::new(),
+        }
+    }
+
+    /// Draws a line at `value`, named `name`.
+    pub fn reference(mut self, value: f64, name: &str) -> BarChart {
+        self.reference = Some((value, name.to_string()));
+        self
+    }
+
+    /// Adds a group of bars. A series keeps its colour in every group.
+    pub fn group<S: Into<String>>(
+        mut self,
+        name: &str,
+        bars: impl IntoIterator<Item = (S, Range)>,
+    ) -> BarChart {
+        let bars = bars
+            .into_iter()
+            .map(|(series, range)| (series.into(), range))
+            .collect();
+        self.groups.push((name.to_string(), bars));
+        self
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(super) fn check(&self) -> Result<(), ReportError> {
+        if let Some((value, name)) = &self.reference {
+            self.finite(*value, name)?;
+        }
+        for (group, bars) in &self.groups {
+            for (series, Range { min, median, max }) in bars {
+                let item = format!("{group}, {series}");
+                for value in [*min, *median, *max] {
+                    self.finite(value, &item)?;
+                }
+                if !(min <= median && median <= max) {
+                    let (min, median, max) = (*min, *median, *max);
+                    let chart = self.title.clone();
+                    return Err(ReportError::Disordered {
+                        chart,
+                        item,
+                        min,
+                        median,
+                        max,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finite(&self, value: f64, item: &str) -> Result<(), ReportError> {
+        if value.is_finite() {
+            return Ok(());
+        }
+        let (chart, item) = (self.title.clone(), item.to_string());
+        Err(ReportError::NotFinite { chart, item, value })
+    }
+
+    /// The same numbers, to be read and copied.
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table::new(&self.title, ["group", "series", "min", "median", "max"]);
+        for (group, bars) in &self.groups {
+            for (series, range) in bars {
+                let numbers = [range.min, range.median, range.max];
+                table = table.numbers([group, series], numbers);
+            }
+        }
+        table
+    }
+
+    /// The colour of each series: its place in order of first appearance.
+    fn series(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in self.groups.iter().flat_map(|(_, bars)| bars) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    pub(super) fn draw(&self, id: &str, width: Width) -> String {
+        let series = self.series();
+        let longest = series
+            .iter()
+            .map(|name| svg::text_width(name))
+            .fold(0.0, f64::max);
+        // Where labels would take half of the drawing, each stands above its bar instead.
+        let above = longest > width.pixels * 0.4;
+        let left = if above { 4.0 } else { longest + 10.0 };
+        let right = width.pixels - 58.0;
+        let row = if above { ROW + 17.0 } else { ROW };
+        let values = self
+            .groups
+            .iter()
+            .flat_map(|(_, bars)| bars)
+            .map(|(_, range)| range);
+        let values = values.flat_map(|range| [range.min, range.max]);
+        let values = values.chain(self.reference.iter().map(|(value, _)| *value));
+        let values: Vec<f64> = values.collect();
+        let scale = Scale::linear(values.iter().copied(), (width.pixels / 110.0) as usize);
+        let x = |value: f64| left + scale.share(value) * (right - left);
+        let rows: usize = self.groups.iter().map(|(_, bars)| bars.len()).sum();
+        let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * row + 8.0;
+
+        let mut out = String::new();
+        for &value in &scale.ticks {
+            svg::line(&mut out, (x(value), TOP), (x(value), bottom), "grid");
+            svg::text(
+                &mut out,
+                x(value),
+                bottom + 17.0,
+                "middle soft",
+                &tick(value),
+            );
+        }
+        svg::text(
+            &mut out,
+            (left + right) / 2.0,
+            bottom + 36.0,
+            "middle",
+            &self.label,
+        );
+        let mut y = TOP;
+        for (group, bars) in &self.groups {
+            svg::text(&mut out, 4.0, y + 18.0, "strong", group);
+            y += HEADING;
+            for (name, range) in bars {
+                let colour = series.iter().position(|known| known == name).unwrap_or(0) % COLOURS;
+                if above {
+                    svg::text(&mut out, left, y + 12.0, "", name);
+                } else {
+                    svg::text(&mut out, left - 6.0, y + 14.5, "end", name);
+                }
+                let top = y + row - ROW + (ROW - BAR) / 2.0;
+                draw_bar(&mut out, &x, range, top, colour);
+                let after = x(range.max.max(0.0)) + 6.0;
+                svg::text(&mut out, after, top + 11.5, "halo", &readable(range.median));
+                y += row;
+            }
+        }
+        if let Some((value, name)) = &self.reference {
+            svg::line(
+                &mut out,
+                (x(*value), TOP - 4.0),
+                (x(*value), bottom),
+                "reference",
+            );
+            let anchor = if x(*value) > width.pixels * 0.75 {
+                "end"
+            } else {
+                "middle"
+            };
+            let place = if anchor == "end" {
+                x(*value) + 4.0
+            } else {
+                x(*value)
+            };
+            svg::text(&mut out, place, TOP - 8.0, anchor, name);
+        }
+        svg::frame(
+            id,
+            width,
+            bottom + BOTTOM,
+            &self.title,
+            &self.description(),
+            &out,
+        )
+    }
+
+    fn description(&self) -> String {
+        let mut text = format!("{}.", self.label);
+        for (group, bars) in &self.groups {
+            for (series, range) in bars {
+                let _ = write!(text, " {group}, {series}: {}.", readable(range.median));
+            }
+        }
+        text
+    }
+}
+
+fn draw_bar(out: &mut String, x: &impl Fn(f64) -> f64, range: &Range, top: f64, colour: usize) {
+    let (from, to) = (x(range.median.min(0.0)), x(range.median.max(0.0)));
+    let width = (to - from).max(1.0);
+    let _ = write!(
+        out,
+        r#"<rect x="{from:.1}" y="{top:.1}" width="{width:.1}" height="{BAR}" class="fill{colour}"/>"#
+    );
+    if range.max > range.min {
+        let middle = top + BAR / 2.0;
+        svg::line(
+            out,
+            (x(range.min), middle),
+            (x(range.max), middle),
+            "whisker",
+        );
+        for end in [range.min, range.max] {
+            svg::line(
+                out,
+                (x(end), middle - 4.0),
+                (x(end), middle + 4.0),
+                "whisker",
+            );
+        }
+    }
+}

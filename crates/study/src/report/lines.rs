@@ -1,0 +1,268 @@
+//! [`LineChart`]: series of points joined by lines, each labelled where it ends.
+
+use std::fmt::Write;
+
+use super::ReportError;
+use super::number::{readable, tick};
+use super::page::Table;
+use super::scale::Scale;
+use super::svg::{self, COLOURS, Width};
+
+/// Series of points over two axes.
+#[derive(Clone, Debug)]
+pub struct LineChart {
+    title: String,
+    x_label: String,
+    y_label: String,
+    log_y: bool,
+    series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// Heights and distances in pixels of the drawing.
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 46.0;
+const LABEL_PITCH: f64 = 17.0;
+
+impl LineChart {
+    /// A chart of `y_label` over `x_label`, units included.
+    pub fn new(title: &str, x_label: &str, y_label: &str) -> LineChart {
+        LineChart {
+            title: title.to_string(),
+            x_label: x_label.to_string(),
+            y_label: y_label.to_string(),
+            log_y: false,
+            series: Vec::new(),
+        }
+    }
+
+    /// Makes the y axis logarithmic; every y must then be above zero.
+    pub fn log_y(mut self) -> LineChart {
+        self.log_y = true;
+        self
+    }
+
+    /// Adds a series of `(x, y)` points, joined in the order given.
+    pub fn series(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> LineChart {
+        self.series
+            .push((name.to_string(), points.into_iter().collect()));
+        self
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(super) fn check(&self) -> Result<(), ReportError> {
+        for (name, points) in &self.series {
+            for (index, (x, y)) in points.iter().enumerate() {
+                let place = || (self.title.clone(), format!("{name}, point {}", index + 1));
+                if let Some(&value) = [x, y].into_iter().find(|value| !value.is_finite()) {
+                    let (chart, item) = place();
+                    return Err(ReportError::NotFinite { chart, item, value });
+                }
+                if self.log_y && *y <= 0.0 {
+                    let (chart, item) = place();
+                    return Err(ReportError::NotPositive {
+                        chart,
+                        item,
+                        value: *y,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same numbers, to be read and copied.
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table::new(&self.title, ["series", &self.x_label, &self.y_label]);
+        for (name, points) in &self.series {
+            for (x, y) in points {
+                table = table.numbers([name], [*x, *y]);
+            }
+        }
+        table
+    }
+
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone + '_ {
+        self.series.iter().flat_map(|(_, points)| points).copied()
+    }
+
+    pub(super) fn draw(&self, id: &str, width: Width) -> String {
+        let longest = self
+            .series
+            .iter()
+            .map(|(name, _)| svg::text_width(name))
+            .fold(0.0, f64::max);
+        // Where labels at the end of the lines would take too much room, a key stands above.
+        let key_above = longest > width.pixels * 0.25;
+        let key_height = if key_above {
+            LABEL_PITCH * self.series.len() as f64 + 10.0
+        } else {
+            0.0
+        };
+        let plot_height = (width.pixels * 0.5).clamp(230.0, 340.0);
+        let y_scale = if self.log_y {
+            Scale::log(self.points().map(|(_, y)| y), 6)
+        } else {
+            Scale::linear(self.points().map(|(_, y)| y), 5)
+        };
+        let x_scale = Scale::linear(
+            self.points().map(|(x, _)| x),
+            (width.pixels / 110.0) as usize,
+        );
+        let ticks = y_scale
+            .ticks
+            .iter()
+            .map(|&value| svg::text_width(&tick(value)));
+        let left = ticks.fold(0.0, f64::max) + 12.0;
+        let right = width.pixels - if key_above { 14.0 } else { longest + 28.0 };
+        let (top, bottom) = (TOP + key_height, TOP + key_height + plot_height);
+        let place = |(x, y): (f64, f64)| {
+            let x = left + x_scale.share(x) * (right - left);
+            (x, bottom - y_scale.share(y) * (bottom - top))
+        };
+
+        let mut out = String::new();
+        if key_above {
+            self.draw_key(&mut out);
+        }
+        svg::text(&mut out, 4.0, top - 10.0, "", &self.y_label);
+        for &value in &y_scale.ticks {
+            let y = bottom - y_scale.share(value) * (bottom - top);
+            svg::line(&mut out, (left, y), (right, y), "grid");
+            svg::text(&mut out, left - 6.0, y + 4.5, "end soft", &tick(value));
+        }
+        for &value in &x_scale.ticks {
+            let x = left + x_scale.share(value) * (right - left);
+            svg::line(&mut out, (x, bottom), (x, bottom + 4.0), "grid");
+            svg::text(&mut out, x, bottom + 19.0, "middle soft", &tick(value));
+        }
+        svg::text(
+            &mut out,
+            (left + right) / 2.0,
+            bottom + 38.0,
+            "middle",
+            &self.x_label,
+        );
+        for (index, (_, points)) in self.series.iter().enumerate() {
+            let points: Vec<_> = points.iter().copied().map(place).collect();
+            draw_series(&mut out, &points, index);
+        }
+        if !key_above {
+            self.draw_end_labels(&mut out, right, (top, bottom), &place);
+        }
+        svg::frame(
+            id,
+            width,
+            bottom + BOTTOM,
+            &self.title,
+            &self.description(),
+            &out,
+        )
+    }
+
+    fn draw_key(&self, out: &mut String) {
+        for (index, (name, _)) in self.series.iter().enumerate() {
+            let y = 12.0 + LABEL_PITCH * index as f64;
+            svg::line(out, (4.0, y - 4.0), (28.0, y - 4.0), &stroke(index));
+            svg::mark(out, 16.0, y - 4.0, index);
+            svg::text(out, 34.0, y, "", name);
+        }
+    }
+
+    /// Names each series beside the plot, as near to its last point as the other names permit.
+    fn draw_end_labels(
+        &self,
+        out: &mut String,
+        right: f64,
+        (top, bottom): (f64, f64),
+        place: &impl Fn((f64, f64)) -> (f64, f64),
+    ) {
+        let ends = self.series.iter().enumerate();
+        let mut ends: Vec<(usize, &str, (f64, f64))> = ends
+            .filter_map(|(index, (name, points))| {
+                Some((index, name.as_str(), place(*points.last()?)))
+            })
+            .collect();
+        ends.sort_by(|a, b| a.2.1.total_cmp(&b.2.1));
+        let wanted: Vec<f64> = ends.iter().map(|(_, _, end)| end.1).collect();
+        for ((index, name, end), y) in ends.into_iter().zip(spread(&wanted, top, bottom)) {
+            svg::line(out, (end.0 + 6.0, end.1), (right + 10.0, y), "leader");
+            svg::mark(out, right + 15.0, y, index);
+            svg::text(out, right + 23.0, y + 4.5, "", name);
+        }
+    }
+
+    fn description(&self) -> String {
+        let mut text = format!("{} over {}.", self.y_label, self.x_label);
+        for (name, points) in &self.series {
+            match (points.first(), points.last()) {
+                (Some(first), Some(last)) => {
+                    let [a, b, c, d] = [first.0, first.1, last.0, last.1].map(readable);
+                    let _ = write!(text, " {name}: from {b} at {a} to {d} at {c}.");
+                }
+                _ => {
+                    let _ = write!(text, " {name}: no points.");
+                }
+            }
+        }
+        text
+    }
+}
+
+fn stroke(index: usize) -> String {
+    format!("series stroke{}", index % COLOURS)
+}
+
+fn draw_series(out: &mut String, points: &[(f64, f64)], index: usize) {
+    if points.len() > 1 {
+        let path: Vec<String> = points
+            .iter()
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
+        let _ = write!(
+            out,
+            r#"<polyline points="{}" class="{}"/>"#,
+            path.join(" "),
+            stroke(index)
+        );
+    }
+    for (x, y) in points {
+        svg::mark(out, *x, *y, index);
+    }
+}
+
+/// Positions at least a line of text apart, near the wanted ones (ascending), within the bounds as
+/// far as there is room.
+fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
+    let mut places: Vec<f64> = wanted.to_vec();
+    for index in 1..places.len() {
+        places[index] = places[index].max(places[index - 1] + LABEL_PITCH);
+    }
+    let mut limit = bottom;
+    for place in places.iter_mut().rev() {
+        *place = place.min(limit);
+        limit = *place - LABEL_PITCH;
+    }
+    let short = (top - places.first().copied().unwrap_or(top)).max(0.0);
+    places.iter().map(|place| place + short).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_never_overlap_and_stay_inside() {
+        let places = spread(&[95.0, 96.0, 97.0, 99.0], 0.0, 100.0);
+        assert!(
+            places
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] >= LABEL_PITCH - 1e-9)
+        );
+        assert!(places[0] >= 0.0 && places[3] <= 100.0, "{places:?}");
+        assert_eq!(spread(&[10.0, 60.0], 0.0, 100.0), [10.0, 60.0]);
+        assert!(spread(&[], 0.0, 100.0).is_empty());
+    }
+}

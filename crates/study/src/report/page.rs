@@ -1,0 +1,330 @@
+//! [`Page`]: sections of text, tables and charts, written as one HTML file and its CSV files.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use super::csv_file::{csv_text, write_whole};
+use super::number::readable;
+use super::svg::{WIDTHS, escape};
+use super::{BarChart, LineChart, ReportError};
+
+/// What the page is called in its folder.
+const FILE_NAME: &str = "report.html";
+
+/// A table: what its columns are called, and rows of text and numbers.
+#[derive(Clone, Debug)]
+pub struct Table {
+    caption: String,
+    header: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Clone, Debug)]
+enum Cell {
+    Text(String),
+    Number(f64),
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
+        let header = header.into_iter().map(str::to_string).collect();
+        Table {
+            caption: caption.to_string(),
+            header,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row of text.
+    pub fn row<S: Into<String>>(mut self, cells: impl IntoIterator<Item = S>) -> Table {
+        self.rows.push(
+            cells
+                .into_iter()
+                .map(|cell| Cell::Text(cell.into()))
+                .collect(),
+        );
+        self
+    }
+
+    /// Adds a row that begins with text and ends with numbers. The page shows three digits of a
+    /// number, the CSV file all of them.
+    pub fn numbers<S: AsRef<str>>(
+        mut self,
+        cells: impl IntoIterator<Item = S>,
+        numbers: impl IntoIterator<Item = f64>,
+    ) -> Table {
+        let cells = cells
+            .into_iter()
+            .map(|cell| Cell::Text(cell.as_ref().to_string()));
+        self.rows
+            .push(cells.chain(numbers.into_iter().map(Cell::Number)).collect());
+        self
+    }
+
+    fn check(&self) -> Result<(), ReportError> {
+        let expected = self.header.len();
+        match self.rows.iter().position(|row| row.len() != expected) {
+            None => Ok(()),
+            Some(index) => Err(ReportError::Ragged {
+                table: self.caption.clone(),
+                row: index + 1,
+                found: self.rows[index].len(),
+                expected,
+            }),
+        }
+    }
+
+    fn html(&self) -> String {
+        let mut out = format!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
+             <table><caption>{0}</caption><thead><tr>",
+            escape(&self.caption)
+        );
+        let numeric = |column: usize| {
+            self.rows
+                .iter()
+                .any(|row| matches!(row.get(column), Some(Cell::Number(_))))
+        };
+        for (column, name) in self.header.iter().enumerate() {
+            let class = if numeric(column) {
+                " class=\"number\""
+            } else {
+                ""
+            };
+            let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for cell in row {
+                let _ = match cell {
+                    Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
+                    Cell::Number(value) => {
+                        write!(out, "<td class=\"number\">{}</td>", readable(*value))
+                    }
+                };
+            }
+            out.push_str("</tr>\n");
+        }
+        if self.rows.is_empty() {
+            let _ = write!(
+                out,
+                "<tr><td colspan=\"{}\">no data</td></tr>",
+                self.header.len()
+            );
+        }
+        out.push_str("</tbody></table></div>\n");
+        out
+    }
+
+    fn csv(&self) -> std::io::Result<Vec<u8>> {
+        let plain = |cell: &Cell| match cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => value.to_string(),
+        };
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(plain).collect())
+            .collect();
+        csv_text(&self.header, &rows)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Element {
+    Section(String),
+    Paragraph(String),
+    Preformatted(String),
+    Table(Table),
+    Bars(BarChart),
+    Lines(LineChart),
+}
+
+/// A report under construction: elements appear in the order they are added.
+#[derive(Clone, Debug)]
+pub struct Page {
+    title: String,
+    elements: Vec<Element>,
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(title: &str) -> Page {
+        Page {
+            title: title.to_string(),
+            elements: Vec::new(),
+        }
+    }
+
+    fn with(mut self, element: Element) -> Page {
+        self.elements.push(element);
+        self
+    }
+
+    /// Begins a section.
+    pub fn section(self, heading: &str) -> Page {
+        self.with(Element::Section(heading.to_string()))
+    }
+
+    /// Adds a paragraph of plain text.
+    pub fn paragraph(self, text: &str) -> Page {
+        self.with(Element::Paragraph(text.to_string()))
+    }
+
+    /// Adds text whose lines and spaces are kept: a resolved configuration.
+    pub fn preformatted(self, text: &str) -> Page {
+        self.with(Element::Preformatted(text.to_string()))
+    }
+
+    /// Adds a table.
+    pub fn table(self, table: Table) -> Page {
+        self.with(Element::Table(table))
+    }
+
+    /// Adds a bar chart, and a table of its numbers.
+    pub fn bars(self, chart: BarChart) -> Page {
+        self.with(Element::Bars(chart))
+    }
+
+    /// Adds a line chart, and a table of its numbers.
+    pub fn lines(self, chart: LineChart) -> Page {
+        self.with(Element::Lines(chart))
+    }
+
+    /// The page as HTML, with nothing to load from anywhere.
+    ///
+    /// # Errors
+    /// A chart or table that cannot be shown as it is; see [`ReportError`].
+    pub fn html(&self) -> Result<String, ReportError> {
+        let mut body = String::new();
+        for (index, element) in self.elements.iter().enumerate() {
+            body.push_str(&element.html(&format!("c{index}"))?);
+        }
+        let title = escape(&self.title);
+        Ok(format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" \
+             content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+             <h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
+        ))
+    }
+
+    /// Writes the page as `report.html` into `folder`, made if it is missing, and every table and
+    /// chart beside it as a CSV file named after its title. Gives the paths written, the page
+    /// first. Nothing is written unless everything can be drawn.
+    ///
+    /// # Errors
+    /// As [`html`](Page::html), and [`ReportError::Write`].
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let html = self.html()?;
+        let mut written = vec![folder.join(FILE_NAME)];
+        let mut names: Vec<String> = Vec::new();
+        for table in self.elements.iter().filter_map(Element::numbers) {
+            let name = unused_name(&table.caption, &names);
+            let path = folder.join(&name);
+            let text = table.csv().map_err(|source| ReportError::Write {
+                path: path.clone(),
+                source,
+            })?;
+            write_whole(folder, &name, &text)?;
+            names.push(name);
+            written.push(path);
+        }
+        // The page comes last: where it is, its numbers are too.
+        write_whole(folder, FILE_NAME, html.as_bytes())?;
+        Ok(written)
+    }
+}
+
+impl Element {
+    fn html(&self, id: &str) -> Result<String, ReportError> {
+        Ok(match self {
+            Element::Section(heading) => format!("<h2>{}</h2>\n", escape(heading)),
+            Element::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
+            Element::Preformatted(text) => {
+                format!(
+                    "<pre class=\"scroll\" tabindex=\"0\">{}</pre>\n",
+                    escape(text)
+                )
+            }
+            Element::Table(table) => {
+                table.check()?;
+                table.html()
+            }
+            Element::Bars(chart) => {
+                chart.check()?;
+                let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
+                figure(chart.title(), &drawings, &chart.table())
+            }
+            Element::Lines(chart) => {
+                chart.check()?;
+                let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
+                figure(chart.title(), &drawings, &chart.table())
+            }
+        })
+    }
+
+    /// The numbers that go into a CSV file of their own.
+    fn numbers(&self) -> Option<Table> {
+        match self {
+            Element::Table(table) => Some(table.clone()),
+            Element::Bars(chart) => Some(chart.table()),
+            Element::Lines(chart) => Some(chart.table()),
+            Element::Section(_) | Element::Paragraph(_) | Element::Preformatted(_) => None,
+        }
+    }
+}
+
+fn figure(title: &str, drawings: &str, table: &Table) -> String {
+    let (title, table) = (escape(title), table.html());
+    format!("<figure><figcaption>{title}</figcaption>\n{drawings}{table}</figure>\n")
+}
+
+/// A file name made of the letters of `title`, unlike those taken.
+fn unused_name(title: &str, taken: &[String]) -> String {
+    let plain: String = title
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
+    let stem: String = parts.join("-").chars().take(60).collect();
+    let stem = if stem.is_empty() {
+        "table".to_string()
+    } else {
+        stem
+    };
+    let numbered = (2..).map(|number| format!("{stem}-{number}.csv"));
+    let mut names = std::iter::once(format!("{stem}.csv")).chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
+const STYLE: &str = include_str!("page.css");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_plain_and_distinct() {
+        assert_eq!(
+            unused_name("p99 response / throughput", &[]),
+            "p99-response-throughput.csv"
+        );
+        assert_eq!(
+            unused_name("../../etc", &["etc.csv".to_string()]),
+            "etc-2.csv"
+        );
+        assert_eq!(unused_name("µ", &[]), "table.csv");
+    }
+}
