@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{SEALED, Seals, fill};
 use crate::permutation::mix;
-use crate::program::Shape;
+use crate::program::{Kind, Shape};
 use crate::{Workload, Wrong};
 
 const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
@@ -79,7 +79,7 @@ impl ArraySwap {
             pages,
             ranks: Ranks::new(pages * PER_PAGE, shape.theta),
             places: Places::new(pages, PER_PAGE, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(shape.seed),
+            seals: Seals::new(Kind::ArraySwap, pages, shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }

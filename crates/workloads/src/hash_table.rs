@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{SEALED, Seals, fill};
 use crate::permutation::mix;
-use crate::program::Shape;
+use crate::program::{Kind, Shape};
 use crate::{Workload, Wrong};
 
 /// Look-ups in a job.
@@ -91,7 +91,7 @@ impl HashTable {
             ranks: Ranks::new(head_pages * KEYS_PER_HEAD_PAGE, shape.theta),
             slots: Places::new(head_pages, KEYS_PER_HEAD_PAGE, shape.scatter, seed),
             nodes: Places::new(node_pages, NODES_PER_PAGE, shape.scatter, mix(seed)),
-            seals: Seals::new(shape.seed),
+            seals: Seals::new(Kind::HashTable, head_pages + node_pages, shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }

@@ -25,6 +25,9 @@ pub mod load;
 mod observe;
 mod permutation;
 mod program;
+mod red_black_tree;
+mod tatp;
+mod tree_shape;
 
 pub use array_swap::{ArraySwap, Element, Swap};
 pub use hash_table::{Entry, HashTable};
@@ -32,6 +35,8 @@ pub use keys::{Ranks, Scatter};
 pub use observe::{Observed, Work};
 pub use permutation::Permutation;
 pub use program::{Kind, Program, Shape, ShapeError};
+pub use red_black_tree::{RedBlackTree, TreeNode};
+pub use tatp::{SubscriberData, Tatp, UpdateSubscriberData, Updated};
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 

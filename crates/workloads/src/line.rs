@@ -9,6 +9,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, latch};
 
 use crate::Wrong;
 use crate::permutation::mix;
+use crate::program::Kind;
 
 /// A line as words: a latch, six words of record, its seal.
 pub(crate) type Line = [u64; LINE_BYTES / 8];
@@ -26,8 +27,11 @@ pub(crate) struct Seals {
 }
 
 impl Seals {
-    pub(crate) fn new(seed: u64) -> Seals {
-        Seals { salt: mix(seed) }
+    /// Seals for the dataset of `pages` pages that `kind` makes of `seed`, and for no other.
+    pub(crate) fn new(kind: Kind, pages: u64, seed: u64) -> Seals {
+        Seals {
+            salt: mix(seed ^ mix(pages ^ mix(kind as u64))),
+        }
     }
 
     /// The seal of `words` at `at`. A change of any one word always changes it.
@@ -102,12 +106,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const SEALS: fn(u64) -> Seals = |seed| Seals::new(Kind::ArraySwap, 1, seed);
+
     proptest! {
         #[test]
         fn any_changed_bit_breaks_the_seal(
             record: [u64; 6], at in (0u64..1 << 40).prop_map(|line| Addr(line * 64)), bit in 64..512usize,
         ) {
-            let seals = Seals::new(1);
+            let seals = SEALS(1);
             let mut line = seals.line(at, record);
             prop_assert_eq!(seals.open::<[u64; 6]>(at, line).unwrap(), record);
             line[bit / 64] ^= 1 << (bit % 64);
@@ -116,14 +122,14 @@ mod tests {
 
         #[test]
         fn a_line_of_another_place_or_dataset_is_not_taken(record: [u64; 6], by in 1u64..1 << 30) {
-            let line = Seals::new(1).line(Addr(0), record);
-            prop_assert!(Seals::new(1).open::<[u64; 6]>(Addr(by * 64), line).is_err());
-            prop_assert!(Seals::new(2).open::<[u64; 6]>(Addr(0), line).is_err());
+            let line = SEALS(1).line(Addr(0), record);
+            prop_assert!(SEALS(1).open::<[u64; 6]>(Addr(by * 64), line).is_err());
+            prop_assert!(SEALS(2).open::<[u64; 6]>(Addr(0), line).is_err());
         }
     }
 
     #[test]
     fn zeros_are_not_a_record() {
-        assert!(Seals::new(0).open::<[u64; 6]>(Addr(0), [0; 8]).is_err());
+        assert!(SEALS(0).open::<[u64; 6]>(Addr(0), [0; 8]).is_err());
     }
 }

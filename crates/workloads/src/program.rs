@@ -3,7 +3,7 @@
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, UnknownName, find_by_name};
 use thiserror::Error;
 
-use crate::{ArraySwap, HashTable, Scatter, Workload, Wrong};
+use crate::{ArraySwap, HashTable, RedBlackTree, Scatter, Tatp, Workload, Wrong};
 
 /// What a program's data and job stream look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +66,10 @@ pub enum Kind {
     ArraySwap,
     /// [`HashTable`].
     HashTable,
+    /// [`RedBlackTree`].
+    RedBlackTree,
+    /// [`Tatp`].
+    Tatp,
 }
 
 impl Kind {
@@ -91,6 +95,8 @@ impl Kind {
         match self {
             Kind::ArraySwap => "array-swap",
             Kind::HashTable => "hash-table",
+            Kind::RedBlackTree => "red-black-tree",
+            Kind::Tatp => "tatp",
         }
     }
 
@@ -99,6 +105,8 @@ impl Kind {
         match self {
             Kind::ArraySwap => "swaps two 64-byte elements of an array",
             Kind::HashTable => "looks keys up in a chained hash table of 64-byte nodes",
+            Kind::RedBlackTree => "looks keys up in a red-black tree of 64-byte nodes",
+            Kind::Tatp => "updates a telecom subscriber and one of its facilities",
         }
     }
 
@@ -107,6 +115,8 @@ impl Kind {
         match self {
             Kind::ArraySwap => "1 swap: 2 reads, 2 writes",
             Kind::HashTable => "4 look-ups: 4 bucket heads and about 8 nodes read",
+            Kind::RedBlackTree => "4 look-ups: about log2(keys) - 1 nodes read each",
+            Kind::Tatp => "1 UPDATE_SUBSCRIBER_DATA: 2 rows read, both written in 62.5% of jobs",
         }
     }
 
@@ -114,7 +124,10 @@ impl Kind {
     pub fn source(self) -> &'static str {
         match self {
             Kind::ArraySwap => "AstriFlash (HPCA'23) section V-A; 64-byte elements are ours",
-            Kind::HashTable => "AstriFlash (HPCA'23) section V-A; 64-byte nodes are ours",
+            Kind::HashTable | Kind::RedBlackTree => {
+                "AstriFlash (HPCA'23) section V-A; 64-byte nodes are ours"
+            }
+            Kind::Tatp => "AstriFlash (HPCA'23) section V-A; columns from the TATP description",
         }
     }
 
@@ -123,6 +136,8 @@ impl Kind {
         match self {
             Kind::ArraySwap => ArraySwap::MIN_BYTES,
             Kind::HashTable => HashTable::MIN_BYTES,
+            Kind::RedBlackTree => RedBlackTree::MIN_BYTES,
+            Kind::Tatp => Tatp::MIN_BYTES,
         }
     }
 
@@ -145,6 +160,8 @@ impl Kind {
         Ok(match self {
             Kind::ArraySwap => Program::ArraySwap(ArraySwap::new(shape)),
             Kind::HashTable => Program::HashTable(HashTable::new(shape)),
+            Kind::RedBlackTree => Program::RedBlackTree(RedBlackTree::new(shape)),
+            Kind::Tatp => Program::Tatp(Tatp::new(shape)),
         })
     }
 }
@@ -156,6 +173,10 @@ pub enum Program {
     ArraySwap(ArraySwap),
     /// Look-ups in a hash table.
     HashTable(HashTable),
+    /// Look-ups in a red-black tree.
+    RedBlackTree(RedBlackTree),
+    /// TATP's UPDATE_SUBSCRIBER_DATA.
+    Tatp(Tatp),
 }
 
 /// Does the same with whichever program it is.
@@ -164,6 +185,8 @@ macro_rules! each {
         match $program {
             Program::ArraySwap($workload) => $does,
             Program::HashTable($workload) => $does,
+            Program::RedBlackTree($workload) => $does,
+            Program::Tatp($workload) => $does,
         }
     };
 }
@@ -182,6 +205,8 @@ impl Program {
         match self {
             Program::ArraySwap(_) => Kind::ArraySwap,
             Program::HashTable(_) => Kind::HashTable,
+            Program::RedBlackTree(_) => Kind::RedBlackTree,
+            Program::Tatp(_) => Kind::Tatp,
         }
     }
 

@@ -1,0 +1,261 @@
+//! [`RedBlackTree`]: look-ups in a red-black tree (AstriFlash, HPCA'23 §V-A).
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+
+use crate::keys::{Places, Ranks, job_rng, share};
+use crate::line::{Seals, fill};
+use crate::permutation::{Permutation, mix};
+use crate::program::{Kind, Shape};
+use crate::tree_shape::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
+use crate::{Workload, Wrong};
+
+/// Look-ups in a job.
+const LOOKUPS: u64 = 4;
+const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+
+/// A red-black tree of 64-byte nodes; a job looks up four keys by chasing pointers from the root.
+///
+/// A node is one line, `{latch, key, value, left, right, colour, spare, seal}`. Nodes are laid out
+/// for pages, as a tree that means to live on flash would be (after van Emde Boas): six levels of a
+/// subtree share a page, the top pages lie together at the front, and the pages at the bottom lie
+/// in random order. A look-up over 2³² keys reads 32 nodes on 6 pages, of which only the last is
+/// often cold. (Nodes scattered one by one would touch a cold page for each of the last ten.)
+///
+/// With [`Scatter::Pages`](crate::Scatter::Pages) consecutive ranks are neighbouring keys of one
+/// page at the bottom; with [`Scatter::Keys`](crate::Scatter::Keys) popularity and key order have
+/// nothing to do with each other.
+///
+/// The tree never changes, so its latches are never taken.
+#[derive(Debug, Clone)]
+pub struct RedBlackTree {
+    shape: TreeShape,
+    ranks: Ranks,
+    /// Rank to key.
+    keys: Places,
+    /// Block to page at the bottom.
+    block_pages: Permutation,
+    seals: Seals,
+    seed: u64,
+    work: u64,
+}
+
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Record {
+    key: u64,
+    value: u64,
+    /// Left and right; 0 where there is none: no node lies there.
+    children: [Addr; 2],
+    red: u64,
+    spare: u64,
+}
+
+/// A node as [`RedBlackTree::node`] reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeNode {
+    /// The key; smaller ones are to the left.
+    pub key: u64,
+    /// Follows from the key.
+    pub value: u64,
+    /// The left and right child.
+    pub children: [Option<Addr>; 2],
+    /// Red, or else black.
+    pub is_red: bool,
+}
+
+impl RedBlackTree {
+    /// The least `dataset_bytes`: the root's page and two pages below.
+    pub const MIN_BYTES: u64 = TreeShape::MIN_PAGES * PAGE_BYTES as u64;
+
+    /// As many keys as fit in `shape.dataset_bytes`, which is at least
+    /// [`MIN_BYTES`](Self::MIN_BYTES).
+    pub(crate) fn new(shape: &Shape) -> RedBlackTree {
+        let tree = TreeShape::largest(shape.dataset_bytes / PAGE_BYTES as u64);
+        let seed = mix(shape.seed);
+        RedBlackTree {
+            shape: tree,
+            ranks: Ranks::new(tree.keys(), shape.theta),
+            keys: Places::new(tree.blocks(), KEYS_PER_BLOCK, shape.scatter, seed),
+            block_pages: Permutation::new(tree.blocks(), mix(seed)),
+            seals: Seals::new(Kind::RedBlackTree, tree.pages(), shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    /// Instructions to compute per job, from now on.
+    pub fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+
+    /// How many keys there are: `0..keys()`, in their order.
+    pub fn keys(&self) -> u64 {
+        self.shape.keys()
+    }
+
+    /// The longest path from the root to a leaf, in nodes.
+    pub fn height(&self) -> u32 {
+        self.shape.height()
+    }
+
+    /// The value of `key`.
+    pub fn value(key: u64) -> u64 {
+        mix(!key)
+    }
+
+    /// The keys that job `job` looks up.
+    #[inline]
+    pub fn job(&self, job: u64) -> [u64; LOOKUPS as usize] {
+        let mut rng = job_rng(self.seed, job);
+        std::array::from_fn(|_| self.key(self.ranks.draw(&mut rng)))
+    }
+
+    /// The key of rank `rank`. The blocks have room for one key more than there is: its rank takes
+    /// the key that the first rank left over would have.
+    #[inline]
+    fn key(&self, rank: u64) -> u64 {
+        let mut key = self.keys.place(rank);
+        while key == self.keys() {
+            key = self.keys.place(key);
+        }
+        key
+    }
+
+    /// The address of the root.
+    pub fn root(&self) -> Addr {
+        self.address(TreeShape::ROOT)
+    }
+
+    /// Looks `key` up.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the tree.
+    #[inline]
+    pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Wrong> {
+        let mut at = self.root();
+        for _ in 0..self.height() {
+            let record: Record = self.seals.open(at, memory.line(at))?;
+            if record.key == key {
+                return Ok(Some(record.value));
+            }
+            at = record.children[usize::from(key > record.key)];
+            if at == Addr(0) {
+                return Ok(None);
+            }
+        }
+        Err(Wrong(format!(
+            "the path to key {key} is longer than {} nodes",
+            self.height()
+        )))
+    }
+
+    /// The node at `at`.
+    ///
+    /// # Errors
+    /// [`Wrong`] when there is none.
+    pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Wrong> {
+        let record: Record = self.seals.open(at, memory.line(at))?;
+        Ok(TreeNode {
+            key: record.key,
+            value: record.value,
+            children: record
+                .children
+                .map(|child| (child != Addr(0)).then_some(child)),
+            is_red: record.red != 0,
+        })
+    }
+
+    fn address(&self, spot: Spot) -> Addr {
+        let (page, line) = match spot {
+            Spot::UpperPage { page, line } => (page, line),
+            Spot::BlockPage { block, line } => (
+                self.shape.upper_pages() + self.block_pages.apply(block),
+                line,
+            ),
+        };
+        PageId(page).start() + line * LINE_BYTES as u64
+    }
+
+    fn record(&self, node: Node) -> Record {
+        let key = self.shape.key(node);
+        let place = |child: Option<Node>| child.map(|child| self.address(self.shape.spot(child)));
+        Record {
+            key,
+            value: RedBlackTree::value(key),
+            children: self
+                .shape
+                .children(node)
+                .map(|child| place(child).unwrap_or(Addr(0))),
+            red: u64::from(self.shape.is_red(node)),
+            spare: 0,
+        }
+    }
+
+    /// The page's nodes when it is a block's: all addresses are within it.
+    fn image_of_block(&self, page: PageId, block: u64, out: &mut [u8; PAGE_BYTES]) {
+        let address = |line: u64| page.start() + line * LINE_BYTES as u64;
+        fill(out, |line| {
+            if line == 0 {
+                return [0; 8];
+            }
+            let key = self.shape.key(Node::InBlock(block, line));
+            let value = RedBlackTree::value(key);
+            let is_leaf = 2 * line >= LINES_PER_PAGE;
+            let child = |side| {
+                if is_leaf {
+                    Addr(0)
+                } else {
+                    address(2 * line + side)
+                }
+            };
+            let children = [child(0), child(1)];
+            let record = Record {
+                key,
+                value,
+                children,
+                red: 0,
+                spare: 0,
+            };
+            self.seals.line(address(line), record)
+        });
+    }
+}
+
+impl Workload for RedBlackTree {
+    fn size_bytes(&self) -> u64 {
+        self.shape.pages() * PAGE_BYTES as u64
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        assert!(
+            page.0 < self.shape.pages(),
+            "{page:?} of {}",
+            self.shape.pages()
+        );
+        match page.0.checked_sub(self.shape.upper_pages()) {
+            Some(bottom) => self.image_of_block(page, self.block_pages.invert(bottom), out),
+            None => fill(out, |line| {
+                let spot = Spot::UpperPage { page: page.0, line };
+                match self.shape.node(spot) {
+                    Some(node) => self.seals.line(self.address(spot), self.record(node)),
+                    None => [0; 8],
+                }
+            }),
+        }
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        for (part, key) in (0..).zip(self.job(job)) {
+            memory.work(share(self.work, part, LOOKUPS));
+            let found = self.get(memory, key)?;
+            if found != Some(RedBlackTree::value(key)) {
+                return Err(Wrong(format!("key {key} has {found:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+}
