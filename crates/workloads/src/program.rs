@@ -74,9 +74,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every program with the name users type.
-    pub const ALL: [(&str, Kind); 2] = [
+    pub const ALL: [(&str, Kind); 4] = [
         ("array-swap", Kind::ArraySwap),
         ("hash-table", Kind::HashTable),
+        ("red-black-tree", Kind::RedBlackTree),
+        ("tatp", Kind::Tatp),
     ];
 
     /// The most that any program addresses: 64 TiB, 2⁴⁰ lines.

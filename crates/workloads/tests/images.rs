@@ -1,0 +1,167 @@
+//! Images are pure functions of the page, at any size, and a damaged one is noticed.
+
+mod common;
+
+use common::{Plain, Sparse, image, page, program};
+use ebbtide_core::PageId;
+use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
+
+const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
+
+#[test]
+fn a_page_is_the_same_whenever_it_is_made() {
+    for (name, _) in Kind::ALL {
+        for scatter in SCATTERS {
+            let once = program(name, 60, scatter);
+            let pages = once.size_bytes() / 4096;
+            let forwards = image(&once);
+            let again = program(name, 60, scatter);
+            for p in (0..pages).rev() {
+                let words = &forwards[p as usize * 512..][..512];
+                assert_eq!(page(&again, PageId(p)), words, "{name}, page {p}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_makes_its_own_image() {
+    for (name, kind) in Kind::ALL {
+        let with_seed = |seed| {
+            let shape = Shape {
+                dataset_bytes: kind.min_bytes(),
+                seed,
+                ..Shape::default()
+            };
+            image(&kind.build(&shape).unwrap())
+        };
+        assert_eq!(with_seed(1), with_seed(1), "{name}");
+        assert_ne!(with_seed(1), with_seed(2), "{name}");
+    }
+}
+
+/// Jobs that run over `memory` before one finds something wrong.
+fn jobs_until_wrong(program: &Program, memory: &mut Plain) -> Option<u64> {
+    (0..3000).find(|&job| program.run(job, memory).is_err())
+}
+
+#[test]
+fn any_changed_word_that_a_job_reads_is_noticed() {
+    for (name, kind) in Kind::ALL {
+        let program = program(name, kind.min_bytes() / 4096, Scatter::Pages);
+        let clean = Plain::new(&program);
+        let mut noticed = 0;
+        let words: Vec<usize> = (0..clean.words.len())
+            .filter(|word| word % 29 == 0)
+            .collect();
+        for &word in &words {
+            let mut memory = Plain {
+                words: clean.words.clone(),
+                worked: 0,
+                accesses: 0,
+            };
+            memory.words[word] ^= 1 << 17;
+            noticed += usize::from(jobs_until_wrong(&program, &mut memory).is_some());
+        }
+        // Not noticed: latches (1 word in 8), lines that are unused, and the half of a TATP
+        // subscriber that no job reads (1 in 4 of all, less its latch). With few elements, jobs
+        // read all the rest.
+        let share = noticed as f64 / words.len() as f64;
+        let expected = match kind {
+            Kind::ArraySwap | Kind::HashTable => 0.8,
+            Kind::RedBlackTree => 0.5,
+            Kind::Tatp => 0.6,
+        };
+        assert!(share > expected, "{name}: {noticed} of {}", words.len());
+    }
+}
+
+#[test]
+fn swapped_zeroed_and_foreign_pages_are_noticed() {
+    for (name, kind) in Kind::ALL {
+        let pages = (kind.min_bytes() / 4096 * 2) as usize;
+        let program = program(name, pages as u64, Scatter::Pages);
+        let fresh = Plain::new(&program);
+        let last = fresh.words.len() / 512 - 1;
+        let damaged = |damage: &dyn Fn(&mut [u64])| {
+            let mut memory = Plain::new(&program);
+            damage(&mut memory.words);
+            jobs_until_wrong(&program, &mut memory).is_some()
+        };
+        assert!(damaged(&|words| words[..512].fill(0)), "{name}: zeros");
+        assert!(
+            damaged(&|words| words[last * 512..].fill(0)),
+            "{name}: zeros at the end"
+        );
+        assert!(
+            damaged(&|words| {
+                let (first, rest) = words.split_at_mut(512);
+                first.swap_with_slice(&mut rest[(last - 1) * 512..]);
+            }),
+            "{name}: two pages exchanged"
+        );
+        let other = Shape {
+            dataset_bytes: pages as u64 * 4096,
+            seed: 2,
+            ..Shape::default()
+        };
+        let foreign = page(&kind.build(&other).unwrap(), PageId(0));
+        assert!(
+            damaged(&|words| words[..512].copy_from_slice(&foreign)),
+            "{name}: foreign"
+        );
+    }
+}
+
+#[test]
+fn jobs_run_on_datasets_of_every_size_up_to_256_gib() {
+    for (name, kind) in Kind::ALL {
+        for scatter in SCATTERS {
+            for bits in [20, 26, 32, 35, 38] {
+                for odd in [0, 12_345_678 % (1 << (bits - 1))] {
+                    let dataset_bytes = (1u64 << bits) - odd;
+                    let shape = Shape {
+                        dataset_bytes,
+                        scatter,
+                        ..Shape::default()
+                    };
+                    let program = kind.build(&shape).unwrap();
+                    let mut memory = Sparse::new(&program);
+                    for job in 0..50 {
+                        let done = program.run(job, &mut memory);
+                        done.unwrap_or_else(|w| panic!("{name} of 2^{bits} - {odd}: {w}"));
+                    }
+                    let last = PageId(program.size_bytes() / 4096 - 1);
+                    page(&program, last);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn hot_pages_are_few_with_pages_and_many_with_keys() {
+    // Distinct pages that 2,000 jobs touch of a 4 GiB dataset.
+    for (name, kind) in Kind::ALL {
+        let touched = |scatter| {
+            let shape = Shape {
+                dataset_bytes: 1 << 32,
+                scatter,
+                ..Shape::default()
+            };
+            let program = kind.build(&shape).unwrap();
+            let mut memory = Sparse::new(&program);
+            (0..2000).for_each(|job| program.run(job, &mut memory).unwrap());
+            memory.pages.len()
+        };
+        let (pages, keys) = (touched(Scatter::Pages), touched(Scatter::Keys));
+        assert!(pages * 5 < keys * 4, "{name}: {pages} and {keys} pages");
+    }
+}
+
+#[test]
+#[should_panic(expected = "PageId")]
+fn a_page_beyond_the_image_is_a_bug() {
+    let program = program("tatp", 2, Scatter::Pages);
+    page(&program, PageId(2));
+}
