@@ -1,0 +1,393 @@
+//! The backside: the life of a miss after the frontside has found nothing.
+//!
+//! Every core has one. It reads pages in, keeps free frames ahead of need, writes dirty victims back
+//! behind the reads, and tells whoever waits. Its core drives it ([`Backside::advance`]) between
+//! jobs; when that core is busy for long, any other core that waits for one of its pages does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ebbtide_core::{FrameId, PageId, Span, Time};
+
+use crate::cache::PageState;
+use crate::counters::CoreCounters;
+use crate::device::{Completion, Direction, Queue, Request, TRANSFER_BYTES};
+use crate::epoch::Moment;
+use crate::hub::Outcome;
+use crate::shared::Shared;
+
+/// How often a request is tried before its error counts.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// After so long, a grace period is no longer left to the other cores' next memory call.
+const GRACE_PATIENCE: Span = Span::from_us(100);
+
+/// From so many writes that failed for good in a row on, misses that find no free frame are given
+/// up instead of waiting for one.
+const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
+
+/// A busy core puts this many installed frames under the policy at once, for one lock.
+const SETTLE_AT: usize = 32;
+
+/// Who drives a backside, and how eagerly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Drive {
+    /// Its own core, between jobs: requests may wait for more to join them.
+    Busy,
+    /// Its own core, with nothing to run before a page arrives.
+    Idle,
+    /// Another core, which waits for one of its pages.
+    Help,
+}
+
+/// Bounds of a backside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most requests handed over together.
+    pub(crate) batch_max: usize,
+    /// The longest a request waits for others to join it.
+    pub(crate) hold: Span,
+    /// Free frames kept ahead of need.
+    pub(crate) reserve: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Operation {
+    direction: Direction,
+    page: PageId,
+    frame: FrameId,
+    since: Time,
+    attempts: u32,
+}
+
+/// Frames given up together, waiting for their grace period.
+struct Parting {
+    frames: Vec<FrameId>,
+    moment: Moment,
+    since: Time,
+}
+
+/// A core's misses.
+pub(crate) struct Backside {
+    core: usize,
+    limits: Limits,
+    queue: Box<dyn Queue>,
+    operations: Vec<Operation>,
+    idle_tokens: Vec<u64>,
+    free: Vec<FrameId>,
+    partings: VecDeque<Parting>,
+    /// Dirty frames past their grace period, waiting to be written behind the reads.
+    dirty: VecDeque<FrameId>,
+    writes_under_way: usize,
+    /// Pages that wait for a free frame, oldest first.
+    starved: VecDeque<(PageId, Time)>,
+    /// Published, used by their first waiter (or wanted by nobody), not yet under the policy.
+    installed: Vec<FrameId>,
+    completions: Vec<Completion>,
+    read_ns: Vec<u64>,
+    held_since: Option<Time>,
+    entered_at: Time,
+    failed_writes_in_a_row: u32,
+}
+
+impl Backside {
+    pub(crate) fn new(core: usize, limits: Limits, queue: Box<dyn Queue>) -> Backside {
+        Backside {
+            core,
+            limits,
+            queue,
+            operations: Vec::new(),
+            idle_tokens: Vec::new(),
+            free: Vec::with_capacity(4 * limits.reserve),
+            partings: VecDeque::new(),
+            dirty: VecDeque::new(),
+            writes_under_way: 0,
+            starved: VecDeque::new(),
+            installed: Vec::new(),
+            completions: Vec::new(),
+            read_ns: Vec::new(),
+            held_since: None,
+            entered_at: Time::ZERO,
+            failed_writes_in_a_row: 0,
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.starved.is_empty()
+            && self.partings.is_empty()
+            && self.dirty.is_empty()
+            && self.queue.in_flight() + self.queue.unsubmitted() == 0
+    }
+
+    /// Whether something here goes on without a completion of this core's own device queue.
+    pub(crate) fn waits_without_device(&self) -> bool {
+        !self.starved.is_empty() || !self.partings.is_empty()
+    }
+
+    /// Starts to read `page`, which the caller has just made busy; its waiters are in the miss table.
+    pub(crate) fn fetch(&mut self, shared: &Shared, page: PageId, now: Time) {
+        match self.free.pop() {
+            Some(frame) => self.start(shared, Direction::Read, page, frame, now),
+            None => {
+                self.counters(shared).starved.add(1);
+                self.starved.push_back((page, now));
+            }
+        }
+    }
+
+    /// Takes over frames that their first waiter has used.
+    pub(crate) fn settle(&mut self, used: &mut Vec<FrameId>) {
+        self.installed.append(used);
+    }
+
+    /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
+    pub(crate) fn advance(&mut self, shared: &Shared, by: usize, now: Time, drive: Drive) {
+        self.reap(shared, now);
+        self.part(shared, by, now);
+        self.refill(shared, by, now);
+        while let Some(&(page, since)) = self.starved.front() {
+            let Some(frame) = self.free.pop() else { break };
+            self.starved.pop_front();
+            self.start(shared, Direction::Read, page, frame, since);
+        }
+        self.give_up_starved(shared);
+        if drive != Drive::Busy || self.installed.len() >= SETTLE_AT {
+            shared.cache.settle(&mut self.installed);
+        }
+        self.submit_when_due(shared, now, drive);
+    }
+
+    fn counters<'a>(&self, shared: &'a Shared) -> &'a CoreCounters {
+        shared.counters.core(self.core)
+    }
+
+    fn start(
+        &mut self,
+        shared: &Shared,
+        direction: Direction,
+        page: PageId,
+        frame: FrameId,
+        since: Time,
+    ) {
+        let operation = Operation { direction, page, frame, since, attempts: 1 };
+        let token = match self.idle_tokens.pop() {
+            Some(token) => {
+                self.operations[token as usize] = operation;
+                token
+            }
+            None => {
+                self.operations.push(operation);
+                self.operations.len() as u64 - 1
+            }
+        };
+        self.request(shared, token, since);
+    }
+
+    fn request(&mut self, shared: &Shared, token: u64, now: Time) {
+        let operation = &self.operations[token as usize];
+        self.queue.push(Request {
+            direction: operation.direction,
+            offset: shared.base_offset + operation.page.start().0,
+            page: shared.cache.frame_memory(operation.frame),
+            token,
+        });
+        self.held_since.get_or_insert(now);
+    }
+
+    fn reap(&mut self, shared: &Shared, now: Time) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.queue.reap(&mut completions);
+        for completion in completions.drain(..) {
+            self.complete(shared, now, completion);
+        }
+        self.completions = completions;
+        if !self.read_ns.is_empty() {
+            shared.counters.flash_reads_took(self.core, self.read_ns.drain(..));
+        }
+    }
+
+    fn complete(&mut self, shared: &Shared, now: Time, completion: Completion) {
+        let counters = self.counters(shared);
+        let operation = &mut self.operations[completion.token as usize];
+        let error = match completion.result {
+            Ok(TRANSFER_BYTES) => None,
+            Ok(bytes) => Some(format!("moved {bytes} of {TRANSFER_BYTES} bytes")),
+            Err(error) => Some(error.to_string()),
+        };
+        if error.is_some() && operation.attempts < ATTEMPTS_MAX {
+            operation.attempts += 1;
+            counters.retries.add(1);
+            self.request(shared, completion.token, now);
+            return;
+        }
+        let operation = *operation;
+        self.idle_tokens.push(completion.token);
+        match (operation.direction, error) {
+            (Direction::Read, None) => {
+                counters.flash_reads.add(1);
+                self.read_ns.push(now.since(operation.since).as_ns());
+                self.publish(shared, operation.page, operation.frame, false);
+            }
+            (Direction::Read, Some(error)) => {
+                counters.read_errors.add(1);
+                self.fail(shared, operation.page, &format!("cannot be read: {error}"));
+                self.free.push(operation.frame);
+            }
+            (Direction::Write, None) => {
+                counters.flash_writes.add(1);
+                self.writes_under_way -= 1;
+                self.failed_writes_in_a_row = 0;
+                self.release(shared, operation.page, operation.frame);
+            }
+            (Direction::Write, Some(_)) => {
+                self.write_failed(shared, operation.page, operation.frame);
+            }
+        }
+    }
+
+    /// A page could not be written. Nothing is lost: it goes on living in DRAM.
+    fn write_failed(&mut self, shared: &Shared, page: PageId, frame: FrameId) {
+        self.counters(shared).write_errors.add(1);
+        self.writes_under_way -= 1;
+        self.failed_writes_in_a_row += 1;
+        self.publish(shared, page, frame, true);
+    }
+
+    /// Makes a busy page resident in `frame` and wakes whoever waits for it.
+    fn publish(&mut self, shared: &Shared, page: PageId, frame: FrameId, dirty: bool) {
+        let mut shard = shared.cache.shard(page);
+        shared.cache.publish(page, frame, dirty, &shard);
+        if !shard.contains(page) {
+            self.installed.push(frame);
+            return;
+        }
+        // The frame stays until the first waiter has used it: it makes progress for certain.
+        let mut outcome = Outcome::Installed(frame);
+        shard.complete(page, |waiter| {
+            shared.hub.wake(waiter, std::mem::replace(&mut outcome, Outcome::Retry));
+        });
+    }
+
+    /// The page in `frame`, unpublished and unchanged against flash, is given up for good, unless
+    /// somebody has asked for it meanwhile.
+    fn release(&mut self, shared: &Shared, page: PageId, frame: FrameId) {
+        let shard = shared.cache.shard(page);
+        if shard.contains(page) {
+            drop(shard);
+            self.counters(shared).revived.add(1);
+            self.publish(shared, page, frame, false);
+        } else {
+            shared.cache.set_absent(page, &shard);
+            self.free.push(frame);
+        }
+    }
+
+    /// Ends everyone who waits for `page`, which cannot be had.
+    fn fail(&self, shared: &Shared, page: PageId, reason: &str) {
+        let mut shard = shared.cache.shard(page);
+        shared.cache.set_absent(page, &shard);
+        if shard.contains(page) {
+            let reason: Arc<str> = reason.into();
+            shard.complete(page, |waiter| {
+                shared.hub.wake(waiter, Outcome::Failed(reason.clone()));
+            });
+        }
+    }
+
+    /// Frames whose grace period is over become free, or are queued to be written.
+    fn part(&mut self, shared: &Shared, by: usize, now: Time) {
+        while let Some(parting) = self.partings.front_mut() {
+            if !shared.epochs.is_over(parting.moment, by) {
+                if now.since(parting.since) < GRACE_PATIENCE {
+                    return;
+                }
+                shared.epochs.run_barrier(&mut parting.moment);
+                if !shared.epochs.is_over(parting.moment, by) {
+                    return;
+                }
+            }
+            let parting = self.partings.pop_front().expect("it was just looked at");
+            for frame in parting.frames {
+                if shared.cache.is_dirty(frame) {
+                    self.counters(shared).evictions_dirty.add(1);
+                    self.dirty.push_back(frame);
+                } else {
+                    self.counters(shared).evictions_clean.add(1);
+                    self.release(shared, shared.cache.page_in(frame), frame);
+                }
+            }
+        }
+    }
+
+    /// Keeps free frames ahead of need.
+    fn refill(&mut self, shared: &Shared, by: usize, now: Time) {
+        let wanted = self.limits.reserve + self.starved.len();
+        if self.free.len() >= wanted {
+            self.share_out(shared);
+            return;
+        }
+        shared.take_spare(wanted - self.free.len(), &mut self.free);
+        let parting: usize = self.partings.iter().map(|parting| parting.frames.len()).sum();
+        let coming = self.free.len() + parting + self.dirty.len() + self.writes_under_way;
+        if coming >= wanted {
+            return;
+        }
+        shared.cache.settle(&mut self.installed);
+        let mut frames = Vec::with_capacity(wanted - coming);
+        shared.cache.give_up(wanted - coming, &mut frames);
+        if !frames.is_empty() {
+            let moment = shared.epochs.begin_grace();
+            self.partings.push_back(Parting { frames, moment, since: now });
+            self.part(shared, by, now);
+        }
+    }
+
+    /// Hands frames beyond the reserve to whoever has none.
+    fn share_out(&mut self, shared: &Shared) {
+        let surplus = self.free.len().saturating_sub(self.limits.reserve);
+        if surplus > self.limits.reserve {
+            shared.put_spare(self.free.drain(..surplus));
+        }
+    }
+
+    /// When nothing can be written, no frame will ever come free: say so to those who wait for one.
+    fn give_up_starved(&mut self, shared: &Shared) {
+        if self.failed_writes_in_a_row < FAILED_WRITES_IN_A_ROW_MAX || !self.free.is_empty() {
+            return;
+        }
+        for (page, _) in std::mem::take(&mut self.starved) {
+            self.fail(shared, page, "no frame can be freed for it: writes to the device fail");
+        }
+    }
+
+    fn submit_when_due(&mut self, shared: &Shared, now: Time, drive: Drive) {
+        let unsubmitted = self.queue.unsubmitted() + self.dirty.len();
+        let held_back = self.queue.has_held_back();
+        let waited = now.since(self.held_since.unwrap_or(now)).max(
+            if held_back { now.since(self.entered_at) } else { Span::ZERO },
+        );
+        // A lone miss goes at once; the more is under way, the more company a request waits for.
+        let batch = (self.queue.in_flight() / 2).clamp(1, self.limits.batch_max);
+        let due = drive != Drive::Busy || unsubmitted >= batch || waited >= self.limits.hold;
+        if !due || (unsubmitted == 0 && !held_back) {
+            return;
+        }
+        let writes = self.dirty.len().min(self.limits.batch_max - self.writes_under_way);
+        for _ in 0..writes {
+            let Some(frame) = self.dirty.pop_front() else { break };
+            let page = shared.cache.page_in(frame);
+            debug_assert_eq!(shared.cache.state(page), PageState::Busy);
+            self.writes_under_way += 1;
+            if shared.may_write() {
+                self.start(shared, Direction::Write, page, frame, now);
+            } else {
+                self.write_failed(shared, page, frame);
+            }
+        }
+        self.counters(shared).submissions.add(1);
+        self.queue.submit();
+        self.held_since = (self.queue.unsubmitted() > 0).then_some(now);
+        self.entered_at = now;
+    }
+}

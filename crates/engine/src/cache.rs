@@ -1,0 +1,269 @@
+//! The frontside: the DRAM cache that all cores share, and the state of every page.
+//!
+//! A page is *absent*, *busy* (on its way in, or being given up) or *resident* in a frame. The hit
+//! path is one load of that state; every change of it happens under the page's shard of the miss
+//! table, so that nobody waits for a page that has just arrived.
+
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX};
+use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::hub::Waiter;
+use crate::mapping::Mapping;
+
+const ABSENT: u32 = 0;
+const BUSY: u32 = 1 << 30;
+const RESIDENT: u32 = 1 << 31;
+
+/// The most frames a cache can have: frame numbers share a word with two flags.
+pub(crate) const FRAMES_MAX: usize = 1 << 30;
+
+/// Bytes of DRAM that each page of the address space costs, resident or not, beside its history in
+/// the replacement policy.
+pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
+
+/// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, and whose it is.
+pub(crate) const FRAME_BYTES: usize = PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<AtomicU64>();
+
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageState {
+    /// On flash only.
+    Absent,
+    /// On its way in or out: wait.
+    Busy,
+    /// In this frame.
+    Resident(FrameId),
+}
+
+/// The part of the miss table that some of the pages belong to, locked.
+pub(crate) type Shard<'a> = MutexGuard<'a, MissTable<Waiter>>;
+
+const SHARDS: usize = 16;
+
+/// The DRAM cache.
+pub(crate) struct Cache {
+    frames: Mapping,
+    states: Mapping,
+    touches: Box<[AtomicU8]>,
+    dirty: Box<[AtomicU8]>,
+    holds: Box<[AtomicU64]>,
+    pages: u64,
+    misses: Box<[Mutex<MissTable<Waiter>>]>,
+    policy: Mutex<Box<dyn Replacement>>,
+}
+
+impl Cache {
+    /// A cache of `frames` frames over `pages` pages, all absent, on which at most `waiters` fibers
+    /// wait at once.
+    pub(crate) fn new(
+        pages: u64,
+        frames: usize,
+        policy: PolicyKind,
+        waiters: usize,
+    ) -> io::Result<Cache> {
+        assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
+        let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
+        let geometry = Geometry::fully_associative(frames);
+        Ok(Cache {
+            frames: Mapping::zeroed(frames * PAGE_BYTES)?,
+            states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
+            touches: marks(),
+            dirty: marks(),
+            holds: (0..frames).map(|_| AtomicU64::new(0)).collect(),
+            pages,
+            misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
+            policy: Mutex::new(policy.build(geometry, pages, 0)),
+        })
+    }
+
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    pub(crate) fn frame_count(&self) -> usize {
+        self.touches.len()
+    }
+
+    /// What the hit path needs, as plain pointers.
+    pub(crate) fn hit_path(&self) -> HitPath {
+        HitPath {
+            states: self.states.base().cast_const().cast(),
+            pages: self.pages,
+            frames: self.frames.base(),
+            touches: self.touches.as_ptr(),
+            dirty: self.dirty.as_ptr(),
+        }
+    }
+
+    /// The memory of a frame.
+    pub(crate) fn frame_memory(&self, frame: FrameId) -> *mut u8 {
+        assert!(frame.index() < self.frame_count(), "{frame:?} does not exist");
+        // SAFETY: the frame lies within the mapping, as just checked.
+        unsafe { self.frames.base().add(frame.index() * PAGE_BYTES) }
+    }
+
+    /// The page that `frame` holds or last held.
+    pub(crate) fn page_in(&self, frame: FrameId) -> PageId {
+        PageId(self.holds[frame.index()].load(Ordering::Relaxed))
+    }
+
+    /// Whether the page in `frame` was written since it was read or written back. Final once the
+    /// page was unpublished and a grace period is over.
+    pub(crate) fn is_dirty(&self, frame: FrameId) -> bool {
+        self.dirty[frame.index()].load(Ordering::Relaxed) != 0
+    }
+
+    /// Locks the shard of the miss table that `page` belongs to.
+    pub(crate) fn shard(&self, page: PageId) -> Shard<'_> {
+        // Neighbouring pages are often missed together: spread them.
+        self.misses[page.index() % SHARDS].lock()
+    }
+
+    fn state_word(&self, page: PageId) -> &AtomicU32 {
+        assert!(page.0 < self.pages, "{page:?} does not exist");
+        // SAFETY: within the mapping, as just checked; states are only accessed as this type.
+        unsafe { &*self.states.base().cast::<AtomicU32>().add(page.index()) }
+    }
+
+    /// Where `page` is; final while its shard is locked.
+    pub(crate) fn state(&self, page: PageId) -> PageState {
+        match self.state_word(page).load(Ordering::Acquire) {
+            ABSENT => PageState::Absent,
+            state if state & RESIDENT != 0 => PageState::Resident(FrameId(state & !RESIDENT)),
+            _ => PageState::Busy,
+        }
+    }
+
+    /// An absent page starts to move in.
+    pub(crate) fn begin_fetch(&self, page: PageId, _shard: &Shard<'_>) {
+        debug_assert_eq!(self.state(page), PageState::Absent);
+        self.state_word(page).store(BUSY, Ordering::Release);
+    }
+
+    /// A busy page is gone.
+    pub(crate) fn set_absent(&self, page: PageId, _shard: &Shard<'_>) {
+        debug_assert_eq!(self.state(page), PageState::Busy);
+        self.state_word(page).store(ABSENT, Ordering::Release);
+    }
+
+    /// A busy page is in `frame` and may be used from now on; `dirty` if flash holds an older
+    /// version of it.
+    pub(crate) fn publish(&self, page: PageId, frame: FrameId, dirty: bool, _shard: &Shard<'_>) {
+        debug_assert_eq!(self.state(page), PageState::Busy);
+        self.holds[frame.index()].store(page.0, Ordering::Relaxed);
+        self.touches[frame.index()].store(0, Ordering::Relaxed);
+        self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
+        self.state_word(page).store(RESIDENT | frame.0, Ordering::Release);
+    }
+
+    /// Puts published frames under the policy: from now on they may be given up.
+    pub(crate) fn settle(&self, installed: &mut Vec<FrameId>) {
+        if installed.is_empty() {
+            return;
+        }
+        let mut policy = self.policy.lock();
+        for frame in installed.drain(..) {
+            policy.insert(frame, self.page_in(frame));
+        }
+    }
+
+    /// Lets the policy give up at most `count` frames and unpublishes their pages, which stay busy.
+    /// The frames may be looked at, written back or reused only after a grace period.
+    pub(crate) fn give_up(&self, count: usize, victims: &mut Vec<FrameId>) {
+        let mut policy = self.policy.lock();
+        let first = victims.len();
+        while victims.len() - first < count {
+            let Some(frame) = policy.victim(0, &mut Marks(self)) else { break };
+            victims.push(frame);
+        }
+        drop(policy);
+        for &frame in &victims[first..] {
+            let page = self.page_in(frame);
+            let _shard = self.shard(page);
+            debug_assert_eq!(self.state(page), PageState::Resident(frame));
+            self.state_word(page).store(BUSY, Ordering::Release);
+        }
+    }
+}
+
+/// The policy's view of the frames.
+struct Marks<'a>(&'a Cache);
+
+impl Frames for Marks<'_> {
+    fn take_touches(&mut self, frame: FrameId) -> u8 {
+        let mark = &self.0.touches[frame.index()];
+        let touches = mark.load(Ordering::Relaxed);
+        if touches != 0 {
+            mark.store(0, Ordering::Relaxed);
+        }
+        touches
+    }
+
+    fn is_dirty(&self, frame: FrameId) -> bool {
+        self.0.is_dirty(frame)
+    }
+
+    fn is_pinned(&self, _frame: FrameId) -> bool {
+        // A frame that must stay is not known to the policy yet.
+        false
+    }
+}
+
+/// The hit path: page → state → frame → memory, with no lock and nothing written that is shared,
+/// but a mark in the frame that is stored only when it changes.
+#[derive(Clone, Copy)]
+pub(crate) struct HitPath {
+    states: *const AtomicU32,
+    pages: u64,
+    frames: *mut u8,
+    touches: *const AtomicU8,
+    dirty: *const AtomicU8,
+}
+
+impl HitPath {
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The frame of `page` if it is resident. Call inside an epoch (see [`crate::epoch`]); the
+    /// answer is good until its end.
+    #[inline(always)]
+    pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
+        debug_assert!(page.0 < self.pages);
+        // SAFETY: the caller has checked the page number; states live as long as the cache.
+        let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
+        (state & RESIDENT != 0).then_some(FrameId(state & !RESIDENT))
+    }
+
+    /// The memory `offset` bytes into `frame`.
+    #[inline(always)]
+    pub(crate) fn memory(&self, frame: FrameId, offset: usize) -> *mut u8 {
+        // SAFETY: frames come from `find`, so they exist; `offset` is within the page.
+        unsafe { self.frames.add(frame.index() * PAGE_BYTES + offset) }
+    }
+
+    /// Marks a hit. Racing marks may be lost: they only guide replacement.
+    #[inline(always)]
+    pub(crate) fn touch(&self, frame: FrameId) {
+        // SAFETY: there is a mark for every frame.
+        let mark = unsafe { &*self.touches.add(frame.index()) };
+        let touches = mark.load(Ordering::Relaxed);
+        if touches < TOUCHES_MAX {
+            mark.store(touches + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks the frame as written. Only ever set while the page is published, so none is lost.
+    #[inline(always)]
+    pub(crate) fn mark_dirty(&self, frame: FrameId) {
+        // SAFETY: there is a mark for every frame.
+        let mark = unsafe { &*self.dirty.add(frame.index()) };
+        if mark.load(Ordering::Relaxed) == 0 {
+            mark.store(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Live counters: read them from any thread while the engine runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+
+/// One core's counters. Only that core's backside or fibers add to them, so a plain load and store
+/// will do.
+#[derive(Default)]
+pub(crate) struct CoreCounters {
+    pub(crate) accesses: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) hits_under_miss: Counter,
+    pub(crate) evictions_clean: Counter,
+    pub(crate) evictions_dirty: Counter,
+    pub(crate) revived: Counter,
+    pub(crate) flash_reads: Counter,
+    pub(crate) flash_writes: Counter,
+    pub(crate) submissions: Counter,
+    pub(crate) retries: Counter,
+    pub(crate) read_errors: Counter,
+    pub(crate) write_errors: Counter,
+    pub(crate) helped: Counter,
+    pub(crate) jobs: Counter,
+    pub(crate) jobs_failed: Counter,
+    pub(crate) sleeps: Counter,
+    pub(crate) idle_ns: Counter,
+    pub(crate) starved: Counter,
+}
+
+/// A count that one thread at a time adds to and any thread reads.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline(always)]
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the engine has done since it started, summed over cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Accesses to memory.
+    pub accesses: u64,
+    /// Accesses that found their page resident.
+    pub hits: u64,
+    /// Accesses that started a read from flash.
+    pub misses: u64,
+    /// Accesses that found their page in flight and waited with others.
+    pub hits_under_miss: u64,
+    /// Frames given up that held an unchanged page.
+    pub evictions_clean: u64,
+    /// Frames given up that had to be written back.
+    pub evictions_dirty: u64,
+    /// Frames given up and taken back before they were reused, because somebody asked.
+    pub revived: u64,
+    /// Pages read from flash.
+    pub flash_reads: u64,
+    /// Pages written to flash.
+    pub flash_writes: u64,
+    /// Times requests were handed to the kernel.
+    pub submissions: u64,
+    /// Requests tried again after an error or a short transfer.
+    pub retries: u64,
+    /// Reads that failed for good.
+    pub read_errors: u64,
+    /// Writes that failed for good; their pages stay in DRAM.
+    pub write_errors: u64,
+    /// Times a core drove the misses of another that was busy.
+    pub helped: u64,
+    /// Jobs that ended well.
+    pub jobs: u64,
+    /// Jobs that ended with an error.
+    pub jobs_failed: u64,
+    /// Times a core slept because nothing could run.
+    pub sleeps: u64,
+    /// Nanoseconds that cores had nothing to run, asleep or polling.
+    pub idle_ns: u64,
+    /// Misses that had to wait for a free frame.
+    pub starved: u64,
+}
+
+/// The counters of all cores.
+pub struct Counters {
+    cores: Box<[CachePadded<CoreCounters>]>,
+    flash_read_ns: Box<[Mutex<Histogram<u64>>]>,
+}
+
+/// The longest flash read told apart from longer ones, in nanoseconds.
+const READ_NS_MAX: u64 = 10_000_000_000;
+
+impl Counters {
+    pub(crate) fn new(cores: usize) -> Counters {
+        let histogram = || {
+            let histogram = Histogram::new_with_max(READ_NS_MAX, 2);
+            Mutex::new(histogram.expect("the bounds of the histogram are valid"))
+        };
+        Counters {
+            cores: (0..cores).map(|_| CachePadded::default()).collect(),
+            flash_read_ns: (0..cores).map(|_| histogram()).collect(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn core(&self, core: usize) -> &CoreCounters {
+        &self.cores[core]
+    }
+
+    /// Notes flash reads of `core`, from queueing to completion.
+    pub(crate) fn flash_reads_took(&self, core: usize, ns: impl Iterator<Item = u64>) {
+        let mut histogram = self.flash_read_ns[core].lock();
+        for ns in ns {
+            histogram.saturating_record(ns);
+        }
+    }
+
+    /// Flash reads so far by how long they took, in nanoseconds, from the miss to the page's arrival.
+    pub fn flash_read_ns(&self) -> Histogram<u64> {
+        let mut all = self.flash_read_ns[0].lock().clone();
+        for core in &self.flash_read_ns[1..] {
+            all.add(&*core.lock()).expect("all cores' histograms have the same bounds");
+        }
+        all
+    }
+
+    /// Everything counted so far.
+    pub fn snapshot(&self) -> Snapshot {
+        let sum = |count: fn(&CoreCounters) -> &Counter| {
+            self.cores.iter().map(|core| count(core).get()).sum::<u64>()
+        };
+        let (accesses, misses) = (sum(|c| &c.accesses), sum(|c| &c.misses));
+        let hits_under_miss = sum(|c| &c.hits_under_miss);
+        Snapshot {
+            accesses,
+            hits: accesses.saturating_sub(misses + hits_under_miss),
+            misses,
+            hits_under_miss,
+            evictions_clean: sum(|c| &c.evictions_clean),
+            evictions_dirty: sum(|c| &c.evictions_dirty),
+            revived: sum(|c| &c.revived),
+            flash_reads: sum(|c| &c.flash_reads),
+            flash_writes: sum(|c| &c.flash_writes),
+            submissions: sum(|c| &c.submissions),
+            retries: sum(|c| &c.retries),
+            read_errors: sum(|c| &c.read_errors),
+            write_errors: sum(|c| &c.write_errors),
+            helped: sum(|c| &c.helped),
+            jobs: sum(|c| &c.jobs),
+            jobs_failed: sum(|c| &c.jobs_failed),
+            sleeps: sum(|c| &c.sleeps),
+            idle_ns: sum(|c| &c.idle_ns),
+            starved: sum(|c| &c.starved),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The device seam: whole pages to and from flash, asynchronously, in batches.
+//!
+//! A [`Device`] is opened once and gives every core a [`Queue`] of its own. A queue takes requests
+//! ([`Queue::push`]) without a system call, hands them to the kernel together ([`Queue::submit`])
+//! and gives completions back from shared memory ([`Queue::reap`]). Faults are injected at this seam
+//! ([`faulty`]), which is how every test of a failing disk works.
+
+pub mod faulty;
+pub mod ram;
+pub mod threads;
+pub mod uring;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebbtide_core::PAGE_BYTES;
+
+/// Which way a page moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From flash to memory.
+    Read,
+    /// From memory to flash.
+    Write,
+}
+
+/// One page to move.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Which way.
+    pub direction: Direction,
+    /// Where the page lies on the device, in bytes from its start; a multiple of the page size.
+    pub offset: u64,
+    /// The memory of the page. The caller keeps it valid, unmoved and, while it is read into,
+    /// untouched until the completion.
+    pub page: *mut u8,
+    /// Comes back with the completion.
+    pub token: u64,
+}
+
+// SAFETY: a request is a message: the pointer in it is only used by the device, under the contract
+// that `Request::page` states, whichever thread that happens on.
+unsafe impl Send for Request {}
+
+/// The end of a request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request's token.
+    pub token: u64,
+    /// Bytes moved (a full page unless the device was short), or what went wrong.
+    pub result: io::Result<usize>,
+}
+
+/// A core's way to a device. Other cores may drive it too, one at a time.
+pub trait Queue: Send {
+    /// Takes a request without handing it over yet.
+    fn push(&mut self, request: Request);
+
+    /// Hands over what was pushed. Some of it may stay behind when the device is full: submit again
+    /// after a completion.
+    fn submit(&mut self);
+
+    /// Appends the completions there are, without waiting.
+    fn reap(&mut self, completions: &mut Vec<Completion>);
+
+    /// Whether the kernel holds completions back until the next [`submit`](Queue::submit).
+    fn has_held_back(&mut self) -> bool {
+        false
+    }
+
+    /// Requests pushed but not handed over.
+    fn unsubmitted(&self) -> usize;
+
+    /// Requests handed over but not completed.
+    fn in_flight(&self) -> usize;
+
+    /// How the owner of the queue sleeps and is woken.
+    fn sleeper(&self) -> Arc<dyn Sleeper>;
+}
+
+/// Lets the owner of a queue sleep until something completes, time is up, or another thread calls.
+pub trait Sleeper: Send + Sync {
+    /// Sleeps until a completion is there, [`wake`](Sleeper::wake) is called (also if it was called
+    /// before), or `at_most` is over. May return early.
+    fn sleep(&self, at_most: Duration);
+    /// Ends the sleep, from any thread.
+    fn wake(&self);
+}
+
+/// Flash: where pages live.
+pub trait Device: Send + Sync {
+    /// A queue for one core with room for `depth` requests at once.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>>;
+
+    /// What this device is called in notices: "io_uring", "threads", …
+    fn name(&self) -> &'static str;
+}
+
+/// Bytes in every request.
+pub const TRANSFER_BYTES: usize = PAGE_BYTES;

@@ -1,0 +1,279 @@
+//! The device over io_uring: submissions in batches, completions from shared memory.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::{IoUring, cqueue, opcode, types};
+
+use super::{Completion, Device, Direction, Queue, Request, Sleeper, TRANSFER_BYTES};
+
+/// A file or block device, opened with `O_DIRECT`, driven by one ring a core.
+pub struct Uring {
+    file: Arc<File>,
+}
+
+impl Uring {
+    /// The device over `file`.
+    ///
+    /// # Errors
+    /// When this kernel or container refuses io_uring; [`threads`](super::threads) works anywhere.
+    pub fn new(file: Arc<File>) -> io::Result<Uring> {
+        ring(2)?;
+        Ok(Uring { file })
+    }
+}
+
+impl Device for Uring {
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+        Ok(Box::new(UringQueue::new(self.file.clone(), depth)?))
+    }
+
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+}
+
+/// A ring of which any thread may submit and reap, one at a time.
+///
+/// Completions wait for the owner's next system call instead of interrupting it (COOP_TASKRUN), and
+/// the ring says that they wait (TASKRUN_FLAG): a busy core gets many for one entry. Not
+/// SINGLE_ISSUER: a core that computes for long is helped by others.
+fn ring(depth: usize) -> io::Result<IoUring> {
+    let entries = u32::try_from(depth.max(2).next_power_of_two()).unwrap_or(u32::MAX);
+    let cooperative = IoUring::builder()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .setup_cqsize(entries.saturating_mul(2))
+        .build(entries);
+    // Kernels before 5.19 know neither flag.
+    cooperative.or_else(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => IoUring::new(entries),
+        _ => Err(error),
+    })
+}
+
+struct UringQueue {
+    ring: IoUring,
+    depth: usize,
+    /// Beyond `depth`, oldest first.
+    overflow: VecDeque<Request>,
+    /// Entries in the submission ring that the kernel has not taken yet.
+    staged: usize,
+    /// Requests pushed into the submission ring and not completed.
+    outstanding: usize,
+    sleeper: Arc<UringSleeper>,
+    wakeup_armed: bool,
+    _file: Arc<File>,
+}
+
+/// The token of the poll on the wake-up descriptor; no request has it.
+const WAKEUP: u64 = u64::MAX;
+
+impl UringQueue {
+    fn new(file: Arc<File>, depth: usize) -> io::Result<UringQueue> {
+        // One entry more for the poll on the wake-up descriptor.
+        let ring = ring(depth + 1)?;
+        ring.submitter().register_files(&[file.as_raw_fd()])?;
+        let sleeper = Arc::new(UringSleeper::new(&ring)?);
+        let mut queue = UringQueue {
+            ring,
+            depth,
+            overflow: VecDeque::new(),
+            staged: 0,
+            outstanding: 0,
+            sleeper,
+            wakeup_armed: false,
+            _file: file,
+        };
+        queue.arm_wakeup();
+        queue.submit();
+        Ok(queue)
+    }
+
+    fn arm_wakeup(&mut self) {
+        let event = types::Fd(self.sleeper.event.as_raw_fd());
+        let poll = opcode::PollAdd::new(event, libc::POLLIN as u32).build().user_data(WAKEUP);
+        // SAFETY: the entry holds no pointer, and the descriptor lives as long as the ring.
+        self.wakeup_armed = unsafe { self.ring.submission().push(&poll) }.is_ok();
+        self.staged += usize::from(self.wakeup_armed);
+    }
+
+    /// Puts a request into the submission ring if there is room for it.
+    fn stage(&mut self, request: &Request) -> bool {
+        if self.outstanding == self.depth {
+            return false;
+        }
+        let file = types::Fixed(0);
+        let (page, bytes) = (request.page, TRANSFER_BYTES as u32);
+        let entry = match request.direction {
+            Direction::Read => opcode::Read::new(file, page, bytes).offset(request.offset).build(),
+            Direction::Write => {
+                opcode::Write::new(file, page, bytes).offset(request.offset).build()
+            }
+        };
+        // SAFETY: the buffer stays valid until the completion, as `Request::page` demands.
+        let pushed =
+            unsafe { self.ring.submission().push(&entry.user_data(request.token)) }.is_ok();
+        self.staged += usize::from(pushed);
+        self.outstanding += usize::from(pushed);
+        pushed
+    }
+}
+
+impl Queue for UringQueue {
+    fn push(&mut self, request: Request) {
+        debug_assert!(request.token != WAKEUP, "this token is taken");
+        if !self.overflow.is_empty() || !self.stage(&request) {
+            self.overflow.push_back(request);
+        }
+    }
+
+    fn submit(&mut self) {
+        while let Some(request) = self.overflow.front().copied() {
+            if !self.stage(&request) {
+                break;
+            }
+            self.overflow.pop_front();
+        }
+        // Entering with GETEVENTS also runs the completion work that the kernel held back.
+        loop {
+            // SAFETY: every entry in the ring was pushed under the contract of `push`; no argument
+            // structure is passed.
+            let entered = unsafe {
+                let count = self.staged as u32;
+                self.ring.submitter().enter::<libc::sigset_t>(count, 0, ENTER_GETEVENTS, None)
+            };
+            match entered {
+                Ok(taken) => {
+                    self.staged -= taken.min(self.staged);
+                    // A short submission is tried again as long as it gets anywhere.
+                    if taken == 0 || self.staged == 0 {
+                        return;
+                    }
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    // The kernel is short of memory or of completion room: later.
+                    Some(libc::EAGAIN | libc::EBUSY) => return,
+                    // Everything else the kernel documents is a misuse of the ring.
+                    _ => panic!("io_uring_enter: {error}"),
+                },
+            }
+        }
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        let mut woken = false;
+        for entry in self.ring.completion() {
+            if entry.user_data() == WAKEUP {
+                woken = true;
+                continue;
+            }
+            self.outstanding -= 1;
+            completions.push(completion(&entry));
+        }
+        if woken || !self.wakeup_armed {
+            self.sleeper.drain();
+            self.arm_wakeup();
+        }
+    }
+
+    fn has_held_back(&mut self) -> bool {
+        self.ring.submission().taskrun()
+    }
+
+    fn unsubmitted(&self) -> usize {
+        self.staged + self.overflow.len()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.outstanding.saturating_sub(self.staged)
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        self.sleeper.clone()
+    }
+}
+
+fn completion(entry: &cqueue::Entry) -> Completion {
+    let result = match entry.result() {
+        moved if moved >= 0 => Ok(moved as usize),
+        code => Err(io::Error::from_raw_os_error(-code)),
+    };
+    Completion { token: entry.user_data(), result }
+}
+
+const ENTER_GETEVENTS: u32 = 1;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+
+/// `struct io_uring_getevents_arg` of the kernel's interface.
+#[repr(C)]
+struct GetEventsArgument {
+    sigmask: u64,
+    sigmask_bytes: u32,
+    min_wait_us: u32,
+    timeout: *const types::Timespec,
+}
+
+/// Sleeps inside the ring, without touching its shared memory: no lock is needed meanwhile.
+struct UringSleeper {
+    ring: OwnedFd,
+    event: OwnedFd,
+}
+
+impl UringSleeper {
+    fn new(ring: &IoUring) -> io::Result<UringSleeper> {
+        // SAFETY: the descriptor belongs to `ring`, which outlives this borrow.
+        let ring = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) }.try_clone_to_owned()?;
+        // SAFETY: eventfd has no preconditions; its result is checked.
+        let event = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if event < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `event` is a descriptor just opened that nobody else owns.
+        let event = unsafe { OwnedFd::from_raw_fd(event) };
+        Ok(UringSleeper { ring, event })
+    }
+
+    /// Empties the wake-up descriptor.
+    fn drain(&self) {
+        let mut count = 0u64;
+        // SAFETY: reads at most 8 bytes into `count` from a descriptor we own; it does not block.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl Sleeper for UringSleeper {
+    fn sleep(&self, at_most: Duration) {
+        let timeout = types::Timespec::from(at_most);
+        let argument = GetEventsArgument {
+            sigmask: 0,
+            sigmask_bytes: 0,
+            min_wait_us: 0,
+            timeout: &raw const timeout,
+        };
+        // SAFETY: the descriptor is our own duplicate of the ring's, and the argument and what it
+        // points to outlive the call. Every reason to return early is allowed, errors included.
+        unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.ring.as_raw_fd(),
+                0u32,
+                1u32,
+                ENTER_GETEVENTS | ENTER_EXT_ARG,
+                &raw const argument,
+                size_of::<GetEventsArgument>(),
+            );
+        }
+    }
+
+    fn wake(&self) {
+        let one = 1u64;
+        // SAFETY: writes 8 bytes from `one` to a descriptor we own; a full counter is as good.
+        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+}

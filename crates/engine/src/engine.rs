@@ -1,0 +1,368 @@
+//! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run jobs.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use ebbtide_core::replacement::{Geometry, PolicyKind};
+use ebbtide_core::schedule::Discipline;
+use ebbtide_core::{FrameId, Span};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use crate::affinity;
+use crate::backside::{Backside, Limits};
+use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES};
+use crate::counters::Counters;
+use crate::device::Device;
+use crate::device::threads::Threads;
+use crate::device::uring::Uring;
+use crate::epoch::Epochs;
+use crate::hub::Hub;
+use crate::latches::Latches;
+use crate::service::Service;
+use crate::shared::Shared;
+use crate::store::Store;
+use crate::worker::{Setup, Worker};
+
+/// What a core costs in DRAM beside its stacks: its ring, queues, histogram and miss table.
+const CORE_BYTES: usize = 512 << 10;
+
+/// The fewest frames a core can work with.
+const FRAMES_PER_CORE_MIN: usize = 4;
+
+/// How an engine is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The DRAM budget in bytes. Frames, page states, the policy's memory, stacks and buffers all
+    /// come out of it.
+    pub dram_bytes: usize,
+    /// Cores to run jobs on, each a pinned kernel thread.
+    pub cores: usize,
+    /// The CPUs to pin them to, one a core; as the kernel likes if empty.
+    pub cpus: Vec<usize>,
+    /// User-level threads a core: the most jobs that can be under way on it at once.
+    pub threads_per_core: usize,
+    /// Stack of a job in bytes.
+    pub stack_bytes: usize,
+    /// Who is evicted.
+    pub replacement: PolicyKind,
+    /// Who runs next.
+    pub scheduler: Discipline,
+    /// The most requests handed to the kernel together.
+    pub batch_max: usize,
+    /// The longest a request waits for others to join it while the core is busy.
+    pub hold: Duration,
+}
+
+impl Options {
+    /// The defaults, with a budget of `dram_bytes`.
+    pub fn new(dram_bytes: usize) -> Options {
+        Options {
+            dram_bytes,
+            cores: 1,
+            cpus: Vec::new(),
+            threads_per_core: 128,
+            stack_bytes: 64 << 10,
+            replacement: PolicyKind::Fifo,
+            scheduler: Discipline::Priority,
+            batch_max: 32,
+            hold: Duration::from_micros(400),
+        }
+    }
+}
+
+/// Why an engine cannot be started.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum EngineError {
+    #[error(
+        "a DRAM budget of {given_bytes} bytes is too small: page states, stacks and buffers for \
+         {pages} pages and {cores} cores need at least {needed_bytes}"
+    )]
+    BudgetTooSmall { given_bytes: usize, needed_bytes: usize, pages: u64, cores: usize },
+    #[error("the replacement policy '{0}' must see every hit in order, which only a simulator can offer")]
+    NeedsEveryHit(&'static str),
+    #[error("{what} must be {expected}")]
+    BadOption { what: &'static str, expected: &'static str },
+    #[error("cannot {doing}: {source}")]
+    Io { doing: &'static str, source: io::Error },
+}
+
+/// How much of a budget goes where, in bytes and frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Frames of the DRAM cache.
+    pub frames: usize,
+    /// Bytes for frames and their marks.
+    pub frames_bytes: usize,
+    /// Bytes for the state of every page.
+    pub states_bytes: usize,
+    /// Bytes for the replacement policy.
+    pub policy_bytes: usize,
+    /// Bytes for stacks, rings and buffers.
+    pub cores_bytes: usize,
+}
+
+impl Budget {
+    /// Divides the budget of `options` for an address space of `pages` pages.
+    ///
+    /// # Errors
+    /// When it does not even hold what has to be there.
+    pub fn divide(options: &Options, pages: u64) -> Result<Budget, EngineError> {
+        let states_bytes = pages as usize * PAGE_STATE_BYTES;
+        let stacks = options.threads_per_core * (options.stack_bytes + STACK_KERNEL_BYTES);
+        let cores_bytes = options.cores * (CORE_BYTES + stacks);
+        let policy_bytes = |frames| {
+            let geometry = Geometry::fully_associative(frames);
+            options.replacement.memory_bytes(geometry, pages)
+        };
+        let needed = |frames: usize| {
+            states_bytes + cores_bytes + policy_bytes(frames) + frames * FRAME_BYTES
+        };
+        let frames_min = options.cores * FRAMES_PER_CORE_MIN;
+        if needed(frames_min) > options.dram_bytes {
+            return Err(EngineError::BudgetTooSmall {
+                given_bytes: options.dram_bytes,
+                needed_bytes: needed(frames_min),
+                pages,
+                cores: options.cores,
+            });
+        }
+        // The most frames that fit, by bisection: what a policy needs is its own business.
+        let (mut fits, mut too_many) = (frames_min, options.dram_bytes / FRAME_BYTES + 1);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            if needed(middle) <= options.dram_bytes { fits = middle } else { too_many = middle }
+        }
+        // More frames than pages would never be used.
+        let frames = fits.min(pages as usize).clamp(frames_min, FRAMES_MAX - 1);
+        Ok(Budget {
+            frames,
+            frames_bytes: frames * FRAME_BYTES,
+            states_bytes,
+            policy_bytes: policy_bytes(frames),
+            cores_bytes,
+        })
+    }
+}
+
+/// What the kernel keeps for a mapped stack: page tables and the mapping's own record.
+const STACK_KERNEL_BYTES: usize = 1 << 10;
+
+/// An address space on flash behind a DRAM cache.
+pub struct Engine {
+    shared: Arc<Shared>,
+    options: Options,
+    budget: Budget,
+    device_name: &'static str,
+    notices: Vec<String>,
+}
+
+impl Engine {
+    /// The engine over `store`, by io_uring, or by threads with a notice where that is refused.
+    ///
+    /// # Errors
+    /// When the options do not fit, or memory or the device cannot be had.
+    pub fn open(store: &Arc<Store>, options: &Options) -> Result<Engine, EngineError> {
+        let (device, notice) = default_device(store);
+        let mut engine = Engine::over(store, device, options)?;
+        engine.notices.extend(notice);
+        Ok(engine)
+    }
+
+    /// The engine over `store` by a device of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn over(
+        store: &Arc<Store>,
+        device: Arc<dyn Device>,
+        options: &Options,
+    ) -> Result<Engine, EngineError> {
+        let pages = store.header().pages;
+        let marks = store.clone();
+        let before_first_write =
+            Box::new(move || marks.mark_dirty().map_err(io::Error::other));
+        Engine::build(device, pages, store.pages_offset(), before_first_write, options)
+    }
+
+    /// The engine over a bare device that holds `pages` pages from its start.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn over_device(
+        device: Arc<dyn Device>,
+        pages: u64,
+        options: &Options,
+    ) -> Result<Engine, EngineError> {
+        Engine::build(device, pages, 0, Box::new(|| Ok(())), options)
+    }
+
+    fn build(
+        device: Arc<dyn Device>,
+        pages: u64,
+        base_offset: u64,
+        before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
+        options: &Options,
+    ) -> Result<Engine, EngineError> {
+        check(options)?;
+        let budget = Budget::divide(options, pages)?;
+        let cores = options.cores;
+        let waiters = cores * options.threads_per_core;
+        let io = |doing| move |source| EngineError::Io { doing, source };
+        let cache = Cache::new(pages, budget.frames, options.replacement, waiters)
+            .map_err(io("map the DRAM cache"))?;
+        // Small caches keep a small reserve: most frames should hold pages.
+        let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.batch_max);
+        let limits = Limits {
+            batch_max: options.batch_max,
+            hold: Span::from_ns(options.hold.as_nanos() as u64),
+            reserve,
+        };
+        let depth = options.threads_per_core + 2 * options.batch_max;
+        let queues = (0..cores)
+            .map(|_| device.queue(depth))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(io("open the device"))?;
+        let hub = Hub::new(queues.iter().map(|queue| queue.sleeper()).collect());
+        let backside = |(core, queue)| Mutex::new(Backside::new(core, limits, queue));
+        let epochs = Epochs::new(cores);
+        let mut notices = Vec::new();
+        if !epochs.barrier_works() {
+            notices.push(
+                "membarrier is refused here: a job that computes for long without touching memory \
+                 may delay the misses of other cores"
+                    .into(),
+            );
+        }
+        let shared = Shared {
+            cache,
+            epochs,
+            hub,
+            latches: Latches::new(),
+            counters: Counters::new(cores),
+            backsides: queues.into_iter().enumerate().map(backside).collect(),
+            base_offset,
+            start: Instant::now(),
+            spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
+            before_first_write,
+            may_write: OnceLock::new(),
+        };
+        Ok(Engine {
+            shared: Arc::new(shared),
+            options: options.clone(),
+            budget,
+            device_name: device.name(),
+            notices,
+        })
+    }
+
+    /// Runs a service on every core until each says that it is over, and gives what `finish` makes
+    /// of each. The cache stays warm between runs.
+    ///
+    /// # Errors
+    /// When a core's thread or stacks cannot be had.
+    pub fn run<S: Service, R: Send>(
+        &self,
+        make: impl Fn(usize) -> S + Sync,
+        finish: impl Fn(S) -> R + Sync,
+    ) -> Result<Vec<R>, EngineError> {
+        let io = |doing| move |source| EngineError::Io { doing, source };
+        let run_core = |core: usize| -> Result<R, EngineError> {
+            if let Some(&cpu) = self.options.cpus.get(core) {
+                affinity::pin(cpu).map_err(io("pin a core"))?;
+            }
+            let setup = Setup {
+                core,
+                threads: self.options.threads_per_core,
+                stack_bytes: self.options.stack_bytes,
+                discipline: self.options.scheduler,
+            };
+            let worker = Worker::new(self.shared.clone(), &setup, make(core))
+                .map_err(io("map the stacks of a core"))?;
+            Ok(finish(worker.run()))
+        };
+        std::thread::scope(|scope| {
+            let cores: Vec<_> = (0..self.options.cores)
+                .map(|core| {
+                    let run_core = &run_core;
+                    std::thread::Builder::new()
+                        .name(format!("ebbtide-core-{core}"))
+                        .spawn_scoped(scope, move || run_core(core))
+                })
+                .collect::<io::Result<Vec<_>>>()
+                .map_err(io("start a core's thread"))?;
+            cores
+                .into_iter()
+                .map(|core| {
+                    core.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+                })
+                .collect()
+        })
+    }
+
+    /// Wakes `core` if it sleeps, to ask its service again.
+    pub fn rouse(&self, core: usize) {
+        self.shared.hub.rouse(core);
+    }
+
+    /// Live counters, readable from any thread.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// How the budget is divided.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// The options it runs with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// How it reaches flash.
+    pub fn device_name(&self) -> &'static str {
+        self.device_name
+    }
+
+    /// What the user should know of how it runs on this machine.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+}
+
+fn check(options: &Options) -> Result<(), EngineError> {
+    let bad = |what, expected| Err(EngineError::BadOption { what, expected });
+    if options.cores == 0 || options.cores > 1024 {
+        return bad("the number of cores", "1 to 1024");
+    }
+    if options.threads_per_core == 0 || options.threads_per_core > 1 << 16 {
+        return bad("the number of threads per core", "1 to 65536");
+    }
+    if options.batch_max == 0 || options.batch_max > 4096 {
+        return bad("the submission batch", "1 to 4096 requests");
+    }
+    if !options.cpus.is_empty() && options.cpus.len() != options.cores {
+        return bad("the list of CPUs", "empty, or one for every core");
+    }
+    if options.replacement.needs_every_hit() {
+        return Err(EngineError::NeedsEveryHit(options.replacement.name()));
+    }
+    Ok(())
+}
+
+/// io_uring where it is permitted, else threads with a notice.
+fn default_device(store: &Arc<Store>) -> (Arc<dyn Device>, Option<String>) {
+    match Uring::new(store.file()) {
+        Ok(uring) => (Arc::new(uring), None),
+        Err(error) => {
+            let notice = format!(
+                "io_uring is refused here ({error}): reads go through threads, at several times the \
+                 CPU cost; `ebbtide doctor` says how to permit it"
+            );
+            (Arc::new(Threads::new(store.file(), 32)), Some(notice))
+        }
+    }
+}

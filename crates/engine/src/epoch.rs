@@ -1,0 +1,186 @@
+//! Grace periods: when is a frame that was taken away seen by nobody any more?
+//!
+//! The hit path takes no lock and no reference count. Instead every core publishes, at the start of
+//! each memory call, the global epoch it has seen, and at the end that it is outside. Whoever takes
+//! a frame away first unpublishes the page's state, then advances the epoch, and reuses the frame
+//! only after a *grace period*: every other core has since been seen
+//!
+//! * at the new epoch or later: it loaded that epoch after the state was unpublished, so this call
+//!   and all later ones find the page gone, and all earlier ones are over; or
+//! * asleep; or
+//! * outside any call, after a barrier that all cores were made to run (`membarrier`): this is how a
+//!   core that computes for long without a memory call holds nobody up.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crossbeam_utils::CachePadded;
+
+const INSIDE: u64 = 1;
+const ASLEEP: u64 = u64::MAX;
+
+/// The epochs of all cores.
+pub(crate) struct Epochs {
+    global: CachePadded<AtomicU64>,
+    /// A core's last seen epoch, shifted by one, with [`INSIDE`]; or [`ASLEEP`].
+    cores: Box<[CachePadded<AtomicU64>]>,
+    barrier_works: bool,
+}
+
+/// A moment from which a grace period counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    epoch: u64,
+    barrier_run: bool,
+}
+
+impl Epochs {
+    pub(crate) fn new(cores: usize) -> Epochs {
+        Epochs {
+            global: CachePadded::new(AtomicU64::new(1)),
+            cores: (0..cores).map(|_| CachePadded::new(AtomicU64::new(ASLEEP))).collect(),
+            barrier_works: cores > 1 && membarrier::register(),
+        }
+    }
+
+    /// Whether a core that computes without memory calls can be passed over.
+    pub(crate) fn barrier_works(&self) -> bool {
+        self.barrier_works || self.cores.len() == 1
+    }
+
+    /// The marks of one core, for its hit path.
+    pub(crate) fn core(&self, core: usize) -> Presence<'_> {
+        Presence { global: &self.global, seen: &self.cores[core] }
+    }
+
+    /// Starts a grace period for what was unpublished before this call.
+    pub(crate) fn begin_grace(&self) -> Moment {
+        let epoch = self.global.fetch_add(1, Ordering::SeqCst) + 1;
+        fence(Ordering::SeqCst);
+        Moment { epoch, barrier_run: false }
+    }
+
+    /// Whether every core but `me` (which is outside any call) has passed the moment.
+    pub(crate) fn is_over(&self, moment: Moment, me: usize) -> bool {
+        self.cores.iter().enumerate().filter(|(core, _)| *core != me).all(|(_, seen)| {
+            let seen = seen.load(Ordering::Acquire);
+            seen == ASLEEP
+                || seen >> 1 >= moment.epoch
+                || (moment.barrier_run && seen & INSIDE == 0)
+        })
+    }
+
+    /// Makes every core of the process run a barrier now, so that those outside any call count. It
+    /// also interrupts them, which lets the kernel deliver what it holds back for them.
+    pub(crate) fn run_barrier(&self, moment: &mut Moment) {
+        if self.barrier_works {
+            membarrier::run();
+            moment.barrier_run = true;
+        }
+    }
+
+    /// A moment with nothing to wait for, to run a barrier for its own sake.
+    pub(crate) fn interrupt_all(&self) {
+        if self.barrier_works {
+            membarrier::run();
+        }
+    }
+}
+
+/// One core's marks.
+#[derive(Clone, Copy)]
+pub(crate) struct Presence<'a> {
+    global: &'a AtomicU64,
+    seen: &'a AtomicU64,
+}
+
+impl Presence<'_> {
+    /// Starts a memory call. States loaded after this are current for the published epoch.
+    #[inline(always)]
+    pub(crate) fn enter(self) {
+        let epoch = self.global.load(Ordering::Acquire);
+        self.seen.store(epoch << 1 | INSIDE, Ordering::Release);
+    }
+
+    /// Ends a memory call: nothing obtained in it is used any more.
+    #[inline(always)]
+    pub(crate) fn exit(self) {
+        let epoch = self.global.load(Ordering::Relaxed);
+        // A later epoch than `enter` saw may be published here: the call is over either way.
+        self.seen.store(epoch << 1, Ordering::Release);
+    }
+
+    /// The core goes to sleep, outside any call.
+    pub(crate) fn sleep(self) {
+        self.seen.store(ASLEEP, Ordering::Release);
+    }
+
+    /// The core is back.
+    pub(crate) fn awake(self) {
+        self.exit();
+        // Whoever saw us asleep unpublished before; this orders our next loads after that.
+        fence(Ordering::SeqCst);
+    }
+}
+
+mod membarrier {
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    fn call(command: libc::c_int) -> bool {
+        // SAFETY: membarrier takes two integers and touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    pub(super) fn register() -> bool {
+        call(REGISTER_PRIVATE_EXPEDITED)
+    }
+
+    pub(super) fn run() {
+        call(PRIVATE_EXPEDITED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_inside_a_call_from_before_holds_the_grace_period() {
+        let epochs = Epochs::new(2);
+        epochs.core(1).enter();
+        let moment = epochs.begin_grace();
+        assert!(!epochs.is_over(moment, 0));
+        epochs.core(1).exit();
+        epochs.core(1).enter();
+        assert!(epochs.is_over(moment, 0), "its next call sees the new epoch");
+    }
+
+    #[test]
+    fn a_sleeping_core_and_the_asking_core_hold_nobody_up() {
+        let epochs = Epochs::new(2);
+        epochs.core(1).awake();
+        epochs.core(1).sleep();
+        let moment = epochs.begin_grace();
+        assert!(epochs.is_over(moment, 0));
+    }
+
+    #[test]
+    fn a_core_that_computes_outside_is_passed_over_after_a_barrier() {
+        let epochs = Epochs::new(2);
+        epochs.core(1).enter();
+        epochs.core(1).exit();
+        let mut moment = epochs.begin_grace();
+        assert!(!epochs.is_over(moment, 0), "it may be loading an old state right now");
+        epochs.run_barrier(&mut moment);
+        assert_eq!(epochs.is_over(moment, 0), epochs.barrier_works());
+    }
+
+    #[test]
+    fn a_core_inside_holds_the_grace_period_even_after_a_barrier() {
+        let epochs = Epochs::new(2);
+        epochs.core(1).enter();
+        let mut moment = epochs.begin_grace();
+        epochs.run_barrier(&mut moment);
+        assert!(!epochs.is_over(moment, 0));
+    }
+}

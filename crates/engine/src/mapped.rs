@@ -1,0 +1,100 @@
+//! Memory that is simply mapped: all of it in DRAM (the bound every other memory is compared with),
+//! or a file under OS paging (the baseline).
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
+
+use crate::mapping::Mapping;
+use crate::words;
+
+/// A mapped address space that any number of threads share.
+#[derive(Clone)]
+pub struct MappedMemory {
+    mapping: Arc<Mapping>,
+    size_bytes: u64,
+}
+
+impl MappedMemory {
+    /// `pages` pages in DRAM, in huge pages where granted, resident from the start, each with what
+    /// `image` writes into it.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    pub fn dram(
+        pages: u64,
+        image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
+    ) -> io::Result<MappedMemory> {
+        let mapping = Mapping::zeroed(pages as usize * PAGE_BYTES)?;
+        for page in 0..pages {
+            // SAFETY: the page lies within the mapping, which nobody else has seen yet.
+            let memory = unsafe { mapping.base().add(page as usize * PAGE_BYTES) };
+            // SAFETY: as above; the mapping is initialised memory.
+            image(PageId(page), unsafe { &mut *memory.cast::<[u8; PAGE_BYTES]>() });
+        }
+        Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes: pages * PAGE_BYTES as u64 })
+    }
+
+    /// `pages` pages of `file` from `offset`, under the kernel's own paging. A page that cannot be
+    /// read ends the process (SIGBUS): that is what mapping a file means.
+    ///
+    /// # Errors
+    /// When the file cannot be mapped.
+    pub fn file(file: &File, offset: u64, pages: u64) -> io::Result<MappedMemory> {
+        let bytes = pages as usize * PAGE_BYTES;
+        let mapping = Mapping::shared(file, offset, bytes)?;
+        Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes: bytes as u64 })
+    }
+
+    #[inline(always)]
+    fn place<T: Value>(&self, at: Addr) -> *mut u8 {
+        check_access::<T>(at);
+        if at.0 >= self.size_bytes {
+            out_of_bounds(at, self.size_bytes);
+        }
+        // SAFETY: within the mapping; a value does not cross a line, so its end is too.
+        unsafe { self.mapping.base().add(at.0 as usize) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_bounds(at: Addr, size_bytes: u64) -> ! {
+    panic!("address {at:?} is beyond the address space of {size_bytes} bytes");
+}
+
+impl Memory for MappedMemory {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    #[inline(always)]
+    fn load<T: Value>(&mut self, at: Addr) -> T {
+        // SAFETY: `place` has checked alignment and bounds; the mapping is only accessed as words.
+        unsafe { words::load(self.place::<T>(at)) }
+    }
+
+    #[inline(always)]
+    fn store<T: Value>(&mut self, at: Addr, value: T) {
+        // SAFETY: as in `load`.
+        unsafe { words::store(self.place::<T>(at), value) }
+    }
+
+    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        // SAFETY: as in `load`.
+        unsafe { words::compare_exchange(self.place::<u64>(at), current, new) }
+    }
+
+    fn work(&mut self, instructions: u64) {
+        words::execute(instructions);
+    }
+
+    fn wait(&mut self, _at: Addr, _seen: u64) {
+        // Whoever holds the latch runs on another kernel thread, perhaps on this very CPU.
+        std::thread::yield_now();
+    }
+
+    fn wake(&mut self, _at: Addr) {}
+}

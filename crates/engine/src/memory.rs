@@ -1,0 +1,231 @@
+//! Ebbtide's own memory: the DRAM cache over flash, where a miss switches fibers.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
+use ebbtide_fiber::Suspend;
+
+use crate::cache::{HitPath, PageState};
+use crate::epoch::Presence;
+use crate::hub::{Outcome, Waiter};
+use crate::shared::Shared;
+use crate::words;
+
+/// Why a fiber gave the core back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Signal {
+    /// It waits for an [`Outcome`].
+    Halted,
+    /// Its job is over.
+    Finished,
+}
+
+/// What a core's fibers share with its scheduler, on the core's thread alone.
+pub(crate) struct Local {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) core: usize,
+    /// Where each fiber finds what it was told.
+    pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
+    /// Frames used by their first waiter, to be settled by the backside.
+    pub(crate) used: RefCell<Vec<FrameId>>,
+    /// Fibers that wait for a page another core may be reading, or for a latch.
+    pub(crate) merged: Cell<u32>,
+}
+
+/// The memory a job runs over in the engine: an address space on flash behind the DRAM cache.
+///
+/// It belongs to one fiber; see [`Memory`] for what its calls do.
+pub struct FlashMemory<'a> {
+    hit_path: HitPath,
+    presence: Presence<'a>,
+    accesses: u64,
+    local: &'a Local,
+    suspend: &'a Suspend<'a, (), Signal>,
+    fiber: u32,
+}
+
+impl<'a> FlashMemory<'a> {
+    pub(crate) fn new(
+        local: &'a Local,
+        suspend: &'a Suspend<'a, (), Signal>,
+        fiber: u32,
+    ) -> FlashMemory<'a> {
+        FlashMemory {
+            hit_path: local.shared.cache.hit_path(),
+            presence: local.shared.epochs.core(local.core),
+            accesses: 0,
+            local,
+            suspend,
+            fiber,
+        }
+    }
+
+    /// Runs `body` on the memory of a value of type `T` at `at`, which stays where it is meanwhile.
+    #[inline(always)]
+    fn access<T: Value, R>(
+        &mut self,
+        at: Addr,
+        write: bool,
+        body: impl FnOnce(*mut u8) -> R,
+    ) -> R {
+        check_access::<T>(at);
+        let page = at.page();
+        if page.0 >= self.hit_path.pages() {
+            out_of_bounds(at, self.hit_path.pages());
+        }
+        self.accesses += 1;
+        self.presence.enter();
+        let frame = match self.hit_path.find(page) {
+            Some(frame) => {
+                self.hit_path.touch(frame);
+                frame
+            }
+            None => self.miss(page),
+        };
+        let result = body(self.hit_path.memory(frame, at.page_offset()));
+        if write {
+            self.hit_path.mark_dirty(frame);
+        }
+        self.presence.exit();
+        result
+    }
+
+    /// Waits until `page` is resident and gives its frame, inside a new epoch.
+    #[cold]
+    #[inline(never)]
+    fn miss(&mut self, page: PageId) -> FrameId {
+        self.presence.exit();
+        self.publish_accesses();
+        let shared = &*self.local.shared;
+        let counters = shared.counters.core(self.local.core);
+        let mut counted = false;
+        loop {
+            let mut shard = shared.cache.shard(page);
+            let state = shared.cache.state(page);
+            if let PageState::Resident(_) = state {
+                drop(shard);
+                self.presence.enter();
+                // It may have gone again before the epoch began.
+                if let Some(frame) = self.hit_path.find(page) {
+                    self.hit_path.touch(frame);
+                    return frame;
+                }
+                self.presence.exit();
+                continue;
+            }
+            let begin = shard.begin(page, self.waiter());
+            assert!(begin != Begin::Full, "the miss table holds every fiber there is");
+            let starts = state == PageState::Absent;
+            if starts {
+                shared.cache.begin_fetch(page, &shard);
+            }
+            drop(shard);
+            if !counted {
+                counted = true;
+                let count = if starts { &counters.misses } else { &counters.hits_under_miss };
+                count.add(1);
+            }
+            if starts {
+                let now = shared.now();
+                shared.backsides[self.local.core].lock().fetch(shared, page, now);
+            }
+            match self.halt(!starts) {
+                Outcome::Retry => {}
+                Outcome::Installed(frame) => {
+                    self.presence.enter();
+                    self.local.used.borrow_mut().push(frame);
+                    return frame;
+                }
+                Outcome::Failed(reason) => {
+                    MemoryFault { page, reason: reason.to_string() }.unwind()
+                }
+            }
+        }
+    }
+
+    fn waiter(&self) -> Waiter {
+        Waiter { core: self.local.core as u32, fiber: self.fiber }
+    }
+
+    /// Gives the core to others until this fiber is told an outcome.
+    fn halt(&mut self, merged: bool) -> Outcome {
+        let waiting = self.local.merged.get() + u32::from(merged);
+        self.local.merged.set(waiting);
+        self.suspend.suspend(Signal::Halted);
+        self.local.merged.set(self.local.merged.get() - u32::from(merged));
+        let outcome = self.local.outcomes[self.fiber as usize].take();
+        outcome.expect("a fiber is resumed only with an outcome")
+    }
+
+    /// Makes the accesses so far visible to the counters.
+    pub(crate) fn publish_accesses(&mut self) {
+        let counters = self.local.shared.counters.core(self.local.core);
+        counters.accesses.add(std::mem::take(&mut self.accesses));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_bounds(at: Addr, pages: u64) -> ! {
+    panic!("address {at:?} is beyond the address space of {pages} pages");
+}
+
+impl Memory for FlashMemory<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.hit_path.pages() * ebbtide_core::PAGE_BYTES as u64
+    }
+
+    #[inline(always)]
+    fn load<T: Value>(&mut self, at: Addr) -> T {
+        // SAFETY: `access` has checked place and size and keeps the frame in place; frames are only
+        // accessed as words while they are published.
+        self.access::<T, T>(at, false, |memory| unsafe { words::load(memory) })
+    }
+
+    #[inline(always)]
+    fn store<T: Value>(&mut self, at: Addr, value: T) {
+        // SAFETY: as in `load`.
+        self.access::<T, ()>(at, true, |memory| unsafe { words::store(memory, value) });
+    }
+
+    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        // SAFETY: as in `load`.
+        self.access::<u64, _>(at, true, |memory| unsafe {
+            words::compare_exchange(memory, current, new)
+        })
+    }
+
+    fn work(&mut self, instructions: u64) {
+        words::execute(instructions);
+    }
+
+    fn wait(&mut self, at: Addr, seen: u64) {
+        check_access::<u64>(at);
+        let local = self.local;
+        let still = || {
+            self.presence.enter();
+            let found = self.hit_path.find(at.page()).map(|frame| {
+                let memory = self.hit_path.memory(frame, at.page_offset());
+                // SAFETY: the address was checked, and the frame stays until the epoch ends.
+                unsafe { words::load::<u64>(memory) }
+            });
+            self.presence.exit();
+            // A page that is not here cannot be looked at under the lock: look again from outside.
+            found == Some(seen)
+        };
+        if at.page().0 < self.hit_path.pages() && local.shared.latches.add(at, self.waiter(), still)
+        {
+            self.halt(true);
+        }
+    }
+
+    fn wake(&mut self, at: Addr) {
+        let shared = &*self.local.shared;
+        for waiter in shared.latches.take(at) {
+            shared.hub.wake(waiter, Outcome::Retry);
+        }
+    }
+
+    fn hint(&mut self, _hint: Hint) {}
+}

@@ -1,0 +1,72 @@
+//! What a core works on: jobs, and who hands them out.
+
+use std::any::Any;
+
+use ebbtide_core::{MemoryFault, Time};
+use thiserror::Error;
+
+use crate::memory::FlashMemory;
+
+/// A core's answer to "what next?".
+#[derive(Debug)]
+pub enum Offer<J> {
+    /// This job, now.
+    Job(J),
+    /// Nothing before this time.
+    At(Time),
+    /// Nothing for now; whoever brings something calls [`Engine::rouse`](crate::Engine::rouse).
+    Empty,
+    /// Nothing any more: the core stops once all its jobs have ended.
+    End,
+}
+
+/// Why a job did not end well.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum JobError {
+    /// The device could not give a page.
+    #[error(transparent)]
+    Fault(#[from] MemoryFault),
+    /// The job panicked.
+    #[error("the job panicked: {0}")]
+    Panicked(String),
+}
+
+impl JobError {
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> JobError {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|message| (*message).to_string())
+            .or_else(|| payload.downcast_ref::<String>().cloned());
+        JobError::Panicked(message.unwrap_or_else(|| "without a message".into()))
+    }
+}
+
+/// When a job ran, in time since the engine was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// When it was started on a fiber.
+    pub started: Time,
+    /// When it ended.
+    pub finished: Time,
+}
+
+/// The jobs of one core. It lives on the core's thread; many of its jobs are under way at once, so
+/// no method may keep a borrow of the service's own cells across a memory call.
+pub trait Service: 'static {
+    /// A job.
+    type Job: 'static;
+
+    /// Hands out the next job.
+    fn next(&self, now: Time) -> Offer<Self::Job>;
+
+    /// Runs a job on a fiber, to its end. A device error or a panic unwinds out of it.
+    fn run(&self, job: &mut Self::Job, memory: &mut FlashMemory<'_>);
+
+    /// A job has ended.
+    fn done(&self, job: Self::Job, result: Result<(), JobError>, timing: Timing);
+
+    /// Whether [`next`](Service::next) has something now, looked at by a core about to sleep.
+    fn has_more(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,286 @@
+//! A core of the engine: one pinned kernel thread that runs jobs on fibers.
+//!
+//! The loop asks the scheduler of [`ebbtide_core::schedule`] what to run, runs it until it misses or
+//! ends, and drives the core's backside in between.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebbtide_core::schedule::{Arrivals, Discipline, Next, Scheduler};
+use ebbtide_core::{MemoryFault, Span, Time};
+use ebbtide_fiber::{Fiber, StackPool};
+
+use crate::backside::Drive;
+use crate::counters::CoreCounters;
+use crate::memory::{FlashMemory, Local, Signal};
+use crate::service::{JobError, Offer, Service, Timing};
+use crate::shared::Shared;
+
+/// After so long a wait for something that another core brings, that core's backside is driven.
+const HELP_AFTER: Span = Span::from_us(200);
+
+/// A core with nothing to run looks around for so long before it sleeps.
+const POLL_BEFORE_SLEEP: Span = Span::from_us(5);
+
+/// The longest sleep: work from outside rouses a sleeper, so this is only a safety net.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// How a core runs its jobs.
+pub(crate) struct Setup {
+    pub(crate) core: usize,
+    pub(crate) threads: usize,
+    pub(crate) stack_bytes: usize,
+    pub(crate) discipline: Discipline,
+}
+
+/// A fiber's job, and what came of it.
+struct Slot<J> {
+    job: Cell<Option<J>>,
+    result: Cell<Option<(J, Result<(), JobError>)>>,
+    started: Cell<Time>,
+}
+
+pub(crate) struct Worker<S: Service> {
+    local: Rc<Local>,
+    service: Rc<S>,
+    slots: Rc<[Slot<S::Job>]>,
+    fibers: Vec<Fiber<(), Signal>>,
+    stacks: StackPool,
+    idle: Vec<u32>,
+    scheduler: Scheduler<u32>,
+    offered: Option<S::Job>,
+    next_arrival: Option<Time>,
+    ended: bool,
+    helped_at: Time,
+}
+
+impl<S: Service> Worker<S> {
+    /// A core with its stacks in place.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        setup: &Setup,
+        service: S,
+    ) -> std::io::Result<Worker<S>> {
+        let threads = setup.threads;
+        let slot =
+            |_| Slot { job: Cell::new(None), result: Cell::new(None), started: Cell::default() };
+        Ok(Worker {
+            local: Rc::new(Local {
+                shared,
+                core: setup.core,
+                outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
+                used: RefCell::new(Vec::with_capacity(threads)),
+                merged: Cell::new(0),
+            }),
+            service: Rc::new(service),
+            slots: (0..threads).map(slot).collect(),
+            fibers: Vec::with_capacity(threads),
+            stacks: StackPool::new(threads, setup.stack_bytes)?,
+            idle: Vec::with_capacity(threads),
+            scheduler: Scheduler::new(setup.discipline, Arrivals::Notified, threads),
+            offered: None,
+            next_arrival: None,
+            ended: false,
+            helped_at: Time::ZERO,
+        })
+    }
+
+    /// Runs jobs until the service says that there will be no more and all have ended.
+    pub(crate) fn run(mut self) -> S {
+        let shared = self.local.shared.clone();
+        let presence = shared.epochs.core(self.local.core);
+        presence.awake();
+        let mut now = shared.now();
+        loop {
+            self.take_letters();
+            let new_job = self.has_new_job(now);
+            match self.scheduler.next(now, new_job) {
+                Next::Resume(fiber) => {
+                    self.drive(now, Drive::Busy);
+                    now = self.switch_to(fiber, now);
+                }
+                Next::Start => {
+                    self.drive(now, Drive::Busy);
+                    let job = self.offered.take().expect("a new job is at hand");
+                    now = self.start(job, now);
+                }
+                Next::Wait => {
+                    if self.ended && self.scheduler.pending() == 0 && self.backside_idle() {
+                        break;
+                    }
+                    now = self.wait(now);
+                }
+            }
+        }
+        presence.sleep();
+        let Worker { service, fibers, .. } = self;
+        // The fibers' bodies hold the service too; all are between jobs.
+        drop(fibers);
+        Rc::into_inner(service).expect("nobody else holds the service")
+    }
+
+    fn counters(&self) -> &CoreCounters {
+        self.local.shared.counters.core(self.local.core)
+    }
+
+    fn take_letters(&mut self) {
+        while let Some((fiber, outcome)) = self.local.shared.hub.next(self.local.core) {
+            self.local.outcomes[fiber as usize].set(Some(outcome));
+            self.scheduler.arrived(fiber);
+        }
+    }
+
+    fn has_new_job(&mut self, now: Time) -> bool {
+        if self.offered.is_none() && !self.ended && self.next_arrival.is_none_or(|at| at <= now) {
+            self.next_arrival = None;
+            match self.service.next(now) {
+                Offer::Job(job) => self.offered = Some(job),
+                Offer::At(time) => self.next_arrival = Some(time),
+                Offer::Empty => {}
+                Offer::End => self.ended = true,
+            }
+        }
+        self.offered.is_some()
+    }
+
+    fn drive(&mut self, now: Time, drive: Drive) {
+        let shared = &*self.local.shared;
+        let mut backside = shared.backsides[self.local.core].lock();
+        let mut used = self.local.used.borrow_mut();
+        if !used.is_empty() {
+            backside.settle(&mut used);
+        }
+        backside.advance(shared, self.local.core, now, drive);
+        drop(backside);
+        drop(used);
+        if self.local.merged.get() > 0 && now.since(self.helped_at) >= HELP_AFTER {
+            self.help(now);
+        }
+    }
+
+    /// Drives the other cores' backsides, one of which has what a fiber here waits for.
+    fn help(&mut self, now: Time) {
+        self.helped_at = now;
+        let shared = &*self.local.shared;
+        // A core that computes has no occasion to take what the kernel holds back for it.
+        shared.epochs.interrupt_all();
+        for (core, backside) in shared.backsides.iter().enumerate() {
+            if core != self.local.core
+                && let Some(mut backside) = backside.try_lock()
+            {
+                backside.advance(shared, self.local.core, now, Drive::Help);
+                self.counters().helped.add(1);
+            }
+        }
+    }
+
+    fn backside_idle(&self) -> bool {
+        self.local.shared.backsides[self.local.core].lock().is_idle()
+    }
+
+    /// Starts a job on an idle fiber, or on a new one.
+    fn start(&mut self, job: S::Job, now: Time) -> Time {
+        let fiber = match self.idle.pop() {
+            Some(fiber) => fiber,
+            None => self.new_fiber(),
+        };
+        let slot = &self.slots[fiber as usize];
+        slot.job.set(Some(job));
+        slot.started.set(now);
+        self.switch_to(fiber, now)
+    }
+
+    fn new_fiber(&mut self) -> u32 {
+        let number = self.fibers.len() as u32;
+        let stack = self.stacks.take().expect("there is a stack for every thread");
+        let local = self.local.clone();
+        let service = self.service.clone();
+        let slots = self.slots.clone();
+        self.fibers.push(Fiber::new(stack, move |suspend, ()| {
+            let slot = &slots[number as usize];
+            let mut memory = FlashMemory::new(&local, suspend, number);
+            loop {
+                let mut job = slot.job.take().expect("a fiber is started with a job");
+                // What the job leaves half-done lives in memory, which others see at any moment.
+                let run = AssertUnwindSafe(|| service.run(&mut job, &mut memory));
+                let result = catch_unwind(run).map_err(|payload| {
+                    MemoryFault::from_unwind(payload).map_or_else(JobError::panicked, JobError::from)
+                });
+                memory.publish_accesses();
+                slot.result.set(Some((job, result)));
+                suspend.suspend(Signal::Finished);
+            }
+        }));
+        number
+    }
+
+    /// Runs a fiber until it halts or its job ends; gives the time at which it did.
+    fn switch_to(&mut self, fiber: u32, _now: Time) -> Time {
+        let signal = self.fibers[fiber as usize].resume(());
+        let now = self.local.shared.now();
+        match signal.expect("the body of a fiber never returns") {
+            Signal::Halted => self.scheduler.halted(fiber, now),
+            Signal::Finished => {
+                let slot = &self.slots[fiber as usize];
+                let (job, result) = slot.result.take().expect("a finished job has a result");
+                let counters = self.counters();
+                let count = if result.is_ok() { &counters.jobs } else { &counters.jobs_failed };
+                count.add(1);
+                self.idle.push(fiber);
+                let timing = Timing { started: slot.started.get(), finished: now };
+                self.service.done(job, result, timing);
+            }
+        }
+        now
+    }
+
+    /// Nothing can run: brings what is under way forward, looks around for a moment, then sleeps.
+    fn wait(&mut self, since: Time) -> Time {
+        self.drive(since, Drive::Idle);
+        let mut now = self.local.shared.now();
+        let poll_until = since + POLL_BEFORE_SLEEP;
+        while !self.something_to_do(now) {
+            if now >= poll_until && self.next_arrival.is_none_or(|at| at > now + Span::from_us(60)) {
+                self.sleep(now);
+                now = self.local.shared.now();
+                break;
+            }
+            std::hint::spin_loop();
+            self.drive(now, Drive::Idle);
+            now = self.local.shared.now();
+        }
+        self.counters().idle_ns.add(now.since(since).as_ns());
+        now
+    }
+
+    fn something_to_do(&mut self, now: Time) -> bool {
+        self.take_letters();
+        self.scheduler.ripe() > 0 || self.has_new_job(now) && self.scheduler.pending() < self.slots.len()
+            || (self.ended && self.scheduler.pending() == 0 && self.backside_idle())
+    }
+
+    fn sleep(&mut self, now: Time) {
+        let shared = &*self.local.shared;
+        let mut at_most = SLEEP_MAX;
+        if let Some(at) = self.next_arrival {
+            // Waking takes a while; the rest is polled.
+            at_most = at_most.min(Duration::from_nanos(at.since(now).as_ns().saturating_sub(50_000)));
+        }
+        if self.local.merged.get() > 0 || self.needs_frames() {
+            at_most = at_most.min(Duration::from_nanos(HELP_AFTER.as_ns()));
+        }
+        self.counters().sleeps.add(1);
+        let presence = shared.epochs.core(self.local.core);
+        presence.sleep();
+        shared.hub.sleep(self.local.core, at_most, || self.service.has_more());
+        presence.awake();
+    }
+
+    /// Whether pages wait for frames, which may come from anywhere.
+    fn needs_frames(&self) -> bool {
+        self.local.shared.backsides[self.local.core].lock().waits_without_device()
+    }
+}

@@ -1,0 +1,150 @@
+//! Lanes of jobs that check every word they read against a plain array.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
+use ebbtide_engine::device::Device;
+use ebbtide_engine::{Budget, Engine, EngineError, FlashMemory, JobError, Offer, Options, Service, Timing};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub const WORDS_PER_PAGE: u64 = (PAGE_BYTES / 8) as u64;
+
+/// The initial contents of a word.
+pub fn initial(word: u64) -> u64 {
+    word.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+}
+
+/// The image of a page of such words.
+pub fn image(page: usize, out: &mut [u8; PAGE_BYTES]) {
+    for (index, bytes) in out.chunks_exact_mut(8).enumerate() {
+        let word = page as u64 * WORDS_PER_PAGE + index as u64;
+        bytes.copy_from_slice(&initial(word).to_le_bytes());
+    }
+}
+
+/// One lane owns one word in every `lanes` words: all lanes share all pages, and no word.
+pub struct Lane {
+    number: u64,
+    random: Pcg64Mcg,
+    /// What each of its words must hold.
+    model: Vec<u64>,
+    jobs_left: u32,
+    pub failed: u32,
+}
+
+/// A core's lanes.
+pub struct Lanes {
+    lanes: u64,
+    steps_per_job: u32,
+    write_share: f64,
+    idle: RefCell<Vec<Lane>>,
+    under_way: RefCell<usize>,
+}
+
+pub struct Plan {
+    pub pages: u64,
+    pub cores: u64,
+    pub lanes_per_core: u64,
+    pub jobs_per_lane: u32,
+    pub steps_per_job: u32,
+    pub write_share: f64,
+    pub seed: u64,
+}
+
+impl Lanes {
+    pub fn new(plan: &Plan, core: usize) -> Lanes {
+        let lanes = plan.cores * plan.lanes_per_core;
+        let words = plan.pages * WORDS_PER_PAGE / lanes;
+        let lane = |index: u64| {
+            let number = core as u64 * plan.lanes_per_core + index;
+            Lane {
+                number,
+                random: Pcg64Mcg::seed_from_u64(plan.seed ^ number << 32),
+                model: (0..words).map(|word| initial(word * lanes + number)).collect(),
+                jobs_left: plan.jobs_per_lane,
+                failed: 0,
+            }
+        };
+        Lanes {
+            lanes,
+            steps_per_job: plan.steps_per_job,
+            write_share: plan.write_share,
+            idle: RefCell::new((0..plan.lanes_per_core).map(lane).collect()),
+            under_way: RefCell::new(0),
+        }
+    }
+
+    pub fn finished(self) -> Vec<Lane> {
+        self.idle.into_inner()
+    }
+}
+
+impl Service for Lanes {
+    type Job = Lane;
+
+    fn next(&self, _now: Time) -> Offer<Lane> {
+        let mut idle = self.idle.borrow_mut();
+        match idle.iter().position(|lane| lane.jobs_left > 0) {
+            Some(index) => {
+                *self.under_way.borrow_mut() += 1;
+                let mut lane = idle.swap_remove(index);
+                lane.jobs_left -= 1;
+                Offer::Job(lane)
+            }
+            None if *self.under_way.borrow() == 0 => Offer::End,
+            None => Offer::Empty,
+        }
+    }
+
+    fn run(&self, lane: &mut Lane, memory: &mut FlashMemory<'_>) {
+        for _ in 0..self.steps_per_job {
+            let index = lane.random.random_range(0..lane.model.len());
+            let at = Addr((index as u64 * self.lanes + lane.number) * 8);
+            if lane.random.random_bool(self.write_share) {
+                let value = lane.random.random();
+                memory.store::<u64>(at, value);
+                lane.model[index] = value;
+            } else {
+                assert_eq!(memory.load::<u64>(at), lane.model[index], "the word at {at:?}");
+            }
+        }
+    }
+
+    fn done(&self, mut lane: Lane, result: Result<(), JobError>, _timing: Timing) {
+        *self.under_way.borrow_mut() -= 1;
+        match result {
+            Ok(()) => {}
+            Err(JobError::Fault(_)) => lane.failed += 1,
+            Err(JobError::Panicked(message)) => panic!("a job saw something wrong: {message}"),
+        }
+        self.idle.borrow_mut().push(lane);
+    }
+}
+
+/// Runs all lanes to their end; gives how many jobs failed by a device error.
+pub fn run(device: Arc<dyn Device>, plan: &Plan, options: &Options) -> (Engine, u32) {
+    let engine = Engine::over_device(device, plan.pages, options).unwrap();
+    let lanes = engine.run(|core| Lanes::new(plan, core), Lanes::finished).unwrap();
+    let failed = lanes.iter().flatten().map(|lane| lane.failed).sum();
+    (engine, failed)
+}
+
+/// Options under which the cache has exactly `frames` frames, with small stacks.
+pub fn small_cache(frames: usize, cores: usize, threads: usize, pages: u64) -> Options {
+    let mut options = Options::new(0);
+    options.cores = cores;
+    options.threads_per_core = threads;
+    options.stack_bytes = 128 << 10;
+    options.batch_max = 8;
+    options.dram_bytes = match Budget::divide(&options, pages) {
+        Err(EngineError::BudgetTooSmall { needed_bytes, .. }) => needed_bytes,
+        other => panic!("nothing fits into no budget, but {other:?}"),
+    };
+    while Budget::divide(&options, pages).unwrap().frames < frames {
+        options.dram_bytes += 512;
+    }
+    assert_eq!(Budget::divide(&options, pages).unwrap().frames, frames);
+    options
+}
