@@ -44,8 +44,8 @@ impl Replacement for Cflru {
     }
 
     fn touch(&mut self, frame: FrameId) {
-        let set = self.geometry.set_of(frame);
-        self.by_recency.move_to_back(set, set, frame);
+        self.by_recency
+            .move_to_back(self.geometry.set_of(frame), frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
@@ -58,11 +58,11 @@ impl Replacement for Cflru {
                 .iter(set)
                 .find(|&frame| !frames.is_pinned(frame))
         })?;
-        self.by_recency.remove(set, victim);
+        self.by_recency.remove(victim);
         Some(victim)
     }
 
     fn remove(&mut self, frame: FrameId) {
-        self.by_recency.remove(self.geometry.set_of(frame), frame);
+        self.by_recency.remove(frame);
     }
 }

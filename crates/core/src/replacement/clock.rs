@@ -8,43 +8,52 @@ use crate::addr::{FrameId, PageId};
 pub(super) struct Clock {
     geometry: Geometry,
     rings: Lists,
+    /// Frames in each ring.
+    known: Vec<usize>,
 }
 
 impl Clock {
     pub(super) fn new(geometry: Geometry) -> Clock {
+        let rings = Lists::new(geometry.frames(), geometry.sets);
         Clock {
             geometry,
-            rings: Lists::new(geometry.frames(), geometry.sets),
+            rings,
+            known: vec![0; geometry.sets],
         }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Clock>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
+        size_of::<Clock>()
+            + Lists::memory_bytes(geometry.frames(), geometry.sets)
+            + geometry.sets * size_of::<usize>()
     }
 }
 
 impl Replacement for Clock {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.rings.push_back(self.geometry.set_of(frame), frame);
+        let set = self.geometry.set_of(frame);
+        self.rings.push_back(set, frame);
+        self.known[set] += 1;
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let known = self.rings.len(set);
+        let known = self.known[set];
         for step in 0..2 * known {
             let frame = self.rings.front(set)?;
             // The first turn clears every mark. The second takes what it finds, so that hits that
             // arrive meanwhile cannot keep the hand turning.
             let second_turn = step >= known;
             if !frames.is_pinned(frame) && (frames.take_touches(frame) == 0 || second_turn) {
-                self.rings.remove(set, frame);
+                self.remove(frame);
                 return Some(frame);
             }
-            self.rings.move_to_back(set, set, frame);
+            self.rings.move_to_back(set, frame);
         }
         None
     }
 
     fn remove(&mut self, frame: FrameId) {
-        self.rings.remove(self.geometry.set_of(frame), frame);
+        self.rings.remove(frame);
+        self.known[self.geometry.set_of(frame)] -= 1;
     }
 }

@@ -33,11 +33,11 @@ impl Replacement for Fifo {
             .queues
             .iter(set)
             .find(|&frame| !frames.is_pinned(frame))?;
-        self.queues.remove(set, oldest);
+        self.queues.remove(oldest);
         Some(oldest)
     }
 
     fn remove(&mut self, frame: FrameId) {
-        self.queues.remove(self.geometry.set_of(frame), frame);
+        self.queues.remove(frame);
     }
 }

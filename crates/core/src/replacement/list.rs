@@ -16,7 +16,7 @@ struct Link {
 pub(super) struct Lists {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
     links: Vec<Link>,
-    lengths: Vec<u32>,
+    frames: usize,
 }
 
 impl Lists {
@@ -30,41 +30,39 @@ impl Lists {
                 previous: UNLINKED,
                 next: UNLINKED
             };
-            frames
+            frames + lists
         ];
-        links.extend((frames..frames + lists).map(|sentinel| {
-            let own = sentinel as u32;
-            Link {
-                previous: own,
-                next: own,
-            }
-        }));
-        Lists {
-            links,
-            lengths: vec![0; lists],
+        for sentinel in frames..frames + lists {
+            links[sentinel] = Link {
+                previous: sentinel as u32,
+                next: sentinel as u32,
+            };
         }
+        Lists { links, frames }
     }
 
     pub(super) fn memory_bytes(frames: usize, lists: usize) -> usize {
-        (frames + lists) * size_of::<Link>() + lists * size_of::<u32>()
+        (frames + lists) * size_of::<Link>()
     }
 
-    pub(super) fn len(&self, list: usize) -> usize {
-        self.lengths[list] as usize
-    }
-
+    /// The first frame of `list`.
     pub(super) fn front(&self, list: usize) -> Option<FrameId> {
-        self.iter(list).next()
+        self.frame_at(self.links[self.frames + list].next)
+    }
+
+    /// The frame behind `frame` in its list.
+    pub(super) fn next(&self, frame: FrameId) -> Option<FrameId> {
+        debug_assert_ne!(
+            self.links[frame.index()].next,
+            UNLINKED,
+            "{frame:?} is not known"
+        );
+        self.frame_at(self.links[frame.index()].next)
     }
 
     /// The frames of `list` from front to back.
     pub(super) fn iter(&self, list: usize) -> impl Iterator<Item = FrameId> {
-        let sentinel = self.sentinel(list);
-        let mut at = sentinel;
-        std::iter::from_fn(move || {
-            at = self.links[at as usize].next;
-            (at != sentinel).then_some(FrameId(at))
-        })
+        std::iter::successors(self.front(list), |&frame| self.next(frame))
     }
 
     /// Puts `frame`, which is in no list, behind all others of `list`.
@@ -74,18 +72,18 @@ impl Lists {
             UNLINKED,
             "{frame:?} is known already"
         );
-        let sentinel = self.sentinel(list);
-        let last = std::mem::replace(&mut self.links[sentinel as usize].previous, frame.0);
-        self.links[last as usize].next = frame.0;
+        let sentinel = (self.frames + list) as u32;
+        let last = self.links[sentinel as usize].previous;
         self.links[frame.index()] = Link {
             previous: last,
             next: sentinel,
         };
-        self.lengths[list] += 1;
+        self.links[last as usize].next = frame.0;
+        self.links[sentinel as usize].previous = frame.0;
     }
 
-    /// Takes `frame` out of `list`.
-    pub(super) fn remove(&mut self, list: usize, frame: FrameId) {
+    /// Takes `frame` out of its list.
+    pub(super) fn remove(&mut self, frame: FrameId) {
         let Link { previous, next } = self.links[frame.index()];
         assert_ne!(next, UNLINKED, "{frame:?} is not known");
         self.links[previous as usize].next = next;
@@ -94,16 +92,35 @@ impl Lists {
             previous: UNLINKED,
             next: UNLINKED,
         };
-        self.lengths[list] -= 1;
     }
 
-    /// Takes `frame` out of `from` and puts it behind all others of `to`, which may be the same.
-    pub(super) fn move_to_back(&mut self, from: usize, to: usize, frame: FrameId) {
-        self.remove(from, frame);
-        self.push_back(to, frame);
+    /// Takes `frame` out of its list and puts it behind all others of `list`.
+    pub(super) fn move_to_back(&mut self, list: usize, frame: FrameId) {
+        self.remove(frame);
+        self.push_back(list, frame);
     }
 
-    fn sentinel(&self, list: usize) -> u32 {
-        (self.links.len() - self.lengths.len() + list) as u32
+    /// Moves all of list `from` in front of all of list `to`, in its order.
+    pub(super) fn prepend(&mut self, from: usize, to: usize) {
+        let (source, target) = (self.frames + from, self.frames + to);
+        let Link {
+            previous: last,
+            next: first,
+        } = self.links[source];
+        if first as usize == source {
+            return;
+        }
+        let second = std::mem::replace(&mut self.links[target].next, first);
+        self.links[first as usize].previous = target as u32;
+        self.links[last as usize].next = second;
+        self.links[second as usize].previous = last;
+        self.links[source] = Link {
+            previous: source as u32,
+            next: source as u32,
+        };
+    }
+
+    fn frame_at(&self, node: u32) -> Option<FrameId> {
+        ((node as usize) < self.frames).then_some(FrameId(node))
     }
 }

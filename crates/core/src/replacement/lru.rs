@@ -31,8 +31,8 @@ impl Replacement for Lru {
     }
 
     fn touch(&mut self, frame: FrameId) {
-        let set = self.geometry.set_of(frame);
-        self.by_recency.move_to_back(set, set, frame);
+        self.by_recency
+            .move_to_back(self.geometry.set_of(frame), frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
@@ -40,11 +40,11 @@ impl Replacement for Lru {
             .by_recency
             .iter(set)
             .find(|&frame| !frames.is_pinned(frame))?;
-        self.by_recency.remove(set, least_recent);
+        self.by_recency.remove(least_recent);
         Some(least_recent)
     }
 
     fn remove(&mut self, frame: FrameId) {
-        self.by_recency.remove(self.geometry.set_of(frame), frame);
+        self.by_recency.remove(frame);
     }
 }

@@ -8,6 +8,7 @@
 //! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set
 //! `f / ways`. The engine's fully associative cache is one set; a simulated hardware cache has many.
 
+mod adaptive_lrfu;
 mod cflru;
 mod clock;
 mod fifo;
@@ -95,17 +96,21 @@ pub enum PolicyKind {
     Cflru,
     /// Small, main and ghost FIFO queues (SOSP 2023).
     S3Fifo,
+    /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
+    /// default.
+    AdaptiveLrfu,
 }
 
 impl PolicyKind {
     /// Every policy with the name users type.
-    pub const ALL: [(&'static str, PolicyKind); 6] = [
+    pub const ALL: [(&'static str, PolicyKind); 7] = [
         ("fifo", PolicyKind::Fifo),
         ("random", PolicyKind::Random),
         ("lru", PolicyKind::Lru),
         ("clock", PolicyKind::Clock),
         ("cflru", PolicyKind::Cflru),
         ("s3-fifo", PolicyKind::S3Fifo),
+        ("adaptive-lrfu", PolicyKind::AdaptiveLrfu),
     ];
 
     /// The policy called `name`.
@@ -141,6 +146,7 @@ impl PolicyKind {
             PolicyKind::Clock => clock::Clock::memory_bytes(geometry),
             PolicyKind::Cflru => cflru::Cflru::memory_bytes(geometry),
             PolicyKind::S3Fifo => s3_fifo::S3Fifo::memory_bytes(geometry, pages),
+            PolicyKind::AdaptiveLrfu => adaptive_lrfu::AdaptiveLrfu::memory_bytes(geometry, pages),
         }
     }
 
@@ -154,6 +160,7 @@ impl PolicyKind {
             PolicyKind::Clock => Box::new(clock::Clock::new(geometry)),
             PolicyKind::Cflru => Box::new(cflru::Cflru::new(geometry)),
             PolicyKind::S3Fifo => Box::new(s3_fifo::S3Fifo::new(geometry, pages)),
+            PolicyKind::AdaptiveLrfu => Box::new(adaptive_lrfu::AdaptiveLrfu::new(geometry, pages)),
         }
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct S3Fifo {
     small_target: usize,
     /// The small queue of set `s` is list `2s`, its main queue list `2s + 1`.
     queues: Lists,
+    /// Frames in each of `queues`.
+    lengths: Vec<usize>,
     in_main: Vec<bool>,
     /// Touches not yet used up by a reinsertion, of each frame in a main queue.
     lives: Vec<u8>,
@@ -35,6 +37,7 @@ impl S3Fifo {
             geometry,
             small_target: (geometry.ways / 10).max(1),
             queues: Lists::new(frames, 2 * geometry.sets),
+            lengths: vec![0; 2 * geometry.sets],
             in_main: vec![false; frames],
             lives: vec![0; frames],
             page_of: vec![PageId(0); frames],
@@ -48,7 +51,7 @@ impl S3Fifo {
         size_of::<S3Fifo>()
             + Lists::memory_bytes(geometry.frames(), 2 * geometry.sets)
             + geometry.frames() * per_frame
-            + geometry.sets * size_of::<u32>()
+            + geometry.sets * (2 * size_of::<usize>() + size_of::<u32>())
             + pages as usize * size_of::<u32>()
     }
 
@@ -58,17 +61,24 @@ impl S3Fifo {
         stamp != 0 && (self.given_up[set].wrapping_sub(stamp) as usize) < ghosts
     }
 
+    fn put(&mut self, set: usize, in_main: bool, frame: FrameId) {
+        let queue = 2 * set + usize::from(in_main);
+        self.queues.push_back(queue, frame);
+        self.lengths[queue] += 1;
+        self.in_main[frame.index()] = in_main;
+    }
+
     fn victim_from_small(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let (small, main) = (2 * set, 2 * set + 1);
-        for _ in 0..self.queues.len(small) {
+        let small = 2 * set;
+        for _ in 0..self.lengths[small] {
             let frame = self.queues.front(small)?;
             if frames.is_pinned(frame) {
-                self.queues.move_to_back(small, small, frame);
+                self.queues.move_to_back(small, frame);
             } else if frames.take_touches(frame) >= TOUCHES_TO_MOVE {
-                self.queues.move_to_back(small, main, frame);
-                self.in_main[frame.index()] = true;
+                self.remove(frame);
+                self.put(set, true, frame);
             } else {
-                self.queues.remove(small, frame);
+                self.remove(frame);
                 self.given_up[set] = self.given_up[set].wrapping_add(1).max(1);
                 self.ghost_stamp[self.page_of[frame.index()].index()] = self.given_up[set];
                 return Some(frame);
@@ -79,7 +89,7 @@ impl S3Fifo {
 
     fn victim_from_main(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         let main = 2 * set + 1;
-        let known = self.queues.len(main);
+        let known = self.lengths[main];
         let turns = usize::from(TOUCHES_MAX) + 1;
         for step in 0..turns * known {
             let frame = self.queues.front(main)?;
@@ -90,12 +100,12 @@ impl S3Fifo {
                 // must not keep the queue turning.
                 let last_turn = step >= (turns - 1) * known;
                 if *lives == 0 || last_turn {
-                    self.queues.remove(main, frame);
+                    self.remove(frame);
                     return Some(frame);
                 }
                 *lives -= 1;
             }
-            self.queues.move_to_back(main, main, frame);
+            self.queues.move_to_back(main, frame);
         }
         None
     }
@@ -107,13 +117,12 @@ impl Replacement for S3Fifo {
         let to_main = self.is_ghost(set, page);
         self.ghost_stamp[page.index()] = 0;
         self.page_of[frame.index()] = page;
-        self.in_main[frame.index()] = to_main;
         self.lives[frame.index()] = 0;
-        self.queues.push_back(2 * set + usize::from(to_main), frame);
+        self.put(set, to_main, frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let small_is_full = self.queues.len(2 * set) >= self.small_target;
+        let small_is_full = self.lengths[2 * set] >= self.small_target;
         let from_small = if small_is_full {
             self.victim_from_small(set, frames)
         } else {
@@ -129,6 +138,7 @@ impl Replacement for S3Fifo {
 
     fn remove(&mut self, frame: FrameId) {
         let queue = 2 * self.geometry.set_of(frame) + usize::from(self.in_main[frame.index()]);
-        self.queues.remove(queue, frame);
+        self.queues.remove(frame);
+        self.lengths[queue] -= 1;
     }
 }

@@ -1,0 +1,405 @@
+//! Adaptive LRFU: gives up the page whose recent accesses weigh least, by a history of *every* page
+//! of the address space that ages faster while it forecasts badly.
+//!
+//! LRFU (Lee et al., IEEE Transactions on Computers 2001) weighs an access `2^(−age / half-life)` and
+//! gives up the page of least total weight: LFU with a long half-life, LRU with a short one. This is
+//! LRFU without its costs and without its one free parameter:
+//!
+//! * **Nothing happens on a hit.** Weights grow by the touches found when a frame is looked at. Only
+//!   frames about to be given up need a look, and those are touched so seldom that the cap on touches
+//!   hardly ever hides one.
+//! * **No heap.** A weight is kept as its logarithm relative to a clock that also counts in
+//!   half-lives (the *key*). Time changes no key and no order, so frames wait in one list a quarter
+//!   of an octave, and the lowest list that is not empty has the victim.
+//! * **History outlives the cache** in two bytes a page, so a page read again comes back with its
+//!   weight, and a scan's pages never outweigh the hot set.
+//! * **New pages get a window** (W-TinyLFU, Einziger et al., ACM Transactions on Storage 2017): they
+//!   stay for a 32nd of the frames' worth of misses before their weight counts.
+//! * **The half-life adapts.** A weight implies how likely the page is to be touched in the next
+//!   turnover of the cache. A hand that looks at one frame a victim compares the forecasts with what
+//!   happened; while far fewer frames are touched than forecast (the hot set has shifted), the clock
+//!   runs faster, until the history forecasts well again.
+//!
+//! Measured with `examples/miss_ratio.rs`.
+
+use super::list::Lists;
+use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
+use crate::addr::{FrameId, PageId};
+
+/// Clock ticks in the time in which a weight halves; also key units in a factor of two.
+const TICKS_PER_HALF_LIFE: usize = 16;
+
+/// Half-life of a weight in turnovers of the cache (as many victims as there are frames), while
+/// forecasts are good. Shorter forgets the marginal pages, which are touched once in about four
+/// turnovers; longer gains next to nothing.
+const HALF_LIFE_TURNOVERS: usize = 8;
+
+/// How many times faster the clock runs while forecasts fail.
+const HASTE: usize = 32;
+
+/// Forecasts fail when fewer than this many quarters of the touches forecast come true.
+const QUARTERS_EXPECTED: u64 = 3;
+
+/// Forecasts judged together: an eighth of the frames', but enough to tell failure from chance.
+const ROUND_MIN: usize = 256;
+
+/// The window of new pages, as a fraction of a set.
+const WINDOW_FRACTION: usize = 32;
+
+/// Levels (keys relative to the clock) run from `−LEVELS / 2` to `LEVELS / 2 − 1`; what is lighter
+/// counts as lightest, and nothing is heavier: a touch adds nothing to a level of 114.
+const LEVELS: usize = 256;
+
+/// Key units that share a list.
+const UNITS_PER_BUCKET: u16 = 4;
+
+/// Lists of a set; those in use fit in the bits of one word.
+const BUCKETS: usize = LEVELS / UNITS_PER_BUCKET as usize;
+
+/// Frames that one search finds touched before it takes the next one whatever its touches.
+const LOOKS_MAX: usize = 64;
+
+/// A history older than this many ticks is made this old, long before the clock's 16 bits wrap.
+const AGE_MAX: u16 = 0x4000;
+
+/// The logarithm of a page's weight in units of 1/16 octave, plus the tick at which it was formed.
+/// Both grow alike with time, so keys of different ages compare; modulo 2¹⁶.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u16);
+
+impl Key {
+    /// The logarithm of the weight at tick `now`.
+    fn level(self, now: u16) -> i32 {
+        let ahead = self.0.wrapping_sub(now);
+        if usize::from(ahead) < LEVELS / 2 {
+            i32::from(ahead)
+        } else {
+            -i32::from(now.wrapping_sub(self.0))
+        }
+    }
+
+    fn of_level(level: i32, now: u16) -> Key {
+        Key(now.wrapping_add(level as u16))
+    }
+
+    /// The list among those of a set that frames of this key wait in at tick `now`.
+    fn bucket(self, now: u16) -> usize {
+        let level = self.level(now).max(lowest_level(now));
+        usize::from(Key::of_level(level, now).0 / UNITS_PER_BUCKET) % BUCKETS
+    }
+}
+
+/// The lowest level with a list of its own: half the levels down, to the start of a list.
+fn lowest_level(now: u16) -> i32 {
+    -(LEVELS as i32 / 2) + i32::from(UNITS_PER_BUCKET) - i32::from(now % UNITS_PER_BUCKET)
+}
+
+/// The list of the lowest level.
+fn lowest_bucket(now: u16) -> usize {
+    Key::of_level(lowest_level(now), now).bucket(now)
+}
+
+/// What the policy knows of a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Unknown,
+    /// Among the set's newest.
+    Window,
+    /// In the list of its page's key.
+    Ranked,
+    /// The same, and looked at exactly a turnover ago by the hand, and not since.
+    Forecast,
+}
+
+/// The frames by weight, the weights of all pages, and the clock.
+pub(super) struct AdaptiveLrfu {
+    geometry: Geometry,
+    /// `BUCKETS` lists a set by weight, then a list a set of its newest frames, oldest in front.
+    lists: Lists,
+    place: Vec<Place>,
+    page_of: Vec<PageId>,
+    key_of: Vec<Key>,
+    /// For each set, the bit of every list by weight that may hold a frame.
+    occupied: Vec<u64>,
+    window_lengths: Vec<usize>,
+    window_target: usize,
+    weights: Weights,
+    now: u16,
+    /// Victims since the last tick, each counted [`HASTE`] times while forecasts fail.
+    since_tick: usize,
+    hand: usize,
+    forecasts: Forecasts,
+    /// The next page whose history is checked for age, and how many are at each insertion.
+    ageing_page: usize,
+    ageing_stride: usize,
+}
+
+impl AdaptiveLrfu {
+    pub(super) fn new(geometry: Geometry, pages: u64) -> AdaptiveLrfu {
+        let frames = geometry.frames();
+        let pages = pages as usize;
+        AdaptiveLrfu {
+            geometry,
+            lists: Lists::new(frames, geometry.sets * (BUCKETS + 1)),
+            place: vec![Place::Unknown; frames],
+            page_of: vec![PageId(0); frames],
+            key_of: vec![Key(0); pages],
+            occupied: vec![0; geometry.sets],
+            window_lengths: vec![0; geometry.sets],
+            window_target: (geometry.ways / WINDOW_FRACTION).max(1),
+            weights: Weights::new(),
+            now: AGE_MAX,
+            since_tick: 0,
+            hand: 0,
+            forecasts: Forecasts::new((frames / 8).max(ROUND_MIN)),
+            ageing_page: 0,
+            ageing_stride: pages / (512 * frames) + 1,
+        }
+    }
+
+    pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
+        size_of::<AdaptiveLrfu>()
+            + Lists::memory_bytes(geometry.frames(), geometry.sets * (BUCKETS + 1))
+            + geometry.frames() * (size_of::<Place>() + size_of::<PageId>())
+            + geometry.sets * (size_of::<u64>() + size_of::<usize>())
+            + pages as usize * size_of::<Key>()
+    }
+
+    fn window_of(&self, set: usize) -> usize {
+        self.geometry.sets * BUCKETS + set
+    }
+
+    /// Adds `accesses` accesses now to the weight of `page`.
+    fn weigh(&mut self, page: PageId, accesses: u8) {
+        let key = &mut self.key_of[page.index()];
+        let level = self.weights.add(key.level(self.now), accesses);
+        *key = Key::of_level(level, self.now);
+    }
+
+    /// Puts `frame`, which is in no list, behind those of the same weight.
+    fn rank(&mut self, frame: FrameId) {
+        let set = self.geometry.set_of(frame);
+        let bucket = self.key_of[self.page_of[frame.index()].index()].bucket(self.now);
+        self.lists.push_back(set * BUCKETS + bucket, frame);
+        self.occupied[set] |= 1 << bucket;
+        self.place[frame.index()] = Place::Ranked;
+    }
+
+    /// Counts the touches of a ranked frame since it was last looked at; whether there were any.
+    fn look(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
+        let touches = frames.take_touches(frame);
+        if touches > 0 {
+            self.weigh(self.page_of[frame.index()], touches);
+            self.lists.remove(frame);
+            self.rank(frame);
+        }
+        touches > 0
+    }
+
+    /// A victim has been asked for: moves the hand and the clock.
+    fn advance(&mut self, frames: &mut dyn Frames) {
+        self.check_forecast(FrameId(self.hand as u32), frames);
+        self.hand = (self.hand + 1) % self.geometry.frames();
+
+        let frames_per_tick = self.geometry.frames() * HALF_LIFE_TURNOVERS / TICKS_PER_HALF_LIFE;
+        self.since_tick += if self.forecasts.fail { HASTE } else { 1 };
+        while self.since_tick >= frames_per_tick.max(1) {
+            self.since_tick -= frames_per_tick.max(1);
+            self.tick();
+        }
+    }
+
+    /// Compares what was forecast for `frame` a turnover ago with its touches since.
+    fn check_forecast(&mut self, frame: FrameId, frames: &mut dyn Frames) {
+        let place = self.place[frame.index()];
+        if matches!(place, Place::Unknown | Place::Window) {
+            return;
+        }
+        let level = self.key_of[self.page_of[frame.index()].index()].level(self.now);
+        let touched = self.look(frame, frames);
+        if place == Place::Forecast {
+            self.forecasts.count(level, touched);
+        }
+        self.place[frame.index()] = Place::Forecast;
+    }
+
+    fn tick(&mut self) {
+        self.now = self.now.wrapping_add(1);
+        if self.now.is_multiple_of(UNITS_PER_BUCKET) {
+            // The lowest list becomes the highest: what it holds joins the next one up.
+            let lowest = lowest_bucket(self.now);
+            let below = (lowest + BUCKETS - 1) % BUCKETS;
+            for set in 0..self.geometry.sets {
+                if self.occupied[set] & (1 << below) != 0 {
+                    self.lists
+                        .prepend(set * BUCKETS + below, set * BUCKETS + lowest);
+                    self.occupied[set] = self.occupied[set] & !(1 << below) | 1 << lowest;
+                }
+            }
+        }
+    }
+
+    /// Keeps every history younger than the time in which the clock wraps.
+    fn limit_ages(&mut self) {
+        for _ in 0..self.ageing_stride {
+            let key = &mut self.key_of[self.ageing_page];
+            if key.level(self.now) < -i32::from(AGE_MAX) {
+                *key = Key(self.now.wrapping_sub(AGE_MAX));
+            }
+            self.ageing_page = (self.ageing_page + 1) % self.key_of.len();
+        }
+    }
+
+    /// The lightest of the ranked frames that may be given up.
+    fn lightest(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        for _ in 0..LOOKS_MAX {
+            let frame = self.lightest_unpinned(set, frames)?;
+            if !self.look(frame, frames) {
+                return Some(frame);
+            }
+        }
+        self.lightest_unpinned(set, frames)
+    }
+
+    fn lightest_unpinned(&mut self, set: usize, frames: &dyn Frames) -> Option<FrameId> {
+        let lowest = lowest_bucket(self.now);
+        let mut left = self.occupied[set].rotate_right(lowest as u32);
+        while left != 0 {
+            let bucket = (lowest + left.trailing_zeros() as usize) % BUCKETS;
+            let list = set * BUCKETS + bucket;
+            if let Some(frame) = self
+                .lists
+                .iter(list)
+                .find(|&frame| !frames.is_pinned(frame))
+            {
+                return Some(frame);
+            }
+            if self.lists.front(list).is_none() {
+                self.occupied[set] &= !(1 << bucket);
+            }
+            left &= left - 1;
+        }
+        None
+    }
+
+    fn from_window(&self, set: usize, frames: &dyn Frames) -> Option<FrameId> {
+        self.lists
+            .iter(self.window_of(set))
+            .find(|&frame| !frames.is_pinned(frame))
+    }
+}
+
+impl Replacement for AdaptiveLrfu {
+    fn insert(&mut self, frame: FrameId, page: PageId) {
+        assert!(
+            self.place[frame.index()] == Place::Unknown,
+            "{frame:?} is known already"
+        );
+        self.limit_ages();
+        self.page_of[frame.index()] = page;
+        self.weigh(page, 1);
+
+        let set = self.geometry.set_of(frame);
+        let window = self.window_of(set);
+        self.lists.push_back(window, frame);
+        self.place[frame.index()] = Place::Window;
+        self.window_lengths[set] += 1;
+        if self.window_lengths[set] > self.window_target {
+            let oldest = self
+                .lists
+                .front(window)
+                .expect("the window holds more than its target");
+            self.remove(oldest);
+            self.rank(oldest);
+        }
+    }
+
+    fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        self.advance(frames);
+        let victim = self
+            .lightest(set, frames)
+            .or_else(|| self.from_window(set, frames))?;
+        self.remove(victim);
+        Some(victim)
+    }
+
+    fn remove(&mut self, frame: FrameId) {
+        self.lists.remove(frame);
+        if self.place[frame.index()] == Place::Window {
+            self.window_lengths[self.geometry.set_of(frame)] -= 1;
+        }
+        self.place[frame.index()] = Place::Unknown;
+    }
+}
+
+/// Sums of weights, all as logarithms in key units.
+struct Weights {
+    /// What the greater of two weights gains, by how much greater it is.
+    gain: [u8; LEVELS],
+    /// The weight of this many accesses now.
+    accesses: [i32; TOUCHES_MAX as usize + 1],
+}
+
+impl Weights {
+    fn new() -> Weights {
+        let units = |octaves: f64| (octaves * TICKS_PER_HALF_LIFE as f64).round();
+        Weights {
+            gain: std::array::from_fn(|difference| {
+                let lesser = (-(difference as f64) / TICKS_PER_HALF_LIFE as f64).exp2();
+                units((1.0 + lesser).log2()) as u8
+            }),
+            accesses: std::array::from_fn(|count| units((count.max(1) as f64).log2()) as i32),
+        }
+    }
+
+    fn add(&self, level: i32, accesses: u8) -> i32 {
+        let added = self.accesses[usize::from(accesses.min(TOUCHES_MAX))];
+        let difference = level.abs_diff(added) as usize;
+        level.max(added) + i32::from(self.gain.get(difference).copied().unwrap_or(0))
+    }
+}
+
+/// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
+struct Forecasts {
+    /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
+    chance: [u32; LEVELS],
+    round: usize,
+    judged: usize,
+    expected: u64,
+    touched: u64,
+    /// The verdict on the last round.
+    fail: bool,
+}
+
+impl Forecasts {
+    fn new(round: usize) -> Forecasts {
+        let chance = |index: usize| {
+            let octaves = (index as f64 - (LEVELS / 2) as f64) / TICKS_PER_HALF_LIFE as f64;
+            // Accesses at a constant rate add up to a weight of rate × half-life / ln 2.
+            let rate = octaves.exp2() * std::f64::consts::LN_2 / HALF_LIFE_TURNOVERS as f64;
+            ((1.0 - (-rate).exp()) * 65536.0) as u32
+        };
+        let chance = std::array::from_fn(chance);
+        Forecasts {
+            chance,
+            round,
+            judged: 0,
+            expected: 0,
+            touched: 0,
+            fail: false,
+        }
+    }
+
+    /// A page of `level` was touched, or was not, in a turnover.
+    fn count(&mut self, level: i32, touched: bool) {
+        let middle = LEVELS as i32 / 2;
+        let index = level.clamp(-middle, middle - 1) + middle;
+        self.expected += u64::from(self.chance[index as usize]);
+        self.touched += u64::from(touched) << 16;
+        self.judged += 1;
+        if self.judged == self.round {
+            self.fail = self.touched * 4 < self.expected * QUARTERS_EXPECTED;
+            (self.judged, self.expected, self.touched) = (0, 0, 0);
+        }
+    }
+}
