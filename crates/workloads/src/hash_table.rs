@@ -3,7 +3,7 @@
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{SEALED, Seals, fill};
+use crate::line::{Line, SEALED, Seals, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Shape};
 use crate::{Workload, Wrong};
@@ -16,6 +16,8 @@ const HEADS_PER_GROUP: u64 = 8;
 const KEYS_PER_GROUP: u64 = 16;
 const GROUPS_PER_PAGE: u64 = 64;
 const KEYS_PER_HEAD_PAGE: u64 = GROUPS_PER_PAGE * KEYS_PER_GROUP;
+/// The low bit of each of sixteen 3-bit numbers.
+const LOW_BITS: u64 = 0o1_111_111_111_111_111;
 const NODE_PAGES_PER_HEAD_PAGE: u64 = KEYS_PER_HEAD_PAGE / NODES_PER_PAGE;
 
 /// A chained hash table: 8-byte bucket heads, 64-byte nodes; a job looks up four keys.
@@ -38,7 +40,7 @@ pub struct HashTable {
     ranks: Ranks,
     /// Key to slot; 16 slots are a group.
     slots: Places,
-    /// Key to node.
+    /// Slot to node.
     nodes: Places,
     seals: Seals,
     seed: u64,
@@ -193,19 +195,22 @@ impl HashTable {
     }
 
     #[inline]
-    fn node_address(&self, key: u64) -> Addr {
-        PageId(self.head_pages).start() + self.nodes.place(key) * LINE_BYTES as u64
+    fn node_address(&self, slot: u64) -> Addr {
+        PageId(self.head_pages).start() + self.nodes.place(slot) * LINE_BYTES as u64
     }
 
-    /// The node of the slot of `group` that follows in the chain of bucket `bucket`: the first from
-    /// `from` on.
+    /// The node that follows in the chain of bucket `bucket` (0 to 7) of `group`: that of the
+    /// first slot from `from` on that the bucket owns.
     #[inline]
     fn next_in_chain(&self, group: u64, bucket: u64, from: u64) -> Addr {
-        let picks = self.picks(group);
-        let next = (from..KEYS_PER_GROUP).find(|&i| pick(picks, i) == bucket);
-        next.map_or(Addr(0), |i| {
-            self.node_address(self.slots.rank(group * KEYS_PER_GROUP + i))
-        })
+        // All sixteen picks are compared at once: a difference of zero has no bit set.
+        let differences = self.picks(group) ^ (bucket * LOW_BITS);
+        let set = differences | differences >> 1 | differences >> 2;
+        let owned = !set & LOW_BITS & (u64::MAX << (3 * from));
+        if owned == 0 {
+            return Addr(0);
+        }
+        self.node_address(group * KEYS_PER_GROUP + u64::from(owned.trailing_zeros() / 3))
     }
 
     /// A head is the line number of the first node under 24 bits of its seal.
@@ -226,9 +231,9 @@ impl HashTable {
         Ok(first)
     }
 
-    fn image_of_node(&self, place: u64) -> [u64; 8] {
-        let key = self.nodes.rank(place);
-        let slot = self.slots.place(key);
+    fn image_of_node(&self, place: u64) -> Line {
+        let slot = self.nodes.rank(place);
+        let key = self.slots.rank(slot);
         let bucket = self.bucket(slot);
         let (group, i) = (slot / KEYS_PER_GROUP, slot % KEYS_PER_GROUP);
         let next = self.next_in_chain(group, bucket % HEADS_PER_GROUP, i + 1);

@@ -2,15 +2,15 @@
 
 /// A bijection of `0..n` onto itself, for any `n`, that looks random; no table, a few nanoseconds.
 ///
-/// A four-round Feistel network over pairs `(left, right)` with `left < a`, `right < b`, where
-/// `a·b` is just above `n` (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA'02,
-/// §5 and, for the few values between `n` and `a·b`, the cycle walking of §4). It scatters; it is
-/// no cipher.
+/// A four-round Feistel network over pairs `(left, right)` with `left < a`, `right < 2ᵏ`, where
+/// `a·2ᵏ` exceeds `n` by less than `√n` (Black and Rogaway, "Ciphers with Arbitrary Finite
+/// Domains", CT-RSA'02: §5, and §4's cycle walking for the few values from `n` on). It scatters;
+/// it is no cipher.
 #[derive(Debug, Clone)]
 pub struct Permutation {
     len: u64,
     lefts: u64,
-    rights: u64,
+    right_bits: u32,
     round_keys: [u64; 4],
 }
 
@@ -24,18 +24,13 @@ impl Permutation {
             (1..=1 << 62).contains(&len),
             "a permutation of {len} values"
         );
-        let floor = len.isqrt();
-        let lefts = if floor * floor == len {
-            floor
-        } else {
-            floor + 1
-        };
-        let rights = len.div_ceil(lefts);
+        let right_bits = len.ilog2() / 2;
+        let lefts = len.div_ceil(1 << right_bits);
         let round_keys = std::array::from_fn(|round| mix(seed.wrapping_add(mix(round as u64 + 1))));
         Permutation {
             len,
             lefts,
-            rights,
+            right_bits,
             round_keys,
         }
     }
@@ -56,28 +51,12 @@ impl Permutation {
         debug_assert!(value < self.len);
         let mut value = value;
         loop {
-            let (mut left, mut right) = (value / self.rights, value % self.rights);
-            left = add(
-                left,
-                spread(right, self.round_keys[0], self.lefts),
-                self.lefts,
-            );
-            right = add(
-                right,
-                spread(left, self.round_keys[1], self.rights),
-                self.rights,
-            );
-            left = add(
-                left,
-                spread(right, self.round_keys[2], self.lefts),
-                self.lefts,
-            );
-            right = add(
-                right,
-                spread(left, self.round_keys[3], self.rights),
-                self.rights,
-            );
-            value = left * self.rights + right;
+            let (mut left, mut right) = self.split(value);
+            left = self.add_left(left, self.left_of(right, 0));
+            right = self.add_right(right, self.right_of(left, 1));
+            left = self.add_left(left, self.left_of(right, 2));
+            right = self.add_right(right, self.right_of(left, 3));
+            value = left << self.right_bits | right;
             if value < self.len {
                 return value;
             }
@@ -90,52 +69,62 @@ impl Permutation {
         debug_assert!(value < self.len);
         let mut value = value;
         loop {
-            let (mut left, mut right) = (value / self.rights, value % self.rights);
-            right = sub(
-                right,
-                spread(left, self.round_keys[3], self.rights),
-                self.rights,
-            );
-            left = sub(
-                left,
-                spread(right, self.round_keys[2], self.lefts),
-                self.lefts,
-            );
-            right = sub(
-                right,
-                spread(left, self.round_keys[1], self.rights),
-                self.rights,
-            );
-            left = sub(
-                left,
-                spread(right, self.round_keys[0], self.lefts),
-                self.lefts,
-            );
-            value = left * self.rights + right;
+            let (mut left, mut right) = self.split(value);
+            right = self.add_right(right, self.right_of(left, 3).wrapping_neg());
+            left = self.add_left(left, self.lefts - self.left_of(right, 2));
+            right = self.add_right(right, self.right_of(left, 1).wrapping_neg());
+            left = self.add_left(left, self.lefts - self.left_of(right, 0));
+            value = left << self.right_bits | right;
             if value < self.len {
                 return value;
             }
         }
     }
-}
 
-/// A value below `modulus` that depends on all of `value` and `key`.
-#[inline]
-fn spread(value: u64, key: u64, modulus: u64) -> u64 {
-    let mut hash = (value ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    ((u128::from(hash) * u128::from(modulus)) >> 64) as u64
-}
+    #[inline]
+    fn split(&self, value: u64) -> (u64, u64) {
+        (value >> self.right_bits, value & self.right_mask())
+    }
 
-#[inline]
-fn add(a: u64, b: u64, modulus: u64) -> u64 {
-    let sum = a + b;
-    if sum >= modulus { sum - modulus } else { sum }
-}
+    #[inline]
+    fn right_mask(&self) -> u64 {
+        (1 << self.right_bits) - 1
+    }
 
-#[inline]
-fn sub(a: u64, b: u64, modulus: u64) -> u64 {
-    if a >= b { a - b } else { a + modulus - b }
+    /// The sum of two lefts, of which the second may be `lefts` itself.
+    #[inline]
+    fn add_left(&self, left: u64, other: u64) -> u64 {
+        let sum = left + other;
+        if sum >= self.lefts {
+            sum - self.lefts
+        } else {
+            sum
+        }
+    }
+
+    #[inline]
+    fn add_right(&self, right: u64, other: u64) -> u64 {
+        right.wrapping_add(other) & self.right_mask()
+    }
+
+    /// A left that follows from `right`: at most 2³¹ of them, so 32 random bits are scaled.
+    #[inline]
+    fn left_of(&self, right: u64, round: usize) -> u64 {
+        (self.random_bits(right, round) * self.lefts) >> 32
+    }
+
+    #[inline]
+    fn right_of(&self, left: u64, round: usize) -> u64 {
+        self.random_bits(left, round) & self.right_mask()
+    }
+
+    /// The round function: 32 bits that depend on all of `half` and on the round.
+    #[inline]
+    fn random_bits(&self, half: u64, round: usize) -> u64 {
+        let mut hash = (half ^ self.round_keys[round]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        hash >> 32
+    }
 }
 
 /// Mixes all bits of `value` into all bits of the result, bijectively: the finaliser of SplitMix64

@@ -116,6 +116,24 @@ fn interleaved_swaps_are_serialisable() {
 }
 
 #[test]
+fn an_interleaving_can_be_repeated() {
+    let array = array(1);
+    let history = |seed| {
+        let words = Shared::new(&image(&array));
+        interleave(&words, 3, seed, |thread, memory| {
+            let swap = |job: u64| {
+                array
+                    .swap(memory, crowded(&array, 3 * job + thread as u64))
+                    .unwrap()
+            };
+            (0..5).map(swap).collect::<Vec<Swap>>()
+        })
+    };
+    assert_eq!(history(1), history(1));
+    assert!((2..10).any(|seed| history(seed) != history(1)));
+}
+
+#[test]
 fn the_checker_catches_swaps_without_latches() {
     let caught = (0..20).filter(|&seed| {
         interleaved(seed, |array, memory, places| array.exchange(memory, places)).is_err()
