@@ -1,4 +1,236 @@
-//! What this machine permits and how fast its flash is.
+//! `ebbtide doctor`: what this machine permits, how fast its flash is, what is missing, what that
+//! costs and how to fix it.
+//!
+//! [`examine`] never fails for what it finds out: a thing that cannot be looked at is a finding too.
 
+#[allow(dead_code)]
+#[path = "../../../engine/src/cgroup.rs"]
+mod cgroup;
+pub mod disk;
+mod finding;
+mod kernel;
+pub mod machine;
+mod memory;
 pub mod probe;
 mod ring;
+mod storage;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use finding::{Finding, Report, Status};
+use machine::MachineSummary;
+use probe::{ProbeError, Reads, Target};
+
+/// What to examine, and how long.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the data is or will be: a folder, in which a test file is made and removed; a data
+    /// file or a block device, which is only read. The current folder if none is given.
+    pub data: Option<PathBuf>,
+    /// How long to measure at each queue depth, in seconds. Zero measures nothing.
+    pub seconds_per_depth: f64,
+    /// How many reads to keep in flight, one measurement each.
+    pub queue_depths: Vec<u32>,
+    /// Size of the test file in bytes. It never takes more than a quarter of the free space.
+    pub test_file_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            data: None,
+            seconds_per_depth: 0.4,
+            queue_depths: vec![1, 4, 8, 16, 32, 64, 128],
+            test_file_bytes: 512 << 20,
+        }
+    }
+}
+
+/// How far an examination is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// What is being done, in a few words.
+    pub step: String,
+    /// The share of the whole that is done, 0 to 1.
+    pub done: f64,
+}
+
+/// Why there is no report at all.
+#[derive(Debug, Error)]
+pub enum DoctorError {
+    /// The data path does not exist.
+    #[error("{}: {source}; expected a folder, a file or a block device", path.display())]
+    Data {
+        /// The path as given.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// An option that makes no sense.
+    #[error("{option}: {given}, expected {expected}")]
+    Option {
+        /// Which one.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Examines this machine. `progress` hears what is being done, and ends the examination by
+/// breaking off; a test file is then removed as well.
+///
+/// # Errors
+/// [`DoctorError`], when the data path does not exist, an option is senseless, or on interruption.
+pub fn examine(
+    options: &Options,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, DoctorError> {
+    check(options)?;
+    let data = options.data.clone().unwrap_or_else(|| PathBuf::from("."));
+    let about = std::fs::metadata(&data).map_err(|source| DoctorError::Data {
+        path: data.clone(),
+        source,
+    })?;
+    tell(&mut progress, "looking at the system", 0.0)?;
+    let folder = if about.is_dir() {
+        data.clone()
+    } else {
+        parent(&data)
+    };
+    let measured = measure(options, &data, about.is_dir(), &mut progress)?;
+
+    let disks = disk::behind(&data);
+    let mut machine = MachineSummary::of_system();
+    machine.disks = disks.clone().unwrap_or_default();
+    machine.reads = measured.reads.clone();
+    let mut findings = kernel::findings();
+    findings.extend(memory::findings());
+    findings.extend(storage::findings(&folder, disks, &measured));
+    Ok(Report {
+        machine,
+        data,
+        findings,
+    })
+}
+
+/// What measuring gave: the reads by depth, whether they went past the page cache, or why not.
+#[derive(Debug)]
+struct Measured {
+    reads: Vec<Reads>,
+    direct: Result<(), String>,
+    failure: Option<String>,
+}
+
+fn measure(
+    options: &Options,
+    data: &Path,
+    is_folder: bool,
+    progress: &mut impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Measured, DoctorError> {
+    let mut measured = Measured {
+        reads: Vec::new(),
+        direct: Ok(()),
+        failure: None,
+    };
+    // Writing the test file takes about as long as two depths.
+    let steps = options.queue_depths.len() as f64 + 2.0;
+    let target = if is_folder {
+        // Without measurements, one page tells whether direct I/O works.
+        let wanted = if options.seconds_per_depth > 0.0 {
+            options.test_file_bytes
+        } else {
+            1
+        };
+        let bytes = storage::free_bytes(data).map_or(wanted, |free| wanted.min(free / 4));
+        Target::temporary(data, bytes, |share| {
+            progress(Progress {
+                step: "writing a test file".to_string(),
+                done: 2.0 * share / steps,
+            })
+        })
+    } else {
+        Target::open(data)
+    };
+    let target = match target {
+        Ok(target) => target,
+        Err(ProbeError::Interrupted) => return Err(DoctorError::Interrupted),
+        Err(error) => {
+            measured.direct = Err(error.to_string());
+            measured.failure = Some(error.to_string());
+            return Ok(measured);
+        }
+    };
+    measured.direct = match storage::memory_file_system(data) {
+        Some(name) => Err(format!("{name} keeps its files in DRAM")),
+        None => target.direct().map_err(str::to_string),
+    };
+    if options.seconds_per_depth == 0.0 {
+        return Ok(measured);
+    }
+    for (index, &depth) in options.queue_depths.iter().enumerate() {
+        let step = format!("reading at queue depth {depth}");
+        tell(progress, &step, (index as f64 + 2.0) / steps)?;
+        let duration = Duration::from_secs_f64(options.seconds_per_depth);
+        match probe::random_reads(&target, depth, duration) {
+            Ok(reads) => measured.reads.push(reads),
+            Err(error) => {
+                measured.failure = Some(error.to_string());
+                break;
+            }
+        }
+    }
+    Ok(measured)
+}
+
+fn tell(
+    progress: &mut impl FnMut(Progress) -> ControlFlow<()>,
+    step: &str,
+    done: f64,
+) -> Result<(), DoctorError> {
+    match progress(Progress {
+        step: step.to_string(),
+        done,
+    }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(DoctorError::Interrupted),
+    }
+}
+
+fn check(options: &Options) -> Result<(), DoctorError> {
+    let seconds = options.seconds_per_depth;
+    if !(0.0..=3600.0).contains(&seconds) {
+        return Err(DoctorError::Option {
+            option: "seconds per depth",
+            given: seconds.to_string(),
+            expected: "0 to 3600",
+        });
+    }
+    if let Some(depth) = options
+        .queue_depths
+        .iter()
+        .find(|depth| !(1..=4096).contains(*depth))
+    {
+        return Err(DoctorError::Option {
+            option: "queue depth",
+            given: depth.to_string(),
+            expected: "1 to 4096",
+        });
+    }
+    Ok(())
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}

@@ -97,6 +97,17 @@ impl Drop for ReadRing<'_> {
     }
 }
 
+/// Whether a request that does nothing is completed.
+pub(super) fn complete_nothing(ring: &mut IoUring) -> io::Result<()> {
+    // SAFETY: a no-op refers to no memory and no file.
+    unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
+    ring.submit_and_wait(1)?;
+    match ring.completion().next() {
+        Some(_) => Ok(()),
+        None => Err(io::Error::other("a request was not completed")),
+    }
+}
+
 /// A ring with the cheapest settings that this kernel knows.
 pub(super) fn new_ring(entries: u32) -> io::Result<IoUring> {
     IoUring::builder()

@@ -45,6 +45,8 @@ const BAR: f64 = 14.0;
 const HEADING: f64 = 26.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 44.0;
+/// Width of the column of medians, at the right of the bars and clear of every line.
+const VALUES: f64 = 58.0;
 
 impl BarChart {
     /// A chart whose values are `label` ("throughput relative to DRAM-only").
@@ -147,7 +149,7 @@ impl BarChart {
         // Where labels would take half of the drawing, each stands above its bar instead.
         let above = longest > width.pixels * 0.4;
         let left = if above { 4.0 } else { longest + 10.0 };
-        let right = width.pixels - 58.0;
+        let right = width.pixels - VALUES;
         let row = if above { ROW + 17.0 } else { ROW };
         let values = self
             .groups
@@ -193,8 +195,8 @@ impl BarChart {
                 }
                 let top = y + row - ROW + (ROW - BAR) / 2.0;
                 draw_bar(&mut out, &x, range, top, colour);
-                let after = x(range.max.max(0.0)) + 6.0;
-                svg::text(&mut out, after, top + 11.5, "halo", &readable(range.median));
+                let value = readable(range.median);
+                svg::text(&mut out, width.pixels - 2.0, top + 11.5, "end", &value);
                 y += row;
             }
         }

@@ -99,6 +99,9 @@ impl Table {
             out.push_str("<tr>");
             for cell in row {
                 let _ = match cell {
+                    Cell::Text(text) if text.chars().count() <= 16 => {
+                        write!(out, "<td class=\"short\">{}</td>", escape(text))
+                    }
                     Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
                     Cell::Number(value) => {
                         write!(out, "<td class=\"number\">{}</td>", readable(*value))

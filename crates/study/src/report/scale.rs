@@ -60,10 +60,15 @@ impl Scale {
         let within = |t: &f64| *t >= low * 0.999_999 && *t <= high * 1.000_001;
         let mut ticks: Vec<f64> = fine.filter(within).collect();
         if ticks.len() > count + 2 {
-            ticks = decades
+            let powers: Vec<f64> = decades
                 .map(|power| 10f64.powi(power))
                 .filter(within)
                 .collect();
+            // The ends are named too, unless a power of ten stands close by.
+            let room = (high / low).powf(0.07);
+            let clear = |end: &f64| powers.iter().all(|t| (t / end).max(end / t) > room);
+            ticks = [low, high].into_iter().filter(clear).collect();
+            ticks.extend(&powers);
         }
         Scale {
             low,

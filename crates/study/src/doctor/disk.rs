@@ -1,0 +1,276 @@
+//! [`behind`]: which disks hold a file, followed through partitions and device mapper, and how the
+//! kernel drives them.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{major, minor};
+use serde::Serialize;
+
+use super::memory::chosen;
+
+/// A value that may not be readable; then the reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Known<T> {
+    /// What it is.
+    Value(T),
+    /// Why it is not known.
+    Unknown {
+        /// The reason, in a few words.
+        unknown: String,
+    },
+}
+
+impl<T> Known<T> {
+    /// The value, if it is known.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Known::Value(value) => Some(value),
+            Known::Unknown { .. } => None,
+        }
+    }
+
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Known<U> {
+        match self {
+            Known::Value(value) => Known::Value(change(value)),
+            Known::Unknown { unknown } => Known::Unknown { unknown },
+        }
+    }
+}
+
+impl<T: std::fmt::Display> std::fmt::Display for Known<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Known::Value(value) => value.fmt(f),
+            Known::Unknown { unknown } => write!(f, "unknown ({unknown})"),
+        }
+    }
+}
+
+/// A whole disk, and how the kernel drives it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Disk {
+    /// What the kernel calls it: `nvme0n1`.
+    pub name: String,
+    /// What it calls itself.
+    pub model: Known<String>,
+    /// Whether the kernel takes it for a spinning disk. Virtual disks often claim so wrongly.
+    pub rotational: Known<bool>,
+    /// The I/O scheduler in force.
+    pub scheduler: Known<String>,
+    /// The schedulers it could have.
+    pub schedulers: Vec<String>,
+    /// Requests that the kernel queues for it.
+    pub nr_requests: Known<u64>,
+    /// How far the page cache reads ahead, in KiB.
+    pub read_ahead_kib: Known<u64>,
+    /// Whether it has queues that are polled instead of interrupting.
+    pub io_poll: Known<bool>,
+    /// "write back" if it holds writes in a volatile cache, "write through" if not.
+    pub write_cache: Known<String>,
+    /// Whether the kernel keeps statistics for every request.
+    pub iostats: Known<bool>,
+}
+
+/// The disks behind `path`: one, or several under a RAID or a device-mapper volume.
+///
+/// # Errors
+/// Why they cannot be found: a file system in memory or over a network, or nothing readable.
+pub fn behind(path: &Path) -> Result<Vec<Disk>, String> {
+    let about = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let number = if about.file_type().is_block_device() {
+        about.rdev()
+    } else {
+        about.dev()
+    };
+    let sys = Path::new("/sys");
+    let folder = device_folder(sys, number).or_else(|reason| {
+        // Some file systems (btrfs, overlay) show a number of their own: ask the mount table.
+        let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|_| reason.clone())?;
+        let path = fs::canonicalize(path).map_err(|_| reason.clone())?;
+        let source = mount_source(&mounts, &path).ok_or_else(|| reason.clone())?;
+        let about = fs::metadata(&source).map_err(|_| format!("{reason} ({source})"))?;
+        let number = if about.file_type().is_block_device() {
+            about.rdev()
+        } else {
+            about.dev()
+        };
+        device_folder(sys, number).map_err(|_| format!("{reason} ({source})"))
+    })?;
+    let mut disks = Vec::new();
+    collect_disks(&folder, &mut disks, 0);
+    if disks.is_empty() {
+        Err(format!("no disk found under {}", folder.display()))
+    } else {
+        Ok(disks)
+    }
+}
+
+fn device_folder(sys: &Path, number: u64) -> Result<PathBuf, String> {
+    let (major, minor) = (major(number), minor(number));
+    fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}")))
+        .map_err(|_| format!("no block device: its file system's device number is {major}:{minor}"))
+}
+
+/// What is mounted where `path` lies: the device, or an overlay's upper folder.
+fn mount_source(mountinfo: &str, path: &Path) -> Option<String> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let point = Path::new(before.split(' ').nth(4)?).to_path_buf();
+        let mut after = after.split(' ').skip(1);
+        let (source, options) = (after.next()?, after.next().unwrap_or(""));
+        let upper = options
+            .split(',')
+            .find_map(|option| option.strip_prefix("upperdir="));
+        Some((point, upper.unwrap_or(source).to_string()))
+    });
+    // Of mounts at the same place the last one covers the others, which `max_by_key` picks.
+    mounts
+        .filter(|(point, _)| path.starts_with(point))
+        .max_by_key(|(point, _)| point.components().count())
+        .map(|(_, source)| source)
+}
+
+/// Device mapper volumes lie over others; deeper than this they are not followed.
+const DEPTH_MAX: u32 = 8;
+
+fn collect_disks(folder: &Path, disks: &mut Vec<Disk>, depth: u32) {
+    let whole = match folder.parent() {
+        Some(parent) if folder.join("partition").exists() => parent,
+        _ => folder,
+    };
+    let below: Vec<PathBuf> = fs::read_dir(whole.join("slaves"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::canonicalize(entry.path()).ok())
+        .collect();
+    if below.is_empty() || depth == DEPTH_MAX {
+        let disk = Disk::read(whole);
+        if !disks.contains(&disk) {
+            disks.push(disk);
+        }
+    } else {
+        for folder in below {
+            collect_disks(&folder, disks, depth + 1);
+        }
+    }
+}
+
+impl Disk {
+    /// Reads the attributes under a whole disk's folder in sysfs.
+    fn read(folder: &Path) -> Disk {
+        let queue = |name: &str| attribute(&folder.join("queue").join(name));
+        let flag = |name: &str| number(queue(name)).map(|value| value != 0);
+        let schedulers = queue("scheduler");
+        let listed = schedulers
+            .value()
+            .map_or("", String::as_str)
+            .split_whitespace();
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let model = match attribute(&folder.join("device/model")) {
+            Known::Unknown { .. } if name.starts_with("vd") => {
+                Known::Value("virtio disk".to_string())
+            }
+            model => model,
+        };
+        Disk {
+            model,
+            rotational: flag("rotational"),
+            schedulers: listed
+                .map(|one| one.trim_matches(['[', ']']).to_string())
+                .collect(),
+            scheduler: schedulers.map(|text| chosen(&text).to_string()),
+            nr_requests: number(queue("nr_requests")),
+            read_ahead_kib: number(queue("read_ahead_kb")),
+            io_poll: flag("io_poll"),
+            write_cache: queue("write_cache"),
+            iostats: flag("iostats"),
+            name,
+        }
+    }
+}
+
+fn attribute(path: &Path) -> Known<String> {
+    match fs::read_to_string(path) {
+        Ok(text) => Known::Value(text.trim().to_string()),
+        Err(error) => Known::Unknown {
+            unknown: error.kind().to_string(),
+        },
+    }
+}
+
+fn number(text: Known<String>) -> Known<u64> {
+    match text {
+        Known::Value(text) => match text.parse() {
+            Ok(value) => Known::Value(value),
+            Err(_) => Known::Unknown {
+                unknown: format!("'{text}' is no number"),
+            },
+        },
+        Known::Unknown { unknown } => Known::Unknown { unknown },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn a_volume_over_a_partition_leads_to_its_disk() {
+        let sys = tempfile::tempdir().expect("a folder");
+        let disk = sys.path().join("devices/nvme0n1");
+        put(&disk.join("queue/scheduler"), "none [mq-deadline] kyber\n");
+        put(&disk.join("queue/rotational"), "0\n");
+        put(&disk.join("queue/nr_requests"), "many\n");
+        put(&disk.join("device/model"), "Fast Disk 1T  \n");
+        put(&disk.join("nvme0n1p2/partition"), "2\n");
+        let volume = sys.path().join("devices/dm-0");
+        fs::create_dir_all(volume.join("slaves")).expect("a folder");
+        symlink(disk.join("nvme0n1p2"), volume.join("slaves/nvme0n1p2")).expect("a link");
+        fs::create_dir_all(sys.path().join("dev/block")).expect("a folder");
+        symlink(&volume, sys.path().join("dev/block/253:7")).expect("a link");
+
+        let folder = device_folder(sys.path(), rustix::fs::makedev(253, 7)).expect("a device");
+        let mut disks = Vec::new();
+        collect_disks(&folder, &mut disks, 0);
+        assert_eq!(disks.len(), 1);
+        let found = &disks[0];
+        assert_eq!(found.name, "nvme0n1");
+        assert_eq!(found.model.to_string(), "Fast Disk 1T");
+        assert_eq!(found.scheduler.to_string(), "mq-deadline");
+        assert_eq!(found.schedulers, ["none", "mq-deadline", "kyber"]);
+        assert_eq!(found.rotational.value(), Some(&false));
+        assert_eq!(
+            found.nr_requests.to_string(),
+            "unknown ('many' is no number)"
+        );
+        assert!(found.io_poll.to_string().starts_with("unknown ("));
+        assert!(device_folder(sys.path(), rustix::fs::makedev(0, 40)).is_err());
+    }
+
+    #[test]
+    fn the_deepest_mount_names_the_device() {
+        let mounts = "\
+22 1 0:30 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/u,workdir=/w
+40 22 0:41 /sub /data rw - btrfs /dev/nvme0n1p3 rw,subvol=/sub
+";
+        let source = |path| mount_source(mounts, Path::new(path));
+        assert_eq!(source("/data/file").as_deref(), Some("/dev/nvme0n1p3"));
+        assert_eq!(source("/database").as_deref(), Some("/var/u"));
+        assert_eq!(mount_source("", Path::new("/")), None);
+    }
+}

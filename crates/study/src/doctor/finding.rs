@@ -1,0 +1,201 @@
+//! [`Report`]: what was found, for people and for machines.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::machine::MachineSummary;
+
+/// How well something serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As good as it gets.
+    Good,
+    /// Works, at a cost, or could not be looked at.
+    Limited,
+    /// Not there.
+    Missing,
+}
+
+/// One thing about this machine that matters.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub subject: String,
+    /// How well it serves.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What it costs, when it is not good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// How to fix it, when that is possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn good(subject: &str, found: impl Into<String>) -> Finding {
+        Finding::new(subject, Status::Good, found)
+    }
+
+    pub(super) fn limited(subject: &str, found: impl Into<String>) -> Finding {
+        Finding::new(subject, Status::Limited, found)
+    }
+
+    pub(super) fn missing(subject: &str, found: impl Into<String>) -> Finding {
+        Finding::new(subject, Status::Missing, found)
+    }
+
+    fn new(subject: &str, status: Status, found: impl Into<String>) -> Finding {
+        let (subject, found) = (subject.to_string(), found.into());
+        Finding {
+            subject,
+            status,
+            found,
+            cost: None,
+            fix: None,
+        }
+    }
+
+    pub(super) fn costs(mut self, cost: impl Into<String>) -> Finding {
+        self.cost = Some(cost.into());
+        self
+    }
+
+    pub(super) fn fix(mut self, fix: impl Into<String>) -> Finding {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Everything that was found. Its `Display` is the human rendering, aligned plain text.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The machine in brief, and how fast its flash is by queue depth.
+    pub machine: MachineSummary,
+    /// The path whose storage was examined.
+    pub data: PathBuf,
+    /// One finding a subject.
+    pub findings: Vec<Finding>,
+}
+
+/// Lines are wrapped at this many letters.
+const COLUMNS: usize = 100;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.machine.headline())?;
+        let widest = self
+            .findings
+            .iter()
+            .map(|finding| finding.subject.chars().count())
+            .max();
+        let widest = widest.unwrap_or(0);
+        for finding in &self.findings {
+            let status = match finding.status {
+                Status::Good => "good",
+                Status::Limited => "limited",
+                Status::Missing => "missing",
+            };
+            write!(f, "{status:8} {:widest$}  ", finding.subject)?;
+            let indent = 8 + 1 + widest + 2;
+            write_wrapped(f, indent, &finding.found)?;
+            for (name, text) in [("costs: ", &finding.cost), ("fix:   ", &finding.fix)] {
+                if let Some(text) = text {
+                    write!(f, "{:indent$}{name}", "")?;
+                    write_wrapped(f, indent + name.len(), text)?;
+                }
+            }
+        }
+        if !self.machine.reads.is_empty() {
+            writeln!(f, "\nRandom 4 KiB reads of {}", self.data.display())?;
+            write!(f, "{}", ReadsTable(&self.machine.reads))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads by depth as an aligned table.
+struct ReadsTable<'r>(&'r [super::probe::Reads]);
+
+impl fmt::Display for ReadsTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            "in flight",
+            "reads/s",
+            "mean µs",
+            "p50 µs",
+            "p99 µs",
+            "CPU µs/read",
+        ];
+        for (name, width) in names.iter().zip(WIDTHS) {
+            write!(f, "{name:>width$}")?;
+        }
+        writeln!(f)?;
+        for reads in self.0 {
+            write!(f, "{:>w$}", reads.queue_depth, w = WIDTHS[0])?;
+            write!(f, "{:>w$.0}", reads.iops, w = WIDTHS[1])?;
+            for (value, width) in [reads.mean_us, reads.p50_us, reads.p99_us]
+                .into_iter()
+                .zip(&WIDTHS[2..])
+            {
+                write!(f, "{value:>width$.0}")?;
+            }
+            writeln!(f, "{:>w$.1}", reads.cpu_us_per_read, w = WIDTHS[5])?;
+        }
+        Ok(())
+    }
+}
+
+const WIDTHS: [usize; 6] = [9, 11, 10, 10, 10, 13];
+
+/// Writes `text` and a line end; lines after the first start `indent` letters in.
+fn write_wrapped(f: &mut fmt::Formatter<'_>, indent: usize, text: &str) -> fmt::Result {
+    let room = COLUMNS.saturating_sub(indent).max(30);
+    let mut used = 0;
+    for word in text.split(' ') {
+        let letters = word.chars().count();
+        if used > 0 && used + 1 + letters > room {
+            write!(f, "\n{:indent$}", "")?;
+            used = 0;
+        } else if used > 0 {
+            write!(f, " ")?;
+            used += 1;
+        }
+        write!(f, "{word}")?;
+        used += letters;
+    }
+    writeln!(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_findings_are_wrapped_and_aligned() {
+        let finding = Finding::limited("subject", "word ".repeat(60).trim_end())
+            .costs("something")
+            .fix("do something else");
+        let machine = MachineSummary::of_system();
+        let report = Report {
+            machine,
+            data: PathBuf::from("."),
+            findings: vec![finding],
+        };
+        let text = report.to_string();
+        let body: Vec<&str> = text.lines().skip(2).collect();
+        assert!(
+            body.iter().all(|line| line.chars().count() <= COLUMNS),
+            "{text}"
+        );
+        assert!(
+            body[1].starts_with(&" ".repeat(18)) && body[1].contains("word"),
+            "{text}"
+        );
+        assert!(text.contains("costs: something\n") && text.contains("fix:   do something else\n"));
+    }
+}

@@ -1,0 +1,205 @@
+//! [`MachineSummary`]: the few facts that every result must state about where it was measured.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::disk::{self, Disk};
+use super::probe::{self, ProbeError, Reads, Target};
+
+/// The machine in brief. What cannot be found out is "unknown", or absent where it is a number.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineSummary {
+    /// Version of the kernel.
+    pub kernel: String,
+    /// Name of the processor.
+    pub processor: String,
+    /// Processors that this process may use.
+    pub cores_usable: usize,
+    /// Processors that are online.
+    pub cores_online: Option<usize>,
+    /// Physical memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// What the machine is virtualised by; nothing on bare metal, as far as one can tell.
+    pub virtualised: Option<String>,
+    /// The disks that hold the data.
+    pub disks: Vec<Disk>,
+    /// How fast they are, one entry a queue depth.
+    pub reads: Vec<Reads>,
+}
+
+/// How long [`MachineSummary::quick`] measures at each of its queue depths.
+const QUICK: Duration = Duration::from_millis(300);
+
+impl MachineSummary {
+    /// The machine without its storage. Takes no time.
+    pub fn of_system() -> MachineSummary {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            cpuinfo.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then(|| value.trim().to_string())
+            })
+        };
+        MachineSummary {
+            kernel: kernel_version(),
+            processor: field("model name").unwrap_or_else(|| "unknown".to_string()),
+            cores_usable: std::thread::available_parallelism().map_or(1, |count| count.get()),
+            cores_online: read("/sys/devices/system/cpu/online").and_then(|list| count_cpus(&list)),
+            memory_bytes: read("/proc/meminfo").and_then(|text| memory_bytes(&text)),
+            virtualised: virtualised(&field("flags").unwrap_or_default()),
+            disks: Vec::new(),
+            reads: Vec::new(),
+        }
+    }
+
+    /// The machine and how fast the disk behind `data_file` is at queue depths 1 and 32, measured
+    /// in under a second. The file is only read.
+    ///
+    /// # Errors
+    /// [`ProbeError`] when the file cannot be read. The disks are left out if they cannot be found.
+    pub fn quick(data_file: &Path) -> Result<MachineSummary, ProbeError> {
+        let target = Target::open(data_file)?;
+        let mut summary = MachineSummary::of_system();
+        summary.disks = disk::behind(data_file).unwrap_or_default();
+        for queue_depth in [1, 32] {
+            summary
+                .reads
+                .push(probe::random_reads(&target, queue_depth, QUICK)?);
+        }
+        Ok(summary)
+    }
+
+    /// The reads measured at `queue_depth`.
+    pub fn reads_at(&self, queue_depth: u32) -> Option<&Reads> {
+        self.reads
+            .iter()
+            .find(|reads| reads.queue_depth == queue_depth)
+    }
+
+    /// All of it in a line or two, without storage speed where none was measured.
+    pub fn headline(&self) -> String {
+        let cores = match self.cores_usable {
+            1 => "1 core".to_string(),
+            count => format!("{count} cores"),
+        };
+        let mut line = format!("Linux {}, {cores} ({})", self.kernel, self.processor);
+        if let Some(bytes) = self.memory_bytes {
+            line += &format!(", {:.0} GiB", bytes as f64 / f64::from(1 << 30));
+        }
+        if let Some(by) = &self.virtualised {
+            line += &format!(", virtual machine ({by})");
+        }
+        let names: Vec<&str> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
+        if !names.is_empty() {
+            line += &format!("; disk {}", names.join(" + "));
+        }
+        for reads in self
+            .reads
+            .iter()
+            .filter(|reads| [1, 32].contains(&reads.queue_depth))
+        {
+            let (depth, mean) = (reads.queue_depth, reads.mean_us);
+            line += &format!(", 4 KiB read {mean:.0} µs at queue depth {depth}");
+        }
+        line
+    }
+}
+
+/// Version of the running kernel, "unknown" if it does not say.
+pub(super) fn kernel_version() -> String {
+    read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_string())
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_string())
+}
+
+/// How many processors a list such as `0-3,8` names.
+fn count_cpus(list: &str) -> Option<usize> {
+    list.split(',')
+        .map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (usize, usize) =
+                (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (last + 1).checked_sub(first)
+        })
+        .sum()
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn virtualised(cpu_flags: &str) -> Option<String> {
+    let product = read("/sys/class/dmi/id/product_name").unwrap_or_default();
+    let vendor = read("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
+    let known = [
+        "KVM",
+        "QEMU",
+        "VMware",
+        "VirtualBox",
+        "Virtual Machine",
+        "Amazon EC2",
+        "Google",
+    ];
+    let named = known
+        .iter()
+        .find(|name| product.contains(*name) || vendor.contains(*name));
+    // An EC2 machine may be bare metal, and then has no such flag.
+    let flagged = cpu_flags
+        .split_whitespace()
+        .any(|flag| flag == "hypervisor");
+    let xen = read("/sys/hypervisor/type").filter(|kind| !kind.is_empty());
+    match (flagged, named, xen) {
+        (true, Some(name), _) => Some((*name).to_string()),
+        (_, _, Some(kind)) => Some(kind),
+        (true, None, None) => Some("unknown hypervisor".to_string()),
+        // Processors other than x86 have no flag: the name decides.
+        (false, Some(name), None) if cpu_flags.is_empty() => Some((*name).to_string()),
+        (false, _, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_counted_from_the_kernels_list() {
+        for (list, count) in [
+            ("0", Some(1)),
+            ("0-3,8", Some(5)),
+            ("", None),
+            ("3-x", None),
+        ] {
+            assert_eq!(count_cpus(list), count, "{list}");
+        }
+    }
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        assert_eq!(
+            memory_bytes("MemTotal:       1024 kB\nMemFree: 1 kB\n"),
+            Some(1 << 20)
+        );
+        assert_eq!(memory_bytes("nonsense"), None);
+    }
+
+    #[test]
+    fn a_quick_summary_measures_two_depths() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        std::io::Write::write_all(&mut file, &vec![7; 1 << 20]).expect("written");
+        let summary = MachineSummary::quick(file.path()).expect("a summary");
+        assert!(summary.reads_at(1).is_some() && summary.reads_at(32).is_some());
+        assert!(summary.headline().contains("at queue depth 32"));
+    }
+}

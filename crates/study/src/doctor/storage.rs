@@ -1,0 +1,288 @@
+//! What the storage behind the data permits and how fast it is.
+
+use std::path::Path;
+
+use super::Measured;
+use super::disk::{Disk, Known};
+use super::finding::Finding;
+use super::probe::{Issued, Reads};
+
+pub(super) fn findings(
+    folder: &Path,
+    disks: Result<Vec<Disk>, String>,
+    measured: &Measured,
+) -> Vec<Finding> {
+    let mut findings = vec![direct_io(measured)];
+    match disks {
+        Ok(disks) => {
+            for disk in &disks {
+                findings.push(identity(disk, &measured.reads));
+                findings.push(scheduler(disk));
+                findings.push(queue(disk));
+                findings.push(read_ahead(disk));
+                findings.push(write_cache(disk));
+            }
+        }
+        Err(reason) => findings.push(
+            Finding::limited("disk", format!("unknown: {reason}"))
+                .costs("its settings cannot be checked")
+                .fix("give --data a path on a local disk"),
+        ),
+    }
+    findings.push(free_space(folder));
+    findings.push(speed(measured));
+    findings
+}
+
+/// Free bytes for this user on the file system of `path`.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let space = rustix::fs::statvfs(path).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// The name of the file system of `path`, if it keeps files in memory alone. Such a one may accept
+/// `O_DIRECT` and is fast, but it is not flash.
+pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    // A block device lies in a file system of that kind, and is none of its files.
+    if !std::fs::metadata(path).is_ok_and(|about| about.is_dir() || about.is_file()) {
+        return None;
+    }
+    match rustix::fs::statfs(path).ok()?.f_type as u64 & 0xffff_ffff {
+        TMPFS => Some("tmpfs"),
+        RAMFS => Some("ramfs"),
+        _ => None,
+    }
+}
+
+fn direct_io(measured: &Measured) -> Finding {
+    match &measured.direct {
+        Ok(()) => Finding::good("direct I/O", "O_DIRECT works on the data's file system"),
+        Err(reason) => Finding::missing(
+            "direct I/O",
+            format!("no direct reads of flash: {reason}"),
+        )
+        .costs("reads go through the page cache: memory beyond the budget, and twice the copying")
+        .fix("give --data a path on ext4, XFS or btrfs on a local disk, that you may write to"),
+    }
+}
+
+/// A spinning disk takes longer than this for a random read, flash does not, in microseconds.
+const SPINNING_US: f64 = 2000.0;
+
+fn identity(disk: &Disk, reads: &[Reads]) -> Finding {
+    let found = format!("{}: {}", disk.name, disk.model);
+    match (
+        &disk.rotational,
+        reads.iter().find(|reads| reads.queue_depth == 1),
+    ) {
+        (Known::Value(true), Some(one)) if one.mean_us < SPINNING_US => Finding::good(
+            "disk",
+            format!("{found}, says it spins but reads like flash, as virtual disks do"),
+        ),
+        (Known::Value(true), _) => Finding::limited("disk", format!("{found}, says it spins"))
+            .costs("a spinning disk is some hundred times too slow to serve as memory")
+            .fix("put the data on flash"),
+        (Known::Value(false), _) => Finding::good("disk", format!("{found}, flash")),
+        (unknown, _) => Finding::limited("disk", format!("{found}, spinning: {unknown}")),
+    }
+}
+
+fn scheduler(disk: &Disk) -> Finding {
+    const NAME: &str = "I/O scheduler";
+    let found = format!("{}: {}", disk.name, disk.scheduler);
+    match &disk.scheduler {
+        Known::Value(name) if name == "none" => Finding::good(NAME, found),
+        Known::Value(_) if !disk.schedulers.iter().any(|name| name == "none") => {
+            Finding::limited(NAME, format!("{found}, and 'none' is not offered"))
+                .costs("about 1.5 points of throughput")
+        }
+        Known::Value(_) => Finding::limited(NAME, found)
+            .costs("about 1.5 points of throughput relative to DRAM-only")
+            .fix(format!(
+                "echo none | sudo tee /sys/block/{}/queue/scheduler",
+                disk.name
+            )),
+        Known::Unknown { .. } => Finding::limited(NAME, found),
+    }
+}
+
+/// Fewer requests than this leave reads waiting outside of the queue.
+const NR_REQUESTS_MIN: u64 = 128;
+
+fn queue(disk: &Disk) -> Finding {
+    let on_off = |flag: &Known<bool>| match flag {
+        Known::Value(true) => "on".to_string(),
+        Known::Value(false) => "off".to_string(),
+        unknown => unknown.to_string(),
+    };
+    let found = format!(
+        "{}: {} requests, polled queues {}, iostats {}",
+        disk.name,
+        disk.nr_requests,
+        on_off(&disk.io_poll),
+        on_off(&disk.iostats)
+    );
+    match disk.nr_requests.value() {
+        Some(&requests) if requests < NR_REQUESTS_MIN => Finding::limited("disk queue", found)
+            .costs("deep queues wait in the kernel instead of in the device")
+            .fix(format!(
+                "echo 256 | sudo tee /sys/block/{}/queue/nr_requests",
+                disk.name
+            )),
+        Some(_) => Finding::good("disk queue", found),
+        None => Finding::limited("disk queue", found),
+    }
+}
+
+fn read_ahead(disk: &Disk) -> Finding {
+    let found = match disk.read_ahead_kib.value() {
+        Some(kib) => format!("{}: {kib} KiB", disk.name),
+        None => format!("{}: {}", disk.name, disk.read_ahead_kib),
+    };
+    match disk.read_ahead_kib.value() {
+        Some(&kib) if kib > 128 => Finding::limited("read-ahead", found)
+            .costs("nothing for Ebbtide; a mapped file without MADV_RANDOM reads that much a fault")
+            .fix(format!(
+                "echo 128 | sudo tee /sys/block/{}/queue/read_ahead_kb",
+                disk.name
+            )),
+        Some(_) => Finding::good("read-ahead", found),
+        None => Finding::limited("read-ahead", found),
+    }
+}
+
+fn write_cache(disk: &Disk) -> Finding {
+    let found = format!("{}: {}", disk.name, disk.write_cache);
+    match disk.write_cache.value().map(String::as_str) {
+        Some("write through") => Finding::good(
+            "write cache",
+            format!("{found}; a finished write is durable"),
+        ),
+        Some(_) => Finding::good(
+            "write cache",
+            format!("{found}; durable writes need a flush"),
+        ),
+        None => Finding::limited("write cache", found),
+    }
+}
+
+/// Enough for the built-in data set of a few GiB and what is written beside it.
+const FREE_BYTES_WANTED: u64 = 16 << 30;
+const FREE_BYTES_MIN: u64 = 2 << 30;
+
+fn free_space(folder: &Path) -> Finding {
+    const NAME: &str = "free space";
+    let Some(free) = free_bytes(folder) else {
+        return Finding::limited(NAME, format!("unknown: no answer for {}", folder.display()));
+    };
+    let found = format!("{:.1} GiB", free as f64 / f64::from(1 << 30));
+    if free >= FREE_BYTES_WANTED {
+        Finding::good(NAME, found)
+    } else {
+        let finding = if free >= FREE_BYTES_MIN {
+            Finding::limited
+        } else {
+            Finding::missing
+        };
+        finding(NAME, found)
+            .costs("data sets must be smaller than that")
+            .fix("free some, or give --data a path elsewhere")
+    }
+}
+
+/// Flash that serves as memory: the published systems assume reads of 50 µs, and one core with a
+/// miss every 10 µs asks for 100,000 reads a second.
+const GOOD_LATENCY_US: f64 = 150.0;
+const GOOD_IOPS: f64 = 100_000.0;
+
+fn speed(measured: &Measured) -> Finding {
+    const NAME: &str = "flash speed";
+    let best = measured
+        .reads
+        .iter()
+        .max_by(|a, b| a.iops.total_cmp(&b.iops));
+    let Some(best) = best else {
+        let reason = measured
+            .failure
+            .as_deref()
+            .unwrap_or("no measurement was asked for");
+        return Finding::limited(NAME, format!("not measured: {reason}"));
+    };
+    if let Err(reason) = &measured.direct {
+        return Finding::limited(
+            NAME,
+            format!("not known: reads were served by DRAM ({reason})"),
+        );
+    }
+    let first = &measured.reads[0];
+    let mut found = format!(
+        "{:.0} µs at queue depth {}, at most {:.0} reads/s (depth {}), {:.1} µs of CPU a read there",
+        first.mean_us, first.queue_depth, best.iops, best.queue_depth, best.cpu_us_per_read
+    );
+    if best.issued == Issued::Threads {
+        found += "; measured with blocking threads";
+    }
+    if let Some(failure) = &measured.failure {
+        found += &format!("; broken off: {failure}");
+    }
+    // The same reasoning as for the engine: ratio = 1 / (1 + c/m), bounded by what the device gives.
+    let spacing_us = 1e6 / best.iops;
+    let ratio = 1.0 / (1.0 + best.cpu_us_per_read / 10.0);
+    let meaning = format!(
+        "all cores together can miss once every {spacing_us:.0} µs at most; the CPU of a read alone \
+         holds one core with a miss every 10 µs to about {ratio:.2} of DRAM-only"
+    );
+    if best.iops >= GOOD_IOPS && first.mean_us <= GOOD_LATENCY_US {
+        return Finding::good(NAME, format!("{found}: {meaning}"));
+    }
+    Finding::limited(NAME, found)
+        .costs(meaning)
+        .fix("a faster disk, a local one rather than a network volume, or more DRAM (fewer misses)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Status;
+
+    fn reads(queue_depth: u32, iops: f64, mean_us: f64) -> Reads {
+        Reads {
+            queue_depth,
+            issued: Issued::IoUring,
+            iops,
+            mean_us,
+            p50_us: mean_us,
+            p99_us: mean_us,
+            cpu_us_per_read: 2.0,
+        }
+    }
+
+    fn measured(reads: Vec<Reads>) -> Measured {
+        Measured {
+            reads,
+            direct: Ok(()),
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn speed_is_judged_by_latency_and_throughput() {
+        let fast = measured(vec![reads(1, 15e3, 64.0), reads(32, 140e3, 228.0)]);
+        assert_eq!(speed(&fast).status, Status::Good);
+        let slow = measured(vec![reads(1, 2e3, 500.0), reads(32, 16e3, 2e3)]);
+        let found = speed(&slow);
+        assert_eq!(found.status, Status::Limited);
+        assert!(found.cost.expect("a cost").contains("once every 62 µs"));
+    }
+
+    #[test]
+    fn what_was_read_from_dram_is_not_called_flash() {
+        let mut cached = measured(vec![reads(1, 1e6, 1.0)]);
+        cached.direct = Err("tmpfs".to_string());
+        assert!(speed(&cached).found.contains("DRAM"));
+        assert_eq!(direct_io(&cached).status, Status::Missing);
+        assert!(speed(&measured(Vec::new())).found.contains("not measured"));
+    }
+}
