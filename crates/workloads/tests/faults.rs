@@ -1,0 +1,60 @@
+//! A page that cannot be read ends one job alone: nothing it held stays held, nothing it had not
+//! finished reading is changed.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::{Plain, program};
+use ebbtide_core::MemoryFault;
+use ebbtide_workloads::{Kind, Observed, Program, Scatter, Work, Workload};
+
+#[test]
+fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
+    for (name, _) in Kind::ALL {
+        let program = program(name, 40, Scatter::Pages);
+        for job in 0..20 {
+            // Accesses before the first record is stored: 2 touches, 2 steps for each latch, 2
+            // loads.
+            let latches = match &program {
+                Program::ArraySwap(array) if array.job(job)[0] != array.job(job)[1] => 2,
+                _ => 1,
+            };
+            let accesses = 4 + 2 * latches;
+            for faulty in 0..accesses {
+                let mut memory = Plain::new(&program);
+                let fresh = memory.words.clone();
+                let mut accessed = 0;
+                let mut observed = Observed::new(&mut memory, Work::Skipped, |page, _| {
+                    if accessed == faulty {
+                        accessed += 1;
+                        let reason = "injected".to_string();
+                        MemoryFault { page, reason }.unwind();
+                    }
+                    accessed += 1;
+                });
+                let result = catch_unwind(AssertUnwindSafe(|| program.run(job, &mut observed)));
+                drop(observed);
+                if let Err(payload) = result {
+                    assert!(
+                        MemoryFault::from_unwind(payload).is_ok(),
+                        "{name}: not a fault"
+                    );
+                }
+                let changed: Vec<usize> = (0..fresh.len())
+                    .filter(|&word| fresh[word] != memory.words[word])
+                    .collect();
+                let latches_only = changed.iter().all(|word| word % 8 == 0);
+                assert!(
+                    latches_only,
+                    "{name}: fault at {faulty} changed {changed:?}"
+                );
+                assert!(
+                    changed.iter().all(|&word| memory.words[word] & 1 == 0),
+                    "{name}: held"
+                );
+                program.run(job, &mut memory).unwrap();
+            }
+        }
+    }
+}
