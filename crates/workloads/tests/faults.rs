@@ -34,7 +34,6 @@ fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
                     accessed += 1;
                 });
                 let result = catch_unwind(AssertUnwindSafe(|| program.run(job, &mut observed)));
-                drop(observed);
                 if let Err(payload) = result {
                     assert!(
                         MemoryFault::from_unwind(payload).is_ok(),
