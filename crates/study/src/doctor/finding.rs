@@ -87,7 +87,8 @@ const COLUMNS: usize = 100;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.machine.headline())?;
+        write_wrapped(f, 0, &self.machine.headline())?;
+        writeln!(f)?;
         let widest = self
             .findings
             .iter()
@@ -187,7 +188,8 @@ mod tests {
             findings: vec![finding],
         };
         let text = report.to_string();
-        let body: Vec<&str> = text.lines().skip(2).collect();
+        let body = text.lines().skip_while(|line| !line.starts_with("limited"));
+        let body: Vec<&str> = body.collect();
         assert!(
             body.iter().all(|line| line.chars().count() <= COLUMNS),
             "{text}"

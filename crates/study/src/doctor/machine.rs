@@ -79,7 +79,7 @@ impl MachineSummary {
             .find(|reads| reads.queue_depth == queue_depth)
     }
 
-    /// All of it in a line or two, without storage speed where none was measured.
+    /// All of it in one line, without storage speed where none was measured.
     pub fn headline(&self) -> String {
         let cores = match self.cores_usable {
             1 => "1 core".to_string(),
@@ -96,13 +96,17 @@ impl MachineSummary {
         if !names.is_empty() {
             line += &format!("; disk {}", names.join(" + "));
         }
-        for reads in self
-            .reads
-            .iter()
-            .filter(|reads| [1, 32].contains(&reads.queue_depth))
-        {
-            let (depth, mean) = (reads.queue_depth, reads.mean_us);
-            line += &format!(", 4 KiB read {mean:.0} µs at queue depth {depth}");
+        let speeds = [1, 32].into_iter().filter_map(|depth| self.reads_at(depth));
+        let speeds: Vec<String> = speeds
+            .map(|reads| {
+                format!(
+                    "{:.0} µs at queue depth {}",
+                    reads.mean_us, reads.queue_depth
+                )
+            })
+            .collect();
+        if !speeds.is_empty() {
+            line += &format!("; 4 KiB reads {}", speeds.join(", "));
         }
         line
     }

@@ -19,7 +19,7 @@ pub struct LineChart {
 }
 
 /// Heights and distances in pixels of the drawing.
-const TOP: f64 = 26.0;
+const TOP: f64 = 32.0;
 const BOTTOM: f64 = 46.0;
 const LABEL_PITCH: f64 = 17.0;
 
@@ -127,7 +127,7 @@ impl LineChart {
         if key_above {
             self.draw_key(&mut out);
         }
-        svg::text(&mut out, 4.0, top - 10.0, "", &self.y_label);
+        svg::text(&mut out, 4.0, top - 16.0, "", &self.y_label);
         for &value in &y_scale.ticks {
             let y = bottom - y_scale.share(value) * (bottom - top);
             svg::line(&mut out, (left, y), (right, y), "grid");
