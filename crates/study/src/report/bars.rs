@@ -164,7 +164,8 @@ impl BarChart {
         let rows: usize = self.groups.iter().map(|(_, bars)| bars.len()).sum();
         let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * row + 8.0;
 
-        let mut out = String::new();
+        // Labels come last, so that no line is drawn through them.
+        let (mut out, mut labels) = (String::new(), String::new());
         for &value in &scale.ticks {
             svg::line(&mut out, (x(value), TOP), (x(value), bottom), "grid");
             svg::text(
@@ -189,7 +190,7 @@ impl BarChart {
             for (name, range) in bars {
                 let colour = series.iter().position(|known| known == name).unwrap_or(0) % COLOURS;
                 if above {
-                    svg::text(&mut out, left, y + 12.0, "", name);
+                    svg::text(&mut labels, left, y + 12.0, "halo", name);
                 } else {
                     svg::text(&mut out, left - 6.0, y + 14.5, "end", name);
                 }
@@ -219,6 +220,7 @@ impl BarChart {
             };
             svg::text(&mut out, place, TOP - 8.0, anchor, name);
         }
+        out.push_str(&labels);
         svg::frame(
             id,
             width,
