@@ -34,14 +34,20 @@ const TICKS_PER_HALF_LIFE: usize = 16;
 /// turnovers; longer gains next to nothing.
 const HALF_LIFE_TURNOVERS: usize = 8;
 
-/// How many times faster the clock runs while forecasts fail.
-const HASTE: usize = 32;
+/// Forecasts judged together: an eighth of the frames', but enough to tell failure from chance.
+const ROUND_MIN: usize = 64;
 
 /// Forecasts fail when fewer than this many quarters of the touches forecast come true.
 const QUARTERS_EXPECTED: u64 = 3;
 
-/// Forecasts judged together: an eighth of the frames', but enough to tell failure from chance.
-const ROUND_MIN: usize = 256;
+/// Clock ticks at once for a round of forecasts that failed: up to four half-lives a turnover.
+const TICKS_A_FAILURE: usize = 8;
+
+/// A miss of a page of at least this level, two octaves below one access now, is a *return*.
+const LEVEL_OF_RETURN: i32 = -2 * TICKS_PER_HALF_LIFE as i32;
+
+/// With less than one return in this many misses, what goes on is a scan.
+const MISSES_A_RETURN: u64 = 8;
 
 /// The window of new pages, as a fraction of a set.
 const WINDOW_FRACTION: usize = 32;
@@ -125,10 +131,12 @@ pub(super) struct AdaptiveLrfu {
     window_target: usize,
     weights: Weights,
     now: u16,
-    /// Victims since the last tick, each counted [`HASTE`] times while forecasts fail.
+    /// Victims since the last tick, and after how many there is one.
     since_tick: usize,
+    victims_per_tick: usize,
     hand: usize,
     forecasts: Forecasts,
+    verdict: Verdict,
     /// The next page whose history is checked for age, and how many are at each insertion.
     ageing_page: usize,
     ageing_stride: usize,
@@ -150,8 +158,10 @@ impl AdaptiveLrfu {
             weights: Weights::new(),
             now: AGE_MAX,
             since_tick: 0,
+            victims_per_tick: (frames * HALF_LIFE_TURNOVERS / TICKS_PER_HALF_LIFE).max(1),
             hand: 0,
             forecasts: Forecasts::new((frames / 8).max(ROUND_MIN)),
+            verdict: Verdict::Good,
             ageing_page: 0,
             ageing_stride: pages / (512 * frames) + 1,
         }
@@ -201,11 +211,20 @@ impl AdaptiveLrfu {
         self.check_forecast(FrameId(self.hand as u32), frames);
         self.hand = (self.hand + 1) % self.geometry.frames();
 
-        let frames_per_tick = self.geometry.frames() * HALF_LIFE_TURNOVERS / TICKS_PER_HALF_LIFE;
-        self.since_tick += if self.forecasts.fail { HASTE } else { 1 };
-        while self.since_tick >= frames_per_tick.max(1) {
-            self.since_tick -= frames_per_tick.max(1);
-            self.tick();
+        if let Some(verdict) = self.forecasts.judge() {
+            self.verdict = verdict;
+            if verdict == Verdict::Fail {
+                for _ in 0..TICKS_A_FAILURE {
+                    self.tick();
+                }
+            }
+        }
+        if self.verdict != Verdict::Scan {
+            self.since_tick += 1;
+            if self.since_tick >= self.victims_per_tick {
+                self.since_tick = 0;
+                self.tick();
+            }
         }
     }
 
@@ -282,7 +301,7 @@ impl AdaptiveLrfu {
         None
     }
 
-    fn from_window(&self, set: usize, frames: &dyn Frames) -> Option<FrameId> {
+    fn oldest_of_window(&self, set: usize, frames: &dyn Frames) -> Option<FrameId> {
         self.lists
             .iter(self.window_of(set))
             .find(|&frame| !frames.is_pinned(frame))
@@ -297,6 +316,8 @@ impl Replacement for AdaptiveLrfu {
         );
         self.limit_ages();
         self.page_of[frame.index()] = page;
+        self.forecasts
+            .count_miss(self.key_of[page.index()].level(self.now));
         self.weigh(page, 1);
 
         let set = self.geometry.set_of(frame);
@@ -318,7 +339,7 @@ impl Replacement for AdaptiveLrfu {
         self.advance(frames);
         let victim = self
             .lightest(set, frames)
-            .or_else(|| self.from_window(set, frames))?;
+            .or_else(|| self.oldest_of_window(set, frames))?;
         self.remove(victim);
         Some(victim)
     }
@@ -359,16 +380,33 @@ impl Weights {
     }
 }
 
+/// What a round of forecasts shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Weights foretell touches.
+    Good,
+    /// Far fewer touches than foretold, and the pages missed are in demand: the hot set shifts.
+    Fail,
+    /// Hardly a page that is missed was missed or touched lately: nothing to learn from.
+    Scan,
+}
+
 /// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
 struct Forecasts {
     /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
     chance: [u32; LEVELS],
-    round: usize,
-    judged: usize,
+    round: u64,
+    tally: Tally,
+}
+
+/// The round so far. Touches are in 2⁻¹⁶.
+#[derive(Default)]
+struct Tally {
+    forecasts: u64,
     expected: u64,
     touched: u64,
-    /// The verdict on the last round.
-    fail: bool,
+    misses: u64,
+    returns: u64,
 }
 
 impl Forecasts {
@@ -382,24 +420,44 @@ impl Forecasts {
         let chance = std::array::from_fn(chance);
         Forecasts {
             chance,
-            round,
-            judged: 0,
-            expected: 0,
-            touched: 0,
-            fail: false,
+            round: round as u64,
+            tally: Tally::default(),
         }
     }
 
-    /// A page of `level` was touched, or was not, in a turnover.
+    /// A page that had `level` before was missed.
+    fn count_miss(&mut self, level: i32) {
+        self.tally.misses += 1;
+        self.tally.returns += u64::from(level >= LEVEL_OF_RETURN);
+    }
+
+    /// A cached page of `level` was touched, or was not, in a turnover.
     fn count(&mut self, level: i32, touched: bool) {
         let middle = LEVELS as i32 / 2;
         let index = level.clamp(-middle, middle - 1) + middle;
-        self.expected += u64::from(self.chance[index as usize]);
-        self.touched += u64::from(touched) << 16;
-        self.judged += 1;
-        if self.judged == self.round {
-            self.fail = self.touched * 4 < self.expected * QUARTERS_EXPECTED;
-            (self.judged, self.expected, self.touched) = (0, 0, 0);
+        self.tally.forecasts += 1;
+        self.tally.expected += u64::from(self.chance[index as usize]);
+        self.tally.touched += u64::from(touched) << 16;
+    }
+
+    /// The verdict on the round, if it is complete; the next one begins.
+    fn judge(&mut self) -> Option<Verdict> {
+        if self.tally.forecasts < self.round {
+            return None;
         }
+        let Tally {
+            expected,
+            touched,
+            misses,
+            returns,
+            ..
+        } = std::mem::take(&mut self.tally);
+        Some(if returns * MISSES_A_RETURN < misses {
+            Verdict::Scan
+        } else if touched * 4 < expected * QUARTERS_EXPECTED {
+            Verdict::Fail
+        } else {
+            Verdict::Good
+        })
     }
 }

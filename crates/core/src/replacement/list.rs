@@ -25,19 +25,19 @@ impl Lists {
             frames + lists < UNLINKED as usize,
             "too many frames to link"
         );
-        let mut links = vec![
+        let mut links = Vec::with_capacity(frames + lists);
+        links.resize(
+            frames,
             Link {
                 previous: UNLINKED,
-                next: UNLINKED
-            };
-            frames + lists
-        ];
-        for sentinel in frames..frames + lists {
-            links[sentinel] = Link {
-                previous: sentinel as u32,
-                next: sentinel as u32,
-            };
-        }
+                next: UNLINKED,
+            },
+        );
+        let sentinels = frames as u32..(frames + lists) as u32;
+        links.extend(sentinels.map(|own| Link {
+            previous: own,
+            next: own,
+        }));
         Lists { links, frames }
     }
 

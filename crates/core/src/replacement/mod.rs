@@ -152,7 +152,11 @@ impl PolicyKind {
 
     /// The policy, managing no frame yet. `seed` is for the policies that draw numbers; all memory
     /// is allocated here.
+    ///
+    /// # Panics
+    /// If `geometry` has no frame.
     pub fn build(self, geometry: Geometry, pages: u64, seed: u64) -> Box<dyn Replacement> {
+        assert!(geometry.frames() > 0, "a cache needs a frame");
         match self {
             PolicyKind::Fifo => Box::new(fifo::Fifo::new(geometry)),
             PolicyKind::Random => Box::new(random::Random::new(geometry, seed)),
