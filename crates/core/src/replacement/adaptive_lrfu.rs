@@ -206,7 +206,7 @@ impl AdaptiveLrfu {
         touches > 0
     }
 
-    /// A victim has been asked for: moves the hand and the clock.
+    /// A frame has been given up: moves the hand and the clock.
     fn advance(&mut self, frames: &mut dyn Frames) {
         self.check_forecast(FrameId(self.hand as u32), frames);
         self.hand = (self.hand + 1) % self.geometry.frames();

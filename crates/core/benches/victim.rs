@@ -1,0 +1,69 @@
+//! What a replacement decision costs: one victim and one insertion in a warm cache.
+//!
+//!     cargo bench -p ebbtide-core --bench victim
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, TOUCHES_MAX};
+use ebbtide_core::{FrameId, PageId};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Zipf};
+use rand_pcg::Pcg64;
+
+const FRAMES: usize = 1 << 15;
+const PAGES: u64 = 1 << 20;
+
+/// Hits between two misses; with Zipf's law and 3% of the pages cached, about three.
+const HITS_A_MISS: usize = 3;
+
+struct Touches(Vec<u8>);
+
+impl Frames for Touches {
+    fn take_touches(&mut self, frame: FrameId) -> u8 {
+        std::mem::take(&mut self.0[frame.index()])
+    }
+
+    fn is_dirty(&self, _frame: FrameId) -> bool {
+        false
+    }
+
+    fn is_pinned(&self, _frame: FrameId) -> bool {
+        false
+    }
+}
+
+fn victims(criterion: &mut Criterion) {
+    for (name, kind) in PolicyKind::ALL {
+        let mut policy = kind.build(Geometry::fully_associative(FRAMES), PAGES, 1);
+        let mut touches = Touches(vec![0; FRAMES]);
+        let mut random = Pcg64::seed_from_u64(1);
+        let frame_rank = Zipf::new(FRAMES as f64, 0.99).expect("valid parameters");
+        // Drawn beforehand, so that only the policy is timed.
+        let hits: Vec<u32> = (0..1 << 20)
+            .map(|_| frame_rank.sample(&mut random) as u32 - 1)
+            .collect();
+        let pages: Vec<u64> = (0..1 << 20)
+            .map(|_| random.random_range(0..PAGES))
+            .collect();
+        for frame in 0..FRAMES as u32 {
+            policy.insert(FrameId(frame), PageId(u64::from(frame)));
+        }
+        let mut at = 0;
+        let mut miss = || {
+            for hit in 0..HITS_A_MISS {
+                let frame = hits[(HITS_A_MISS * at + hit) % hits.len()];
+                let count = &mut touches.0[frame as usize];
+                *count = (*count + 1).min(TOUCHES_MAX);
+            }
+            let frame = policy.victim(0, &mut touches).expect("nothing is pinned");
+            policy.insert(frame, PageId(pages[at % pages.len()]));
+            at += 1;
+        };
+        for _ in 0..4 * FRAMES {
+            miss();
+        }
+        criterion.bench_function(&format!("victim/{name}"), |bencher| bencher.iter(&mut miss));
+    }
+}
+
+criterion_group!(benches, victims);
+criterion_main!(benches);

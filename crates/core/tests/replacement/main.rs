@@ -1,0 +1,5 @@
+//! The replacement policies: against slow models of them, and by what they do to a program's misses.
+
+mod behaviour;
+mod cache;
+mod models;
