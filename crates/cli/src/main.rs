@@ -1,2 +1,47 @@
-//! The `ebbtide` command.
-fn main() {}
+//! The `ebbtide` command: arguments, progress and exit status.
+
+mod bench;
+mod doctor;
+mod exit;
+mod progress;
+mod sizes;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Flash as memory: datasets 20 to 30 times larger than DRAM, at close to DRAM speed.
+#[derive(Parser)]
+#[command(name = "ebbtide", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// How good is my flash as memory, here and now?
+    ///
+    /// Runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide, side by
+    /// side, with the same small DRAM budget, and prints what share of DRAM-only throughput each
+    /// keeps. Without arguments it takes a few minutes and writes a data file in the current folder.
+    Bench(bench::Arguments),
+    /// What does this machine permit, how fast is its flash, what should be fixed?
+    Doctor(doctor::Arguments),
+    /// A memory under test, driven by `bench`.
+    #[command(name = ebbtide_study::bench::CHILD_VERB, hide = true)]
+    BenchChild,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.verb {
+        Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::BenchChild => bench::child(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

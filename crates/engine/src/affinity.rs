@@ -7,13 +7,21 @@ use std::io;
 /// # Errors
 /// When there is no such CPU, or it is not for this process.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
+    confine(&[cpu])
+}
+
+/// Confines the calling thread, and all it starts from now on, to `cpus`.
+///
+/// # Errors
+/// When none of them exists or is for this process.
+pub fn confine(cpus: &[usize]) -> io::Result<()> {
+    if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
     // SAFETY: an all-zero CPU set is a valid empty one; the macro stays within it, as just checked.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
         set
     };
     // SAFETY: `set` outlives the call; 0 is the calling thread.

@@ -17,7 +17,7 @@ use crate::hub::Outcome;
 use crate::shared::Shared;
 
 /// How often a request is tried before its error counts.
-const ATTEMPTS_MAX: u32 = 4;
+const ATTEMPTS_MAX: u32 = 8;
 
 /// After so long, a grace period is no longer left to the other cores' next memory call.
 const GRACE_PATIENCE: Span = Span::from_us(100);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ebbtide_core::replacement::{Geometry, PolicyKind};
 use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{FrameId, Span};
+use ebbtide_core::{FrameId, Span, Time};
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -305,6 +305,11 @@ impl Engine {
     /// Wakes `core` if it sleeps, to ask its service again.
     pub fn rouse(&self, core: usize) {
         self.shared.hub.rouse(core);
+    }
+
+    /// The engine's clock: time since it was made.
+    pub fn now(&self) -> Time {
+        self.shared.now()
     }
 
     /// Live counters, readable from any thread.

@@ -3,6 +3,7 @@
 pub mod affinity;
 mod backside;
 mod cache;
+pub mod cgroup;
 mod counters;
 pub mod device;
 mod engine;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
 
 use crate::mapping::Mapping;
+use crate::store::Store;
 use crate::words;
 
 /// A mapped address space that any number of threads share.
@@ -37,15 +38,17 @@ impl MappedMemory {
         Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes: pages * PAGE_BYTES as u64 })
     }
 
-    /// `pages` pages of `file` from `offset`, under the kernel's own paging. A page that cannot be
-    /// read ends the process (SIGBUS): that is what mapping a file means.
+    /// The pages of a store, under the kernel's own paging. A page that cannot be read ends the
+    /// process (SIGBUS): that is what mapping a file means.
     ///
     /// # Errors
-    /// When the file cannot be mapped.
-    pub fn file(file: &File, offset: u64, pages: u64) -> io::Result<MappedMemory> {
-        let bytes = pages as usize * PAGE_BYTES;
-        let mapping = Mapping::shared(file, offset, bytes)?;
-        Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes: bytes as u64 })
+    /// When the file cannot be opened or mapped.
+    pub fn paged(store: &Store) -> io::Result<MappedMemory> {
+        // The store's own descriptor bypasses the page cache; paging lives off it.
+        let file = File::options().read(true).write(true).open(store.path())?;
+        let size_bytes = store.header().pages * PAGE_BYTES as u64;
+        let mapping = Mapping::shared(&file, store.pages_offset(), size_bytes as usize)?;
+        Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes })
     }
 
     #[inline(always)]

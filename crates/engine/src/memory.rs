@@ -99,7 +99,6 @@ impl<'a> FlashMemory<'a> {
         self.publish_accesses();
         let shared = &*self.local.shared;
         let counters = shared.counters.core(self.local.core);
-        let mut counted = false;
         loop {
             let mut shard = shared.cache.shard(page);
             let state = shared.cache.state(page);
@@ -109,6 +108,7 @@ impl<'a> FlashMemory<'a> {
                 // It may have gone again before the epoch began.
                 if let Some(frame) = self.hit_path.find(page) {
                     self.hit_path.touch(frame);
+                    counters.hits_under_miss.add(1);
                     return frame;
                 }
                 self.presence.exit();
@@ -121,18 +121,18 @@ impl<'a> FlashMemory<'a> {
                 shared.cache.begin_fetch(page, &shard);
             }
             drop(shard);
-            if !counted {
-                counted = true;
-                let count = if starts { &counters.misses } else { &counters.hits_under_miss };
-                count.add(1);
-            }
             if starts {
+                counters.misses.add(1);
                 let now = shared.now();
                 shared.backsides[self.local.core].lock().fetch(shared, page, now);
             }
             match self.halt(!starts) {
                 Outcome::Retry => {}
                 Outcome::Installed(frame) => {
+                    if !starts {
+                        // A page on its way out was asked for in time and stayed.
+                        counters.hits_under_miss.add(1);
+                    }
                     self.presence.enter();
                     self.local.used.borrow_mut().push(frame);
                     return frame;

@@ -69,8 +69,17 @@ pub enum StoreError {
     Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
     #[error("{}: no space left: {} MiB are needed", path.display(), needed_bytes >> 20)]
     NoSpace { path: PathBuf, needed_bytes: u64 },
+    #[error("{}: opened for reading only", .0.display())]
+    ReadOnly(PathBuf),
     #[error("cancelled")]
     Cancelled,
+}
+
+impl StoreError {
+    /// Whether what the user named, rather than the device, is at fault.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, StoreError::Io { .. } | StoreError::Cancelled)
+    }
 }
 
 /// What a header says of the pages behind it.
@@ -126,12 +135,22 @@ impl Header {
     }
 }
 
+/// Who else may use a store meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody.
+    Exclusive,
+    /// Everybody who also only reads.
+    SharedReadOnly,
+}
+
 /// An address space on a file or block device, locked against other processes.
 #[derive(Debug)]
 pub struct Store {
     file: Arc<File>,
     path: PathBuf,
     offset: u64,
+    access: Access,
     header: Mutex<Header>,
 }
 
@@ -173,7 +192,8 @@ impl Store {
     ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
         let file = open(&new.path, true)?;
-        lock(&file, &new.path, new.offset, NewStore::bytes(new.pages))?;
+        let (access, bytes) = (Access::Exclusive, NewStore::bytes(new.pages));
+        lock(&file, &new.path, access, new.offset, bytes)?;
         if !new.force {
             refuse_foreign(&file, new)?;
         }
@@ -188,6 +208,7 @@ impl Store {
             file: Arc::new(file),
             path: new.path.clone(),
             offset: new.offset,
+            access,
             header: Mutex::new(header),
         };
         store.write_header(false)?;
@@ -201,7 +222,7 @@ impl Store {
     ///
     /// # Errors
     /// When there is no whole store of this version there, or somebody else uses it.
-    pub fn open(path: &Path, offset: u64) -> Result<Store, StoreError> {
+    pub fn open(path: &Path, offset: u64, access: Access) -> Result<Store, StoreError> {
         let file = open(path, false)?;
         let header = read_header(&file, path, offset)?;
         let expected_bytes = offset + NewStore::bytes(header.pages);
@@ -213,17 +234,18 @@ impl Store {
                 expected_bytes,
             });
         }
-        lock(&file, path, offset, NewStore::bytes(header.pages))?;
-        let header = Mutex::new(header);
-        Ok(Store { file: Arc::new(file), path: path.to_path_buf(), offset, header })
+        lock(&file, path, access, offset, NewStore::bytes(header.pages))?;
+        // What was read before the lock was had may have changed since.
+        let header = Mutex::new(read_header(&file, path, offset)?);
+        Ok(Store { file: Arc::new(file), path: path.to_path_buf(), offset, access, header })
     }
 
     /// Opens like [`Store::open`], but only a store that was closed cleanly.
     ///
     /// # Errors
     /// In addition, when it was not.
-    pub fn open_clean(path: &Path, offset: u64) -> Result<Store, StoreError> {
-        let store = Store::open(path, offset)?;
+    pub fn open_clean(path: &Path, offset: u64, access: Access) -> Result<Store, StoreError> {
+        let store = Store::open(path, offset, access)?;
         if !store.header().clean {
             return Err(StoreError::Dirty(path.to_path_buf()));
         }
@@ -255,10 +277,12 @@ impl Store {
     /// # Errors
     /// When the header cannot be written.
     pub fn mark_dirty(&self) -> Result<(), StoreError> {
-        self.write_header(false)
+        match self.access {
+            Access::Exclusive => self.write_header(false),
+            Access::SharedReadOnly => Err(StoreError::ReadOnly(self.path.clone())),
+        }
     }
 
-    /// Writes `page` as it would be after [`Store::create`] with `image`, for repairs.
     fn write_header(&self, clean: bool) -> Result<(), StoreError> {
         let mut header = self.header.lock();
         header.clean = clean;
@@ -372,10 +396,20 @@ fn open(path: &Path, create: bool) -> Result<File, StoreError> {
         })
 }
 
-/// Locks a range of the file against every other opener (an open-file-description lock).
-fn lock(file: &File, path: &Path, offset: u64, bytes: u64) -> Result<(), StoreError> {
+/// Locks a range of the file against other openers (an open-file-description lock).
+fn lock(
+    file: &File,
+    path: &Path,
+    access: Access,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), StoreError> {
+    let kind = match access {
+        Access::Exclusive => libc::F_WRLCK,
+        Access::SharedReadOnly => libc::F_RDLCK,
+    };
     let range = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
+        l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: offset as libc::off_t,
         l_len: bytes as libc::off_t,

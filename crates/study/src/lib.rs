@@ -1,4 +1,5 @@
-//! The study.
+//! Experiments that join the crates below: what the verbs of `ebbtide` do, as a library.
 
+pub mod bench;
 pub mod doctor;
 pub mod report;

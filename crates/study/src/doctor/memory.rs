@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::cgroup::{CgroupVersion, MemoryCgroup};
+use ebbtide_engine::cgroup::{CgroupVersion, MemoryCgroup};
 
 use super::finding::Finding;
 

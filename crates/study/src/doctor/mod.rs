@@ -3,9 +3,6 @@
 //!
 //! [`examine`] never fails for what it finds out: a thing that cannot be looked at is a finding too.
 
-#[allow(dead_code)]
-#[path = "../../../engine/src/cgroup.rs"]
-mod cgroup;
 pub mod disk;
 mod finding;
 mod kernel;

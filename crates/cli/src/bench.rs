@@ -1,0 +1,147 @@
+//! `ebbtide bench`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ebbtide_core::UnknownName;
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::schedule::Discipline;
+use ebbtide_study::bench::{self, BenchError, Cancel, Dram, Load, Mode, Options};
+use ebbtide_workloads::{Kind, Scatter};
+
+use crate::exit::{Failure, print};
+use crate::{progress, sizes};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Workloads to run: array-swap, hash-table, red-black-tree, tatp [default: all]
+    #[arg(value_name = "WORKLOAD", value_parser = workload)]
+    workloads: Vec<Kind>,
+    /// Memories to compare: dram, paging, sync, ebbtide; dram always runs [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = mode)]
+    mode: Vec<Mode>,
+    /// Data file, or a block device of its own; made if it does not exist
+    #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
+    data: PathBuf,
+    /// Size of each workload's data
+    #[arg(long, value_parser = sizes::bytes, default_value = "2GiB", value_name = "SIZE")]
+    dataset: u64,
+    /// DRAM for everything Ebbtide needs: a share of the dataset, or a size
+    #[arg(long, value_parser = sizes::dram, default_value = "3%", value_name = "SHARE|SIZE")]
+    dram: Dram,
+    /// Cores to run jobs on
+    #[arg(long, default_value_t = 1)]
+    cores: usize,
+    /// Execution time after which plain LRU would miss; the work a job does is calibrated to it
+    #[arg(long, value_parser = sizes::micros, default_value = "10us", value_name = "TIME")]
+    miss_interval: f64,
+    /// How often every memory is measured
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Length of a measurement in seconds
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How jobs arrive: closed (always one waiting) or poisson (a sweep of loads)
+    #[arg(long, value_parser = arrivals, default_value = "closed")]
+    arrivals: Load,
+    /// Which job runs next: priority, or fifo (an ablation)
+    #[arg(long, value_parser = scheduler, default_value = "priority")]
+    scheduler: Discipline,
+    /// Which page is evicted: adaptive-lrfu, s3-fifo, clock, fifo or random
+    #[arg(long, value_parser = replacement, default_value = "adaptive-lrfu")]
+    replacement: PolicyKind,
+    /// Where popular keys lie: together on pages chosen by hash, or each key on its own (keys)
+    #[arg(long, value_parser = scatter, default_value = "pages")]
+    scatter: Scatter,
+    /// Zipf skew of the keys; 0 is uniform
+    #[arg(long, default_value_t = 0.99)]
+    theta: f64,
+    /// User-level threads a core: the most jobs under way at once
+    #[arg(long, default_value_t = 128)]
+    threads: usize,
+    /// The most requests handed to the kernel together
+    #[arg(long, default_value_t = 32)]
+    batch: usize,
+    /// Seed of data and jobs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Overwrite whatever the data file or device holds
+    #[arg(long)]
+    force: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn workload(name: &str) -> Result<Kind, UnknownName> {
+    Kind::from_name(name)
+}
+
+fn mode(name: &str) -> Result<Mode, UnknownName> {
+    Mode::from_name(name)
+}
+
+fn scheduler(name: &str) -> Result<Discipline, UnknownName> {
+    Discipline::from_name(name)
+}
+
+fn replacement(name: &str) -> Result<PolicyKind, UnknownName> {
+    PolicyKind::from_name(name)
+}
+
+fn scatter(name: &str) -> Result<Scatter, UnknownName> {
+    Scatter::from_name(name)
+}
+
+fn arrivals(name: &str) -> Result<Load, UnknownName> {
+    ebbtide_core::find_by_name(
+        "arrivals",
+        name,
+        &[("closed", Load::Closed), ("poisson", Load::Poisson)],
+    )
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut options = Options::new(arguments.data.clone());
+    if !arguments.workloads.is_empty() {
+        options.workloads = arguments.workloads.iter().map(|kind| kind.name()).collect();
+    }
+    if !arguments.mode.is_empty() {
+        options.modes = arguments.mode.clone();
+    }
+    options.dataset_bytes = arguments.dataset;
+    options.dram = arguments.dram;
+    options.cores = arguments.cores;
+    options.miss_interval_us = arguments.miss_interval;
+    options.rounds = arguments.rounds;
+    options.seconds = arguments.seconds;
+    options.arrivals = arguments.arrivals;
+    options.scheduler = arguments.scheduler.name();
+    options.replacement = arguments.replacement.name();
+    options.scatter = arguments.scatter.name();
+    options.theta = arguments.theta;
+    options.threads = arguments.threads;
+    options.batch_max = arguments.batch;
+    options.seed = arguments.seed;
+    options.force = arguments.force;
+    let cancel = Cancel::default();
+    let canceller = cancel.clone();
+    ctrlc::set_handler(move || canceller.cancel())?;
+    let bar = progress::bar();
+    let report = bench::run(&options, &cancel, &|stage, share| progress::show(&bar, stage, share));
+    bar.finish_and_clear();
+    let report = report.map_err(|error: BenchError| {
+        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
+    })?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        report.to_string()
+    };
+    print(&text)
+}
+
+/// Serves as a child of another `ebbtide bench`.
+pub(crate) fn child() -> Result<(), Failure> {
+    bench::child::serve(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Failure::run)
+}

@@ -1,0 +1,58 @@
+//! Sizes, shares and times as users type them.
+
+use ebbtide_study::bench::Dram;
+
+/// `2GiB`, `512MB`, `4096`: bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    parse_size::parse_size(text)
+        .map_err(|_| format!("'{text}' is no size; expected something like 2GiB or 500MB"))
+}
+
+/// `3%` of the dataset, or a size.
+pub(crate) fn dram(text: &str) -> Result<Dram, String> {
+    let Some(percent) = text.strip_suffix('%') else { return bytes(text).map(Dram::Bytes) };
+    match percent.trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Dram::Share(percent / 100.0)),
+        _ => Err(format!("'{text}' is no share; expected something like 3% or 64MiB")),
+    }
+}
+
+/// `10us`, `1.5ms`: microseconds.
+pub(crate) fn micros(text: &str) -> Result<f64, String> {
+    // Fractions are more than humantime takes.
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = humantime::parse_duration(&format!("1{unit}"));
+    match (number.trim().parse::<f64>(), unit) {
+        (Ok(number), Ok(unit)) if number > 0.0 && number.is_finite() => {
+            Ok(number * unit.as_secs_f64() * 1e6)
+        }
+        _ => Err(format!("'{text}' is no time; expected something like 10us or 1.5ms")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_with_and_without_units() {
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert!(bytes("2 bananas").unwrap_err().contains("'2 bananas' is no size"));
+    }
+
+    #[test]
+    fn dram_is_a_share_or_a_size() {
+        assert_eq!(dram("3%"), Ok(Dram::Share(0.03)));
+        assert_eq!(dram("64MiB"), Ok(Dram::Bytes(64 << 20)));
+        assert!(dram("0%").is_err() && dram("101%").is_err() && dram("x%").is_err());
+    }
+
+    #[test]
+    fn times_with_fractions() {
+        assert_eq!(micros("10us"), Ok(10.0));
+        assert_eq!(micros("1.5ms"), Ok(1500.0));
+        assert!(micros("10").is_err() && micros("-1us").is_err() && micros("us").is_err());
+    }
+}

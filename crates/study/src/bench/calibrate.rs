@@ -1,0 +1,181 @@
+//! How much work a job does: as much as makes plain LRU miss at the wished interval.
+//!
+//! Only the amount of computing is calibrated. Accesses, keys and sizes are the workload's own.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
+use ebbtide_core::{FrameId, Memory, PAGE_BYTES, PageId};
+use ebbtide_engine::MappedMemory;
+use ebbtide_workloads::{Observed, Program, Work, Workload};
+
+use super::protocol::Calibration;
+
+/// The LRU cache turns over so many times before its misses count.
+const WARM_TURNOVERS: u64 = 3;
+
+/// Its misses are counted over so many turnovers.
+const COUNTED_TURNOVERS: u64 = 4;
+
+/// Measures `program` (without added work) over its memory and gives the work that makes an LRU
+/// cache of `frames` frames miss once every `interval_ns` of execution. Jobs are executed: stores
+/// are undone page by page before this returns.
+///
+/// # Errors
+/// When a job reads something wrong.
+pub(super) fn calibrate(
+    program: &dyn Fn(u64) -> Program,
+    memory: &mut MappedMemory,
+    frames: u64,
+    interval_ns: f64,
+) -> Result<Calibration, String> {
+    let plain = program(0);
+    let mut written = vec![false; (memory.size_bytes() / PAGE_BYTES as u64) as usize];
+    let counted = count_misses(&plain, memory, frames as usize, &mut written)?;
+    let base_ns = job_ns(&plain, memory, counted.jobs)?;
+    let wanted_ns = interval_ns * counted.lru_misses_per_job;
+    let mut work_instructions = 0;
+    let mut measured_ns = base_ns;
+    // Work hides behind outstanding loads and the other way round: approach in a few steps.
+    for step in 0..4 {
+        if step == 0 && base_ns >= wanted_ns {
+            break;
+        }
+        let more_ns = wanted_ns - measured_ns;
+        let more = (more_ns / instruction_ns(memory)).round() as i64;
+        work_instructions = (work_instructions as i64 + more).max(0) as u64;
+        measured_ns = job_ns(&program(work_instructions), memory, counted.jobs)?;
+    }
+    restore(&plain, memory, &written);
+    Ok(Calibration {
+        work_instructions,
+        work_share: (1.0 - base_ns / measured_ns).max(0.0),
+        lru_misses_per_job: counted.lru_misses_per_job,
+        accesses_per_job: counted.accesses_per_job,
+        job_ns: measured_ns,
+    })
+}
+
+struct Counted {
+    lru_misses_per_job: f64,
+    accesses_per_job: f64,
+    jobs: u64,
+}
+
+/// An LRU cache of page numbers, driving `core`'s policy.
+struct LruCache {
+    policy: Box<dyn Replacement>,
+    resident: HashMap<PageId, FrameId>,
+    holds: Vec<PageId>,
+    frames: usize,
+    misses: u64,
+}
+
+struct NoMarks;
+
+impl Frames for NoMarks {
+    fn take_touches(&mut self, _frame: FrameId) -> u8 {
+        0
+    }
+
+    fn is_dirty(&self, _frame: FrameId) -> bool {
+        false
+    }
+
+    fn is_pinned(&self, _frame: FrameId) -> bool {
+        false
+    }
+}
+
+impl LruCache {
+    fn access(&mut self, page: PageId) {
+        if let Some(&frame) = self.resident.get(&page) {
+            self.policy.touch(frame);
+            return;
+        }
+        self.misses += 1;
+        let frame = if self.holds.len() < self.frames {
+            self.holds.push(page);
+            FrameId(self.holds.len() as u32 - 1)
+        } else {
+            let victim = self.policy.victim(0, &mut NoMarks).expect("no frame is pinned");
+            self.resident.remove(&self.holds[victim.index()]);
+            self.holds[victim.index()] = page;
+            victim
+        };
+        self.resident.insert(page, frame);
+        self.policy.insert(frame, page);
+    }
+}
+
+fn count_misses(
+    program: &Program,
+    memory: &mut MappedMemory,
+    frames: usize,
+    written: &mut [bool],
+) -> Result<Counted, String> {
+    let pages = written.len() as u64;
+    let mut lru = LruCache {
+        policy: PolicyKind::Lru.build(Geometry::fully_associative(frames), pages, 0),
+        resident: HashMap::with_capacity(frames),
+        holds: Vec::with_capacity(frames),
+        frames,
+        misses: 0,
+    };
+    let (mut job, mut first_counted, mut misses_before, mut accesses) = (0, None, 0, 0u64);
+    let enough = (WARM_TURNOVERS + COUNTED_TURNOVERS) * frames as u64;
+    // A program whose whole data fits never misses: count a fixed number of jobs then.
+    while lru.misses < enough && job < 4_000_000 {
+        if first_counted.is_none() && (lru.misses >= WARM_TURNOVERS * frames as u64) {
+            (first_counted, misses_before, accesses) = (Some(job), lru.misses, 0);
+        }
+        let mut observed = Observed::new(memory, Work::Skipped, |page, store| {
+            accesses += 1;
+            written[page.index()] |= store;
+            lru.access(page);
+        });
+        program.run(job, &mut observed).map_err(|wrong| wrong.to_string())?;
+        job += 1;
+    }
+    let counted_jobs = (job - first_counted.unwrap_or(0)).max(1) as f64;
+    Ok(Counted {
+        lru_misses_per_job: (lru.misses - misses_before) as f64 / counted_jobs,
+        accesses_per_job: accesses as f64 / counted_jobs,
+        jobs: job,
+    })
+}
+
+/// Execution time of a job in nanoseconds, over the memory itself. Runs jobs below `jobs` only.
+fn job_ns(program: &Program, memory: &mut MappedMemory, jobs: u64) -> Result<f64, String> {
+    const LONG_ENOUGH: Duration = Duration::from_millis(150);
+    let start = Instant::now();
+    let mut done = 0;
+    while done < jobs && (start.elapsed() < LONG_ENOUGH || done < 1_000) {
+        for _ in 0..64 {
+            program.run(done % jobs, memory).map_err(|wrong| wrong.to_string())?;
+            done += 1;
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64 / done as f64)
+}
+
+/// Time of one instruction of work in nanoseconds.
+fn instruction_ns(memory: &mut MappedMemory) -> f64 {
+    const INSTRUCTIONS: u64 = 20_000_000;
+    let start = Instant::now();
+    memory.work(INSTRUCTIONS);
+    start.elapsed().as_nanos() as f64 / INSTRUCTIONS as f64
+}
+
+fn restore(program: &Program, memory: &mut MappedMemory, written: &[bool]) {
+    let mut image = [0; PAGE_BYTES];
+    for page in written.iter().enumerate().filter(|(_, written)| **written) {
+        let page = PageId(page.0 as u64);
+        program.image(page, &mut image);
+        for (index, bytes) in image.chunks_exact(8).enumerate() {
+            let word = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+            memory.store(page.start() + index as u64 * 8, word);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a process and the kernel's own threads have used so far.
+
+use std::fs;
+
+/// What this process used since it started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Usage {
+    pub(super) cpu_s: f64,
+    pub(super) major_faults: u64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+}
+
+impl Usage {
+    pub(super) fn since(&self, before: &Usage) -> Usage {
+        Usage {
+            cpu_s: self.cpu_s - before.cpu_s,
+            major_faults: self.major_faults - before.major_faults,
+            bytes_read: self.bytes_read - before.bytes_read,
+            bytes_written: self.bytes_written - before.bytes_written,
+        }
+    }
+}
+
+/// Reads this process's usage: CPU time and faults of all its threads, and bytes that went to and
+/// from devices on its behalf.
+pub(super) fn usage() -> Usage {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let io_field = |name: &str| {
+        let value = io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or(0)
+    };
+    Usage {
+        cpu_s: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9,
+        major_faults: major_faults(),
+        bytes_read: io_field("read_bytes:"),
+        bytes_written: io_field("write_bytes:"),
+    }
+}
+
+/// The fields of a `/proc/PID/stat` after the command's name, which may hold spaces.
+fn stat_fields(stat: &str) -> Vec<&str> {
+    stat.rsplit_once(')').map_or(Vec::new(), |(_, rest)| rest.split_whitespace().collect())
+}
+
+fn major_faults() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Field 12 of proc_pid_stat(5): majflt. The list begins with field 3.
+    stat_fields(&stat).get(9).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// Resident memory of this process in bytes.
+pub(super) fn resident_bytes() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 =
+        statm.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+/// CPU time that all kernel threads have used since the machine started, in seconds: write-back,
+/// reclaim, I/O workers. Resolution is one clock tick (10 ms) a thread.
+pub(super) fn kernel_threads_cpu_s() -> f64 {
+    const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD
+    let ticks: u64 = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+        .filter_map(|stat| {
+            let fields = stat_fields(&stat);
+            // Fields 9 (flags), 14 (utime) and 15 (stime) of proc_pid_stat(5).
+            let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+            (number(9)? & KERNEL_THREAD != 0).then_some(number(14)? + number(15)?)
+        })
+        .sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}

@@ -1,0 +1,162 @@
+//! What the bench and its children say to each other: one JSON object a line.
+//!
+//! Every memory under test lives in a process of its own, so that its resident memory and CPU time
+//! are its own and a memory limit binds nothing else.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+
+/// Everything a child needs to become one memory under one workload.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Setup {
+    /// Which memory.
+    pub mode: Mode,
+    /// The workload by name.
+    pub workload: String,
+    /// Upper bound of the image in bytes.
+    pub dataset_bytes: u64,
+    /// Zipf skew of the keys.
+    pub theta: f64,
+    /// How keys lie over pages, by name.
+    pub scatter: String,
+    /// Seed of layout and job stream.
+    pub seed: u64,
+    /// The DRAM budget in bytes; not for [`Mode::Dram`].
+    pub dram_bytes: u64,
+    /// The CPUs it may use, one a core.
+    pub cpus: Vec<usize>,
+    /// The data file.
+    pub data: PathBuf,
+    /// Where its store begins in the data file, in bytes.
+    pub offset: u64,
+    /// Replacement policy by name.
+    pub replacement: String,
+    /// Scheduler by name.
+    pub scheduler: String,
+    /// User-level threads a core.
+    pub threads: usize,
+    /// The most requests handed to the kernel together.
+    pub batch_max: usize,
+    /// Instructions of added work a job, for trials during set-up.
+    pub work_instructions: u64,
+}
+
+/// How jobs arrive in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Arrivals {
+    /// A job is always waiting.
+    Closed,
+    /// A Poisson process of so many jobs a second over all cores.
+    Poisson {
+        /// Mean rate.
+        jobs_per_s: f64,
+    },
+}
+
+/// An order to a child.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Command {
+    /// Become this memory; answered with [`Reply::Ready`].
+    Setup(Box<Setup>),
+    /// Only for DRAM: find out how much work makes LRU miss at the wished interval; answered with
+    /// [`Reply::Calibrated`].
+    Calibrate {
+        /// Frames of the simulated LRU cache.
+        frames: u64,
+        /// Wished execution time between its misses, in nanoseconds.
+        interval_ns: f64,
+    },
+    /// Run the job stream for a while; answered with [`Reply::Window`].
+    Run {
+        /// For how long, in seconds.
+        seconds: f64,
+        /// How jobs arrive.
+        arrivals: Arrivals,
+        /// Instructions of added work a job.
+        work_instructions: u64,
+    },
+    /// End.
+    Quit,
+}
+
+/// What a child has to say.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Reply {
+    /// Set up.
+    Ready {
+        /// Frames of the DRAM cache, where there is one.
+        frames: Option<u64>,
+        /// Kernel threads a core, where they were chosen by trial.
+        threads_per_core: Option<usize>,
+        /// What the user should know.
+        notices: Vec<String>,
+    },
+    /// Calibrated.
+    Calibrated(Calibration),
+    /// A window is over.
+    Window(Box<Window>),
+    /// This mode cannot run on this machine, and why; the others can.
+    Unavailable(String),
+    /// It failed.
+    Failed(String),
+}
+
+/// How much a job computes, and what follows from it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Instructions of work to add to every job.
+    pub work_instructions: u64,
+    /// Share of a job's execution that the added work makes up.
+    pub work_share: f64,
+    /// Misses a job under plain LRU.
+    pub lru_misses_per_job: f64,
+    /// Accesses to memory a job.
+    pub accesses_per_job: f64,
+    /// Execution a job with the work, in nanoseconds, in DRAM on one core.
+    pub job_ns: f64,
+}
+
+/// A latency distribution, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+}
+
+/// What happened in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// Jobs that ended.
+    pub jobs: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// CPU time of the process, in seconds.
+    pub cpu_s: f64,
+    /// From a job's start to its end.
+    pub service_us: Latency,
+    /// From a job's intended arrival to its end.
+    pub response_us: Latency,
+    /// Misses: reads started (engine) or major faults (paging).
+    pub misses: u64,
+    /// Pages read from flash.
+    pub flash_reads: u64,
+    /// Pages written to flash.
+    pub flash_writes: u64,
+    /// Submissions to the kernel.
+    pub submissions: u64,
+    /// Accesses that waited for a page somebody else had asked for.
+    pub hits_under_miss: u64,
+    /// Seconds in which a core had nothing to run, summed over cores.
+    pub idle_s: f64,
+    /// Median flash read, from the miss to the page's arrival, in microseconds.
+    pub flash_read_us: f64,
+    /// Resident memory at the end, in bytes.
+    pub rss_bytes: u64,
+}

@@ -1,0 +1,238 @@
+//! What a bench found, in the form that JSON, tables and charts share.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Mode;
+use super::protocol::{Calibration, Latency};
+use crate::doctor::machine::MachineSummary;
+
+/// A figure over several rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// The middle one, or the mean of the two middle ones.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of `values`; zeros of an empty list.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
+            return Spread { median: 0.0, min: 0.0, max: 0.0 };
+        };
+        let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+        Spread { median, min, max }
+    }
+}
+
+/// A latency over several rounds, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LatencySpread {
+    /// Medians of the rounds.
+    pub p50: Spread,
+    /// Their 99th percentiles.
+    pub p99: Spread,
+    /// Their 99.9th percentiles.
+    pub p999: Spread,
+}
+
+impl LatencySpread {
+    pub(super) fn of(rounds: &[Latency]) -> LatencySpread {
+        LatencySpread {
+            p50: Spread::of(rounds.iter().map(|latency| latency.p50)),
+            p99: Spread::of(rounds.iter().map(|latency| latency.p99)),
+            p999: Spread::of(rounds.iter().map(|latency| latency.p999)),
+        }
+    }
+}
+
+/// One workload in one memory, at one load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Workload.
+    pub workload: &'static str,
+    /// Memory.
+    pub mode: Mode,
+    /// Cores.
+    pub cores: usize,
+    /// Offered load as a share of DRAM-only's throughput; `None` in a closed loop.
+    pub load: Option<f64>,
+    /// Jobs a second.
+    pub jobs_per_s: Spread,
+    /// Jobs a second over DRAM-only's of the same round.
+    pub ratio_to_dram: Option<Spread>,
+    /// Execution between misses that plain LRU would have, in microseconds.
+    pub lru_miss_interval_us: f64,
+    /// Execution between misses, in microseconds.
+    pub miss_interval_us: Option<Spread>,
+    /// Misses a job.
+    pub misses_per_job: Option<Spread>,
+    /// CPU a miss costs: all CPU used, the kernel's threads included, beyond what DRAM-only uses for
+    /// the same jobs.
+    pub cpu_us_per_miss: Option<Spread>,
+    /// From a job's start to its end.
+    pub service_us: LatencySpread,
+    /// From a job's intended arrival to its end; only meaningful in an open loop.
+    pub response_us: Option<LatencySpread>,
+    /// Pages read a second.
+    pub flash_reads_per_s: Spread,
+    /// Pages written a second.
+    pub flash_writes_per_s: Spread,
+    /// Median flash read, from the miss to the page's arrival, in microseconds.
+    pub flash_read_us: Option<Spread>,
+    /// Requests handed to the kernel at a time.
+    pub requests_per_submission: Option<Spread>,
+    /// Share of the time in which a core had nothing to run.
+    pub idle_share: Option<Spread>,
+    /// Resident memory in MiB.
+    pub rss_mib: Spread,
+    /// Throughput over DRAM-only's with no work added to jobs, measured once.
+    pub ratio_without_work: Option<f64>,
+    /// Kernel threads a core, where they were chosen by trial.
+    pub threads_per_core: Option<usize>,
+}
+
+/// A workload as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkloadFacts {
+    /// Workload.
+    pub workload: &'static str,
+    /// Pages of its data.
+    pub pages: u64,
+    /// How its jobs were calibrated.
+    pub calibration: Calibration,
+}
+
+/// The machine a bench ran on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Machine {
+    /// Kernel release.
+    pub kernel: String,
+    /// CPUs that could be used.
+    pub cores: usize,
+    /// The CPUs that were used.
+    pub cpus_used: Vec<usize>,
+    /// Mean 4 KiB random read with one in flight, in microseconds.
+    pub read_us_qd1: Option<f64>,
+    /// Mean 4 KiB random read with 32 in flight, in microseconds.
+    pub read_us_qd32: Option<f64>,
+    /// 4 KiB random reads a second with 32 in flight.
+    pub reads_per_s_qd32: Option<f64>,
+    /// All of that in a line, with the processor and the disk.
+    pub headline: String,
+}
+
+impl Machine {
+    pub(super) fn new(summary: &MachineSummary, cpus: &[usize]) -> Machine {
+        Machine {
+            kernel: summary.kernel.clone(),
+            cores: summary.cores_usable,
+            cpus_used: cpus.to_vec(),
+            read_us_qd1: summary.reads_at(1).map(|reads| reads.mean_us),
+            read_us_qd32: summary.reads_at(32).map(|reads| reads.mean_us),
+            reads_per_s_qd32: summary.reads_at(32).map(|reads| reads.iops),
+            headline: summary.headline(),
+        }
+    }
+}
+
+/// Everything a bench found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// With what settings.
+    pub config: super::Options,
+    /// What ran.
+    pub workloads: Vec<WorkloadFacts>,
+    /// What came out.
+    pub results: Vec<Outcome>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let machine = &self.machine;
+        writeln!(f, "{}; used: CPU {}", machine.headline, list(&machine.cpus_used))?;
+        for facts in &self.workloads {
+            let calibration = &facts.calibration;
+            writeln!(
+                f,
+                "\n{}: {} MiB, Zipf {}, LRU would miss {:.2} times a job, every {:.1} us; {:.0}% of \
+                 a job's {:.1} us is added work",
+                facts.workload,
+                facts.pages >> 8,
+                self.config.theta,
+                calibration.lru_misses_per_job,
+                calibration.job_ns / calibration.lru_misses_per_job / 1e3,
+                calibration.work_share * 100.0,
+                calibration.job_ns / 1e3,
+            )?;
+            writeln!(
+                f,
+                "  {:<8} {:>5} {:>9} {:>17} {:>8} {:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
+                "mode",
+                "load",
+                "jobs/s",
+                "of DRAM (range)",
+                "us/miss",
+                "CPU/mis",
+                "p50 us",
+                "p99 us",
+                "p99.9 us",
+                "reads/s",
+                "writes/s",
+                "MiB",
+            )?;
+            for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
+                writeln!(f, "{}", row(outcome))?;
+            }
+            for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
+                if let Some(ratio) = outcome.ratio_without_work {
+                    writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
+                }
+            }
+        }
+        for notice in &self.notices {
+            writeln!(f, "\nnote: {notice}")?;
+        }
+        Ok(())
+    }
+}
+
+fn list(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn row(outcome: &Outcome) -> String {
+    let optional = |value: Option<Spread>, digits: usize| {
+        value.map_or("-".to_string(), |value| format!("{:.digits$}", value.median))
+    };
+    let ratio = outcome.ratio_to_dram.map_or("1".to_string(), |ratio| {
+        format!("{:.3} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max)
+    });
+    let latency = outcome.response_us.unwrap_or(outcome.service_us);
+    format!(
+        "  {:<8} {:>5} {:>9.0} {:>17} {:>8} {:>7} {:>8.0} {:>8.0} {:>9.0} {:>8.0} {:>8.0} {:>6.0}",
+        outcome.mode.to_string(),
+        outcome.load.map_or("max".to_string(), |load| format!("{load:.2}")),
+        outcome.jobs_per_s.median,
+        ratio,
+        optional(outcome.miss_interval_us, 1),
+        optional(outcome.cpu_us_per_miss, 2),
+        latency.p50.median,
+        latency.p99.median,
+        latency.p999.median,
+        outcome.flash_reads_per_s.median,
+        outcome.flash_writes_per_s.median,
+        outcome.rss_mib.median,
+    )
+}

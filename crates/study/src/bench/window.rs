@@ -1,0 +1,256 @@
+//! One measured window: the shared job stream, and what became of its jobs.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ebbtide_core::{Span, Time};
+use ebbtide_engine::{FlashMemory, JobError, MappedMemory, Offer, Service, Timing, affinity};
+use ebbtide_workloads::{Program, Workload, load};
+use hdrhistogram::Histogram;
+
+use super::protocol::{Arrivals, Latency};
+
+/// The longest latency told apart from longer ones, in nanoseconds.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
+/// The jobs of a window, handed out to all cores in order.
+pub(super) struct Stream {
+    program: Program,
+    first_job: u64,
+    /// Jobs handed out so far.
+    handed_out: AtomicU64,
+    /// When the window started on the clock of whoever runs it.
+    start: Time,
+    until: Plan,
+}
+
+enum Plan {
+    /// Jobs until this time.
+    Closed(Time),
+    /// A job at each of these times.
+    Open(Vec<Time>),
+}
+
+/// A job to run.
+pub(super) struct Job {
+    number: u64,
+    arrival: Time,
+    wrong: Option<String>,
+}
+
+impl Stream {
+    /// The stream from job `first_job` on, starting at `start` for `seconds`.
+    pub(super) fn new(
+        program: Program,
+        first_job: u64,
+        start: Time,
+        seconds: f64,
+        arrivals: Arrivals,
+    ) -> Stream {
+        let end = start + Span::from_ns((seconds * 1e9) as u64);
+        let until = match arrivals {
+            Arrivals::Closed => Plan::Closed(end),
+            Arrivals::Poisson { jobs_per_s } => Plan::Open(
+                load::Poisson::new(jobs_per_s, first_job)
+                    .map(|at| start + at.since(Time::ZERO))
+                    .take_while(|&at| at < end)
+                    .collect(),
+            ),
+        };
+        Stream { program, first_job, handed_out: AtomicU64::new(0), start, until }
+    }
+
+    /// Jobs handed out.
+    pub(super) fn jobs(&self) -> u64 {
+        match &self.until {
+            Plan::Closed(_) => self.handed_out.load(Ordering::Relaxed),
+            Plan::Open(arrivals) => arrivals.len() as u64,
+        }
+    }
+
+    fn next(&self, now: Time) -> Offer<Job> {
+        let job = |index, arrival| {
+            Offer::Job(Job { number: self.first_job + index, arrival, wrong: None })
+        };
+        match &self.until {
+            Plan::Closed(end) if now >= *end => Offer::End,
+            Plan::Closed(_) => job(self.handed_out.fetch_add(1, Ordering::Relaxed), now),
+            Plan::Open(arrivals) => loop {
+                let index = self.handed_out.load(Ordering::Relaxed);
+                let Some(&arrival) = arrivals.get(index as usize) else { return Offer::End };
+                if arrival > now {
+                    return Offer::At(arrival);
+                }
+                let claimed = self.handed_out.compare_exchange(
+                    index,
+                    index + 1,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+                if claimed.is_ok() {
+                    return job(index, arrival);
+                }
+            },
+        }
+    }
+}
+
+/// What one core or thread measured.
+pub(super) struct Measured {
+    service_ns: Histogram<u64>,
+    response_ns: Histogram<u64>,
+    last: Time,
+    wrong: Option<String>,
+}
+
+impl Measured {
+    fn new() -> Measured {
+        let histogram = || {
+            Histogram::new_with_max(LATENCY_NS_MAX, 3).expect("the histogram's bounds are valid")
+        };
+        Measured { service_ns: histogram(), response_ns: histogram(), last: Time::ZERO, wrong: None }
+    }
+
+    fn job_done(&mut self, job: Job, started: Time, finished: Time) {
+        self.service_ns.saturating_record(finished.since(started).as_ns());
+        self.response_ns.saturating_record(finished.since(job.arrival).as_ns());
+        self.last = self.last.max(finished);
+        if self.wrong.is_none() {
+            self.wrong = job.wrong;
+        }
+    }
+}
+
+/// All cores' measurements together.
+pub(super) struct Total {
+    pub(super) service_us: Latency,
+    pub(super) response_us: Latency,
+    /// From the start of the window to the end of its last job, in seconds.
+    pub(super) seconds: f64,
+}
+
+/// Adds up what the cores measured.
+///
+/// # Errors
+/// What the first wrong job said.
+pub(super) fn total(stream: &Stream, cores: Vec<Measured>) -> Result<Total, String> {
+    let mut all = Measured::new();
+    for core in cores {
+        if let Some(wrong) = core.wrong {
+            return Err(wrong);
+        }
+        all.service_ns.add(&core.service_ns).expect("same bounds");
+        all.response_ns.add(&core.response_ns).expect("same bounds");
+        all.last = all.last.max(core.last);
+    }
+    Ok(Total {
+        service_us: latency(&all.service_ns),
+        response_us: latency(&all.response_ns),
+        seconds: all.last.since(stream.start).as_ns() as f64 / 1e9,
+    })
+}
+
+fn latency(ns: &Histogram<u64>) -> Latency {
+    let us = |quantile| ns.value_at_quantile(quantile) as f64 / 1e3;
+    Latency { p50: us(0.5), p99: us(0.99), p999: us(0.999) }
+}
+
+/// A core of the engine that works on a stream.
+pub(super) struct StreamService {
+    stream: Arc<Stream>,
+    measured: RefCell<Measured>,
+}
+
+impl StreamService {
+    pub(super) fn new(stream: Arc<Stream>) -> StreamService {
+        StreamService { stream, measured: RefCell::new(Measured::new()) }
+    }
+
+    pub(super) fn measured(self) -> Measured {
+        self.measured.into_inner()
+    }
+}
+
+impl Service for StreamService {
+    type Job = Job;
+
+    fn next(&self, now: Time) -> Offer<Job> {
+        self.stream.next(now)
+    }
+
+    fn run(&self, job: &mut Job, memory: &mut FlashMemory<'_>) {
+        if let Err(wrong) = self.stream.program.run(job.number, memory) {
+            job.wrong = Some(wrong.to_string());
+        }
+    }
+
+    fn done(&self, mut job: Job, result: Result<(), JobError>, timing: Timing) {
+        if let Err(error) = result {
+            job.wrong = Some(error.to_string());
+        }
+        self.measured.borrow_mut().job_done(job, timing.started, timing.finished);
+    }
+}
+
+/// Runs a stream over mapped memory on `threads` kernel threads, spread over `cpus`.
+pub(super) fn run_threads(
+    stream: &Stream,
+    memory: &MappedMemory,
+    cpus: &[usize],
+    threads: usize,
+    clock: Instant,
+) -> Vec<Measured> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
+            .map(|thread| {
+                let mut memory = memory.clone();
+                let cpu = cpus[thread % cpus.len()];
+                scope.spawn(move || {
+                    // The whole process is confined to these CPUs already; this only spreads it.
+                    let _ = affinity::pin(cpu);
+                    run_thread(stream, &mut memory, clock)
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+            })
+            .collect()
+    })
+}
+
+fn run_thread(stream: &Stream, memory: &mut MappedMemory, clock: Instant) -> Measured {
+    let mut measured = Measured::new();
+    let now = || Time::from_ns(clock.elapsed().as_nanos() as u64);
+    let mut started = now();
+    loop {
+        match stream.next(started) {
+            Offer::Job(mut job) => {
+                job.wrong = stream.program.run(job.number, memory).err().map(|w| w.to_string());
+                let finished = now();
+                measured.job_done(job, started, finished);
+                started = finished;
+            }
+            Offer::At(arrival) => {
+                wait_until(arrival, started);
+                started = now();
+            }
+            Offer::Empty | Offer::End => return measured,
+        }
+    }
+}
+
+/// Waits for an arrival: asleep while it is far, yielding to other threads when it is near.
+fn wait_until(arrival: Time, now: Time) {
+    const WAKING_TAKES: Span = Span::from_us(60);
+    let left = arrival.since(now);
+    if left > WAKING_TAKES {
+        std::thread::sleep(Duration::from_nanos(left.as_ns() - WAKING_TAKES.as_ns()));
+    } else {
+        std::thread::yield_now();
+    }
+}
