@@ -60,7 +60,7 @@ fn every_policy_misses_as_often_as_it_always_did() {
         ("clock", 16_563, 16_605),
         ("cflru", 16_834, 16_740),
         ("s3-fifo", 14_492, 14_418),
-        ("adaptive-lrfu", 14_212, 14_559),
+        ("adaptive-lrfu", 14_204, 14_568),
     ];
     assert_eq!(counted, golden);
 }
