@@ -37,7 +37,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bar = progress::bar();
     let report = doctor::examine(&options, |at| {
         progress::show(&bar, &at.step, at.done);
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     bar.finish_and_clear();
     let report = report.map_err(|error| match error {

@@ -38,12 +38,9 @@ fn victims(criterion: &mut Criterion) {
         let mut random = Pcg64::seed_from_u64(1);
         let frame_rank = Zipf::new(FRAMES as f64, 0.99).expect("valid parameters");
         // Drawn beforehand, so that only the policy is timed.
-        let hits: Vec<u32> = (0..1 << 20)
-            .map(|_| frame_rank.sample(&mut random) as u32 - 1)
-            .collect();
-        let pages: Vec<u64> = (0..1 << 20)
-            .map(|_| random.random_range(0..PAGES))
-            .collect();
+        let hits: Vec<u32> =
+            (0..1 << 20).map(|_| frame_rank.sample(&mut random) as u32 - 1).collect();
+        let pages: Vec<u64> = (0..1 << 20).map(|_| random.random_range(0..PAGES)).collect();
         for frame in 0..FRAMES as u32 {
             policy.insert(FrameId(frame), PageId(u64::from(frame)));
         }

@@ -59,10 +59,7 @@ fn report(stream: &Stream, kinds: &[PolicyKind]) {
         show(kind.name(), &simulate(*kind, stream, frames));
     }
     if let Some(popularity) = &stream.popularity {
-        show(
-            "(pinned oracle)",
-            &pin_the_hottest(popularity, stream, frames),
-        );
+        show("(pinned oracle)", &pin_the_hottest(popularity, stream, frames));
     }
 }
 
@@ -119,10 +116,7 @@ fn simulate(kind: PolicyKind, stream: &Stream, frames: usize) -> Outcome {
     let mut frame_of = vec![ABSENT; stream.pages];
     let mut page_of = Vec::with_capacity(frames);
     let mut touches = Touches(vec![0; frames]);
-    let mut outcome = Outcome {
-        requests: stream.requests.len(),
-        ..Outcome::default()
-    };
+    let mut outcome = Outcome { requests: stream.requests.len(), ..Outcome::default() };
     for (request, &page) in stream.requests.iter().enumerate() {
         let frame = frame_of[page as usize];
         if frame != ABSENT {
@@ -162,10 +156,7 @@ fn pin_the_hottest(popularity: &[f64], stream: &Stream, frames: usize) -> Outcom
         is_hot[page] = true;
     }
     let mut is_cached = vec![false; stream.pages];
-    let mut outcome = Outcome {
-        requests: stream.requests.len(),
-        ..Outcome::default()
-    };
+    let mut outcome = Outcome { requests: stream.requests.len(), ..Outcome::default() };
     for (request, &page) in stream.requests.iter().enumerate() {
         if !is_cached[page as usize] {
             outcome.count_miss(request);
@@ -248,10 +239,7 @@ fn stationary() -> Stream {
 }
 
 fn consecutive_elements() -> Stream {
-    elements(
-        "Zipf over elements, a page holds 64 of consecutive rank",
-        |element| element,
-    )
+    elements("Zipf over elements, a page holds 64 of consecutive rank", |element| element)
 }
 
 fn scattered_elements() -> Stream {
@@ -277,12 +265,7 @@ fn elements(name: &'static str, place_of: fn(usize) -> usize) -> Stream {
     let mut random = Pcg64::seed_from_u64(7);
     let mut draw = || page_of(zipf.sample(&mut random) as usize - 1) as u32;
     let requests = (0..6_000_000).map(|_| draw()).collect();
-    Stream {
-        name,
-        pages,
-        requests,
-        popularity: Some(popularity),
-    }
+    Stream { name, pages, requests, popularity: Some(popularity) }
 }
 
 fn shifting() -> Stream {
@@ -307,10 +290,8 @@ fn drifting() -> Stream {
     let mut requests = Vec::with_capacity(6_000_000);
     for _ in 0..120 {
         for _ in 0..pages / 100 {
-            let (one, other) = (
-                zipf.random.random_range(0..pages),
-                zipf.random.random_range(0..pages),
-            );
+            let (one, other) =
+                (zipf.random.random_range(0..pages), zipf.random.random_range(0..pages));
             zipf.page_at.swap(one, other);
         }
         requests.extend((0..50_000).map(|_| zipf.draw()));
@@ -327,13 +308,7 @@ fn scan_mixed_in() -> Stream {
     let pages = 1_000_000;
     let mut zipf = ZipfPages::new(pages);
     let requests = (0..6_000_000u32)
-        .map(|at| {
-            if at % 4 == 3 {
-                (at / 4) % pages as u32
-            } else {
-                zipf.draw()
-            }
-        })
+        .map(|at| if at % 4 == 3 { (at / 4) % pages as u32 } else { zipf.draw() })
         .collect();
     Stream {
         name: "Zipf, every fourth request from a scan over all pages",

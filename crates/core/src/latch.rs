@@ -1,7 +1,7 @@
 //! Latches in memory itself: the concurrency control that every structure over [`Memory`] uses.
 //!
 //! A latch is one 8-byte word inside the structure it protects, so that it moves with its page. It
-//! is a lock and a version at once: [`write`] excludes everyone, [`read`] only checks that no
+//! is a lock and a version at once: [`write()`] excludes everyone, [`read`] only checks that no
 //! writer came between. A fresh word of zeros is a free latch.
 //!
 //! Bit 0: held. Bit 1: somebody waits. Bits 2–63: how often it was written.

@@ -23,7 +23,7 @@ pub mod schedule;
 mod time;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
-pub use memory::{Hint, MemoryFault, Memory, Value, check_access};
+pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;
 pub use names::find_by_name;

@@ -86,11 +86,13 @@ pub trait Memory {
 #[inline(always)]
 pub fn check_access<T: Value>(at: Addr) {
     const {
-        assert!(size_of::<T>() > 0 && size_of::<T>() <= LINE_BYTES && size_of::<T>() % 8 == 0);
+        assert!(
+            size_of::<T>() > 0 && size_of::<T>() <= LINE_BYTES && size_of::<T>().is_multiple_of(8)
+        );
         assert!(align_of::<T>() <= 8);
     }
     let offset = at.0 as usize % LINE_BYTES;
-    if offset % 8 != 0 || (size_of::<T>() > 8 && offset + size_of::<T>() > LINE_BYTES) {
+    if !offset.is_multiple_of(8) || (size_of::<T>() > 8 && offset + size_of::<T>() > LINE_BYTES) {
         misplaced(at, size_of::<T>());
     }
 }

@@ -1,7 +1,7 @@
 //! The miss table (AstriFlash's MSRs, CXL-flash's MSHRs): which pages are on their way from flash,
 //! and who waits for each. A page in flight is read once, however many ask for it.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::addr::PageId;
 
@@ -22,7 +22,7 @@ pub enum Begin {
 /// `W` identifies a waiter: a fiber on a core in the engine, a request in the simulator.
 #[derive(Debug)]
 pub struct MissTable<W> {
-    entries: HashMap<PageId, Vec<W>>,
+    entries: FxHashMap<PageId, Vec<W>>,
     spare: Vec<Vec<W>>,
     entries_max: usize,
     waiters_max: usize,
@@ -39,7 +39,7 @@ impl<W> MissTable<W> {
         assert!(entries_max > 0, "a miss table needs room for a page");
         assert!(waiters_max > 0, "a miss table entry needs room for a waiter");
         MissTable {
-            entries: HashMap::with_capacity(entries_max),
+            entries: FxHashMap::with_capacity_and_hasher(entries_max, Default::default()),
             spare: Vec::new(),
             entries_max,
             waiters_max,
@@ -67,15 +67,13 @@ impl<W> MissTable<W> {
     }
 
     /// The read of `page` has ended, well or badly: frees its entry and hands each waiter, in the
-    /// order they came, to `wake`.
-    ///
-    /// # Panics
-    /// If the page is not in flight: a completion that nobody started is a bug of the caller.
-    pub fn complete(&mut self, page: PageId, wake: impl FnMut(W)) {
-        let mut waiters =
-            self.entries.remove(&page).unwrap_or_else(|| panic!("{page:?} is not in flight"));
+    /// order they came, to `wake`. Says whether there was an entry; a page that was fetched ahead of
+    /// any demand has none.
+    pub fn complete(&mut self, page: PageId, wake: impl FnMut(W)) -> bool {
+        let Some(mut waiters) = self.entries.remove(&page) else { return false };
         waiters.drain(..).for_each(wake);
         self.spare.push(waiters);
+        true
     }
 
     /// Whether `page` is in flight.
@@ -111,7 +109,8 @@ mod tests {
         assert_eq!(table.begin(PageId(7), 'b'), Begin::Merged);
         assert_eq!(table.begin(PageId(8), 'c'), Begin::Started);
         let mut woken = Vec::new();
-        table.complete(PageId(7), |waiter| woken.push(waiter));
+        assert!(table.complete(PageId(7), |waiter| woken.push(waiter)));
+        assert!(!table.complete(PageId(9), |_| unreachable!("nobody waits for it")));
         assert_eq!(woken, ['a', 'b']);
         assert!(!table.contains(PageId(7)) && table.contains(PageId(8)));
         assert_eq!(table.begin(PageId(7), 'd'), Begin::Started);

@@ -43,5 +43,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: every number is below the size of the set.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+    Ok((0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect())
 }

@@ -258,15 +258,14 @@ impl Backside {
     fn publish(&mut self, shared: &Shared, page: PageId, frame: FrameId, dirty: bool) {
         let mut shard = shared.cache.shard(page);
         shared.cache.publish(page, frame, dirty, &shard);
-        if !shard.contains(page) {
-            self.installed.push(frame);
-            return;
-        }
         // The frame stays until the first waiter has used it: it makes progress for certain.
         let mut outcome = Outcome::Installed(frame);
-        shard.complete(page, |waiter| {
+        let awaited = shard.complete(page, |waiter| {
             shared.hub.wake(waiter, std::mem::replace(&mut outcome, Outcome::Retry));
         });
+        if !awaited {
+            self.installed.push(frame);
+        }
     }
 
     /// The page in `frame`, unpublished and unchanged against flash, is given up for good, unless
@@ -287,12 +286,10 @@ impl Backside {
     fn fail(&self, shared: &Shared, page: PageId, reason: &str) {
         let mut shard = shared.cache.shard(page);
         shared.cache.set_absent(page, &shard);
-        if shard.contains(page) {
-            let reason: Arc<str> = reason.into();
-            shard.complete(page, |waiter| {
-                shared.hub.wake(waiter, Outcome::Failed(reason.clone()));
-            });
-        }
+        let reason: Arc<str> = reason.into();
+        shard.complete(page, |waiter| {
+            shared.hub.wake(waiter, Outcome::Failed(reason.clone()));
+        });
     }
 
     /// Frames whose grace period is over become free, or are queued to be written.
@@ -309,21 +306,30 @@ impl Backside {
             }
             let parting = self.partings.pop_front().expect("it was just looked at");
             for frame in parting.frames {
-                if shared.cache.is_dirty(frame) {
-                    self.counters(shared).evictions_dirty.add(1);
-                    self.dirty.push_back(frame);
-                } else {
-                    self.counters(shared).evictions_clean.add(1);
+                if !self.evict_dirty(shared, frame) {
                     self.release(shared, shared.cache.page_in(frame), frame);
                 }
             }
         }
     }
 
-    /// Keeps free frames ahead of need.
+    /// Queues a frame to be written if its page has changed; counts its eviction either way.
+    fn evict_dirty(&mut self, shared: &Shared, frame: FrameId) -> bool {
+        let dirty = shared.cache.is_dirty(frame);
+        let counters = self.counters(shared);
+        if dirty {
+            counters.evictions_dirty.add(1);
+            self.dirty.push_back(frame);
+        } else {
+            counters.evictions_clean.add(1);
+        }
+        dirty
+    }
+
+    /// Keeps free frames ahead of need, many at a time.
     fn refill(&mut self, shared: &Shared, by: usize, now: Time) {
         let wanted = self.limits.reserve + self.starved.len();
-        if self.free.len() >= wanted {
+        if self.free.len() >= wanted.div_ceil(2) + self.starved.len() / 2 {
             self.share_out(shared);
             return;
         }
@@ -336,7 +342,14 @@ impl Backside {
         shared.cache.settle(&mut self.installed);
         let mut frames = Vec::with_capacity(wanted - coming);
         shared.cache.give_up(wanted - coming, &mut frames);
-        if !frames.is_empty() {
+        if shared.epochs.alone() {
+            for frame in frames {
+                if !self.evict_dirty(shared, frame) {
+                    shared.cache.set_absent_alone(shared.cache.page_in(frame));
+                    self.free.push(frame);
+                }
+            }
+        } else if !frames.is_empty() {
             let moment = shared.epochs.begin_grace();
             self.partings.push_back(Parting { frames, moment, since: now });
             self.part(shared, by, now);
@@ -362,18 +375,21 @@ impl Backside {
     }
 
     fn submit_when_due(&mut self, shared: &Shared, now: Time, drive: Drive) {
-        let unsubmitted = self.queue.unsubmitted() + self.dirty.len();
+        let writes = self.dirty.len().min(2 * self.limits.batch_max - self.writes_under_way);
+        let unsubmitted = self.queue.unsubmitted() + writes;
         let held_back = self.queue.has_held_back();
-        let waited = now.since(self.held_since.unwrap_or(now)).max(
-            if held_back { now.since(self.entered_at) } else { Span::ZERO },
-        );
-        // A lone miss goes at once; the more is under way, the more company a request waits for.
-        let batch = (self.queue.in_flight() / 2).clamp(1, self.limits.batch_max);
-        let due = drive != Drive::Busy || unsubmitted >= batch || waited >= self.limits.hold;
+        let waited = now.since(self.held_since.unwrap_or(now)).max(if held_back {
+            now.since(self.entered_at)
+        } else {
+            Span::ZERO
+        });
+        // A miss that leaves its core with nothing to run goes at once. A busy core loses nothing by
+        // letting a request wait for company, and saves most of what a submission costs.
+        let full = unsubmitted >= self.limits.batch_max;
+        let due = drive != Drive::Busy || full || waited >= self.limits.hold;
         if !due || (unsubmitted == 0 && !held_back) {
             return;
         }
-        let writes = self.dirty.len().min(self.limits.batch_max - self.writes_under_way);
         for _ in 0..writes {
             let Some(frame) = self.dirty.pop_front() else { break };
             let page = shared.cache.page_in(frame);

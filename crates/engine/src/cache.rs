@@ -26,7 +26,8 @@ pub(crate) const FRAMES_MAX: usize = 1 << 30;
 pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
 
 /// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, and whose it is.
-pub(crate) const FRAME_BYTES: usize = PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<AtomicU64>();
+pub(crate) const FRAME_BYTES: usize =
+    PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<AtomicU64>();
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,10 +79,6 @@ impl Cache {
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
             policy: Mutex::new(policy.build(geometry, pages, 0)),
         })
-    }
-
-    pub(crate) fn pages(&self) -> u64 {
-        self.pages
     }
 
     pub(crate) fn frame_count(&self) -> usize {
@@ -174,8 +171,8 @@ impl Cache {
     /// Lets the policy give up at most `count` frames and unpublishes their pages, which stay busy.
     /// The frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, victims: &mut Vec<FrameId>) {
-        let mut policy = self.policy.lock();
         let first = victims.len();
+        let mut policy = self.policy.lock();
         while victims.len() - first < count {
             let Some(frame) = policy.victim(0, &mut Marks(self)) else { break };
             victims.push(frame);
@@ -183,10 +180,18 @@ impl Cache {
         drop(policy);
         for &frame in &victims[first..] {
             let page = self.page_in(frame);
-            let _shard = self.shard(page);
             debug_assert_eq!(self.state(page), PageState::Resident(frame));
+            // No shard: nobody else changes a resident page's state, and who finds it resident under
+            // the shard's lock only goes back to the hit path to look again.
             self.state_word(page).store(BUSY, Ordering::Release);
         }
+    }
+
+    /// Forgets a busy page that nobody can be waiting for: it became busy a moment ago, and no other
+    /// core exists that might have asked since.
+    pub(crate) fn set_absent_alone(&self, page: PageId) {
+        debug_assert_eq!(self.state(page), PageState::Busy);
+        self.state_word(page).store(ABSENT, Ordering::Release);
     }
 }
 

@@ -80,10 +80,7 @@ impl CgroupError {
     /// Whether the reason lies in the machine or the user's rights, rather than in a group that was
     /// had and then failed.
     pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            CgroupError::NoController { .. } | CgroupError::NotPermitted { .. }
-        )
+        matches!(self, CgroupError::NoController { .. } | CgroupError::NotPermitted { .. })
     }
 }
 
@@ -127,9 +124,7 @@ impl Standing {
     /// [`CgroupError::NoController`] when neither kind is mounted and joined.
     pub fn from_texts(mountinfo: &str, cgroup: &str) -> Result<Standing, CgroupError> {
         let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
-        let v1 = mounts
-            .iter()
-            .find(|m| m.kind == "cgroup" && m.has_option("memory"));
+        let v1 = mounts.iter().find(|m| m.kind == "cgroup" && m.has_option("memory"));
         if let (Some(mount), Some(path)) = (v1, own_path(cgroup, Some("memory"))) {
             return Ok(Standing::new(CgroupVersion::V1, mount, path));
         }
@@ -154,20 +149,14 @@ impl Standing {
     fn new(version: CgroupVersion, mount: &Mount, path: &str) -> Standing {
         // Inside a container the mount shows only a part of the hierarchy, `mount.root`. A path
         // outside of that part cannot be seen from here; the top of what is seen stands in for it.
-        let below = Path::new(path)
-            .strip_prefix(&mount.root)
-            .unwrap_or(Path::new(""));
+        let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
         let escapes = below.components().any(|part| part.as_os_str() == "..");
         let own = if escapes || below.as_os_str().is_empty() {
             mount.point.clone()
         } else {
             mount.point.join(below)
         };
-        Standing {
-            version,
-            mount: mount.point.clone(),
-            own,
-        }
+        Standing { version, mount: mount.point.clone(), own }
     }
 
     /// The groups a new one can be made under, best first: this process's own and its ancestors.
@@ -177,12 +166,7 @@ impl Standing {
         let mut found = Vec::new();
         let mut next = Some(self.own.as_path());
         while let Some(path) = next.filter(|path| path.starts_with(&self.mount)) {
-            if !path
-                .strip_prefix(&self.mount)
-                .unwrap_or(path)
-                .ancestors()
-                .any(ours)
-            {
+            if !path.strip_prefix(&self.mount).unwrap_or(path).ancestors().any(ours) {
                 found.push(path.to_path_buf());
             }
             next = path.parent();
@@ -208,12 +192,7 @@ impl Mount {
         let mut after = after.split(' ');
         let kind = after.next()?.to_string();
         let options = after.nth(1).unwrap_or("").to_string();
-        Some(Mount {
-            root: root.into(),
-            point: point.into(),
-            kind,
-            options,
-        })
+        Some(Mount { root: root.into(), point: point.into(), kind, options })
     }
 
     fn has_option(&self, name: &str) -> bool {
@@ -223,16 +202,9 @@ impl Mount {
 
 /// Mount tables write space, tab, newline and backslash as `\` and three octal digits.
 fn unescape(field: &str) -> String {
-    [
-        (r"\040", " "),
-        (r"\011", "\t"),
-        (r"\012", "\n"),
-        (r"\134", "\\"),
-    ]
-    .iter()
-    .fold(field.to_string(), |text, (code, plain)| {
-        text.replace(code, plain)
-    })
+    [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")]
+        .iter()
+        .fold(field.to_string(), |text, (code, plain)| text.replace(code, plain))
 }
 
 /// The path of this process's group in the v1 hierarchy of `controller`, or in v2 if that is none,
@@ -339,8 +311,7 @@ impl MemoryCgroup {
             CgroupVersion::V1 => self.read_bytes("memory.kmem.usage_in_bytes").ok(),
             CgroupVersion::V2 => {
                 let stat = read(&self.path.join("memory.stat")).ok()?;
-                stat.lines()
-                    .find_map(|line| line.strip_prefix("kernel ")?.trim().parse().ok())
+                stat.lines().find_map(|line| line.strip_prefix("kernel ")?.trim().parse().ok())
             }
         }
     }
@@ -378,21 +349,14 @@ impl MemoryCgroup {
         };
         let path = self.path.join(file);
         // A kernel without swap has no such file, and nothing to forbid.
-        if path.exists() {
-            write(&path, value)
-        } else {
-            Ok(())
-        }
+        if path.exists() { write(&path, value) } else { Ok(()) }
     }
 
     fn read_bytes(&self, file: &str) -> Result<u64, CgroupError> {
         let path = self.path.join(file);
         let text = read(&path)?;
         let found = text.trim();
-        found.parse().map_err(|_| CgroupError::Unexpected {
-            path,
-            found: found.to_string(),
-        })
+        found.parse().map_err(|_| CgroupError::Unexpected { path, found: found.to_string() })
     }
 
     /// Gives cached pages back. Otherwise they would stay, charged to a group that no longer
@@ -400,10 +364,9 @@ impl MemoryCgroup {
     fn forget_cached_pages(&self) {
         let request = match self.version {
             CgroupVersion::V1 => ("memory.force_empty", "0".to_string()),
-            CgroupVersion::V2 => (
-                "memory.reclaim",
-                self.usage_bytes().unwrap_or_default().to_string(),
-            ),
+            CgroupVersion::V2 => {
+                ("memory.reclaim", self.usage_bytes().unwrap_or_default().to_string())
+            }
         };
         // Refused when nothing more can be reclaimed, which is what was asked for.
         let _ = write(&self.path.join(request.0), &request.1);
@@ -492,10 +455,7 @@ fn make_v2(standing: &Standing) -> Result<MemoryCgroup, CgroupError> {
             Err(error) => refusal.get_or_insert((parent.clone(), error)),
         };
     }
-    for parent in candidates
-        .iter()
-        .filter(|parent| offers(parent) && !hands_on(parent))
-    {
+    for parent in candidates.iter().filter(|parent| offers(parent) && !hands_on(parent)) {
         let made = may_join_below(parent)
             .and_then(|()| enable_memory(parent))
             .and_then(|()| make_group(parent, CgroupVersion::V2));
@@ -518,28 +478,13 @@ fn make_v2(standing: &Standing) -> Result<MemoryCgroup, CgroupError> {
 
 fn not_permitted(standing: &Standing, refusal: Option<(PathBuf, CgroupError)>) -> CgroupError {
     let (parent, reason) = match refusal {
-        Some((
-            parent,
-            CgroupError::Io {
-                action,
-                path,
-                source,
-            },
-        )) => (
-            parent,
-            format!("cannot {action} {}: {source}", path.display()),
-        ),
+        Some((parent, CgroupError::Io { action, path, source })) => {
+            (parent, format!("cannot {action} {}: {source}", path.display()))
+        }
         Some((parent, other)) => (parent, other.to_string()),
-        None => (
-            standing.own.clone(),
-            "no group above this process can be used".to_string(),
-        ),
+        None => (standing.own.clone(), "no group above this process can be used".to_string()),
     };
-    CgroupError::NotPermitted {
-        parent,
-        version: standing.version,
-        reason,
-    }
+    CgroupError::NotPermitted { parent, version: standing.version, reason }
 }
 
 fn make_group(parent: &Path, version: CgroupVersion) -> Result<MemoryCgroup, CgroupError> {
@@ -547,12 +492,7 @@ fn make_group(parent: &Path, version: CgroupVersion) -> Result<MemoryCgroup, Cgr
     let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = parent.join(format!("{NAME_PREFIX}{creator}-{number}"));
     make_folder(&path)?;
-    Ok(MemoryCgroup {
-        path,
-        parent: parent.to_path_buf(),
-        version,
-        creator,
-    })
+    Ok(MemoryCgroup { path, parent: parent.to_path_buf(), version, creator })
 }
 
 /// To move a process from its group to another takes the right to write to their common ancestor.
@@ -560,11 +500,7 @@ fn may_join_below(parent: &Path) -> Result<(), CgroupError> {
     let path = parent.join("cgroup.procs");
     match fs::OpenOptions::new().write(true).open(&path) {
         Ok(_) => Ok(()),
-        Err(source) => Err(CgroupError::Io {
-            action: "write to".to_string(),
-            path,
-            source,
-        }),
+        Err(source) => Err(CgroupError::Io { action: "write to".to_string(), path, source }),
     }
 }
 
@@ -578,9 +514,7 @@ fn lists_memory(file: &Path) -> bool {
 
 fn groups_of_ours(parent: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| creator_of(path).is_some())
+    entries.map(|entry| entry.path()).filter(|path| creator_of(path).is_some())
 }
 
 /// Removes groups whose creator is gone. One that still has processes in it is in use, perhaps by
@@ -599,11 +533,8 @@ fn move_all(from: &Path, to: &Path) -> Result<(), CgroupError> {
     for _ in 0..REMOVE_TRIES {
         let members = read(&from.join("cgroup.procs"))?;
         // A process of another pid namespace shows as 0 and cannot be moved from here.
-        let members: Vec<u32> = members
-            .lines()
-            .filter_map(|pid| pid.parse().ok())
-            .filter(|&pid| pid != 0)
-            .collect();
+        let members: Vec<u32> =
+            members.lines().filter_map(|pid| pid.parse().ok()).filter(|&pid| pid != 0).collect();
         if members.is_empty() {
             return Ok(());
         }
@@ -656,11 +587,7 @@ fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
 }
 
 fn io_error(action: &str, path: &Path, source: io::Error) -> CgroupError {
-    CgroupError::Io {
-        action: action.to_string(),
-        path: path.to_path_buf(),
-        source,
-    }
+    CgroupError::Io { action: action.to_string(), path: path.to_path_buf(), source }
 }
 
 #[cfg(test)]

@@ -25,10 +25,7 @@ fn on_v2_the_group_of_a_systemd_session_is_found() {
     let found = standing(V2_HOST, "0::/user.slice/user-1000.slice/session-2.scope\n");
     assert_eq!(found.version, CgroupVersion::V2);
     assert_eq!(found.mount, Path::new("/sys/fs/cgroup"));
-    assert_eq!(
-        found.own,
-        Path::new("/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope")
-    );
+    assert_eq!(found.own, Path::new("/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope"));
     assert_eq!(found.candidates().len(), 4);
     assert_eq!(found.candidates()[3], Path::new("/sys/fs/cgroup"));
 }
@@ -77,15 +74,9 @@ fn a_v2_container_in_its_own_namespace_stands_at_the_root() {
 #[test]
 fn a_group_outside_of_the_visible_part_is_stood_in_for_by_its_top() {
     let mounts = "700 690 0:27 /../.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
-    assert_eq!(
-        standing(mounts, "0::/../other\n").own,
-        Path::new("/sys/fs/cgroup")
-    );
+    assert_eq!(standing(mounts, "0::/../other\n").own, Path::new("/sys/fs/cgroup"));
     let mounts = "700 690 0:27 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
-    assert_eq!(
-        standing(mounts, "0::/../other\n").own,
-        Path::new("/sys/fs/cgroup")
-    );
+    assert_eq!(standing(mounts, "0::/../other\n").own, Path::new("/sys/fs/cgroup"));
 }
 
 #[test]
@@ -114,13 +105,7 @@ fn groups_of_ours_are_no_parents_of_others() {
 fn the_creator_is_read_from_the_name() {
     assert_eq!(creator_of(Path::new("/x/ebbtide-17-3")), Some(17));
     assert_eq!(creator_of(Path::new("/x/ebbtide-17-rest")), Some(17));
-    for other in [
-        "/x/ebbtide-17",
-        "/x/ebbtide-x-3",
-        "/x/ebbtide-17-y",
-        "/x/other-17-3",
-        "/",
-    ] {
+    for other in ["/x/ebbtide-17", "/x/ebbtide-x-3", "/x/ebbtide-17-y", "/x/other-17-3", "/"] {
         assert_eq!(creator_of(Path::new(other)), None, "{other}");
     }
 }
@@ -136,11 +121,7 @@ fn pretend_v2(groups: &[(&str, &str, &str)]) -> (Folder, Standing) {
         fs::write(own.join("cgroup.subtree_control"), subtree_control).expect("a file");
         fs::write(own.join("cgroup.procs"), "").expect("a file");
     }
-    let standing = Standing {
-        version: CgroupVersion::V2,
-        mount: top.0.clone(),
-        own,
-    };
+    let standing = Standing { version: CgroupVersion::V2, mount: top.0.clone(), own };
     (top, standing)
 }
 
@@ -189,10 +170,7 @@ fn on_v2_the_controller_is_enabled_where_no_group_hands_it_on() {
 fn on_v2_without_the_controller_the_error_names_the_file() {
     let (_top, standing) = pretend_v2(&[("", "cpu hugetlb", ""), ("a", "cpu", "")]);
     let error = make_v2(&standing).expect_err("no controller");
-    assert!(
-        matches!(&error, CgroupError::NoController { .. }),
-        "{error}"
-    );
+    assert!(matches!(&error, CgroupError::NoController { .. }), "{error}");
     assert!(error.to_string().contains("cgroup.controllers"), "{error}");
 }
 
@@ -207,10 +185,7 @@ fn a_refusal_says_what_to_do() {
     let error = not_permitted(&standing, Some((standing.own.clone(), cause)));
     assert!(error.is_refusal());
     let text = error.to_string();
-    assert!(
-        text.contains("systemd-run --user -p Delegate=yes --scope"),
-        "{text}"
-    );
+    assert!(text.contains("systemd-run --user -p Delegate=yes --scope"), "{text}");
     assert_eq!(text.lines().count(), 1);
 }
 
@@ -249,10 +224,8 @@ fn a_limit_is_kept_and_the_group_goes_with_its_value() {
     assert_eq!(group.limit_bytes().expect("a limit"), LIMIT_BYTES);
     let folder = Folder::new();
     let file = folder.0.join("pages");
-    let script = format!(
-        "exec dd if=/dev/zero of={} bs=64k count=1024 2>/dev/null",
-        file.display()
-    );
+    let script =
+        format!("exec dd if=/dev/zero of={} bs=64k count=1024 2>/dev/null", file.display());
     let mut child = waiting_shell(&script);
     group.join(child.id()).expect("joined");
     go(&mut child);
@@ -261,11 +234,7 @@ fn a_limit_is_kept_and_the_group_goes_with_its_value() {
     assert!(group.usage_bytes().expect("usage") <= LIMIT_BYTES);
     let peak = group.peak_bytes().unwrap_or(LIMIT_BYTES);
     assert!((1 << 20..=LIMIT_BYTES).contains(&peak), "{peak}");
-    assert!(
-        group
-            .kernel_bytes()
-            .is_none_or(|kernel| kernel <= LIMIT_BYTES)
-    );
+    assert!(group.kernel_bytes().is_none_or(|kernel| kernel <= LIMIT_BYTES));
     let path = group.path().to_path_buf();
     drop(group);
     assert!(!path.exists(), "{} is still there", path.display());
@@ -279,20 +248,12 @@ fn members_return_to_where_they_came_from() {
     let mut child = waiting_shell("exit 7");
     group.join(child.id()).expect("joined");
     let its_group = || read(Path::new(&format!("/proc/{}/cgroup", child.id()))).expect("its group");
-    let name = group
-        .path()
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let name = group.path().file_name().expect("a name").to_string_lossy().into_owned();
     assert!(its_group().contains(&name));
     let path = group.path().to_path_buf();
     drop(group);
     assert!(!path.exists());
-    assert_eq!(
-        its_group(),
-        read(Path::new("/proc/self/cgroup")).expect("our group")
-    );
+    assert_eq!(its_group(), read(Path::new("/proc/self/cgroup")).expect("our group"));
     go(&mut child);
     assert_eq!(child.wait().expect("an end").code(), Some(7));
 }
@@ -322,8 +283,5 @@ fn a_process_that_is_gone_cannot_join() {
     go(&mut child);
     child.wait().expect("an end");
     let error = group.join(child.id()).expect_err("gone");
-    assert!(
-        !error.is_refusal() && error.to_string().contains("cgroup.procs"),
-        "{error}"
-    );
+    assert!(!error.is_refusal() && error.to_string().contains("cgroup.procs"), "{error}");
 }

@@ -81,7 +81,9 @@ pub enum EngineError {
          {pages} pages and {cores} cores need at least {needed_bytes}"
     )]
     BudgetTooSmall { given_bytes: usize, needed_bytes: usize, pages: u64, cores: usize },
-    #[error("the replacement policy '{0}' must see every hit in order, which only a simulator can offer")]
+    #[error(
+        "the replacement policy '{0}' must see every hit in order, which only a simulator can offer"
+    )]
     NeedsEveryHit(&'static str),
     #[error("{what} must be {expected}")]
     BadOption { what: &'static str, expected: &'static str },
@@ -182,8 +184,7 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let pages = store.header().pages;
         let marks = store.clone();
-        let before_first_write =
-            Box::new(move || marks.mark_dirty().map_err(io::Error::other));
+        let before_first_write = Box::new(move || marks.mark_dirty().map_err(io::Error::other));
         Engine::build(device, pages, store.pages_offset(), before_first_write, options)
     }
 
@@ -220,7 +221,7 @@ impl Engine {
             hold: Span::from_ns(options.hold.as_nanos() as u64),
             reserve,
         };
-        let depth = options.threads_per_core + 2 * options.batch_max;
+        let depth = options.threads_per_core + 4 * options.batch_max;
         let queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()

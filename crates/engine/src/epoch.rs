@@ -44,7 +44,12 @@ impl Epochs {
 
     /// Whether a core that computes without memory calls can be passed over.
     pub(crate) fn barrier_works(&self) -> bool {
-        self.barrier_works || self.cores.len() == 1
+        self.barrier_works || self.alone()
+    }
+
+    /// Whether there is only one core: whatever it unpublishes between two calls is seen by nobody.
+    pub(crate) fn alone(&self) -> bool {
+        self.cores.len() == 1
     }
 
     /// The marks of one core, for its hit path.

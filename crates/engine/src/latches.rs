@@ -11,15 +11,17 @@ const SHARDS: u64 = 64;
 
 /// Who waits on which word.
 pub(crate) struct Latches {
-    shards: Box<[Mutex<HashMap<Addr, Vec<Waiter>>>]>,
+    shards: Box<[Mutex<Waiting>]>,
 }
+
+type Waiting = HashMap<Addr, Vec<Waiter>>;
 
 impl Latches {
     pub(crate) fn new() -> Latches {
         Latches { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    fn shard(&self, at: Addr) -> &Mutex<HashMap<Addr, Vec<Waiter>>> {
+    fn shard(&self, at: Addr) -> &Mutex<Waiting> {
         &self.shards[(at.0 / 8 % SHARDS) as usize]
     }
 

@@ -71,10 +71,6 @@ impl Mapping {
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
 }
 
 impl Drop for Mapping {
@@ -87,8 +83,7 @@ fn map(bytes: usize, flags: libc::c_int, file: libc::c_int, offset: u64) -> io::
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let offset = offset as libc::off_t;
     // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing that exists.
-    let base =
-        unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file, offset) };
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file, offset) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
 }
 

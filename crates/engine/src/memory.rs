@@ -63,12 +63,7 @@ impl<'a> FlashMemory<'a> {
 
     /// Runs `body` on the memory of a value of type `T` at `at`, which stays where it is meanwhile.
     #[inline(always)]
-    fn access<T: Value, R>(
-        &mut self,
-        at: Addr,
-        write: bool,
-        body: impl FnOnce(*mut u8) -> R,
-    ) -> R {
+    fn access<T: Value, R>(&mut self, at: Addr, write: bool, body: impl FnOnce(*mut u8) -> R) -> R {
         check_access::<T>(at);
         let page = at.page();
         if page.0 >= self.hit_path.pages() {

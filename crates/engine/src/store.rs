@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ebbtide_core::{PAGE_BYTES, PageId};
 use parking_lot::Mutex;
@@ -344,12 +345,9 @@ impl Store {
                     })
                 })
                 .collect();
-            writers
-                .into_iter()
-                .map(|writer| writer.join().unwrap_or_else(|payload| {
-                    std::panic::resume_unwind(payload)
-                }))
-                .collect()
+            writers.into_iter().try_for_each(|writer| {
+                writer.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+            })
         })
     }
 }
@@ -415,17 +413,29 @@ fn lock(
         l_len: bytes as libc::off_t,
         l_pid: 0,
     };
-    // SAFETY: the descriptor is open and `range` outlives the call.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Err(StoreError::InUse(path.to_path_buf())),
-        _ => Err(fault(path, "lock", error)),
+    let since = Instant::now();
+    loop {
+        // SAFETY: the descriptor is open and `range` outlives the call.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // The kernel closes a dead process's rings, and the files in them, a little later.
+            Some(libc::EAGAIN | libc::EACCES) if since.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_PATIENCE / 100);
+            }
+            Some(libc::EAGAIN | libc::EACCES) => {
+                return Err(StoreError::InUse(path.to_path_buf()));
+            }
+            _ => return Err(fault(path, "lock", error)),
+        }
     }
 }
+
+/// How long a locked file is tried again before it counts as in use.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
     use std::io::{Seek, SeekFrom};

@@ -25,6 +25,9 @@ const HELP_AFTER: Span = Span::from_us(200);
 /// A core with nothing to run looks around for so long before it sleeps.
 const POLL_BEFORE_SLEEP: Span = Span::from_us(5);
 
+/// A core with jobs to resume drives its backside at least every so many turns.
+const TURNS_NOT_DRIVEN_MAX: u32 = 8;
+
 /// The longest sleep: work from outside rouses a sleeper, so this is only a safety net.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
@@ -55,6 +58,7 @@ pub(crate) struct Worker<S: Service> {
     next_arrival: Option<Time>,
     ended: bool,
     helped_at: Time,
+    turns_not_driven: u32,
 }
 
 impl<S: Service> Worker<S> {
@@ -85,6 +89,7 @@ impl<S: Service> Worker<S> {
             next_arrival: None,
             ended: false,
             helped_at: Time::ZERO,
+            turns_not_driven: 0,
         })
     }
 
@@ -99,11 +104,11 @@ impl<S: Service> Worker<S> {
             let new_job = self.has_new_job(now);
             match self.scheduler.next(now, new_job) {
                 Next::Resume(fiber) => {
-                    self.drive(now, Drive::Busy);
+                    self.drive_now_and_then(now);
                     now = self.switch_to(fiber, now);
                 }
                 Next::Start => {
-                    self.drive(now, Drive::Busy);
+                    self.drive_now_and_then(now);
                     let job = self.offered.take().expect("a new job is at hand");
                     now = self.start(job, now);
                 }
@@ -144,6 +149,16 @@ impl<S: Service> Worker<S> {
             }
         }
         self.offered.is_some()
+    }
+
+    /// Drives the backside of a busy core: at every turn if nothing else is ready to be resumed, else
+    /// only at some, since pages that arrive meanwhile would have to wait anyway.
+    fn drive_now_and_then(&mut self, now: Time) {
+        self.turns_not_driven += 1;
+        if self.scheduler.ripe() == 0 || self.turns_not_driven >= TURNS_NOT_DRIVEN_MAX {
+            self.turns_not_driven = 0;
+            self.drive(now, Drive::Busy);
+        }
     }
 
     fn drive(&mut self, now: Time, drive: Drive) {
@@ -207,7 +222,8 @@ impl<S: Service> Worker<S> {
                 // What the job leaves half-done lives in memory, which others see at any moment.
                 let run = AssertUnwindSafe(|| service.run(&mut job, &mut memory));
                 let result = catch_unwind(run).map_err(|payload| {
-                    MemoryFault::from_unwind(payload).map_or_else(JobError::panicked, JobError::from)
+                    MemoryFault::from_unwind(payload)
+                        .map_or_else(JobError::panicked, JobError::from)
                 });
                 memory.publish_accesses();
                 slot.result.set(Some((job, result)));
@@ -243,7 +259,8 @@ impl<S: Service> Worker<S> {
         let mut now = self.local.shared.now();
         let poll_until = since + POLL_BEFORE_SLEEP;
         while !self.something_to_do(now) {
-            if now >= poll_until && self.next_arrival.is_none_or(|at| at > now + Span::from_us(60)) {
+            if now >= poll_until && self.next_arrival.is_none_or(|at| at > now + Span::from_us(60))
+            {
                 self.sleep(now);
                 now = self.local.shared.now();
                 break;
@@ -258,7 +275,8 @@ impl<S: Service> Worker<S> {
 
     fn something_to_do(&mut self, now: Time) -> bool {
         self.take_letters();
-        self.scheduler.ripe() > 0 || self.has_new_job(now) && self.scheduler.pending() < self.slots.len()
+        self.scheduler.ripe() > 0
+            || self.has_new_job(now) && self.scheduler.pending() < self.slots.len()
             || (self.ended && self.scheduler.pending() == 0 && self.backside_idle())
     }
 
@@ -267,7 +285,8 @@ impl<S: Service> Worker<S> {
         let mut at_most = SLEEP_MAX;
         if let Some(at) = self.next_arrival {
             // Waking takes a while; the rest is polled.
-            at_most = at_most.min(Duration::from_nanos(at.since(now).as_ns().saturating_sub(50_000)));
+            at_most =
+                at_most.min(Duration::from_nanos(at.since(now).as_ns().saturating_sub(50_000)));
         }
         if self.local.merged.get() > 0 || self.needs_frames() {
             at_most = at_most.min(Duration::from_nanos(HELP_AFTER.as_ns()));

@@ -31,9 +31,7 @@ impl StackPool {
     /// # Errors
     /// When the memory cannot be mapped.
     pub fn new(count: usize, bytes: usize) -> io::Result<StackPool> {
-        let stacks = (0..count)
-            .map(|_| Stack::new(bytes))
-            .collect::<io::Result<Vec<_>>>()?;
+        let stacks = (0..count).map(|_| Stack::new(bytes)).collect::<io::Result<Vec<_>>>()?;
         Ok(StackPool { stacks })
     }
 

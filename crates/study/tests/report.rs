@@ -30,10 +30,7 @@ fn sample() -> Page {
         "p99 response (µs)",
     )
     .log_y()
-    .series(
-        "DRAM-only",
-        [(27e3, 29.0), (45e3, 47.0), (63e3, 56.0), (86e3, 190.0)],
-    )
+    .series("DRAM-only", [(27e3, 29.0), (45e3, 47.0), (63e3, 56.0), (86e3, 190.0)])
     .series("Ebbtide", [(27e3, 292.0), (45e3, 708.0), (63e3, 7582.0)])
     .series("OS paging", [(27e3, 1900.0), (40e3, 30_000.0)]);
     Page::new("Ebbtide bench")
@@ -52,9 +49,7 @@ fn sample() -> Page {
 
 fn written(page: &Page) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
-    let paths = page
-        .write(&folder.path().join("new/nested"))
-        .expect("a report");
+    let paths = page.write(&folder.path().join("new/nested")).expect("a report");
     let html = fs::read_to_string(&paths[0]).expect("a page");
     (folder, html)
 }
@@ -68,10 +63,7 @@ fn a_report_makes_its_folders_and_puts_the_numbers_beside_the_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let nested = folder.path().join("new/nested");
     let paths = sample().write(&nested).expect("a report");
-    let names: Vec<_> = paths
-        .iter()
-        .filter_map(|path| path.file_name()?.to_str())
-        .collect();
+    let names: Vec<_> = paths.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     let expected = [
         "report.html",
         "throughput-by-workload.csv",
@@ -79,11 +71,7 @@ fn a_report_makes_its_folders_and_puts_the_numbers_beside_the_page() {
         "flash-reads.csv",
     ];
     assert_eq!(names, expected);
-    assert_eq!(
-        fs::read_dir(&nested).expect("a folder").count(),
-        4,
-        "no temporary file is left"
-    );
+    assert_eq!(fs::read_dir(&nested).expect("a folder").count(), 4, "no temporary file is left");
     let csv = fs::read_to_string(nested.join("throughput-by-workload.csv")).expect("a file");
     assert!(csv.starts_with("group,series,min,median,max\nhash table,Ebbtide,0.88,0.912,0.93\n"));
 }
@@ -92,9 +80,7 @@ fn a_report_makes_its_folders_and_puts_the_numbers_beside_the_page() {
 fn a_report_loads_nothing_from_elsewhere() {
     let (_folder, html) = written(&sample());
     let html = html.replace("http://www.w3.org/2000/svg", "");
-    for forbidden in [
-        "http:", "https:", "src=", "href=", "@import", "url(", "<script",
-    ] {
+    for forbidden in ["http:", "https:", "src=", "href=", "@import", "url(", "<script"] {
         assert!(!html.contains(forbidden), "{forbidden}");
     }
 }
@@ -105,16 +91,8 @@ fn every_chart_has_a_title_a_description_and_a_table() {
     assert_eq!(html.matches("<svg").count(), 4, "each chart in two widths");
     assert_eq!(html.matches("<desc ").count(), 4);
     assert_eq!(html.matches("<table>").count(), 3);
-    for id in html
-        .split(" id=\"")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-    {
-        assert_eq!(
-            html.matches(&format!(" id=\"{id}\"")).count(),
-            1,
-            "{id} is used twice"
-        );
+    for id in html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert_eq!(html.matches(&format!(" id=\"{id}\"")).count(), 1, "{id} is used twice");
     }
 }
 
@@ -143,17 +121,9 @@ fn charts_without_data_or_with_one_point_are_drawn() {
         .bars(BarChart::new("no bars", "x").group("g", Vec::<(String, Range)>::new()))
         .bars(BarChart::new("zero", "x").group("g", [("s", Range::single(0.0))]))
         .lines(LineChart::new("no series", "x", "y"))
-        .lines(
-            LineChart::new("empty series", "x", "y")
-                .log_y()
-                .series("s", []),
-        )
+        .lines(LineChart::new("empty series", "x", "y").log_y().series("s", []))
         .lines(LineChart::new("one point", "x", "y").series("s", [(0.0, 0.0)]))
-        .lines(
-            LineChart::new("one point, log", "x", "y")
-                .log_y()
-                .series("s", [(3.0, 10.0)]),
-        )
+        .lines(LineChart::new("one point, log", "x", "y").log_y().series("s", [(3.0, 10.0)]))
         .table(Table::new("no rows", ["a", "b"]));
     let html = page.html().expect("a page");
     assert!(!html.contains("NaN") && !html.contains("inf\"") && !html.contains("inf,"));
@@ -170,30 +140,16 @@ fn numbers_that_cannot_be_drawn_are_refused_and_nothing_is_written() {
         assert!(matches!(error, ReportError::NotFinite { .. }), "{error}");
         let lines = LineChart::new("l", "x", "y").series("s", [(1.0, 1.0), (bad, 1.0)]);
         let error = Page::new("t").lines(lines).write(&inside).unwrap_err();
-        assert!(
-            error.to_string().contains("chart 'l', s, point 2"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("chart 'l', s, point 2"), "{error}");
     }
-    let zero = LineChart::new("l", "x", "y")
-        .log_y()
-        .series("s", [(1.0, 0.0)]);
+    let zero = LineChart::new("l", "x", "y").log_y().series("s", [(1.0, 0.0)]);
     let error = Page::new("t").lines(zero).html().unwrap_err();
     assert!(matches!(error, ReportError::NotPositive { .. }), "{error}");
-    let range = Range {
-        min: 2.0,
-        median: 1.0,
-        max: 3.0,
-    };
-    let error = Page::new("t")
-        .bars(BarChart::new("b", "x").group("g", [("s", range)]))
-        .html();
+    let range = Range { min: 2.0, median: 1.0, max: 3.0 };
+    let error = Page::new("t").bars(BarChart::new("b", "x").group("g", [("s", range)])).html();
     assert!(matches!(error, Err(ReportError::Disordered { .. })));
     let ragged = Table::new("r", ["a", "b"]).row(["1"]);
-    assert!(matches!(
-        Page::new("t").table(ragged).html(),
-        Err(ReportError::Ragged { .. })
-    ));
+    assert!(matches!(Page::new("t").table(ragged).html(), Err(ReportError::Ragged { .. })));
     assert!(!inside.exists());
 }
 

@@ -21,9 +21,7 @@ impl Memory for Words {
     fn load<T: Value>(&mut self, at: Addr) -> T {
         check_access::<T>(at);
         let first = at.0 as usize / 8;
-        *bytemuck::from_bytes(bytemuck::cast_slice(
-            &self.0[first..first + size_of::<T>() / 8],
-        ))
+        *bytemuck::from_bytes(bytemuck::cast_slice(&self.0[first..first + size_of::<T>() / 8]))
     }
     #[inline]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
@@ -35,11 +33,7 @@ impl Memory for Words {
     #[inline]
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         let word = &mut self.0[at.0 as usize / 8];
-        if *word == current {
-            Ok(std::mem::replace(word, new))
-        } else {
-            Err(*word)
-        }
+        if *word == current { Ok(std::mem::replace(word, new)) } else { Err(*word) }
     }
     fn work(&mut self, _instructions: u64) {}
     fn wait(&mut self, at: Addr, _seen: u64) {
@@ -62,17 +56,10 @@ fn rounds(items: u64, mut round: impl FnMut()) -> [f64; 3] {
 }
 
 fn main() {
-    println!(
-        "{:16} {:8} {:>24} {:>26}",
-        "program", "scatter", "image GiB/s (range)", "job ns"
-    );
+    println!("{:16} {:8} {:>24} {:>26}", "program", "scatter", "image GiB/s (range)", "job ns");
     for (name, kind) in Kind::ALL {
         for (scatter_name, scatter) in Scatter::ALL {
-            let shape = Shape {
-                dataset_bytes: 256 << 30,
-                scatter,
-                ..Shape::default()
-            };
+            let shape = Shape { dataset_bytes: 256 << 30, scatter, ..Shape::default() };
             let great = kind.build(&shape).unwrap();
             let pages = great.size_bytes() / PAGE_BYTES as u64;
             let mut out = [0; PAGE_BYTES];
@@ -85,21 +72,11 @@ fn main() {
                 }
             });
 
-            let small = kind
-                .build(&Shape {
-                    dataset_bytes: 1 << 20,
-                    ..shape
-                })
-                .unwrap();
+            let small = kind.build(&Shape { dataset_bytes: 1 << 20, ..shape }).unwrap();
             let mut words = Words(Vec::new());
             for page in 0..small.size_bytes() / PAGE_BYTES as u64 {
                 small.image(PageId(page), &mut out);
-                words.0.extend(
-                    out.as_chunks::<8>()
-                        .0
-                        .iter()
-                        .map(|word| u64::from_ne_bytes(*word)),
-                );
+                words.0.extend(out.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
             }
             let mut job = 0;
             let jobs = rounds(1 << 16, || {

@@ -51,10 +51,7 @@ impl Element {
 
     /// This element as written over the place that held `old`.
     fn over(self, old: Element) -> Element {
-        Element {
-            version: old.version.wrapping_add(1),
-            ..self
-        }
+        Element { version: old.version.wrapping_add(1), ..self }
     }
 }
 
@@ -132,10 +129,7 @@ impl ArraySwap {
         let old_b: Element = self.seals.open(b, memory.line(b))?;
         memory.store(a + SEALED, self.seals.close(a, old_b.over(old_a)));
         memory.store(b + SEALED, self.seals.close(b, old_a.over(old_b)));
-        Ok(Swap {
-            places,
-            found: [old_a, old_b],
-        })
+        Ok(Swap { places, found: [old_a, old_b] })
     }
 }
 

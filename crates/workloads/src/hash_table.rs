@@ -59,10 +59,7 @@ pub struct Entry {
 impl Entry {
     /// The entry of `key` after `version` updates.
     pub fn new(key: u64, version: u64) -> Entry {
-        Entry {
-            value: mix(key ^ mix(version)),
-            version,
-        }
+        Entry { value: mix(key ^ mix(version)), version }
     }
 }
 
@@ -122,10 +119,7 @@ impl HashTable {
     /// [`Wrong`] when what it reads is not the table.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
-        Ok(self.find(memory, key)?.map(|(_, n)| Entry {
-            value: n.value,
-            version: n.version,
-        }))
+        Ok(self.find(memory, key)?.map(|(_, n)| Entry { value: n.value, version: n.version }))
     }
 
     /// Gives `key` its next value; its new entry, or `None` if there is no such key.
@@ -139,11 +133,7 @@ impl HashTable {
         latch::write(memory, at, |memory| {
             let node: Node = self.seals.open(at, memory.line(at))?;
             let entry = Entry::new(key, node.version + 1);
-            let node = Node {
-                value: entry.value,
-                version: entry.version,
-                ..node
-            };
+            let node = Node { value: entry.value, version: entry.version, ..node };
             memory.store(at + SEALED, self.seals.close(at, node));
             Ok(Some(entry))
         })
@@ -164,9 +154,7 @@ impl HashTable {
             }
             let node: Node = self.seals.read(memory, at)?;
             if node.bucket != bucket {
-                return Err(Wrong(format!(
-                    "the node at {at:?} is not of bucket {bucket}"
-                )));
+                return Err(Wrong(format!("the node at {at:?} is not of bucket {bucket}")));
             }
             if node.key == key {
                 return Ok(Some((at, node)));
@@ -224,9 +212,7 @@ impl HashTable {
     fn open_head(&self, head: Addr, word: u64) -> Result<Addr, Wrong> {
         let first = Addr((word & ((1 << 40) - 1)) * LINE_BYTES as u64);
         if self.close_head(head, first) != word {
-            return Err(Wrong(format!(
-                "the bucket head at {head:?} does not match its seal"
-            )));
+            return Err(Wrong(format!("the bucket head at {head:?} does not match its seal")));
         }
         Ok(first)
     }
@@ -239,17 +225,7 @@ impl HashTable {
         let next = self.next_in_chain(group, bucket % HEADS_PER_GROUP, i + 1);
         let Entry { value, version } = Entry::new(key, 0);
         let at = PageId(self.head_pages).start() + place * LINE_BYTES as u64;
-        self.seals.line(
-            at,
-            Node {
-                key,
-                value,
-                version,
-                bucket,
-                next,
-                spare: 0,
-            },
-        )
+        self.seals.line(at, Node { key, value, version, bucket, next, spare: 0 })
     }
 }
 
@@ -264,11 +240,7 @@ impl Workload for HashTable {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        assert!(
-            page.start().0 < self.size_bytes(),
-            "{page:?} of {}",
-            self.size_bytes()
-        );
+        assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         match page.0.checked_sub(self.head_pages) {
             None => fill(out, |line| {
                 let group = page.0 * GROUPS_PER_PAGE + line;

@@ -55,14 +55,10 @@ impl Places {
     /// Lays `pages · per_page` ranks over as many places, `per_page` of them to a page.
     pub(crate) fn new(pages: u64, per_page: u64, scatter: Scatter, seed: u64) -> Places {
         match scatter {
-            Scatter::Pages => Places {
-                shuffle: Permutation::new(pages, seed),
-                together: per_page,
-            },
-            Scatter::Keys => Places {
-                shuffle: Permutation::new(pages * per_page, seed),
-                together: 1,
-            },
+            Scatter::Pages => Places { shuffle: Permutation::new(pages, seed), together: per_page },
+            Scatter::Keys => {
+                Places { shuffle: Permutation::new(pages * per_page, seed), together: 1 }
+            }
         }
     }
 
@@ -176,9 +172,7 @@ mod tests {
         for _ in 0..draws {
             let rank = ranks.draw(&mut rng);
             assert!(rank < len);
-            (0..34)
-                .filter(|&b| rank < 1 << b)
-                .for_each(|b| below[b] += 1);
+            (0..34).filter(|&b| rank < 1 << b).for_each(|b| below[b] += 1);
         }
         // Σ r^-θ for r ≤ n by Euler–Maclaurin; exact to 1e-9 from n = 1 on once the constant is
         // taken from a sum of the first thousand.
@@ -193,10 +187,7 @@ mod tests {
             let found = f64::from(drawn) / f64::from(draws);
             // Four standard deviations of a share of 200,000 draws.
             let tolerance = 4.0 * (share * (1.0 - share) / f64::from(draws)).sqrt() + 1e-9;
-            assert!(
-                (found - share).abs() < tolerance,
-                "2^{b}: {found} against {share}"
-            );
+            assert!((found - share).abs() < tolerance, "2^{b}: {found} against {share}");
         }
     }
 
@@ -234,11 +225,6 @@ mod tests {
             assert_eq!(Scatter::from_name(name), Ok(scatter));
             assert_eq!(scatter.name(), name);
         }
-        assert!(
-            Scatter::from_name("page")
-                .unwrap_err()
-                .to_string()
-                .contains("'pages'")
-        );
+        assert!(Scatter::from_name("page").unwrap_err().to_string().contains("'pages'"));
     }
 }

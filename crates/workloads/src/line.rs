@@ -29,9 +29,7 @@ pub(crate) struct Seals {
 impl Seals {
     /// Seals for the dataset of `pages` pages that `kind` makes of `seed`, and for no other.
     pub(crate) fn new(kind: Kind, pages: u64, seed: u64) -> Seals {
-        Seals {
-            salt: mix(seed ^ mix(pages ^ mix(kind as u64))),
-        }
+        Seals { salt: mix(seed ^ mix(pages ^ mix(kind as u64))) }
     }
 
     /// The seal of `words` at `at`. A change of any one word always changes it.

@@ -44,12 +44,7 @@ impl Poisson {
             jobs_per_second.is_finite() && jobs_per_second > 0.0,
             "{jobs_per_second} jobs per second"
         );
-        Poisson {
-            mean_gap_ps: 1e12 / jobs_per_second,
-            seed,
-            job: 0,
-            now: Time::ZERO,
-        }
+        Poisson { mean_gap_ps: 1e12 / jobs_per_second, seed, job: 0, now: Time::ZERO }
     }
 }
 
@@ -79,10 +74,7 @@ mod tests {
         for (q, tolerance) in [(0.1f64, 0.03), (0.5, 0.02), (0.9, 0.02), (0.99, 0.04)] {
             let exact = -(1.0 - q).ln() * 1e7;
             let found = gaps[(q * 1e5) as usize] as f64;
-            assert!(
-                (found / exact - 1.0).abs() < tolerance,
-                "p{q}: {found} against {exact}"
-            );
+            assert!((found / exact - 1.0).abs() < tolerance, "p{q}: {found} against {exact}");
         }
     }
 

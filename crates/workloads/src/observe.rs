@@ -26,11 +26,7 @@ pub struct Observed<'a, M, F> {
 impl<'a, M: Memory, F: FnMut(PageId, bool)> Observed<'a, M, F> {
     /// Observes `inner`.
     pub fn new(inner: &'a mut M, work: Work, observer: F) -> Observed<'a, M, F> {
-        Observed {
-            inner,
-            observer,
-            work,
-        }
+        Observed { inner, observer, work }
     }
 }
 

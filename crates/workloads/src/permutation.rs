@@ -20,19 +20,11 @@ impl Permutation {
     /// # Panics
     /// When `len` is 0 or above 2⁶².
     pub fn new(len: u64, seed: u64) -> Permutation {
-        assert!(
-            (1..=1 << 62).contains(&len),
-            "a permutation of {len} values"
-        );
+        assert!((1..=1 << 62).contains(&len), "a permutation of {len} values");
         let right_bits = len.ilog2() / 2;
         let lefts = len.div_ceil(1 << right_bits);
         let round_keys = std::array::from_fn(|round| mix(seed.wrapping_add(mix(round as u64 + 1))));
-        Permutation {
-            len,
-            lefts,
-            right_bits,
-            round_keys,
-        }
+        Permutation { len, lefts, right_bits, round_keys }
     }
 
     /// How many values it permutes.
@@ -95,11 +87,7 @@ impl Permutation {
     #[inline]
     fn add_left(&self, left: u64, other: u64) -> u64 {
         let sum = left + other;
-        if sum >= self.lefts {
-            sum - self.lefts
-        } else {
-            sum
-        }
+        if sum >= self.lefts { sum - self.lefts } else { sum }
     }
 
     #[inline]
@@ -149,10 +137,7 @@ mod tests {
             let mut hit = vec![false; len as usize];
             for value in 0..len {
                 let to = permutation.apply(value);
-                assert!(
-                    !std::mem::replace(&mut hit[to as usize], true),
-                    "{len}: {to} twice"
-                );
+                assert!(!std::mem::replace(&mut hit[to as usize], true), "{len}: {to} twice");
                 assert_eq!(permutation.invert(to), value);
             }
         }

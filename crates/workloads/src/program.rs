@@ -246,10 +246,7 @@ mod tests {
     #[test]
     fn every_name_builds_its_program_at_its_least_size_and_no_smaller() {
         for (name, kind) in Kind::ALL {
-            let mut shape = Shape {
-                dataset_bytes: kind.min_bytes(),
-                ..Shape::default()
-            };
+            let mut shape = Shape { dataset_bytes: kind.min_bytes(), ..Shape::default() };
             let program = Program::new(name, &shape).unwrap();
             assert_eq!((program.kind(), kind.name()), (kind, name));
             assert!(program.size_bytes() <= shape.dataset_bytes);
@@ -262,38 +259,23 @@ mod tests {
     #[test]
     fn a_misspelt_name_is_offered_the_nearest() {
         let error = Program::new("hashtable", &Shape::default()).unwrap_err();
-        assert!(
-            error.to_string().contains("did you mean 'hash-table'?"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("did you mean 'hash-table'?"), "{error}");
     }
 
     #[test]
     fn a_skew_that_is_no_number_is_refused() {
         for theta in [-0.1, f64::NAN, f64::INFINITY] {
-            let shape = Shape {
-                theta,
-                ..Shape::default()
-            };
-            assert!(matches!(
-                Program::new("array-swap", &shape),
-                Err(ShapeError::Theta(_))
-            ));
+            let shape = Shape { theta, ..Shape::default() };
+            assert!(matches!(Program::new("array-swap", &shape), Err(ShapeError::Theta(_))));
         }
     }
 
     #[test]
     fn nearly_all_of_a_dataset_is_filled() {
         for (name, kind) in Kind::ALL {
-            let shape = Shape {
-                dataset_bytes: (1 << 30) + 12_345,
-                ..Shape::default()
-            };
+            let shape = Shape { dataset_bytes: (1 << 30) + 12_345, ..Shape::default() };
             let filled = kind.build(&shape).unwrap().size_bytes();
-            assert!(
-                filled <= shape.dataset_bytes && filled > (1 << 30) / 100 * 97,
-                "{name}"
-            );
+            assert!(filled <= shape.dataset_bytes && filled > (1 << 30) / 100 * 97, "{name}");
         }
     }
 }

@@ -143,10 +143,7 @@ impl RedBlackTree {
                 return Ok(None);
             }
         }
-        Err(Wrong(format!(
-            "the path to key {key} is longer than {} nodes",
-            self.height()
-        )))
+        Err(Wrong(format!("the path to key {key} is longer than {} nodes", self.height())))
     }
 
     /// The node at `at`.
@@ -158,9 +155,7 @@ impl RedBlackTree {
         Ok(TreeNode {
             key: record.key,
             value: record.value,
-            children: record
-                .children
-                .map(|child| (child != Addr(0)).then_some(child)),
+            children: record.children.map(|child| (child != Addr(0)).then_some(child)),
             is_red: record.red != 0,
         })
     }
@@ -168,10 +163,9 @@ impl RedBlackTree {
     fn address(&self, spot: Spot) -> Addr {
         let (page, line) = match spot {
             Spot::UpperPage { page, line } => (page, line),
-            Spot::BlockPage { block, line } => (
-                self.shape.upper_pages() + self.block_pages.apply(block),
-                line,
-            ),
+            Spot::BlockPage { block, line } => {
+                (self.shape.upper_pages() + self.block_pages.apply(block), line)
+            }
         };
         PageId(page).start() + line * LINE_BYTES as u64
     }
@@ -182,10 +176,7 @@ impl RedBlackTree {
         Record {
             key,
             value: RedBlackTree::value(key),
-            children: self
-                .shape
-                .children(node)
-                .map(|child| place(child).unwrap_or(Addr(0))),
+            children: self.shape.children(node).map(|child| place(child).unwrap_or(Addr(0))),
             red: u64::from(self.shape.is_red(node)),
             spare: 0,
         }
@@ -202,20 +193,10 @@ impl RedBlackTree {
             let value = RedBlackTree::value(key);
             let is_leaf = 2 * line >= LINES_PER_PAGE;
             let child = |side| {
-                if is_leaf {
-                    Addr(0)
-                } else {
-                    address(2 * line + side)
-                }
+                if is_leaf { Addr(0) } else { address(2 * line + side) }
             };
             let children = [child(0), child(1)];
-            let record = Record {
-                key,
-                value,
-                children,
-                red: 0,
-                spare: 0,
-            };
+            let record = Record { key, value, children, red: 0, spare: 0 };
             self.seals.line(address(line), record)
         });
     }
@@ -227,11 +208,7 @@ impl Workload for RedBlackTree {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        assert!(
-            page.0 < self.shape.pages(),
-            "{page:?} of {}",
-            self.shape.pages()
-        );
+        assert!(page.0 < self.shape.pages(), "{page:?} of {}", self.shape.pages());
         match page.0.checked_sub(self.shape.upper_pages()) {
             Some(bottom) => self.image_of_block(page, self.block_pages.invert(bottom), out),
             None => fill(out, |line| {

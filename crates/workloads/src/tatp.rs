@@ -181,12 +181,7 @@ impl Tatp {
         memory: &mut M,
         update: UpdateSubscriberData,
     ) -> Result<Option<Updated>, Wrong> {
-        let UpdateSubscriberData {
-            s_id,
-            sf_type,
-            bit_1,
-            data_a,
-        } = update;
+        let UpdateSubscriberData { s_id, sf_type, bit_1, data_a } = update;
         let mut subscriber = self.read_subscriber(memory, s_id)?;
         let mut facility = self.read_facility(memory, s_id, sf_type)?;
         let commits = &mut subscriber.commits[sf_type as usize - 1];
@@ -240,11 +235,7 @@ impl Tatp {
             *data_a = (facility.exists != 0).then_some(facility.data_a);
         }
         let bit_1 = subscriber.bits_and_hexes & 1 == 1;
-        Ok(SubscriberData {
-            bit_1,
-            data_a,
-            commits: subscriber.commits,
-        })
+        Ok(SubscriberData { bit_1, data_a, commits: subscriber.commits })
     }
 
     fn may_exist(&self, s_id: u64, sf_type: u64) -> bool {
@@ -298,11 +289,7 @@ impl Tatp {
             let mut byte2 = [0; 16];
             byte2[..8].copy_from_slice(&mix(more).to_le_bytes());
             byte2[8..10].copy_from_slice(&more.to_le_bytes()[..2]);
-            let rest = SubscriberRest {
-                s_id,
-                byte2,
-                spare: [0; 3],
-            };
+            let rest = SubscriberRest { s_id, byte2, spare: [0; 3] };
             return self.seals.line(at + LINE_BYTES as u64, rest);
         }
         let subscriber = Subscriber {
@@ -362,9 +349,7 @@ fn digits(number: u64) -> [u8; 16] {
 
 #[cold]
 fn half(s_id: u64) -> Wrong {
-    Wrong(format!(
-        "subscriber {s_id} and its facilities disagree on the transactions they saw"
-    ))
+    Wrong(format!("subscriber {s_id} and its facilities disagree on the transactions they saw"))
 }
 
 impl Workload for Tatp {
@@ -373,16 +358,10 @@ impl Workload for Tatp {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        assert!(
-            page.0 < 2 * self.pages_per_table,
-            "{page:?} of {}",
-            2 * self.pages_per_table
-        );
+        assert!(page.0 < 2 * self.pages_per_table, "{page:?} of {}", 2 * self.pages_per_table);
         let row = |page: u64, line: u64| page * ROWS_PER_PAGE + line / 2 + 1;
         match page.0.checked_sub(self.pages_per_table) {
-            None => fill(out, |line| {
-                self.image_of_subscriber(row(page.0, line), line % 2 == 1)
-            }),
+            None => fill(out, |line| self.image_of_subscriber(row(page.0, line), line % 2 == 1)),
             Some(page) => fill(out, |line| {
                 let s_id = row(page, line);
                 let two: [[u64; 4]; 2] = std::array::from_fn(|i| {

@@ -59,12 +59,7 @@ impl TreeShape {
     fn with_blocks(blocks: u64) -> TreeShape {
         let upper_nodes = blocks - 1;
         let upper_levels = upper_nodes.ilog2() + 1;
-        let mut shape = TreeShape {
-            blocks,
-            upper_nodes,
-            upper_levels,
-            upper_pages: 0,
-        };
+        let mut shape = TreeShape { blocks, upper_nodes, upper_levels, upper_pages: 0 };
         let lowest = shape.band_of_depth(upper_levels - 1);
         shape.upper_pages = lowest.first_page + (1 << lowest.root_depth);
         shape
@@ -144,10 +139,7 @@ impl TreeShape {
                 let below_root = depth - band.root_depth;
                 let subtree = (heap >> below_root) - (1 << band.root_depth);
                 let line = 1 << below_root | (heap & ((1 << below_root) - 1));
-                Spot::UpperPage {
-                    page: band.first_page + subtree,
-                    line,
-                }
+                Spot::UpperPage { page: band.first_page + subtree, line }
             }
         }
     }
@@ -178,39 +170,23 @@ impl TreeShape {
 
     fn bands(&self) -> impl Iterator<Item = Band> {
         let next_depth = |depth| {
-            if depth == 0 {
-                self.top_levels()
-            } else {
-                depth + LEVELS
-            }
+            if depth == 0 { self.top_levels() } else { depth + LEVELS }
         };
-        std::iter::successors(
+        std::iter::successors(Some(Band { root_depth: 0, first_page: 0 }), move |band| {
             Some(Band {
-                root_depth: 0,
-                first_page: 0,
-            }),
-            move |band| {
-                Some(Band {
-                    root_depth: next_depth(band.root_depth),
-                    first_page: band.first_page + (1 << band.root_depth),
-                })
-            },
-        )
+                root_depth: next_depth(band.root_depth),
+                first_page: band.first_page + (1 << band.root_depth),
+            })
+        })
         .take_while(|band| band.root_depth < self.upper_levels)
     }
 
     fn band_of_depth(&self, depth: u32) -> Band {
-        self.bands()
-            .take_while(|band| band.root_depth <= depth)
-            .last()
-            .expect("the first")
+        self.bands().take_while(|band| band.root_depth <= depth).last().expect("the first")
     }
 
     fn band_of_page(&self, page: u64) -> Band {
-        self.bands()
-            .take_while(|band| band.first_page <= page)
-            .last()
-            .expect("the first")
+        self.bands().take_while(|band| band.first_page <= page).last().expect("the first")
     }
 
     /// How many upper nodes precede upper node `heap` in key order.
@@ -253,10 +229,7 @@ mod tests {
             let shape = TreeShape::with_blocks(blocks);
             let mut keys = Vec::new();
             let root = shape.node(TreeShape::ROOT).unwrap();
-            assert!(
-                !shape.is_red(root) || shape.upper_levels == 1,
-                "the root is black"
-            );
+            assert!(!shape.is_red(root) || shape.upper_levels == 1, "the root is black");
             walk(&shape, Some(root), false, &mut keys);
             assert!(keys.iter().copied().eq(0..shape.keys()), "{blocks} blocks");
         }

@@ -31,23 +31,14 @@ fn replay(model: &mut [Element], mut history: Vec<Swap>) -> Result<(), String> {
             let fits = [model[a], model[b]] == swap.found;
             if fits {
                 (model[a], model[b]) = (
-                    Element {
-                        version: model[a].version + 1,
-                        ..model[b]
-                    },
-                    Element {
-                        version: model[b].version + 1,
-                        ..model[a]
-                    },
+                    Element { version: model[a].version + 1, ..model[b] },
+                    Element { version: model[b].version + 1, ..model[a] },
                 );
             }
             !fits
         });
         if history.len() == before {
-            return Err(format!(
-                "{before} swaps fit nowhere, such as {:?}",
-                history[0]
-            ));
+            return Err(format!("{before} swaps fit nowhere, such as {:?}", history[0]));
         }
     }
     Ok(())
@@ -61,25 +52,17 @@ fn check(
 ) -> Result<(), String> {
     let mut model: Vec<Element> = (0..array.elements()).map(Element::new).collect();
     let swaps: Result<Vec<Vec<Swap>>, Wrong> = swaps.into_iter().collect();
-    replay(
-        &mut model,
-        swaps.map_err(|wrong| wrong.to_string())?.concat(),
-    )?;
+    replay(&mut model, swaps.map_err(|wrong| wrong.to_string())?.concat())?;
     let mut memory = words.into_plain();
     for (place, expected) in (0..).zip(&model) {
-        let found = array
-            .get(&mut memory, place)
-            .map_err(|wrong| wrong.to_string())?;
+        let found = array.get(&mut memory, place).map_err(|wrong| wrong.to_string())?;
         if found != *expected {
             return Err(format!("place {place} holds {found:?}, not {expected:?}"));
         }
     }
     let mut identities: Vec<u64> = model.iter().map(|element| element.identity).collect();
     identities.sort_unstable();
-    assert!(
-        identities.into_iter().eq(0..array.elements()),
-        "the replay lost an element"
-    );
+    assert!(identities.into_iter().eq(0..array.elements()), "the replay lost an element");
     Ok(())
 }
 
@@ -95,13 +78,7 @@ fn interleaved(
     let words = Shared::new(&image(&array));
     let swaps = interleave(&words, 4, seed, |thread, memory| {
         (0..6)
-            .map(|job| {
-                does(
-                    &array,
-                    memory,
-                    crowded(&array, seed * 24 + thread as u64 * 6 + job),
-                )
-            })
+            .map(|job| does(&array, memory, crowded(&array, seed * 24 + thread as u64 * 6 + job)))
             .collect()
     });
     check(&array, words, swaps)
@@ -121,11 +98,8 @@ fn an_interleaving_can_be_repeated() {
     let history = |seed| {
         let words = Shared::new(&image(&array));
         interleave(&words, 3, seed, |thread, memory| {
-            let swap = |job: u64| {
-                array
-                    .swap(memory, crowded(&array, 3 * job + thread as u64))
-                    .unwrap()
-            };
+            let swap =
+                |job: u64| array.swap(memory, crowded(&array, 3 * job + thread as u64)).unwrap();
             (0..5).map(swap).collect::<Vec<Swap>>()
         })
     };
@@ -152,10 +126,7 @@ fn the_checker_catches_swaps_with_a_latch_each_but_not_both() {
         ebbtide_core::latch::write(memory, latch, |memory| array.exchange(memory, places))
     }
     let caught = (0..20).filter(|&seed| {
-        interleaved(seed, |array, memory, places| {
-            one_latch(array, memory, places)
-        })
-        .is_err()
+        interleaved(seed, |array, memory, places| one_latch(array, memory, places)).is_err()
     });
     assert!(caught.count() >= 5);
 }
@@ -163,20 +134,11 @@ fn the_checker_catches_swaps_with_a_latch_each_but_not_both() {
 #[test]
 fn the_checker_catches_a_cycle() {
     let [a, b] = [Element::new(0), Element::new(1)];
-    let later = |element: Element| Element {
-        version: 1,
-        ..element
-    };
+    let later = |element: Element| Element { version: 1, ..element };
     // Each swap saw the other's write of one place, but not of the other.
     let history = vec![
-        Swap {
-            places: [0, 1],
-            found: [a, later(a)],
-        },
-        Swap {
-            places: [1, 0],
-            found: [b, later(b)],
-        },
+        Swap { places: [0, 1], found: [a, later(a)] },
+        Swap { places: [1, 0], found: [b, later(b)] },
     ];
     assert!(replay(&mut [a, b], history).is_err());
 }
@@ -186,9 +148,7 @@ fn raced_swaps_are_serialisable() {
     let array = array(1);
     let words = Shared::new(&image(&array));
     let swaps = race(&words, |thread, memory: &mut Raced<'_>| {
-        (0..4000)
-            .map(|job| array.swap(memory, crowded(&array, 2 * job + thread as u64)))
-            .collect()
+        (0..4000).map(|job| array.swap(memory, crowded(&array, 2 * job + thread as u64))).collect()
     });
     check(&array, words, swaps).unwrap();
 }

@@ -35,23 +35,13 @@ fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
                 });
                 let result = catch_unwind(AssertUnwindSafe(|| program.run(job, &mut observed)));
                 if let Err(payload) = result {
-                    assert!(
-                        MemoryFault::from_unwind(payload).is_ok(),
-                        "{name}: not a fault"
-                    );
+                    assert!(MemoryFault::from_unwind(payload).is_ok(), "{name}: not a fault");
                 }
-                let changed: Vec<usize> = (0..fresh.len())
-                    .filter(|&word| fresh[word] != memory.words[word])
-                    .collect();
+                let changed: Vec<usize> =
+                    (0..fresh.len()).filter(|&word| fresh[word] != memory.words[word]).collect();
                 let latches_only = changed.iter().all(|word| word % 8 == 0);
-                assert!(
-                    latches_only,
-                    "{name}: fault at {faulty} changed {changed:?}"
-                );
-                assert!(
-                    changed.iter().all(|&word| memory.words[word] & 1 == 0),
-                    "{name}: held"
-                );
+                assert!(latches_only, "{name}: fault at {faulty} changed {changed:?}");
+                assert!(changed.iter().all(|&word| memory.words[word] & 1 == 0), "{name}: held");
                 program.run(job, &mut memory).unwrap();
             }
         }

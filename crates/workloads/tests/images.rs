@@ -28,11 +28,7 @@ fn a_page_is_the_same_whenever_it_is_made() {
 fn a_seed_makes_its_own_image() {
     for (name, kind) in Kind::ALL {
         let with_seed = |seed| {
-            let shape = Shape {
-                dataset_bytes: kind.min_bytes(),
-                seed,
-                ..Shape::default()
-            };
+            let shape = Shape { dataset_bytes: kind.min_bytes(), seed, ..Shape::default() };
             image(&kind.build(&shape).unwrap())
         };
         assert_eq!(with_seed(1), with_seed(1), "{name}");
@@ -51,15 +47,9 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
         let program = program(name, kind.min_bytes() / 4096, Scatter::Pages);
         let clean = Plain::new(&program);
         let mut noticed = 0;
-        let words: Vec<usize> = (0..clean.words.len())
-            .filter(|word| word % 29 == 0)
-            .collect();
+        let words: Vec<usize> = (0..clean.words.len()).filter(|word| word % 29 == 0).collect();
         for &word in &words {
-            let mut memory = Plain {
-                words: clean.words.clone(),
-                worked: 0,
-                accesses: 0,
-            };
+            let mut memory = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
             memory.words[word] ^= 1 << 17;
             noticed += usize::from(jobs_until_wrong(&program, &mut memory).is_some());
         }
@@ -89,10 +79,7 @@ fn swapped_zeroed_and_foreign_pages_are_noticed() {
             jobs_until_wrong(&program, &mut memory).is_some()
         };
         assert!(damaged(&|words| words[..512].fill(0)), "{name}: zeros");
-        assert!(
-            damaged(&|words| words[last * 512..].fill(0)),
-            "{name}: zeros at the end"
-        );
+        assert!(damaged(&|words| words[last * 512..].fill(0)), "{name}: zeros at the end");
         assert!(
             damaged(&|words| {
                 let (first, rest) = words.split_at_mut(512);
@@ -100,16 +87,9 @@ fn swapped_zeroed_and_foreign_pages_are_noticed() {
             }),
             "{name}: two pages exchanged"
         );
-        let other = Shape {
-            dataset_bytes: pages as u64 * 4096,
-            seed: 2,
-            ..Shape::default()
-        };
+        let other = Shape { dataset_bytes: pages as u64 * 4096, seed: 2, ..Shape::default() };
         let foreign = page(&kind.build(&other).unwrap(), PageId(0));
-        assert!(
-            damaged(&|words| words[..512].copy_from_slice(&foreign)),
-            "{name}: foreign"
-        );
+        assert!(damaged(&|words| words[..512].copy_from_slice(&foreign)), "{name}: foreign");
     }
 }
 
@@ -120,11 +100,7 @@ fn jobs_run_on_datasets_of_every_size_up_to_256_gib() {
             for bits in [20, 26, 32, 35, 38] {
                 for odd in [0, 12_345_678 % (1 << (bits - 1))] {
                     let dataset_bytes = (1u64 << bits) - odd;
-                    let shape = Shape {
-                        dataset_bytes,
-                        scatter,
-                        ..Shape::default()
-                    };
+                    let shape = Shape { dataset_bytes, scatter, ..Shape::default() };
                     let program = kind.build(&shape).unwrap();
                     let mut memory = Sparse::new(&program);
                     for job in 0..50 {
@@ -144,11 +120,7 @@ fn hot_pages_are_few_with_pages_and_many_with_keys() {
     // Distinct pages that 2,000 jobs touch of a 4 GiB dataset.
     for (name, kind) in Kind::ALL {
         let touched = |scatter| {
-            let shape = Shape {
-                dataset_bytes: 1 << 32,
-                scatter,
-                ..Shape::default()
-            };
+            let shape = Shape { dataset_bytes: 1 << 32, scatter, ..Shape::default() };
             let program = kind.build(&shape).unwrap();
             let mut memory = Sparse::new(&program);
             (0..2000).for_each(|job| program.run(job, &mut memory).unwrap());

@@ -22,9 +22,7 @@ fn every_program_runs_its_jobs_at_its_least_size_and_above() {
                 let mut memory = Plain::new(&program);
                 let before = memory.words.clone();
                 for job in 0..2000 {
-                    program
-                        .run(job, &mut memory)
-                        .unwrap_or_else(|w| panic!("{name}: {w}"));
+                    program.run(job, &mut memory).unwrap_or_else(|w| panic!("{name}: {w}"));
                 }
                 assert_eq!(before != memory.words, program.writes(), "{name}");
             }
@@ -52,11 +50,7 @@ fn jobs_are_pure_functions_of_seed_and_number() {
             pages.sort_unstable();
             pages
         };
-        assert_eq!(
-            touched((0..300).collect()),
-            touched((0..300).rev().collect()),
-            "{name}"
-        );
+        assert_eq!(touched((0..300).collect()), touched((0..300).rev().collect()), "{name}");
     }
 }
 
@@ -74,9 +68,7 @@ fn the_work_of_a_job_is_done_in_full() {
 
 #[test]
 fn an_observer_sees_every_access_with_its_page_and_kind() {
-    let Program::ArraySwap(array) = program("array-swap", 2, Scatter::Pages) else {
-        panic!()
-    };
+    let Program::ArraySwap(array) = program("array-swap", 2, Scatter::Pages) else { panic!() };
     let array = Program::ArraySwap(array).with_work(100);
     let mut memory = Plain::new(&array);
     for (work, worked) in [(Work::Skipped, 0), (Work::Done, 100)] {
@@ -96,9 +88,7 @@ fn an_observer_sees_every_access_with_its_page_and_kind() {
 #[test]
 fn swaps_do_what_a_plain_array_does() {
     for scatter in SCATTERS {
-        let Program::ArraySwap(array) = program("array-swap", 3, scatter) else {
-            panic!()
-        };
+        let Program::ArraySwap(array) = program("array-swap", 3, scatter) else { panic!() };
         let mut memory = Plain::new(&array);
         let mut model: Vec<u64> = (0..array.elements()).collect();
         for job in 0..5000 {
@@ -108,10 +98,7 @@ fn swaps_do_what_a_plain_array_does() {
         }
         for (place, &identity) in (0..).zip(&model) {
             let found = array.get(&mut memory, place).unwrap();
-            let expected = Element {
-                version: found.version,
-                ..Element::new(identity)
-            };
+            let expected = Element { version: found.version, ..Element::new(identity) };
             assert_eq!(found, expected);
         }
     }
@@ -120,9 +107,7 @@ fn swaps_do_what_a_plain_array_does() {
 #[test]
 fn every_key_of_the_hash_table_is_found_and_no_other() {
     for scatter in SCATTERS {
-        let Program::HashTable(table) = program("hash-table", 51, scatter) else {
-            panic!()
-        };
+        let Program::HashTable(table) = program("hash-table", 51, scatter) else { panic!() };
         let mut memory = Plain::new(&table);
         assert_eq!(table.keys(), 3 * 1024);
         for key in 0..table.keys() {
@@ -134,9 +119,7 @@ fn every_key_of_the_hash_table_is_found_and_no_other() {
 
 #[test]
 fn hash_chains_are_as_long_as_random_ones() {
-    let Program::HashTable(table) = program("hash-table", 17 * 20, Scatter::Keys) else {
-        panic!()
-    };
+    let Program::HashTable(table) = program("hash-table", 17 * 20, Scatter::Keys) else { panic!() };
     let mut memory = Plain::new(&table);
     let keys = table.keys();
     (0..keys).for_each(|key| assert!(table.get(&mut memory, key).unwrap().is_some()));
@@ -147,30 +130,19 @@ fn hash_chains_are_as_long_as_random_ones() {
 
 #[test]
 fn updates_of_the_hash_table_are_found() {
-    let Program::HashTable(table) = program("hash-table", 17, Scatter::Keys) else {
-        panic!()
-    };
+    let Program::HashTable(table) = program("hash-table", 17, Scatter::Keys) else { panic!() };
     let mut memory = Plain::new(&table);
     let mut model = HashMap::new();
     for job in 0..500 {
         for key in table.job(job) {
-            let version = model
-                .entry(key)
-                .and_modify(|version| *version += 1)
-                .or_insert(1);
-            assert_eq!(
-                table.update(&mut memory, key),
-                Ok(Some(Entry::new(key, *version)))
-            );
+            let version = model.entry(key).and_modify(|version| *version += 1).or_insert(1);
+            assert_eq!(table.update(&mut memory, key), Ok(Some(Entry::new(key, *version))));
         }
         table.run(job, &mut memory).unwrap();
     }
     for key in 0..table.keys() {
         let version = model.get(&key).copied().unwrap_or(0);
-        assert_eq!(
-            table.get(&mut memory, key),
-            Ok(Some(Entry::new(key, version)))
-        );
+        assert_eq!(table.get(&mut memory, key), Ok(Some(Entry::new(key, version))));
     }
     assert_eq!(table.update(&mut memory, u64::MAX), Ok(None));
 }
@@ -208,10 +180,7 @@ fn the_image_is_a_red_black_tree_and_every_key_is_found() {
             walk(&tree, &mut memory, Some(root), false, &mut keys);
             assert!(keys.into_iter().eq(0..tree.keys()), "{pages} pages");
             for key in 0..tree.keys() {
-                assert_eq!(
-                    tree.get(&mut memory, key),
-                    Ok(Some(RedBlackTree::value(key)))
-                );
+                assert_eq!(tree.get(&mut memory, key), Ok(Some(RedBlackTree::value(key))));
             }
             assert_eq!(tree.get(&mut memory, tree.keys()), Ok(None));
         }
@@ -220,9 +189,7 @@ fn the_image_is_a_red_black_tree_and_every_key_is_found() {
 
 #[test]
 fn tatp_transactions_find_their_facility_five_times_in_eight() {
-    let Program::Tatp(tatp) = program("tatp", 2000, Scatter::Keys) else {
-        panic!()
-    };
+    let Program::Tatp(tatp) = program("tatp", 2000, Scatter::Keys) else { panic!() };
     let mut memory = Plain::new(&tatp);
     let existing: usize = (1..=tatp.subscribers())
         .map(|s_id| {
@@ -233,26 +200,18 @@ fn tatp_transactions_find_their_facility_five_times_in_eight() {
         })
         .sum();
     let per_subscriber = existing as f64 / tatp.subscribers() as f64;
-    assert!(
-        (per_subscriber - 2.5).abs() < 0.03,
-        "{per_subscriber} facilities"
-    );
+    assert!((per_subscriber - 2.5).abs() < 0.03, "{per_subscriber} facilities");
     let mut committed = 0;
     for job in 0..20_000 {
         committed += u32::from(tatp.update(&mut memory, tatp.job(job)).unwrap().is_some());
     }
     // A few hot subscribers weigh much, hence the wide bound.
-    assert!(
-        (0.5..0.75).contains(&(f64::from(committed) / 20_000.0)),
-        "{committed}"
-    );
+    assert!((0.5..0.75).contains(&(f64::from(committed) / 20_000.0)), "{committed}");
 }
 
 #[test]
 fn tatp_does_what_a_plain_table_does() {
-    let Program::Tatp(tatp) = program("tatp", 4, Scatter::Pages) else {
-        panic!()
-    };
+    let Program::Tatp(tatp) = program("tatp", 4, Scatter::Pages) else { panic!() };
     let mut memory = Plain::new(&tatp);
     let mut model: HashMap<u64, _> = (1..=tatp.subscribers())
         .map(|s_id| (s_id, tatp.get(&mut memory, s_id).unwrap().unwrap()))
@@ -277,9 +236,7 @@ fn tatp_does_what_a_plain_table_does() {
 
 #[test]
 fn lookups_beside_updates_find_whole_entries() {
-    let Program::HashTable(table) = program("hash-table", 17, Scatter::Keys) else {
-        panic!()
-    };
+    let Program::HashTable(table) = program("hash-table", 17, Scatter::Keys) else { panic!() };
     for seed in 0..20 {
         let words = common::Shared::new(&common::image(&table));
         let versions = common::interleave(&words, 3, seed, |_, memory| {
@@ -295,19 +252,15 @@ fn lookups_beside_updates_find_whole_entries() {
         });
         let mut versions = versions.concat();
         versions.sort_unstable();
-        let expected: Vec<(u64, u64)> = (1..=9)
-            .map(|v| (0, v))
-            .chain((1..=6).map(|v| (1, v)))
-            .collect();
+        let expected: Vec<(u64, u64)> =
+            (1..=9).map(|v| (0, v)).chain((1..=6).map(|v| (1, v))).collect();
         assert_eq!(versions, expected, "every update counts once");
     }
 }
 
 #[test]
 fn array_elements_lie_a_line_each() {
-    let Program::ArraySwap(array) = program("array-swap", 2, Scatter::Pages) else {
-        panic!()
-    };
+    let Program::ArraySwap(array) = program("array-swap", 2, Scatter::Pages) else { panic!() };
     let memory = Plain::new(&array);
     assert_eq!(memory.size_bytes(), array.elements() * 64);
     assert_eq!(array.address(65), Addr(4096 + 64));

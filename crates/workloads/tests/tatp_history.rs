@@ -22,10 +22,7 @@ type Done = (UpdateSubscriberData, Option<Updated>);
 /// Few subscribers, so that transactions collide.
 fn crowded(tatp: &Tatp, job: u64) -> UpdateSubscriberData {
     let update = tatp.job(job);
-    UpdateSubscriberData {
-        s_id: update.s_id % 2 + 1,
-        ..update
-    }
+    UpdateSubscriberData { s_id: update.s_id % 2 + 1, ..update }
 }
 
 /// Replays `history` serially on a plain table.
@@ -49,10 +46,7 @@ fn replay(model: &mut HashMap<u64, SubscriberData>, mut history: Vec<Done>) -> R
             !fits
         });
         if history.len() == before {
-            return Err(format!(
-                "{before} transactions fit nowhere, such as {:?}",
-                history[0]
-            ));
+            return Err(format!("{before} transactions fit nowhere, such as {:?}", history[0]));
         }
     }
     Ok(())
@@ -61,20 +55,12 @@ fn replay(model: &mut HashMap<u64, SubscriberData>, mut history: Vec<Done>) -> R
 fn check(tatp: &Tatp, words: Shared, done: Vec<Result<Vec<Done>, Wrong>>) -> Result<(), String> {
     let mut initial = Shared::new(&image(tatp)).into_plain();
     let mut row = |s_id| tatp.get(&mut initial, s_id).unwrap().unwrap();
-    let mut model = (1..=tatp.subscribers())
-        .map(|s_id| (s_id, row(s_id)))
-        .collect();
+    let mut model = (1..=tatp.subscribers()).map(|s_id| (s_id, row(s_id))).collect();
     let done: Result<Vec<Vec<Done>>, Wrong> = done.into_iter().collect();
-    replay(
-        &mut model,
-        done.map_err(|wrong| wrong.to_string())?.concat(),
-    )?;
+    replay(&mut model, done.map_err(|wrong| wrong.to_string())?.concat())?;
     let mut memory = words.into_plain();
     for (s_id, expected) in model {
-        let found = tatp
-            .get(&mut memory, s_id)
-            .map_err(|wrong| wrong.to_string())?
-            .unwrap();
+        let found = tatp.get(&mut memory, s_id).map_err(|wrong| wrong.to_string())?.unwrap();
         if found != expected {
             return Err(format!("subscriber {s_id} is {found:?}, not {expected:?}"));
         }
@@ -172,9 +158,6 @@ fn a_lost_page_of_either_table_is_noticed() {
         tatp.run(job, &mut memory).unwrap();
         let page = lost * 512..(lost + 1) * 512;
         memory.words[page.clone()].copy_from_slice(&fresh[page]);
-        assert!(
-            tatp.run(job, &mut memory).is_err(),
-            "table {lost} came back old"
-        );
+        assert!(tatp.run(job, &mut memory).is_err(), "table {lost} came back old");
     }
 }

@@ -265,8 +265,7 @@ impl AdaptiveLrfu {
             let below = (lowest + BUCKETS - 1) % BUCKETS;
             for set in 0..self.geometry.sets {
                 if self.occupied[set] & (1 << below) != 0 {
-                    self.lists
-                        .prepend(set * BUCKETS + below, set * BUCKETS + lowest);
+                    self.lists.prepend(set * BUCKETS + below, set * BUCKETS + lowest);
                     self.occupied[set] = (self.occupied[set] & !(1 << below)) | (1 << lowest);
                 }
             }
@@ -301,11 +300,7 @@ impl AdaptiveLrfu {
         while left != 0 {
             let bucket = (lowest + left.trailing_zeros() as usize) % BUCKETS;
             let list = set * BUCKETS + bucket;
-            if let Some(frame) = self
-                .lists
-                .iter(list)
-                .find(|&frame| !frames.is_pinned(frame))
-            {
+            if let Some(frame) = self.lists.iter(list).find(|&frame| !frames.is_pinned(frame)) {
                 return Some(frame);
             }
             if self.lists.front(list).is_none() {
@@ -317,22 +312,16 @@ impl AdaptiveLrfu {
     }
 
     fn oldest_of_window(&self, set: usize, frames: &dyn Frames) -> Option<FrameId> {
-        self.lists
-            .iter(self.window_of(set))
-            .find(|&frame| !frames.is_pinned(frame))
+        self.lists.iter(self.window_of(set)).find(|&frame| !frames.is_pinned(frame))
     }
 }
 
 impl Replacement for AdaptiveLrfu {
     fn insert(&mut self, frame: FrameId, page: PageId) {
-        assert!(
-            self.place[frame.index()] == Place::Unknown,
-            "{frame:?} is known already"
-        );
+        assert!(self.place[frame.index()] == Place::Unknown, "{frame:?} is known already");
         self.limit_ages();
         self.page_of[frame.index()] = page;
-        self.forecasts
-            .count_miss(self.key_of[page.index()].level(self.now));
+        self.forecasts.count_miss(self.key_of[page.index()].level(self.now));
         self.weigh(page, 1);
 
         let set = self.geometry.set_of(frame);
@@ -341,19 +330,14 @@ impl Replacement for AdaptiveLrfu {
         self.place[frame.index()] = Place::Window;
         self.window_lengths[set] += 1;
         if self.window_lengths[set] > self.window_target {
-            let oldest = self
-                .lists
-                .front(window)
-                .expect("the window holds more than its target");
+            let oldest = self.lists.front(window).expect("the window holds more than its target");
             self.remove(oldest);
             self.rank(oldest);
         }
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let victim = self
-            .lightest(set, frames)
-            .or_else(|| self.oldest_of_window(set, frames))?;
+        let victim = self.lightest(set, frames).or_else(|| self.oldest_of_window(set, frames))?;
         self.remove(victim);
         self.advance(frames);
         Some(victim)
@@ -433,11 +417,7 @@ impl Forecasts {
             ((1.0 - (-rate).exp()) * 65536.0) as u32
         };
         let chance = std::array::from_fn(chance);
-        Forecasts {
-            chance,
-            round: round as u64,
-            tally: Tally::default(),
-        }
+        Forecasts { chance, round: round as u64, tally: Tally::default() }
     }
 
     /// A page that had `level` before was missed.
@@ -460,13 +440,7 @@ impl Forecasts {
         if self.tally.forecasts < self.round {
             return None;
         }
-        let Tally {
-            expected,
-            touched,
-            misses,
-            returns,
-            ..
-        } = std::mem::take(&mut self.tally);
+        let Tally { expected, touched, misses, returns, .. } = std::mem::take(&mut self.tally);
         Some(if returns * MISSES_A_RETURN < misses {
             Verdict::Scan
         } else if touched * 4 < expected * QUARTERS_EXPECTED {

@@ -19,17 +19,9 @@ pub(super) struct Cflru {
 
 impl Cflru {
     pub(super) fn new(geometry: Geometry) -> Cflru {
-        let window = if geometry.ways < WINDOW_MAX {
-            geometry.ways / 2
-        } else {
-            WINDOW_MAX
-        };
+        let window = if geometry.ways < WINDOW_MAX { geometry.ways / 2 } else { WINDOW_MAX };
         let by_recency = Lists::new(geometry.frames(), geometry.sets);
-        Cflru {
-            geometry,
-            window,
-            by_recency,
-        }
+        Cflru { geometry, window, by_recency }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
@@ -39,25 +31,18 @@ impl Cflru {
 
 impl Replacement for Cflru {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.by_recency
-            .push_back(self.geometry.set_of(frame), frame);
+        self.by_recency.push_back(self.geometry.set_of(frame), frame);
     }
 
     fn touch(&mut self, frame: FrameId) {
-        self.by_recency
-            .move_to_back(self.geometry.set_of(frame), frame);
+        self.by_recency.move_to_back(self.geometry.set_of(frame), frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         let region = self.by_recency.iter(set).take(self.window);
-        let clean = region
-            .into_iter()
-            .find(|&f| !frames.is_pinned(f) && !frames.is_dirty(f));
-        let victim = clean.or_else(|| {
-            self.by_recency
-                .iter(set)
-                .find(|&frame| !frames.is_pinned(frame))
-        })?;
+        let clean = region.into_iter().find(|&f| !frames.is_pinned(f) && !frames.is_dirty(f));
+        let victim =
+            clean.or_else(|| self.by_recency.iter(set).find(|&frame| !frames.is_pinned(frame)))?;
         self.by_recency.remove(victim);
         Some(victim)
     }

@@ -15,11 +15,7 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn new(geometry: Geometry) -> Clock {
         let rings = Lists::new(geometry.frames(), geometry.sets);
-        Clock {
-            geometry,
-            rings,
-            known: vec![0; geometry.sets],
-        }
+        Clock { geometry, rings, known: vec![0; geometry.sets] }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {

@@ -12,10 +12,7 @@ pub(super) struct Fifo {
 
 impl Fifo {
     pub(super) fn new(geometry: Geometry) -> Fifo {
-        Fifo {
-            geometry,
-            queues: Lists::new(geometry.frames(), geometry.sets),
-        }
+        Fifo { geometry, queues: Lists::new(geometry.frames(), geometry.sets) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
@@ -29,10 +26,7 @@ impl Replacement for Fifo {
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let oldest = self
-            .queues
-            .iter(set)
-            .find(|&frame| !frames.is_pinned(frame))?;
+        let oldest = self.queues.iter(set).find(|&frame| !frames.is_pinned(frame))?;
         self.queues.remove(oldest);
         Some(oldest)
     }

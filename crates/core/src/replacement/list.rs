@@ -21,23 +21,11 @@ pub(super) struct Lists {
 
 impl Lists {
     pub(super) fn new(frames: usize, lists: usize) -> Lists {
-        assert!(
-            frames + lists < UNLINKED as usize,
-            "too many frames to link"
-        );
+        assert!(frames + lists < UNLINKED as usize, "too many frames to link");
         let mut links = Vec::with_capacity(frames + lists);
-        links.resize(
-            frames,
-            Link {
-                previous: UNLINKED,
-                next: UNLINKED,
-            },
-        );
+        links.resize(frames, Link { previous: UNLINKED, next: UNLINKED });
         let sentinels = frames as u32..(frames + lists) as u32;
-        links.extend(sentinels.map(|own| Link {
-            previous: own,
-            next: own,
-        }));
+        links.extend(sentinels.map(|own| Link { previous: own, next: own }));
         Lists { links, frames }
     }
 
@@ -52,11 +40,7 @@ impl Lists {
 
     /// The frame behind `frame` in its list.
     pub(super) fn next(&self, frame: FrameId) -> Option<FrameId> {
-        debug_assert_ne!(
-            self.links[frame.index()].next,
-            UNLINKED,
-            "{frame:?} is not known"
-        );
+        debug_assert_ne!(self.links[frame.index()].next, UNLINKED, "{frame:?} is not known");
         self.frame_at(self.links[frame.index()].next)
     }
 
@@ -67,17 +51,10 @@ impl Lists {
 
     /// Puts `frame`, which is in no list, behind all others of `list`.
     pub(super) fn push_back(&mut self, list: usize, frame: FrameId) {
-        assert_eq!(
-            self.links[frame.index()].next,
-            UNLINKED,
-            "{frame:?} is known already"
-        );
+        assert_eq!(self.links[frame.index()].next, UNLINKED, "{frame:?} is known already");
         let sentinel = (self.frames + list) as u32;
         let last = self.links[sentinel as usize].previous;
-        self.links[frame.index()] = Link {
-            previous: last,
-            next: sentinel,
-        };
+        self.links[frame.index()] = Link { previous: last, next: sentinel };
         self.links[last as usize].next = frame.0;
         self.links[sentinel as usize].previous = frame.0;
     }
@@ -88,10 +65,7 @@ impl Lists {
         assert_ne!(next, UNLINKED, "{frame:?} is not known");
         self.links[previous as usize].next = next;
         self.links[next as usize].previous = previous;
-        self.links[frame.index()] = Link {
-            previous: UNLINKED,
-            next: UNLINKED,
-        };
+        self.links[frame.index()] = Link { previous: UNLINKED, next: UNLINKED };
     }
 
     /// Takes `frame` out of its list and puts it behind all others of `list`.
@@ -103,10 +77,7 @@ impl Lists {
     /// Moves all of list `from` in front of all of list `to`, in its order.
     pub(super) fn prepend(&mut self, from: usize, to: usize) {
         let (source, target) = (self.frames + from, self.frames + to);
-        let Link {
-            previous: last,
-            next: first,
-        } = self.links[source];
+        let Link { previous: last, next: first } = self.links[source];
         if first as usize == source {
             return;
         }
@@ -114,10 +85,7 @@ impl Lists {
         self.links[first as usize].previous = target as u32;
         self.links[last as usize].next = second;
         self.links[second as usize].previous = last;
-        self.links[source] = Link {
-            previous: source as u32,
-            next: source as u32,
-        };
+        self.links[source] = Link { previous: source as u32, next: source as u32 };
     }
 
     fn frame_at(&self, node: u32) -> Option<FrameId> {

@@ -13,10 +13,7 @@ pub(super) struct Lru {
 
 impl Lru {
     pub(super) fn new(geometry: Geometry) -> Lru {
-        Lru {
-            geometry,
-            by_recency: Lists::new(geometry.frames(), geometry.sets),
-        }
+        Lru { geometry, by_recency: Lists::new(geometry.frames(), geometry.sets) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
@@ -26,20 +23,15 @@ impl Lru {
 
 impl Replacement for Lru {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.by_recency
-            .push_back(self.geometry.set_of(frame), frame);
+        self.by_recency.push_back(self.geometry.set_of(frame), frame);
     }
 
     fn touch(&mut self, frame: FrameId) {
-        self.by_recency
-            .move_to_back(self.geometry.set_of(frame), frame);
+        self.by_recency.move_to_back(self.geometry.set_of(frame), frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let least_recent = self
-            .by_recency
-            .iter(set)
-            .find(|&frame| !frames.is_pinned(frame))?;
+        let least_recent = self.by_recency.iter(set).find(|&frame| !frames.is_pinned(frame))?;
         self.by_recency.remove(least_recent);
         Some(least_recent)
     }

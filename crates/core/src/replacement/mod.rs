@@ -35,10 +35,7 @@ pub struct Geometry {
 impl Geometry {
     /// One set of `frames` frames.
     pub const fn fully_associative(frames: usize) -> Geometry {
-        Geometry {
-            sets: 1,
-            ways: frames,
-        }
+        Geometry { sets: 1, ways: frames }
     }
 
     /// Number of frames in all.
@@ -123,11 +120,7 @@ impl PolicyKind {
 
     /// The name users type.
     pub fn name(self) -> &'static str {
-        PolicyKind::ALL
-            .iter()
-            .find(|(_, kind)| *kind == self)
-            .expect("every kind is listed")
-            .0
+        PolicyKind::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
     }
 
     /// Whether the policy must be told of every hit in order, which no hit path that writes nothing

@@ -41,11 +41,7 @@ impl Random {
 
 impl Replacement for Random {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        assert_eq!(
-            self.place[frame.index()],
-            UNKNOWN,
-            "{frame:?} is known already"
-        );
+        assert_eq!(self.place[frame.index()], UNKNOWN, "{frame:?} is known already");
         let set = self.geometry.set_of(frame);
         self.put(set * self.geometry.ways + self.known[set] as usize, frame);
         self.known[set] += 1;

@@ -123,11 +123,7 @@ impl Replacement for S3Fifo {
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         let small_is_full = self.lengths[2 * set] >= self.small_target;
-        let from_small = if small_is_full {
-            self.victim_from_small(set, frames)
-        } else {
-            None
-        };
+        let from_small = if small_is_full { self.victim_from_small(set, frames) } else { None };
         // Either queue may hold nothing but pinned frames, and a search of the small queue may move
         // all of it to the main queue.
         from_small

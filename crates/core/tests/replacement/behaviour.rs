@@ -18,9 +18,7 @@ fn cache(kind: PolicyKind, frames: usize, pages: u64) -> Cache {
 fn zipf(pages: u64, count: usize, seed: u64) -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(seed);
     let rank = Zipf::new(pages as f64, 0.99).expect("valid parameters");
-    (0..count)
-        .map(|_| rank.sample(&mut random) as u64 - 1)
-        .collect()
+    (0..count).map(|_| rank.sample(&mut random) as u64 - 1).collect()
 }
 
 /// Low pages more often than high ones; integers only, so the same on every machine.
@@ -39,18 +37,11 @@ fn every_policy_misses_as_often_as_it_always_did() {
     let pages = skewed(2_000, 20_000, 3);
     let misses = |kind, geometry| {
         let mut cache = Cache::new(kind, geometry, 2_000);
-        pages
-            .iter()
-            .filter(|&&page| cache.access(PageId(page), page % 3 == 0))
-            .count()
+        pages.iter().filter(|&&page| cache.access(PageId(page), page % 3 == 0)).count()
     };
     let counted = PolicyKind::ALL.map(|(name, kind)| {
         let associative = misses(kind, Geometry::fully_associative(64));
-        (
-            name,
-            associative,
-            misses(kind, Geometry { sets: 8, ways: 8 }),
-        )
+        (name, associative, misses(kind, Geometry { sets: 8, ways: 8 }))
     });
     // Fully associative, then 8 sets of 8 ways.
     let golden = [
@@ -77,11 +68,7 @@ fn a_scan_does_not_flush_the_hot_set() {
             cache.misses([scanned]);
             hot_misses += cache.misses([hot()]);
         }
-        assert!(
-            hot_misses < 100,
-            "{} missed {hot_misses} of 9,920 hot requests",
-            kind.name()
-        );
+        assert!(hot_misses < 100, "{} missed {hot_misses} of 9,920 hot requests", kind.name());
     }
 }
 
@@ -93,11 +80,7 @@ fn a_scan_without_a_pause_leaves_most_of_the_hot_set() {
         cache.misses((0..5_000).map(|_| random.random_range(0..80)));
         cache.misses(80..1_080);
         let lost = cache.misses(0..80);
-        assert!(
-            lost < 20,
-            "{} lost {lost} of 80 hot pages to a scan",
-            kind.name()
-        );
+        assert!(lost < 20, "{} lost {lost} of 80 hot pages to a scan", kind.name());
     }
 }
 
@@ -111,10 +94,7 @@ fn a_shifted_hot_set_is_followed() {
         cache.misses(pages[100_000..].iter().copied())
     };
     let (ours, clock) = (misses(PolicyKind::AdaptiveLrfu), misses(PolicyKind::Clock));
-    assert!(
-        ours <= clock,
-        "{ours} misses after the shift, CLOCK {clock}"
-    );
+    assert!(ours <= clock, "{ours} misses after the shift, CLOCK {clock}");
 }
 
 #[test]
@@ -144,10 +124,7 @@ fn small_caches_learn_too() {
         let pages = zipf(30 * frames as u64, 60_000, 11);
         let misses = |kind| cache(kind, frames, 2_000).misses(pages.iter().copied());
         let (ours, clock) = (misses(PolicyKind::AdaptiveLrfu), misses(PolicyKind::Clock));
-        assert!(
-            ours < clock,
-            "{frames} frames: {ours} misses, CLOCK {clock}"
-        );
+        assert!(ours < clock, "{frames} frames: {ours} misses, CLOCK {clock}");
     }
 }
 
@@ -163,10 +140,7 @@ fn the_hot_set_stays_when_the_clock_wraps() {
             hot_misses += cache.misses([request / 2 % 5]);
         }
     }
-    assert!(
-        hot_misses < 5_000,
-        "{hot_misses} of 500,000 hot requests missed"
-    );
+    assert!(hot_misses < 5_000, "{hot_misses} of 500,000 hot requests missed");
 }
 
 /// A pinned frame's weight is left far behind, in the lists that the clock makes one of.
@@ -199,11 +173,7 @@ impl Replacement for ExactLrfu {
     }
 
     fn touch(&mut self, frame: FrameId) {
-        let (_, page) = self
-            .known
-            .iter()
-            .find(|(known, _)| *known == frame)
-            .expect("known");
+        let (_, page) = self.known.iter().find(|(known, _)| *known == frame).expect("known");
         self.weights[page.index()] += self.unit;
     }
 
@@ -251,14 +221,7 @@ fn random_gives_up_every_unpinned_frame_equally_often() {
         cache.misses([page + 10]);
     }
     for (frame, count) in drawn.into_iter().enumerate() {
-        let expected = if [3, 7].contains(&frame) {
-            0
-        } else {
-            DRAWS / 8
-        };
-        assert!(
-            count.abs_diff(expected) < 300,
-            "frame {frame}: {count} of {DRAWS}"
-        );
+        let expected = if [3, 7].contains(&frame) { 0 } else { DRAWS / 8 };
+        assert!(count.abs_diff(expected) < 300, "frame {frame}: {count} of {DRAWS}");
     }
 }

@@ -36,11 +36,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(kind: PolicyKind, geometry: Geometry, pages: u64) -> Cache {
-        Cache::with_policy(
-            kind.build(geometry, pages, 1),
-            kind.needs_every_hit(),
-            geometry,
-        )
+        Cache::with_policy(kind.build(geometry, pages, 1), kind.needs_every_hit(), geometry)
     }
 
     pub(crate) fn with_policy(
@@ -89,13 +85,8 @@ impl Cache {
             return false;
         }
         let set = self.set_of(page);
-        let free = self
-            .frames_of(set)
-            .find(|&frame| self.page_in[frame].is_none());
-        if let Some(frame) = free
-            .map(|frame| FrameId(frame as u32))
-            .or_else(|| self.evict(set))
-        {
+        let free = self.frames_of(set).find(|&frame| self.page_in[frame].is_none());
+        if let Some(frame) = free.map(|frame| FrameId(frame as u32)).or_else(|| self.evict(set)) {
             self.page_in[frame.index()] = Some(page);
             self.marks.touches[frame.index()] = 0;
             self.marks.dirty[frame.index()] = write;
@@ -110,30 +101,18 @@ impl Cache {
         let may_go =
             |cache: &Cache, at: usize| cache.page_in[at].is_some() && !cache.marks.pinned[at];
         let Some(frame) = self.policy.victim(set, &mut self.marks) else {
-            assert!(
-                !frames.into_iter().any(|at| may_go(self, at)),
-                "none given up of some"
-            );
+            assert!(!frames.into_iter().any(|at| may_go(self, at)), "none given up of some");
             return None;
         };
-        assert!(
-            frames.contains(&frame.index()),
-            "{frame:?} is not of set {set}"
-        );
-        assert!(
-            may_go(self, frame.index()),
-            "{frame:?} is not known or pinned"
-        );
+        assert!(frames.contains(&frame.index()), "{frame:?} is not of set {set}");
+        assert!(may_go(self, frame.index()), "{frame:?} is not known or pinned");
         self.page_in[frame.index()] = None;
         Some(frame)
     }
 
     /// Drops `page` if it is cached and not pinned.
     pub(crate) fn invalidate(&mut self, page: PageId) {
-        if let Some(frame) = self
-            .frame_of(page)
-            .filter(|frame| !self.marks.pinned[frame.index()])
-        {
+        if let Some(frame) = self.frame_of(page).filter(|frame| !self.marks.pinned[frame.index()]) {
             self.page_in[frame.index()] = None;
             self.policy.remove(frame);
         }
@@ -141,9 +120,6 @@ impl Cache {
 
     /// Misses among reads of `pages`.
     pub(crate) fn misses(&mut self, pages: impl IntoIterator<Item = u64>) -> usize {
-        pages
-            .into_iter()
-            .filter(|&page| self.access(PageId(page), false))
-            .count()
+        pages.into_iter().filter(|&page| self.access(PageId(page), false)).count()
     }
 }

@@ -156,16 +156,10 @@ impl Replacement for Ordered {
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let of_set = self
-            .order
-            .iter()
-            .copied()
-            .filter(|&frame| self.geometry.set_of(frame) == set);
+        let of_set = self.order.iter().copied().filter(|&frame| self.geometry.set_of(frame) == set);
         let of_set: Vec<FrameId> = of_set.collect();
         let region = &of_set[..self.clean_first.min(of_set.len())];
-        let clean = region
-            .iter()
-            .find(|&&f| !frames.is_pinned(f) && !frames.is_dirty(f));
+        let clean = region.iter().find(|&&f| !frames.is_pinned(f) && !frames.is_dirty(f));
         let victim = *clean.or_else(|| of_set.iter().find(|&&f| !frames.is_pinned(f)))?;
         self.remove(victim);
         Some(victim)
@@ -205,10 +199,7 @@ impl Replacement for Rings {
 
     fn remove(&mut self, frame: FrameId) {
         let (ring, hand) = &mut self.rings[self.geometry.set_of(frame)];
-        let at = ring
-            .iter()
-            .position(|&known| known == frame)
-            .expect("known");
+        let at = ring.iter().position(|&known| known == frame).expect("known");
         ring.remove(at);
         if at < *hand {
             *hand -= 1;
@@ -270,11 +261,7 @@ impl Replacement for S3 {
         let ghosts = ways - (ways / 10).max(1);
         let oldest = queues.given_up.len().saturating_sub(ghosts);
         let is_ghost = queues.given_up[oldest..].contains(&Some(page));
-        for entry in queues
-            .given_up
-            .iter_mut()
-            .filter(|entry| **entry == Some(page))
-        {
+        for entry in queues.given_up.iter_mut().filter(|entry| **entry == Some(page)) {
             *entry = None;
         }
         if is_ghost {
@@ -288,11 +275,7 @@ impl Replacement for S3 {
         let small_target = (self.geometry.ways / 10).max(1);
         let queues = &mut self.sets[set];
         let small_is_full = queues.small.len() >= small_target;
-        let first = if small_is_full {
-            queues.victim_from_small(frames)
-        } else {
-            None
-        };
+        let first = if small_is_full { queues.victim_from_small(frames) } else { None };
         first
             .or_else(|| queues.victim_from_main(frames))
             .or_else(|| queues.victim_from_small(frames))

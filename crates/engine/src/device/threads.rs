@@ -134,8 +134,7 @@ fn transfer(file: &File, request: &Request) -> Completion {
             }
         }
     };
-    let result =
-        if moved < 0 { Err(io::Error::last_os_error()) } else { Ok(moved as usize) };
+    let result = if moved < 0 { Err(io::Error::last_os_error()) } else { Ok(moved as usize) };
     Completion { token: request.token, result }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::device::Device;
-use ebbtide_engine::{Budget, Engine, EngineError, FlashMemory, JobError, Offer, Options, Service, Timing};
+use ebbtide_engine::{
+    Budget, Engine, EngineError, FlashMemory, JobError, Offer, Options, Service, Timing,
+};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

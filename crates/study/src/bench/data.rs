@@ -67,7 +67,11 @@ impl DataPlaces {
             let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| program.image(page, out);
             let written = |pages: u64| {
                 progress((number as f64 + pages as f64 / self.pages as f64) / count);
-                if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if cancel.is_cancelled() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             };
             if self.is_there(&path, offset, tag) {
                 continue;

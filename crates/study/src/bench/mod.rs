@@ -223,7 +223,11 @@ fn warm_up_s(mode: Mode) -> f64 {
 ///
 /// # Errors
 /// Bad options before anything is written; later, what went wrong in a run.
-pub fn run(options: &Options, cancel: &Cancel, progress: Progress<'_>) -> Result<Report, BenchError> {
+pub fn run(
+    options: &Options,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Report, BenchError> {
     let cpus = check(options)?;
     let mut report = Report {
         machine: Machine::new(&MachineSummary::of_system(), &cpus),
@@ -251,7 +255,11 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
     let allowed = affinity::allowed()
         .map_err(|error| BenchError::BadInput(format!("cannot tell the CPUs: {error}")))?;
     if options.cores == 0 || options.cores > allowed.len() {
-        return bad(format!("--cores {}: this machine offers 1 to {}", options.cores, allowed.len()));
+        return bad(format!(
+            "--cores {}: this machine offers 1 to {}",
+            options.cores,
+            allowed.len()
+        ));
     }
     if options.rounds == 0 || !(options.seconds > 0.0 && options.seconds <= 3600.0) {
         return bad("--rounds must be at least 1 and --seconds between 0 and 3600".into());
@@ -551,8 +559,7 @@ impl Bench<'_> {
             let arrivals = Arrivals::Poisson { jobs_per_s: capacity * load };
             let at = |step: f64| 0.45 + 0.55 * step / count;
             let span = (at(number as f64), at(number as f64 + 1.0));
-            let results =
-                self.rounds(runners, calibration, arrivals, self.options.rounds, span)?;
+            let results = self.rounds(runners, calibration, arrivals, self.options.rounds, span)?;
             for runner in runners.iter() {
                 let rounds = &results[&runner.mode];
                 report.results.push(self.outcome(runner, rounds, full, calibration, Some(load)));

@@ -66,7 +66,9 @@ pub(super) fn kernel_threads_cpu_s() -> f64 {
         .into_iter()
         .flatten()
         .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
+        .filter(|entry| {
+            entry.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit())
+        })
         .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
         .filter_map(|stat| {
             let fields = stat_fields(&stat);

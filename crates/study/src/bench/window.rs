@@ -110,7 +110,12 @@ impl Measured {
         let histogram = || {
             Histogram::new_with_max(LATENCY_NS_MAX, 3).expect("the histogram's bounds are valid")
         };
-        Measured { service_ns: histogram(), response_ns: histogram(), last: Time::ZERO, wrong: None }
+        Measured {
+            service_ns: histogram(),
+            response_ns: histogram(),
+            last: Time::ZERO,
+            wrong: None,
+        }
     }
 
     fn job_done(&mut self, job: Job, started: Time, finished: Time) {

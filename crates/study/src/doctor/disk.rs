@@ -80,11 +80,7 @@ pub struct Disk {
 /// Why they cannot be found: a file system in memory or over a network, or nothing readable.
 pub fn behind(path: &Path) -> Result<Vec<Disk>, String> {
     let about = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let number = if about.file_type().is_block_device() {
-        about.rdev()
-    } else {
-        about.dev()
-    };
+    let number = if about.file_type().is_block_device() { about.rdev() } else { about.dev() };
     let sys = Path::new("/sys");
     let folder = device_folder(sys, number).or_else(|reason| {
         // Some file systems (btrfs, overlay) show a number of their own: ask the mount table.
@@ -92,11 +88,7 @@ pub fn behind(path: &Path) -> Result<Vec<Disk>, String> {
         let path = fs::canonicalize(path).map_err(|_| reason.clone())?;
         let source = mount_source(&mounts, &path).ok_or_else(|| reason.clone())?;
         let about = fs::metadata(&source).map_err(|_| format!("{reason} ({source})"))?;
-        let number = if about.file_type().is_block_device() {
-            about.rdev()
-        } else {
-            about.dev()
-        };
+        let number = if about.file_type().is_block_device() { about.rdev() } else { about.dev() };
         device_folder(sys, number).map_err(|_| format!("{reason} ({source})"))
     })?;
     let mut disks = Vec::new();
@@ -121,9 +113,7 @@ fn mount_source(mountinfo: &str, path: &Path) -> Option<String> {
         let point = Path::new(before.split(' ').nth(4)?).to_path_buf();
         let mut after = after.split(' ').skip(1);
         let (source, options) = (after.next()?, after.next().unwrap_or(""));
-        let upper = options
-            .split(',')
-            .find_map(|option| option.strip_prefix("upperdir="));
+        let upper = options.split(',').find_map(|option| option.strip_prefix("upperdir="));
         Some((point, upper.unwrap_or(source).to_string()))
     });
     // Of mounts at the same place the last one covers the others, which `max_by_key` picks.
@@ -165,15 +155,8 @@ impl Disk {
         let queue = |name: &str| attribute(&folder.join("queue").join(name));
         let flag = |name: &str| number(queue(name)).map(|value| value != 0);
         let schedulers = queue("scheduler");
-        let listed = schedulers
-            .value()
-            .map_or("", String::as_str)
-            .split_whitespace();
-        let name = folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let listed = schedulers.value().map_or("", String::as_str).split_whitespace();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let model = match attribute(&folder.join("device/model")) {
             Known::Unknown { .. } if name.starts_with("vd") => {
                 Known::Value("virtio disk".to_string())
@@ -183,9 +166,7 @@ impl Disk {
         Disk {
             model,
             rotational: flag("rotational"),
-            schedulers: listed
-                .map(|one| one.trim_matches(['[', ']']).to_string())
-                .collect(),
+            schedulers: listed.map(|one| one.trim_matches(['[', ']']).to_string()).collect(),
             scheduler: schedulers.map(|text| chosen(&text).to_string()),
             nr_requests: number(queue("nr_requests")),
             read_ahead_kib: number(queue("read_ahead_kb")),
@@ -200,9 +181,7 @@ impl Disk {
 fn attribute(path: &Path) -> Known<String> {
     match fs::read_to_string(path) {
         Ok(text) => Known::Value(text.trim().to_string()),
-        Err(error) => Known::Unknown {
-            unknown: error.kind().to_string(),
-        },
+        Err(error) => Known::Unknown { unknown: error.kind().to_string() },
     }
 }
 
@@ -210,9 +189,7 @@ fn number(text: Known<String>) -> Known<u64> {
     match text {
         Known::Value(text) => match text.parse() {
             Ok(value) => Known::Value(value),
-            Err(_) => Known::Unknown {
-                unknown: format!("'{text}' is no number"),
-            },
+            Err(_) => Known::Unknown { unknown: format!("'{text}' is no number") },
         },
         Known::Unknown { unknown } => Known::Unknown { unknown },
     }
@@ -254,10 +231,7 @@ mod tests {
         assert_eq!(found.scheduler.to_string(), "mq-deadline");
         assert_eq!(found.schedulers, ["none", "mq-deadline", "kyber"]);
         assert_eq!(found.rotational.value(), Some(&false));
-        assert_eq!(
-            found.nr_requests.to_string(),
-            "unknown ('many' is no number)"
-        );
+        assert_eq!(found.nr_requests.to_string(), "unknown ('many' is no number)");
         assert!(found.io_poll.to_string().starts_with("unknown ("));
         assert!(device_folder(sys.path(), rustix::fs::makedev(0, 40)).is_err());
     }

@@ -51,13 +51,7 @@ impl Finding {
 
     fn new(subject: &str, status: Status, found: impl Into<String>) -> Finding {
         let (subject, found) = (subject.to_string(), found.into());
-        Finding {
-            subject,
-            status,
-            found,
-            cost: None,
-            fix: None,
-        }
+        Finding { subject, status, found, cost: None, fix: None }
     }
 
     pub(super) fn costs(mut self, cost: impl Into<String>) -> Finding {
@@ -89,11 +83,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_wrapped(f, 0, &self.machine.headline())?;
         writeln!(f)?;
-        let widest = self
-            .findings
-            .iter()
-            .map(|finding| finding.subject.chars().count())
-            .max();
+        let widest = self.findings.iter().map(|finding| finding.subject.chars().count()).max();
         let widest = widest.unwrap_or(0);
         for finding in &self.findings {
             let status = match finding.status {
@@ -124,14 +114,7 @@ struct ReadsTable<'r>(&'r [super::probe::Reads]);
 
 impl fmt::Display for ReadsTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            "in flight",
-            "reads/s",
-            "mean µs",
-            "p50 µs",
-            "p99 µs",
-            "CPU µs/read",
-        ];
+        let names = ["in flight", "reads/s", "mean µs", "p50 µs", "p99 µs", "CPU µs/read"];
         for (name, width) in names.iter().zip(WIDTHS) {
             write!(f, "{name:>width$}")?;
         }
@@ -139,9 +122,8 @@ impl fmt::Display for ReadsTable<'_> {
         for reads in self.0 {
             write!(f, "{:>w$}", reads.queue_depth, w = WIDTHS[0])?;
             write!(f, "{:>w$.0}", reads.iops, w = WIDTHS[1])?;
-            for (value, width) in [reads.mean_us, reads.p50_us, reads.p99_us]
-                .into_iter()
-                .zip(&WIDTHS[2..])
+            for (value, width) in
+                [reads.mean_us, reads.p50_us, reads.p99_us].into_iter().zip(&WIDTHS[2..])
             {
                 write!(f, "{value:>width$.0}")?;
             }
@@ -182,22 +164,12 @@ mod tests {
             .costs("something")
             .fix("do something else");
         let machine = MachineSummary::of_system();
-        let report = Report {
-            machine,
-            data: PathBuf::from("."),
-            findings: vec![finding],
-        };
+        let report = Report { machine, data: PathBuf::from("."), findings: vec![finding] };
         let text = report.to_string();
         let body = text.lines().skip_while(|line| !line.starts_with("limited"));
         let body: Vec<&str> = body.collect();
-        assert!(
-            body.iter().all(|line| line.chars().count() <= COLUMNS),
-            "{text}"
-        );
-        assert!(
-            body[1].starts_with(&" ".repeat(18)) && body[1].contains("word"),
-            "{text}"
-        );
+        assert!(body.iter().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert!(body[1].starts_with(&" ".repeat(18)) && body[1].contains("word"), "{text}");
         assert!(text.contains("costs: something\n") && text.contains("fix:   do something else\n"));
     }
 }

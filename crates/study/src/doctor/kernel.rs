@@ -124,10 +124,7 @@ fn refused_ring(error: &io::Error, disabled: Option<u32>, filtered: bool) -> Fin
 fn processors(machine: &MachineSummary) -> Finding {
     let (usable, online) = (machine.cores_usable, machine.cores_online);
     let online_text = online.map_or("unknown".to_string(), |count| count.to_string());
-    let mut found = format!(
-        "{usable} usable of {online_text} online, {}",
-        machine.processor
-    );
+    let mut found = format!("{usable} usable of {online_text} online, {}", machine.processor);
     found += match &machine.virtualised {
         Some(_) => "; virtual: first touches of memory are slow, times are noisier",
         None => "; no hypervisor seen",
@@ -158,19 +155,14 @@ fn membarrier() -> Finding {
 }
 
 fn bytes_or_unlimited(limit: Option<u64>) -> String {
-    limit.map_or("unlimited".to_string(), |bytes| {
-        format!("{} KiB", bytes / 1024)
-    })
+    limit.map_or("unlimited".to_string(), |bytes| format!("{} KiB", bytes / 1024))
 }
 
 fn memlock(permissions: &Permissions) -> Finding {
     let limit = getrlimit(Resource::Memlock).current;
     let found = format!("{} of locked memory", bytes_or_unlimited(limit));
     if permissions.has(CAP_IPC_LOCK) {
-        return Finding::good(
-            "memlock",
-            format!("{found}; not binding: CAP_IPC_LOCK is held"),
-        );
+        return Finding::good("memlock", format!("{found}; not binding: CAP_IPC_LOCK is held"));
     }
     if limit.is_none_or(|bytes| bytes >= 64 << 20) {
         return Finding::good("memlock", found);
@@ -199,10 +191,9 @@ fn userfaultfd(permissions: &Permissions) -> Finding {
                 .costs("nothing today; memory mapped as plain pointers will need it")
         }
         Err(error) => Finding::limited(NAME, format!("unknown: {}: {error}", sysctl.display())),
-        Ok(text) if text.trim() == "1" || permissions.has(CAP_SYS_PTRACE) => Finding::good(
-            NAME,
-            "permitted, faults of the kernel included (for later use)",
-        ),
+        Ok(text) if text.trim() == "1" || permissions.has(CAP_SYS_PTRACE) => {
+            Finding::good(NAME, "permitted, faults of the kernel included (for later use)")
+        }
         Ok(_) => Finding::good(NAME, "permitted for faults in user code (for later use)"),
     }
 }
@@ -230,21 +221,12 @@ mod tests {
         let told = |errno, disabled, filtered| {
             refused_ring(&io::Error::from_raw_os_error(errno), disabled, filtered)
         };
-        assert!(
-            told(EPERM, Some(2), true)
-                .found
-                .contains("io_uring_disabled is 2")
-        );
+        assert!(told(EPERM, Some(2), true).found.contains("io_uring_disabled is 2"));
         assert!(told(EPERM, Some(0), true).found.contains("seccomp"));
         assert!(told(EPERM, None, false).found.contains("seccomp"));
         assert!(told(ENOSYS, None, false).found.contains("built without"));
         assert!(told(ENOSYS, Some(0), true).found.contains("seccomp"));
-        assert!(
-            told(ENOMEM, Some(0), false)
-                .fix
-                .expect("a fix")
-                .contains("ulimit -l")
-        );
+        assert!(told(ENOMEM, Some(0), false).fix.expect("a fix").contains("ulimit -l"));
         assert!(told(5, Some(0), false).found.contains("refused"));
     }
 

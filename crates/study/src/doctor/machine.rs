@@ -65,18 +65,14 @@ impl MachineSummary {
         let mut summary = MachineSummary::of_system();
         summary.disks = disk::behind(data_file).unwrap_or_default();
         for queue_depth in [1, 32] {
-            summary
-                .reads
-                .push(probe::random_reads(&target, queue_depth, QUICK)?);
+            summary.reads.push(probe::random_reads(&target, queue_depth, QUICK)?);
         }
         Ok(summary)
     }
 
     /// The reads measured at `queue_depth`.
     pub fn reads_at(&self, queue_depth: u32) -> Option<&Reads> {
-        self.reads
-            .iter()
-            .find(|reads| reads.queue_depth == queue_depth)
+        self.reads.iter().find(|reads| reads.queue_depth == queue_depth)
     }
 
     /// All of it in one line, without storage speed where none was measured.
@@ -98,12 +94,7 @@ impl MachineSummary {
         }
         let speeds = [1, 32].into_iter().filter_map(|depth| self.reads_at(depth));
         let speeds: Vec<String> = speeds
-            .map(|reads| {
-                format!(
-                    "{:.0} µs at queue depth {}",
-                    reads.mean_us, reads.queue_depth
-                )
-            })
+            .map(|reads| format!("{:.0} µs at queue depth {}", reads.mean_us, reads.queue_depth))
             .collect();
         if !speeds.is_empty() {
             line += &format!("; 4 KiB reads {}", speeds.join(", "));
@@ -118,9 +109,7 @@ pub(super) fn kernel_version() -> String {
 }
 
 fn read(path: &str) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_string())
+    fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
 /// How many processors a list such as `0-3,8` names.
@@ -136,9 +125,7 @@ fn count_cpus(list: &str) -> Option<usize> {
 }
 
 fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -146,22 +133,10 @@ fn memory_bytes(meminfo: &str) -> Option<u64> {
 fn virtualised(cpu_flags: &str) -> Option<String> {
     let product = read("/sys/class/dmi/id/product_name").unwrap_or_default();
     let vendor = read("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
-    let known = [
-        "KVM",
-        "QEMU",
-        "VMware",
-        "VirtualBox",
-        "Virtual Machine",
-        "Amazon EC2",
-        "Google",
-    ];
-    let named = known
-        .iter()
-        .find(|name| product.contains(*name) || vendor.contains(*name));
+    let known = ["KVM", "QEMU", "VMware", "VirtualBox", "Virtual Machine", "Amazon EC2", "Google"];
+    let named = known.iter().find(|name| product.contains(*name) || vendor.contains(*name));
     // An EC2 machine may be bare metal, and then has no such flag.
-    let flagged = cpu_flags
-        .split_whitespace()
-        .any(|flag| flag == "hypervisor");
+    let flagged = cpu_flags.split_whitespace().any(|flag| flag == "hypervisor");
     let xen = read("/sys/hypervisor/type").filter(|kind| !kind.is_empty());
     match (flagged, named, xen) {
         (true, Some(name), _) => Some((*name).to_string()),
@@ -179,22 +154,14 @@ mod tests {
 
     #[test]
     fn processors_are_counted_from_the_kernels_list() {
-        for (list, count) in [
-            ("0", Some(1)),
-            ("0-3,8", Some(5)),
-            ("", None),
-            ("3-x", None),
-        ] {
+        for (list, count) in [("0", Some(1)), ("0-3,8", Some(5)), ("", None), ("3-x", None)] {
             assert_eq!(count_cpus(list), count, "{list}");
         }
     }
 
     #[test]
     fn memory_is_read_in_bytes() {
-        assert_eq!(
-            memory_bytes("MemTotal:       1024 kB\nMemFree: 1 kB\n"),
-            Some(1 << 20)
-        );
+        assert_eq!(memory_bytes("MemTotal:       1024 kB\nMemFree: 1 kB\n"), Some(1 << 20));
         assert_eq!(memory_bytes("nonsense"), None);
     }
 

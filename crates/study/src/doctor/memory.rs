@@ -40,9 +40,7 @@ fn huge_pages() -> Finding {
 
 /// The setting in force, which the kernel puts in brackets: `always [madvise] never`.
 pub(super) fn chosen(settings: &str) -> &str {
-    let bracketed = settings
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
+    let bracketed = settings.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(settings.trim(), |(chosen, _)| chosen)
 }
 

@@ -93,16 +93,10 @@ pub fn examine(
 ) -> Result<Report, DoctorError> {
     check(options)?;
     let data = options.data.clone().unwrap_or_else(|| PathBuf::from("."));
-    let about = std::fs::metadata(&data).map_err(|source| DoctorError::Data {
-        path: data.clone(),
-        source,
-    })?;
+    let about = std::fs::metadata(&data)
+        .map_err(|source| DoctorError::Data { path: data.clone(), source })?;
     tell(&mut progress, "looking at the system", 0.0)?;
-    let folder = if about.is_dir() {
-        data.clone()
-    } else {
-        parent(&data)
-    };
+    let folder = if about.is_dir() { data.clone() } else { parent(&data) };
     let measured = measure(options, &data, about.is_dir(), &mut progress)?;
 
     let disks = disk::behind(&data);
@@ -112,11 +106,7 @@ pub fn examine(
     let mut findings = kernel::findings();
     findings.extend(memory::findings());
     findings.extend(storage::findings(&folder, disks, &measured));
-    Ok(Report {
-        machine,
-        data,
-        findings,
-    })
+    Ok(Report { machine, data, findings })
 }
 
 /// What measuring gave: the reads by depth, whether they went past the page cache, or why not.
@@ -133,20 +123,12 @@ fn measure(
     is_folder: bool,
     progress: &mut impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Measured, DoctorError> {
-    let mut measured = Measured {
-        reads: Vec::new(),
-        direct: Ok(()),
-        failure: None,
-    };
+    let mut measured = Measured { reads: Vec::new(), direct: Ok(()), failure: None };
     // Writing the test file takes about as long as two depths.
     let steps = options.queue_depths.len() as f64 + 2.0;
     let target = if is_folder {
         // Without measurements, one page tells whether direct I/O works.
-        let wanted = if options.seconds_per_depth > 0.0 {
-            options.test_file_bytes
-        } else {
-            1
-        };
+        let wanted = if options.seconds_per_depth > 0.0 { options.test_file_bytes } else { 1 };
         let bytes = storage::free_bytes(data).map_or(wanted, |free| wanted.min(free / 4));
         Target::temporary(data, bytes, |share| {
             progress(Progress {
@@ -193,10 +175,7 @@ fn tell(
     step: &str,
     done: f64,
 ) -> Result<(), DoctorError> {
-    match progress(Progress {
-        step: step.to_string(),
-        done,
-    }) {
+    match progress(Progress { step: step.to_string(), done }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(DoctorError::Interrupted),
     }
@@ -211,11 +190,7 @@ fn check(options: &Options) -> Result<(), DoctorError> {
             expected: "0 to 3600",
         });
     }
-    if let Some(depth) = options
-        .queue_depths
-        .iter()
-        .find(|depth| !(1..=4096).contains(*depth))
-    {
+    if let Some(depth) = options.queue_depths.iter().find(|depth| !(1..=4096).contains(*depth)) {
         return Err(DoctorError::Option {
             option: "queue depth",
             given: depth.to_string(),

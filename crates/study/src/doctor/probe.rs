@@ -99,34 +99,20 @@ impl Target {
     /// # Errors
     /// [`ProbeError::Open`], [`ProbeError::TooSmall`].
     pub fn open(path: &Path) -> Result<Target, ProbeError> {
-        let failed = |source| ProbeError::Open {
-            path: path.to_path_buf(),
-            source,
-        };
+        let failed = |source| ProbeError::Open { path: path.to_path_buf(), source };
         // A path that names a pipe must not make this wait for a writer.
         let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(failed)?;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
         if file.metadata().is_ok_and(|about| about.is_dir()) {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         // Unlike its metadata, the end of a block device tells its size.
         let bytes = io::Seek::seek(&mut &file, io::SeekFrom::End(0)).map_err(failed)?;
         if bytes < PAGE_BYTES as u64 {
-            return Err(ProbeError::TooSmall {
-                path: path.to_path_buf(),
-                bytes,
-            });
+            return Err(ProbeError::TooSmall { path: path.to_path_buf(), bytes });
         }
         let direct = make_direct(&file);
-        Ok(Target {
-            file,
-            bytes,
-            direct,
-        })
+        Ok(Target { file, bytes, direct })
     }
 
     /// Makes a file of `bytes` bytes in `folder` and fills it with contents that no device can
@@ -140,16 +126,10 @@ impl Target {
         bytes: u64,
         mut progress: impl FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Target, ProbeError> {
-        let failed = |source| ProbeError::Write {
-            folder: folder.to_path_buf(),
-            bytes,
-            source,
-        };
+        let failed = |source| ProbeError::Write { folder: folder.to_path_buf(), bytes, source };
         let mut file = tempfile::tempfile_in(folder).map_err(failed)?;
         let direct = make_direct(&file);
-        let whole = bytes
-            .next_multiple_of(PAGE_BYTES as u64)
-            .max(PAGE_BYTES as u64);
+        let whole = bytes.next_multiple_of(PAGE_BYTES as u64).max(PAGE_BYTES as u64);
         let mut random = Pcg64::seed_from_u64(bytes);
         let mut piece = Aligned::<PIECE_BYTES>::touched(1);
         let mut written = 0;
@@ -164,11 +144,7 @@ impl Target {
             written += length as u64;
         }
         file.sync_all().map_err(failed)?;
-        Ok(Target {
-            file,
-            bytes: whole,
-            direct,
-        })
+        Ok(Target { file, bytes: whole, direct })
     }
 
     /// How much can be read, in bytes.
@@ -195,9 +171,7 @@ fn make_direct(file: &File) -> Result<(), String> {
     rustix::fs::fcntl_setfl(file, flags).map_err(|errno| errno.to_string())?;
     // Some file systems accept the flag and refuse the read, as an empty file tells too.
     let mut page = Page::touched(1);
-    file.read_at(&mut page[0].0, 0)
-        .map(drop)
-        .map_err(|error| error.to_string())
+    file.read_at(&mut page[0].0, 0).map(drop).map_err(|error| error.to_string())
 }
 
 /// How reads were issued.
@@ -246,10 +220,7 @@ pub fn random_reads(
         Ok(ring) => through_ring(target, ring, queue_depth, duration),
         Err(_) => by_threads(target, queue_depth, duration),
     };
-    measured.map_err(|source| ProbeError::Read {
-        queue_depth,
-        source,
-    })
+    measured.map_err(|source| ProbeError::Read { queue_depth, source })
 }
 
 /// Counts and times the reads of a measurement once its warm-up is over.
@@ -266,20 +237,14 @@ impl Meter {
         let latencies_ns =
             Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).map_err(io::Error::other)?;
         let warm_at = now + duration.mul_f64(WARM_UP_SHARE);
-        Ok(Meter {
-            latencies_ns,
-            counting_since: None,
-            warm_at,
-            end: now + duration,
-        })
+        Ok(Meter { latencies_ns, counting_since: None, warm_at, end: now + duration })
     }
 
     /// Counts the reads that `latencies` tells of; says whether it is time to stop.
     fn count(&mut self, now: Instant, latencies: impl Iterator<Item = Duration>) -> bool {
         if self.counting_since.is_some() {
             for latency in latencies {
-                self.latencies_ns
-                    .saturating_record(latency.as_nanos().max(1) as u64);
+                self.latencies_ns.saturating_record(latency.as_nanos().max(1) as u64);
             }
         } else if now >= self.warm_at {
             self.counting_since = Some((now, cpu_time()));
@@ -307,10 +272,7 @@ impl Meter {
 /// Processor time of this process so far, all threads and the kernel's work for them included.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(
-        time.tv_sec.max(0) as u64,
-        time.tv_nsec.clamp(0, 999_999_999) as u32,
-    )
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
 fn through_ring(
@@ -334,9 +296,7 @@ fn through_ring(
         ring.wait(batch)?;
         ring.finished(|slot| free.push(slot))?;
         let now = Instant::now();
-        let latencies = free
-            .iter()
-            .map(|&slot| now.saturating_duration_since(started[slot]));
+        let latencies = free.iter().map(|&slot| now.saturating_duration_since(started[slot]));
         if meter.count(now, latencies) {
             return Ok(meter.finish(queue_depth, Issued::IoUring));
         }
@@ -358,13 +318,8 @@ fn by_threads(target: &Target, queue_depth: u32, duration: Duration) -> io::Resu
         thread::sleep(total.warm_at.saturating_duration_since(Instant::now()));
         total.counting_since = Some((Instant::now(), cpu_time()));
         for reader in readers {
-            let meter = reader
-                .join()
-                .map_err(|_| io::Error::other("a reader panicked"))??;
-            total
-                .latencies_ns
-                .add(&meter.latencies_ns)
-                .map_err(io::Error::other)?;
+            let meter = reader.join().map_err(|_| io::Error::other("a reader panicked"))??;
+            total.latencies_ns.add(&meter.latencies_ns).map_err(io::Error::other)?;
         }
         Ok(total.finish(queue_depth, Issued::Threads))
     })
@@ -376,9 +331,7 @@ fn read_blocking(target: &Target, seed: u32, duration: Duration) -> io::Result<M
     let mut page = Page::touched(1);
     loop {
         let started = Instant::now();
-        target
-            .file
-            .read_exact_at(&mut page[0].0, target.random_offset(&mut random))?;
+        target.file.read_exact_at(&mut page[0].0, target.random_offset(&mut random))?;
         let now = Instant::now();
         if meter.count(now, [now - started].into_iter()) {
             return Ok(meter);
@@ -408,10 +361,7 @@ mod tests {
         let target = small_target();
         assert_eq!(target.bytes(), 1 << 20);
         for queue_depth in [1, 3, 32] {
-            check(
-                &random_reads(&target, queue_depth, BRIEFLY).expect("reads"),
-                queue_depth,
-            );
+            check(&random_reads(&target, queue_depth, BRIEFLY).expect("reads"), queue_depth);
         }
     }
 
@@ -426,10 +376,7 @@ mod tests {
     fn a_test_file_leaves_nothing_in_its_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let target = Target::temporary(folder.path(), 8192, |_| ControlFlow::Continue(()));
-        assert_eq!(
-            std::fs::read_dir(folder.path()).expect("a folder").count(),
-            0
-        );
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
         assert_eq!(target.expect("a file").bytes(), 8192);
     }
 
@@ -448,13 +395,7 @@ mod tests {
         assert!(missing.to_string().contains("short"), "{missing}");
         std::fs::write(&path, b"tiny").expect("a file");
         let error = Target::open(&path).unwrap_err();
-        assert!(
-            matches!(error, ProbeError::TooSmall { bytes: 4, .. }),
-            "{error}"
-        );
-        assert!(
-            Target::open(folder.path()).is_err(),
-            "a folder is nothing to read from"
-        );
+        assert!(matches!(error, ProbeError::TooSmall { bytes: 4, .. }), "{error}");
+        assert!(Target::open(folder.path()).is_err(), "a folder is nothing to read from");
     }
 }

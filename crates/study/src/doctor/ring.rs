@@ -24,12 +24,7 @@ impl<'f> ReadRing<'f> {
     pub(super) fn new(file: &'f File, slots: u32) -> io::Result<ReadRing<'f>> {
         let ring = new_ring(slots.next_power_of_two())?;
         let pages = Page::touched(slots as usize);
-        Ok(ReadRing {
-            ring,
-            file,
-            pages,
-            in_flight: vec![false; slots as usize],
-        })
+        Ok(ReadRing { ring, file, pages, in_flight: vec![false; slots as usize] })
     }
 
     /// Queues a read of the page at byte `offset` into `slot`; [`wait`](ReadRing::wait) submits it.
@@ -37,10 +32,7 @@ impl<'f> ReadRing<'f> {
     /// # Panics
     /// When the slot's last read has not been given back yet.
     pub(super) fn read(&mut self, slot: usize, offset: u64) -> io::Result<()> {
-        assert!(
-            !self.in_flight[slot],
-            "slot {slot} is still being read into"
-        );
+        assert!(!self.in_flight[slot], "slot {slot} is still being read into");
         let page = self.pages[slot].0.as_mut_ptr();
         let read = opcode::Read::new(types::Fd(self.file.as_raw_fd()), page, PAGE_BYTES as u32)
             .offset(offset)

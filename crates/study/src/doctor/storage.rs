@@ -73,10 +73,7 @@ const SPINNING_US: f64 = 2000.0;
 
 fn identity(disk: &Disk, reads: &[Reads]) -> Finding {
     let found = format!("{}: {}", disk.name, disk.model);
-    match (
-        &disk.rotational,
-        reads.iter().find(|reads| reads.queue_depth == 1),
-    ) {
+    match (&disk.rotational, reads.iter().find(|reads| reads.queue_depth == 1)) {
         (Known::Value(true), Some(one)) if one.mean_us < SPINNING_US => Finding::good(
             "disk",
             format!("{found}, says it spins but reads like flash, as virtual disks do"),
@@ -100,10 +97,7 @@ fn scheduler(disk: &Disk) -> Finding {
         }
         Known::Value(_) => Finding::limited(NAME, found)
             .costs("about 1.5 points of throughput relative to DRAM-only")
-            .fix(format!(
-                "echo none | sudo tee /sys/block/{}/queue/scheduler",
-                disk.name
-            )),
+            .fix(format!("echo none | sudo tee /sys/block/{}/queue/scheduler", disk.name)),
         Known::Unknown { .. } => Finding::limited(NAME, found),
     }
 }
@@ -127,10 +121,7 @@ fn queue(disk: &Disk) -> Finding {
     match disk.nr_requests.value() {
         Some(&requests) if requests < NR_REQUESTS_MIN => Finding::limited("disk queue", found)
             .costs("deep queues wait in the kernel instead of in the device")
-            .fix(format!(
-                "echo 256 | sudo tee /sys/block/{}/queue/nr_requests",
-                disk.name
-            )),
+            .fix(format!("echo 256 | sudo tee /sys/block/{}/queue/nr_requests", disk.name)),
         Some(_) => Finding::good("disk queue", found),
         None => Finding::limited("disk queue", found),
     }
@@ -144,10 +135,7 @@ fn read_ahead(disk: &Disk) -> Finding {
     match disk.read_ahead_kib.value() {
         Some(&kib) if kib > 128 => Finding::limited("read-ahead", found)
             .costs("nothing for Ebbtide; a mapped file without MADV_RANDOM reads that much a fault")
-            .fix(format!(
-                "echo 128 | sudo tee /sys/block/{}/queue/read_ahead_kb",
-                disk.name
-            )),
+            .fix(format!("echo 128 | sudo tee /sys/block/{}/queue/read_ahead_kb", disk.name)),
         Some(_) => Finding::good("read-ahead", found),
         None => Finding::limited("read-ahead", found),
     }
@@ -156,14 +144,10 @@ fn read_ahead(disk: &Disk) -> Finding {
 fn write_cache(disk: &Disk) -> Finding {
     let found = format!("{}: {}", disk.name, disk.write_cache);
     match disk.write_cache.value().map(String::as_str) {
-        Some("write through") => Finding::good(
-            "write cache",
-            format!("{found}; a finished write is durable"),
-        ),
-        Some(_) => Finding::good(
-            "write cache",
-            format!("{found}; durable writes need a flush"),
-        ),
+        Some("write through") => {
+            Finding::good("write cache", format!("{found}; a finished write is durable"))
+        }
+        Some(_) => Finding::good("write cache", format!("{found}; durable writes need a flush")),
         None => Finding::limited("write cache", found),
     }
 }
@@ -181,11 +165,7 @@ fn free_space(folder: &Path) -> Finding {
     if free >= FREE_BYTES_WANTED {
         Finding::good(NAME, found)
     } else {
-        let finding = if free >= FREE_BYTES_MIN {
-            Finding::limited
-        } else {
-            Finding::missing
-        };
+        let finding = if free >= FREE_BYTES_MIN { Finding::limited } else { Finding::missing };
         finding(NAME, found)
             .costs("data sets must be smaller than that")
             .fix("free some, or give --data a path elsewhere")
@@ -199,22 +179,13 @@ const GOOD_IOPS: f64 = 100_000.0;
 
 fn speed(measured: &Measured) -> Finding {
     const NAME: &str = "flash speed";
-    let best = measured
-        .reads
-        .iter()
-        .max_by(|a, b| a.iops.total_cmp(&b.iops));
+    let best = measured.reads.iter().max_by(|a, b| a.iops.total_cmp(&b.iops));
     let Some(best) = best else {
-        let reason = measured
-            .failure
-            .as_deref()
-            .unwrap_or("no measurement was asked for");
+        let reason = measured.failure.as_deref().unwrap_or("no measurement was asked for");
         return Finding::limited(NAME, format!("not measured: {reason}"));
     };
     if let Err(reason) = &measured.direct {
-        return Finding::limited(
-            NAME,
-            format!("not known: reads were served by DRAM ({reason})"),
-        );
+        return Finding::limited(NAME, format!("not known: reads were served by DRAM ({reason})"));
     }
     let first = &measured.reads[0];
     let mut found = format!(
@@ -260,11 +231,7 @@ mod tests {
     }
 
     fn measured(reads: Vec<Reads>) -> Measured {
-        Measured {
-            reads,
-            direct: Ok(()),
-            failure: None,
-        }
+        Measured { reads, direct: Ok(()), failure: None }
     }
 
     #[test]

@@ -22,11 +22,7 @@ pub struct Range {
 impl Range {
     /// One value, measured once.
     pub fn single(value: f64) -> Range {
-        Range {
-            min: value,
-            median: value,
-            max: value,
-        }
+        Range { min: value, median: value, max: value }
     }
 }
 
@@ -71,10 +67,7 @@ impl BarChart {
         name: &str,
         bars: impl IntoIterator<Item = (S, Range)>,
     ) -> BarChart {
-        let bars = bars
-            .into_iter()
-            .map(|(series, range)| (series.into(), range))
-            .collect();
+        let bars = bars.into_iter().map(|(series, range)| (series.into(), range)).collect();
         self.groups.push((name.to_string(), bars));
         self
     }
@@ -96,13 +89,7 @@ impl BarChart {
                 if !(min <= median && median <= max) {
                     let (min, median, max) = (*min, *median, *max);
                     let chart = self.title.clone();
-                    return Err(ReportError::Disordered {
-                        chart,
-                        item,
-                        min,
-                        median,
-                        max,
-                    });
+                    return Err(ReportError::Disordered { chart, item, min, median, max });
                 }
             }
         }
@@ -142,20 +129,13 @@ impl BarChart {
 
     pub(super) fn draw(&self, id: &str, width: Width) -> String {
         let series = self.series();
-        let longest = series
-            .iter()
-            .map(|name| svg::text_width(name))
-            .fold(0.0, f64::max);
+        let longest = series.iter().map(|name| svg::text_width(name)).fold(0.0, f64::max);
         // Where labels would take half of the drawing, each stands above its bar instead.
         let above = longest > width.pixels * 0.4;
         let left = if above { 4.0 } else { longest + 10.0 };
         let right = width.pixels - VALUES;
         let row = if above { ROW + 17.0 } else { ROW };
-        let values = self
-            .groups
-            .iter()
-            .flat_map(|(_, bars)| bars)
-            .map(|(_, range)| range);
+        let values = self.groups.iter().flat_map(|(_, bars)| bars).map(|(_, range)| range);
         let values = values.flat_map(|range| [range.min, range.max]);
         let values = values.chain(self.reference.iter().map(|(value, _)| *value));
         let values: Vec<f64> = values.collect();
@@ -168,21 +148,9 @@ impl BarChart {
         let (mut out, mut labels) = (String::new(), String::new());
         for &value in &scale.ticks {
             svg::line(&mut out, (x(value), TOP), (x(value), bottom), "grid");
-            svg::text(
-                &mut out,
-                x(value),
-                bottom + 17.0,
-                "middle soft",
-                &tick(value),
-            );
+            svg::text(&mut out, x(value), bottom + 17.0, "middle soft", &tick(value));
         }
-        svg::text(
-            &mut out,
-            (left + right) / 2.0,
-            bottom + 36.0,
-            "middle",
-            &self.label,
-        );
+        svg::text(&mut out, (left + right) / 2.0, bottom + 36.0, "middle", &self.label);
         let mut y = TOP;
         for (group, bars) in &self.groups {
             svg::text(&mut out, 4.0, y + 18.0, "strong", group);
@@ -202,33 +170,13 @@ impl BarChart {
             }
         }
         if let Some((value, name)) = &self.reference {
-            svg::line(
-                &mut out,
-                (x(*value), TOP - 4.0),
-                (x(*value), bottom),
-                "reference",
-            );
-            let anchor = if x(*value) > width.pixels * 0.75 {
-                "end"
-            } else {
-                "middle"
-            };
-            let place = if anchor == "end" {
-                x(*value) + 4.0
-            } else {
-                x(*value)
-            };
+            svg::line(&mut out, (x(*value), TOP - 4.0), (x(*value), bottom), "reference");
+            let anchor = if x(*value) > width.pixels * 0.75 { "end" } else { "middle" };
+            let place = if anchor == "end" { x(*value) + 4.0 } else { x(*value) };
             svg::text(&mut out, place, TOP - 8.0, anchor, name);
         }
         out.push_str(&labels);
-        svg::frame(
-            id,
-            width,
-            bottom + BOTTOM,
-            &self.title,
-            &self.description(),
-            &out,
-        )
+        svg::frame(id, width, bottom + BOTTOM, &self.title, &self.description(), &out)
     }
 
     fn description(&self) -> String {
@@ -251,19 +199,9 @@ fn draw_bar(out: &mut String, x: &impl Fn(f64) -> f64, range: &Range, top: f64, 
     );
     if range.max > range.min {
         let middle = top + BAR / 2.0;
-        svg::line(
-            out,
-            (x(range.min), middle),
-            (x(range.max), middle),
-            "whisker",
-        );
+        svg::line(out, (x(range.min), middle), (x(range.max), middle), "whisker");
         for end in [range.min, range.max] {
-            svg::line(
-                out,
-                (x(end), middle - 4.0),
-                (x(end), middle + 4.0),
-                "whisker",
-            );
+            svg::line(out, (x(end), middle - 4.0), (x(end), middle + 4.0), "whisker");
         }
     }
 }

@@ -43,8 +43,7 @@ impl LineChart {
 
     /// Adds a series of `(x, y)` points, joined in the order given.
     pub fn series(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> LineChart {
-        self.series
-            .push((name.to_string(), points.into_iter().collect()));
+        self.series.push((name.to_string(), points.into_iter().collect()));
         self
     }
 
@@ -62,11 +61,7 @@ impl LineChart {
                 }
                 if self.log_y && *y <= 0.0 {
                     let (chart, item) = place();
-                    return Err(ReportError::NotPositive {
-                        chart,
-                        item,
-                        value: *y,
-                    });
+                    return Err(ReportError::NotPositive { chart, item, value: *y });
                 }
             }
         }
@@ -89,32 +84,19 @@ impl LineChart {
     }
 
     pub(super) fn draw(&self, id: &str, width: Width) -> String {
-        let longest = self
-            .series
-            .iter()
-            .map(|(name, _)| svg::text_width(name))
-            .fold(0.0, f64::max);
+        let longest = self.series.iter().map(|(name, _)| svg::text_width(name)).fold(0.0, f64::max);
         // Where labels at the end of the lines would take too much room, a key stands above.
         let key_above = longest > width.pixels * 0.25;
-        let key_height = if key_above {
-            LABEL_PITCH * self.series.len() as f64 + 10.0
-        } else {
-            0.0
-        };
+        let key_height =
+            if key_above { LABEL_PITCH * self.series.len() as f64 + 10.0 } else { 0.0 };
         let plot_height = (width.pixels * 0.5).clamp(230.0, 340.0);
         let y_scale = if self.log_y {
             Scale::log(self.points().map(|(_, y)| y), 6)
         } else {
             Scale::linear(self.points().map(|(_, y)| y), 5)
         };
-        let x_scale = Scale::linear(
-            self.points().map(|(x, _)| x),
-            (width.pixels / 110.0) as usize,
-        );
-        let ticks = y_scale
-            .ticks
-            .iter()
-            .map(|&value| svg::text_width(&tick(value)));
+        let x_scale = Scale::linear(self.points().map(|(x, _)| x), (width.pixels / 110.0) as usize);
+        let ticks = y_scale.ticks.iter().map(|&value| svg::text_width(&tick(value)));
         let left = ticks.fold(0.0, f64::max) + 12.0;
         let right = width.pixels - if key_above { 14.0 } else { longest + 28.0 };
         let (top, bottom) = (TOP + key_height, TOP + key_height + plot_height);
@@ -138,13 +120,7 @@ impl LineChart {
             svg::line(&mut out, (x, bottom), (x, bottom + 4.0), "grid");
             svg::text(&mut out, x, bottom + 19.0, "middle soft", &tick(value));
         }
-        svg::text(
-            &mut out,
-            (left + right) / 2.0,
-            bottom + 38.0,
-            "middle",
-            &self.x_label,
-        );
+        svg::text(&mut out, (left + right) / 2.0, bottom + 38.0, "middle", &self.x_label);
         for (index, (_, points)) in self.series.iter().enumerate() {
             let points: Vec<_> = points.iter().copied().map(place).collect();
             draw_series(&mut out, &points, index);
@@ -152,14 +128,7 @@ impl LineChart {
         if !key_above {
             self.draw_end_labels(&mut out, right, (top, bottom), &place);
         }
-        svg::frame(
-            id,
-            width,
-            bottom + BOTTOM,
-            &self.title,
-            &self.description(),
-            &out,
-        )
+        svg::frame(id, width, bottom + BOTTOM, &self.title, &self.description(), &out)
     }
 
     fn draw_key(&self, out: &mut String) {
@@ -217,16 +186,8 @@ fn stroke(index: usize) -> String {
 
 fn draw_series(out: &mut String, points: &[(f64, f64)], index: usize) {
     if points.len() > 1 {
-        let path: Vec<String> = points
-            .iter()
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
-        let _ = write!(
-            out,
-            r#"<polyline points="{}" class="{}"/>"#,
-            path.join(" "),
-            stroke(index)
-        );
+        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = write!(out, r#"<polyline points="{}" class="{}"/>"#, path.join(" "), stroke(index));
     }
     for (x, y) in points {
         svg::mark(out, *x, *y, index);
@@ -256,11 +217,7 @@ mod tests {
     #[test]
     fn labels_never_overlap_and_stay_inside() {
         let places = spread(&[95.0, 96.0, 97.0, 99.0], 0.0, 100.0);
-        assert!(
-            places
-                .windows(2)
-                .all(|pair| pair[1] - pair[0] >= LABEL_PITCH - 1e-9)
-        );
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LABEL_PITCH - 1e-9));
         assert!(places[0] >= 0.0 && places[3] <= 100.0, "{places:?}");
         assert_eq!(spread(&[10.0, 60.0], 0.0, 100.0), [10.0, 60.0]);
         assert!(spread(&[], 0.0, 100.0).is_empty());

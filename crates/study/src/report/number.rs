@@ -15,9 +15,7 @@ pub(super) fn readable(value: f64) -> String {
         _ => 0,
     };
     let text = format!("{value:.decimals$}");
-    let (whole, fraction) = text
-        .split_once('.')
-        .map_or((text.as_str(), ""), |parts| parts);
+    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |parts| parts);
     let digits = whole.trim_start_matches('-');
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -29,21 +29,12 @@ impl Table {
     /// An empty table.
     pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
         let header = header.into_iter().map(str::to_string).collect();
-        Table {
-            caption: caption.to_string(),
-            header,
-            rows: Vec::new(),
-        }
+        Table { caption: caption.to_string(), header, rows: Vec::new() }
     }
 
     /// Adds a row of text.
     pub fn row<S: Into<String>>(mut self, cells: impl IntoIterator<Item = S>) -> Table {
-        self.rows.push(
-            cells
-                .into_iter()
-                .map(|cell| Cell::Text(cell.into()))
-                .collect(),
-        );
+        self.rows.push(cells.into_iter().map(|cell| Cell::Text(cell.into())).collect());
         self
     }
 
@@ -54,11 +45,8 @@ impl Table {
         cells: impl IntoIterator<Item = S>,
         numbers: impl IntoIterator<Item = f64>,
     ) -> Table {
-        let cells = cells
-            .into_iter()
-            .map(|cell| Cell::Text(cell.as_ref().to_string()));
-        self.rows
-            .push(cells.chain(numbers.into_iter().map(Cell::Number)).collect());
+        let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
+        self.rows.push(cells.chain(numbers.into_iter().map(Cell::Number)).collect());
         self
     }
 
@@ -82,16 +70,10 @@ impl Table {
             escape(&self.caption)
         );
         let numeric = |column: usize| {
-            self.rows
-                .iter()
-                .any(|row| matches!(row.get(column), Some(Cell::Number(_))))
+            self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_))))
         };
         for (column, name) in self.header.iter().enumerate() {
-            let class = if numeric(column) {
-                " class=\"number\""
-            } else {
-                ""
-            };
+            let class = if numeric(column) { " class=\"number\"" } else { "" };
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
         }
         out.push_str("</tr></thead><tbody>\n");
@@ -111,11 +93,7 @@ impl Table {
             out.push_str("</tr>\n");
         }
         if self.rows.is_empty() {
-            let _ = write!(
-                out,
-                "<tr><td colspan=\"{}\">no data</td></tr>",
-                self.header.len()
-            );
+            let _ = write!(out, "<tr><td colspan=\"{}\">no data</td></tr>", self.header.len());
         }
         out.push_str("</tbody></table></div>\n");
         out
@@ -126,11 +104,8 @@ impl Table {
             Cell::Text(text) => text.clone(),
             Cell::Number(value) => value.to_string(),
         };
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(plain).collect())
-            .collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(plain).collect()).collect();
         csv_text(&self.header, &rows)
     }
 }
@@ -155,10 +130,7 @@ pub struct Page {
 impl Page {
     /// An empty page.
     pub fn new(title: &str) -> Page {
-        Page {
-            title: title.to_string(),
-            elements: Vec::new(),
-        }
+        Page { title: title.to_string(), elements: Vec::new() }
     }
 
     fn with(mut self, element: Element) -> Page {
@@ -230,10 +202,8 @@ impl Page {
         for table in self.elements.iter().filter_map(Element::numbers) {
             let name = unused_name(&table.caption, &names);
             let path = folder.join(&name);
-            let text = table.csv().map_err(|source| ReportError::Write {
-                path: path.clone(),
-                source,
-            })?;
+            let text =
+                table.csv().map_err(|source| ReportError::Write { path: path.clone(), source })?;
             write_whole(folder, &name, &text)?;
             names.push(name);
             written.push(path);
@@ -250,10 +220,7 @@ impl Element {
             Element::Section(heading) => format!("<h2>{}</h2>\n", escape(heading)),
             Element::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
             Element::Preformatted(text) => {
-                format!(
-                    "<pre class=\"scroll\" tabindex=\"0\">{}</pre>\n",
-                    escape(text)
-                )
+                format!("<pre class=\"scroll\" tabindex=\"0\">{}</pre>\n", escape(text))
             }
             Element::Table(table) => {
                 table.check()?;
@@ -292,21 +259,15 @@ fn figure(title: &str, drawings: &str, table: &Table) -> String {
 fn unused_name(title: &str, taken: &[String]) -> String {
     let plain: String = title
         .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
+        .map(
+            |letter| {
+                if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
+            },
+        )
         .collect();
     let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
     let stem: String = parts.join("-").chars().take(60).collect();
-    let stem = if stem.is_empty() {
-        "table".to_string()
-    } else {
-        stem
-    };
+    let stem = if stem.is_empty() { "table".to_string() } else { stem };
     let numbered = (2..).map(|number| format!("{stem}-{number}.csv"));
     let mut names = std::iter::once(format!("{stem}.csv")).chain(numbered);
     names.find(|name| !taken.contains(name)).unwrap_or_default()
@@ -320,14 +281,8 @@ mod tests {
 
     #[test]
     fn file_names_are_plain_and_distinct() {
-        assert_eq!(
-            unused_name("p99 response / throughput", &[]),
-            "p99-response-throughput.csv"
-        );
-        assert_eq!(
-            unused_name("../../etc", &["etc.csv".to_string()]),
-            "etc-2.csv"
-        );
+        assert_eq!(unused_name("p99 response / throughput", &[]), "p99-response-throughput.csv");
+        assert_eq!(unused_name("../../etc", &["etc.csv".to_string()]), "etc-2.csv");
         assert_eq!(unused_name("µ", &[]), "table.csv");
     }
 }

@@ -20,17 +20,9 @@ impl Scale {
             greatest = least + 1.0;
         }
         let step = round_step((greatest - least) / count.max(1) as f64);
-        let (first, last) = (
-            (least / step).floor() as i64,
-            (greatest / step).ceil() as i64,
-        );
+        let (first, last) = ((least / step).floor() as i64, (greatest / step).ceil() as i64);
         let ticks: Vec<f64> = (first..=last).map(|n| n as f64 * step).collect();
-        Scale {
-            low: first as f64 * step,
-            high: last as f64 * step,
-            log: false,
-            ticks,
-        }
+        Scale { low: first as f64 * step, high: last as f64 * step, log: false, ticks }
     }
 
     /// A logarithmic axis around positive values. Ticks at 1, 2, 5, 10, … or at powers of ten
@@ -38,20 +30,13 @@ impl Scale {
     pub(super) fn log(values: impl Iterator<Item = f64> + Clone, count: usize) -> Scale {
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let greatest = values.fold(0.0, f64::max);
-        let (least, greatest) = if greatest > 0.0 {
-            (least, greatest)
-        } else {
-            (1.0, 10.0)
-        };
+        let (least, greatest) = if greatest > 0.0 { (least, greatest) } else { (1.0, 10.0) };
         let decades = least.log10().floor() as i32..=greatest.log10().ceil() as i32;
         let fine = decades
             .clone()
             .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
         // The axis ends at the fine steps just outside of the values.
-        let low = fine
-            .clone()
-            .filter(|t| *t <= least * 1.000_001)
-            .fold(0.0, f64::max);
+        let low = fine.clone().filter(|t| *t <= least * 1.000_001).fold(0.0, f64::max);
         let high = fine.clone().filter(|t| *t >= greatest * 0.999_999);
         let mut high = high.fold(f64::INFINITY, f64::min);
         if high <= low {
@@ -60,22 +45,14 @@ impl Scale {
         let within = |t: &f64| *t >= low * 0.999_999 && *t <= high * 1.000_001;
         let mut ticks: Vec<f64> = fine.filter(within).collect();
         if ticks.len() > count + 2 {
-            let powers: Vec<f64> = decades
-                .map(|power| 10f64.powi(power))
-                .filter(within)
-                .collect();
+            let powers: Vec<f64> = decades.map(|power| 10f64.powi(power)).filter(within).collect();
             // The ends are named too, unless a power of ten stands close by.
             let room = (high / low).powf(0.07);
             let clear = |end: &f64| powers.iter().all(|t| (t / end).max(end / t) > room);
             ticks = [low, high].into_iter().filter(clear).collect();
             ticks.extend(&powers);
         }
-        Scale {
-            low,
-            high,
-            log: true,
-            ticks,
-        }
+        Scale { low, high, log: true, ticks }
     }
 
     /// Where `value` lies: 0 at the low end, 1 at the high end.
@@ -92,9 +69,7 @@ impl Scale {
 /// The round number (1, 2 or 5 times a power of ten) next above `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
-    let digit = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|digit| digit * power >= step * 0.999_999);
+    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= step * 0.999_999);
     digit.unwrap_or(10.0) * power
 }
 
@@ -125,10 +100,7 @@ mod tests {
         }
         for values in [vec![], vec![10.0]] {
             let scale = Scale::log(values.iter().copied(), 5);
-            assert!(
-                scale.share(10.0).is_finite() && !scale.ticks.is_empty(),
-                "{scale:?}"
-            );
+            assert!(scale.share(10.0).is_finite() && !scale.ticks.is_empty(), "{scale:?}");
         }
     }
 }

@@ -3,16 +3,8 @@
 use std::fmt::Write;
 
 /// Each chart is drawn twice, and the page shows the one that fits: letters keep their size.
-pub(super) const WIDTHS: [Width; 2] = [
-    Width {
-        pixels: 330.0,
-        class: "narrow",
-    },
-    Width {
-        pixels: 720.0,
-        class: "wide",
-    },
-];
+pub(super) const WIDTHS: [Width; 2] =
+    [Width { pixels: 330.0, class: "narrow" }, Width { pixels: 720.0, class: "wide" }];
 
 /// Letters are set in this size, in pixels of the drawing.
 pub(super) const FONT: f64 = 13.0;
@@ -55,11 +47,7 @@ pub(super) fn text_width(text: &str) -> f64 {
 
 /// `text` at `(x, y)`; `class` sets colour and anchor.
 pub(super) fn text(out: &mut String, x: f64, y: f64, class: &str, text: &str) {
-    let _ = write!(
-        out,
-        r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{}</text>"#,
-        escape(text)
-    );
+    let _ = write!(out, r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{}</text>"#, escape(text));
 }
 
 /// A straight line.
@@ -83,10 +71,8 @@ pub(super) fn mark(out: &mut String, x: f64, y: f64, index: usize) {
         5 => "M-1.5 -4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
         _ => "M-4.5 -2.5h9v5h-9z",
     };
-    let _ = write!(
-        out,
-        r#"<path d="{path}" transform="translate({x:.1} {y:.1})" class="{class}"/>"#
-    );
+    let _ =
+        write!(out, r#"<path d="{path}" transform="translate({x:.1} {y:.1})" class="{class}"/>"#);
 }
 
 /// A drawing of the given height, with the title and description that screen readers speak.

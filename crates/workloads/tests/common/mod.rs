@@ -15,15 +15,7 @@ const WORDS_PER_PAGE: usize = PAGE_BYTES / 8;
 /// A program of `pages` pages at most, with the rest of the shape as usual.
 pub fn program(name: &str, pages: u64, scatter: Scatter) -> Program {
     let dataset_bytes = pages * PAGE_BYTES as u64;
-    Program::new(
-        name,
-        &Shape {
-            dataset_bytes,
-            scatter,
-            ..Shape::default()
-        },
-    )
-    .unwrap()
+    Program::new(name, &Shape { dataset_bytes, scatter, ..Shape::default() }).unwrap()
 }
 
 /// The page of a workload's image as words.
@@ -31,12 +23,7 @@ pub fn page(workload: &impl Workload, page: PageId) -> Vec<u64> {
     // Garbage first: the image must overwrite all of it.
     let mut bytes = [0xa5; PAGE_BYTES];
     workload.image(page, &mut bytes);
-    bytes
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .map(|word| u64::from_ne_bytes(*word))
-        .collect()
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
 /// A workload's whole image as words.
@@ -48,11 +35,8 @@ pub fn image(workload: &impl Workload) -> Vec<u64> {
 fn load<T: Value>(at: Addr, mut word: impl FnMut(usize) -> u64) -> T {
     check_access::<T>(at);
     let mut value = T::zeroed();
-    for (i, bytes) in bytemuck::bytes_of_mut(&mut value)
-        .as_chunks_mut::<8>()
-        .0
-        .iter_mut()
-        .enumerate()
+    for (i, bytes) in
+        bytemuck::bytes_of_mut(&mut value).as_chunks_mut::<8>().0.iter_mut().enumerate()
     {
         *bytes = word(at.0 as usize / 8 + i).to_ne_bytes();
     }
@@ -61,12 +45,7 @@ fn load<T: Value>(at: Addr, mut word: impl FnMut(usize) -> u64) -> T {
 
 fn store<T: Value>(at: Addr, value: T, mut word: impl FnMut(usize, u64)) {
     check_access::<T>(at);
-    for (i, bytes) in bytemuck::bytes_of(&value)
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .enumerate()
-    {
+    for (i, bytes) in bytemuck::bytes_of(&value).as_chunks::<8>().0.iter().enumerate() {
         word(at.0 as usize / 8 + i, u64::from_ne_bytes(*bytes));
     }
 }
@@ -80,11 +59,7 @@ pub struct Plain {
 
 impl Plain {
     pub fn new(workload: &impl Workload) -> Plain {
-        Plain {
-            words: image(workload),
-            worked: 0,
-            accesses: 0,
-        }
+        Plain { words: image(workload), worked: 0, accesses: 0 }
     }
 }
 
@@ -104,11 +79,7 @@ impl Memory for Plain {
         self.accesses += 1;
         check_access::<u64>(at);
         let word = &mut self.words[at.0 as usize / 8];
-        if *word == current {
-            Ok(std::mem::replace(word, new))
-        } else {
-            Err(*word)
-        }
+        if *word == current { Ok(std::mem::replace(word, new)) } else { Err(*word) }
     }
     fn work(&mut self, instructions: u64) {
         self.worked += instructions;
@@ -127,16 +98,11 @@ pub struct Sparse<'a, W> {
 
 impl<'a, W: Workload> Sparse<'a, W> {
     pub fn new(workload: &'a W) -> Sparse<'a, W> {
-        Sparse {
-            workload,
-            pages: HashMap::new(),
-        }
+        Sparse { workload, pages: HashMap::new() }
     }
 
     fn page(&mut self, at: Addr) -> &mut Vec<u64> {
-        self.pages
-            .entry(at.page().0)
-            .or_insert_with(|| page(self.workload, at.page()))
+        self.pages.entry(at.page().0).or_insert_with(|| page(self.workload, at.page()))
     }
 }
 
@@ -154,11 +120,7 @@ impl<W: Workload> Memory for Sparse<'_, W> {
     }
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         let word = &mut self.page(at)[at.page_offset() / 8];
-        if *word == current {
-            Ok(std::mem::replace(word, new))
-        } else {
-            Err(*word)
-        }
+        if *word == current { Ok(std::mem::replace(word, new)) } else { Err(*word) }
     }
     fn work(&mut self, _instructions: u64) {}
     fn wait(&mut self, at: Addr, _seen: u64) {
@@ -174,18 +136,12 @@ pub struct Shared {
 
 impl Shared {
     pub fn new(words: &[u64]) -> Shared {
-        Shared {
-            words: words.iter().map(|&word| AtomicU64::new(word)).collect(),
-        }
+        Shared { words: words.iter().map(|&word| AtomicU64::new(word)).collect() }
     }
 
     pub fn into_plain(self) -> Plain {
         let words = self.words.into_iter().map(AtomicU64::into_inner).collect();
-        Plain {
-            words,
-            worked: 0,
-            accesses: 0,
-        }
+        Plain { words, worked: 0, accesses: 0 }
     }
 }
 
@@ -201,9 +157,7 @@ impl Memory for Raced<'_> {
         load(at, |i| self.0.words[i].load(Ordering::Acquire))
     }
     fn store<T: Value>(&mut self, at: Addr, value: T) {
-        store(at, value, |i, word| {
-            self.0.words[i].store(word, Ordering::Release)
-        });
+        store(at, value, |i, word| self.0.words[i].store(word, Ordering::Release));
     }
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         check_access::<u64>(at);
@@ -242,27 +196,16 @@ impl Turns {
         let threads = vec![Thread::Runnable; threads];
         let passed = threads.iter().map(|_| Condvar::new()).collect();
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Turns {
-            state: Mutex::new(TurnState {
-                rng,
-                current: 0,
-                threads,
-            }),
-            passed,
-        }
+        Turns { state: Mutex::new(TurnState { rng, current: 0, threads }), passed }
     }
 
     /// Gives the token to some runnable thread; returns when it is back at `me`.
     fn pass(&self, me: usize, becomes: Thread) {
         let mut state = self.state.lock().unwrap();
-        assert_eq!(
-            state.current, me,
-            "only the holder of the token passes it on"
-        );
+        assert_eq!(state.current, me, "only the holder of the token passes it on");
         state.threads[me] = becomes;
-        let runnable: Vec<usize> = (0..state.threads.len())
-            .filter(|&t| state.threads[t] == Thread::Runnable)
-            .collect();
+        let runnable: Vec<usize> =
+            (0..state.threads.len()).filter(|&t| state.threads[t] == Thread::Runnable).collect();
         if runnable.is_empty() {
             let stuck = state.threads.iter().any(|&thread| thread != Thread::Done);
             assert!(!stuck, "deadlock: {:?}", state.threads);
@@ -277,9 +220,7 @@ impl Turns {
     }
 
     fn start(&self, state: std::sync::MutexGuard<'_, TurnState>, me: usize) {
-        let _state = self.passed[me]
-            .wait_while(state, |state| state.current != me)
-            .unwrap();
+        let _state = self.passed[me].wait_while(state, |state| state.current != me).unwrap();
     }
 }
 
@@ -294,11 +235,7 @@ impl<'a> Interleaved<'a> {
     /// Blocks until it is this thread's turn. Its turns end when it is dropped.
     pub fn new(words: &'a Shared, turns: &'a Turns, me: usize) -> Interleaved<'a> {
         turns.start(turns.state.lock().unwrap(), me);
-        Interleaved {
-            words: Raced(words),
-            turns,
-            me,
-        }
+        Interleaved { words: Raced(words), turns, me }
     }
 
     fn turn(&self) {
@@ -366,13 +303,8 @@ pub fn interleave<R: Send>(
         body(me, &mut memory)
     };
     std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|me| scope.spawn(move || run(me)))
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap())
-            .collect()
+        let handles: Vec<_> = (0..threads).map(|me| scope.spawn(move || run(me))).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
     })
 }
 
@@ -380,12 +312,8 @@ pub fn interleave<R: Send>(
 pub fn race<R: Send>(words: &Shared, body: impl Fn(usize, &mut Raced<'_>) -> R + Sync) -> Vec<R> {
     let body = &body;
     std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..2)
-            .map(|me| scope.spawn(move || body(me, &mut Raced(words))))
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap())
-            .collect()
+        let handles: Vec<_> =
+            (0..2).map(|me| scope.spawn(move || body(me, &mut Raced(words)))).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
     })
 }
