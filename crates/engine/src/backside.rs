@@ -13,7 +13,7 @@ use crate::cache::PageState;
 use crate::counters::CoreCounters;
 use crate::device::{Completion, Direction, Queue, Request, TRANSFER_BYTES};
 use crate::epoch::Moment;
-use crate::hub::Outcome;
+use crate::hub::{Outcome, Waiter};
 use crate::shared::Shared;
 
 /// How often a request is tried before its error counts.
@@ -85,6 +85,9 @@ pub(crate) struct Backside {
     installed: Vec<FrameId>,
     completions: Vec<Completion>,
     read_ns: Vec<u64>,
+    /// Wake-ups for fibers of this very core, which needs no letter box to hear of them.
+    own_wakes: Vec<(u32, Outcome)>,
+    driven_by: usize,
     held_since: Option<Time>,
     entered_at: Time,
     failed_writes_in_a_row: u32,
@@ -106,6 +109,8 @@ impl Backside {
             installed: Vec::new(),
             completions: Vec::new(),
             read_ns: Vec::new(),
+            own_wakes: Vec::new(),
+            driven_by: core,
             held_since: None,
             entered_at: Time::ZERO,
             failed_writes_in_a_row: 0,
@@ -136,6 +141,19 @@ impl Backside {
         }
     }
 
+    /// Hands over the wake-ups for fibers of this core.
+    pub(crate) fn take_own_wakes(&mut self, wakes: &mut Vec<(u32, Outcome)>) {
+        wakes.append(&mut self.own_wakes);
+    }
+
+    fn wake(&mut self, shared: &Shared, waiter: Waiter, outcome: Outcome) {
+        if waiter.core as usize == self.core && self.driven_by == self.core {
+            self.own_wakes.push((waiter.fiber, outcome));
+        } else {
+            shared.hub.wake(waiter, outcome);
+        }
+    }
+
     /// Takes over frames that their first waiter has used.
     pub(crate) fn settle(&mut self, used: &mut Vec<FrameId>) {
         self.installed.append(used);
@@ -143,6 +161,7 @@ impl Backside {
 
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
     pub(crate) fn advance(&mut self, shared: &Shared, by: usize, now: Time, drive: Drive) {
+        self.driven_by = by;
         self.reap(shared, now);
         self.part(shared, by, now);
         self.refill(shared, by, now);
@@ -208,7 +227,7 @@ impl Backside {
     }
 
     fn complete(&mut self, shared: &Shared, now: Time, completion: Completion) {
-        let counters = self.counters(shared);
+        let counters = shared.counters.core(self.core);
         let operation = &mut self.operations[completion.token as usize];
         let error = match completion.result {
             Ok(TRANSFER_BYTES) => None,
@@ -261,7 +280,7 @@ impl Backside {
         // The frame stays until the first waiter has used it: it makes progress for certain.
         let mut outcome = Outcome::Installed(frame);
         let awaited = shard.complete(page, |waiter| {
-            shared.hub.wake(waiter, std::mem::replace(&mut outcome, Outcome::Retry));
+            self.wake(shared, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
         });
         if !awaited {
             self.installed.push(frame);
@@ -283,12 +302,12 @@ impl Backside {
     }
 
     /// Ends everyone who waits for `page`, which cannot be had.
-    fn fail(&self, shared: &Shared, page: PageId, reason: &str) {
+    fn fail(&mut self, shared: &Shared, page: PageId, reason: &str) {
         let mut shard = shared.cache.shard(page);
         shared.cache.set_absent(page, &shard);
         let reason: Arc<str> = reason.into();
         shard.complete(page, |waiter| {
-            shared.hub.wake(waiter, Outcome::Failed(reason.clone()));
+            self.wake(shared, waiter, Outcome::Failed(reason.clone()));
         });
     }
 

@@ -15,6 +15,7 @@ use ebbtide_fiber::{Fiber, StackPool};
 
 use crate::backside::Drive;
 use crate::counters::CoreCounters;
+use crate::hub::Outcome;
 use crate::memory::{FlashMemory, Local, Signal};
 use crate::service::{JobError, Offer, Service, Timing};
 use crate::shared::Shared;
@@ -59,6 +60,7 @@ pub(crate) struct Worker<S: Service> {
     ended: bool,
     helped_at: Time,
     turns_not_driven: u32,
+    own_wakes: Vec<(u32, Outcome)>,
 }
 
 impl<S: Service> Worker<S> {
@@ -90,6 +92,7 @@ impl<S: Service> Worker<S> {
             ended: false,
             helped_at: Time::ZERO,
             turns_not_driven: 0,
+            own_wakes: Vec::with_capacity(threads),
         })
     }
 
@@ -169,8 +172,13 @@ impl<S: Service> Worker<S> {
             backside.settle(&mut used);
         }
         backside.advance(shared, self.local.core, now, drive);
+        backside.take_own_wakes(&mut self.own_wakes);
         drop(backside);
         drop(used);
+        for (fiber, outcome) in self.own_wakes.drain(..) {
+            self.local.outcomes[fiber as usize].set(Some(outcome));
+            self.scheduler.arrived(fiber);
+        }
         if self.local.merged.get() > 0 && now.since(self.helped_at) >= HELP_AFTER {
             self.help(now);
         }
