@@ -64,10 +64,10 @@ impl Options {
             cpus: Vec::new(),
             threads_per_core: 128,
             stack_bytes: 64 << 10,
-            replacement: PolicyKind::Fifo,
+            replacement: PolicyKind::AdaptiveLrfu,
             scheduler: Discipline::Priority,
             batch_max: 32,
-            hold: Duration::from_micros(400),
+            hold: Duration::from_micros(1000),
         }
     }
 }
