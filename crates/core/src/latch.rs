@@ -5,26 +5,41 @@
 //! writer came between. A fresh word of zeros is a free latch.
 //!
 //! Bit 0: held. Bit 1: somebody waits. Bits 2–63: how often it was written.
+//!
+//! The page of a held latch may leave DRAM, and then fail to be read back. A release is therefore
+//! tried several times before it is given up with the device's error. After that the latch stays
+//! held: everyone who waits for it is woken and meets the error of that page for himself, as does
+//! whoever comes later. (Should the device give the page back after all, they wait for ever: what
+//! the page holds is then not known to be whole.)
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::addr::Addr;
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryFault};
 
 const HELD: u64 = 1;
 const WAITED: u64 = 2;
 const VERSION: u64 = 4;
 
+/// How often a latch is tried to be released whose page the device does not give back.
+const RELEASE_ATTEMPTS_MAX: u32 = 8;
+
 /// Runs `body` with the latch at `at` held.
 ///
 /// When `body` unwinds (a device error, a panic) the latch is released and the unwinding goes on:
 /// other jobs find what was stored so far, as they would after any write.
+///
+/// A latch that cannot be released because its page cannot be had back ends the job with that
+/// error, even though all of `body` was done; see the [module](self) for what becomes of the latch.
 pub fn write<M: Memory, R>(memory: &mut M, at: Addr, body: impl FnOnce(&mut M) -> R) -> R {
     acquire(memory, at);
     // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
     let result = catch_unwind(AssertUnwindSafe(|| body(memory)));
-    release(memory, at);
-    result.unwrap_or_else(|payload| resume_unwind(payload))
+    let released = release(memory, at);
+    // What went wrong first is what the job is told.
+    result
+        .and_then(|result| released.map(|()| result))
+        .unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Runs `body` with two latches held, in the one order that cannot deadlock. They may be the same.
@@ -83,7 +98,24 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
     }
 }
 
-fn release<M: Memory>(memory: &mut M, at: Addr) {
+/// Releases the held latch, or says what keeps its page from being had.
+fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
+    let mut attempts = 1;
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| try_release(memory, at))) {
+            Err(payload) if payload.is::<MemoryFault>() && attempts < RELEASE_ATTEMPTS_MAX => {
+                attempts += 1;
+            }
+            Err(payload) => {
+                memory.wake(at);
+                return Err(payload);
+            }
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+fn try_release<M: Memory>(memory: &mut M, at: Addr) {
     let mut seen: u64 = memory.load(at);
     loop {
         debug_assert!(seen & HELD != 0, "the latch at {at:?} is released by someone else");
