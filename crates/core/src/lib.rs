@@ -7,6 +7,7 @@
 //! * [`Addr`], [`PageId`], [`FrameId`], [`Time`], [`Span`]: the vocabulary.
 //! * [`Memory`]: the one trait a program is written against, and [`latch`], the concurrency
 //!   control built on it.
+//! * [`collections`]: a vector and a hash map over any memory.
 //! * [`replacement`]: which frame to give up.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
 //! * [`schedule`]: which job runs next.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod addr;
+pub mod collections;
 pub mod latch;
 mod memory;
 mod miss_table;
