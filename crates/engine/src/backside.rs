@@ -355,7 +355,8 @@ impl Backside {
         shared.take_spare(wanted - self.free.len(), &mut self.free);
         let parting: usize = self.partings.iter().map(|parting| parting.frames.len()).sum();
         let coming = self.free.len() + parting + self.dirty.len() + self.writes_under_way;
-        if coming >= wanted {
+        // While writes fail, only need is worth another one: else a core would never come to rest.
+        if coming >= wanted || (self.starved.is_empty() && self.writes_fail()) {
             return;
         }
         shared.cache.settle(&mut self.installed);
@@ -383,9 +384,13 @@ impl Backside {
         }
     }
 
+    fn writes_fail(&self) -> bool {
+        self.failed_writes_in_a_row >= FAILED_WRITES_IN_A_ROW_MAX
+    }
+
     /// When nothing can be written, no frame will ever come free: say so to those who wait for one.
     fn give_up_starved(&mut self, shared: &Shared) {
-        if self.failed_writes_in_a_row < FAILED_WRITES_IN_A_ROW_MAX || !self.free.is_empty() {
+        if !self.writes_fail() || !self.free.is_empty() {
             return;
         }
         for (page, _) in std::mem::take(&mut self.starved) {

@@ -1,0 +1,189 @@
+//! A device that notes every request, can hold writes back, and can sleep until it is really woken.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_engine::device::{Completion, Device, Direction, Queue, Request, Sleeper};
+use parking_lot::{Condvar, Mutex};
+
+/// What a device was asked for, by all queues together.
+pub struct Log {
+    reads: Box<[AtomicU32]>,
+    writes: Box<[AtomicU32]>,
+    submissions: Mutex<Vec<usize>>,
+}
+
+impl Log {
+    /// How often page `number` was read.
+    pub fn reads(&self, number: u64) -> u32 {
+        self.reads[number as usize].load(Ordering::SeqCst)
+    }
+
+    /// How often page `number` was written.
+    pub fn writes(&self, number: u64) -> u32 {
+        self.writes[number as usize].load(Ordering::SeqCst)
+    }
+
+    /// How often any page was read.
+    pub fn all_reads(&self) -> u64 {
+        (0..self.reads.len() as u64).map(|page| u64::from(self.reads(page))).sum()
+    }
+
+    /// How often any page was written.
+    pub fn all_writes(&self) -> u64 {
+        (0..self.writes.len() as u64).map(|page| u64::from(self.writes(page))).sum()
+    }
+
+    /// The number of requests in every submission that had some.
+    pub fn submissions(&self) -> Vec<usize> {
+        self.submissions.lock().clone()
+    }
+}
+
+/// Any device, recorded. Its pages begin at its start.
+pub struct Recorder<D> {
+    inner: D,
+    log: Arc<Log>,
+    /// Writes reach the device only at the so-many-th look after their submission.
+    write_looks: u32,
+    /// Sleeping cores hear of nothing but a call: only for queues that are never waited for.
+    deep_sleep: bool,
+    fails_write: Option<FailsWrite>,
+}
+
+/// Whether the next write fails.
+type FailsWrite = Arc<dyn Fn() -> bool + Send + Sync>;
+
+impl<D: Device> Recorder<D> {
+    pub fn new(inner: D, pages: u64) -> Recorder<D> {
+        let counts = || (0..pages).map(|_| AtomicU32::new(0)).collect();
+        let log = Log { reads: counts(), writes: counts(), submissions: Mutex::default() };
+        Recorder { inner, log: Arc::new(log), write_looks: 0, deep_sleep: false, fails_write: None }
+    }
+
+    pub fn holding_writes(mut self, looks: u32) -> Recorder<D> {
+        self.write_looks = looks;
+        self
+    }
+
+    pub fn sleeping_deeply(mut self) -> Recorder<D> {
+        self.deep_sleep = true;
+        self
+    }
+
+    pub fn failing_writes(mut self, fails: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.fails_write = Some(Arc::new(fails));
+        self
+    }
+
+    pub fn log(&self) -> Arc<Log> {
+        self.log.clone()
+    }
+}
+
+impl<D: Device> Device for Recorder<D> {
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+        let inner = self.inner.queue(depth)?;
+        let sleeper: Arc<dyn Sleeper> =
+            if self.deep_sleep { Arc::new(DeepSleeper::default()) } else { inner.sleeper() };
+        Ok(Box::new(RecordedQueue {
+            inner,
+            sleeper,
+            log: self.log.clone(),
+            write_looks: self.write_looks,
+            held: Vec::new(),
+            fails_write: self.fails_write.clone(),
+            failed: Vec::new(),
+        }))
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+}
+
+struct RecordedQueue {
+    inner: Box<dyn Queue>,
+    sleeper: Arc<dyn Sleeper>,
+    log: Arc<Log>,
+    write_looks: u32,
+    held: Vec<(Request, u32)>,
+    fails_write: Option<FailsWrite>,
+    failed: Vec<Completion>,
+}
+
+impl Queue for RecordedQueue {
+    fn push(&mut self, request: Request) {
+        let page = request.offset as usize / PAGE_BYTES;
+        let counts = match request.direction {
+            Direction::Read => &self.log.reads,
+            Direction::Write => &self.log.writes,
+        };
+        counts[page].fetch_add(1, Ordering::SeqCst);
+        let write = request.direction == Direction::Write;
+        if write && self.fails_write.as_ref().is_some_and(|fails| fails()) {
+            let result = Err(io::Error::from_raw_os_error(libc::EIO));
+            self.failed.push(Completion { token: request.token, result });
+        } else if write && self.write_looks > 0 {
+            self.held.push((request, self.write_looks));
+        } else {
+            self.inner.push(request);
+        }
+    }
+
+    fn submit(&mut self) {
+        let count = self.inner.unsubmitted();
+        if count > 0 {
+            self.log.submissions.lock().push(count);
+        }
+        self.inner.submit();
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        self.held.iter_mut().for_each(|(_, looks)| *looks -= 1);
+        for (request, _) in self.held.extract_if(.., |(_, looks)| *looks == 0) {
+            self.inner.push(request);
+        }
+        completions.append(&mut self.failed);
+        self.inner.reap(completions);
+    }
+
+    fn has_held_back(&mut self) -> bool {
+        self.inner.has_held_back()
+    }
+
+    fn unsubmitted(&self) -> usize {
+        self.inner.unsubmitted()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.held.len() + self.failed.len()
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        self.sleeper.clone()
+    }
+}
+
+/// Sleeps until it is called, however long that takes.
+#[derive(Default)]
+struct DeepSleeper {
+    woken: Mutex<bool>,
+    news: Condvar,
+}
+
+impl Sleeper for DeepSleeper {
+    fn sleep(&self, _at_most: Duration) {
+        let mut woken = self.woken.lock();
+        self.news.wait_while(&mut woken, |woken| !*woken);
+        *woken = false;
+    }
+
+    fn wake(&self) {
+        *self.woken.lock() = true;
+        self.news.notify_one();
+    }
+}

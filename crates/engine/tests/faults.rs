@@ -1,0 +1,184 @@
+//! A failing device: whom it ends and with which words, and that nothing in DRAM is lost by it.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::jobs::{Ended, Work, ends, job, run_jobs, word};
+use common::{WORDS_PER_PAGE, image, initial, small_cache};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_engine::device::Device;
+use ebbtide_engine::device::faulty::{Faults, Faulty};
+use ebbtide_engine::device::ram::{Latency, Ram};
+use ebbtide_engine::device::uring::Uring;
+use ebbtide_engine::store::{Access, NewStore, Store};
+use ebbtide_engine::{Engine, JobError};
+
+const PAGES: u64 = 128;
+
+fn faulty(faults: Faults) -> Arc<dyn Device> {
+    Arc::new(Faulty::new(Ram::new(PAGES as usize, Latency::Looks(1), image), faults, 5))
+}
+
+#[test]
+fn a_broken_page_ends_the_jobs_that_touch_it_and_no_other() {
+    const BROKEN: u64 = 77;
+    for cores in [1, 2] {
+        let faults =
+            Faults { broken_offset: Some(BROKEN * PAGE_BYTES as u64), ..Faults::default() };
+        let options = small_cache(16, cores, 16, PAGES);
+        let engine = Engine::over_device(faulty(faults), PAGES, &options).unwrap();
+        // Job `n` walks four pages from `n` on.
+        let walk = |number: u64| {
+            job(move |memory| {
+                for page in (number..number + 4).map(|page| page % PAGES) {
+                    let loaded = memory.load::<u64>(word(page));
+                    assert_eq!(loaded, initial(page * WORDS_PER_PAGE));
+                }
+            })
+        };
+        let ended = run_jobs(&engine, |_| (0..PAGES).map(walk).collect());
+        for (number, result) in ended.into_iter().flat_map(|core| core.jobs) {
+            let touches = (number..number + 4).contains(&(BROKEN as usize));
+            match result {
+                Ok(()) => assert!(!touches, "job {number} touched the broken page"),
+                Err(JobError::Fault(fault)) => {
+                    assert!(touches, "job {number} never touched the broken page");
+                    assert_eq!(fault.page, PageId(BROKEN));
+                    assert!(fault.reason.contains("cannot be read"), "{}", fault.reason);
+                }
+                Err(JobError::Panicked(message)) => panic!("job {number}: {message}"),
+            }
+        }
+        assert_eq!(engine.counters().snapshot().jobs_failed, 4 * cores as u64);
+    }
+}
+
+/// What job `number` stores in its page.
+fn stored(number: u64) -> u64 {
+    !initial(number)
+}
+
+/// Stores into every page, a page a job, on an engine that cannot write: some jobs find a frame and
+/// some are told that there is none. Then what the former stored is read back, twice.
+fn nothing_stored_is_lost(engine: &Engine, cores: usize) {
+    let share = PAGES / cores as u64;
+    let pages = |core: usize| core as u64 * share..(core as u64 + 1) * share;
+    let store = |page| job(move |memory| memory.store::<u64>(word(page), stored(page)));
+    let ended = run_jobs(engine, |core| pages(core).map(store).collect());
+    let mut kept: Vec<Vec<u64>> = Vec::new();
+    let mut failed = 0;
+    for (core, Ended { jobs, .. }) in ended.into_iter().enumerate() {
+        kept.push(Vec::new());
+        for (number, result) in jobs {
+            let page = pages(core).start + number as u64;
+            match result {
+                Ok(()) => kept[core].push(page),
+                Err(JobError::Fault(fault)) => {
+                    assert_eq!(fault.page, PageId(page));
+                    assert!(fault.reason.contains("writes to the device fail"), "{}", fault.reason);
+                    failed += 1;
+                }
+                Err(JobError::Panicked(message)) => panic!("{message}"),
+            }
+        }
+    }
+    let kept_count: usize = kept.iter().map(Vec::len).sum();
+    assert!(failed > 0, "{PAGES} changed pages cannot all be in {} frames", engine.budget().frames);
+    assert!(kept_count >= engine.budget().frames / 2, "only {kept_count} pages were kept");
+
+    let read = |page: u64| -> Work {
+        job(move |memory| assert_eq!(memory.load::<u64>(word(page)), stored(page)))
+    };
+    for _ in 0..2 {
+        let ended = run_jobs(engine, |core| kept[core].iter().copied().map(read).collect());
+        ended.iter().for_each(|core| drop(core.order()));
+    }
+}
+
+#[test]
+fn a_device_that_takes_no_write_costs_frames_but_no_word() {
+    for cores in [1, 2] {
+        ends(move || {
+            let faults = Faults { write_errors: 1.0, ..Faults::default() };
+            let options = small_cache(32, cores, 16, PAGES);
+            let engine = Engine::over_device(faulty(faults), PAGES, &options).unwrap();
+            nothing_stored_is_lost(&engine, cores);
+            assert!(engine.counters().snapshot().write_errors > 0);
+        });
+    }
+}
+
+#[test]
+fn a_store_that_is_only_read_is_never_written_whatever_jobs_store() {
+    ends(|| {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = directory.path().join("image");
+        let new = NewStore {
+            path: path.clone(),
+            offset: 0,
+            pages: PAGES,
+            tag: "words".into(),
+            force: false,
+        };
+        let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
+        drop(Store::create(&new, &image, &|_| std::ops::ControlFlow::Continue(())).unwrap());
+        let before = std::fs::read(&path).unwrap();
+
+        let store = Arc::new(Store::open(&path, 0, Access::SharedReadOnly).unwrap());
+        let options = small_cache(32, 1, 16, PAGES);
+        let engine = Engine::open(&store, &options).unwrap();
+        nothing_stored_is_lost(&engine, 1);
+        drop((engine, store));
+        assert!(std::fs::read(&path).unwrap() == before, "the file has changed");
+        assert!(Store::open_clean(&path, 0, Access::SharedReadOnly).is_ok());
+    });
+}
+
+#[test]
+fn writes_that_come_to_work_again_free_the_frames() {
+    /// Writes fail until this many were tried.
+    const FAILING: u64 = 500;
+    static TRIED: AtomicU64 = AtomicU64::new(0);
+    ends(|| {
+        let device = common::recorder::Recorder::new(
+            Ram::new(PAGES as usize, Latency::Looks(1), image),
+            PAGES,
+        );
+        let device = device.failing_writes(|| TRIED.fetch_add(1, Ordering::SeqCst) < FAILING);
+        let options = small_cache(16, 1, 8, PAGES);
+        let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+        let store = |page: u64| job(move |memory| memory.store::<u64>(word(page), stored(page)));
+        for round in 0.. {
+            let ended = run_jobs(&engine, |_| (0..PAGES).map(store).collect()).remove(0);
+            let failed = ended.jobs.iter().filter(|(_, result)| result.is_err()).count();
+            assert!(round > 0 || failed > 0, "no write has failed");
+            if TRIED.load(Ordering::SeqCst) >= FAILING && failed == 0 {
+                break;
+            }
+        }
+        let read =
+            |page: u64| job(move |memory| assert_eq!(memory.load::<u64>(word(page)), stored(page)));
+        run_jobs(&engine, |_| (0..PAGES).map(read).collect()).remove(0).order();
+    });
+}
+
+#[test]
+fn a_file_that_ends_too_early_is_an_error_and_not_a_page_of_zeros() {
+    let file = common::file::page_file(PAGES / 2, image);
+    let device = Arc::new(Uring::new(file).unwrap());
+    let options = small_cache(16, 1, 8, PAGES);
+    let engine = Engine::over_device(device, PAGES, &options).unwrap();
+    let ended = run_jobs(&engine, |_| (0..PAGES).map(common::jobs::loads).collect()).remove(0);
+    for (number, result) in ended.jobs {
+        match result {
+            Ok(()) => assert!((number as u64) < PAGES / 2),
+            Err(JobError::Fault(fault)) => {
+                assert!(number as u64 >= PAGES / 2);
+                assert!(fault.reason.contains("moved 0 of 4096 bytes"), "{}", fault.reason);
+            }
+            Err(JobError::Panicked(message)) => panic!("{message}"),
+        }
+    }
+}
