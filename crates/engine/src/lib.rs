@@ -1,4 +1,14 @@
 //! The real memories: plain DRAM, OS paging, and Ebbtide's own DRAM cache over flash.
+//!
+//! A program makes or opens a [`store`], opens an [`Engine`] over it with a DRAM budget, and
+//! [starts](Engine::start) it; jobs from any thread then work on the address space through
+//! [`Memory`](ebbtide_core::Memory), or through [typed structures](ebbtide_core::collections) in
+//! it. Programs that make their own jobs on every core implement [`Service`] instead and
+//! [run](Engine::run) it.
+//!
+//! ```no_run
+#![doc = include_str!("../examples/quickstart.rs")]
+//! ```
 
 pub mod affinity;
 mod backside;
@@ -9,6 +19,7 @@ pub mod device;
 mod engine;
 mod epoch;
 mod hub;
+mod jobs;
 mod latches;
 mod mapped;
 mod mapping;
@@ -21,6 +32,7 @@ mod worker;
 
 pub use counters::{Counters, Snapshot};
 pub use engine::{Budget, Engine, EngineError, Options};
+pub use jobs::{Jobs, Ticket};
 pub use mapped::MappedMemory;
 pub use memory::FlashMemory;
 pub use service::{JobError, Offer, Service, Timing};

@@ -1,0 +1,393 @@
+//! Jobs from outside: any thread hands a closure to the engine's cores and waits for its result.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_queue::SegQueue;
+use crossbeam_utils::CachePadded;
+use ebbtide_core::Time;
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::{Engine, EngineError};
+use crate::memory::FlashMemory;
+use crate::service::{JobError, Offer, Service, Timing};
+
+/// A running engine, to which every thread may submit jobs.
+///
+/// Jobs wait in one queue, first come first served, for the next core with a free user-level thread;
+/// as many may wait as can be under way at once
+/// ([`cores`](crate::Options::cores) × [`threads_per_core`](crate::Options::threads_per_core)). The
+/// queue, and what jobs carry and give back, are not part of the DRAM budget.
+///
+/// Dropping it does what [`stop`](Jobs::stop) does.
+pub struct Jobs {
+    engine: Arc<Engine>,
+    injector: Arc<Injector>,
+    runner: Option<JoinHandle<Result<(), EngineError>>>,
+}
+
+/// A job's result, once it is there.
+///
+/// Who drops it does not wait for the job, which is run all the same.
+#[must_use = "a job's result, also its error, is in its ticket"]
+pub struct Ticket<T> {
+    result: Receiver<Result<T, JobError>>,
+}
+
+impl Engine {
+    /// Starts the cores, which run what is submitted until they are stopped.
+    ///
+    /// # Errors
+    /// When no core can be started. If only some can, they do the work and [`Jobs::stop`] gives the
+    /// error.
+    pub fn start(self: &Arc<Self>) -> Result<Jobs, EngineError> {
+        let (cores, threads) = (self.options().cores, self.options().threads_per_core);
+        let injector = Arc::new(Injector::new(cores, cores * threads));
+        let (engine, queue) = (self.clone(), injector.clone());
+        let runner = std::thread::Builder::new()
+            .name("ebbtide-jobs".into())
+            .spawn(move || {
+                let _over = SaysItIsOver(&queue);
+                engine.run(|core| Drain::new(core, &engine, &queue), drop).map(drop)
+            })
+            .map_err(|source| EngineError::Io { doing: "start the thread of the jobs", source })?;
+        let mut jobs = Jobs { engine: self.clone(), injector, runner: Some(runner) };
+        if jobs.injector.is_up() {
+            return Ok(jobs);
+        }
+        // Nothing ran, so it is over already: this gives the reason.
+        jobs.join()?;
+        unreachable!("an engine that nobody stopped is over only for a reason");
+    }
+}
+
+impl Jobs {
+    /// Submits a job; waits while too many are queued. From inside a job, use
+    /// [`try_submit`](Jobs::try_submit).
+    ///
+    /// # Panics
+    /// When it would have to wait inside a job, whose core would wait with it.
+    pub fn submit<T, F>(&self, job: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
+    {
+        if !self.injector.try_admit() {
+            check_not_in_a_job("waiting for room in the queue");
+            self.injector.wait_for_room();
+        }
+        self.enqueue(job)
+    }
+
+    /// Submits a job if there is room in the queue.
+    ///
+    /// # Errors
+    /// Gives the job back if there is none.
+    pub fn try_submit<T, F>(&self, job: F) -> Result<Ticket<T>, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
+    {
+        if self.injector.try_admit() { Ok(self.enqueue(job)) } else { Err(job) }
+    }
+
+    /// The engine, for its counters, budget and notices.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Lets all jobs that were submitted end, then stops the cores. The cache stays warm: the engine
+    /// can be started again.
+    ///
+    /// # Errors
+    /// When some core could not be started; all jobs were run by the others.
+    pub fn stop(mut self) -> Result<(), EngineError> {
+        check_not_in_a_job("stopping the engine");
+        self.join()
+    }
+
+    fn enqueue<T, F>(&self, job: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
+    {
+        // Room for the one result: whoever sends it never waits.
+        let (sender, result) = sync_channel(1);
+        self.injector.jobs.push(Box::new(Closure { job: Some(job), value: None, sender }));
+        self.injector.rouse_one(&self.engine);
+        if self.injector.over.load(Ordering::SeqCst) {
+            self.injector.discard();
+        }
+        Ticket { result }
+    }
+
+    fn close(&self) {
+        self.injector.closed.store(true, Ordering::SeqCst);
+        (0..self.engine.options().cores).for_each(|core| self.engine.rouse(core));
+    }
+
+    fn join(&mut self) -> Result<(), EngineError> {
+        self.close();
+        let Some(runner) = self.runner.take() else { return Ok(()) };
+        runner.join().unwrap_or_else(|payload| resume_unwind(payload))
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.close();
+        // A job that drops the last handle cannot wait for itself: the cores then stop on their own.
+        if let Some(runner) = self.runner.take()
+            && !IN_A_CORE.get()
+        {
+            // An error is of interest only to who asks, by `stop`.
+            let _ = runner.join();
+        }
+    }
+}
+
+impl<T> Ticket<T> {
+    /// Waits for the job's end and gives its result.
+    ///
+    /// # Errors
+    /// When a device error or a panic ended the job.
+    ///
+    /// # Panics
+    /// Inside a job, whose core would wait with it.
+    pub fn wait(self) -> Result<T, JobError> {
+        check_not_in_a_job("waiting for a ticket");
+        self.result.recv().unwrap_or_else(|_| Err(never_run()))
+    }
+
+    /// Waits for the job's end `at_most` so long (not at all if zero, which is allowed inside a job).
+    ///
+    /// # Errors
+    /// Gives the ticket back if the job has not ended by then.
+    ///
+    /// # Panics
+    /// As [`wait`](Ticket::wait), unless `at_most` is zero.
+    pub fn wait_for(self, at_most: Duration) -> Result<Result<T, JobError>, Ticket<T>> {
+        if !at_most.is_zero() {
+            check_not_in_a_job("waiting for a ticket");
+        }
+        match self.result.recv_timeout(at_most) {
+            Ok(result) => Ok(result),
+            Err(RecvTimeoutError::Timeout) => Err(self),
+            Err(RecvTimeoutError::Disconnected) => Ok(Err(never_run())),
+        }
+    }
+}
+
+/// What becomes of a job when the engine's cores end under it, which only a bug of theirs can do.
+fn never_run() -> JobError {
+    JobError::Panicked("the engine ended before the job did".into())
+}
+
+thread_local! {
+    static IN_A_CORE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn check_not_in_a_job(doing: &str) {
+    assert!(!IN_A_CORE.get(), "{doing} inside a job would hold up its core for ever");
+}
+
+/// A job whatever its type.
+trait Job: Send {
+    fn run(&mut self, memory: &mut FlashMemory<'_>);
+    fn finish(self: Box<Self>, result: Result<(), JobError>);
+}
+
+struct Closure<T, F> {
+    job: Option<F>,
+    value: Option<T>,
+    sender: SyncSender<Result<T, JobError>>,
+}
+
+impl<T: Send, F: FnOnce(&mut FlashMemory<'_>) -> T + Send> Job for Closure<T, F> {
+    fn run(&mut self, memory: &mut FlashMemory<'_>) {
+        let job = self.job.take().expect("a job is run once");
+        self.value = Some(job(memory));
+    }
+
+    fn finish(mut self: Box<Self>, result: Result<(), JobError>) {
+        let value = self.value.take();
+        let result = result.map(|()| value.expect("a job that ended well has given a value"));
+        // Nobody may be waiting any more.
+        let _ = self.sender.send(result);
+    }
+}
+
+/// Where jobs wait for a core, and who waits for what meanwhile.
+struct Injector {
+    jobs: SegQueue<Box<dyn Job>>,
+    /// Jobs in the queue or about to be.
+    queued: AtomicUsize,
+    queued_max: usize,
+    /// No more jobs will come.
+    closed: AtomicBool,
+    /// No core runs any more.
+    over: AtomicBool,
+    /// Cores about to sleep or asleep, one of which a new job rouses.
+    idle: Box<[CachePadded<AtomicBool>]>,
+    /// Threads that wait for room in the queue.
+    blocked: AtomicUsize,
+    up: Mutex<bool>,
+    news: Condvar,
+}
+
+impl Injector {
+    fn new(cores: usize, queued_max: usize) -> Injector {
+        Injector {
+            jobs: SegQueue::new(),
+            queued: AtomicUsize::new(0),
+            queued_max,
+            closed: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            idle: (0..cores).map(|_| CachePadded::default()).collect(),
+            blocked: AtomicUsize::new(0),
+            up: Mutex::new(false),
+            news: Condvar::new(),
+        }
+    }
+
+    /// Waits until a core runs (`true`) or none will.
+    fn is_up(&self) -> bool {
+        let mut up = self.up.lock();
+        while !*up && !self.over.load(Ordering::SeqCst) {
+            self.news.wait(&mut up);
+        }
+        *up
+    }
+
+    /// Takes one of the places in the queue. When all is over there is room without end.
+    fn try_admit(&self) -> bool {
+        let more = |queued| (queued < self.queued_max).then_some(queued + 1);
+        self.queued.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+            || self.over.load(Ordering::SeqCst)
+    }
+
+    /// Waits for a place in the queue and takes it.
+    fn wait_for_room(&self) {
+        let mut up = self.up.lock();
+        self.blocked.fetch_add(1, Ordering::SeqCst);
+        // Whoever makes room after this look finds us blocked, and tells us under the lock.
+        while !self.try_admit() {
+            self.news.wait(&mut up);
+        }
+        self.blocked.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The job that has waited longest, for a core.
+    fn take(&self) -> Option<Box<dyn Job>> {
+        let job = self.jobs.pop()?;
+        self.queued.fetch_sub(1, Ordering::SeqCst);
+        if self.blocked.load(Ordering::SeqCst) > 0 {
+            let _up = self.up.lock();
+            self.news.notify_one();
+        }
+        Some(job)
+    }
+
+    /// Sees to it that a job just queued is looked at: by a sleeping core if there is one, else by
+    /// the next that asks for work, as every core does before it sleeps.
+    fn rouse_one(&self, engine: &Engine) {
+        // Pairs with the fence in `has_more`: either we see the core idle or it sees the job.
+        fence(Ordering::SeqCst);
+        let claim = |idle: &CachePadded<AtomicBool>| {
+            idle.load(Ordering::Relaxed) && idle.swap(false, Ordering::SeqCst)
+        };
+        if let Some(core) = self.idle.iter().position(claim) {
+            engine.rouse(core);
+        }
+    }
+
+    /// Drops what nobody will run; their tickets say so.
+    fn discard(&self) {
+        while self.jobs.pop().is_some() {}
+    }
+}
+
+/// Tells everyone who waits when the cores have ended, however that came.
+struct SaysItIsOver<'a>(&'a Injector);
+
+impl Drop for SaysItIsOver<'_> {
+    fn drop(&mut self) {
+        let up = self.0.up.lock();
+        self.0.over.store(true, Ordering::SeqCst);
+        self.0.news.notify_all();
+        drop(up);
+        self.0.discard();
+    }
+}
+
+/// One core's way to the queue.
+struct Drain {
+    core: usize,
+    engine: Arc<Engine>,
+    injector: Arc<Injector>,
+    up: Cell<bool>,
+    /// The core has a job in hand that waits for a thread, or knows that there will be none.
+    satisfied: Cell<bool>,
+}
+
+impl Drain {
+    fn new(core: usize, engine: &Arc<Engine>, injector: &Arc<Injector>) -> Drain {
+        IN_A_CORE.set(true);
+        let (engine, injector) = (engine.clone(), injector.clone());
+        Drain { core, engine, injector, up: Cell::new(false), satisfied: Cell::new(false) }
+    }
+}
+
+impl Service for Drain {
+    type Job = Box<dyn Job>;
+
+    fn next(&self, _now: Time) -> Offer<Box<dyn Job>> {
+        let injector = &*self.injector;
+        if !self.up.replace(true) {
+            *injector.up.lock() = true;
+            injector.news.notify_all();
+        }
+        let idle = &injector.idle[self.core];
+        if idle.load(Ordering::Relaxed) {
+            // Before the look at the queue: who saw us idle has queued his job before.
+            idle.swap(false, Ordering::SeqCst);
+        }
+        // Before the look at the queue: the last job was queued before this was set.
+        let closed = injector.closed.load(Ordering::SeqCst);
+        let Some(job) = injector.take() else {
+            self.satisfied.set(closed);
+            return if closed { Offer::End } else { Offer::Empty };
+        };
+        self.satisfied.set(true);
+        if !injector.jobs.is_empty() {
+            // Jobs that came while we were being roused relied on us; we may be busy for long.
+            injector.rouse_one(&self.engine);
+        }
+        Offer::Job(job)
+    }
+
+    fn run(&self, job: &mut Box<dyn Job>, memory: &mut FlashMemory<'_>) {
+        self.satisfied.set(false);
+        job.run(memory);
+    }
+
+    fn done(&self, job: Box<dyn Job>, result: Result<(), JobError>, _timing: Timing) {
+        // A value that nobody waits for is dropped here, and should that panic, it is nobody's.
+        let _ = catch_unwind(AssertUnwindSafe(|| job.finish(result)));
+    }
+
+    fn has_more(&self) -> bool {
+        if self.satisfied.get() {
+            return false;
+        }
+        self.injector.idle[self.core].store(true, Ordering::Relaxed);
+        // Pairs with the fence in `rouse_one`.
+        fence(Ordering::SeqCst);
+        !self.injector.jobs.is_empty() || self.injector.closed.load(Ordering::SeqCst)
+    }
+}
