@@ -9,10 +9,12 @@
 //! known to be on the device, so a file that a crash, a full disk or Ctrl-C left half-written is
 //! never trusted: an extend region that is dirty is rebuilt from its image.
 
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,21 +56,33 @@ const CHUNK_PAGES: u64 = (CHUNK_BYTES / PAGE_BYTES) as u64;
 pub enum StoreError {
     #[error("{}: cannot {doing}: {source}", path.display())]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
+    #[error("{}: cannot open it: {source}", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("{}: the folder it should be made in does not exist", .0.display())]
+    NoFolder(PathBuf),
+    #[error("{}: the folder it should be made in cannot be written to: {source}", path.display())]
+    FolderReadOnly { path: PathBuf, source: io::Error },
+    #[error("{}: neither a file nor a block device", .0.display())]
+    NotAFile(PathBuf),
     #[error("{}: this file system does not support O_DIRECT; use one that does (ext4, xfs, btrfs) or a block device", .0.display())]
     NoDirectIo(PathBuf),
     #[error("{}: in use by another process", .0.display())]
     InUse(PathBuf),
-    #[error("{}: holds something that is not Ebbtide's; --force would overwrite {} MiB of it", path.display(), bytes >> 20)]
-    Foreign { path: PathBuf, bytes: u64 },
-    #[error("{}: not an Ebbtide data file: its header is damaged", .0.display())]
+    #[error("{}: in use by the system: mounted, or part of a volume", .0.display())]
+    Mounted(PathBuf),
+    #[error("{found}; --force would overwrite {} MiB of it", bytes.div_ceil(1 << 20))]
+    Foreign { found: Box<StoreError>, bytes: u64 },
+    #[error("{}: holds something that is not an Ebbtide data file", .0.display())]
+    NotAStore(PathBuf),
+    #[error("{}: an Ebbtide data file whose header is damaged: its checksum does not match", .0.display())]
     Damaged(PathBuf),
-    #[error("{}: data file version {found}, expected {VERSION}", path.display())]
+    #[error("{}: an Ebbtide data file of version {found}, expected {VERSION}", path.display())]
     Version { path: PathBuf, found: u32 },
     #[error("{}: was not closed cleanly and cannot be trusted", .0.display())]
     Dirty(PathBuf),
-    #[error("{}: is {found_bytes} bytes long, expected {expected_bytes}", path.display())]
+    #[error("{}: an Ebbtide data file cut short: {found_bytes} bytes, expected {expected_bytes}", path.display())]
     Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
-    #[error("{}: no space left: {} MiB are needed", path.display(), needed_bytes >> 20)]
+    #[error("{}: no space left: {} MiB are needed", path.display(), needed_bytes.div_ceil(1 << 20))]
     NoSpace { path: PathBuf, needed_bytes: u64 },
     #[error("{}: opened for reading only", .0.display())]
     ReadOnly(PathBuf),
@@ -114,7 +128,7 @@ impl Header {
         let damaged = || StoreError::Damaged(path.to_path_buf());
         let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("4 bytes"));
         if page[..8] != MAGIC {
-            return Err(damaged());
+            return Err(StoreError::NotAStore(path.to_path_buf()));
         }
         let found = word(layout::VERSION);
         if found != VERSION {
@@ -167,7 +181,8 @@ pub struct NewStore {
     pub pages: u64,
     /// What the image is; [`Header::tag`] later says so.
     pub tag: String,
-    /// Overwrite whatever is there.
+    /// Overwrite whatever is there. Without it only a whole store, of whatever image, or an empty
+    /// place is written over.
     pub force: bool,
 }
 
@@ -175,6 +190,38 @@ impl NewStore {
     /// Bytes that a store of `pages` pages takes up.
     pub const fn bytes(pages: u64) -> u64 {
         (1 + pages) * PAGE_BYTES as u64
+    }
+
+    /// Whether this very store is in its place already, whole and clean. Nothing is written.
+    ///
+    /// # Errors
+    /// What would keep [`Store::create`] from writing there, as far as looking can tell.
+    pub fn is_there(&self) -> Result<bool, StoreError> {
+        if !self.path.exists() {
+            return may_make(&self.path).map(|()| false);
+        }
+        let file = open(&self.path, Purpose::Look)?;
+        let bytes = NewStore::bytes(self.pages);
+        lock(&file, &self.path, Access::SharedReadOnly, self.offset, bytes)?;
+        let header = self.found(&file)?;
+        Ok(header
+            .is_some_and(|found| found.clean && found.pages == self.pages && found.tag == self.tag))
+    }
+
+    /// The header of the whole store in this place, or none where nothing is that must be kept.
+    fn found(&self, file: &File) -> Result<Option<Header>, StoreError> {
+        let foreign = |found| StoreError::Foreign {
+            found: Box::new(found),
+            bytes: NewStore::bytes(self.pages),
+        };
+        match whole_header(file, &self.path, self.offset) {
+            Ok(header) => Ok(Some(header)),
+            Err(StoreError::Io { path, doing, source }) => {
+                Err(StoreError::Io { path, doing, source })
+            }
+            Err(_) if self.force || is_blank(file, &self.path, self.offset)? => Ok(None),
+            Err(found) => Err(foreign(found)),
+        }
     }
 }
 
@@ -184,26 +231,35 @@ impl Store {
     /// break off.
     ///
     /// # Errors
-    /// Whatever keeps the file from being written in full, in which case it stays marked as dirty;
-    /// a file that was made here and found no space is removed again.
+    /// Whatever keeps the file from being written in full. A file that was made here is removed
+    /// again then, unless `progress` broke off: that leaves it marked as dirty.
     pub fn create(
         new: &NewStore,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
         progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
     ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
-        let file = open(&new.path, true)?;
-        let (access, bytes) = (Access::Exclusive, NewStore::bytes(new.pages));
-        lock(&file, &new.path, access, new.offset, bytes)?;
-        if !new.force {
-            refuse_foreign(&file, new)?;
-        }
-        let reserved = reserve(&file, new);
-        if reserved.is_err() && !existed {
+        let created = Store::write_new(new, image, progress);
+        if let Err(error) = &created
+            && !existed
+            && !matches!(error, StoreError::Cancelled)
+        {
             // The error at hand says more than one about the removal would.
             let _ = std::fs::remove_file(&new.path);
         }
-        reserved?;
+        created
+    }
+
+    fn write_new(
+        new: &NewStore,
+        image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
+        progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+    ) -> Result<Store, StoreError> {
+        let file = open(&new.path, Purpose::Make)?;
+        let (access, bytes) = (Access::Exclusive, NewStore::bytes(new.pages));
+        lock(&file, &new.path, access, new.offset, bytes)?;
+        new.found(&file)?;
+        reserve(&file, new)?;
         let header = Header { pages: new.pages, tag: new.tag.clone(), clean: false };
         let store = Store {
             file: Arc::new(file),
@@ -224,20 +280,12 @@ impl Store {
     /// # Errors
     /// When there is no whole store of this version there, or somebody else uses it.
     pub fn open(path: &Path, offset: u64, access: Access) -> Result<Store, StoreError> {
-        let file = open(path, false)?;
-        let header = read_header(&file, path, offset)?;
-        let expected_bytes = offset + NewStore::bytes(header.pages);
-        let found_bytes = size_bytes(&file, path)?;
-        if found_bytes < expected_bytes {
-            return Err(StoreError::Short {
-                path: path.to_path_buf(),
-                found_bytes,
-                expected_bytes,
-            });
-        }
+        let file = open(path, Purpose::Use)?;
+        // Every lock of a store covers its header: with that locked, what it says stays true.
+        lock(&file, path, access, offset, PAGE_BYTES as u64)?;
+        let header = whole_header(&file, path, offset)?;
         lock(&file, path, access, offset, NewStore::bytes(header.pages))?;
-        // What was read before the lock was had may have changed since.
-        let header = Mutex::new(read_header(&file, path, offset)?);
+        let header = Mutex::new(header);
         Ok(Store { file: Arc::new(file), path: path.to_path_buf(), offset, access, header })
     }
 
@@ -373,25 +421,58 @@ impl Buffer {
 }
 
 fn fault(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
-    let path = path.to_path_buf();
-    match source.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => StoreError::NoSpace { path, needed_bytes: 0 },
-        _ => StoreError::Io { path, doing, source },
-    }
+    StoreError::Io { path: path.to_path_buf(), doing, source }
 }
 
-fn open(path: &Path, create: bool) -> Result<File, StoreError> {
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To see what it holds.
+    Look,
+    /// To write a new store into it; it is made if it does not exist.
+    Make,
+    /// To use the store in it.
+    Use,
+}
+
+fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
+    let kind = std::fs::metadata(path).map(|metadata| metadata.file_type()).ok();
+    let is_device = kind.is_some_and(|kind| kind.is_block_device());
+    if kind.is_some_and(|kind| !kind.is_file() && !kind.is_block_device()) {
+        return Err(StoreError::NotAFile(path.to_path_buf()));
+    }
+    // A device that the system has mounted cannot be had exclusively. Users of one store share it.
+    let exclusive = if is_device && purpose != Purpose::Use { libc::O_EXCL } else { 0 };
     OpenOptions::new()
         .read(true)
         .write(true)
-        .create(create)
+        .create(purpose == Purpose::Make)
         .truncate(false)
-        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC)
+        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive)
         .open(path)
-        .map_err(|error| match error.raw_os_error() {
+        .map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => StoreError::NoDirectIo(path.to_path_buf()),
-            _ => fault(path, "open", error),
+            Some(libc::EBUSY) if is_device => StoreError::Mounted(path.to_path_buf()),
+            _ => StoreError::Open { path: path.to_path_buf(), source },
         })
+}
+
+/// Whether a file can be made at `path`, as far as its folder tells.
+fn may_make(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() || path.file_name().is_none() {
+        return Err(StoreError::NoFolder(path.to_path_buf()));
+    }
+    let name = CString::new(folder.as_os_str().as_bytes())
+        .map_err(|_| StoreError::NoFolder(path.to_path_buf()))?;
+    // SAFETY: `name` is a string that ends in a zero byte and outlives the call.
+    let result = unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) };
+    if result == 0 {
+        return Ok(());
+    }
+    let source = io::Error::last_os_error();
+    Err(StoreError::FolderReadOnly { path: path.to_path_buf(), source })
 }
 
 /// Locks a range of the file against other openers (an open-file-description lock).
@@ -447,12 +528,13 @@ fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// Makes sure that there is room on the device.
+/// Makes sure that there is room on the device. A file that cannot grow keeps its length.
 fn reserve(file: &File, new: &NewStore) -> Result<(), StoreError> {
     let end = new.offset + NewStore::bytes(new.pages);
     let no_space = || StoreError::NoSpace { path: new.path.clone(), needed_bytes: end };
+    let bytes_before = size_bytes(file, &new.path)?;
     if is_block_device(file) {
-        return if size_bytes(file, &new.path)? < end { Err(no_space()) } else { Ok(()) };
+        return if bytes_before < end { Err(no_space()) } else { Ok(()) };
     }
     // SAFETY: the descriptor is open; the range is not negative.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, end as libc::off_t) };
@@ -461,8 +543,13 @@ fn reserve(file: &File, new: &NewStore) -> Result<(), StoreError> {
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => Err(no_space()),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
+            // What was had in vain goes back; that there is too little room is what matters.
+            let _ = file.set_len(bytes_before);
+            Err(no_space())
+        }
         // A file system that cannot reserve will say when it is full.
+        Some(libc::EOPNOTSUPP) if bytes_before >= end => Ok(()),
         Some(libc::EOPNOTSUPP) => {
             file.set_len(end).map_err(|error| fault(&new.path, "grow", error))
         }
@@ -470,20 +557,37 @@ fn reserve(file: &File, new: &NewStore) -> Result<(), StoreError> {
     }
 }
 
-/// An existing file or device is only written over when it is ours, or empty.
-fn refuse_foreign(file: &File, new: &NewStore) -> Result<(), StoreError> {
-    if size_bytes(file, &new.path)? <= new.offset {
-        return Ok(());
+/// How much of each end is looked at to tell that a place holds nothing: the headers of file
+/// systems and volumes lie in the first or the last MiB.
+const ENDS_BYTES: u64 = 1 << 20;
+
+/// Whether nothing is there: the file ends before, or has only zeros at both ends.
+fn is_blank(file: &File, path: &Path, offset: u64) -> Result<bool, StoreError> {
+    let size = size_bytes(file, path)?;
+    let page_bytes = PAGE_BYTES as u64;
+    let last = size.saturating_sub(ENDS_BYTES) / page_bytes * page_bytes;
+    let mut bytes = buffer(ENDS_BYTES as usize + PAGE_BYTES, path)?;
+    for start in [offset, last.max(offset)] {
+        let read = file
+            .read_at(bytes.as_mut_slice(), start)
+            .map_err(|error| fault(path, "read", error))?;
+        if bytes.as_slice()[..read].iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
     }
-    let mut page = buffer(PAGE_BYTES, &new.path)?;
-    let read = file
-        .read_at(page.as_mut_slice(), new.offset)
-        .map_err(|error| fault(&new.path, "read", error))?;
-    let found = &page.as_slice()[..read];
-    if found.starts_with(&MAGIC) || (found.len() == PAGE_BYTES && found.iter().all(|&b| b == 0)) {
-        return Ok(());
+    Ok(true)
+}
+
+/// The header of a store that is as long as it says.
+fn whole_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreError> {
+    let header = read_header(file, path, offset)?;
+    let pages_bytes = header.pages.saturating_add(1).saturating_mul(PAGE_BYTES as u64);
+    let expected_bytes = offset.saturating_add(pages_bytes);
+    let found_bytes = size_bytes(file, path)?;
+    if found_bytes < expected_bytes {
+        return Err(StoreError::Short { path: path.to_path_buf(), found_bytes, expected_bytes });
     }
-    Err(StoreError::Foreign { path: new.path.clone(), bytes: NewStore::bytes(new.pages) })
+    Ok(header)
 }
 
 fn read_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreError> {
@@ -491,7 +595,7 @@ fn read_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreErr
     let read = file
         .read_at(page.as_mut_slice(), offset)
         .map_err(|error| fault(path, "read the header", error))?;
-    if read < PAGE_BYTES {
+    if read < PAGE_BYTES && page.as_slice().starts_with(&MAGIC) {
         let found_bytes = offset + read as u64;
         let expected_bytes = offset + PAGE_BYTES as u64;
         return Err(StoreError::Short { path: path.to_path_buf(), found_bytes, expected_bytes });

@@ -1,0 +1,288 @@
+//! A data file is trusted only when it is whole, clean and Ebbtide's own, and nothing of somebody
+//! else's is written over unasked. The header is written twice around the image, because a file
+//! that a crash, a full disk or Ctrl-C left half-written looks just like a finished one.
+
+use std::fs::{self, OpenOptions};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use ebbtide_core::{PAGE_BYTES, PageId};
+use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
+use tempfile::TempDir;
+
+const PAGES: u64 = 700;
+
+/// Where the header keeps its version and its state, in bytes from the start of the store.
+const VERSION_AT: u64 = 8;
+const STATE_AT: u64 = 12;
+
+/// A folder, and a store to be made in it.
+fn place() -> (TempDir, NewStore) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data");
+    (folder, NewStore { path, offset: 0, pages: PAGES, tag: "numbers".into(), force: false })
+}
+
+/// Every word of a page names the page and its place in it.
+fn image(page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    for (number, word) in out.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&(page.0 << 16 | number as u64).to_le_bytes());
+    }
+}
+
+fn go_on(_pages: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn create(new: &NewStore) -> Result<Store, StoreError> {
+    Store::create(new, &image, &go_on)
+}
+
+/// A place whose store has been made and closed.
+fn made() -> (TempDir, NewStore) {
+    let (folder, new) = place();
+    create(&new).expect("a store");
+    (folder, new)
+}
+
+fn open(new: &NewStore) -> Result<Store, StoreError> {
+    Store::open(&new.path, new.offset, Access::Exclusive)
+}
+
+fn overwrite(new: &NewStore, bytes: &[u8], at: u64) {
+    let file = OpenOptions::new().write(true).open(&new.path).expect("the file");
+    file.write_all_at(bytes, at).expect("written");
+}
+
+/// Neither looking nor creating gets past what is in the place; creating with force does.
+fn assert_kept_without_force(new: &NewStore, reason: &str) {
+    let before = fs::read(&new.path).expect("the file");
+    for error in [new.is_there().unwrap_err(), create(new).unwrap_err()] {
+        let text = error.to_string();
+        assert!(matches!(error, StoreError::Foreign { .. }) && error.is_input(), "{text}");
+        assert!(text.contains(reason), "{text}");
+        assert!(text.contains("--force would overwrite 3 MiB of it"), "{text}");
+    }
+    assert!(fs::read(&new.path).expect("the file") == before, "not a byte is touched");
+    let forced = NewStore { force: true, ..new.clone() };
+    assert!(!forced.is_there().expect("may be overwritten"));
+    create(&forced).expect("overwritten");
+    assert!(new.is_there().expect("a store"));
+}
+
+#[test]
+fn every_page_holds_its_image_and_the_header_says_which() {
+    let (_folder, new) = made();
+    assert!(new.is_there().expect("readable"));
+    let store = Store::open_clean(&new.path, 0, Access::SharedReadOnly).expect("a store");
+    let header = store.header();
+    assert_eq!((header.pages, header.tag.as_str(), header.clean), (PAGES, "numbers", true));
+    let bytes = fs::read(&new.path).expect("the file");
+    assert_eq!(bytes.len() as u64, NewStore::bytes(PAGES));
+    let mut expected = [0; PAGE_BYTES];
+    let pages = bytes[store.pages_offset() as usize..].chunks_exact(PAGE_BYTES);
+    for (number, page) in pages.enumerate() {
+        image(PageId(number as u64), &mut expected);
+        assert!(page == expected, "page {number}");
+    }
+}
+
+#[test]
+fn the_header_says_dirty_from_before_the_first_page_until_all_are_written() {
+    let (_folder, new) = place();
+    let states = parking_lot::Mutex::new(Vec::new());
+    let state = || fs::read(&new.path).expect("the file")[STATE_AT as usize];
+    let looking = |page: PageId, out: &mut [u8; PAGE_BYTES]| {
+        if page.0 == 0 {
+            states.lock().push(state());
+        }
+        image(page, out);
+    };
+    let written = |_pages: u64| {
+        states.lock().push(state());
+        ControlFlow::Continue(())
+    };
+    Store::create(&new, &looking, &written).expect("a store");
+    let during = states.into_inner();
+    assert!(during.len() > 2 && during.iter().all(|&state| state == during[0]));
+    assert_ne!(state(), during[0]);
+}
+
+#[test]
+fn a_cancelled_image_leaves_a_dirty_file_that_is_made_anew() {
+    let (_folder, new) = place();
+    let cancelled = Store::create(&new, &image, &|_pages| ControlFlow::Break(()));
+    assert!(matches!(cancelled, Err(StoreError::Cancelled)));
+    assert!(!open(&new).expect("a whole file").header().clean);
+    let untrusted = Store::open_clean(&new.path, 0, Access::SharedReadOnly).unwrap_err();
+    assert!(matches!(untrusted, StoreError::Dirty(_)), "{untrusted}");
+    assert!(!new.is_there().expect("may be overwritten"));
+    create(&new).expect("no force is needed");
+    assert!(new.is_there().expect("a store"));
+}
+
+#[test]
+fn a_store_that_jobs_will_change_is_dirty_from_then_on() {
+    let (_folder, new) = made();
+    let store = open(&new).expect("a store");
+    store.mark_dirty().expect("written");
+    drop(store);
+    assert!(matches!(
+        Store::open_clean(&new.path, 0, Access::Exclusive),
+        Err(StoreError::Dirty(_))
+    ));
+    assert!(!new.is_there().expect("may be overwritten"));
+}
+
+#[test]
+fn a_store_opened_for_reading_cannot_be_changed() {
+    let (_folder, new) = made();
+    let store = Store::open(&new.path, 0, Access::SharedReadOnly).expect("a store");
+    assert!(matches!(store.mark_dirty(), Err(StoreError::ReadOnly(_))));
+    drop(store);
+    assert!(new.is_there().expect("still clean"));
+}
+
+#[test]
+fn another_image_of_ours_is_replaced_unasked() {
+    let (_folder, new) = made();
+    let other = NewStore { pages: PAGES / 2, tag: "other".into(), ..new.clone() };
+    assert!(!other.is_there().expect("may be overwritten"));
+    create(&other).expect("a store");
+    assert!(other.is_there().expect("a store") && !new.is_there().expect("another"));
+}
+
+#[test]
+fn a_file_cut_short_is_refused() {
+    let (_folder, new) = made();
+    let file = OpenOptions::new().write(true).open(&new.path).expect("the file");
+    for length in [NewStore::bytes(PAGES) - 1, PAGE_BYTES as u64, 100] {
+        file.set_len(length).expect("cut");
+        let error = open(&new).unwrap_err();
+        assert!(matches!(error, StoreError::Short { .. }) && error.is_input(), "{error}");
+        assert!(error.to_string().contains(&format!("cut short: {length} bytes, expected")));
+    }
+    assert_kept_without_force(&new, "cut short: 100 bytes, expected 4096");
+}
+
+#[test]
+fn a_header_that_rotted_is_refused() {
+    let (_folder, new) = made();
+    overwrite(&new, &[0xff], 1000);
+    assert!(matches!(open(&new), Err(StoreError::Damaged(_))));
+    assert_kept_without_force(&new, "header is damaged: its checksum does not match");
+}
+
+#[test]
+fn a_header_that_claims_more_pages_than_a_file_can_have_is_refused() {
+    let (_folder, new) = made();
+    let huge = NewStore { pages: u64::MAX, ..new.clone() };
+    let bytes = fs::read(&new.path).expect("the file");
+    let mut header = bytes[..PAGE_BYTES].to_vec();
+    header[16..24].copy_from_slice(&huge.pages.to_le_bytes());
+    let checksum = crc32c::crc32c(&header[..PAGE_BYTES - 4]);
+    header[PAGE_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+    overwrite(&new, &header, 0);
+    assert!(matches!(open(&new), Err(StoreError::Short { .. })));
+}
+
+#[test]
+fn another_version_is_refused() {
+    let (_folder, new) = made();
+    overwrite(&new, &7u32.to_le_bytes(), VERSION_AT);
+    assert!(matches!(open(&new), Err(StoreError::Version { found: 7, .. })));
+    assert_kept_without_force(&new, "an Ebbtide data file of version 7, expected 1");
+}
+
+#[test]
+fn a_file_of_somebody_elses_is_refused() {
+    let (_folder, new) = place();
+    fs::write(&new.path, "a letter").expect("written");
+    assert!(matches!(open(&new), Err(StoreError::NotAStore(_))));
+    assert_kept_without_force(&new, "holds something that is not an Ebbtide data file");
+}
+
+#[test]
+fn a_file_that_only_begins_or_ends_with_zeros_is_somebody_elses() {
+    // btrfs and others leave the first pages of a device empty, md its first MiB but for one page.
+    const BYTES: u64 = 8 << 20;
+    for at in [64 << 10, BYTES - 4096] {
+        let (_folder, new) = place();
+        fs::File::create(&new.path).and_then(|file| file.set_len(BYTES)).expect("a file");
+        assert!(!new.is_there().expect("nothing is there yet"));
+        overwrite(&new, b"_BHRfS_M", at);
+        assert_kept_without_force(&new, "holds something that is not an Ebbtide data file");
+    }
+}
+
+#[test]
+fn an_empty_file_is_used() {
+    let (_folder, new) = place();
+    fs::write(&new.path, "").expect("written");
+    create(&new).expect("a store");
+}
+
+#[test]
+fn one_user_at_a_time_may_write_and_many_may_read() {
+    let (_folder, new) = made();
+    let open = |access| Store::open(&new.path, 0, access);
+    let reader = open(Access::SharedReadOnly).expect("a reader");
+    let second = open(Access::SharedReadOnly).expect("another");
+    assert!(matches!(open(Access::Exclusive), Err(StoreError::InUse(_))));
+    assert!(new.is_there().expect("looking is reading"));
+    drop((reader, second));
+    let writer = open(Access::Exclusive).expect("a writer");
+    for error in [open(Access::SharedReadOnly).unwrap_err(), create(&new).unwrap_err()] {
+        assert!(matches!(error, StoreError::InUse(_)) && error.is_input(), "{error}");
+    }
+    drop(writer);
+    assert!(new.is_there().expect("nothing has changed"));
+}
+
+#[test]
+fn stores_share_a_file_each_behind_its_own_offset() {
+    let (_folder, first) = made();
+    let offset = NewStore::bytes(PAGES);
+    let second = NewStore { offset, tag: "second".into(), ..first.clone() };
+    let user = open(&first).expect("the first in use");
+    create(&second).expect("locked for itself");
+    user.mark_dirty().expect("written");
+    let store = Store::open_clean(&second.path, offset, Access::Exclusive).expect("a store");
+    assert_eq!(store.header().tag, "second");
+    assert_eq!(store.pages_offset(), offset + PAGE_BYTES as u64);
+    let bytes = fs::read(&second.path).expect("the file");
+    let mut expected = [0; PAGE_BYTES];
+    image(PageId(PAGES - 1), &mut expected);
+    assert!(bytes.ends_with(&expected));
+}
+
+#[test]
+fn what_is_too_large_leaves_no_file_behind() {
+    let (_folder, new) = place();
+    let huge = NewStore { pages: 1 << 50, ..new.clone() };
+    let error = create(&huge).unwrap_err();
+    assert!(matches!(error, StoreError::NoSpace { .. }) && error.is_input(), "{error}");
+    assert!(!new.path.exists());
+    create(&new).expect("a store");
+    create(&huge).unwrap_err();
+    assert_eq!(fs::metadata(&new.path).expect("the file").len(), NewStore::bytes(PAGES));
+    assert!(new.is_there().expect("what was there is as it was"));
+}
+
+#[test]
+fn a_folder_or_a_missing_one_is_no_place() {
+    let (folder, new) = place();
+    let at = |path: PathBuf| NewStore { path, ..new.clone() };
+    let is_folder = at(folder.path().to_path_buf());
+    for error in [is_folder.is_there().unwrap_err(), create(&is_folder).unwrap_err()] {
+        assert!(matches!(error, StoreError::NotAFile(_)) && error.is_input(), "{error}");
+    }
+    let missing = at(folder.path().join("missing/data"));
+    let error = missing.is_there().unwrap_err();
+    assert!(matches!(error, StoreError::NoFolder(_)) && error.is_input(), "{error}");
+    let error = create(&missing).unwrap_err();
+    assert!(matches!(error, StoreError::Open { .. }) && error.is_input(), "{error}");
+    assert!(!new.is_there().expect("nothing is there yet"));
+    assert!(!new.path.exists(), "looking makes no file");
+}
