@@ -7,9 +7,11 @@ use ebbtide_core::UnknownName;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
 use ebbtide_study::bench::{self, BenchError, Cancel, Dram, Load, Mode, Options};
+use ebbtide_study::report::check_folder;
 use ebbtide_workloads::{Kind, Scatter};
+use serde_json::json;
 
-use crate::exit::{Failure, print};
+use crate::exit::{Failure, print, say};
 use crate::{progress, sizes};
 
 #[derive(Args)]
@@ -30,16 +32,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = sizes::dram, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
     /// Cores to run jobs on
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = sizes::count::<usize>, default_value = "1", value_name = "COUNT")]
     cores: usize,
     /// Execution time after which plain LRU would miss; the work a job does is calibrated to it
     #[arg(long, value_parser = sizes::micros, default_value = "10us", value_name = "TIME")]
     miss_interval: f64,
     /// How often every memory is measured
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, value_parser = sizes::count::<usize>, default_value = "5", value_name = "COUNT")]
     rounds: usize,
     /// Length of a measurement in seconds
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, value_parser = sizes::number, default_value = "1")]
     seconds: f64,
     /// How jobs arrive: closed (always one waiting) or poisson (a sweep of loads)
     #[arg(long, value_parser = arrivals, default_value = "closed")]
@@ -54,16 +56,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = scatter, default_value = "pages")]
     scatter: Scatter,
     /// Zipf skew of the keys; 0 is uniform
-    #[arg(long, default_value_t = 0.99)]
+    #[arg(long, value_parser = sizes::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
     /// User-level threads a core: the most jobs under way at once
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, value_parser = sizes::count::<usize>, default_value = "128", value_name = "COUNT")]
     threads: usize,
     /// The most requests handed to the kernel together
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, value_parser = sizes::count::<usize>, default_value = "32", value_name = "COUNT")]
     batch: usize,
     /// Seed of data and jobs
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
     seed: u64,
     /// Overwrite whatever the data file or device holds
     #[arg(long)]
@@ -71,6 +73,12 @@ pub(crate) struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Also write a page of charts (report.html) and CSV files into this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Say what each workload does, and run nothing
+    #[arg(long)]
+    list: bool,
 }
 
 fn workload(name: &str) -> Result<Kind, UnknownName> {
@@ -102,6 +110,36 @@ fn arrivals(name: &str) -> Result<Load, UnknownName> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.list {
+        return list(arguments.json);
+    }
+    if let Some(folder) = &arguments.report {
+        check_folder(folder).map_err(Failure::input)?;
+    }
+    let (cancel, bar) = (Cancel::default(), progress::bar());
+    let canceller = cancel.clone();
+    ctrlc::set_handler(move || canceller.cancel())?;
+    let options = options(arguments);
+    let report = bench::run(&options, &cancel, &|stage, share| progress::show(&bar, stage, share));
+    bar.finish_and_clear();
+    let report = report.map_err(|error: BenchError| {
+        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
+    })?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        report.to_string()
+    };
+    // Printed first: what was measured is not lost if the report cannot be written after all.
+    print(&text)?;
+    if let Some(folder) = &arguments.report {
+        let written = report.write(folder)?;
+        say(&format!("the report is in {}", written[0].display()));
+    }
+    Ok(())
+}
+
+fn options(arguments: &Arguments) -> Options {
     let mut options = Options::new(arguments.data.clone());
     if !arguments.workloads.is_empty() {
         options.workloads = arguments.workloads.iter().map(|kind| kind.name()).collect();
@@ -124,24 +162,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     options.batch_max = arguments.batch;
     options.seed = arguments.seed;
     options.force = arguments.force;
-    let cancel = Cancel::default();
-    let canceller = cancel.clone();
-    ctrlc::set_handler(move || canceller.cancel())?;
-    let bar = progress::bar();
-    let report = bench::run(&options, &cancel, &|stage, share| progress::show(&bar, stage, share));
-    bar.finish_and_clear();
-    let report = report.map_err(|error: BenchError| {
-        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
-    })?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        report.to_string()
+    options
+}
+
+/// What there is to run.
+fn list(json: bool) -> Result<(), Failure> {
+    let kinds = Kind::ALL.map(|(_, kind)| kind);
+    if json {
+        let entry = |kind: Kind| {
+            json!({
+                "workload": kind.name(),
+                "description": kind.description(),
+                "job": kind.mix(),
+                "min_bytes": kind.min_bytes(),
+                "source": kind.source(),
+            })
+        };
+        return print(&(serde_json::to_string_pretty(&kinds.map(entry))? + "\n"));
+    }
+    let entry = |kind: Kind| {
+        format!(
+            "{}: {}\n  a job    {}\n  dataset  at least {} bytes\n  source   {}\n",
+            kind.name(),
+            kind.description(),
+            kind.mix(),
+            kind.min_bytes(),
+            kind.source(),
+        )
     };
-    print(&text)
+    print(&kinds.map(entry).join("\n"))
 }
 
 /// Serves as a child of another `ebbtide bench`.
 pub(crate) fn child() -> Result<(), Failure> {
+    bench::die_with_parent()?;
     bench::child::serve(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Failure::run)
 }

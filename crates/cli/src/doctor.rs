@@ -9,7 +9,7 @@ use clap::Args;
 use ebbtide_study::doctor::{self, DoctorError};
 
 use crate::exit::{Failure, print};
-use crate::progress;
+use crate::{progress, sizes};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// How long to measure at each queue depth, in seconds; 0 measures nothing
-    #[arg(long, default_value_t = 0.4)]
+    #[arg(long, value_parser = sizes::number, default_value = "0.4")]
     seconds: f64,
     /// Print JSON instead of text
     #[arg(long)]

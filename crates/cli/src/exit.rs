@@ -23,7 +23,7 @@ impl Failure {
 
     /// Says so in one line.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("ebbtide: {}", self.message.replace('\n', " "));
+        say(&self.message);
         ExitCode::from(self.status)
     }
 }
@@ -32,6 +32,41 @@ impl<E: Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::run(error)
     }
+}
+
+/// Prints the help or version that was asked for, or says in one line what is wrong with the
+/// arguments.
+pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Whoever asked does not listen: nothing is left to say.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => Failure::input(one_line(&error.to_string())).report(),
+    }
+}
+
+/// What clap says in several lines, without usage and the advice to look at the help.
+fn one_line(message: &str) -> String {
+    let said = message
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+/// Says something in one line on standard error.
+pub(crate) fn say(message: &str) {
+    // There is nowhere left to complain if this fails.
+    let _ = writeln!(io::stderr(), "ebbtide: {}", message.replace('\n', " "));
 }
 
 /// Prints a result on standard output.

@@ -34,7 +34,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return exit::report_arguments(&error),
+    };
     let result = match arguments.verb {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),

@@ -1,11 +1,24 @@
 //! Sizes, shares and times as users type them.
 
+use std::str::FromStr;
+
 use ebbtide_study::bench::Dram;
 
 /// `2GiB`, `512MB`, `4096`: bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     parse_size::parse_size(text)
         .map_err(|_| format!("'{text}' is no size; expected something like 2GiB or 500MB"))
+}
+
+/// A whole number.
+pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("'{text}' is no whole number; expected something like 4"))
+}
+
+/// A number.
+pub(crate) fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("'{text}' is no number; expected something like 0.5"))
 }
 
 /// `3%` of the dataset, or a size.
@@ -47,6 +60,14 @@ mod tests {
         assert_eq!(dram("3%"), Ok(Dram::Share(0.03)));
         assert_eq!(dram("64MiB"), Ok(Dram::Bytes(64 << 20)));
         assert!(dram("0%").is_err() && dram("101%").is_err() && dram("x%").is_err());
+    }
+
+    #[test]
+    fn numbers_are_finite_and_counts_whole() {
+        assert_eq!(count("4"), Ok(4usize));
+        assert!(count::<usize>("-1").is_err() && count::<u64>("1.5").is_err());
+        assert_eq!(number("0.5"), Ok(0.5));
+        assert!(number("nan").is_err() && number("inf").is_err() && number("1s").is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{PAGE_BYTES, Time};
+use ebbtide_core::{PAGE_BYTES, Time, UnknownName};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::store::{Access, Store, StoreError};
 use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
@@ -19,7 +19,7 @@ use super::protocol::{Arrivals, Command, Reply, Setup, Window};
 use super::window::{Measured, Stream, StreamService, Total, run_threads, total};
 
 /// Kernel threads a core tried for OS paging; the best is kept.
-const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
+pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
 
 /// How long each is tried, in seconds.
 const PAGING_TRIAL_S: f64 = 0.3;
@@ -129,7 +129,8 @@ impl Under {
         let work = self.setup.work_instructions;
         self.run(1.5, Arrivals::Closed, work)?;
         let mut best = (0.0, 0);
-        for per_core in PAGING_THREADS {
+        let at_most = self.setup.threads;
+        for per_core in PAGING_THREADS.into_iter().filter(|&count| count <= at_most) {
             self.set_threads(per_core * self.setup.cpus.len());
             let window = self.run(PAGING_TRIAL_S, Arrivals::Closed, work)?;
             let rate = window.jobs as f64 / window.seconds;
@@ -254,24 +255,27 @@ fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
 
 fn engine(setup: &Setup, program: &Program) -> Result<Engine, String> {
     let store = store(setup, program).map_err(|error| error.to_string())?;
-    let mut options = Options::new(setup.dram_bytes as usize);
-    options.cores = setup.cpus.len();
-    options.cpus = setup.cpus.clone();
-    options.stack_bytes = STACK_BYTES;
-    options.threads_per_core = setup.threads;
-    options.batch_max = setup.batch_max;
-    options.replacement =
-        PolicyKind::from_name(&setup.replacement).map_err(|error| error.to_string())?;
-    options.scheduler =
-        Discipline::from_name(&setup.scheduler).map_err(|error| error.to_string())?;
+    let options = engine_options(setup).map_err(|error| error.to_string())?;
     let engine = if setup.mode == Mode::Sync {
-        options.threads_per_core = 1;
         let device = Arc::new(Threads::blocking(store.file()));
         Engine::over(&store, device, &options)
     } else {
         Engine::open(&store, &options)
     };
     engine.map_err(|error| error.to_string())
+}
+
+/// How the engine is set up for `setup`.
+pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
+    let mut options = Options::new(setup.dram_bytes as usize);
+    options.cores = setup.cpus.len();
+    options.cpus = setup.cpus.clone();
+    options.stack_bytes = STACK_BYTES;
+    options.threads_per_core = if setup.mode == Mode::Sync { 1 } else { setup.threads };
+    options.batch_max = setup.batch_max;
+    options.replacement = PolicyKind::from_name(&setup.replacement)?;
+    options.scheduler = Discipline::from_name(&setup.scheduler)?;
+    Ok(options)
 }
 
 /// Stack of a job: the workloads need little.

@@ -1,17 +1,18 @@
 //! Child processes of the bench, and how they are stopped.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStdin, ChildStdout, Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use super::protocol::{Command, Reply};
 
 /// The hidden verb of the `ebbtide` binary that serves as a child.
-pub const CHILD_VERB: &str = "bench-child";
+pub const CHILD_VERB: &str = "memory-under-test";
 
 /// Stops a bench from another thread: no more orders are given and all children are ended.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +41,15 @@ impl Cancel {
     }
 }
 
+/// Lets the kernel end this process as soon as the bench that started it is gone, however that
+/// ended. To be called before anything else in a child.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn die_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
 /// A child process and the two pipes to it.
 pub(super) struct Child {
     process: std::process::Child,
@@ -59,6 +69,8 @@ impl Child {
             .arg(CHILD_VERB)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Ctrl-C at a terminal is for the parent, which then ends its children.
+            .process_group(0)
             .spawn()?;
         children.push(pid(&process));
         let orders = process.stdin.take().expect("its standard input is a pipe");
@@ -84,6 +96,12 @@ impl Child {
             return Err(io::Error::other(format!("the process ended: {status}")));
         }
         Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Whether somebody has killed it, as the kernel does where memory runs out.
+    pub(super) fn was_killed(&mut self) -> bool {
+        let status = self.process.try_wait().ok().flatten();
+        status.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw()))
     }
 }
 

@@ -1,33 +1,46 @@
 //! Where each memory under test has its copy of the data.
 //!
 //! Every mode starts from the same image. Modes whose jobs write have a copy each: the engine the
-//! data file itself, the others one beside it (`FILE.sync`, `FILE.paging`), or behind it on a block
-//! device. Jobs that only read share the data file.
+//! data file itself, the others one beside it (`FILE.sync`, `FILE.paging`), or in a third of a block
+//! device of its own. Jobs that only read share the data file.
 
+use std::collections::BTreeMap;
+use std::io::{Seek, SeekFrom};
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::{PAGE_BYTES, PageId};
-use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
+use ebbtide_engine::store::{NewStore, Store, StoreError};
 use ebbtide_workloads::{Program, Workload};
+use rustix::process::{Resource, getrlimit};
 
-use super::Mode;
 use super::children::Cancel;
+use super::{BenchError, Mode};
 
 /// The places of one workload's data.
 pub(super) struct DataPlaces {
     data: PathBuf,
     pages: u64,
     shared: bool,
+    tag: String,
+    force: bool,
+    /// On a block device: room of each store. It must not depend on the workload, or the store of
+    /// one would be written into the middle of another's, whose header would know nothing of it.
+    third_bytes: Option<u64>,
 }
 
 impl DataPlaces {
-    pub(super) fn new(data: &Path, program: &Program) -> DataPlaces {
+    /// The places for the image of `program`, which `tag` names, in `data`. With `force`, whatever
+    /// is there may be overwritten.
+    pub(super) fn new(data: &Path, program: &Program, tag: String, force: bool) -> DataPlaces {
         DataPlaces {
             data: data.to_path_buf(),
             pages: program.size_bytes() / PAGE_BYTES as u64,
             shared: !program.writes(),
+            tag,
+            force,
+            third_bytes: device_bytes(data).map(|bytes| bytes / 3 / GRAIN_BYTES * GRAIN_BYTES),
         }
     }
 
@@ -38,56 +51,127 @@ impl DataPlaces {
             Mode::Sync if !self.shared => (1, ".sync"),
             _ => (0, ""),
         };
-        let is_device =
-            std::fs::metadata(&self.data).is_ok_and(|data| data.file_type().is_block_device());
-        if is_device {
-            return (self.data.clone(), number * NewStore::bytes(self.pages));
+        if let Some(bytes) = self.third_bytes {
+            return (self.data.clone(), number * bytes);
         }
         let mut path = self.data.clone().into_os_string();
         path.push(suffix);
         (path.into(), 0)
     }
 
-    /// Makes sure that every mode finds the image of `program` in its place. What is there, clean
-    /// and of the same tag, is kept.
-    pub(super) fn make(
-        &self,
-        program: &Program,
-        tag: &str,
-        modes: &[Mode],
-        force: bool,
-        cancel: &Cancel,
-        progress: &(dyn Fn(f64) + Sync),
-    ) -> Result<(), StoreError> {
+    /// The stores that `modes` need and that are not there yet, whole, clean and of the same tag.
+    /// Nothing is written.
+    ///
+    /// # Errors
+    /// When a place cannot be written to, or holds something that must not be overwritten.
+    pub(super) fn missing(&self, modes: &[Mode]) -> Result<Vec<NewStore>, StoreError> {
         let mut places: Vec<(PathBuf, u64)> = modes.iter().map(|mode| self.place(*mode)).collect();
         places.sort();
         places.dedup();
-        let count = places.len() as f64;
-        for (number, (path, offset)) in places.into_iter().enumerate() {
-            let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| program.image(page, out);
-            let written = |pages: u64| {
-                progress((number as f64 + pages as f64 / self.pages as f64) / count);
-                if cancel.is_cancelled() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            };
-            if self.is_there(&path, offset, tag) {
-                continue;
-            }
-            // Behind the first store of a device lies what the first one's header vouches for.
-            let force = force || offset > 0;
-            let new = NewStore { path, offset, pages: self.pages, tag: tag.into(), force };
-            Store::create(&new, &image, &written)?;
+        let bytes = NewStore::bytes(self.pages);
+        if self.third_bytes.is_some_and(|third| bytes > third) {
+            return Err(StoreError::NoSpace { path: self.data.clone(), needed_bytes: 3 * bytes });
         }
-        Ok(())
+        let mut missing = Vec::new();
+        for (path, offset) in places {
+            let mut new = self.store(path, offset, self.force);
+            if offset > 0 {
+                // What the beginning of a device holds vouches for all of it.
+                self.store(new.path.clone(), 0, self.force).is_there()?;
+                new.force = true;
+            }
+            if !new.is_there()? {
+                missing.push(new);
+            }
+        }
+        Ok(missing)
     }
 
-    fn is_there(&self, path: &Path, offset: u64, tag: &str) -> bool {
-        Store::open_clean(path, offset, Access::SharedReadOnly).is_ok_and(|store| {
-            let header = store.header();
-            header.pages == self.pages && header.tag == tag
-        })
+    fn store(&self, path: PathBuf, offset: u64, force: bool) -> NewStore {
+        NewStore { path, offset, pages: self.pages, tag: self.tag.clone(), force }
     }
+}
+
+/// Thirds of a device begin at multiples of this.
+const GRAIN_BYTES: u64 = 1 << 20;
+
+/// The size of the block device at `path`; nothing if it is something else. One that cannot be
+/// opened is reported where its store is.
+fn device_bytes(path: &Path) -> Option<u64> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.file_type().is_block_device() {
+        return None;
+    }
+    let size = std::fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    Some(size.unwrap_or(u64::MAX / 4))
+}
+
+/// Bytes that `stores` take up.
+pub(super) fn bytes(stores: &[NewStore]) -> u64 {
+    stores.iter().map(|new| NewStore::bytes(new.pages)).sum()
+}
+
+/// Writes the image of `program` into each of `stores`, telling `progress` the share done.
+///
+/// # Errors
+/// What keeps one from being written, or that `cancel` broke off.
+pub(super) fn write(
+    stores: &[NewStore],
+    program: &Program,
+    cancel: &Cancel,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<(), StoreError> {
+    let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| program.image(page, out);
+    for (number, new) in stores.iter().enumerate() {
+        let written = |pages: u64| {
+            progress((number as f64 + pages as f64 / new.pages as f64) / stores.len() as f64);
+            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        Store::create(new, &image, &written)?;
+    }
+    Ok(())
+}
+
+/// Makes sure that `stores`, of all workloads, one after the other in the same places, will fit:
+/// onto the file system, and under this process's limit on the size of a file.
+///
+/// # Errors
+/// When they will not, saying how much room there is.
+pub(super) fn check_room(stores: &[NewStore]) -> Result<(), BenchError> {
+    let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
+    for new in stores.iter().filter(|new| device_bytes(&new.path).is_none()) {
+        let needed = files.entry(&new.path).or_default();
+        *needed = (*needed).max(new.offset + NewStore::bytes(new.pages));
+    }
+    let (mut more_bytes, mut free_bytes) = (0, u64::MAX);
+    for (path, &needed) in &files {
+        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|&limit| limit < needed) {
+            return Err(BenchError::BadInput(format!(
+                "{}: {} are needed, but no file may grow beyond {} (ulimit -f)",
+                path.display(),
+                mib(needed),
+                mib(limit),
+            )));
+        }
+        let has = std::fs::metadata(path).map_or(0, |metadata| metadata.blocks() * 512);
+        more_bytes += needed.saturating_sub(has);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Ok(system) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
+            free_bytes = free_bytes.min(system.f_bfree * system.f_frsize);
+        }
+    }
+    match files.keys().next() {
+        Some(path) if more_bytes > free_bytes => Err(BenchError::BadInput(format!(
+            "{}: no space left: {} are needed, {} are free",
+            path.display(),
+            mib(more_bytes),
+            mib(free_bytes),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes as whole MiB, rounded up.
+pub(super) fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }

@@ -11,6 +11,7 @@ mod children;
 mod data;
 mod process;
 mod protocol;
+mod report;
 mod results;
 mod window;
 
@@ -21,19 +22,20 @@ use std::path::PathBuf;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
-use ebbtide_engine::affinity;
 use ebbtide_engine::cgroup::MemoryCgroup;
 use ebbtide_engine::store::StoreError;
+use ebbtide_engine::{Budget, EngineError, affinity};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, ShapeError, Workload};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use children::{CHILD_VERB, Cancel};
+pub use children::{CHILD_VERB, Cancel, die_with_parent};
 pub use protocol::{Arrivals, Calibration, Latency};
-pub use results::{LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts};
+pub use results::{Config, LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts};
 
 use crate::doctor::machine::MachineSummary;
 use crate::doctor::probe::ProbeError;
+use child::PAGING_THREADS;
 use children::Child;
 use data::DataPlaces;
 use protocol::{Command, Reply, Setup, Window};
@@ -79,6 +81,7 @@ impl fmt::Display for Mode {
 
 /// How much DRAM Ebbtide gets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Dram {
     /// A share of the dataset.
     Share(f64),
@@ -208,15 +211,19 @@ impl BenchError {
 /// Told of how far a bench is: what it does now, and the share done in 0..=1.
 pub type Progress<'a> = &'a (dyn Fn(&str, f64) + Sync);
 
-/// Warm-up before the first measured round, in seconds, by mode.
-fn warm_up_s(mode: Mode) -> f64 {
-    match mode {
+/// A bench this short, in seconds measured a mode, shortens its warm-up too.
+const SHORT_BENCH_S: f64 = 1.0;
+
+/// Warm-up before the first measured round, in seconds.
+fn warm_up_s(mode: Mode, options: &Options) -> f64 {
+    let seconds = match mode {
         Mode::Dram => 0.2,
         // Paging is warmed while its number of threads is chosen.
         Mode::Paging => 0.0,
         Mode::Sync => 2.0,
         Mode::Ebbtide => 3.0,
-    }
+    };
+    seconds * (options.rounds as f64 * options.seconds / SHORT_BENCH_S).min(1.0)
 }
 
 /// Runs a bench.
@@ -231,7 +238,7 @@ pub fn run(
     let cpus = check(options)?;
     let mut report = Report {
         machine: Machine::new(&MachineSummary::of_system(), &cpus),
-        config: options.clone(),
+        config: Config { options: options.clone(), dram_bytes: options.dram_bytes() },
         workloads: Vec::new(),
         results: Vec::new(),
         notices: Vec::new(),
@@ -262,23 +269,134 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
         ));
     }
     if options.rounds == 0 || !(options.seconds > 0.0 && options.seconds <= 3600.0) {
-        return bad("--rounds must be at least 1 and --seconds between 0 and 3600".into());
+        return bad(format!(
+            "--rounds {} --seconds {}: expected at least 1 round, of more than 0 and at most 3600 \
+             seconds",
+            options.rounds, options.seconds
+        ));
     }
     if !(options.miss_interval_us > 0.0 && options.miss_interval_us <= 1e6) {
-        return bad("--miss-interval must be between 0 and 1 s".into());
+        return bad(format!(
+            "--miss-interval: {} us, expected more than 0 and at most 1 s",
+            options.miss_interval_us
+        ));
     }
     let dram = options.dram_bytes();
     if dram > options.dataset_bytes {
         return bad(format!(
-            "--dram {dram} bytes is more than the dataset of {} bytes",
+            "--dram: {dram} bytes are more than the dataset of {} bytes",
             options.dataset_bytes
         ));
     }
-    for name in &options.workloads {
-        Kind::from_name(name)?.build(&shape(options))?;
+    if options.data.to_str().is_none() {
+        return bad(format!("--data {}: the path must be UTF-8", options.data.display()));
     }
+    check_memory(options.dataset_bytes)?;
     // The last CPUs: the first ones do the machine's housekeeping.
-    Ok(allowed[allowed.len() - options.cores..].to_vec())
+    let cpus = allowed[allowed.len() - options.cores..].to_vec();
+    let mut missing = Vec::new();
+    for (number, name) in options.workloads.iter().enumerate() {
+        if options.workloads[..number].contains(name) {
+            return bad(format!("workload '{name}' is named twice"));
+        }
+        let kind = Kind::from_name(name)?;
+        let program = kind.build(&shape(options))?;
+        let stored: Vec<Mode> = stored_modes(options).collect();
+        if !stored.is_empty() {
+            check_engine(options, kind, &program, &cpus)?;
+        }
+        missing.extend(places(options, kind, &program).missing(&stored)?);
+    }
+    data::check_room(&missing)?;
+    Ok(cpus)
+}
+
+/// DRAM-only has all of the data resident.
+fn check_memory(dataset_bytes: u64) -> Result<(), BenchError> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    match kib.map(|kib| kib << 10) {
+        Some(available_bytes) if available_bytes < dataset_bytes => {
+            Err(BenchError::BadInput(format!(
+                "--dataset: DRAM-only keeps all of it in memory, {}, and {} are available",
+                data::mib(dataset_bytes),
+                data::mib(available_bytes),
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what the engine would, in terms of the options that say so.
+fn check_engine(
+    options: &Options,
+    kind: Kind,
+    program: &Program,
+    cpus: &[usize],
+) -> Result<(), BenchError> {
+    let bad = |message: String| Err(BenchError::BadInput(message));
+    if !(1..=1 << 16).contains(&options.threads) {
+        return bad(format!("--threads {}: expected 1 to 65536", options.threads));
+    }
+    if !(1..=4096).contains(&options.batch_max) {
+        return bad(format!("--batch {}: expected 1 to 4096", options.batch_max));
+    }
+    let setup = setup(options, kind, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
+    let engine = child::engine_options(&setup)?;
+    if engine.replacement.needs_every_hit() {
+        return bad(format!("--replacement: {}", EngineError::NeedsEveryHit(options.replacement)));
+    }
+    match Budget::divide(&engine, program.size_bytes() / PAGE_BYTES as u64) {
+        Err(EngineError::BudgetTooSmall { given_bytes, needed_bytes, .. }) => bad(format!(
+            "--dram: {given_bytes} bytes are too few for {} of {}: page states, stacks and buffers \
+             need at least {needed_bytes} ({})",
+            kind.name(),
+            data::mib(program.size_bytes()),
+            data::mib(needed_bytes as u64),
+        )),
+        Err(other) => bad(other.to_string()),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The modes beside DRAM-only, each once.
+fn stored_modes(options: &Options) -> impl Iterator<Item = Mode> {
+    let all = Mode::ALL.into_iter().map(|(_, mode)| mode);
+    all.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode))
+}
+
+/// Where the data of `program` is; its tag is what the image depends on.
+fn places(options: &Options, kind: Kind, program: &Program) -> DataPlaces {
+    let tag = format!("{} scatter={} seed={}", kind.name(), options.scatter, options.seed);
+    DataPlaces::new(&options.data, program, tag, options.force)
+}
+
+/// What a child needs to become `mode`, with its data at `(file, offset)`.
+fn setup(
+    options: &Options,
+    kind: Kind,
+    mode: Mode,
+    cpus: &[usize],
+    (data, offset): (PathBuf, u64),
+) -> Setup {
+    Setup {
+        mode,
+        workload: kind.name().into(),
+        dataset_bytes: options.dataset_bytes,
+        theta: options.theta,
+        scatter: options.scatter.into(),
+        seed: options.seed,
+        dram_bytes: options.dram_bytes(),
+        cpus: cpus.to_vec(),
+        data,
+        offset,
+        replacement: options.replacement.into(),
+        scheduler: options.scheduler.into(),
+        threads: options.threads,
+        batch_max: options.batch_max,
+        work_instructions: 0,
+    }
 }
 
 fn shape(options: &Options) -> Shape {
@@ -306,7 +424,17 @@ struct Runner {
     child: Child,
     threads_per_core: Option<usize>,
     /// Outlives the child: removed after it is gone.
-    _limit: Option<MemoryCgroup>,
+    limit: Option<MemoryCgroup>,
+}
+
+/// What became of setting up a child.
+enum Attempt {
+    /// It takes part, and what the user should know.
+    Ready(Runner, Vec<String>),
+    /// This machine does not permit it, and why.
+    LeftOut(String),
+    /// The kernel killed it at its memory limit.
+    OutOfMemory,
 }
 
 /// One round of one mode, with the CPU time of the kernel's own threads.
@@ -329,7 +457,7 @@ impl Round {
 impl Bench<'_> {
     fn run(&self, report: &mut Report) -> Result<(), BenchError> {
         let program = self.kind.build(&shape(self.options))?;
-        let places = DataPlaces::new(&self.options.data, &program);
+        let places = places(self.options, self.kind, &program);
         self.make_data(&program, &places)?;
         if report.machine.read_us_qd1.is_none() {
             self.probe_device(&places, report)?;
@@ -346,26 +474,18 @@ impl Bench<'_> {
         }
     }
 
-    fn stored_modes(&self) -> impl Iterator<Item = Mode> {
-        self.options.modes.iter().copied().filter(|mode| *mode != Mode::Dram)
-    }
-
     fn make_data(&self, program: &Program, places: &DataPlaces) -> Result<(), BenchError> {
-        let modes: Vec<Mode> = self.stored_modes().collect();
-        let report = |share: f64| (self.progress)("writing the data", share * 0.2);
-        places.make(program, &self.tag(), &modes, self.options.force, self.cancel, &report)?;
+        let modes: Vec<Mode> = stored_modes(self.options).collect();
+        let missing = places.missing(&modes)?;
+        let stage = format!("writing {} of data", data::mib(data::bytes(&missing)));
+        let report = |share: f64| (self.progress)(&stage, share * 0.2);
+        data::write(&missing, program, self.cancel, &report)?;
         Ok(())
-    }
-
-    /// What the image depends on.
-    fn tag(&self) -> String {
-        let options = self.options;
-        format!("{} scatter={} seed={}", self.kind.name(), options.scatter, options.seed)
     }
 
     fn probe_device(&self, places: &DataPlaces, report: &mut Report) -> Result<(), BenchError> {
         (self.progress)("measuring the device", 0.2);
-        let Some(mode) = self.stored_modes().next() else { return Ok(()) };
+        let Some(mode) = stored_modes(self.options).next() else { return Ok(()) };
         let summary = MachineSummary::quick(&places.place(mode).0)?;
         report.machine = Machine::new(&summary, self.cpus);
         Ok(())
@@ -380,7 +500,7 @@ impl Bench<'_> {
     ) -> Result<(Vec<Runner>, Calibration), BenchError> {
         (self.progress)("loading DRAM", 0.22);
         let mut dram = self
-            .runner(Mode::Dram, places, 0, report)?
+            .runner(Mode::Dram, (program, places), 0, report)?
             .ok_or_else(|| self.child_error(Mode::Dram, "the dataset does not fit into DRAM"))?;
         let frames = (program.size_bytes() as f64 / self.options.dataset_bytes as f64
             * self.options.dram_bytes() as f64) as u64
@@ -393,12 +513,17 @@ impl Bench<'_> {
             other => return Err(self.unexpected(Mode::Dram, other)),
         };
         let mut runners = vec![dram];
-        for mode in self.stored_modes() {
+        for mode in stored_modes(self.options) {
             (self.progress)(&format!("starting {mode}"), 0.28);
-            runners.extend(self.runner(mode, places, calibration.work_instructions, report)?);
+            runners.extend(self.runner(
+                mode,
+                (program, places),
+                calibration.work_instructions,
+                report,
+            )?);
         }
         for runner in &mut runners {
-            let seconds = warm_up_s(runner.mode);
+            let seconds = warm_up_s(runner.mode, self.options);
             if seconds > 0.0 {
                 (self.progress)(&format!("warming up {}", runner.mode), 0.35);
                 self.round(runner, seconds, Arrivals::Closed, calibration.work_instructions)?;
@@ -411,59 +536,78 @@ impl Bench<'_> {
     fn runner(
         &self,
         mode: Mode,
-        places: &DataPlaces,
+        (program, places): (&Program, &DataPlaces),
         work_instructions: u64,
         report: &mut Report,
     ) -> Result<Option<Runner>, BenchError> {
-        let notice = |text: String, report: &mut Report| {
+        let mut notice = |text: String| {
             let notice = format!("{mode}: {text}");
             if !report.notices.contains(&notice) {
                 report.notices.push(notice);
             }
         };
+        let mut setup = setup(self.options, self.kind, mode, self.cpus, places.place(mode));
+        setup.work_instructions = work_instructions;
+        if mode == Mode::Paging {
+            setup.threads = PAGING_THREADS[PAGING_THREADS.len() - 1];
+        }
+        loop {
+            match self.attempt(&setup)? {
+                Attempt::Ready(runner, notices) => {
+                    notices.into_iter().for_each(notice);
+                    return Ok(Some(runner));
+                }
+                Attempt::LeftOut(reason) => {
+                    notice(format!("left out: {reason}"));
+                    return Ok(None);
+                }
+                // Fewer threads leave more of its memory to the data.
+                Attempt::OutOfMemory if setup.threads > PAGING_THREADS[0] => {
+                    notice(format!(
+                        "{} threads a core do not fit into its DRAM; tried fewer",
+                        setup.threads
+                    ));
+                    setup.threads /= 2;
+                    // It died with its data half changed.
+                    self.make_data(program, places)?;
+                }
+                Attempt::OutOfMemory => {
+                    notice(format!("left out: {}", self.out_of_memory()));
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn attempt(&self, setup: &Setup) -> Result<Attempt, BenchError> {
+        let mode = setup.mode;
+        let mut limit = None;
         let mut child = Child::spawn(self.cancel)
             .map_err(|error| self.child_error(mode, &format!("cannot start a process: {error}")))?;
-        let mut limit = None;
         if mode == Mode::Paging {
             let group = MemoryCgroup::create(self.options.dram_bytes())
                 .and_then(|group| group.join(child.id()).map(|()| group));
             match group {
                 Ok(group) => limit = Some(group),
-                Err(error) => {
-                    notice(format!("left out: {error}"), report);
-                    return Ok(None);
-                }
+                Err(error) => return Ok(Attempt::LeftOut(error.to_string())),
             }
         }
-        let (data, offset) = places.place(mode);
-        let setup = Setup {
-            mode,
-            workload: self.kind.name().into(),
-            dataset_bytes: self.options.dataset_bytes,
-            theta: self.options.theta,
-            scatter: self.options.scatter.into(),
-            seed: self.options.seed,
-            dram_bytes: self.options.dram_bytes(),
-            cpus: self.cpus.to_vec(),
-            data,
-            offset,
-            replacement: self.options.replacement.into(),
-            scheduler: self.options.scheduler.into(),
-            threads: self.options.threads,
-            batch_max: self.options.batch_max,
-            work_instructions,
-        };
-        match child.ask(&Command::Setup(Box::new(setup)), self.cancel) {
+        match child.ask(&Command::Setup(Box::new(setup.clone())), self.cancel) {
             Ok(Reply::Ready { threads_per_core, notices, .. }) => {
-                notices.into_iter().for_each(|text| notice(text, report));
-                Ok(Some(Runner { mode, child, threads_per_core, _limit: limit }))
+                let runner = Runner { mode, child, threads_per_core, limit };
+                Ok(Attempt::Ready(runner, notices))
             }
-            Ok(Reply::Unavailable(reason)) => {
-                notice(format!("left out: {reason}"), report);
-                Ok(None)
+            Ok(Reply::Unavailable(reason)) => Ok(Attempt::LeftOut(reason)),
+            Err(_) if limit.is_some() && child.was_killed() && !self.cancel.is_cancelled() => {
+                Ok(Attempt::OutOfMemory)
             }
             other => Err(self.unexpected(mode, other)),
         }
+    }
+
+    fn out_of_memory(&self) -> String {
+        let limit = data::mib(self.options.dram_bytes());
+        format!("the kernel killed it at its memory limit of {limit}")
     }
 
     fn round(
@@ -479,6 +623,9 @@ impl Bench<'_> {
             Ok(Reply::Window(window)) => {
                 let kernel_cpu_s = process::kernel_threads_cpu_s() - kernel_before;
                 Ok(Round { window: *window, kernel_cpu_s })
+            }
+            Err(_) if runner.limit.is_some() && runner.child.was_killed() => {
+                Err(self.child_error(runner.mode, &self.out_of_memory()))
             }
             other => Err(self.unexpected(runner.mode, other)),
         }
@@ -535,7 +682,7 @@ impl Bench<'_> {
         for runner in runners.iter() {
             let mut outcome =
                 self.outcome(runner, &results[&runner.mode], &dram, calibration, None);
-            outcome.response_us = None;
+            outcome.response_us = outcome.service_us;
             if runner.mode == Mode::Ebbtide {
                 outcome.ratio_without_work = ratio_without_work;
             }
@@ -580,10 +727,14 @@ impl Bench<'_> {
         let cores = self.options.cores as f64;
         let dram_of = |round: usize| &dram[round % dram.len()];
         let job_us = |round: usize| cores * 1e6 / dram_of(round).jobs_per_s();
+        let each = |figure: &dyn Fn(usize, &Round) -> f64| {
+            Spread::of(rounds.iter().enumerate().map(|(number, round)| figure(number, round)))
+        };
         let missed = |figure: &dyn Fn(usize, &Round) -> f64| {
-            let values = rounds.iter().enumerate().filter(|(_, round)| round.window.misses > 0);
-            (runner.mode != Mode::Dram)
-                .then(|| Spread::of(values.map(|(number, round)| figure(number, round))))
+            let missed = |round: &Round| runner.mode != Mode::Dram && round.window.misses > 0;
+            let values = rounds.iter().enumerate().filter(|(_, round)| missed(round));
+            let mut values = values.map(|(number, round)| figure(number, round)).peekable();
+            values.peek().is_some().then(|| Spread::of(values))
         };
         let engine = matches!(runner.mode, Mode::Sync | Mode::Ebbtide);
         let per_s = |count: u64, round: &Round| count as f64 / round.window.seconds;
@@ -595,11 +746,9 @@ impl Bench<'_> {
             cores: self.options.cores,
             load,
             jobs_per_s: spread(&Round::jobs_per_s),
-            ratio_to_dram: (runner.mode != Mode::Dram).then(|| {
-                let pairs = rounds.iter().enumerate();
-                Spread::of(pairs.map(|(n, round)| round.jobs_per_s() / dram_of(n).jobs_per_s()))
-            }),
-            lru_miss_interval_us: calibration.job_ns / calibration.lru_misses_per_job / 1e3,
+            ratio_to_dram: each(&|number, round| round.jobs_per_s() / dram_of(number).jobs_per_s()),
+            lru_miss_interval_us: (calibration.lru_misses_per_job > 0.0)
+                .then(|| each(&|number, _| job_us(number) / calibration.lru_misses_per_job)),
             miss_interval_us: missed(&|number, round| {
                 job_us(number) * round.window.jobs as f64 / round.window.misses as f64
             }),
@@ -613,7 +762,7 @@ impl Bench<'_> {
                 extra * 1e6 / round.window.misses as f64
             }),
             service_us: LatencySpread::of(&service),
-            response_us: Some(LatencySpread::of(&response)),
+            response_us: LatencySpread::of(&response),
             flash_reads_per_s: spread(&|round| per_s(round.window.flash_reads, round)),
             flash_writes_per_s: spread(&|round| per_s(round.window.flash_writes, round)),
             flash_read_us: engine.then(|| spread(&|round| round.window.flash_read_us)),

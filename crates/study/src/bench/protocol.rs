@@ -36,7 +36,7 @@ pub struct Setup {
     pub replacement: String,
     /// Scheduler by name.
     pub scheduler: String,
-    /// User-level threads a core.
+    /// User-level threads a core; for paging, the most kernel threads to try.
     pub threads: usize,
     /// The most requests handed to the kernel together.
     pub batch_max: usize,

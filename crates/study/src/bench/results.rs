@@ -66,21 +66,24 @@ pub struct Outcome {
     pub load: Option<f64>,
     /// Jobs a second.
     pub jobs_per_s: Spread,
-    /// Jobs a second over DRAM-only's of the same round.
-    pub ratio_to_dram: Option<Spread>,
-    /// Execution between misses that plain LRU would have, in microseconds.
-    pub lru_miss_interval_us: f64,
-    /// Execution between misses, in microseconds.
+    /// Jobs a second over DRAM-only's of the same round, or in an open loop over the most that
+    /// DRAM-only can do; exactly 1 for DRAM-only itself in a closed loop.
+    pub ratio_to_dram: Spread,
+    /// Execution between misses that plain LRU would have, in microseconds; `None` if it would not
+    /// miss.
+    pub lru_miss_interval_us: Option<Spread>,
+    /// Execution between misses, in microseconds; `None` for DRAM-only and where nothing missed.
     pub miss_interval_us: Option<Spread>,
-    /// Misses a job.
+    /// Misses a job; `None` likewise.
     pub misses_per_job: Option<Spread>,
-    /// CPU a miss costs: all CPU used, the kernel's threads included, beyond what DRAM-only uses for
+    /// CPU a miss costs; `None` likewise: all CPU used, the kernel's threads included, beyond what DRAM-only uses for
     /// the same jobs.
     pub cpu_us_per_miss: Option<Spread>,
     /// From a job's start to its end.
     pub service_us: LatencySpread,
-    /// From a job's intended arrival to its end; only meaningful in an open loop.
-    pub response_us: Option<LatencySpread>,
+    /// From a job's intended arrival to its end. In a closed loop a job arrives when it is started:
+    /// equal to `service_us`.
+    pub response_us: LatencySpread,
     /// Pages read a second.
     pub flash_reads_per_s: Spread,
     /// Pages written a second.
@@ -143,13 +146,24 @@ impl Machine {
     }
 }
 
-/// Everything a bench found.
+/// The settings of a bench, fully resolved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// As given, or by default.
+    #[serde(flatten)]
+    pub options: super::Options,
+    /// The DRAM budget that they come to, in bytes.
+    pub dram_bytes: u64,
+}
+
+/// Everything a bench found. Serialised, a figure is an object of `median`, `min` and `max`, a
+/// latency one of `p50`, `p99` and `p999` of those, and what does not apply is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Where.
     pub machine: Machine,
     /// With what settings.
-    pub config: super::Options,
+    pub config: Config,
     /// What ran.
     pub workloads: Vec<WorkloadFacts>,
     /// What came out.
@@ -170,7 +184,7 @@ impl fmt::Display for Report {
                  a job's {:.1} us is added work",
                 facts.workload,
                 facts.pages >> 8,
-                self.config.theta,
+                self.config.options.theta,
                 calibration.lru_misses_per_job,
                 calibration.job_ns / calibration.lru_misses_per_job / 1e3,
                 calibration.work_share * 100.0,
@@ -216,10 +230,9 @@ fn row(outcome: &Outcome) -> String {
     let optional = |value: Option<Spread>, digits: usize| {
         value.map_or("-".to_string(), |value| format!("{:.digits$}", value.median))
     };
-    let ratio = outcome.ratio_to_dram.map_or("1".to_string(), |ratio| {
-        format!("{:.3} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max)
-    });
-    let latency = outcome.response_us.unwrap_or(outcome.service_us);
+    let ratio = outcome.ratio_to_dram;
+    let ratio = format!("{:.3} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max);
+    let latency = outcome.response_us;
     format!(
         "  {:<8} {:>5} {:>9.0} {:>17} {:>8} {:>7} {:>8.0} {:>8.0} {:>9.0} {:>8.0} {:>8.0} {:>6.0}",
         outcome.mode.to_string(),

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::ReportError;
+use super::page::FILE_NAME;
 
 /// CSV text of a header and rows. Lines end in a line feed; numbers are not rounded.
 pub(super) fn csv_text(header: &[String], rows: &[Vec<String>]) -> io::Result<Vec<u8>> {
@@ -15,6 +16,25 @@ pub(super) fn csv_text(header: &[String], rows: &[Vec<String>]) -> io::Result<Ve
         writer.write_record(row)?;
     }
     writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// Makes sure that a report can be written into `folder`, which may be missing: a file is made in
+/// it, or in the nearest folder above it, and removed again. To be asked before a long run.
+///
+/// # Errors
+/// [`ReportError::Write`], as the report itself would give.
+pub fn check_folder(folder: &Path) -> Result<(), ReportError> {
+    let failed = |path: &Path, source| ReportError::Write { path: path.to_path_buf(), source };
+    let page = folder.join(FILE_NAME);
+    if page.is_dir() {
+        return Err(failed(&page, io::ErrorKind::IsADirectory.into()));
+    }
+    let exists = |path: &&Path| path.as_os_str().is_empty() || path.symlink_metadata().is_ok();
+    let nearest = folder.ancestors().find(exists).unwrap_or(Path::new(""));
+    let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
+    let probe = nearest.join(format!(".ebbtide-{}", std::process::id()));
+    let made = fs::File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
+    made.map_err(|source| failed(folder, source))
 }
 
 /// Makes `folder` if it is missing and puts a file into it in one step: another process sees the

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 pub use bars::{BarChart, Range};
+pub use csv_file::check_folder;
 pub use lines::LineChart;
 pub use page::{Page, Table};
 

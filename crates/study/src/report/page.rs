@@ -9,7 +9,7 @@ use super::svg::{WIDTHS, escape};
 use super::{BarChart, LineChart, ReportError};
 
 /// What the page is called in its folder.
-const FILE_NAME: &str = "report.html";
+pub(super) const FILE_NAME: &str = "report.html";
 
 /// A table: what its columns are called, and rows of text and numbers.
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct Table {
 enum Cell {
     Text(String),
     Number(f64),
+    None,
 }
 
 impl Table {
@@ -47,6 +48,18 @@ impl Table {
     ) -> Table {
         let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
         self.rows.push(cells.chain(numbers.into_iter().map(Cell::Number)).collect());
+        self
+    }
+
+    /// Adds a row like [`numbers`](Table::numbers), with a dash where there is no number.
+    pub fn cells<S: AsRef<str>>(
+        mut self,
+        cells: impl IntoIterator<Item = S>,
+        numbers: impl IntoIterator<Item = Option<f64>>,
+    ) -> Table {
+        let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
+        let numbers = numbers.into_iter().map(|number| number.map_or(Cell::None, Cell::Number));
+        self.rows.push(cells.chain(numbers).collect());
         self
     }
 
@@ -88,6 +101,7 @@ impl Table {
                     Cell::Number(value) => {
                         write!(out, "<td class=\"number\">{}</td>", readable(*value))
                     }
+                    Cell::None => write!(out, "<td class=\"number\">–</td>"),
                 };
             }
             out.push_str("</tr>\n");
@@ -103,6 +117,7 @@ impl Table {
         let plain = |cell: &Cell| match cell {
             Cell::Text(text) => text.clone(),
             Cell::Number(value) => value.to_string(),
+            Cell::None => String::new(),
         };
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(plain).collect()).collect();
@@ -118,6 +133,7 @@ enum Element {
     Table(Table),
     Bars(BarChart),
     Lines(LineChart),
+    Data(Table),
 }
 
 /// A report under construction: elements appear in the order they are added.
@@ -166,6 +182,11 @@ impl Page {
     /// Adds a line chart, and a table of its numbers.
     pub fn lines(self, chart: LineChart) -> Page {
         self.with(Element::Lines(chart))
+    }
+
+    /// Adds a table that is too wide to show: it only goes into a CSV file, which the page names.
+    pub fn data(self, table: Table) -> Page {
+        self.with(Element::Data(table))
     }
 
     /// The page as HTML, with nothing to load from anywhere.
@@ -226,6 +247,11 @@ impl Element {
                 table.check()?;
                 table.html()
             }
+            Element::Data(table) => {
+                table.check()?;
+                let name = unused_name(&table.caption, &[]);
+                format!("<p>All figures are in <code>{name}</code>, beside this page.</p>\n")
+            }
             Element::Bars(chart) => {
                 chart.check()?;
                 let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
@@ -242,7 +268,7 @@ impl Element {
     /// The numbers that go into a CSV file of their own.
     fn numbers(&self) -> Option<Table> {
         match self {
-            Element::Table(table) => Some(table.clone()),
+            Element::Table(table) | Element::Data(table) => Some(table.clone()),
             Element::Bars(chart) => Some(chart.table()),
             Element::Lines(chart) => Some(chart.table()),
             Element::Section(_) | Element::Paragraph(_) | Element::Preformatted(_) => None,
