@@ -287,6 +287,39 @@ fn frames_that_a_busy_core_has_just_filled_can_be_had_by_another() {
     }
 }
 
+#[test]
+fn frames_that_a_busy_core_keeps_from_the_policy_are_had_by_who_needs_them() {
+    ends(|| {
+        let (device, log) = recorded(Flash::Ram);
+        let mut options = options(32);
+        options.hold = Duration::ZERO;
+        let engine = Engine::over_device(device, PAGES, &options).unwrap();
+        run_jobs(&engine, |core| if core == 0 { vec![common::jobs::loads(0)] } else { vec![] });
+        let count = many_pages().len() as u64;
+        let progress = Arc::new(Progress::default());
+        let jobs = |core| -> Vec<Work> {
+            if core == 1 {
+                let all = many_pages().into_iter();
+                return all.map(|(page, word)| checks(&progress, page, word)).collect();
+            }
+            // Never idle, core 0 fills one frame after the other until none is left to fill, ...
+            let among_hits = |page| {
+                std::iter::once(common::jobs::loads(page))
+                    .chain((0..8).map(|_| common::jobs::loads(0)))
+            };
+            let mut jobs: Vec<Work> = (PAGES - 29..PAGES).flat_map(among_hits).collect();
+            // ... and then computes.
+            let (progress, log) = (progress.clone(), log.clone());
+            jobs.push(job(move |_| {
+                assert_eq!(log.all_reads(), 30);
+                progress.compute_until(count);
+            }));
+            jobs
+        };
+        run_jobs(&engine, jobs).iter().for_each(|ended| drop(ended.order()));
+    });
+}
+
 /// An engine whose sleeping cores hear of nothing but a call, with its first four pages resident.
 fn deeply_sleeping() -> Engine {
     let ram = Ram::new(PAGES as usize, Latency::Looks(1), image);
