@@ -446,7 +446,7 @@ fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        .create(purpose == Purpose::Make)
+        .create(purpose == Purpose::Make && !is_device)
         .truncate(false)
         .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive)
         .open(path)

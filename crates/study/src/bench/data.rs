@@ -156,7 +156,9 @@ pub(super) fn check_room(stores: &[NewStore]) -> Result<(), BenchError> {
         let has = std::fs::metadata(path).map_or(0, |metadata| metadata.blocks() * 512);
         more_bytes += needed.saturating_sub(has);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Ok(system) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
+        let system = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
+        // A file system without blocks does not know.
+        if let Some(system) = system.ok().filter(|system| system.f_blocks > 0) {
             free_bytes = free_bytes.min(system.f_bfree * system.f_frsize);
         }
     }

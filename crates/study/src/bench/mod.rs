@@ -291,7 +291,6 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
     if options.data.to_str().is_none() {
         return bad(format!("--data {}: the path must be UTF-8", options.data.display()));
     }
-    check_memory(options.dataset_bytes)?;
     // The last CPUs: the first ones do the machine's housekeeping.
     let cpus = allowed[allowed.len() - options.cores..].to_vec();
     let mut missing = Vec::new();
@@ -307,6 +306,7 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
         }
         missing.extend(places(options, kind, &program).missing(&stored)?);
     }
+    check_memory(options.dataset_bytes)?;
     data::check_room(&missing)?;
     Ok(cpus)
 }
