@@ -14,9 +14,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::hub::Waiter;
 use crate::mapping::Mapping;
 
-const ABSENT: u32 = 0;
-const BUSY: u32 = 1 << 30;
-const RESIDENT: u32 = 1 << 31;
+/// In the state of a page that is not resident. That of a resident one is its frame's number and
+/// nothing else: the hit path has nothing to take off it.
+const MISSING: u32 = 1 << 31;
+const ABSENT: u32 = MISSING;
+const BUSY: u32 = MISSING | 1 << 30;
 
 /// The most frames a cache can have: frame numbers share a word with two flags.
 pub(crate) const FRAMES_MAX: usize = 1 << 30;
@@ -69,7 +71,7 @@ impl Cache {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
         let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
         let geometry = Geometry::fully_associative(frames);
-        Ok(Cache {
+        let cache = Cache {
             frames: Mapping::zeroed(frames * PAGE_BYTES)?,
             states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
             touches: marks(),
@@ -78,7 +80,9 @@ impl Cache {
             pages,
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
             policy: Mutex::new(policy.build(geometry, pages, 0)),
-        })
+        };
+        (0..pages).for_each(|page| cache.state_word(PageId(page)).store(ABSENT, Ordering::Relaxed));
+        Ok(cache)
     }
 
     pub(crate) fn frame_count(&self) -> usize {
@@ -130,7 +134,7 @@ impl Cache {
     pub(crate) fn state(&self, page: PageId) -> PageState {
         match self.state_word(page).load(Ordering::Acquire) {
             ABSENT => PageState::Absent,
-            state if state & RESIDENT != 0 => PageState::Resident(FrameId(state & !RESIDENT)),
+            frame if frame & MISSING == 0 => PageState::Resident(FrameId(frame)),
             _ => PageState::Busy,
         }
     }
@@ -154,7 +158,7 @@ impl Cache {
         self.holds[frame.index()].store(page.0, Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
-        self.state_word(page).store(RESIDENT | frame.0, Ordering::Release);
+        self.state_word(page).store(frame.0, Ordering::Release);
     }
 
     /// Puts published frames under the policy: from now on they may be given up.
@@ -241,14 +245,15 @@ impl HitPath {
         debug_assert!(page.0 < self.pages);
         // SAFETY: the caller has checked the page number; states live as long as the cache.
         let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
-        (state & RESIDENT != 0).then_some(FrameId(state & !RESIDENT))
+        (state & MISSING == 0).then_some(FrameId(state))
     }
 
     /// The memory `offset` bytes into `frame`.
     #[inline(always)]
     pub(crate) fn memory(&self, frame: FrameId, offset: usize) -> *mut u8 {
         // SAFETY: frames come from `find`, so they exist; `offset` is within the page.
-        unsafe { self.frames.add(frame.index() * PAGE_BYTES + offset) }
+        // The offset first: it is known before the frame is.
+        unsafe { self.frames.add(offset).add(frame.index() * PAGE_BYTES) }
     }
 
     /// Marks a hit. Racing marks may be lost: they only guide replacement.
