@@ -16,12 +16,14 @@ use crate::latches::Latches;
 
 /// The shared half of an engine.
 pub(crate) struct Shared {
+    /// First, so that they go first: the device may still be moving pages to and from the cache's
+    /// frames, and a queue ends only when all its requests have.
+    pub(crate) backsides: Box<[Mutex<Backside>]>,
     pub(crate) cache: Cache,
     pub(crate) epochs: Epochs,
     pub(crate) hub: Hub,
     pub(crate) latches: Latches,
     pub(crate) counters: Counters,
-    pub(crate) backsides: Box<[Mutex<Backside>]>,
     /// Where the pages begin on the device, in bytes.
     pub(crate) base_offset: u64,
     pub(crate) start: Instant,

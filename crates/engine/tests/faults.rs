@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::jobs::{Ended, Work, ends, job, run_jobs, word};
 use common::{WORDS_PER_PAGE, image, initial, small_cache};
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{Access, NewStore, Store};
-use ebbtide_engine::{Engine, JobError};
+use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Service, Timing};
 
 const PAGES: u64 = 128;
 
@@ -180,5 +180,49 @@ fn a_file_that_ends_too_early_is_an_error_and_not_a_page_of_zeros() {
             }
             Err(JobError::Panicked(message)) => panic!("{message}"),
         }
+    }
+}
+
+/// A service that panics as soon as writes are under way.
+struct Panics(Arc<common::recorder::Log>, std::cell::Cell<u64>);
+
+impl Service for Panics {
+    type Job = u64;
+
+    fn next(&self, _now: Time) -> Offer<u64> {
+        self.1.set(self.1.get() + 1);
+        Offer::Job(self.1.get() % PAGES)
+    }
+
+    fn run(&self, page: &mut u64, memory: &mut FlashMemory<'_>) {
+        memory.store::<u64>(word(*page), stored(*page));
+    }
+
+    fn done(&self, _page: u64, _result: Result<(), JobError>, _timing: Timing) {
+        if self.0.all_writes() > 0 {
+            std::panic::resume_unwind(Box::new("the service gives up"));
+        }
+    }
+}
+
+/// The device may still move pages when an engine goes: their memory must not go first.
+#[test]
+fn an_engine_dropped_with_requests_under_way_waits_for_them() {
+    let ram = Ram::new(PAGES as usize, Latency::Looks(0), image);
+    let device = common::recorder::Recorder::new(ram, PAGES).holding_writes(1_000_000);
+    let log = device.log();
+    let options = small_cache(16, 1, 8, PAGES);
+    let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+    let run = || engine.run(|_| Panics(log.clone(), Default::default()), drop).map(drop);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+    drop(engine);
+
+    let file = common::file::page_file(PAGES, image);
+    for _ in 0..20 {
+        let device = common::recorder::Recorder::new(Uring::new(file.clone()).unwrap(), PAGES);
+        let log = device.log();
+        let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+        let run = || engine.run(|_| Panics(log.clone(), Default::default()), drop).map(drop);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     }
 }

@@ -53,6 +53,9 @@ pub struct Completion {
 }
 
 /// A core's way to a device. Other cores may drive it too, one at a time.
+///
+/// A queue that is dropped first waits for the requests it has handed over: their pages are the
+/// caller's again afterwards.
 pub trait Queue: Send {
     /// Takes a request without handing it over yet.
     fn push(&mut self, request: Request);

@@ -199,6 +199,31 @@ impl Queue for UringQueue {
     }
 }
 
+/// The kernel goes on moving pages after the ring is closed: wait for it.
+impl Drop for UringQueue {
+    fn drop(&mut self) {
+        self.overflow.clear();
+        let mut ended = Vec::new();
+        while self.outstanding > 0 {
+            // SAFETY: every entry in the ring was pushed under the contract of `push`; no argument
+            // structure is passed.
+            let entered = unsafe {
+                let count = self.staged as u32;
+                self.ring.submitter().enter::<libc::sigset_t>(count, 1, ENTER_GETEVENTS, None)
+            };
+            match entered {
+                Ok(taken) => self.staged -= taken.min(self.staged),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
+                    // No way left to learn of completions.
+                    _ => return,
+                },
+            }
+            self.reap(&mut ended);
+        }
+    }
+}
+
 fn completion(entry: &cqueue::Entry) -> Completion {
     let result = match entry.result() {
         moved if moved >= 0 => Ok(moved as usize),

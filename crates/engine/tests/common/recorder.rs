@@ -168,6 +168,17 @@ impl Queue for RecordedQueue {
     }
 }
 
+/// What was handed over is carried out even when nobody waits for it any more, as a disk does.
+impl Drop for RecordedQueue {
+    fn drop(&mut self) {
+        for (request, _) in self.held.drain(..) {
+            self.inner.push(request);
+        }
+        self.inner.submit();
+        self.inner.reap(&mut Vec::new());
+    }
+}
+
 /// Sleeps until it is called, however long that takes.
 #[derive(Default)]
 struct DeepSleeper {
