@@ -87,3 +87,98 @@ impl Hub {
         inbox.asleep.store(false, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use parking_lot::{Condvar, Mutex};
+
+    use super::*;
+
+    const FIBER: Waiter = Waiter { core: 1, fiber: 7 };
+
+    /// Sleeps until it is called, however long that takes, and counts the calls.
+    #[derive(Default)]
+    struct Deep {
+        woken: Mutex<bool>,
+        news: Condvar,
+        slept: AtomicU32,
+        calls: AtomicU32,
+    }
+
+    impl Sleeper for Deep {
+        fn sleep(&self, _at_most: Duration) {
+            self.slept.fetch_add(1, Ordering::Relaxed);
+            let mut woken = self.woken.lock();
+            self.news.wait_while(&mut woken, |woken| !*woken);
+            *woken = false;
+        }
+
+        fn wake(&self) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            *self.woken.lock() = true;
+            self.news.notify_one();
+        }
+    }
+
+    fn hub() -> (Hub, Arc<Deep>) {
+        let sleeper = Arc::new(Deep::default());
+        (Hub::new(vec![Arc::new(Deep::default()), sleeper.clone()]), sleeper)
+    }
+
+    #[test]
+    fn a_core_that_is_awake_is_told_without_a_call() {
+        let (hub, sleeper) = hub();
+        hub.wake(FIBER, Outcome::Retry);
+        hub.rouse(1);
+        assert!(matches!(hub.next(1), Some((7, Outcome::Retry))));
+        assert!(hub.next(1).is_none() && hub.next(0).is_none());
+        assert_eq!(sleeper.calls.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_core_with_a_letter_or_something_else_to_do_does_not_go_to_sleep() {
+        let (hub, sleeper) = hub();
+        hub.sleep(1, Duration::MAX, || true);
+        hub.wake(FIBER, Outcome::Retry);
+        hub.sleep(1, Duration::MAX, || false);
+        assert_eq!(sleeper.slept.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn letters_come_in_order() {
+        let (hub, _) = hub();
+        for frame in 0..100 {
+            hub.wake(FIBER, Outcome::Installed(FrameId(frame)));
+        }
+        for frame in 0..100 {
+            assert!(matches!(hub.next(1), Some((7, Outcome::Installed(f))) if f.0 == frame));
+        }
+    }
+
+    /// The sleeper has no time limit: a letter that nobody calls for would hang this.
+    #[test]
+    fn no_letter_to_a_core_on_its_way_to_sleep_is_lost() {
+        const LETTERS: u32 = if cfg!(miri) { 100 } else { 20_000 };
+        let (hub, _) = hub();
+        let read = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for letter in 0..LETTERS {
+                    // One at a time, so that the reader is about to sleep before each.
+                    while read.load(Ordering::Relaxed) < letter {
+                        std::thread::yield_now();
+                    }
+                    hub.wake(FIBER, Outcome::Retry);
+                }
+            });
+            while read.load(Ordering::Relaxed) < LETTERS {
+                match hub.next(1) {
+                    Some(_) => drop(read.fetch_add(1, Ordering::Relaxed)),
+                    None => hub.sleep(1, Duration::MAX, || false),
+                }
+            }
+        });
+    }
+}

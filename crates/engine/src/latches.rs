@@ -41,3 +41,35 @@ impl Latches {
         self.shard(at).lock().remove(&at).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fiber(fiber: u32) -> Waiter {
+        Waiter { core: 0, fiber }
+    }
+
+    #[test]
+    fn a_wake_takes_all_who_wait_on_that_word_and_nobody_else_once() {
+        let latches = Latches::new();
+        // The third shares the first one's shard.
+        let words = [Addr(0), Addr(8), Addr(8 * SHARDS)];
+        for (number, word) in words.into_iter().enumerate() {
+            assert!(latches.add(word, fiber(number as u32), || true));
+            assert!(latches.add(word, fiber(number as u32 + 10), || true));
+        }
+        for (number, word) in words.into_iter().enumerate() {
+            let number = number as u32;
+            assert_eq!(latches.take(word), [fiber(number), fiber(number + 10)]);
+            assert_eq!(latches.take(word), []);
+        }
+    }
+
+    #[test]
+    fn who_no_longer_has_to_wait_is_not_added() {
+        let latches = Latches::new();
+        assert!(!latches.add(Addr(8), fiber(1), || false));
+        assert_eq!(latches.take(Addr(8)), []);
+    }
+}

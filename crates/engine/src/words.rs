@@ -67,3 +67,77 @@ pub(crate) fn execute(instructions: u64) {
     }
     black_box(state);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line's worth of memory, aligned as pages are.
+    #[repr(align(64))]
+    struct Line([AtomicU64; LINE_BYTES / 8]);
+
+    fn line() -> Line {
+        Line(std::array::from_fn(|index| AtomicU64::new(index as u64)))
+    }
+
+    fn contents(line: &Line) -> [u64; LINE_BYTES / 8] {
+        std::array::from_fn(|index| line.0[index].load(Ordering::Relaxed))
+    }
+
+    fn start(line: &Line) -> *mut u8 {
+        line.0.as_ptr().cast_mut().cast()
+    }
+
+    #[test]
+    fn values_of_every_size_come_back_and_touch_nothing_else() {
+        let line = line();
+        // SAFETY: within the line, aligned to words, which only this module accesses meanwhile.
+        unsafe {
+            assert_eq!(load::<[u64; 8]>(start(&line)), [0, 1, 2, 3, 4, 5, 6, 7]);
+            store(start(&line).add(8), [10u64, 20]);
+            assert_eq!(load::<[u64; 2]>(start(&line).add(8)), [10, 20]);
+            store(start(&line).add(56), u64::MAX);
+            assert_eq!(load::<i64>(start(&line).add(56)), -1);
+        }
+        assert_eq!(contents(&line), [0, 10, 20, 3, 4, 5, 6, u64::MAX]);
+    }
+
+    #[test]
+    fn an_exchange_takes_place_only_when_the_word_is_as_expected() {
+        let line = line();
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(compare_exchange(start(&line).add(24), 3, 33), Ok(3));
+            assert_eq!(compare_exchange(start(&line).add(24), 3, 34), Err(33));
+        }
+        assert_eq!(contents(&line)[3], 33);
+    }
+
+    /// A word seen new means that what was stored before it is seen too.
+    #[test]
+    fn stores_are_seen_in_order_by_another_thread() {
+        const ROUNDS: u64 = if cfg!(miri) { 50 } else { 100_000 };
+        let line = line();
+        let shared = &line;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for round in 10..10 + ROUNDS {
+                    // SAFETY: as above, from two threads, as words.
+                    unsafe {
+                        store(start(shared), round);
+                        store(start(shared).add(8), round);
+                    }
+                }
+            });
+            let mut second = 0;
+            while second < 9 + ROUNDS {
+                // SAFETY: as above.
+                unsafe {
+                    second = load::<u64>(start(shared).add(8));
+                    assert!(second < 10 || load::<u64>(start(shared)) >= second);
+                }
+                std::hint::spin_loop();
+            }
+        });
+    }
+}
