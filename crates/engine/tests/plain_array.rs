@@ -1,5 +1,7 @@
 //! Whatever the cache does, a job reads what was last written: random reads and writes through a
 //! cache of a few frames, on one core and on two, against a plain array.
+//!
+//! `EBBTIDE_SEEDS=200` tries so many seeds instead of one: a soak for races.
 
 mod common;
 
@@ -10,7 +12,7 @@ use common::{Plan, image, run, small_cache};
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
 
-fn plan(cores: u64) -> Plan {
+fn plan(cores: u64, seed: u64) -> Plan {
     Plan {
         pages: 256,
         cores,
@@ -18,26 +20,37 @@ fn plan(cores: u64) -> Plan {
         jobs_per_lane: 40,
         steps_per_job: 50,
         write_share: 0.3,
-        seed: 7,
+        seed,
     }
 }
 
+/// How many seeds to try.
+fn seeds() -> u64 {
+    std::env::var("EBBTIDE_SEEDS").map_or(1, |count| count.parse().unwrap())
+}
+
 fn check(cores: usize, latency: Latency, faults: Faults) {
-    for frames in [8, 40, 200] {
-        let plan = plan(cores as u64);
-        let ram = Ram::new(plan.pages as usize, latency, image);
-        let device = Arc::new(Faulty::new(ram, faults, 99));
-        let options = small_cache(frames, cores, 16, plan.pages);
-        let (engine, failed) = run(device, &plan, &options);
-        let counted = engine.counters().snapshot();
-        let jobs = u64::from(plan.jobs_per_lane) * plan.cores * plan.lanes_per_core;
-        assert_eq!(counted.jobs + counted.jobs_failed, jobs);
-        assert_eq!(counted.jobs_failed, u64::from(failed));
-        assert!(counted.misses > 0 && counted.evictions_dirty > 0);
-        if faults.read_errors == 0.0 {
-            assert_eq!(failed, 0);
-            assert_eq!(counted.flash_reads, counted.misses, "every miss reads once");
+    for seed in 0..seeds() {
+        for frames in [8, 40, 200] {
+            check_one(cores, frames, seed, latency, faults);
         }
+    }
+}
+
+fn check_one(cores: usize, frames: usize, seed: u64, latency: Latency, faults: Faults) {
+    let plan = plan(cores as u64, seed);
+    let ram = Ram::new(plan.pages as usize, latency, image);
+    let device = Arc::new(Faulty::new(ram, faults, 99 + seed));
+    let options = small_cache(frames, cores, 16, plan.pages);
+    let (engine, failed) = run(device, &plan, &options);
+    let counted = engine.counters().snapshot();
+    let jobs = u64::from(plan.jobs_per_lane) * plan.cores * plan.lanes_per_core;
+    assert_eq!(counted.jobs + counted.jobs_failed, jobs);
+    assert_eq!(counted.jobs_failed, u64::from(failed));
+    assert!(counted.misses > 0 && counted.evictions_dirty > 0);
+    if faults.read_errors == 0.0 {
+        assert_eq!(failed, 0);
+        assert_eq!(counted.flash_reads, counted.misses, "every miss reads once");
     }
 }
 
