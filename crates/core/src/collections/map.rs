@@ -233,14 +233,22 @@ impl<K: Value, V: Value> Map<K, V> {
     /// if nobody held the home's keys latch meanwhile.
     fn find<M: Memory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
         for (distance, bucket) in self.probes(place) {
-            let (index, passed) = latch::read(memory, bucket + SLOTS_LATCH, |memory| {
+            let look = |memory: &mut M| {
                 let header: Header = memory.load(bucket);
                 let index = slots_with(&header, place.tag).find(|&index| {
                     let found: K = memory.load(key_at::<K>(bucket, index));
                     bytemuck::bytes_of(&found) == bytemuck::bytes_of(key)
                 });
                 (index, header.passed)
-            });
+            };
+            // Other homes' keys come and go meanwhile: half of one and half of another might look
+            // like ours. Keys of one word have no halves.
+            let one_word = slot_bytes::<K>() == 8;
+            let (index, passed) = if one_word {
+                look(memory)
+            } else {
+                latch::read(memory, bucket + SLOTS_LATCH, look)
+            };
             if let Some(index) = index {
                 return Some(Slot { distance, bucket, index });
             }

@@ -130,7 +130,7 @@ fn interleaved_threads_each_see_a_map_of_their_own_keys() {
         interleave(&mut memory, 3, seed, |thread, memory| {
             let mine = |i: u64| [1000 + thread as u64 * 100 + i % 2; 8];
             let mut model = HashMap::new();
-            for step in 0..4 {
+            for step in 0..8 {
                 let (key, value) = (mine(step), [seed * 100 + step; 8]);
                 if let Ok(before) = map.insert(memory, key, value) {
                     assert_eq!(before, model.insert(key, value));
@@ -151,6 +151,45 @@ fn interleaved_threads_each_see_a_map_of_their_own_keys() {
             }
         });
         assert_eq!(map.len(&mut memory), keys - 5);
+    }
+}
+
+#[test]
+fn a_key_of_two_others_halves_is_not_found() {
+    // Keys of two words, in a map of two buckets: which of them is a key's home, and its tag there?
+    type Pair = [u64; 2];
+    let (mut memory, map) = fresh::<Pair, [u64; 8]>(30);
+    let mut place = |key: Pair| {
+        map.insert(&mut memory, key, [1; 8]).unwrap();
+        let tags: [u64; 2] = [4096, 4096 + 2048].map(|bucket| memory.words[bucket / 8 + 3]);
+        map.remove(&mut memory, key);
+        (usize::from(tags[0] == 0), tags[0] | tags[1])
+    };
+    // It is looked for in its home, which is full, and then in the other bucket, where one key
+    // replaces another: all have the same tag, and it has a half of each.
+    let absent = [1, 2];
+    let (home, tag) = place(absent);
+    let mut like = |key: fn(u64) -> Pair| {
+        (3..).map(key).find(|&key| place(key) == (1 - home, tag)).expect("there are enough")
+    };
+    let (old, new) = (like(|n| [1, n]), like(|n| [n, 2]));
+    let mut homely = (0..).map(|n| [n, n]).filter(|&key| place(key).0 == home);
+    let fill: Vec<Pair> = homely.by_ref().take(30).collect();
+
+    for seed in 0..200 {
+        let (mut memory, map) = fresh::<Pair, [u64; 8]>(30);
+        fill.iter().for_each(|&key| assert!(map.insert(&mut memory, key, [0; 8]).is_ok()));
+        map.insert(&mut memory, old, [0; 8]).unwrap();
+        interleave(&mut memory, 2, seed, |thread, memory| {
+            if thread == 0 {
+                (0..4).for_each(|_| assert_eq!(map.get(memory, absent), None, "seed {seed}"));
+                return;
+            }
+            for (from, to) in [(old, new), (new, old)] {
+                assert!(map.remove(memory, from).is_some());
+                assert_eq!(map.insert(memory, to, [0; 8]), Ok(None));
+            }
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memories to test structures on: plain words that may fail, and words whose every access waits
 //! for its turn in a seeded interleaving.
 
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use ebbtide_core::{Addr, Memory, MemoryFault, Value, check_access};
 use rand::{RngExt, SeedableRng};
@@ -79,7 +79,7 @@ impl Memory for Plain {
 }
 
 /// Words that several threads take turns at: whose turn is next is drawn before every word. The
-/// same seed gives the same interleaving.
+/// same seed gives the same interleaving; with odd ones, turns last for some ten words.
 pub struct Turns {
     state: Mutex<State>,
     passed: Vec<Condvar>,
@@ -88,8 +88,11 @@ pub struct Turns {
 struct State {
     words: Vec<u64>,
     random: Pcg64Mcg,
+    stay: f64,
     current: usize,
     threads: Vec<Thread>,
+    /// A thread panicked: all others do.
+    broken: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -105,11 +108,30 @@ pub struct Interleaved<'a> {
     me: usize,
 }
 
+impl Turns {
+    /// Returns when it is the turn of thread `me`.
+    fn await_turn<'a>(&self, state: MutexGuard<'a, State>, me: usize) -> MutexGuard<'a, State> {
+        let others = |state: &mut State| state.current != me && !state.broken;
+        let state = self.passed[me].wait_while(state, others).unwrap();
+        let broken = state.broken;
+        if broken {
+            drop(state);
+            panic!("another thread panicked");
+        }
+        state
+    }
+}
+
 impl Interleaved<'_> {
     /// Lets somebody run, this thread only if it is still runnable; then does `step`.
     fn turn<R>(&self, becomes: Thread, step: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.turns.state.lock().unwrap();
-        assert_eq!(state.current, self.me, "only who has the turn passes it on");
+        // At once, unless another thread has panicked: the turn is ours.
+        let state = self.turns.state.lock().unwrap();
+        let mut state = self.turns.await_turn(state, self.me);
+        let stay = state.stay;
+        if becomes == Thread::Runnable && state.random.random_bool(stay) {
+            return step(&mut state);
+        }
         state.threads[self.me] = becomes;
         let runnable: Vec<usize> =
             (0..state.threads.len()).filter(|&t| state.threads[t] == Thread::Runnable).collect();
@@ -117,11 +139,13 @@ impl Interleaved<'_> {
             let next = state.random.random_range(0..runnable.len());
             state.current = runnable[next];
             self.turns.passed[state.current].notify_one();
+        } else if state.threads.iter().any(|&thread| thread != Thread::Done) {
+            let threads = state.threads.clone();
+            drop(state);
+            panic!("deadlock: {threads:?}");
         }
         if becomes != Thread::Done {
-            assert!(!runnable.is_empty(), "deadlock: {:?}", state.threads);
-            let mine = |state: &mut State| state.current != self.me;
-            state = self.turns.passed[self.me].wait_while(state, mine).unwrap();
+            state = self.turns.await_turn(state, self.me);
         }
         step(&mut state)
     }
@@ -159,7 +183,10 @@ impl Memory for Interleaved<'_> {
 
 impl Drop for Interleaved<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            self.turns.state.lock().unwrap().broken = true;
+            self.turns.passed.iter().for_each(Condvar::notify_all);
+        } else {
             self.turn(Thread::Done, |_| {});
         }
     }
@@ -176,14 +203,15 @@ pub fn interleave<R: Send>(
     let state = State {
         words: std::mem::take(&mut memory.words),
         random: Pcg64Mcg::seed_from_u64(seed),
+        stay: if seed.is_multiple_of(2) { 0.0 } else { 0.9 },
         current: 0,
         threads: vec![Thread::Runnable; threads],
+        broken: false,
     };
     let passed = (0..threads).map(|_| Condvar::new()).collect();
     let turns = Turns { state: Mutex::new(state), passed };
     let run = |me| {
-        let mine = |state: &mut State| state.current != me;
-        drop(turns.passed[me].wait_while(turns.state.lock().unwrap(), mine).unwrap());
+        drop(turns.await_turn(turns.state.lock().unwrap(), me));
         body(me, &mut Interleaved { turns: &turns, me })
     };
     let results = std::thread::scope(|scope| {
