@@ -10,6 +10,7 @@
 //! * [`collections`]: a vector and a hash map over any memory.
 //! * [`replacement`]: which frame to give up.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
+//! * [`Placement`]: where on flash a dirty page goes.
 //! * [`schedule`]: which job runs next.
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod latch;
 mod memory;
 mod miss_table;
 mod names;
+mod placement;
 pub mod replacement;
 pub mod schedule;
 mod time;
@@ -29,4 +31,5 @@ pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;
 pub use names::find_by_name;
+pub use placement::{Placement, Run};
 pub use time::{Span, Time};

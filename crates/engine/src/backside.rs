@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ebbtide_core::{FrameId, PageId, Span, Time};
+use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
+use smallvec::{SmallVec, smallvec};
 
-use crate::cache::PageState;
 use crate::counters::CoreCounters;
-use crate::device::{Completion, Direction, Queue, Request, TRANSFER_BYTES};
+use crate::device::{Completion, Direction, Queue, Request};
 use crate::epoch::Moment;
 use crate::hub::{Outcome, Waiter};
 use crate::shared::Shared;
@@ -51,11 +51,15 @@ pub(crate) struct Limits {
     pub(crate) reserve: usize,
 }
 
-#[derive(Clone, Copy)]
+/// A page on its way in, or a run of pages on their way out.
+#[derive(Clone)]
 struct Operation {
     direction: Direction,
+    /// The first slot.
+    slot: u32,
+    /// The page that is read.
     page: PageId,
-    frame: FrameId,
+    frames: SmallVec<[FrameId; 1]>,
     since: Time,
     attempts: u32,
 }
@@ -80,7 +84,7 @@ pub(crate) struct Backside {
     dirty: VecDeque<FrameId>,
     writes_under_way: usize,
     /// Pages that wait for a free frame, oldest first.
-    starved: VecDeque<(PageId, Time)>,
+    starved: VecDeque<(PageId, u32, Time)>,
     /// Published, used by their first waiter (or wanted by nobody), not yet under the policy.
     installed: Vec<FrameId>,
     completions: Vec<Completion>,
@@ -130,13 +134,14 @@ impl Backside {
         !self.starved.is_empty() || !self.partings.is_empty()
     }
 
-    /// Starts to read `page`, which the caller has just made busy; its waiters are in the miss table.
-    pub(crate) fn fetch(&mut self, shared: &Shared, page: PageId, now: Time) {
+    /// Starts to read `page` from `slot`. The caller has just made it busy; its waiters are in the
+    /// miss table.
+    pub(crate) fn fetch(&mut self, shared: &Shared, page: PageId, slot: u32, now: Time) {
         match self.free.pop() {
-            Some(frame) => self.start(shared, Direction::Read, page, frame, now),
+            Some(frame) => self.start_read(shared, page, slot, frame, now),
             None => {
                 self.counters(shared).starved.add(1);
-                self.starved.push_back((page, now));
+                self.starved.push_back((page, slot, now));
             }
         }
     }
@@ -165,10 +170,10 @@ impl Backside {
         self.reap(shared, now);
         self.part(shared, by, now);
         self.refill(shared, by, now);
-        while let Some(&(page, since)) = self.starved.front() {
+        while let Some(&(page, slot, since)) = self.starved.front() {
             let Some(frame) = self.free.pop() else { break };
             self.starved.pop_front();
-            self.start(shared, Direction::Read, page, frame, since);
+            self.start_read(shared, page, slot, frame, since);
         }
         self.give_up_starved(shared);
         if drive != Drive::Busy || self.installed.len() >= SETTLE_AT {
@@ -181,15 +186,21 @@ impl Backside {
         shared.counters.core(self.core)
     }
 
-    fn start(
+    fn start_read(
         &mut self,
         shared: &Shared,
-        direction: Direction,
         page: PageId,
+        slot: u32,
         frame: FrameId,
         since: Time,
     ) {
-        let operation = Operation { direction, page, frame, since, attempts: 1 };
+        let frames = smallvec![frame];
+        let direction = Direction::Read;
+        self.start(shared, Operation { direction, slot, page, frames, since, attempts: 1 });
+    }
+
+    fn start(&mut self, shared: &Shared, operation: Operation) {
+        let since = operation.since;
         let token = match self.idle_tokens.pop() {
             Some(token) => {
                 self.operations[token as usize] = operation;
@@ -207,8 +218,8 @@ impl Backside {
         let operation = &self.operations[token as usize];
         self.queue.push(Request {
             direction: operation.direction,
-            offset: shared.base_offset + operation.page.start().0,
-            page: shared.cache.frame_memory(operation.frame),
+            offset: shared.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64,
+            pages: operation.frames.iter().map(|f| shared.cache.frame_memory(*f)).collect(),
             token,
         });
         self.held_since.get_or_insert(now);
@@ -229,9 +240,10 @@ impl Backside {
     fn complete(&mut self, shared: &Shared, now: Time, completion: Completion) {
         let counters = shared.counters.core(self.core);
         let operation = &mut self.operations[completion.token as usize];
+        let expected_bytes = operation.frames.len() * PAGE_BYTES;
         let error = match completion.result {
-            Ok(TRANSFER_BYTES) => None,
-            Ok(bytes) => Some(format!("moved {bytes} of {TRANSFER_BYTES} bytes")),
+            Ok(bytes) if bytes == expected_bytes => None,
+            Ok(bytes) => Some(format!("moved {bytes} of {expected_bytes} bytes")),
             Err(error) => Some(error.to_string()),
         };
         if error.is_some() && operation.attempts < ATTEMPTS_MAX {
@@ -240,43 +252,57 @@ impl Backside {
             self.request(shared, completion.token, now);
             return;
         }
-        let operation = *operation;
+        let (direction, page, slot) = (operation.direction, operation.page, operation.slot);
+        let (frames, since) = (std::mem::take(&mut operation.frames), operation.since);
         self.idle_tokens.push(completion.token);
-        match (operation.direction, error) {
+        match (direction, error) {
             (Direction::Read, None) => {
                 counters.flash_reads.add(1);
-                self.read_ns.push(now.since(operation.since).as_ns());
-                self.publish(shared, operation.page, operation.frame, false);
+                self.read_ns.push(now.since(since).as_ns());
+                self.publish(shared, page, frames[0], Some(slot), false);
             }
             (Direction::Read, Some(error)) => {
                 counters.read_errors.add(1);
-                self.fail(shared, operation.page, &format!("cannot be read: {error}"));
-                self.free.push(operation.frame);
+                self.fail(shared, page, slot, &format!("cannot be read: {error}"));
+                self.free.push(frames[0]);
             }
             (Direction::Write, None) => {
-                counters.flash_writes.add(1);
-                self.writes_under_way -= 1;
+                counters.flash_writes.add(frames.len() as u64);
+                counters.write_requests.add(1);
+                self.writes_under_way -= frames.len();
                 self.failed_writes_in_a_row = 0;
-                self.release(shared, operation.page, operation.frame);
+                for (&frame, slot) in frames.iter().zip(slot..) {
+                    self.release(shared, frame, slot);
+                }
             }
             (Direction::Write, Some(_)) => {
-                self.write_failed(shared, operation.page, operation.frame);
+                self.writes_under_way -= frames.len();
+                for (&frame, slot) in frames.iter().zip(slot..) {
+                    shared.placement.lock().release(slot);
+                    self.write_failed(shared, frame, None);
+                }
             }
         }
     }
 
     /// A page could not be written. Nothing is lost: it goes on living in DRAM.
-    fn write_failed(&mut self, shared: &Shared, page: PageId, frame: FrameId) {
+    fn write_failed(&mut self, shared: &Shared, frame: FrameId, slot: Option<u32>) {
         self.counters(shared).write_errors.add(1);
-        self.writes_under_way -= 1;
         self.failed_writes_in_a_row += 1;
-        self.publish(shared, page, frame, true);
+        self.publish(shared, shared.cache.page_in(frame), frame, slot, true);
     }
 
     /// Makes a busy page resident in `frame` and wakes whoever waits for it.
-    fn publish(&mut self, shared: &Shared, page: PageId, frame: FrameId, dirty: bool) {
+    fn publish(
+        &mut self,
+        shared: &Shared,
+        page: PageId,
+        frame: FrameId,
+        slot: Option<u32>,
+        dirty: bool,
+    ) {
         let mut shard = shared.cache.shard(page);
-        shared.cache.publish(page, frame, dirty, &shard);
+        shared.cache.publish(page, frame, slot, dirty, &shard);
         // The frame stays until the first waiter has used it: it makes progress for certain.
         let mut outcome = Outcome::Installed(frame);
         let awaited = shard.complete(page, |waiter| {
@@ -287,24 +313,25 @@ impl Backside {
         }
     }
 
-    /// The page in `frame`, unpublished and unchanged against flash, is given up for good, unless
-    /// somebody has asked for it meanwhile.
-    fn release(&mut self, shared: &Shared, page: PageId, frame: FrameId) {
+    /// The page in `frame`, unpublished and unchanged against its copy in `slot`, is given up for
+    /// good, unless somebody has asked for it meanwhile.
+    fn release(&mut self, shared: &Shared, frame: FrameId, slot: u32) {
+        let page = shared.cache.page_in(frame);
         let shard = shared.cache.shard(page);
         if shard.contains(page) {
             drop(shard);
             self.counters(shared).revived.add(1);
-            self.publish(shared, page, frame, false);
+            self.publish(shared, page, frame, Some(slot), false);
         } else {
-            shared.cache.set_absent(page, &shard);
+            shared.cache.set_absent(page, slot, &shard);
             self.free.push(frame);
         }
     }
 
-    /// Ends everyone who waits for `page`, which cannot be had.
-    fn fail(&mut self, shared: &Shared, page: PageId, reason: &str) {
+    /// Ends everyone who waits for `page`, which cannot be had from its `slot`.
+    fn fail(&mut self, shared: &Shared, page: PageId, slot: u32, reason: &str) {
         let mut shard = shared.cache.shard(page);
-        shared.cache.set_absent(page, &shard);
+        shared.cache.set_absent(page, slot, &shard);
         let reason: Arc<str> = reason.into();
         shard.complete(page, |waiter| {
             self.wake(shared, waiter, Outcome::Failed(reason.clone()));
@@ -325,24 +352,23 @@ impl Backside {
             }
             let parting = self.partings.pop_front().expect("it was just looked at");
             for frame in parting.frames {
-                if !self.evict_dirty(shared, frame) {
-                    self.release(shared, shared.cache.page_in(frame), frame);
+                if let Some(slot) = self.evict(shared, frame) {
+                    self.release(shared, frame, slot);
                 }
             }
         }
     }
 
-    /// Queues a frame to be written if its page has changed; counts its eviction either way.
-    fn evict_dirty(&mut self, shared: &Shared, frame: FrameId) -> bool {
-        let dirty = shared.cache.is_dirty(frame);
+    /// Counts an eviction. Gives the slot of an unchanged page; queues a changed one to be written.
+    fn evict(&mut self, shared: &Shared, frame: FrameId) -> Option<u32> {
         let counters = self.counters(shared);
-        if dirty {
+        if shared.cache.is_dirty(frame) {
             counters.evictions_dirty.add(1);
             self.dirty.push_back(frame);
-        } else {
-            counters.evictions_clean.add(1);
+            return None;
         }
-        dirty
+        counters.evictions_clean.add(1);
+        Some(shared.cache.slot_of(frame).expect("a clean page has a copy on flash"))
     }
 
     /// Keeps free frames ahead of need, many at a time.
@@ -364,8 +390,8 @@ impl Backside {
         shared.cache.give_up(wanted - coming, &mut frames);
         if shared.epochs.alone() {
             for frame in frames {
-                if !self.evict_dirty(shared, frame) {
-                    shared.cache.set_absent_alone(shared.cache.page_in(frame));
+                if let Some(slot) = self.evict(shared, frame) {
+                    shared.cache.set_absent_alone(shared.cache.page_in(frame), slot);
                     self.free.push(frame);
                 }
             }
@@ -393,8 +419,13 @@ impl Backside {
         if !self.writes_fail() || !self.free.is_empty() {
             return;
         }
-        for (page, _) in std::mem::take(&mut self.starved) {
-            self.fail(shared, page, "no frame can be freed for it: writes to the device fail");
+        for (page, slot, _) in std::mem::take(&mut self.starved) {
+            self.fail(
+                shared,
+                page,
+                slot,
+                "no frame can be freed for it: writes to the device fail",
+            );
         }
     }
 
@@ -414,20 +445,41 @@ impl Backside {
         if !due || (unsubmitted == 0 && !held_back) {
             return;
         }
-        for _ in 0..writes {
-            let Some(frame) = self.dirty.pop_front() else { break };
-            let page = shared.cache.page_in(frame);
-            debug_assert_eq!(shared.cache.state(page), PageState::Busy);
-            self.writes_under_way += 1;
-            if shared.may_write() {
-                self.start(shared, Direction::Write, page, frame, now);
-            } else {
-                self.write_failed(shared, page, frame);
-            }
-        }
+        self.write_back(shared, writes, now);
         self.counters(shared).submissions.add(1);
         self.queue.submit();
         self.held_since = (self.queue.unsubmitted() > 0).then_some(now);
         self.entered_at = now;
+    }
+
+    /// Starts to write the oldest `count` dirty frames, in runs of neighbouring slots.
+    fn write_back(&mut self, shared: &Shared, count: usize, now: Time) {
+        let mut frames: SmallVec<[FrameId; 64]> = self.dirty.drain(..count).collect();
+        if frames.is_empty() {
+            return;
+        }
+        if !shared.may_write() {
+            for frame in frames {
+                self.write_failed(shared, frame, shared.cache.slot_of(frame));
+            }
+            return;
+        }
+        self.writes_under_way += frames.len();
+        let mut placement = shared.placement.lock();
+        // Nobody needs the old copies: the pages are busy, and newer in DRAM.
+        frames.iter().filter_map(|frame| shared.cache.slot_of(*frame)).for_each(|slot| {
+            placement.release(slot);
+        });
+        while !frames.is_empty() {
+            let run = placement.take(frames.len() as u32);
+            let run = run.expect("there are as many slots as pages, and these pages have none");
+            let (direction, slot) = (Direction::Write, run.first);
+            let page = shared.cache.page_in(frames[0]);
+            let run = frames.drain(..run.count as usize).collect();
+            self.start(
+                shared,
+                Operation { direction, slot, page, frames: run, since: now, attempts: 1 },
+            );
+        }
     }
 }

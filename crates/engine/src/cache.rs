@@ -14,10 +14,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::hub::Waiter;
 use crate::mapping::Mapping;
 
-/// In the state of a page that is not resident. That of a resident one is its frame's number and
-/// nothing else: the hit path has nothing to take off it.
+/// In the state of a page that is not resident, beside the number of its slot if it is absent. The
+/// state of a resident one is its frame's number and nothing else: the hit path has nothing to take
+/// off it.
 const MISSING: u32 = 1 << 31;
-const ABSENT: u32 = MISSING;
 const BUSY: u32 = MISSING | 1 << 30;
 
 /// The most frames a cache can have: frame numbers share a word with two flags.
@@ -27,15 +27,22 @@ pub(crate) const FRAMES_MAX: usize = 1 << 30;
 /// the replacement policy.
 pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
 
-/// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, and whose it is.
+/// The most slots an address space can have, for the same reason.
+pub(crate) const SLOTS_MAX: u64 = 1 << 30;
+
+/// A frame whose page has no slot.
+const NO_SLOT: u32 = u32::MAX;
+
+/// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, whose it is, and its
+/// page's slot.
 pub(crate) const FRAME_BYTES: usize =
-    PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<AtomicU64>();
+    PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<AtomicU64>() + size_of::<AtomicU32>();
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageState {
-    /// On flash only.
-    Absent,
+    /// On flash only, in this slot.
+    Absent(u32),
     /// On its way in or out: wait.
     Busy,
     /// In this frame.
@@ -54,13 +61,15 @@ pub(crate) struct Cache {
     touches: Box<[AtomicU8]>,
     dirty: Box<[AtomicU8]>,
     holds: Box<[AtomicU64]>,
+    /// Where the page in a frame has its copy on flash, up to date or not, or [`NO_SLOT`].
+    slots: Box<[AtomicU32]>,
     pages: u64,
     misses: Box<[Mutex<MissTable<Waiter>>]>,
     policy: Mutex<Box<dyn Replacement>>,
 }
 
 impl Cache {
-    /// A cache of `frames` frames over `pages` pages, all absent, on which at most `waiters` fibers
+    /// A cache of `frames` frames over `pages` pages, all absent and in their own slots, on which at most `waiters` fibers
     /// wait at once.
     pub(crate) fn new(
         pages: u64,
@@ -71,9 +80,11 @@ impl Cache {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
         let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
         let geometry = Geometry::fully_associative(frames);
+        assert!(pages <= SLOTS_MAX, "{pages} pages cannot be numbered");
         let cache = Cache {
             frames: Mapping::zeroed(frames * PAGE_BYTES)?,
             states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
+            slots: (0..frames).map(|_| AtomicU32::new(NO_SLOT)).collect(),
             touches: marks(),
             dirty: marks(),
             holds: (0..frames).map(|_| AtomicU64::new(0)).collect(),
@@ -81,7 +92,9 @@ impl Cache {
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
             policy: Mutex::new(policy.build(geometry, pages, 0)),
         };
-        (0..pages).for_each(|page| cache.state_word(PageId(page)).store(ABSENT, Ordering::Relaxed));
+        for page in (0..pages).map(PageId) {
+            cache.state_word(page).store(MISSING | page.0 as u32, Ordering::Relaxed);
+        }
         Ok(cache)
     }
 
@@ -133,32 +146,53 @@ impl Cache {
     /// Where `page` is; final while its shard is locked.
     pub(crate) fn state(&self, page: PageId) -> PageState {
         match self.state_word(page).load(Ordering::Acquire) {
-            ABSENT => PageState::Absent,
             frame if frame & MISSING == 0 => PageState::Resident(FrameId(frame)),
-            _ => PageState::Busy,
+            BUSY => PageState::Busy,
+            absent => PageState::Absent(absent & !MISSING),
         }
     }
 
     /// An absent page starts to move in.
     pub(crate) fn begin_fetch(&self, page: PageId, _shard: &Shard<'_>) {
-        debug_assert_eq!(self.state(page), PageState::Absent);
+        debug_assert!(matches!(self.state(page), PageState::Absent(_)));
         self.state_word(page).store(BUSY, Ordering::Release);
     }
 
-    /// A busy page is gone.
-    pub(crate) fn set_absent(&self, page: PageId, _shard: &Shard<'_>) {
-        debug_assert_eq!(self.state(page), PageState::Busy);
-        self.state_word(page).store(ABSENT, Ordering::Release);
+    /// A busy page is on flash only, in `slot`.
+    pub(crate) fn set_absent(&self, page: PageId, slot: u32, _shard: &Shard<'_>) {
+        self.set_absent_alone(page, slot);
     }
 
-    /// A busy page is in `frame` and may be used from now on; `dirty` if flash holds an older
-    /// version of it.
-    pub(crate) fn publish(&self, page: PageId, frame: FrameId, dirty: bool, _shard: &Shard<'_>) {
+    /// As [`set_absent`](Cache::set_absent), for a page that nobody can be waiting for: it became
+    /// busy a moment ago, and no other core exists that might have asked since.
+    pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
         debug_assert_eq!(self.state(page), PageState::Busy);
+        debug_assert!(u64::from(slot) < SLOTS_MAX);
+        self.state_word(page).store(MISSING | slot, Ordering::Release);
+    }
+
+    /// A busy page is in `frame` and may be used from now on. Its copy on flash is in `slot`, and
+    /// `dirty` if it is older.
+    pub(crate) fn publish(
+        &self,
+        page: PageId,
+        frame: FrameId,
+        slot: Option<u32>,
+        dirty: bool,
+        _shard: &Shard<'_>,
+    ) {
+        debug_assert_eq!(self.state(page), PageState::Busy);
+        debug_assert!(dirty || slot.is_some(), "a clean page has a copy on flash");
         self.holds[frame.index()].store(page.0, Ordering::Relaxed);
+        self.slots[frame.index()].store(slot.unwrap_or(NO_SLOT), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
         self.state_word(page).store(frame.0, Ordering::Release);
+    }
+
+    /// Where the page in `frame` has its copy on flash, up to date or not.
+    pub(crate) fn slot_of(&self, frame: FrameId) -> Option<u32> {
+        Some(self.slots[frame.index()].load(Ordering::Relaxed)).filter(|slot| *slot != NO_SLOT)
     }
 
     /// Puts published frames under the policy: from now on they may be given up.
@@ -189,13 +223,6 @@ impl Cache {
             // the shard's lock only goes back to the hit path to look again.
             self.state_word(page).store(BUSY, Ordering::Release);
         }
-    }
-
-    /// Forgets a busy page that nobody can be waiting for: it became busy a moment ago, and no other
-    /// core exists that might have asked since.
-    pub(crate) fn set_absent_alone(&self, page: PageId) {
-        debug_assert_eq!(self.state(page), PageState::Busy);
-        self.state_word(page).store(ABSENT, Ordering::Release);
     }
 }
 

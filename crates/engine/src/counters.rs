@@ -18,6 +18,7 @@ pub(crate) struct CoreCounters {
     pub(crate) revived: Counter,
     pub(crate) flash_reads: Counter,
     pub(crate) flash_writes: Counter,
+    pub(crate) write_requests: Counter,
     pub(crate) submissions: Counter,
     pub(crate) retries: Counter,
     pub(crate) read_errors: Counter,
@@ -66,6 +67,8 @@ pub struct Snapshot {
     pub flash_reads: u64,
     /// Pages written to flash.
     pub flash_writes: u64,
+    /// Requests that wrote them: pages that leave together are written together.
+    pub write_requests: u64,
     /// Times requests were handed to the kernel.
     pub submissions: u64,
     /// Requests tried again after an error or a short transfer.
@@ -148,6 +151,7 @@ impl Counters {
             revived: sum(|c| &c.revived),
             flash_reads: sum(|c| &c.flash_reads),
             flash_writes: sum(|c| &c.flash_writes),
+            write_requests: sum(|c| &c.write_requests),
             submissions: sum(|c| &c.submissions),
             retries: sum(|c| &c.retries),
             read_errors: sum(|c| &c.read_errors),

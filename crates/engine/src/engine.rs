@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use ebbtide_core::replacement::{Geometry, PolicyKind};
 use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{FrameId, Span, Time};
+use ebbtide_core::{FrameId, Placement, Span, Time};
 use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
-use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES};
+use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::device::threads::Threads;
@@ -98,7 +98,7 @@ pub struct Budget {
     pub frames: usize,
     /// Bytes for frames and their marks.
     pub frames_bytes: usize,
-    /// Bytes for the state of every page.
+    /// Bytes for the state of every page and slot.
     pub states_bytes: usize,
     /// Bytes for the replacement policy.
     pub policy_bytes: usize,
@@ -112,7 +112,9 @@ impl Budget {
     /// # Errors
     /// When it does not even hold what has to be there.
     pub fn divide(options: &Options, pages: u64) -> Result<Budget, EngineError> {
-        let states_bytes = pages as usize * PAGE_STATE_BYTES;
+        // A store has at most half as many spare slots as pages.
+        let states_bytes =
+            pages as usize * PAGE_STATE_BYTES + Placement::memory_bytes(pages * 3 / 2);
         let stacks = options.threads_per_core * (options.stack_bytes + STACK_KERNEL_BYTES);
         let cores_bytes = options.cores * (CORE_BYTES + stacks);
         let policy_bytes = |frames| {
@@ -152,6 +154,13 @@ impl Budget {
 /// What the kernel keeps for a mapped stack: page tables and the mapping's own record.
 const STACK_KERNEL_BYTES: usize = 1 << 10;
 
+/// Where the pages of an address space may lie on a device.
+struct Places {
+    pages: u64,
+    slots: u64,
+    base_offset: u64,
+}
+
 /// An address space on flash behind a DRAM cache.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -182,10 +191,11 @@ impl Engine {
         device: Arc<dyn Device>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        let pages = store.header().pages;
+        let (pages, slots) = (store.header().pages, store.slots());
         let marks = store.clone();
         let before_first_write = Box::new(move || marks.mark_dirty().map_err(io::Error::other));
-        Engine::build(device, pages, store.pages_offset(), before_first_write, options)
+        let places = Places { pages, slots, base_offset: store.pages_offset() };
+        Engine::build(device, places, before_first_write, options)
     }
 
     /// The engine over a bare device that holds `pages` pages from its start.
@@ -197,17 +207,18 @@ impl Engine {
         pages: u64,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        Engine::build(device, pages, 0, Box::new(|| Ok(())), options)
+        let places = Places { pages, slots: pages, base_offset: 0 };
+        Engine::build(device, places, Box::new(|| Ok(())), options)
     }
 
     fn build(
         device: Arc<dyn Device>,
-        pages: u64,
-        base_offset: u64,
+        places: Places,
         before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
         check(options)?;
+        let Places { pages, slots, base_offset } = places;
         let budget = Budget::divide(options, pages)?;
         let cores = options.cores;
         let waiters = cores * options.threads_per_core;
@@ -243,6 +254,7 @@ impl Engine {
             hub,
             latches: Latches::new(),
             counters: Counters::new(cores),
+            placement: Mutex::new(Placement::new(slots.min(SLOTS_MAX), pages)),
             backsides: queues.into_iter().enumerate().map(backside).collect(),
             base_offset,
             start: Instant::now(),

@@ -111,15 +111,15 @@ impl<'a> FlashMemory<'a> {
             }
             let begin = shard.begin(page, self.waiter());
             assert!(begin != Begin::Full, "the miss table holds every fiber there is");
-            let starts = state == PageState::Absent;
-            if starts {
+            let starts = matches!(state, PageState::Absent(_));
+            if let PageState::Absent(slot) = state {
                 shared.cache.begin_fetch(page, &shard);
-            }
-            drop(shard);
-            if starts {
+                drop(shard);
                 counters.misses.add(1);
                 let now = shared.now();
-                shared.backsides[self.local.core].lock().fetch(shared, page, now);
+                shared.backsides[self.local.core].lock().fetch(shared, page, slot, now);
+            } else {
+                drop(shard);
             }
             match self.halt(!starts) {
                 Outcome::Retry => {}

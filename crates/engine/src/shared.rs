@@ -4,7 +4,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use ebbtide_core::{FrameId, Time};
+use ebbtide_core::{FrameId, Placement, Time};
 use parking_lot::Mutex;
 
 use crate::backside::Backside;
@@ -24,7 +24,8 @@ pub(crate) struct Shared {
     pub(crate) hub: Hub,
     pub(crate) latches: Latches,
     pub(crate) counters: Counters,
-    /// Where the pages begin on the device, in bytes.
+    pub(crate) placement: Mutex<Placement>,
+    /// Where slot 0 lies on the device, in bytes.
     pub(crate) base_offset: u64,
     pub(crate) start: Instant,
     /// Free frames of nobody.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebbtide_core::PAGE_BYTES;
+use smallvec::SmallVec;
 
 /// Which way a page moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,22 +26,44 @@ pub enum Direction {
     Write,
 }
 
-/// One page to move.
-#[derive(Clone, Copy, Debug)]
+/// The memory of the pages of a request; one, nearly always.
+pub type PageList = SmallVec<[*mut u8; 1]>;
+
+/// Pages to move between memory, where they may lie anywhere, and neighbouring places on flash.
+#[derive(Clone, Debug)]
 pub struct Request {
     /// Which way.
     pub direction: Direction,
-    /// Where the page lies on the device, in bytes from its start; a multiple of the page size.
+    /// Where the first page lies on the device, in bytes from its start; a multiple of the page size.
     pub offset: u64,
-    /// The memory of the page. The caller keeps it valid, unmoved and, while it is read into,
+    /// The memory of each page. The caller keeps it valid, unmoved and, while it is read into,
     /// untouched until the completion.
-    pub page: *mut u8,
+    pub pages: PageList,
     /// Comes back with the completion.
     pub token: u64,
 }
 
-// SAFETY: a request is a message: the pointer in it is only used by the device, under the contract
-// that `Request::page` states, whichever thread that happens on.
+impl Request {
+    /// Bytes in the request.
+    pub fn bytes(&self) -> usize {
+        self.pages.len() * PAGE_BYTES
+    }
+
+    /// The request's memory as the kernel wants it described.
+    fn iovecs(&self) -> IoVecs {
+        let iovec = |page: &*mut u8| libc::iovec { iov_base: page.cast(), iov_len: PAGE_BYTES };
+        IoVecs(self.pages.iter().map(iovec).collect())
+    }
+}
+
+/// Pieces of memory as the kernel wants them described.
+struct IoVecs(Box<[libc::iovec]>);
+
+// SAFETY: as for `Request`, whose pointers these are.
+unsafe impl Send for IoVecs {}
+
+// SAFETY: a request is a message: the pointers in it are only used by the device, under the contract
+// that `Request::pages` states, whichever thread that happens on.
 unsafe impl Send for Request {}
 
 /// The end of a request.
@@ -48,7 +71,7 @@ unsafe impl Send for Request {}
 pub struct Completion {
     /// The request's token.
     pub token: u64,
-    /// Bytes moved (a full page unless the device was short), or what went wrong.
+    /// Bytes moved (all of the request unless the device was short), or what went wrong.
     pub result: io::Result<usize>,
 }
 
@@ -102,6 +125,3 @@ pub trait Device: Send + Sync {
     /// What this device is called in notices: "io_uring", "threads", …
     fn name(&self) -> &'static str;
 }
-
-/// Bytes in every request.
-pub const TRANSFER_BYTES: usize = PAGE_BYTES;

@@ -72,23 +72,22 @@ struct RamQueue {
 
 impl RamQueue {
     fn transfer(&self, request: &Request) -> Completion {
-        let number = request.offset as usize / PAGE_BYTES;
-        let result = match self.pages.get(number) {
-            None => Ok(0),
-            Some(page) => {
-                let mut stored = page.lock();
-                let (memory, stored) = (request.page, stored.as_mut_ptr());
-                // SAFETY: the request's page is valid and ours until the completion, as
-                // `Request::page` demands, and it is not part of this device.
-                unsafe {
-                    match request.direction {
-                        Direction::Read => memory.copy_from_nonoverlapping(stored, PAGE_BYTES),
-                        Direction::Write => stored.copy_from_nonoverlapping(memory, PAGE_BYTES),
-                    }
+        let first = request.offset as usize / PAGE_BYTES;
+        let mut moved = 0;
+        for (&memory, page) in request.pages.iter().zip(self.pages.iter().skip(first)) {
+            let mut stored = page.lock();
+            let stored = stored.as_mut_ptr();
+            // SAFETY: the request's pages are valid and ours until the completion, as
+            // `Request::pages` demands, and they are not part of this device.
+            unsafe {
+                match request.direction {
+                    Direction::Read => memory.copy_from_nonoverlapping(stored, PAGE_BYTES),
+                    Direction::Write => stored.copy_from_nonoverlapping(memory, PAGE_BYTES),
                 }
-                Ok(PAGE_BYTES)
             }
-        };
+            moved += PAGE_BYTES;
+        }
+        let result = Ok(moved);
         Completion { token: request.token, result }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Completion, Device, Direction, Queue, Request, Sleeper, TRANSFER_BYTES};
+use super::{Completion, Device, Direction, Queue, Request, Sleeper};
 
 /// A file or block device driven by kernel threads, some a queue.
 pub struct Threads {
@@ -121,17 +121,15 @@ impl Sleeper for Shared {
 }
 
 fn transfer(file: &File, request: &Request) -> Completion {
-    let offset = request.offset as libc::off_t;
-    // SAFETY: the page is valid for `TRANSFER_BYTES` and ours until the completion, as
-    // `Request::page` demands.
+    let (file, offset) = (file.as_raw_fd(), request.offset as libc::off_t);
+    let iovecs = request.iovecs();
+    let (start, count) = (iovecs.0.as_ptr(), iovecs.0.len() as libc::c_int);
+    // SAFETY: the pages are valid and ours until the completion, as `Request::pages` demands, and
+    // `iovecs` outlives the call.
     let moved = unsafe {
         match request.direction {
-            Direction::Read => {
-                libc::pread(file.as_raw_fd(), request.page.cast(), TRANSFER_BYTES, offset)
-            }
-            Direction::Write => {
-                libc::pwrite(file.as_raw_fd(), request.page.cast(), TRANSFER_BYTES, offset)
-            }
+            Direction::Read => libc::preadv(file, start, count, offset),
+            Direction::Write => libc::pwritev(file, start, count, offset),
         }
     };
     let result = if moved < 0 { Err(io::Error::last_os_error()) } else { Ok(moved as usize) };

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, opcode, types};
 
-use super::{Completion, Device, Direction, Queue, Request, Sleeper, TRANSFER_BYTES};
+use ebbtide_core::PAGE_BYTES;
+
+use super::{Completion, Device, Direction, IoVecs, Queue, Request, Sleeper};
 
 /// A file or block device, opened with `O_DIRECT`, driven by one ring a core.
 pub struct Uring {
@@ -65,6 +67,8 @@ struct UringQueue {
     staged: usize,
     /// Requests pushed into the submission ring and not completed.
     outstanding: usize,
+    /// Descriptions of staged requests of several pages; the kernel copies them as it takes them.
+    iovecs: Vec<IoVecs>,
     sleeper: Arc<UringSleeper>,
     wakeup_armed: bool,
     _file: Arc<File>,
@@ -85,6 +89,7 @@ impl UringQueue {
             overflow: VecDeque::new(),
             staged: 0,
             outstanding: 0,
+            iovecs: Vec::new(),
             sleeper,
             wakeup_armed: false,
             _file: file,
@@ -107,15 +112,24 @@ impl UringQueue {
         if self.outstanding == self.depth {
             return false;
         }
-        let file = types::Fixed(0);
-        let (page, bytes) = (request.page, TRANSFER_BYTES as u32);
-        let entry = match request.direction {
-            Direction::Read => opcode::Read::new(file, page, bytes).offset(request.offset).build(),
-            Direction::Write => {
-                opcode::Write::new(file, page, bytes).offset(request.offset).build()
+        let (file, offset) = (types::Fixed(0), request.offset);
+        let entry = if let [page] = request.pages[..] {
+            let bytes = PAGE_BYTES as u32;
+            match request.direction {
+                Direction::Read => opcode::Read::new(file, page, bytes).offset(offset).build(),
+                Direction::Write => opcode::Write::new(file, page, bytes).offset(offset).build(),
+            }
+        } else {
+            let iovecs = request.iovecs();
+            let (start, count) = (iovecs.0.as_ptr(), iovecs.0.len() as u32);
+            self.iovecs.push(iovecs);
+            match request.direction {
+                Direction::Read => opcode::Readv::new(file, start, count).offset(offset).build(),
+                Direction::Write => opcode::Writev::new(file, start, count).offset(offset).build(),
             }
         };
-        // SAFETY: the buffer stays valid until the completion, as `Request::page` demands.
+        // SAFETY: the pages stay valid until the completion, as `Request::pages` demands, and
+        // `iovecs` until the kernel has taken the entry.
         let pushed =
             unsafe { self.ring.submission().push(&entry.user_data(request.token)) }.is_ok();
         self.staged += usize::from(pushed);
@@ -133,11 +147,11 @@ impl Queue for UringQueue {
     }
 
     fn submit(&mut self) {
-        while let Some(request) = self.overflow.front().copied() {
+        while let Some(request) = self.overflow.pop_front() {
             if !self.stage(&request) {
+                self.overflow.push_front(request);
                 break;
             }
-            self.overflow.pop_front();
         }
         // Entering with GETEVENTS also runs the completion work that the kernel held back.
         loop {
@@ -150,6 +164,9 @@ impl Queue for UringQueue {
             match entered {
                 Ok(taken) => {
                     self.staged -= taken.min(self.staged);
+                    if self.staged == 0 {
+                        self.iovecs.clear();
+                    }
                     // A short submission is tried again as long as it gets anywhere.
                     if taken == 0 || self.staged == 0 {
                         return;

@@ -1,0 +1,230 @@
+//! Placement: where on flash a dirty page is written back to.
+//!
+//! Writing every page back to where it came from costs a request a page. An address space that need
+//! not survive the process can put it anywhere, so dirty pages that leave together are written
+//! together: *slots* (page-sized places on flash) are handed out in runs of neighbours, taken from
+//! the segment of 64 that is emptiest. Nothing is ever moved to make room, so no page is written more
+//! than once; with spare slots, segments empty themselves as their pages are written elsewhere. This
+//! is how log-structured stores fill holes instead of cleaning ("hole plugging", Matthews et al.,
+//! SOSP 1997).
+
+/// Slots in a segment.
+const SEGMENT: u64 = 64;
+
+const NONE: u32 = u32::MAX;
+
+/// A run of neighbouring slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The first slot.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// Which slots are free, and where the longest runs of them are likely to be.
+#[derive(Debug)]
+pub struct Placement {
+    /// Free slots of each segment, a bit each.
+    free: Vec<u64>,
+    /// Segments by how many free slots they have, as doubly linked lists.
+    heads: [u32; SEGMENT as usize + 1],
+    next: Vec<u32>,
+    previous: Vec<u32>,
+    /// The segment being filled; in no list.
+    open: u32,
+    free_count: u64,
+}
+
+impl Placement {
+    /// `slots` slots, of which the first `used` hold a page.
+    ///
+    /// # Panics
+    /// If there are fewer slots than pages, or more than 2³⁰.
+    pub fn new(slots: u64, used: u64) -> Placement {
+        assert!(used <= slots && slots <= 1 << 30, "{used} pages in {slots} slots");
+        let segments = slots.div_ceil(SEGMENT) as usize;
+        let mut placement = Placement {
+            free: vec![0; segments],
+            heads: [NONE; SEGMENT as usize + 1],
+            next: vec![NONE; segments],
+            previous: vec![NONE; segments],
+            open: NONE,
+            free_count: slots - used,
+        };
+        for slot in used..slots {
+            placement.free[(slot / SEGMENT) as usize] |= 1 << (slot % SEGMENT);
+        }
+        // The last first: equal segments are then filled from the start.
+        for segment in (0..segments as u32).rev() {
+            placement.link(segment);
+        }
+        placement
+    }
+
+    /// An upper bound on the memory of a placement of `slots` slots, in bytes.
+    pub const fn memory_bytes(slots: u64) -> usize {
+        slots.div_ceil(SEGMENT) as usize * (size_of::<u64>() + 2 * size_of::<u32>()) + 1024
+    }
+
+    /// Slots that hold no page.
+    pub fn free_count(&self) -> u64 {
+        self.free_count
+    }
+
+    /// Takes a run of at most `count_max` free slots; `None` if no slot is free.
+    ///
+    /// # Panics
+    /// If `count_max` is zero.
+    pub fn take(&mut self, count_max: u32) -> Option<Run> {
+        assert!(count_max > 0, "a run has at least one slot");
+        if self.open == NONE || self.free[self.open as usize] == 0 {
+            self.reopen()?;
+        }
+        let free = self.free[self.open as usize];
+        let start = free.trailing_zeros();
+        let count = (free >> start).trailing_ones().min(count_max);
+        let taken = if count == 64 { u64::MAX } else { ((1 << count) - 1) << start };
+        self.free[self.open as usize] &= !taken;
+        self.free_count -= u64::from(count);
+        Some(Run { first: self.open * SEGMENT as u32 + start, count })
+    }
+
+    /// `slot` holds a page no longer.
+    ///
+    /// # Panics
+    /// If it held none.
+    pub fn release(&mut self, slot: u32) {
+        let (segment, bit) = (slot / SEGMENT as u32, 1 << (u64::from(slot) % SEGMENT));
+        assert!(self.free[segment as usize] & bit == 0, "slot {slot} is free already");
+        if segment != self.open {
+            self.unlink(segment);
+        }
+        self.free[segment as usize] |= bit;
+        self.free_count += 1;
+        if segment != self.open {
+            self.link(segment);
+        }
+    }
+
+    /// Opens the emptiest segment that has a free slot.
+    fn reopen(&mut self) -> Option<()> {
+        let emptiest = self.heads[1..].iter().rev().find(|head| **head != NONE).copied()?;
+        if self.open != NONE {
+            self.link(self.open);
+        }
+        self.unlink(emptiest);
+        self.open = emptiest;
+        Some(())
+    }
+
+    fn list(&self, segment: u32) -> usize {
+        self.free[segment as usize].count_ones() as usize
+    }
+
+    fn link(&mut self, segment: u32) {
+        let list = self.list(segment);
+        let head = self.heads[list];
+        self.next[segment as usize] = head;
+        self.previous[segment as usize] = NONE;
+        if head != NONE {
+            self.previous[head as usize] = segment;
+        }
+        self.heads[list] = segment;
+    }
+
+    fn unlink(&mut self, segment: u32) {
+        let (next, previous) = (self.next[segment as usize], self.previous[segment as usize]);
+        match previous {
+            NONE => self.heads[self.list(segment)] = next,
+            previous => self.next[previous as usize] = next,
+        }
+        if next != NONE {
+            self.previous[next as usize] = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn fresh_slots_are_handed_out_in_whole_segments() {
+        let mut placement = Placement::new(256, 64);
+        assert_eq!(placement.take(1000), Some(Run { first: 64, count: 64 }));
+        assert_eq!(placement.take(10), Some(Run { first: 128, count: 10 }));
+        assert_eq!(placement.take(60), Some(Run { first: 138, count: 54 }));
+        assert_eq!(placement.free_count(), 64);
+    }
+
+    #[test]
+    fn without_a_free_slot_there_is_no_run() {
+        let mut placement = Placement::new(70, 70);
+        assert_eq!(placement.take(4), None);
+        placement.release(66);
+        placement.release(67);
+        assert_eq!(placement.take(4), Some(Run { first: 66, count: 2 }));
+        assert_eq!(placement.take(4), None);
+    }
+
+    #[test]
+    fn with_half_as_many_spare_slots_as_pages_runs_stay_long() {
+        const PAGES: u32 = 1 << 14;
+        let mut placement = Placement::new(u64::from(PAGES) * 3 / 2, u64::from(PAGES));
+        let mut place: Vec<u32> = (0..PAGES).collect();
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+        let (mut pages, mut runs) = (0, 0);
+        for round in 0..20_000 {
+            let batch: BTreeSet<u32> = (0..16).map(|_| random.random_range(0..PAGES)).collect();
+            let mut batch: Vec<u32> = batch.into_iter().collect();
+            batch.iter().for_each(|&page| placement.release(place[page as usize]));
+            while !batch.is_empty() {
+                let run = placement.take(batch.len() as u32).expect("there are spare slots");
+                for slot in run.first..run.first + run.count {
+                    place[batch.pop().expect("a run is no longer than asked") as usize] = slot;
+                }
+                if round > 10_000 {
+                    pages += run.count;
+                    runs += 1;
+                }
+            }
+        }
+        let mean = f64::from(pages) / f64::from(runs);
+        assert!(mean > 2.0, "uniformly written pages leave in runs of {mean:.2}");
+    }
+
+    proptest! {
+        /// Against the obvious model: a set of free slots.
+        #[test]
+        fn every_slot_has_one_owner(steps in prop::collection::vec((any::<bool>(), 1u32..70), 1..300)) {
+            let (slots, used) = (200u64, 130u64);
+            let mut placement = Placement::new(slots, used);
+            let mut free: BTreeSet<u32> = (used as u32..slots as u32).collect();
+            for (take, amount) in steps {
+                if take {
+                    match placement.take(amount) {
+                        None => prop_assert!(free.is_empty()),
+                        Some(run) => {
+                            prop_assert!(run.count >= 1 && run.count <= amount);
+                            for slot in run.first..run.first + run.count {
+                                prop_assert!(free.remove(&slot), "slot {} was not free", slot);
+                            }
+                        }
+                    }
+                } else if let Some(slot) = (0..slots as u32).cycle().skip(amount as usize * 7)
+                    .take(slots as usize).find(|slot| !free.contains(slot))
+                {
+                    placement.release(slot);
+                    free.insert(slot);
+                }
+                prop_assert_eq!(placement.free_count(), free.len() as u64);
+            }
+        }
+    }
+}
