@@ -321,6 +321,11 @@ impl Store {
         self.offset + PAGE_BYTES as u64
     }
 
+    /// Places for pages, the spare ones included.
+    pub fn slots(&self) -> u64 {
+        self.header.lock().pages
+    }
+
     /// Marks the pages as no longer what the tag says. Must be on the device before any page is.
     ///
     /// # Errors

@@ -223,7 +223,7 @@ fn what_is_counted_adds_up() {
         assert_eq!(counted.jobs, cores as u64 * 16 * 20);
         assert_eq!(counted.flash_reads, counted.misses, "every miss reads once");
         assert_eq!(counted.flash_reads, log.all_reads());
-        assert_eq!(counted.flash_writes, log.all_writes());
+        assert_eq!(counted.write_requests, log.all_writes());
         assert_eq!(counted.flash_writes, counted.evictions_dirty, "every changed page is written");
         assert_eq!(engine.counters().flash_read_ns().len(), counted.flash_reads);
         // Pages that came in and neither left nor are leaving hold a frame.
