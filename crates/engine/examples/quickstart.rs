@@ -17,7 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fallback = || std::env::temp_dir().join("ebbtide-quickstart.store");
     let path = std::env::args_os().nth(1).map_or_else(fallback, PathBuf::from);
     let pages = STORE_BYTES / 4096;
-    let new = NewStore { path, offset: 0, pages, tag: "quickstart".into(), force: false };
+    let (tag, spare_pages) = ("quickstart".into(), pages / 2);
+    let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
     let store = Store::create(&new, &|_, page| page.fill(0), &|_| ControlFlow::Continue(()))?;
     let engine = Arc::new(Engine::open(&Arc::new(store), &Options::new(16 << 20))?);
 

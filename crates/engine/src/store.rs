@@ -41,8 +41,9 @@ mod layout {
     pub(super) const VERSION: usize = 8;
     pub(super) const STATE: usize = 12;
     pub(super) const PAGES: usize = 16;
-    pub(super) const TAG_BYTES: usize = 24;
-    pub(super) const TAG: usize = 32;
+    pub(super) const SPARE_PAGES: usize = 24;
+    pub(super) const TAG_BYTES: usize = 32;
+    pub(super) const TAG: usize = 40;
     pub(super) const CHECKSUM: usize = super::PAGE_BYTES - 4;
 }
 
@@ -102,6 +103,8 @@ impl StoreError {
 pub struct Header {
     /// Pages in the address space.
     pub pages: u64,
+    /// Spare places for pages behind them.
+    pub spare_pages: u64,
     /// What the image is, in the words of whoever wrote it.
     pub tag: String,
     /// Whether the pages are known to be what the tag says.
@@ -109,6 +112,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// Places for pages, the spare ones included.
+    pub fn places(&self) -> u64 {
+        self.pages.saturating_add(self.spare_pages)
+    }
+
     fn encode(&self, out: &mut [u8]) {
         assert!(self.tag.len() <= TAG_BYTES_MAX, "a tag has at most {TAG_BYTES_MAX} bytes");
         out.fill(0);
@@ -118,6 +126,7 @@ impl Header {
         out[layout::VERSION..][..4].copy_from_slice(&VERSION.to_le_bytes());
         out[layout::STATE..][..4].copy_from_slice(&state.to_le_bytes());
         out[layout::PAGES..][..8].copy_from_slice(&self.pages.to_le_bytes());
+        out[layout::SPARE_PAGES..][..8].copy_from_slice(&self.spare_pages.to_le_bytes());
         out[layout::TAG_BYTES..][..4].copy_from_slice(&tag_bytes.to_le_bytes());
         out[layout::TAG..][..self.tag.len()].copy_from_slice(self.tag.as_bytes());
         let checksum = crc32c::crc32c(&out[..layout::CHECKSUM]);
@@ -140,10 +149,11 @@ impl Header {
         {
             return Err(damaged());
         }
-        let pages = page[layout::PAGES..][..8].try_into().expect("8 bytes");
+        let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
         let tag = page[layout::TAG..][..tag_bytes].to_vec();
         Ok(Header {
-            pages: u64::from_le_bytes(pages),
+            pages: number(layout::PAGES),
+            spare_pages: number(layout::SPARE_PAGES),
             tag: String::from_utf8(tag).map_err(|_| damaged())?,
             clean: word(layout::STATE) == CLEAN,
         })
@@ -169,6 +179,12 @@ pub struct Store {
     header: Mutex<Header>,
 }
 
+/// Bytes of a header and all places behind it; what a damaged header claims may not fit in a word.
+fn bytes_of(pages: u64, spare_pages: u64) -> u64 {
+    let places = pages.saturating_add(spare_pages);
+    places.saturating_add(1).saturating_mul(PAGE_BYTES as u64)
+}
+
 /// Where a new store goes and what it will hold.
 #[derive(Debug, Clone)]
 pub struct NewStore {
@@ -179,6 +195,9 @@ pub struct NewStore {
     pub offset: u64,
     /// Size of the address space in pages.
     pub pages: u64,
+    /// Spare places for pages behind them. With half as many as pages, pages that leave DRAM together
+    /// are written together ([`ebbtide_core::Placement`]); with none, nearly one by one.
+    pub spare_pages: u64,
     /// What the image is; [`Header::tag`] later says so.
     pub tag: String,
     /// Overwrite whatever is there. Without it only a whole store, of whatever image, or an empty
@@ -187,9 +206,9 @@ pub struct NewStore {
 }
 
 impl NewStore {
-    /// Bytes that a store of `pages` pages takes up.
-    pub const fn bytes(pages: u64) -> u64 {
-        (1 + pages) * PAGE_BYTES as u64
+    /// Bytes that the store takes up.
+    pub fn bytes(&self) -> u64 {
+        bytes_of(self.pages, self.spare_pages)
     }
 
     /// Whether this very store is in its place already, whole and clean. Nothing is written.
@@ -201,19 +220,20 @@ impl NewStore {
             return may_make(&self.path).map(|()| false);
         }
         let file = open(&self.path, Purpose::Look)?;
-        let bytes = NewStore::bytes(self.pages);
+        let bytes = self.bytes();
         lock(&file, &self.path, Access::SharedReadOnly, self.offset, bytes)?;
         let header = self.found(&file)?;
-        Ok(header
-            .is_some_and(|found| found.clean && found.pages == self.pages && found.tag == self.tag))
+        Ok(header.is_some_and(|found| {
+            found.clean
+                && found.pages == self.pages
+                && found.spare_pages == self.spare_pages
+                && found.tag == self.tag
+        }))
     }
 
     /// The header of the whole store in this place, or none where nothing is that must be kept.
     fn found(&self, file: &File) -> Result<Option<Header>, StoreError> {
-        let foreign = |found| StoreError::Foreign {
-            found: Box::new(found),
-            bytes: NewStore::bytes(self.pages),
-        };
+        let foreign = |found| StoreError::Foreign { found: Box::new(found), bytes: self.bytes() };
         match whole_header(file, &self.path, self.offset) {
             Ok(header) => Ok(Some(header)),
             Err(StoreError::Io { path, doing, source }) => {
@@ -256,11 +276,16 @@ impl Store {
         progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
     ) -> Result<Store, StoreError> {
         let file = open(&new.path, Purpose::Make)?;
-        let (access, bytes) = (Access::Exclusive, NewStore::bytes(new.pages));
+        let (access, bytes) = (Access::Exclusive, new.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;
         new.found(&file)?;
         reserve(&file, new)?;
-        let header = Header { pages: new.pages, tag: new.tag.clone(), clean: false };
+        let header = Header {
+            pages: new.pages,
+            spare_pages: new.spare_pages,
+            tag: new.tag.clone(),
+            clean: false,
+        };
         let store = Store {
             file: Arc::new(file),
             path: new.path.clone(),
@@ -284,7 +309,7 @@ impl Store {
         // Every lock of a store covers its header: with that locked, what it says stays true.
         lock(&file, path, access, offset, PAGE_BYTES as u64)?;
         let header = whole_header(&file, path, offset)?;
-        lock(&file, path, access, offset, NewStore::bytes(header.pages))?;
+        lock(&file, path, access, offset, bytes_of(header.pages, header.spare_pages))?;
         let header = Mutex::new(header);
         Ok(Store { file: Arc::new(file), path: path.to_path_buf(), offset, access, header })
     }
@@ -323,7 +348,7 @@ impl Store {
 
     /// Places for pages, the spare ones included.
     pub fn slots(&self) -> u64 {
-        self.header.lock().pages
+        self.header.lock().places()
     }
 
     /// Marks the pages as no longer what the tag says. Must be on the device before any page is.
@@ -358,20 +383,27 @@ impl Store {
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
         progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
     ) -> Result<(), StoreError> {
-        let pages = self.header.lock().pages;
+        let Header { pages, spare_pages, .. } = *self.header.lock();
+        let places = pages + spare_pages;
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let stop = AtomicBool::new(false);
         let write_chunks = || -> Result<(), StoreError> {
             let mut chunk = buffer(CHUNK_BYTES, &self.path)?;
             while !stop.load(Ordering::Relaxed) {
                 let first = next.fetch_add(CHUNK_PAGES, Ordering::Relaxed);
-                if first >= pages {
+                if first >= places {
                     break;
                 }
-                let count = CHUNK_PAGES.min(pages - first);
+                let count = CHUNK_PAGES.min(places - first);
                 let bytes = &mut chunk.as_mut_slice()[..count as usize * PAGE_BYTES];
                 for (number, page) in bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
-                    image(PageId(first + number as u64), page.try_into().expect("a whole page"));
+                    let number = first + number as u64;
+                    if number < pages {
+                        image(PageId(number), page.try_into().expect("a whole page"));
+                    } else {
+                        // Written once, so that the file system need not do it in passing later.
+                        page.fill(0);
+                    }
                 }
                 let offset = self.pages_offset() + first * PAGE_BYTES as u64;
                 self.file
@@ -535,7 +567,7 @@ fn is_block_device(file: &File) -> bool {
 
 /// Makes sure that there is room on the device. A file that cannot grow keeps its length.
 fn reserve(file: &File, new: &NewStore) -> Result<(), StoreError> {
-    let end = new.offset + NewStore::bytes(new.pages);
+    let end = new.offset + new.bytes();
     let no_space = || StoreError::NoSpace { path: new.path.clone(), needed_bytes: end };
     let bytes_before = size_bytes(file, &new.path)?;
     if is_block_device(file) {
@@ -586,7 +618,7 @@ fn is_blank(file: &File, path: &Path, offset: u64) -> Result<bool, StoreError> {
 /// The header of a store that is as long as it says.
 fn whole_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreError> {
     let header = read_header(file, path, offset)?;
-    let pages_bytes = header.pages.saturating_add(1).saturating_mul(PAGE_BYTES as u64);
+    let pages_bytes = bytes_of(header.pages, header.spare_pages);
     let expected_bytes = offset.saturating_add(pages_bytes);
     let found_bytes = size_bytes(file, path)?;
     if found_bytes < expected_bytes {

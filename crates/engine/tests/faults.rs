@@ -119,6 +119,7 @@ fn a_store_that_is_only_read_is_never_written_whatever_jobs_store() {
             path: path.clone(),
             offset: 0,
             pages: PAGES,
+            spare_pages: 0,
             tag: "words".into(),
             force: false,
         };

@@ -21,7 +21,17 @@ const STATE_AT: u64 = 12;
 fn place() -> (TempDir, NewStore) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("data");
-    (folder, NewStore { path, offset: 0, pages: PAGES, tag: "numbers".into(), force: false })
+    (
+        folder,
+        NewStore {
+            path,
+            offset: 0,
+            pages: PAGES,
+            spare_pages: 0,
+            tag: "numbers".into(),
+            force: false,
+        },
+    )
 }
 
 /// Every word of a page names the page and its place in it.
@@ -79,7 +89,7 @@ fn every_page_holds_its_image_and_the_header_says_which() {
     let header = store.header();
     assert_eq!((header.pages, header.tag.as_str(), header.clean), (PAGES, "numbers", true));
     let bytes = fs::read(&new.path).expect("the file");
-    assert_eq!(bytes.len() as u64, NewStore::bytes(PAGES));
+    assert_eq!(bytes.len() as u64, new.bytes());
     let mut expected = [0; PAGE_BYTES];
     let pages = bytes[store.pages_offset() as usize..].chunks_exact(PAGE_BYTES);
     for (number, page) in pages.enumerate() {
@@ -154,10 +164,28 @@ fn another_image_of_ours_is_replaced_unasked() {
 }
 
 #[test]
+fn spare_places_lie_behind_the_pages_and_are_part_of_the_store() {
+    let (_folder, new) = place();
+    let new = NewStore { spare_pages: 300, ..new };
+    create(&new).expect("made");
+    assert!(new.is_there().expect("readable"));
+    assert!(!NewStore { spare_pages: 0, ..new.clone() }.is_there().expect("readable"));
+    let store = Store::open_clean(&new.path, 0, Access::SharedReadOnly).expect("a store");
+    assert_eq!((store.header().pages, store.slots()), (PAGES, PAGES + 300));
+    let bytes = fs::read(&new.path).expect("the file");
+    assert_eq!(bytes.len() as u64, new.bytes());
+    let mut last = [0; PAGE_BYTES];
+    image(PageId(PAGES - 1), &mut last);
+    let spare = bytes.len() - 300 * PAGE_BYTES;
+    assert_eq!(bytes[spare - PAGE_BYTES..spare], last);
+    assert!(bytes[spare..].iter().all(|&byte| byte == 0));
+}
+
+#[test]
 fn a_file_cut_short_is_refused() {
     let (_folder, new) = made();
     let file = OpenOptions::new().write(true).open(&new.path).expect("the file");
-    for length in [NewStore::bytes(PAGES) - 1, PAGE_BYTES as u64, 100] {
+    for length in [new.bytes() - 1, PAGE_BYTES as u64, 100] {
         file.set_len(length).expect("cut");
         let error = open(&new).unwrap_err();
         assert!(matches!(error, StoreError::Short { .. }) && error.is_input(), "{error}");
@@ -243,7 +271,7 @@ fn one_user_at_a_time_may_write_and_many_may_read() {
 #[test]
 fn stores_share_a_file_each_behind_its_own_offset() {
     let (_folder, first) = made();
-    let offset = NewStore::bytes(PAGES);
+    let offset = first.bytes();
     let second = NewStore { offset, tag: "second".into(), ..first.clone() };
     let user = open(&first).expect("the first in use");
     create(&second).expect("locked for itself");
@@ -266,7 +294,7 @@ fn what_is_too_large_leaves_no_file_behind() {
     assert!(!new.path.exists());
     create(&new).expect("a store");
     create(&huge).unwrap_err();
-    assert_eq!(fs::metadata(&new.path).expect("the file").len(), NewStore::bytes(PAGES));
+    assert_eq!(fs::metadata(&new.path).expect("the file").len(), new.bytes());
     assert!(new.is_there().expect("what was there is as it was"));
 }
 

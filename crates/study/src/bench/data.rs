@@ -44,6 +44,11 @@ impl DataPlaces {
         }
     }
 
+    /// Spare places behind the pages of a store whose pages are written back.
+    fn spare_pages(&self) -> u64 {
+        if self.shared { 0 } else { self.pages / 2 }
+    }
+
     /// The file and the byte offset of the store that `mode` uses.
     pub(super) fn place(&self, mode: Mode) -> (PathBuf, u64) {
         let (number, suffix) = match mode {
@@ -68,7 +73,7 @@ impl DataPlaces {
         let mut places: Vec<(PathBuf, u64)> = modes.iter().map(|mode| self.place(*mode)).collect();
         places.sort();
         places.dedup();
-        let bytes = NewStore::bytes(self.pages);
+        let bytes = self.store(self.data.clone(), 0, false).bytes();
         if self.third_bytes.is_some_and(|third| bytes > third) {
             return Err(StoreError::NoSpace { path: self.data.clone(), needed_bytes: 3 * bytes });
         }
@@ -88,7 +93,14 @@ impl DataPlaces {
     }
 
     fn store(&self, path: PathBuf, offset: u64, force: bool) -> NewStore {
-        NewStore { path, offset, pages: self.pages, tag: self.tag.clone(), force }
+        NewStore {
+            path,
+            offset,
+            pages: self.pages,
+            spare_pages: self.spare_pages(),
+            tag: self.tag.clone(),
+            force,
+        }
     }
 }
 
@@ -108,7 +120,7 @@ fn device_bytes(path: &Path) -> Option<u64> {
 
 /// Bytes that `stores` take up.
 pub(super) fn bytes(stores: &[NewStore]) -> u64 {
-    stores.iter().map(|new| NewStore::bytes(new.pages)).sum()
+    stores.iter().map(NewStore::bytes).sum()
 }
 
 /// Writes the image of `program` into each of `stores`, telling `progress` the share done.
@@ -123,8 +135,11 @@ pub(super) fn write(
 ) -> Result<(), StoreError> {
     let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| program.image(page, out);
     for (number, new) in stores.iter().enumerate() {
-        let written = |pages: u64| {
-            progress((number as f64 + pages as f64 / new.pages as f64) / stores.len() as f64);
+        let written = |places: u64| {
+            progress(
+                (number as f64 + places as f64 / (new.pages + new.spare_pages) as f64)
+                    / stores.len() as f64,
+            );
             if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         Store::create(new, &image, &written)?;
@@ -141,7 +156,7 @@ pub(super) fn check_room(stores: &[NewStore]) -> Result<(), BenchError> {
     let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
     for new in stores.iter().filter(|new| device_bytes(&new.path).is_none()) {
         let needed = files.entry(&new.path).or_default();
-        *needed = (*needed).max(new.offset + NewStore::bytes(new.pages));
+        *needed = (*needed).max(new.offset + new.bytes());
     }
     let (mut more_bytes, mut free_bytes) = (0, u64::MAX);
     for (path, &needed) in &files {
