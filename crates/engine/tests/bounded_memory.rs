@@ -118,6 +118,7 @@ fn create(path: &Path) -> Store {
         path: path.to_path_buf(),
         offset: 0,
         pages: PAGES,
+        spare_pages: PAGES / 2,
         tag: "zeros".into(),
         force: false,
     };

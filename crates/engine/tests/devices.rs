@@ -131,7 +131,8 @@ fn refuse_io_uring() {
 fn where_io_uring_is_refused_threads_step_in_and_say_so() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("store");
-    let new = NewStore { path, offset: 0, pages: PAGES, tag: "words".into(), force: false };
+    let (pages, spare_pages, tag) = (PAGES, PAGES / 2, "words".into());
+    let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
     let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
     let store = Store::create(&new, &image, &|_| ControlFlow::Continue(())).unwrap();
     drop(store);
