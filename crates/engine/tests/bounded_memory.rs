@@ -106,7 +106,7 @@ impl Service for Load {
         result.unwrap();
         let ended = self.ended.get();
         self.ended.set(ended + 1);
-        if ended % (JOBS_PER_CORE / 100) == 0 {
+        if ended.is_multiple_of(JOBS_PER_CORE / 100) {
             let tenth = &mut self.tenths.borrow_mut()[(ended * 10 / JOBS_PER_CORE) as usize];
             *tenth = (*tenth).max(resident().0);
         }
