@@ -129,6 +129,11 @@ impl Backside {
             && self.queue.in_flight() + self.queue.unsubmitted() == 0
     }
 
+    /// Whether a page waits for a frame.
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
     /// Whether something here goes on without a completion of this core's own device queue.
     pub(crate) fn waits_without_device(&self) -> bool {
         !self.starved.is_empty() || !self.partings.is_empty()
@@ -159,9 +164,10 @@ impl Backside {
         }
     }
 
-    /// Takes over frames that their first waiter has used.
-    pub(crate) fn settle(&mut self, used: &mut Vec<FrameId>) {
-        self.installed.append(used);
+    /// Takes over a frame whose first waiter is using it in a memory call: from now on it may be given
+    /// up, by whoever drives this backside.
+    pub(crate) fn settle(&mut self, frame: FrameId) {
+        self.installed.push(frame);
     }
 
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.

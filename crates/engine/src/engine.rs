@@ -1,6 +1,7 @@
 //! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run jobs.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -87,6 +88,8 @@ pub enum EngineError {
     NeedsEveryHit(&'static str),
     #[error("{what} must be {expected}")]
     BadOption { what: &'static str, expected: &'static str },
+    #[error("the engine is running already")]
+    Running,
     #[error("cannot {doing}: {source}")]
     Io { doing: &'static str, source: io::Error },
 }
@@ -168,6 +171,17 @@ pub struct Engine {
     budget: Budget,
     device_name: &'static str,
     notices: Vec<String>,
+    /// Whether its cores run: there is one of each.
+    running: AtomicBool,
+}
+
+/// Says that an engine's cores run no more when it goes.
+struct RunningMark<'a>(&'a AtomicBool);
+
+impl Drop for RunningMark<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl Engine {
@@ -268,6 +282,7 @@ impl Engine {
             budget,
             device_name: device.name(),
             notices,
+            running: AtomicBool::new(false),
         })
     }
 
@@ -275,12 +290,16 @@ impl Engine {
     /// of each. The cache stays warm between runs.
     ///
     /// # Errors
-    /// When a core's thread or stacks cannot be had.
+    /// When it runs already, or a core's thread or stacks cannot be had.
     pub fn run<S: Service, R: Send>(
         &self,
         make: impl Fn(usize) -> S + Sync,
         finish: impl Fn(S) -> R + Sync,
     ) -> Result<Vec<R>, EngineError> {
+        if self.running.swap(true, Ordering::Acquire) {
+            return Err(EngineError::Running);
+        }
+        let _running = RunningMark(&self.running);
         let io = |doing| move |source| EngineError::Io { doing, source };
         let run_core = |core: usize| -> Result<R, EngineError> {
             if let Some(&cpu) = self.options.cpus.get(core) {

@@ -1,6 +1,6 @@
 //! Ebbtide's own memory: the DRAM cache over flash, where a miss switches fibers.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::Arc;
 
 use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
@@ -27,8 +27,6 @@ pub(crate) struct Local {
     pub(crate) core: usize,
     /// Where each fiber finds what it was told.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
-    /// Frames used by their first waiter, to be settled by the backside.
-    pub(crate) used: RefCell<Vec<FrameId>>,
     /// Fibers that wait for a page another core may be reading, or for a latch.
     pub(crate) merged: Cell<u32>,
 }
@@ -128,8 +126,9 @@ impl<'a> FlashMemory<'a> {
                         // A page on its way out was asked for in time and stayed.
                         counters.hits_under_miss.add(1);
                     }
+                    // This call uses the frame before anybody can take it: it is pinned by the epoch.
                     self.presence.enter();
-                    self.local.used.borrow_mut().push(frame);
+                    shared.backsides[self.local.core].lock().settle(frame);
                     return frame;
                 }
                 Outcome::Failed(reason) => {

@@ -3,7 +3,7 @@
 //! The loop asks the scheduler of [`ebbtide_core::schedule`] what to run, runs it until it misses or
 //! ends, and drives the core's backside in between.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -78,7 +78,6 @@ impl<S: Service> Worker<S> {
                 shared,
                 core: setup.core,
                 outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
-                used: RefCell::new(Vec::with_capacity(threads)),
                 merged: Cell::new(0),
             }),
             service: Rc::new(service),
@@ -167,24 +166,22 @@ impl<S: Service> Worker<S> {
     fn drive(&mut self, now: Time, drive: Drive) {
         let shared = &*self.local.shared;
         let mut backside = shared.backsides[self.local.core].lock();
-        let mut used = self.local.used.borrow_mut();
-        if !used.is_empty() {
-            backside.settle(&mut used);
-        }
         backside.advance(shared, self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);
+        let starved = backside.is_starved();
         drop(backside);
-        drop(used);
         for (fiber, outcome) in self.own_wakes.drain(..) {
             self.local.outcomes[fiber as usize].set(Some(outcome));
             self.scheduler.arrived(fiber);
         }
-        if self.local.merged.get() > 0 && now.since(self.helped_at) >= HELP_AFTER {
+        // Others may be reading a page that a fiber here waits for, or keep frames from the policy.
+        let needs_others = self.local.merged.get() > 0 || starved;
+        if needs_others && now.since(self.helped_at) >= HELP_AFTER {
             self.help(now);
         }
     }
 
-    /// Drives the other cores' backsides, one of which has what a fiber here waits for.
+    /// Drives the other cores' backsides, one of which may have what a fiber here waits for.
     fn help(&mut self, now: Time) {
         self.helped_at = now;
         let shared = &*self.local.shared;

@@ -11,6 +11,7 @@ use ebbtide_engine::MappedMemory;
 use ebbtide_workloads::{Observed, Program, Work, Workload};
 
 use super::protocol::Calibration;
+use super::results::Spread;
 
 /// The LRU cache turns over so many times before its misses count.
 const WARM_TURNOVERS: u64 = 3;
@@ -146,26 +147,36 @@ fn count_misses(
     })
 }
 
-/// Execution time of a job in nanoseconds, over the memory itself. Runs jobs below `jobs` only.
+/// Execution time of a job in nanoseconds, over the memory itself: the median of several stretches,
+/// since a machine with other work to do disturbs some. Runs jobs below `jobs` only.
 fn job_ns(program: &Program, memory: &mut MappedMemory, jobs: u64) -> Result<f64, String> {
-    const LONG_ENOUGH: Duration = Duration::from_millis(150);
-    let start = Instant::now();
-    let mut done = 0;
-    while done < jobs && (start.elapsed() < LONG_ENOUGH || done < 1_000) {
-        for _ in 0..64 {
-            program.run(done % jobs, memory).map_err(|wrong| wrong.to_string())?;
-            done += 1;
+    const STRETCH: Duration = Duration::from_millis(40);
+    let mut job = 0;
+    let mut stretches = Vec::new();
+    for _ in 0..5 {
+        let start = Instant::now();
+        let mut done = 0;
+        while start.elapsed() < STRETCH {
+            for _ in 0..64 {
+                program.run(job, memory).map_err(|wrong| wrong.to_string())?;
+                job = (job + 1) % jobs;
+                done += 1;
+            }
         }
+        stretches.push(start.elapsed().as_nanos() as f64 / f64::from(done));
     }
-    Ok(start.elapsed().as_nanos() as f64 / done as f64)
+    Ok(Spread::of(stretches).median)
 }
 
 /// Time of one instruction of work in nanoseconds.
 fn instruction_ns(memory: &mut MappedMemory) -> f64 {
-    const INSTRUCTIONS: u64 = 20_000_000;
-    let start = Instant::now();
-    memory.work(INSTRUCTIONS);
-    start.elapsed().as_nanos() as f64 / INSTRUCTIONS as f64
+    const INSTRUCTIONS: u64 = 5_000_000;
+    let stretch = |_| {
+        let start = Instant::now();
+        memory.work(INSTRUCTIONS);
+        start.elapsed().as_nanos() as f64 / INSTRUCTIONS as f64
+    };
+    Spread::of((0..5).map(stretch)).median
 }
 
 fn restore(program: &Program, memory: &mut MappedMemory, written: &[bool]) {
