@@ -175,7 +175,12 @@ impl Backside {
         self.driven_by = by;
         self.reap(shared, now);
         self.part(shared, by, now);
-        self.refill(shared, by, now);
+        if drive == Drive::Help && self.starved.is_empty() {
+            // Getting frames ahead of need is the core's own business: it may have ended.
+            self.share_out(shared);
+        } else {
+            self.refill(shared, by, now);
+        }
         while let Some(&(page, slot, since)) = self.starved.front() {
             let Some(frame) = self.free.pop() else { break };
             self.starved.pop_front();
