@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ebbtide_core::PAGE_BYTES;
@@ -49,7 +49,7 @@ pub struct Recorder<D> {
     log: Arc<Log>,
     /// Writes reach the device only at the so-many-th look after their submission.
     write_looks: u32,
-    /// Sleeping cores hear of nothing but a call: only for queues that are never waited for.
+    /// Cores that sleep while nothing of theirs is under way hear of nothing but a call.
     deep_sleep: bool,
     fails_write: Option<FailsWrite>,
 }
@@ -87,11 +87,22 @@ impl<D: Device> Recorder<D> {
 impl<D: Device> Device for Recorder<D> {
     fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
         let inner = self.inner.queue(depth)?;
-        let sleeper: Arc<dyn Sleeper> =
-            if self.deep_sleep { Arc::new(DeepSleeper::default()) } else { inner.sleeper() };
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let sleeper: Arc<dyn Sleeper> = if self.deep_sleep {
+            let (inner, under_way) = (inner.sleeper(), under_way.clone());
+            Arc::new(DeepSleeper {
+                inner,
+                under_way,
+                woken: Mutex::default(),
+                news: Condvar::new(),
+            })
+        } else {
+            inner.sleeper()
+        };
         Ok(Box::new(RecordedQueue {
             inner,
             sleeper,
+            under_way,
             log: self.log.clone(),
             write_looks: self.write_looks,
             held: Vec::new(),
@@ -108,6 +119,7 @@ impl<D: Device> Device for Recorder<D> {
 struct RecordedQueue {
     inner: Box<dyn Queue>,
     sleeper: Arc<dyn Sleeper>,
+    under_way: Arc<AtomicUsize>,
     log: Arc<Log>,
     write_looks: u32,
     held: Vec<(Request, u32)>,
@@ -140,6 +152,7 @@ impl Queue for RecordedQueue {
             self.log.submissions.lock().push(count);
         }
         self.inner.submit();
+        self.under_way.store(self.in_flight(), Ordering::SeqCst);
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
@@ -149,6 +162,7 @@ impl Queue for RecordedQueue {
         }
         completions.append(&mut self.failed);
         self.inner.reap(completions);
+        self.under_way.store(self.in_flight(), Ordering::SeqCst);
     }
 
     fn has_held_back(&mut self) -> bool {
@@ -179,21 +193,27 @@ impl Drop for RecordedQueue {
     }
 }
 
-/// Sleeps until it is called, however long that takes.
-#[derive(Default)]
+/// While nothing is under way, sleeps until it is called, however long that takes.
 struct DeepSleeper {
+    inner: Arc<dyn Sleeper>,
+    under_way: Arc<AtomicUsize>,
     woken: Mutex<bool>,
     news: Condvar,
 }
 
 impl Sleeper for DeepSleeper {
-    fn sleep(&self, _at_most: Duration) {
+    fn sleep(&self, at_most: Duration) {
+        if self.under_way.load(Ordering::SeqCst) > 0 {
+            self.inner.sleep(at_most);
+            return;
+        }
         let mut woken = self.woken.lock();
         self.news.wait_while(&mut woken, |woken| !*woken);
         *woken = false;
     }
 
     fn wake(&self) {
+        self.inner.wake();
         *self.woken.lock() = true;
         self.news.notify_one();
     }
