@@ -114,7 +114,7 @@ fn assert_data_refused(file: &str, prepare: impl Fn(&Path), expected: &[&str]) {
     prepare(&path);
     let before = fs::read(&path).expect("a file");
     let text = complaint(&mut small_bench(folder.path(), &["array-swap"]), 2);
-    for part in [file, "--force would overwrite 65 MiB of it"].iter().chain(expected) {
+    for part in [file, "--force would overwrite 97 MiB of it"].iter().chain(expected) {
         assert!(text.contains(part), "{text}");
     }
     assert!(fs::read(&path).expect("a file") == before, "not a byte is touched");
@@ -215,7 +215,7 @@ fn a_limit_on_the_size_of_files_is_refused_not_run_into() {
     shell.args(["-c", "ulimit -f 1024 && exec \"$0\" bench tatp --dataset=64MiB --dram=16MiB"]);
     shell.arg(env!("CARGO_BIN_EXE_ebbtide")).current_dir(folder.path());
     let text = complaint(&mut shell, 2);
-    assert!(text.contains("65 MiB are needed") && text.contains("ulimit -f"), "{text}");
+    assert!(text.contains("97 MiB are needed") && text.contains("ulimit -f"), "{text}");
     assert!(names(folder.path()).is_empty());
 }
 
@@ -242,7 +242,7 @@ fn a_block_device_that_holds_something_is_kept_and_an_empty_one_used() {
     let folder = folder();
     let backing = folder.path().join("backing");
     let file = File::create(&backing).expect("a file");
-    file.set_len(64 << 20).expect("grown");
+    file.set_len(96 << 20).expect("grown");
     let Some(device) = Loop::over(&backing) else {
         eprintln!("not tested: this machine does not permit loop devices");
         return;
@@ -257,7 +257,7 @@ fn a_block_device_that_holds_something_is_kept_and_an_empty_one_used() {
     let text = complaint(&mut bench("--dataset=16MiB", "--json"), 2);
     assert!(text.contains(&device.0) && text.contains("--force would overwrite"), "{text}");
     let text = complaint(&mut bench("--dataset=32MiB", "--force"), 2);
-    assert!(text.contains("no space left: 97 MiB are needed"), "{text}");
+    assert!(text.contains("no space left: 145 MiB are needed"), "{text}");
     file.write_all_at(&[0; 8], (64 << 10) + 64).expect("written");
     let output = bench("--dataset=16MiB", "--json").output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
