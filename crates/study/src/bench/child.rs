@@ -198,6 +198,7 @@ impl Under {
             jobs: stream.jobs(),
             seconds: total.seconds,
             cpu_s: usage.cpu_s,
+            system_s: usage.system_s,
             service_us: total.service_us,
             response_us: total.response_us,
             rss_bytes: process::resident_bytes(),

@@ -755,6 +755,10 @@ impl Bench<'_> {
             misses_per_job: missed(&|_, round| {
                 round.window.misses as f64 / round.window.jobs as f64
             }),
+            kernel_cpu_us_per_miss: missed(&|_, round| {
+                let kernel_s = round.window.system_s + round.kernel_cpu_s;
+                kernel_s * 1e6 / round.window.misses as f64
+            }),
             cpu_us_per_miss: missed(&|number, round| {
                 let dram = dram_of(number);
                 let dram_cpu_per_job = dram.cpu_s() / dram.window.jobs as f64;

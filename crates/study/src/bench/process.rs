@@ -5,7 +5,10 @@ use std::fs;
 /// What this process used since it started.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Usage {
+    /// CPU time of all its threads, in its own code and in the kernel.
     pub(super) cpu_s: f64,
+    /// The part of it in the kernel.
+    pub(super) system_s: f64,
     pub(super) major_faults: u64,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
@@ -15,6 +18,7 @@ impl Usage {
     pub(super) fn since(&self, before: &Usage) -> Usage {
         Usage {
             cpu_s: self.cpu_s - before.cpu_s,
+            system_s: self.system_s - before.system_s,
             major_faults: self.major_faults - before.major_faults,
             bytes_read: self.bytes_read - before.bytes_read,
             bytes_written: self.bytes_written - before.bytes_written,
@@ -31,23 +35,26 @@ pub(super) fn usage() -> Usage {
         let value = io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         value.unwrap_or(0)
     };
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields 12 (majflt) and 15 (stime) of proc_pid_stat(5).
     Usage {
         cpu_s: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9,
-        major_faults: major_faults(),
+        system_s: seconds(stat_number(&stat, 15).unwrap_or(0)),
+        major_faults: stat_number(&stat, 12).unwrap_or(0),
         bytes_read: io_field("read_bytes:"),
         bytes_written: io_field("write_bytes:"),
     }
 }
 
-/// The fields of a `/proc/PID/stat` after the command's name, which may hold spaces.
-fn stat_fields(stat: &str) -> Vec<&str> {
-    stat.rsplit_once(')').map_or(Vec::new(), |(_, rest)| rest.split_whitespace().collect())
+/// Field `number` of a `/proc/PID/stat`, counted as proc_pid_stat(5) does; from the third on.
+fn stat_number(stat: &str, number: usize) -> Option<u64> {
+    // The second field is the command's name, which may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
-fn major_faults() -> u64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Field 12 of proc_pid_stat(5): majflt. The list begins with field 3.
-    stat_fields(&stat).get(9).and_then(|field| field.parse().ok()).unwrap_or(0)
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// Resident memory of this process in bytes.
@@ -71,11 +78,10 @@ pub(super) fn kernel_threads_cpu_s() -> f64 {
         })
         .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
         .filter_map(|stat| {
-            let fields = stat_fields(&stat);
             // Fields 9 (flags), 14 (utime) and 15 (stime) of proc_pid_stat(5).
-            let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-            (number(9)? & KERNEL_THREAD != 0).then_some(number(14)? + number(15)?)
+            let is_kernels = stat_number(&stat, 9)? & KERNEL_THREAD != 0;
+            is_kernels.then_some(stat_number(&stat, 14)? + stat_number(&stat, 15)?)
         })
         .sum();
-    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    seconds(ticks)
 }

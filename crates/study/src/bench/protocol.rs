@@ -139,6 +139,8 @@ pub struct Window {
     pub seconds: f64,
     /// CPU time of the process, in seconds.
     pub cpu_s: f64,
+    /// The part of it in the kernel, in seconds.
+    pub system_s: f64,
     /// From a job's start to its end.
     pub service_us: Latency,
     /// From a job's intended arrival to its end.

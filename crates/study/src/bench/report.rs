@@ -225,6 +225,7 @@ fn columns(outcome: &Outcome) -> Vec<(String, String)> {
     columns.spread("miss_interval_us", outcome.miss_interval_us);
     columns.spread("misses_per_job", outcome.misses_per_job);
     columns.spread("cpu_us_per_miss", outcome.cpu_us_per_miss);
+    columns.spread("kernel_cpu_us_per_miss", outcome.kernel_cpu_us_per_miss);
     columns.latency("service_us", &outcome.service_us);
     columns.latency("response_us", &outcome.response_us);
     columns.spread("flash_reads_per_s", Some(outcome.flash_reads_per_s));

@@ -79,6 +79,8 @@ pub struct Outcome {
     /// CPU a miss costs; `None` likewise: all CPU used, the kernel's threads included, beyond what DRAM-only uses for
     /// the same jobs.
     pub cpu_us_per_miss: Option<Spread>,
+    /// The CPU that the kernel used, its own threads included, over misses.
+    pub kernel_cpu_us_per_miss: Option<Spread>,
     /// From a job's start to its end.
     pub service_us: LatencySpread,
     /// From a job's intended arrival to its end. In a closed loop a job arrives when it is started:
@@ -90,7 +92,7 @@ pub struct Outcome {
     pub flash_writes_per_s: Spread,
     /// Median flash read, from the miss to the page's arrival, in microseconds.
     pub flash_read_us: Option<Spread>,
-    /// Requests handed to the kernel at a time.
+    /// Pages handed to the kernel at a time, those read and those written.
     pub requests_per_submission: Option<Spread>,
     /// Share of the time in which a core had nothing to run.
     pub idle_share: Option<Spread>,
@@ -210,6 +212,9 @@ impl fmt::Display for Report {
                 writeln!(f, "{}", row(outcome))?;
             }
             for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
+                if let Some(line) = where_the_rest_goes(outcome) {
+                    writeln!(f, "{line}")?;
+                }
                 if let Some(ratio) = outcome.ratio_without_work {
                     writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
                 }
@@ -224,6 +229,24 @@ impl fmt::Display for Report {
 
 fn list(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What Ebbtide loses against DRAM-only, from counters.
+fn where_the_rest_goes(outcome: &Outcome) -> Option<String> {
+    if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
+        return None;
+    }
+    let kernel = outcome.kernel_cpu_us_per_miss?.median;
+    // What the kernel did not use went to the engine, and to caches that a miss leaves cold.
+    let rest = (outcome.cpu_us_per_miss?.median - kernel).max(0.0);
+    Some(format!(
+        "  where the rest goes: of {:.2} us CPU a miss {kernel:.2} in the kernel, {rest:.2} in the \
+         engine and cold caches; {:.1}% of the time idle; {:.0} pages a submission, {:.0} us a read",
+        outcome.cpu_us_per_miss?.median,
+        outcome.idle_share?.median * 100.0,
+        outcome.requests_per_submission?.median,
+        outcome.flash_read_us?.median,
+    ))
 }
 
 fn row(outcome: &Outcome) -> String {
