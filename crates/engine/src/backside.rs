@@ -427,7 +427,8 @@ impl Backside {
 
     /// When nothing can be written, no frame will ever come free: say so to those who wait for one.
     fn give_up_starved(&mut self, shared: &Shared) {
-        if !self.writes_fail() || !self.free.is_empty() {
+        // Frames that are parting may hold unchanged pages, which need no write.
+        if !self.writes_fail() || !self.free.is_empty() || !self.partings.is_empty() {
             return;
         }
         for (page, slot, _) in std::mem::take(&mut self.starved) {

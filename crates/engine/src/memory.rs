@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
+use ebbtide_core::{Addr, Begin, FrameId, Memory, MemoryFault, PageId, Value, check_access};
 use ebbtide_fiber::Suspend;
 
 use crate::cache::{HitPath, PageState};
@@ -220,6 +220,4 @@ impl Memory for FlashMemory<'_> {
             shared.hub.wake(waiter, Outcome::Retry);
         }
     }
-
-    fn hint(&mut self, _hint: Hint) {}
 }
