@@ -3,7 +3,7 @@
 //! Only the amount of computing is calibrated. Accesses, keys and sizes are the workload's own.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, Memory, PAGE_BYTES, PageId};
@@ -36,14 +36,13 @@ pub(super) fn calibrate(
     let counted = count_misses(&plain, memory, frames as usize, &mut written)?;
     let base_ns = job_ns(&plain, memory, counted.jobs)?;
     let wanted_ns = interval_ns * counted.lru_misses_per_job;
-    let mut work_instructions = 0;
-    let mut measured_ns = base_ns;
+    let (mut work_instructions, mut measured_ns) = (0, base_ns);
     // Work hides behind outstanding loads and the other way round: approach in a few steps.
-    for step in 0..4 {
-        if step == 0 && base_ns >= wanted_ns {
+    for _ in 0..STEPS_MAX {
+        let more_ns = wanted_ns - measured_ns;
+        if more_ns.abs() < wanted_ns / 100.0 || (more_ns < 0.0 && work_instructions == 0) {
             break;
         }
-        let more_ns = wanted_ns - measured_ns;
         let more = (more_ns / instruction_ns(memory)).round() as i64;
         work_instructions = (work_instructions as i64 + more).max(0) as u64;
         measured_ns = job_ns(&program(work_instructions), memory, counted.jobs)?;
@@ -57,6 +56,9 @@ pub(super) fn calibrate(
         job_ns: measured_ns,
     })
 }
+
+/// Steps towards the wished interval; it is within a percent after two or three.
+const STEPS_MAX: u32 = 8;
 
 struct Counted {
     lru_misses_per_job: f64,
@@ -147,23 +149,29 @@ fn count_misses(
     })
 }
 
-/// Execution time of a job in nanoseconds, over the memory itself: the median of several stretches,
-/// since a machine with other work to do disturbs some. Runs jobs below `jobs` only.
+/// CPU time of this thread so far, which other programs on the machine do not add to.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Execution time of a job in nanoseconds, over the memory itself: the median of several stretches.
+/// Runs jobs below `jobs` only.
 fn job_ns(program: &Program, memory: &mut MappedMemory, jobs: u64) -> Result<f64, String> {
     const STRETCH: Duration = Duration::from_millis(40);
     let mut job = 0;
     let mut stretches = Vec::new();
     for _ in 0..5 {
-        let start = Instant::now();
+        let start = cpu_time();
         let mut done = 0;
-        while start.elapsed() < STRETCH {
+        while cpu_time() - start < STRETCH {
             for _ in 0..64 {
                 program.run(job, memory).map_err(|wrong| wrong.to_string())?;
                 job = (job + 1) % jobs;
                 done += 1;
             }
         }
-        stretches.push(start.elapsed().as_nanos() as f64 / f64::from(done));
+        stretches.push((cpu_time() - start).as_nanos() as f64 / f64::from(done));
     }
     Ok(Spread::of(stretches).median)
 }
@@ -172,9 +180,9 @@ fn job_ns(program: &Program, memory: &mut MappedMemory, jobs: u64) -> Result<f64
 fn instruction_ns(memory: &mut MappedMemory) -> f64 {
     const INSTRUCTIONS: u64 = 5_000_000;
     let stretch = |_| {
-        let start = Instant::now();
+        let start = cpu_time();
         memory.work(INSTRUCTIONS);
-        start.elapsed().as_nanos() as f64 / INSTRUCTIONS as f64
+        (cpu_time() - start).as_nanos() as f64 / INSTRUCTIONS as f64
     };
     Spread::of((0..5).map(stretch)).median
 }
