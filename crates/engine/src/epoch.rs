@@ -74,16 +74,13 @@ impl Epochs {
         })
     }
 
-    /// Makes every core of the process run a barrier now, so that those outside any call count. It
-    /// also interrupts them, which lets the kernel deliver what it holds back for them.
+    /// Makes every core of the process run a barrier now, so that those outside any call count.
     pub(crate) fn run_barrier(&self, moment: &mut Moment) {
-        if self.barrier_works {
-            membarrier::run();
-            moment.barrier_run = true;
-        }
+        self.interrupt_all();
+        moment.barrier_run |= self.barrier_works;
     }
 
-    /// A moment with nothing to wait for, to run a barrier for its own sake.
+    /// Interrupts every core of the process, so that the kernel delivers what it holds back for them.
     pub(crate) fn interrupt_all(&self) {
         if self.barrier_works {
             membarrier::run();

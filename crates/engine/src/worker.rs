@@ -107,7 +107,7 @@ impl<S: Service> Worker<S> {
             match self.scheduler.next(now, new_job) {
                 Next::Resume(fiber) => {
                     self.drive_now_and_then(now);
-                    now = self.switch_to(fiber, now);
+                    now = self.switch_to(fiber);
                 }
                 Next::Start => {
                     self.drive_now_and_then(now);
@@ -210,7 +210,7 @@ impl<S: Service> Worker<S> {
         let slot = &self.slots[fiber as usize];
         slot.job.set(Some(job));
         slot.started.set(now);
-        self.switch_to(fiber, now)
+        self.switch_to(fiber)
     }
 
     fn new_fiber(&mut self) -> u32 {
@@ -239,7 +239,7 @@ impl<S: Service> Worker<S> {
     }
 
     /// Runs a fiber until it halts or its job ends; gives the time at which it did.
-    fn switch_to(&mut self, fiber: u32, _now: Time) -> Time {
+    fn switch_to(&mut self, fiber: u32) -> Time {
         let signal = self.fibers[fiber as usize].resume(());
         let now = self.local.shared.now();
         match signal.expect("the body of a fiber never returns") {
