@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{SEALED, Seals, fill};
 use crate::permutation::mix;
-use crate::program::{Kind, Shape};
+use crate::program::{Kind, Named, Shape};
 use crate::{Workload, Wrong};
 
 const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
@@ -65,28 +65,6 @@ pub struct Swap {
 }
 
 impl ArraySwap {
-    /// The least `dataset_bytes`: one page.
-    pub const MIN_BYTES: u64 = PAGE_BYTES as u64;
-
-    /// As many elements as fit in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Self::MIN_BYTES).
-    pub(crate) fn new(shape: &Shape) -> ArraySwap {
-        let pages = shape.dataset_bytes / PAGE_BYTES as u64;
-        ArraySwap {
-            pages,
-            ranks: Ranks::new(pages * PER_PAGE, shape.theta),
-            places: Places::new(pages, PER_PAGE, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(Kind::ArraySwap, pages, shape.seed),
-            seed: shape.seed,
-            work: shape.work_instructions,
-        }
-    }
-
-    /// Instructions to compute per job, from now on.
-    pub fn set_work(&mut self, instructions: u64) {
-        self.work = instructions;
-    }
-
     /// How many elements there are.
     pub fn elements(&self) -> u64 {
         self.pages * PER_PAGE
@@ -130,6 +108,31 @@ impl ArraySwap {
         memory.store(a + SEALED, self.seals.close(a, old_b.over(old_a)));
         memory.store(b + SEALED, self.seals.close(b, old_a.over(old_b)));
         Ok(Swap { places, found: [old_a, old_b] })
+    }
+}
+
+impl Named for ArraySwap {
+    const NAME: &'static str = "array-swap";
+    const DESCRIPTION: &'static str = "swaps two 64-byte elements of an array";
+    const MIX: &'static str = "1 swap: 2 reads, 2 writes";
+    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; 64-byte elements are ours";
+    /// One page.
+    const MIN_BYTES: u64 = PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> ArraySwap {
+        let pages = shape.dataset_bytes / PAGE_BYTES as u64;
+        ArraySwap {
+            pages,
+            ranks: Ranks::new(pages * PER_PAGE, shape.theta),
+            places: Places::new(pages, PER_PAGE, shape.scatter, mix(shape.seed)),
+            seals: Seals::new(Kind::ArraySwap, pages, shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
     }
 }
 

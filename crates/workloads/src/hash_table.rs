@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Line, SEALED, Seals, fill};
 use crate::permutation::mix;
-use crate::program::{Kind, Shape};
+use crate::program::{Kind, Named, Shape};
 use crate::{Workload, Wrong};
 
 /// Look-ups in a job.
@@ -76,31 +76,6 @@ struct Node {
 }
 
 impl HashTable {
-    /// The least `dataset_bytes`: a page of heads and its 16 pages of nodes.
-    pub const MIN_BYTES: u64 = (1 + NODE_PAGES_PER_HEAD_PAGE) * PAGE_BYTES as u64;
-
-    /// As many keys as fit in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Self::MIN_BYTES).
-    pub(crate) fn new(shape: &Shape) -> HashTable {
-        let head_pages = shape.dataset_bytes / HashTable::MIN_BYTES;
-        let node_pages = head_pages * NODE_PAGES_PER_HEAD_PAGE;
-        let seed = mix(shape.seed);
-        HashTable {
-            head_pages,
-            ranks: Ranks::new(head_pages * KEYS_PER_HEAD_PAGE, shape.theta),
-            slots: Places::new(head_pages, KEYS_PER_HEAD_PAGE, shape.scatter, seed),
-            nodes: Places::new(node_pages, NODES_PER_PAGE, shape.scatter, mix(seed)),
-            seals: Seals::new(Kind::HashTable, head_pages + node_pages, shape.seed),
-            seed: shape.seed,
-            work: shape.work_instructions,
-        }
-    }
-
-    /// Instructions to compute per job, from now on.
-    pub fn set_work(&mut self, instructions: u64) {
-        self.work = instructions;
-    }
-
     /// How many keys there are: `0..keys()`, the most popular first.
     pub fn keys(&self) -> u64 {
         self.head_pages * KEYS_PER_HEAD_PAGE
@@ -232,6 +207,34 @@ impl HashTable {
 #[inline]
 fn pick(picks: u64, slot: u64) -> u64 {
     (picks >> (3 * slot)) % HEADS_PER_GROUP
+}
+
+impl Named for HashTable {
+    const NAME: &'static str = "hash-table";
+    const DESCRIPTION: &'static str = "looks keys up in a chained hash table of 64-byte nodes";
+    const MIX: &'static str = "4 look-ups: 4 bucket heads and about 8 nodes read";
+    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; 64-byte nodes are ours";
+    /// A page of heads and its 16 pages of nodes.
+    const MIN_BYTES: u64 = (1 + NODE_PAGES_PER_HEAD_PAGE) * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> HashTable {
+        let head_pages = shape.dataset_bytes / HashTable::MIN_BYTES;
+        let node_pages = head_pages * NODE_PAGES_PER_HEAD_PAGE;
+        let seed = mix(shape.seed);
+        HashTable {
+            head_pages,
+            ranks: Ranks::new(head_pages * KEYS_PER_HEAD_PAGE, shape.theta),
+            slots: Places::new(head_pages, KEYS_PER_HEAD_PAGE, shape.scatter, seed),
+            nodes: Places::new(node_pages, NODES_PER_PAGE, shape.scatter, mix(seed)),
+            seals: Seals::new(Kind::HashTable, head_pages + node_pages, shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
 }
 
 impl Workload for HashTable {

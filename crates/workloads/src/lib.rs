@@ -34,7 +34,7 @@ pub use hash_table::{Entry, HashTable};
 pub use keys::{Ranks, Scatter};
 pub use observe::{Observed, Work};
 pub use permutation::Permutation;
-pub use program::{Kind, Program, Shape, ShapeError};
+pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use tatp::{SubscriberData, Tatp, UpdateSubscriberData, Updated};
 

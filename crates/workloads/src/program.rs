@@ -59,28 +59,104 @@ pub enum ShapeError {
     Theta(f64),
 }
 
-/// Which program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// [`ArraySwap`].
-    ArraySwap,
-    /// [`HashTable`].
-    HashTable,
-    /// [`RedBlackTree`].
-    RedBlackTree,
-    /// [`Tatp`].
-    Tatp,
+/// A program that users choose by name: what there is to know of it before it is built.
+pub trait Named: Workload + Sized {
+    /// The name users type.
+    const NAME: &'static str;
+    /// What it is, in one line.
+    const DESCRIPTION: &'static str;
+    /// What one job does, in one line.
+    const MIX: &'static str;
+    /// Where it is defined.
+    const SOURCE: &'static str;
+    /// The least `dataset_bytes` that holds its structure.
+    const MIN_BYTES: u64;
+
+    /// As large a dataset as fits in `shape.dataset_bytes`, which is at least
+    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`]. Takes no memory and no time,
+    /// whatever the size.
+    fn with_shape(shape: &Shape) -> Self;
+
+    /// Instructions to compute per job, from now on.
+    fn set_work(&mut self, instructions: u64);
+}
+
+/// The list of programs, and everything that goes through all of them.
+macro_rules! programs {
+    ($($program:ident: $workload:ty),+ $(,)?) => {
+        /// Which program.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $(#[doc = concat!("[`", stringify!($workload), "`].")] $program),+
+        }
+
+        /// Any of the programs: a [`Workload`] chosen at run time.
+        #[derive(Debug, Clone)]
+        pub enum Program {
+            $(#[doc = concat!("A [`", stringify!($workload), "`].")] $program($workload)),+
+        }
+
+        impl Kind {
+            /// Every program with the name users type.
+            pub const ALL: [(&str, Kind); [$(Kind::$program),+].len()] =
+                [$((<$workload as Named>::NAME, Kind::$program)),+];
+
+            /// The name users type.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$program => <$workload as Named>::NAME),+ }
+            }
+
+            /// What it is, in one line.
+            pub fn description(self) -> &'static str {
+                match self { $(Kind::$program => <$workload as Named>::DESCRIPTION),+ }
+            }
+
+            /// What one job does, in one line.
+            pub fn mix(self) -> &'static str {
+                match self { $(Kind::$program => <$workload as Named>::MIX),+ }
+            }
+
+            /// Where it is defined.
+            pub fn source(self) -> &'static str {
+                match self { $(Kind::$program => <$workload as Named>::SOURCE),+ }
+            }
+
+            /// The least `dataset_bytes` that holds its structure.
+            pub fn min_bytes(self) -> u64 {
+                match self { $(Kind::$program => <$workload as Named>::MIN_BYTES),+ }
+            }
+
+            fn build_checked(self, shape: &Shape) -> Program {
+                match self {
+                    $(Kind::$program => Program::$program(Named::with_shape(shape))),+
+                }
+            }
+        }
+
+        impl Program {
+            /// Which program it is.
+            pub fn kind(&self) -> Kind {
+                match self { $(Program::$program(_) => Kind::$program),+ }
+            }
+        }
+
+        /// Does the same with whichever program it is.
+        macro_rules! each {
+            ($any:expr, $one:ident => $does:expr) => {
+                match $any { $(Program::$program($one) => $does),+ }
+            };
+        }
+    };
+}
+
+programs! {
+    ArraySwap: ArraySwap,
+    HashTable: HashTable,
+    RedBlackTree: RedBlackTree,
+    Tatp: Tatp,
 }
 
 impl Kind {
-    /// Every program with the name users type.
-    pub const ALL: [(&str, Kind); 4] = [
-        ("array-swap", Kind::ArraySwap),
-        ("hash-table", Kind::HashTable),
-        ("red-black-tree", Kind::RedBlackTree),
-        ("tatp", Kind::Tatp),
-    ];
-
     /// The most that any program addresses: 64 TiB, 2⁴⁰ lines.
     pub const MAX_BYTES: u64 = 64 << 40;
 
@@ -90,57 +166,6 @@ impl Kind {
     /// [`UnknownName`] when there is none.
     pub fn from_name(name: &str) -> Result<Kind, UnknownName> {
         find_by_name("workload", name, &Kind::ALL)
-    }
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::ArraySwap => "array-swap",
-            Kind::HashTable => "hash-table",
-            Kind::RedBlackTree => "red-black-tree",
-            Kind::Tatp => "tatp",
-        }
-    }
-
-    /// What it is, in one line.
-    pub fn description(self) -> &'static str {
-        match self {
-            Kind::ArraySwap => "swaps two 64-byte elements of an array",
-            Kind::HashTable => "looks keys up in a chained hash table of 64-byte nodes",
-            Kind::RedBlackTree => "looks keys up in a red-black tree of 64-byte nodes",
-            Kind::Tatp => "updates a telecom subscriber and one of its facilities",
-        }
-    }
-
-    /// What one job does, in one line.
-    pub fn mix(self) -> &'static str {
-        match self {
-            Kind::ArraySwap => "1 swap: 2 reads, 2 writes",
-            Kind::HashTable => "4 look-ups: 4 bucket heads and about 8 nodes read",
-            Kind::RedBlackTree => "4 look-ups: about log2(keys) - 1 nodes read each",
-            Kind::Tatp => "1 UPDATE_SUBSCRIBER_DATA: 2 rows read, both written in 62.5% of jobs",
-        }
-    }
-
-    /// Where it is defined.
-    pub fn source(self) -> &'static str {
-        match self {
-            Kind::ArraySwap => "AstriFlash (HPCA'23) section V-A; 64-byte elements are ours",
-            Kind::HashTable | Kind::RedBlackTree => {
-                "AstriFlash (HPCA'23) section V-A; 64-byte nodes are ours"
-            }
-            Kind::Tatp => "AstriFlash (HPCA'23) section V-A; columns from the TATP description",
-        }
-    }
-
-    /// The least `dataset_bytes` that holds its structure.
-    pub fn min_bytes(self) -> u64 {
-        match self {
-            Kind::ArraySwap => ArraySwap::MIN_BYTES,
-            Kind::HashTable => HashTable::MIN_BYTES,
-            Kind::RedBlackTree => RedBlackTree::MIN_BYTES,
-            Kind::Tatp => Tatp::MIN_BYTES,
-        }
     }
 
     /// Builds it. Takes no memory and no time, whatever the size.
@@ -159,38 +184,8 @@ impl Kind {
                 max_bytes: Kind::MAX_BYTES,
             });
         }
-        Ok(match self {
-            Kind::ArraySwap => Program::ArraySwap(ArraySwap::new(shape)),
-            Kind::HashTable => Program::HashTable(HashTable::new(shape)),
-            Kind::RedBlackTree => Program::RedBlackTree(RedBlackTree::new(shape)),
-            Kind::Tatp => Program::Tatp(Tatp::new(shape)),
-        })
+        Ok(self.build_checked(shape))
     }
-}
-
-/// Any of the programs: a [`Workload`] chosen at run time.
-#[derive(Debug, Clone)]
-pub enum Program {
-    /// Swaps in an array.
-    ArraySwap(ArraySwap),
-    /// Look-ups in a hash table.
-    HashTable(HashTable),
-    /// Look-ups in a red-black tree.
-    RedBlackTree(RedBlackTree),
-    /// TATP's UPDATE_SUBSCRIBER_DATA.
-    Tatp(Tatp),
-}
-
-/// Does the same with whichever program it is.
-macro_rules! each {
-    ($program:expr, $workload:ident => $does:expr) => {
-        match $program {
-            Program::ArraySwap($workload) => $does,
-            Program::HashTable($workload) => $does,
-            Program::RedBlackTree($workload) => $does,
-            Program::Tatp($workload) => $does,
-        }
-    };
 }
 
 impl Program {
@@ -200,16 +195,6 @@ impl Program {
     /// [`ShapeError`] when there is no such program, or it cannot have this shape.
     pub fn new(name: &str, shape: &Shape) -> Result<Program, ShapeError> {
         Kind::from_name(name)?.build(shape)
-    }
-
-    /// Which program it is.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Program::ArraySwap(_) => Kind::ArraySwap,
-            Program::HashTable(_) => Kind::HashTable,
-            Program::RedBlackTree(_) => Kind::RedBlackTree,
-            Program::Tatp(_) => Kind::Tatp,
-        }
     }
 
     /// The same program computing `instructions` per job.

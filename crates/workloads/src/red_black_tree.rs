@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Seals, fill};
 use crate::permutation::{Permutation, mix};
-use crate::program::{Kind, Shape};
+use crate::program::{Kind, Named, Shape};
 use crate::tree_shape::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
 use crate::{Workload, Wrong};
 
@@ -64,30 +64,6 @@ pub struct TreeNode {
 }
 
 impl RedBlackTree {
-    /// The least `dataset_bytes`: the root's page and two pages below.
-    pub const MIN_BYTES: u64 = TreeShape::MIN_PAGES * PAGE_BYTES as u64;
-
-    /// As many keys as fit in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Self::MIN_BYTES).
-    pub(crate) fn new(shape: &Shape) -> RedBlackTree {
-        let tree = TreeShape::largest(shape.dataset_bytes / PAGE_BYTES as u64);
-        let seed = mix(shape.seed);
-        RedBlackTree {
-            shape: tree,
-            ranks: Ranks::new(tree.keys(), shape.theta),
-            keys: Places::new(tree.blocks(), KEYS_PER_BLOCK, shape.scatter, seed),
-            block_pages: Permutation::new(tree.blocks(), mix(seed)),
-            seals: Seals::new(Kind::RedBlackTree, tree.pages(), shape.seed),
-            seed: shape.seed,
-            work: shape.work_instructions,
-        }
-    }
-
-    /// Instructions to compute per job, from now on.
-    pub fn set_work(&mut self, instructions: u64) {
-        self.work = instructions;
-    }
-
     /// How many keys there are: `0..keys()`, in their order.
     pub fn keys(&self) -> u64 {
         self.shape.keys()
@@ -199,6 +175,33 @@ impl RedBlackTree {
             let record = Record { key, value, children, red: 0, spare: 0 };
             self.seals.line(address(line), record)
         });
+    }
+}
+
+impl Named for RedBlackTree {
+    const NAME: &'static str = "red-black-tree";
+    const DESCRIPTION: &'static str = "looks keys up in a red-black tree of 64-byte nodes";
+    const MIX: &'static str = "4 look-ups: about log2(keys) - 1 nodes read each";
+    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; 64-byte nodes are ours";
+    /// The root's page and two pages below.
+    const MIN_BYTES: u64 = TreeShape::MIN_PAGES * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> RedBlackTree {
+        let tree = TreeShape::largest(shape.dataset_bytes / PAGE_BYTES as u64);
+        let seed = mix(shape.seed);
+        RedBlackTree {
+            shape: tree,
+            ranks: Ranks::new(tree.keys(), shape.theta),
+            keys: Places::new(tree.blocks(), KEYS_PER_BLOCK, shape.scatter, seed),
+            block_pages: Permutation::new(tree.blocks(), mix(seed)),
+            seals: Seals::new(Kind::RedBlackTree, tree.pages(), shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
     }
 }
 

@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Line, SEALED, Seals, broken, fill};
 use crate::permutation::mix;
-use crate::program::{Kind, Shape};
+use crate::program::{Kind, Named, Shape};
 use crate::{Workload, Wrong};
 
 const ROW_BYTES: u64 = 128;
@@ -115,29 +115,6 @@ struct Facility {
 }
 
 impl Tatp {
-    /// The least `dataset_bytes`: one page of each table.
-    pub const MIN_BYTES: u64 = 2 * PAGE_BYTES as u64;
-
-    /// As many subscribers as fit in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Self::MIN_BYTES).
-    pub(crate) fn new(shape: &Shape) -> Tatp {
-        let pages_per_table = shape.dataset_bytes / Tatp::MIN_BYTES;
-        let seed = mix(shape.seed);
-        Tatp {
-            pages_per_table,
-            ranks: Ranks::new(pages_per_table * ROWS_PER_PAGE, shape.theta),
-            places: Places::new(pages_per_table, ROWS_PER_PAGE, shape.scatter, seed),
-            seals: Seals::new(Kind::Tatp, 2 * pages_per_table, shape.seed),
-            seed: shape.seed,
-            work: shape.work_instructions,
-        }
-    }
-
-    /// Instructions to compute per job, from now on.
-    pub fn set_work(&mut self, instructions: u64) {
-        self.work = instructions;
-    }
-
     /// How many subscribers there are: `s_id` is `1..=subscribers()`.
     pub fn subscribers(&self) -> u64 {
         self.pages_per_table * ROWS_PER_PAGE
@@ -350,6 +327,34 @@ fn digits(number: u64) -> [u8; 16] {
 #[cold]
 fn half(s_id: u64) -> Wrong {
     Wrong(format!("subscriber {s_id} and its facilities disagree on the transactions they saw"))
+}
+
+impl Named for Tatp {
+    const NAME: &'static str = "tatp";
+    const DESCRIPTION: &'static str = "updates a telecom subscriber and one of its facilities";
+    const MIX: &'static str =
+        "1 UPDATE_SUBSCRIBER_DATA: 2 rows read, both written in 62.5% of jobs";
+    const SOURCE: &'static str =
+        "AstriFlash (HPCA'23) section V-A; columns from the TATP description";
+    /// One page of each table.
+    const MIN_BYTES: u64 = 2 * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> Tatp {
+        let pages_per_table = shape.dataset_bytes / Tatp::MIN_BYTES;
+        let seed = mix(shape.seed);
+        Tatp {
+            pages_per_table,
+            ranks: Ranks::new(pages_per_table * ROWS_PER_PAGE, shape.theta),
+            places: Places::new(pages_per_table, ROWS_PER_PAGE, shape.scatter, seed),
+            seals: Seals::new(Kind::Tatp, 2 * pages_per_table, shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
 }
 
 impl Workload for Tatp {

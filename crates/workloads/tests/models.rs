@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use common::{Plain, program};
 use ebbtide_core::{Addr, Memory};
 use ebbtide_workloads::{
-    ArraySwap, Element, Entry, HashTable, Kind, Observed, Program, RedBlackTree, Scatter, Work,
-    Workload,
+    ArraySwap, Element, Entry, HashTable, Kind, Named, Observed, Program, RedBlackTree, Scatter,
+    Work, Workload,
 };
 
 const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
