@@ -1,0 +1,3 @@
+//! The simulated machine, and the published systems as compositions of its parts.
+
+#![forbid(unsafe_code)]

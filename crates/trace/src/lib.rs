@@ -1,0 +1,3 @@
+//! Traces of memory accesses: formats, read and written as streams.
+
+#![forbid(unsafe_code)]
