@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod array_swap;
+mod gups;
 mod hash_table;
 mod keys;
 mod line;
@@ -30,6 +31,7 @@ mod tatp;
 mod tree_shape;
 
 pub use array_swap::{ArraySwap, Element, Swap};
+pub use gups::Gups;
 pub use hash_table::{Entry, HashTable};
 pub use keys::{Ranks, Scatter};
 pub use observe::{Observed, Work};

@@ -154,6 +154,7 @@ programs! {
     HashTable: HashTable,
     RedBlackTree: RedBlackTree,
     Tatp: Tatp,
+    Gups: crate::Gups,
 }
 
 impl Kind {

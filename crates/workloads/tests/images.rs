@@ -6,6 +6,10 @@ use common::{Plain, Sparse, image, page, program};
 use ebbtide_core::PageId;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
 
+/// RandomAccess's table is defined to the bit: without redundancy, whatever the seed and the
+/// scatter. Its own tests say what of a damaged one is noticed.
+const PLAIN_WORDS: Kind = Kind::Gups;
+
 const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
 
 #[test]
@@ -26,7 +30,7 @@ fn a_page_is_the_same_whenever_it_is_made() {
 
 #[test]
 fn a_seed_makes_its_own_image() {
-    for (name, kind) in Kind::ALL {
+    for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
         let with_seed = |seed| {
             let shape = Shape { dataset_bytes: kind.min_bytes(), seed, ..Shape::default() };
             image(&kind.build(&shape).unwrap())
@@ -43,7 +47,7 @@ fn jobs_until_wrong(program: &Program, memory: &mut Plain) -> Option<u64> {
 
 #[test]
 fn any_changed_word_that_a_job_reads_is_noticed() {
-    for (name, kind) in Kind::ALL {
+    for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
         let program = program(name, kind.min_bytes() / 4096, Scatter::Pages);
         let clean = Plain::new(&program);
         let mut noticed = 0;
@@ -61,6 +65,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
             Kind::ArraySwap | Kind::HashTable => 0.8,
             Kind::RedBlackTree => 0.5,
             Kind::Tatp => 0.6,
+            Kind::Gups => unreachable!("its words are plain"),
         };
         assert!(share > expected, "{name}: {noticed} of {}", words.len());
     }
@@ -68,7 +73,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
 
 #[test]
 fn swapped_zeroed_and_foreign_pages_are_noticed() {
-    for (name, kind) in Kind::ALL {
+    for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
         let pages = (kind.min_bytes() / 4096 * 2) as usize;
         let program = program(name, pages as u64, Scatter::Pages);
         let fresh = Plain::new(&program);
@@ -118,7 +123,7 @@ fn jobs_run_on_datasets_of_every_size_up_to_256_gib() {
 #[test]
 fn hot_pages_are_few_with_pages_and_many_with_keys() {
     // Distinct pages that 2,000 jobs touch of a 4 GiB dataset.
-    for (name, kind) in Kind::ALL {
+    for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
         let touched = |scatter| {
             let shape = Shape { dataset_bytes: 1 << 32, scatter, ..Shape::default() };
             let program = kind.build(&shape).unwrap();
