@@ -1,3 +1,36 @@
 //! Traces of memory accesses: formats, read and written as streams.
+//!
+//! ```no_run
+//! use ebbtide_trace::{Source, open};
+//!
+//! let mut trace = open("accesses.txt.zst".as_ref())?;
+//! let mut writes = 0;
+//! let mut batch = Vec::new();
+//! while trace.fill(&mut batch)? {
+//!     writes += batch.iter().filter(|access| access.write).count();
+//! }
+//! # Ok::<(), ebbtide_trace::TraceError>(())
+//! ```
+//!
+//! * [`Access`]: one access.
+//! * [`Source`]: whatever accesses come from, in batches; [`open`] finds out the format.
+//! * [`text`]: the form a line an access, as published traces have it.
+//! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
+//!
+//! Input that was cut short is an error, never a shorter trace: whoever prints a result after the
+//! last [`Source::fill`] has seen all of it.
 
 #![forbid(unsafe_code)]
+
+mod access;
+mod error;
+mod input;
+mod output;
+mod source;
+pub mod text;
+
+pub use access::Access;
+pub use error::TraceError;
+pub use input::Input;
+pub use output::{Compression, Output};
+pub use source::{Accesses, Source, open};

@@ -1,0 +1,151 @@
+//! [`Output`]: where a trace is written: a file that appears when it is whole, or standard output.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::TraceError;
+
+/// Whether what is written is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    /// As it is.
+    None,
+    /// One zstd frame.
+    Zstd,
+}
+
+impl Compression {
+    /// By the file's name: zstd if it ends in `.zst`.
+    pub fn for_path(path: &Path) -> Compression {
+        match path.extension() {
+            Some(extension) if extension == "zst" => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// zstd's own default: several times faster to write than a trace is to parse back.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Bytes of a trace on their way out. Only [`Output::finish`] makes a file appear under its name;
+/// one that is dropped before leaves nothing behind.
+pub struct Output {
+    name: String,
+    bytes: Encoder,
+}
+
+enum Encoder {
+    Plain(Target),
+    Zstd(zstd::Encoder<'static, Target>),
+}
+
+enum Target {
+    /// A new file, beside the place it will have.
+    File(NamedTempFile, PathBuf),
+    /// A pipe or another thing that is there already and is no file.
+    Special(File),
+    Stdout(io::Stdout),
+}
+
+impl Output {
+    /// Prepares to write the file at `path`, or standard output for `-`.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn create(path: &Path, compression: Compression) -> Result<Output, TraceError> {
+        let name =
+            if path.as_os_str() == "-" { "stdout".into() } else { path.display().to_string() };
+        match Target::create(path).and_then(|target| Encoder::new(target, compression)) {
+            Ok(bytes) => Ok(Output { name, bytes }),
+            Err(source) => Err(TraceError::Open { name, source }),
+        }
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        let written = match &mut self.bytes {
+            Encoder::Plain(target) => target.write_all(bytes),
+            Encoder::Zstd(encoder) => encoder.write_all(bytes),
+        };
+        written.map_err(|source| TraceError::Write { name: self.name.clone(), source })
+    }
+
+    /// Ends the output; a file takes its place, instead of an older one if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be written or cannot take its place.
+    pub fn finish(self) -> Result<(), TraceError> {
+        let finished = match self.bytes {
+            Encoder::Plain(target) => target.finish(),
+            Encoder::Zstd(encoder) => encoder.finish().and_then(Target::finish),
+        };
+        finished.map_err(|source| TraceError::Write { name: self.name, source })
+    }
+}
+
+impl Encoder {
+    fn new(target: Target, compression: Compression) -> io::Result<Encoder> {
+        Ok(match compression {
+            Compression::None => Encoder::Plain(target),
+            Compression::Zstd => {
+                let mut encoder = zstd::Encoder::new(target, ZSTD_LEVEL)?;
+                encoder.include_checksum(true)?;
+                Encoder::Zstd(encoder)
+            }
+        })
+    }
+}
+
+impl Target {
+    fn create(path: &Path) -> io::Result<Target> {
+        if path.as_os_str() == "-" {
+            return Ok(Target::Stdout(io::stdout()));
+        }
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Ok(Target::Special(File::options().write(true).open(path)?));
+        }
+        if path.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // Less the umask, as any new file.
+        let permissions = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new()
+            .permissions(permissions)
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Target::File(file, path.to_path_buf()))
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        match self {
+            Target::File(file, path) => file.persist(path).map(drop).map_err(|fault| fault.error),
+            Target::Special(_) | Target::Stdout(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::File(file, _) => file.write(bytes),
+            Target::Special(file) => file.write(bytes),
+            Target::Stdout(stdout) => stdout.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::File(file, _) => file.flush(),
+            Target::Special(file) => file.flush(),
+            Target::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}

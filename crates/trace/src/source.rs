@@ -1,0 +1,68 @@
+//! [`Source`]: whatever accesses come from, in batches.
+
+use std::path::Path;
+use std::vec;
+
+use crate::text::TextReader;
+use crate::{Access, Input, TraceError};
+
+/// A stream of accesses in the order of time. Memory stays bounded however long it is.
+pub trait Source {
+    /// Replaces the contents of `batch` by the next accesses, at least one. Returns whether there
+    /// were any: `false` means that the trace was read whole.
+    ///
+    /// # Errors
+    /// When the input cannot be read, is no trace, or was cut short. `batch` then holds the
+    /// accesses before the fault, and nothing more can be read.
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError>;
+
+    /// The accesses one by one, up to the first error.
+    fn accesses(self) -> Accesses<Self>
+    where
+        Self: Sized,
+    {
+        Accesses { source: self, batch: Vec::new().into_iter(), fault: None, done: false }
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        (**self).fill(batch)
+    }
+}
+
+/// Opens the trace at `path`, or standard input for `-`, whatever its format and compression.
+///
+/// # Errors
+/// When it cannot be opened or its start cannot be read.
+pub fn open(path: &Path) -> Result<Box<dyn Source + Send>, TraceError> {
+    Ok(Box::new(TextReader::new(Input::open(path)?)))
+}
+
+/// The accesses of a source one by one; after an error there are no more.
+pub struct Accesses<S> {
+    source: S,
+    batch: vec::IntoIter<Access>,
+    /// Given after the accesses before it.
+    fault: Option<TraceError>,
+    done: bool,
+}
+
+impl<S: Source> Iterator for Accesses<S> {
+    type Item = Result<Access, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(access) = self.batch.next() {
+            return Some(Ok(access));
+        }
+        if !self.done {
+            let mut batch = Vec::new();
+            match self.source.fill(&mut batch) {
+                Ok(more) => self.done = !more,
+                Err(fault) => (self.done, self.fault) = (true, Some(fault)),
+            }
+            self.batch = batch.into_iter();
+        }
+        self.batch.next().map(Ok).or_else(|| self.fault.take().map(Err))
+    }
+}

@@ -1,0 +1,17 @@
+//! The text form of a trace, a line an access: `time_ns device byte_address size rw`.
+//!
+//! Times are nanoseconds, with up to three decimals; addresses are decimal or `0x` hexadecimal;
+//! `rw` is 1 for a read and 0 for a write, as the CXL-flash authors' traces have it (SPEC A4).
+//! Fields are separated by blanks; empty lines are skipped; times never run back.
+//!
+//! `rw` comes last and is a single letter, so a last line without its line end is either whole or
+//! visibly cut short.
+
+mod line;
+mod quick;
+mod reader;
+mod writer;
+
+pub use line::LineError;
+pub use reader::TextReader;
+pub use writer::TextWriter;

@@ -1,0 +1,48 @@
+//! [`TextWriter`]: writes a trace in text form.
+
+use std::io::Write;
+
+use super::line::Nanoseconds;
+use crate::{Access, Output, TraceError};
+
+/// Bytes gathered before they are handed on.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Writes a trace in text form, addresses in decimal. Nothing is sure to be written before
+/// [`TextWriter::finish`].
+pub struct TextWriter {
+    output: Output,
+    buffer: Vec<u8>,
+}
+
+impl TextWriter {
+    /// Writes to `output`.
+    pub fn new(output: Output) -> TextWriter {
+        TextWriter { output, buffer: Vec::with_capacity(BUFFER_BYTES + 128) }
+    }
+
+    /// Writes one access. Its time must not be before that of the one before.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        let Access { at, address, device, bytes, write } = *access;
+        let (time, rw) = (Nanoseconds(at), u8::from(!write));
+        writeln!(self.buffer, "{time} {device} {} {bytes} {rw}", address.0)
+            .expect("a vector takes any bytes");
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.output.write(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and ends the output.
+    ///
+    /// # Errors
+    /// When it cannot be written or a file cannot take its place.
+    pub fn finish(mut self) -> Result<(), TraceError> {
+        self.output.write(&self.buffer)?;
+        self.output.finish()
+    }
+}
