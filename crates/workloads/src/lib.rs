@@ -28,6 +28,7 @@ mod permutation;
 mod program;
 mod red_black_tree;
 mod tatp;
+pub mod tpcc;
 mod tree_shape;
 
 pub use array_swap::{ArraySwap, Element, Swap};

@@ -1,0 +1,44 @@
+//! [`Scale`]: how many warehouses, customers and items there are.
+
+/// Districts of a warehouse, at every scale.
+pub const DISTRICTS: u8 = 10;
+
+/// Customers of one district that share a last name, at every scale (the standard's average).
+pub const CUSTOMERS_PER_NAME: u32 = 3;
+
+/// The cardinalities of a TPC-C database (TPC-C rev. 5.11, clause 1.2).
+///
+/// The standard knows one scale, [`FULL`](Scale::FULL) a warehouse. A smaller database has one
+/// warehouse with fewer customers and items, in the standard's ratio of 3 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// Warehouses.
+    pub warehouses: u32,
+    /// Customers of each district; also how many orders each district begins with.
+    pub customers: u32,
+    /// Items, and stock rows of each warehouse.
+    pub items: u32,
+}
+
+impl Scale {
+    /// One warehouse of the standard's size.
+    pub const FULL: Scale = Scale::part(1000);
+
+    /// One warehouse of the least size: 3 customers to a district, 100 items.
+    pub const LEAST: Scale = Scale::part(1);
+
+    /// One warehouse of `thousandths` of the standard's size.
+    pub const fn part(thousandths: u32) -> Scale {
+        Scale { warehouses: 1, customers: 3 * thousandths, items: 100 * thousandths }
+    }
+
+    /// Last names in a district: customers have names `0..names()`.
+    pub fn names(&self) -> u32 {
+        self.customers / CUSTOMERS_PER_NAME
+    }
+
+    /// How many of a district's first orders are delivered: 70%, the standard's 2,100 of 3,000.
+    pub fn delivered_at_first(&self) -> u64 {
+        u64::from(self.customers) * 7 / 10
+    }
+}
