@@ -1,5 +1,6 @@
 //! Experiments that join the crates below: what the verbs of `ebbtide` do, as a library.
 
+pub mod analytic;
 pub mod bench;
 pub mod doctor;
 pub mod report;

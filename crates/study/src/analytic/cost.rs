@@ -1,0 +1,99 @@
+//! What memory costs, and performance for the money (SPEC C2).
+
+/// How many times cheaper memory is when all of the data lies on flash and `dram_share` of it in
+/// DRAM as well, where flash is `price_ratio` times cheaper a byte than DRAM (AstriFlash §II-A).
+pub fn saving(dram_share: f64, price_ratio: f64) -> f64 {
+    1.0 / (dram_share + 1.0 / price_ratio)
+}
+
+/// Two ways to hold a dataset, priced as FlatFlash §5.7 does: all in DRAM, or in a little DRAM
+/// and an SSD.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Purchase {
+    /// GB of DRAM that hold all of it, the paper's X.
+    pub all_dram_gb: f64,
+    /// GB of DRAM beside the SSD, D.
+    pub dram_gb: f64,
+    /// GB of SSD, S.
+    pub ssd_gb: f64,
+    /// What a server with so much DRAM costs beyond its memory, in dollars.
+    pub extra_dollars: f64,
+}
+
+/// Dollars for a GB of DRAM (FlatFlash §5.7).
+pub const DRAM_DOLLARS_PER_GB: f64 = 30.0;
+
+/// Dollars for a GB of SSD (FlatFlash §5.7).
+pub const SSD_DOLLARS_PER_GB: f64 = 2.0;
+
+/// Dollars added to a server that takes so much DRAM (FlatFlash §5.7).
+pub const BIG_SERVER_DOLLARS: f64 = 1500.0;
+
+impl Purchase {
+    /// An SSD of `ratio` times the DRAM, `dram_gb`, against as much DRAM as the SSD holds, without
+    /// the price of the bigger server.
+    pub fn ssd_to_dram(ratio: f64, dram_gb: f64) -> Purchase {
+        let ssd_gb = ratio * dram_gb;
+        Purchase { all_dram_gb: ssd_gb, dram_gb, ssd_gb, extra_dollars: 0.0 }
+    }
+
+    /// How many times more all of it in DRAM costs.
+    pub fn saving(&self) -> f64 {
+        let all_dram = DRAM_DOLLARS_PER_GB * self.all_dram_gb + self.extra_dollars;
+        all_dram / (DRAM_DOLLARS_PER_GB * self.dram_gb + SSD_DOLLARS_PER_GB * self.ssd_gb)
+    }
+}
+
+/// Performance for the money against DRAM-only: what is saved over what is lost (FlatFlash,
+/// Table 3).
+pub fn effectiveness(saving: f64, slowdown: f64) -> f64 {
+    saving / slowdown
+}
+
+/// Performance for the money against DRAM-only where `share` of the requests are as fast as DRAM
+/// and the rest count for nothing (CXL-flash, ATC'23, observation 3).
+pub fn performance_per_dollar(
+    share: f64,
+    dram_dollars_per_gb: f64,
+    flash_dollars_per_gb: f64,
+) -> f64 {
+    share * dram_dollars_per_gb / flash_dollars_per_gb
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_decimal(value: f64) -> String {
+        format!("{value:.1}")
+    }
+
+    #[test]
+    fn three_percent_of_dram_save_twenty_times() {
+        assert_eq!(one_decimal(saving(0.03, 50.0)), "20.0");
+        assert_eq!(one_decimal(saving(32.0 / 1024.0, 50.0)), "19.5");
+    }
+
+    #[test]
+    fn fast_requests_for_the_money() {
+        let least = performance_per_dollar(0.68, 5.0, 0.30);
+        let most = performance_per_dollar(0.91, 5.0, 0.05);
+        assert_eq!((least.round(), most.round()), (11.0, 91.0));
+    }
+
+    #[test]
+    fn an_ssd_512_times_as_large_as_dram_saves_as_printed_without_the_bigger_server() {
+        let saving = Purchase::ssd_to_dram(512.0, 2.0).saving();
+        assert_eq!(format!("{saving:.2}"), "14.57");
+        let formula = DRAM_DOLLARS_PER_GB / (SSD_DOLLARS_PER_GB + DRAM_DOLLARS_PER_GB / 512.0);
+        assert!((saving - formula).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_ratio_of_256_needs_part_of_the_bigger_server() {
+        let plain = Purchase::ssd_to_dram(256.0, 2.0);
+        assert_eq!(format!("{:.2}", plain.saving()), "14.17");
+        let with_server = Purchase { extra_dollars: BIG_SERVER_DOLLARS, ..plain };
+        assert!(with_server.saving() > 15.0);
+    }
+}

@@ -1,0 +1,85 @@
+//! How long flash lasts (SPEC C4, after the CXL-flash authors' simulator).
+//!
+//! The paper's years are working years of 2,080 hours (40 a week), in which the device is written
+//! to; a device in use round the clock lasts less than a quarter as long. Wear is taken to be even
+//! and write amplification to be 1.
+
+/// Hours of a year in use round the clock.
+const HOURS: f64 = 24.0 * 365.0;
+
+/// Hours of the paper's year.
+const WORKING_HOURS: f64 = 2080.0;
+
+/// How often a block survives a program and an erase, by kind of cell (ATC'23, Table 1).
+pub mod endurance {
+    /// Ultra-low-latency flash.
+    pub const ULL: f64 = 100_000.0;
+    /// One bit a cell.
+    pub const SLC: f64 = 100_000.0;
+    /// Two bits a cell.
+    pub const MLC: f64 = 10_000.0;
+    /// Three bits a cell.
+    pub const TLC: f64 = 3_000.0;
+}
+
+/// A device and what a run writes to it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wear {
+    /// Program and erase cycles a block survives, as in [`endurance`].
+    pub cycles: f64,
+    /// Bytes the device holds.
+    pub device_bytes: f64,
+    /// Pages of 4 KiB written to flash in the run.
+    pub pages_written: f64,
+    /// How long the run takes, in seconds.
+    pub seconds: f64,
+}
+
+impl Wear {
+    /// Years of 2,080 hours, as the paper prints them.
+    pub fn working_years(&self) -> f64 {
+        self.hours() / WORKING_HOURS
+    }
+
+    /// Years in use round the clock.
+    pub fn years(&self) -> f64 {
+        self.hours() / HOURS
+    }
+
+    /// The pages written in the run that wear the device out in `working_years`.
+    pub fn pages_for(&self, working_years: f64) -> f64 {
+        self.pages_written * self.working_years() / working_years
+    }
+
+    fn hours(&self) -> f64 {
+        self.cycles * self.device_bytes * self.seconds / (self.pages_written * 4096.0) / 3600.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wear(accesses: f64, interval_ns: f64, pages_written: f64) -> Wear {
+        let (device_bytes, seconds) = ((1_u64 << 40) as f64, accesses * interval_ns / 1e9);
+        Wear { cycles: endurance::ULL, device_bytes, pages_written, seconds }
+    }
+
+    #[test]
+    fn radiosity_lasts_as_printed() {
+        let wear = wear(61e6, 1863.0, 1e6);
+        assert_eq!(format!("{:.1} s", wear.seconds), "113.6 s");
+        // The paper prints 403 from an unrounded count of writes.
+        assert_eq!(format!("{:.0}", wear.working_years()), "407");
+    }
+
+    #[test]
+    fn page_rank_lasts_nine_months_round_the_clock() {
+        let some = wear(435e6, 51.0, 1e6);
+        let page_rank = Wear { pages_written: some.pages_for(3.1), ..some };
+        assert_eq!(format!("{:.1} s", page_rank.seconds), "22.2 s");
+        assert_eq!(format!("{:.1} M", page_rank.pages_written / 1e6), "25.7 M");
+        assert_eq!(format!("{:.1}", page_rank.working_years()), "3.1");
+        assert_eq!(format!("{:.2}", page_rank.years()), "0.74");
+    }
+}

@@ -1,0 +1,41 @@
+//! Service times without priority for halted jobs: AstriFlash-noPS (SPEC C5).
+//!
+//! A halted job is looked at again only when the running one misses, and waits its turn behind
+//! every other thread's, so a miss takes a round of all threads unless flash takes longer.
+
+/// What a miss takes a job without priority, from one miss to the next, in µs: its own execution,
+/// then flash or a round of the other `threads`, whichever is longer.
+pub fn miss_us(execution_us: f64, flash_us: f64, threads: u32) -> f64 {
+    execution_us + flash_us.max(f64::from(threads.saturating_sub(1)) * execution_us)
+}
+
+/// Service time against Flash-Sync's, where the core waits for flash alone.
+pub fn slowdown(execution_us: f64, flash_us: f64, threads: u32) -> f64 {
+    miss_us(execution_us, flash_us, threads) / (execution_us + flash_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_halted_job_waits_a_round_of_the_others() {
+        assert_eq!(miss_us(15.0, 50.0, 32) - 15.0, 465.0);
+        assert_eq!(format!("{:.1}", slowdown(15.0, 50.0, 32)), "7.4");
+    }
+
+    #[test]
+    fn the_slowdowns_span_what_the_paper_measured() {
+        let all = [32, 64].map(|threads| [10.0, 15.0, 20.0].map(|e| slowdown(e, 50.0, threads)));
+        let all = all.as_flattened();
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = all.iter().copied().fold(0.0, f64::max);
+        assert_eq!((format!("{least:.1}"), format!("{most:.0}")), ("5.3".into(), "18".into()));
+    }
+
+    #[test]
+    fn with_few_threads_flash_is_what_a_job_waits_for() {
+        assert_eq!(slowdown(10.0, 50.0, 1), 1.0);
+        assert_eq!(slowdown(10.0, 50.0, 6), 1.0);
+    }
+}

@@ -1,0 +1,151 @@
+//! The four systems of AstriFlash §III as M/M/k queues (SPEC C3).
+//!
+//! The unit of time is a job's mean execution, 10 µs, in which it misses once: what a job takes in
+//! DRAM-only. A blocked core is one slow server; a core that switches on a miss is as many slow
+//! servers as jobs overlap, together no faster than the core.
+
+use super::queueing::Queue;
+
+/// Mean execution of a job, in µs: the unit of time.
+pub const EXECUTION_US: f64 = 10.0;
+
+/// Mean flash read, in µs.
+pub const FLASH_US: f64 = 50.0;
+
+/// What OS-Swap loses of a core's time a miss, in µs (AstriFlash, slide 15).
+pub const OS_SWAP_OVERHEAD_US: f64 = 10.0;
+
+/// A way to run jobs that miss, on one core.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum System {
+    /// All data in DRAM: nothing misses.
+    DramOnly,
+    /// The core switches to another job, at a cost.
+    AstriFlash {
+        /// What a miss costs the core, in µs.
+        overhead_us: f64,
+    },
+    /// The operating system switches to another thread.
+    OsSwap,
+    /// The core waits for flash.
+    FlashSync,
+}
+
+impl System {
+    /// The four in the order of the figure, AstriFlash without overhead.
+    pub const ALL: [System; 4] = [
+        System::DramOnly,
+        System::AstriFlash { overhead_us: 0.0 },
+        System::OsSwap,
+        System::FlashSync,
+    ];
+
+    /// The name used in the paper.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::DramOnly => "DRAM-only",
+            System::AstriFlash { .. } => "AstriFlash",
+            System::OsSwap => "OS-Swap",
+            System::FlashSync => "Flash-Sync",
+        }
+    }
+
+    /// `cores` cores that run jobs this way, as one queue.
+    pub fn queue(self, cores: u32) -> Queue {
+        let one = match self {
+            System::DramOnly => Queue { servers: 1, rate: 1.0 },
+            System::AstriFlash { overhead_us } => overlapping(overhead_us),
+            System::OsSwap => overlapping(OS_SWAP_OVERHEAD_US),
+            System::FlashSync => {
+                Queue { servers: 1, rate: EXECUTION_US / (EXECUTION_US + FLASH_US) }
+            }
+        };
+        Queue { servers: one.servers * cores, ..one }
+    }
+}
+
+/// A core that runs other jobs while one waits for flash: enough servers to keep it busy, each so
+/// slow that together they are as fast as the core.
+fn overlapping(overhead_us: f64) -> Queue {
+    let busy_us = EXECUTION_US + overhead_us;
+    let servers = ((busy_us + FLASH_US) / busy_us).ceil();
+    Queue { servers: servers as u32, rate: EXECUTION_US / busy_us / servers }
+}
+
+/// What `system` does not reach of DRAM-only's throughput when both keep the p99 response within
+/// `limit` (in units of [`EXECUTION_US`]) on `cores` cores; 1 if it reaches nothing.
+pub fn gap(system: System, cores: u32, limit: f64) -> f64 {
+    let throughput = |system: System| system.queue(cores).throughput_within(limit);
+    1.0 - throughput(system) / throughput(System::DramOnly)
+}
+
+/// The tightest p99 limit (in units of [`EXECUTION_US`]) at which one core of `system` is within
+/// `gap` of DRAM-only. `None` if no limit up to 1000 is loose enough.
+pub fn limit_for_gap(system: System, wanted: f64) -> Option<f64> {
+    let (mut tight, mut loose) = (100_f64.ln(), 1000.0);
+    if gap(system, 1, loose) > wanted {
+        return None;
+    }
+    while loose - tight > 1e-6 {
+        let middle = f64::midpoint(tight, loose);
+        if gap(system, 1, middle) > wanted { tight = middle } else { loose = middle }
+    }
+    Some(loose)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDEAL: System = System::AstriFlash { overhead_us: 0.0 };
+    const SWITCHING: System = System::AstriFlash { overhead_us: 0.2 };
+
+    fn percent(share: f64) -> String {
+        format!("{:.1}", 100.0 * share)
+    }
+
+    #[test]
+    fn the_mapping_is_that_of_the_text() {
+        let shape = |system: System| (system.queue(1).servers, system.queue(1).capacity());
+        assert_eq!(shape(System::DramOnly), (1, 1.0));
+        assert_eq!(shape(IDEAL), (6, 1.0));
+        assert_eq!(shape(SWITCHING), (6, 10.0 / 10.2));
+        assert_eq!(shape(System::OsSwap), (4, 0.5));
+        assert_eq!(shape(System::FlashSync), (1, 1.0 / 6.0));
+        assert_eq!(IDEAL.queue(16).servers, 96);
+    }
+
+    #[test]
+    fn flash_sync_is_slow_even_when_idle() {
+        let p99 = |arrivals| format!("{:.1}", System::FlashSync.queue(1).p99(arrivals));
+        assert_eq!([p99(0.0), p99(0.1)], ["27.6", "69.1"]);
+    }
+
+    #[test]
+    fn forty_times_the_service_leaves_a_gap_of_a_few_percent() {
+        let within = |system: System| format!("{:.3}", system.queue(1).throughput_within(40.0));
+        assert_eq!([System::DramOnly, IDEAL, SWITCHING].map(within), ["0.885", "0.856", "0.834"]);
+        assert_eq!([IDEAL, SWITCHING].map(|system| percent(gap(system, 1, 40.0))), ["3.3", "5.7"]);
+    }
+
+    #[test]
+    fn a_gap_of_a_fifth_appears_near_thirty_times() {
+        let at = |system| format!("{:.1}", limit_for_gap(system, 0.2).expect("it is reached"));
+        assert_eq!([at(IDEAL), at(SWITCHING)], ["29.2", "30.1"]);
+        assert_eq!(limit_for_gap(System::OsSwap, 0.2), None);
+    }
+
+    #[test]
+    fn the_gap_shrinks_as_servers_are_added() {
+        let gaps = [1, 2, 4, 16].map(|cores| percent(gap(IDEAL, cores, 40.0)));
+        assert_eq!(gaps, ["3.3", "1.8", "1.0", "0.3"]);
+    }
+
+    #[test]
+    fn figure_ten_needs_a_capacity_near_ninety_seven_percent() {
+        // AstriFlash at 93% load answers as DRAM-only at 96% (AstriFlash Fig. 10).
+        let dram = System::DramOnly.queue(1).p99(0.96);
+        let flash = |capacity: f64| Queue { servers: 6, rate: capacity / 6.0 }.p99(0.93);
+        assert!(flash(0.965) > dram && flash(0.975) < dram);
+    }
+}
