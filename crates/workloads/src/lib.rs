@@ -27,7 +27,7 @@ mod observe;
 mod permutation;
 mod program;
 mod red_black_tree;
-mod tatp;
+pub mod tatp;
 pub mod tpcc;
 mod tree_shape;
 
@@ -39,7 +39,7 @@ pub use observe::{Observed, Work};
 pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
-pub use tatp::{SubscriberData, Tatp, UpdateSubscriberData, Updated};
+pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 

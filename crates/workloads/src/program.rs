@@ -155,6 +155,7 @@ programs! {
     RedBlackTree: RedBlackTree,
     Tatp: Tatp,
     Gups: crate::Gups,
+    TatpMix: crate::TatpMix,
 }
 
 impl Kind {

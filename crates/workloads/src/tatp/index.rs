@@ -1,0 +1,89 @@
+//! The secondary index of the mix: from `sub_nbr` to `s_id`.
+//!
+//! A hash table of one word an entry. Subscribers neither come nor go, so the hash is a
+//! permutation of the numbers in use: nothing collides, and every look-up is one probe on a page
+//! of its own, as in any well-filled hash index. (Arithmetic could find the subscriber too, but
+//! then the three transactions that are given a `sub_nbr` would miss once less than in a
+//! database.)
+//!
+//! With [`Scatter::Pages`](crate::Scatter::Pages) numbers that are neighbours share a page, as
+//! when they are hashed by their common prefix; with [`Scatter::Keys`](crate::Scatter::Keys) an
+//! entry lies anywhere.
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+
+use super::rows::Digits;
+use crate::Wrong;
+use crate::keys::{Places, Scatter};
+use crate::line::{Line, Seals};
+
+const ENTRY_BYTES: u64 = 8;
+const ENTRIES_PER_LINE: u64 = 8;
+pub(super) const ENTRIES_PER_PAGE: u64 = PAGE_BYTES as u64 / ENTRY_BYTES;
+/// An entry is an `s_id` (0 for none) under 24 bits of its seal.
+const S_ID_BITS: u32 = 40;
+
+/// The index of subscribers `1..=subscribers`.
+#[derive(Debug, Clone)]
+pub(super) struct NumberIndex {
+    first: PageId,
+    subscribers: u64,
+    /// Subscriber, from 0, to entry.
+    hash: Places,
+    seals: Seals,
+}
+
+impl NumberIndex {
+    /// How many pages it takes.
+    pub(super) fn pages(subscribers: u64) -> u64 {
+        subscribers.div_ceil(ENTRIES_PER_PAGE)
+    }
+
+    /// The index that starts at page `first`.
+    pub(super) fn new(
+        first: PageId,
+        subscribers: u64,
+        scatter: Scatter,
+        seed: u64,
+        seals: Seals,
+    ) -> NumberIndex {
+        let pages = NumberIndex::pages(subscribers);
+        let hash = Places::new(pages, ENTRIES_PER_PAGE, scatter, seed);
+        NumberIndex { first, subscribers, hash, seals }
+    }
+
+    /// The subscriber with this number, whose row tells whether it has it.
+    pub(super) fn find<M: Memory>(
+        &self,
+        memory: &mut M,
+        sub_nbr: Digits,
+    ) -> Result<Option<u64>, Wrong> {
+        let Some(number) = sub_nbr.number().filter(|n| (1..=self.subscribers).contains(n)) else {
+            return Ok(None);
+        };
+        let at = self.address(self.hash.place(number - 1));
+        let word: u64 = memory.load(at);
+        let s_id = word & ((1 << S_ID_BITS) - 1);
+        if self.close(at, s_id) != word {
+            return Err(Wrong(format!("the index entry at {at:?} does not match its seal")));
+        }
+        Ok(Some(s_id))
+    }
+
+    /// The line `line` of its page `page`.
+    pub(super) fn image(&self, page: u64, line: u64) -> Line {
+        std::array::from_fn(|i| {
+            let entry = page * ENTRIES_PER_PAGE + line * ENTRIES_PER_LINE + i as u64;
+            let s_id = self.hash.rank(entry) + 1;
+            self.close(self.address(entry), if s_id > self.subscribers { 0 } else { s_id })
+        })
+    }
+
+    fn address(&self, entry: u64) -> Addr {
+        self.first.start() + entry * ENTRY_BYTES
+    }
+
+    fn close(&self, at: Addr, s_id: u64) -> u64 {
+        self.seals.seal(at, &[s_id]) << S_ID_BITS | s_id
+    }
+}

@@ -1,0 +1,234 @@
+//! [`TatpMix`]: the telecom benchmark with all its tables and its seven transactions.
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+
+use super::index::NumberIndex;
+use super::rows::{AccessInfo, Forwardings, Population};
+use super::tables::{ROWS_PER_PAGE, Tables, half_line, image_of_half_lines, open_half_line};
+use super::transaction::Transaction;
+use crate::keys::{Places, Ranks, job_rng, share};
+use crate::line::{Line, Seals, broken, fill};
+use crate::permutation::mix;
+use crate::program::{Kind, Named, Shape};
+use crate::{Workload, Wrong};
+
+/// Bytes in the call forwardings of a subscriber: a line for each facility.
+const FORWARDING_BYTES: u64 = 4 * LINE_BYTES as u64;
+/// Pages that hold all of [`ROWS_PER_PAGE`] subscribers but their index entries.
+const PAGES_PER_BLOCK: u64 = 5;
+/// So many blocks fill a page of the index.
+const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAGE;
+
+/// TATP's four tables and its index of subscriber numbers; a job is one transaction of the
+/// standard mix.
+///
+/// Read-only are 80% (35% GET_SUBSCRIBER_DATA, 10% GET_NEW_DESTINATION, 35% GET_ACCESS_DATA); the
+/// rest write (2% UPDATE_SUBSCRIBER_DATA, 14% UPDATE_LOCATION, 2% INSERT_CALL_FORWARDING, 2%
+/// DELETE_CALL_FORWARDING). Many find no row, which is a normal outcome: 37.5% of the look-ups of
+/// access data, say.
+///
+/// A subscriber takes 648 bytes in five places: two lines of its own row; two of its special
+/// facilities; two of its access information; four of call forwardings, one a facility, which hold
+/// its three possible rows; and a word of the index. Rows are found by arithmetic when `s_id` is
+/// given, which is dense, and by a probe of the index when `sub_nbr` is.
+///
+/// The subscriber's latch covers all its rows, so writers are serialisable; whatever they need is
+/// touched before it is taken. Readers take no latch: each needs at most one line that can change,
+/// and its seal tells whether it is whole. (Whether a facility exists and is active never changes.)
+///
+/// Subscribers are drawn by [`Shape::theta`], as keys are in every program; TATP's own
+/// distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is only mildly skewed
+/// and lays what is hot where its bits fall.
+///
+/// The subscriber's row and the line or row it changed with count the changes; a page that came
+/// back old is noticed by the next one.
+#[derive(Debug, Clone)]
+pub struct TatpMix {
+    pub(super) tables: Tables,
+    pub(super) index: NumberIndex,
+    ranks: Ranks,
+    /// Rank to subscriber, from 0.
+    places: Places,
+    work: u64,
+}
+
+impl TatpMix {
+    /// How many subscribers there are: `s_id` is `1..=subscribers()`.
+    pub fn subscribers(&self) -> u64 {
+        self.tables.subscribers()
+    }
+
+    /// The transaction that is job `job`.
+    #[inline]
+    pub fn job(&self, job: u64) -> Transaction {
+        let mut rng = job_rng(self.tables.population.seed, job);
+        let s_id = self.places.place(self.ranks.draw(&mut rng)) + 1;
+        Transaction::draw(s_id, &mut rng)
+    }
+
+    /// What `transaction` needs of subscriber `s_id` with the latch held or in a second step, in
+    /// the order it is needed.
+    fn needs(&self, transaction: &Transaction, s_id: u64) -> [Option<Addr>; 3] {
+        let subscriber = Some(self.tables.subscriber_address(s_id));
+        let facility = |sf_type| Some(self.tables.facility_address(s_id, sf_type));
+        let forwardings = |sf_type| Some(self.forwardings_address(s_id, sf_type));
+        match *transaction {
+            Transaction::GetSubscriberData { .. } | Transaction::GetAccessData { .. } => [None; 3],
+            Transaction::GetNewDestination { sf_type, .. } => [None, facility(sf_type), None],
+            Transaction::UpdateSubscriberData(update) => {
+                [subscriber, facility(update.sf_type), None]
+            }
+            Transaction::UpdateLocation { .. } => [subscriber, None, None],
+            Transaction::InsertCallForwarding { sf_type, .. } => {
+                [subscriber, facility(sf_type), forwardings(sf_type)]
+            }
+            Transaction::DeleteCallForwarding { sf_type, .. } => {
+                [subscriber, None, forwardings(sf_type)]
+            }
+        }
+    }
+
+    pub(super) fn read_access<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        ai_type: u64,
+    ) -> Result<AccessInfo, Wrong> {
+        let at = half_line(self.access(), s_id, ai_type);
+        open_half_line(self.tables.seals, at, memory.load(at))
+    }
+
+    pub(super) fn read_forwardings<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        sf_type: u64,
+    ) -> Result<Forwardings, Wrong> {
+        let at = self.forwardings_address(s_id, sf_type);
+        let [words @ .., seal] = memory.line(at);
+        if self.tables.seals.seal(at, &words) != seal {
+            return Err(broken(at));
+        }
+        Ok(bytemuck::cast::<[u64; 7], _>(words))
+    }
+
+    pub(super) fn store_forwardings<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        forwardings: Forwardings,
+    ) {
+        let at = self.forwardings_address(s_id, u64::from(forwardings.sf_type));
+        memory.store(at, self.close_forwardings(at, forwardings));
+    }
+
+    fn close_forwardings(&self, at: Addr, forwardings: Forwardings) -> Line {
+        let words: [u64; 7] = bytemuck::cast(forwardings);
+        let [a, b, c, d, e, f, g] = words;
+        [a, b, c, d, e, f, g, self.tables.seals.seal(at, &words)]
+    }
+
+    fn forwardings_address(&self, s_id: u64, sf_type: u64) -> Addr {
+        let first = self.forwardings().start() + (s_id - 1) * FORWARDING_BYTES;
+        first + (sf_type - 1) * LINE_BYTES as u64
+    }
+
+    /// Where access information starts: behind subscribers and special facilities.
+    fn access(&self) -> PageId {
+        PageId(2 * self.tables.pages_per_table)
+    }
+
+    /// Where call forwardings start.
+    fn forwardings(&self) -> PageId {
+        PageId(3 * self.tables.pages_per_table)
+    }
+
+    fn image_of_forwardings(&self, page: u64, line: u64) -> Line {
+        let nth = page * (PAGE_BYTES / LINE_BYTES) as u64 + line;
+        let (s_id, sf_type) = (nth / 4 + 1, nth % 4 + 1);
+        let forwardings = self.tables.population.forwardings(s_id, sf_type);
+        self.close_forwardings(self.forwardings_address(s_id, sf_type), forwardings)
+    }
+}
+
+impl Named for TatpMix {
+    const NAME: &'static str = "tatp-mix";
+    const DESCRIPTION: &'static str = "runs the telecom benchmark's mix of seven transactions";
+    const MIX: &'static str =
+        "1 transaction: 80% read 1 or 2 rows, 20% probe an index, read 1 to 3 rows, write 1 or 2";
+    const SOURCE: &'static str =
+        "TATP description, as FlatFlash (ASPLOS'19) runs it; Zipf keys are ours";
+    /// One block and a page of the index.
+    const MIN_BYTES: u64 = (PAGES_PER_BLOCK + 1) * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> TatpMix {
+        let pages = shape.dataset_bytes / PAGE_BYTES as u64;
+        // Each page of the index serves so many blocks, the last one perhaps fewer.
+        let per_index_page = PAGES_PER_BLOCK * BLOCKS_PER_INDEX_PAGE + 1;
+        let blocks = (u128::from(pages) * u128::from(BLOCKS_PER_INDEX_PAGE)
+            / u128::from(per_index_page)) as u64;
+        let subscribers = blocks * ROWS_PER_PAGE;
+        let size = PAGES_PER_BLOCK * blocks + NumberIndex::pages(subscribers);
+        let seals = Seals::new(Kind::TatpMix, size, shape.seed);
+        let seed = mix(shape.seed);
+        let index = PageId(PAGES_PER_BLOCK * blocks);
+        TatpMix {
+            tables: Tables {
+                pages_per_table: blocks,
+                facilities: PageId(blocks),
+                population: Population { seed: shape.seed },
+                seals,
+            },
+            index: NumberIndex::new(index, subscribers, shape.scatter, mix(seed), seals),
+            ranks: Ranks::new(subscribers, shape.theta),
+            places: Places::new(blocks, ROWS_PER_PAGE, shape.scatter, seed),
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl Workload for TatpMix {
+    fn size_bytes(&self) -> u64 {
+        let index = NumberIndex::pages(self.subscribers());
+        (PAGES_PER_BLOCK * self.tables.pages_per_table + index) * PAGE_BYTES as u64
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
+        let n = self.tables.pages_per_table;
+        let Tables { population, seals, .. } = self.tables;
+        match page.0 / n {
+            0 => fill(out, |line| self.tables.image_of_subscribers(page.0, line)),
+            1 => fill(out, |line| self.tables.image_of_facilities(page.0 - n, line)),
+            2 => fill(out, |line| {
+                let row = |s_id, ai_type| population.access_info(s_id, ai_type);
+                image_of_half_lines(seals, self.access(), (page.0 - 2 * n, line), row)
+            }),
+            3 | 4 => fill(out, |line| self.image_of_forwardings(page.0 - 3 * n, line)),
+            _ => fill(out, |line| self.index.image(page.0 - PAGES_PER_BLOCK * n, line)),
+        }
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let transaction = self.job(job);
+        let Some(s_id) = self.find_subscriber(memory, &transaction)? else {
+            return Err(Wrong(format!("{transaction:?} finds no subscriber")));
+        };
+        let needs = self.needs(&transaction, s_id);
+        let parts = 1 + needs.iter().flatten().count() as u64;
+        for (part, &at) in (0..).zip(needs.iter().flatten()) {
+            memory.work(share(self.work, part, parts));
+            let _row: u64 = memory.load(at);
+        }
+        memory.work(share(self.work, parts - 1, parts));
+        self.execute_for(memory, s_id, &transaction).map(|_| ())
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,18 @@
+//! TATP, the telecom benchmark, over [`Memory`](ebbtide_core::Memory): [`Tatp`] runs the one
+//! transaction that AstriFlash runs, [`TatpMix`] all seven.
+//!
+//! Both have subscribers and special facilities; the mix adds access information, call forwarding
+//! and an index of subscriber numbers.
+
+mod index;
+mod mix;
+mod queries;
+mod rows;
+mod tables;
+mod transaction;
+mod update;
+
+pub use mix::TatpMix;
+pub use rows::Digits;
+pub use transaction::{AccessData, Before, Outcome, SubscriberRow, Transaction};
+pub use update::{SubscriberData, Tatp, UpdateSubscriberData, Updated};

@@ -1,0 +1,235 @@
+//! The seven transactions at work on the tables of [`TatpMix`].
+
+use ebbtide_core::{Memory, latch};
+
+use super::mix::TatpMix;
+use super::rows::{AccessInfo, Digits, Forwarding, Subscriber};
+use super::tables::half;
+use super::transaction::{AccessData, Before, By, Outcome, SubscriberRow, Transaction};
+use crate::Wrong;
+
+impl TatpMix {
+    /// Runs `transaction` in one atomic step.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    pub fn execute<M: Memory>(
+        &self,
+        memory: &mut M,
+        transaction: &Transaction,
+    ) -> Result<Outcome, Wrong> {
+        match self.find_subscriber(memory, transaction)? {
+            Some(s_id) => self.execute_for(memory, s_id, transaction),
+            None => Ok(Outcome::NoRow),
+        }
+    }
+
+    /// Runs `transaction`. One that writes is not atomic: the caller holds the subscriber's latch.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    pub fn apply<M: Memory>(
+        &self,
+        memory: &mut M,
+        transaction: &Transaction,
+    ) -> Result<Outcome, Wrong> {
+        match self.find_subscriber(memory, transaction)? {
+            Some(s_id) => self.apply_for(memory, s_id, transaction),
+            None => Ok(Outcome::NoRow),
+        }
+    }
+
+    /// The subscriber that `transaction` is about: as it says, or as the index says. `None` if
+    /// there cannot be rows such as it asks for.
+    pub(super) fn find_subscriber<M: Memory>(
+        &self,
+        memory: &mut M,
+        transaction: &Transaction,
+    ) -> Result<Option<u64>, Wrong> {
+        let (subscriber, row_type) = transaction.about();
+        let s_id = match subscriber {
+            By::Id(s_id) => Some(s_id),
+            By::Number(sub_nbr) => self.index.find(memory, sub_nbr)?,
+        };
+        Ok(s_id.filter(|&s_id| self.tables.may_exist(s_id, row_type)))
+    }
+
+    /// [`execute`](TatpMix::execute) for subscriber `s_id`.
+    pub(super) fn execute_for<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        transaction: &Transaction,
+    ) -> Result<Outcome, Wrong> {
+        if !transaction.writes() {
+            return self.apply_for(memory, s_id, transaction);
+        }
+        let latch = self.tables.subscriber_address(s_id);
+        latch::write(memory, latch, |memory| self.apply_for(memory, s_id, transaction))
+    }
+
+    /// [`apply`](TatpMix::apply) for subscriber `s_id`.
+    fn apply_for<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        transaction: &Transaction,
+    ) -> Result<Outcome, Wrong> {
+        let found = match *transaction {
+            Transaction::GetSubscriberData { .. } => return self.subscriber_data(memory, s_id),
+            Transaction::GetNewDestination { sf_type, start_time, end_time, .. } => {
+                return self.new_destination(memory, (s_id, sf_type), start_time, end_time);
+            }
+            Transaction::GetAccessData { ai_type, .. } => {
+                return self.access_data(memory, s_id, ai_type);
+            }
+            Transaction::UpdateSubscriberData(update) => {
+                self.tables.apply(memory, update)?.map(|(subscriber, _)| subscriber)
+            }
+            Transaction::UpdateLocation { sub_nbr, vlr_location } => {
+                let subscriber = self.subscriber_called(memory, s_id, sub_nbr)?;
+                self.tables.store_subscriber(memory, Subscriber { vlr_location, ..subscriber });
+                Some(subscriber)
+            }
+            Transaction::InsertCallForwarding {
+                sub_nbr,
+                sf_type,
+                start_time,
+                end_time,
+                numberx,
+            } => {
+                let row = Forwarding { numberx, end_time };
+                self.insert(memory, (s_id, sub_nbr), sf_type, start_time, row)?
+            }
+            Transaction::DeleteCallForwarding { sub_nbr, sf_type, start_time } => {
+                self.replace(memory, (s_id, sub_nbr), sf_type, start_time, |row| {
+                    row.exists().then_some(Forwarding::NONE)
+                })?
+            }
+        };
+        Ok(found.map_or(Outcome::NoRow, |subscriber| Outcome::Changed(before(&subscriber))))
+    }
+
+    fn subscriber_data<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Outcome, Wrong> {
+        let (row, rest) = self.tables.settled(memory, s_id, |memory| {
+            let row = self.tables.read_subscriber(memory, s_id)?;
+            Ok((row, self.tables.read_subscriber_rest(memory, s_id)?))
+        })?;
+        let [byte2 @ .., _, _, _, _, _, _] = rest.byte2;
+        let Subscriber { sub_nbr, bits, hexes, msc_location, vlr_location, .. } = row;
+        Ok(Outcome::Subscriber(SubscriberRow {
+            s_id,
+            sub_nbr,
+            bits,
+            hexes,
+            byte2,
+            msc_location,
+            vlr_location,
+        }))
+    }
+
+    fn new_destination<M: Memory>(
+        &self,
+        memory: &mut M,
+        (s_id, sf_type): (u64, u64),
+        start_time: u8,
+        end_time: u8,
+    ) -> Result<Outcome, Wrong> {
+        let tables = &self.tables;
+        let facility = tables.settled(memory, s_id, |m| tables.read_facility(m, s_id, sf_type))?;
+        if facility.exists == 0 || facility.is_active == 0 {
+            return Ok(Outcome::NoRow);
+        }
+        let forwardings =
+            tables.settled(memory, s_id, |m| self.read_forwardings(m, s_id, sf_type))?;
+        let numbers: [Option<Digits>; 3] = std::array::from_fn(|i| {
+            let row = forwardings.rows[i];
+            let fits = 8 * i <= usize::from(start_time) && end_time < row.end_time;
+            (row.exists() && fits).then_some(row.numberx)
+        });
+        match numbers {
+            [None, None, None] => Ok(Outcome::NoRow),
+            _ => Ok(Outcome::Destinations(numbers)),
+        }
+    }
+
+    fn access_data<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        ai_type: u64,
+    ) -> Result<Outcome, Wrong> {
+        let AccessInfo { exists, data1, data2, data3, data4, .. } =
+            self.read_access(memory, s_id, ai_type)?;
+        match exists {
+            0 => Ok(Outcome::NoRow),
+            _ => Ok(Outcome::Access(AccessData { data1, data2, data3, data4 })),
+        }
+    }
+
+    /// Adds a call forwarding, unless there is one or no facility for it.
+    fn insert<M: Memory>(
+        &self,
+        memory: &mut M,
+        subscriber: (u64, Digits),
+        sf_type: u64,
+        start_time: u8,
+        new: Forwarding,
+    ) -> Result<Option<Subscriber>, Wrong> {
+        let facility = self.tables.read_facility(memory, subscriber.0, sf_type)?;
+        if facility.exists == 0 || !(1..=24).contains(&new.end_time) {
+            return Ok(None);
+        }
+        self.replace(memory, subscriber, sf_type, start_time, |row| (!row.exists()).then_some(new))
+    }
+
+    /// Gives a call forwarding the contents that `new` makes of it, if any. Gives the subscriber
+    /// it found if it did.
+    fn replace<M: Memory>(
+        &self,
+        memory: &mut M,
+        (s_id, sub_nbr): (u64, Digits),
+        sf_type: u64,
+        start_time: u8,
+        new: impl FnOnce(Forwarding) -> Option<Forwarding>,
+    ) -> Result<Option<Subscriber>, Wrong> {
+        let subscriber = self.subscriber_called(memory, s_id, sub_nbr)?;
+        let mut forwardings = self.read_forwardings(memory, s_id, sf_type)?;
+        if subscriber.forwarding_commits_of(sf_type) != forwardings.commits {
+            return Err(half(s_id));
+        }
+        let row = [0, 8, 16].iter().position(|&time| time == start_time);
+        let Some(row) = row.map(|row| &mut forwardings.rows[row]) else {
+            return Ok(None);
+        };
+        let Some(new) = new(*row) else {
+            return Ok(None);
+        };
+        *row = new;
+        forwardings.commits = (forwardings.commits + 1) % 16;
+        let mut changed = subscriber;
+        changed.set_forwarding_commits(sf_type, forwardings.commits);
+        self.tables.store_subscriber(memory, changed);
+        self.store_forwardings(memory, s_id, forwardings);
+        Ok(Some(subscriber))
+    }
+
+    /// The row of subscriber `s_id`, to whom the index says that `sub_nbr` belongs.
+    fn subscriber_called<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        sub_nbr: Digits,
+    ) -> Result<Subscriber, Wrong> {
+        let subscriber = self.tables.read_subscriber(memory, s_id)?;
+        match subscriber.sub_nbr == sub_nbr {
+            true => Ok(subscriber),
+            false => Err(Wrong(format!("subscriber {s_id} does not have the number {sub_nbr:?}"))),
+        }
+    }
+}
+
+fn before(subscriber: &Subscriber) -> Before {
+    let Subscriber { vlr_location, commits, forwarding_commits, .. } = *subscriber;
+    Before { bit_1: subscriber.bit_1(), vlr_location, commits, forwarding_commits }
+}

@@ -1,0 +1,201 @@
+//! The two tables that both TATP programs have, and the transaction that both run on them.
+//!
+//! A subscriber is two lines: what transactions change, with a latch, and the columns they leave
+//! alone. Its four possible special facilities are rows of 32 bytes, side by side on two lines of
+//! another page. `s_id` is dense, so the primary indexes are arithmetic.
+//!
+//! Both rows count the transactions that changed them, the subscriber for each type apart: if half
+//! of a transaction were lost, with a page that came back old, the counts would differ.
+
+use bytemuck::Pod;
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+
+use super::rows::{Facility, Population, Subscriber, SubscriberRest};
+use super::update::UpdateSubscriberData;
+use crate::Wrong;
+use crate::line::{Line, SEALED, Seals, broken};
+
+/// Bytes in a subscriber's row, and in its special facilities, and in its access information.
+pub(super) const ROW_BYTES: u64 = 128;
+pub(super) const ROWS_PER_PAGE: u64 = PAGE_BYTES as u64 / ROW_BYTES;
+/// Bytes in the row of one facility or one access type.
+const HALF_LINE_BYTES: u64 = 32;
+
+/// Subscribers from page 0, and special facilities.
+#[derive(Debug, Clone)]
+pub(super) struct Tables {
+    pub pages_per_table: u64,
+    /// Where special facilities start.
+    pub facilities: PageId,
+    pub population: Population,
+    pub seals: Seals,
+}
+
+impl Tables {
+    pub(super) fn subscribers(&self) -> u64 {
+        self.pages_per_table * ROWS_PER_PAGE
+    }
+
+    /// Whether there is such a subscriber, and such a type of facility or access.
+    pub(super) fn may_exist(&self, s_id: u64, of_type: u64) -> bool {
+        (1..=self.subscribers()).contains(&s_id) && (1..=4).contains(&of_type)
+    }
+
+    /// UPDATE_SUBSCRIBER_DATA for arguments in range. Not atomic: the caller holds the
+    /// subscriber's latch. Gives the rows it found if it changed them.
+    pub(super) fn apply<M: Memory>(
+        &self,
+        memory: &mut M,
+        update: UpdateSubscriberData,
+    ) -> Result<Option<(Subscriber, Facility)>, Wrong> {
+        let UpdateSubscriberData { s_id, sf_type, bit_1, data_a } = update;
+        let found @ (subscriber, facility) =
+            (self.read_subscriber(memory, s_id)?, self.read_facility(memory, s_id, sf_type)?);
+        agree(&subscriber, &facility)?;
+        if facility.exists == 0 {
+            return Ok(None);
+        }
+        let commits = facility.commits.wrapping_add(1);
+        let mut changed = subscriber;
+        changed.commits[sf_type as usize - 1] = commits;
+        changed.set_bit_1(bit_1);
+        self.store_subscriber(memory, changed);
+        let at = self.facility_address(s_id, sf_type);
+        let changed = Facility { data_a, commits, ..facility };
+        memory.store(at, close_half_line(self.seals, at, changed));
+        Ok(Some(found))
+    }
+
+    /// Reads something of subscriber `s_id` while others may write it: once if it is whole, which
+    /// seals prove; else it was torn by a writer or is wrong, which the latch tells apart.
+    pub(super) fn settled<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        mut read: impl FnMut(&mut M) -> Result<R, Wrong>,
+    ) -> Result<R, Wrong> {
+        match read(memory) {
+            Ok(found) => Ok(found),
+            Err(_) => latch::read(memory, self.subscriber_address(s_id), read),
+        }
+    }
+
+    pub(super) fn read_subscriber<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+    ) -> Result<Subscriber, Wrong> {
+        let at = self.subscriber_address(s_id);
+        self.seals.open(at, memory.line(at))
+    }
+
+    pub(super) fn read_subscriber_rest<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+    ) -> Result<SubscriberRest, Wrong> {
+        let at = self.subscriber_address(s_id) + LINE_BYTES as u64;
+        self.seals.open(at, memory.line(at))
+    }
+
+    pub(super) fn store_subscriber<M: Memory>(&self, memory: &mut M, subscriber: Subscriber) {
+        let at = self.subscriber_address(subscriber.s_id);
+        memory.store(at + SEALED, self.seals.close(at, subscriber));
+    }
+
+    pub(super) fn read_facility<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+        sf_type: u64,
+    ) -> Result<Facility, Wrong> {
+        let at = self.facility_address(s_id, sf_type);
+        open_half_line(self.seals, at, memory.load(at))
+    }
+
+    /// The subscriber's first line, and its latch.
+    #[inline]
+    pub(super) fn subscriber_address(&self, s_id: u64) -> Addr {
+        Addr((s_id - 1) * ROW_BYTES)
+    }
+
+    #[inline]
+    pub(super) fn facility_address(&self, s_id: u64, sf_type: u64) -> Addr {
+        half_line(self.facilities, s_id, sf_type)
+    }
+
+    /// Line `line` of page `page` of the subscriber table.
+    pub(super) fn image_of_subscribers(&self, page: u64, line: u64) -> Line {
+        let s_id = s_id_at(page, line);
+        let at = self.subscriber_address(s_id);
+        if line.is_multiple_of(2) {
+            self.seals.line(at, self.population.subscriber(s_id))
+        } else {
+            self.seals.line(at + LINE_BYTES as u64, self.population.subscriber_rest(s_id))
+        }
+    }
+
+    /// Line `line` of page `page` of the special-facility table.
+    pub(super) fn image_of_facilities(&self, page: u64, line: u64) -> Line {
+        image_of_half_lines(self.seals, self.facilities, (page, line), |s_id, sf_type| {
+            self.population.facility(s_id, sf_type)
+        })
+    }
+}
+
+/// Whether a subscriber's rows saw the same transactions.
+pub(super) fn agree(subscriber: &Subscriber, facility: &Facility) -> Result<(), Wrong> {
+    match subscriber.commits[usize::from(facility.sf_type) - 1] == facility.commits {
+        true => Ok(()),
+        false => Err(half(subscriber.s_id)),
+    }
+}
+
+#[cold]
+pub(super) fn half(s_id: u64) -> Wrong {
+    Wrong(format!("subscriber {s_id} and its other rows disagree on the transactions they saw"))
+}
+
+/// The subscriber whose rows lie on this line of a table of [`ROW_BYTES`] a subscriber.
+fn s_id_at(page: u64, line: u64) -> u64 {
+    page * ROWS_PER_PAGE + line / 2 + 1
+}
+
+/// Where the row of type `of_type` lies in a table of four half lines a subscriber.
+#[inline]
+pub(super) fn half_line(table: PageId, s_id: u64, of_type: u64) -> Addr {
+    table.start() + (s_id - 1) * ROW_BYTES + (of_type - 1) * HALF_LINE_BYTES
+}
+
+/// The row in a half line that was read at `at`.
+#[inline]
+pub(super) fn open_half_line<T: Pod>(seals: Seals, at: Addr, words: [u64; 4]) -> Result<T, Wrong> {
+    let [a, b, c, seal] = words;
+    if seals.seal(at, &[a, b, c]) != seal {
+        return Err(broken(at));
+    }
+    Ok(bytemuck::cast([a, b, c]))
+}
+
+/// `row` with its seal, as it is stored at `at`.
+#[inline]
+pub(super) fn close_half_line<T: Pod>(seals: Seals, at: Addr, row: T) -> [u64; 4] {
+    let words: [u64; 3] = bytemuck::cast(row);
+    let [a, b, c] = words;
+    [a, b, c, seals.seal(at, &words)]
+}
+
+/// The line `line` of the page `page` of a table of four half lines a subscriber.
+pub(super) fn image_of_half_lines<T: Pod>(
+    seals: Seals,
+    table: PageId,
+    (page, line): (u64, u64),
+    row: impl Fn(u64, u64) -> T,
+) -> Line {
+    let s_id = s_id_at(page, line);
+    let two: [[u64; 4]; 2] = std::array::from_fn(|i| {
+        let of_type = line % 2 * 2 + i as u64 + 1;
+        close_half_line(seals, half_line(table, s_id, of_type), row(s_id, of_type))
+    });
+    bytemuck::cast(two)
+}

@@ -1,0 +1,194 @@
+//! The seven transactions of the mix: what they are asked and what they answer.
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::rows::Digits;
+use super::update::UpdateSubscriberData;
+
+/// One of TATP's transactions with its arguments (TATP benchmark description, §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transaction {
+    /// Reads a subscriber's row.
+    GetSubscriberData {
+        /// The subscriber, from 1.
+        s_id: u64,
+    },
+    /// Reads where calls are forwarded to: the numbers of a facility's call forwardings that start
+    /// no later than `start_time` and end after `end_time`, if the facility is active.
+    GetNewDestination {
+        /// The subscriber, from 1.
+        s_id: u64,
+        /// The facility's type, 1 to 4.
+        sf_type: u64,
+        /// An hour: 0, 8 or 16.
+        start_time: u8,
+        /// An hour, 1 to 24.
+        end_time: u8,
+    },
+    /// Reads an access-information row.
+    GetAccessData {
+        /// The subscriber, from 1.
+        s_id: u64,
+        /// The type of access, 1 to 4.
+        ai_type: u64,
+    },
+    /// Sets a column of a subscriber and one of a facility.
+    UpdateSubscriberData(UpdateSubscriberData),
+    /// Sets a subscriber's location.
+    UpdateLocation {
+        /// The subscriber's number.
+        sub_nbr: Digits,
+        /// The new `subscriber.vlr_location`.
+        vlr_location: u32,
+    },
+    /// Adds a call forwarding, if there is such a facility and no such row yet.
+    InsertCallForwarding {
+        /// The subscriber's number.
+        sub_nbr: Digits,
+        /// The facility's type, 1 to 4.
+        sf_type: u64,
+        /// An hour: 0, 8 or 16.
+        start_time: u8,
+        /// An hour, 1 to 24.
+        end_time: u8,
+        /// Where to.
+        numberx: Digits,
+    },
+    /// Removes a call forwarding.
+    DeleteCallForwarding {
+        /// The subscriber's number.
+        sub_nbr: Digits,
+        /// The facility's type, 1 to 4.
+        sf_type: u64,
+        /// An hour: 0, 8 or 16.
+        start_time: u8,
+    },
+}
+
+impl Transaction {
+    /// A transaction of the standard mix for subscriber `s_id`, all else uniform.
+    ///
+    /// Of a hundred, 35 get subscriber data, 10 a new destination, 35 access data; 2 update
+    /// subscriber data, 14 a location; 2 insert and 2 delete a call forwarding.
+    #[inline]
+    pub(super) fn draw(s_id: u64, rng: &mut Pcg64Mcg) -> Transaction {
+        let of_a_hundred = rng.random_range(0..100);
+        let of_type = rng.random_range(1..=4);
+        let start_time = 8 * rng.random_range(0..3);
+        let end_time = rng.random_range(1..=24);
+        let sub_nbr = Digits::new(s_id);
+        match of_a_hundred {
+            0..35 => Transaction::GetSubscriberData { s_id },
+            35..45 => {
+                Transaction::GetNewDestination { s_id, sf_type: of_type, start_time, end_time }
+            }
+            45..80 => Transaction::GetAccessData { s_id, ai_type: of_type },
+            80..82 => Transaction::UpdateSubscriberData(UpdateSubscriberData::draw(s_id, rng)),
+            82..96 => Transaction::UpdateLocation { sub_nbr, vlr_location: rng.random() },
+            96..98 => Transaction::InsertCallForwarding {
+                sub_nbr,
+                sf_type: of_type,
+                start_time,
+                end_time,
+                numberx: Digits::new(rng.random()),
+            },
+            _ => Transaction::DeleteCallForwarding { sub_nbr, sf_type: of_type, start_time },
+        }
+    }
+
+    /// The subscriber it is about, and which of its special facilities or kinds of access (1 if
+    /// none).
+    pub(super) fn about(&self) -> (By, u64) {
+        match *self {
+            Transaction::GetSubscriberData { s_id } => (By::Id(s_id), 1),
+            Transaction::GetNewDestination { s_id, sf_type, .. } => (By::Id(s_id), sf_type),
+            Transaction::GetAccessData { s_id, ai_type } => (By::Id(s_id), ai_type),
+            Transaction::UpdateSubscriberData(update) => (By::Id(update.s_id), update.sf_type),
+            Transaction::UpdateLocation { sub_nbr, .. } => (By::Number(sub_nbr), 1),
+            Transaction::InsertCallForwarding { sub_nbr, sf_type, .. }
+            | Transaction::DeleteCallForwarding { sub_nbr, sf_type, .. } => {
+                (By::Number(sub_nbr), sf_type)
+            }
+        }
+    }
+
+    /// Whether it may change something.
+    pub fn writes(&self) -> bool {
+        !matches!(
+            self,
+            Transaction::GetSubscriberData { .. }
+                | Transaction::GetNewDestination { .. }
+                | Transaction::GetAccessData { .. }
+        )
+    }
+}
+
+/// How a subscriber is named.
+pub(super) enum By {
+    Id(u64),
+    Number(Digits),
+}
+
+/// What a transaction answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The subscriber's row.
+    Subscriber(SubscriberRow),
+    /// Where calls are forwarded to, by start_time 0, 8 and 16; at least one is there.
+    Destinations([Option<Digits>; 3]),
+    /// The access-information row.
+    Access(AccessData),
+    /// It changed what it was to change.
+    Changed(Before),
+    /// There is no such row, or, for an insertion, no such facility, or the row is there already.
+    /// Nothing changed; about a third of a mix ends so, as TATP means it to.
+    NoRow,
+}
+
+/// A subscriber's row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubscriberRow {
+    /// The subscriber, from 1.
+    pub s_id: u64,
+    /// `s_id` in digits.
+    pub sub_nbr: Digits,
+    /// bit_1 to bit_10 from bit 0.
+    pub bits: u16,
+    /// hex_1 to hex_10, in 4 bits each from bit 0.
+    pub hexes: [u8; 5],
+    /// byte2_1 to byte2_10.
+    pub byte2: [u8; 10],
+    /// Where the subscriber's switching centre is.
+    pub msc_location: u32,
+    /// Where the subscriber is.
+    pub vlr_location: u32,
+}
+
+/// An access-information row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessData {
+    /// A number.
+    pub data1: u8,
+    /// Another.
+    pub data2: u8,
+    /// Letters.
+    pub data3: [u8; 3],
+    /// More of them.
+    pub data4: [u8; 5],
+}
+
+/// What a transaction that changed something found in the subscriber's row before it did. No two
+/// changes of a subscriber find the same, so that their order can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Before {
+    /// `subscriber.bit_1`.
+    pub bit_1: bool,
+    /// `subscriber.vlr_location`.
+    pub vlr_location: u32,
+    /// How many transactions had changed each special facility, modulo 2¹⁶.
+    pub commits: [u16; 4],
+    /// How many had changed each facility's call forwardings, modulo 16, in 4 bits each from
+    /// bit 0.
+    pub forwarding_commits: u16,
+}

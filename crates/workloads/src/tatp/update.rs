@@ -1,0 +1,220 @@
+//! [`Tatp`]: the telecom benchmark's UPDATE_SUBSCRIBER_DATA (AstriFlash, HPCA'23 §V-A).
+
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, latch};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::rows::Population;
+use super::tables::{ROWS_PER_PAGE, Tables, agree};
+use crate::keys::{Places, Ranks, job_rng, share};
+use crate::line::{Seals, fill};
+use crate::permutation::mix;
+use crate::program::{Kind, Named, Shape};
+use crate::{Workload, Wrong};
+
+/// TATP's subscriber and special-facility tables; a job is one UPDATE_SUBSCRIBER_DATA.
+///
+/// The transaction (TATP benchmark description, §5.3; the only one AstriFlash runs): for a
+/// subscriber and one of four facility types, set `subscriber.bit_1` and
+/// `special_facility.data_a`. A subscriber has 1 to 4 facilities of distinct types, so the row
+/// exists 62.5% of the time; when it does not, nothing changes, and the job is done all the same.
+///
+/// A subscriber is two lines: what the transaction needs, with a latch, and the columns it leaves
+/// alone. Its four possible facilities are rows of 32 bytes, side by side on two lines of another
+/// page. `s_id` is dense, so the primary indexes are arithmetic. The subscriber's latch covers its
+/// facilities too, which makes transactions serialisable; both rows are touched before it is
+/// taken, so that no miss is waited for with the latch held.
+///
+/// Both rows count the transactions that changed them, the subscriber for each type apart: if half
+/// of a transaction were lost, with a page that came back old, the counts would differ.
+#[derive(Debug, Clone)]
+pub struct Tatp {
+    tables: Tables,
+    ranks: Ranks,
+    /// Rank to subscriber, from 0.
+    places: Places,
+    work: u64,
+}
+
+/// The arguments of one UPDATE_SUBSCRIBER_DATA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateSubscriberData {
+    /// The subscriber, from 1.
+    pub s_id: u64,
+    /// The facility's type, 1 to 4.
+    pub sf_type: u64,
+    /// The new `subscriber.bit_1`.
+    pub bit_1: bool,
+    /// The new `special_facility.data_a`.
+    pub data_a: u8,
+}
+
+impl UpdateSubscriberData {
+    /// One for subscriber `s_id`, all else random.
+    #[inline]
+    pub(super) fn draw(s_id: u64, rng: &mut Pcg64Mcg) -> UpdateSubscriberData {
+        let bits: u64 = rng.random();
+        UpdateSubscriberData {
+            s_id,
+            sf_type: bits % 4 + 1,
+            bit_1: bits >> 8 & 1 == 1,
+            data_a: (bits >> 16) as u8,
+        }
+    }
+}
+
+/// What a transaction that committed found before it wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Updated {
+    /// `subscriber.bit_1`.
+    pub bit_1: bool,
+    /// `special_facility.data_a`.
+    pub data_a: u8,
+    /// How many transactions had changed each of the subscriber's facilities, modulo 2¹⁶.
+    pub commits: [u16; 4],
+}
+
+/// A subscriber and its facilities at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubscriberData {
+    /// `subscriber.bit_1`.
+    pub bit_1: bool,
+    /// `special_facility.data_a` of each type that exists.
+    pub data_a: [Option<u8>; 4],
+    /// How many transactions have changed each facility, modulo 2¹⁶.
+    pub commits: [u16; 4],
+}
+
+impl Tatp {
+    /// How many subscribers there are: `s_id` is `1..=subscribers()`.
+    pub fn subscribers(&self) -> u64 {
+        self.tables.subscribers()
+    }
+
+    /// The transaction that is job `job`.
+    #[inline]
+    pub fn job(&self, job: u64) -> UpdateSubscriberData {
+        let mut rng = job_rng(self.tables.population.seed, job);
+        let s_id = self.places.place(self.ranks.draw(&mut rng)) + 1;
+        UpdateSubscriberData::draw(s_id, &mut rng)
+    }
+
+    /// Runs the transaction in one atomic step. Gives what it found, or `None` if there is no such
+    /// subscriber or facility; then nothing changes.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    pub fn update<M: Memory>(
+        &self,
+        memory: &mut M,
+        update: UpdateSubscriberData,
+    ) -> Result<Option<Updated>, Wrong> {
+        if !self.tables.may_exist(update.s_id, update.sf_type) {
+            return Ok(None);
+        }
+        let latch = self.tables.subscriber_address(update.s_id);
+        latch::write(memory, latch, |memory| self.apply(memory, update))
+    }
+
+    /// The transaction itself, for arguments in range. Not atomic: the caller holds the
+    /// subscriber's latch.
+    pub fn apply<M: Memory>(
+        &self,
+        memory: &mut M,
+        update: UpdateSubscriberData,
+    ) -> Result<Option<Updated>, Wrong> {
+        let found = self.tables.apply(memory, update)?;
+        Ok(found.map(|(subscriber, facility)| Updated {
+            bit_1: subscriber.bit_1(),
+            data_a: facility.data_a,
+            commits: subscriber.commits,
+        }))
+    }
+
+    /// A subscriber and its facilities, read in one atomic step; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be.
+    pub fn get<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+    ) -> Result<Option<SubscriberData>, Wrong> {
+        if !self.tables.may_exist(s_id, 1) {
+            return Ok(None);
+        }
+        let latch = self.tables.subscriber_address(s_id);
+        latch::read(memory, latch, |memory| self.read(memory, s_id).map(Some))
+    }
+
+    /// Reads it without the latch.
+    fn read<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<SubscriberData, Wrong> {
+        let subscriber = self.tables.read_subscriber(memory, s_id)?;
+        let mut data_a = [None; 4];
+        for (sf_type, data_a) in (1..).zip(&mut data_a) {
+            let facility = self.tables.read_facility(memory, s_id, sf_type)?;
+            agree(&subscriber, &facility)?;
+            *data_a = (facility.exists != 0).then_some(facility.data_a);
+        }
+        Ok(SubscriberData { bit_1: subscriber.bit_1(), data_a, commits: subscriber.commits })
+    }
+}
+
+impl Named for Tatp {
+    const NAME: &'static str = "tatp";
+    const DESCRIPTION: &'static str = "updates a telecom subscriber and one of its facilities";
+    const MIX: &'static str =
+        "1 UPDATE_SUBSCRIBER_DATA: 2 rows read, both written in 62.5% of jobs";
+    const SOURCE: &'static str =
+        "AstriFlash (HPCA'23) section V-A; columns from the TATP description";
+    /// One page of each table.
+    const MIN_BYTES: u64 = 2 * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> Tatp {
+        let pages_per_table = shape.dataset_bytes / Tatp::MIN_BYTES;
+        let tables = Tables {
+            pages_per_table,
+            facilities: PageId(pages_per_table),
+            population: Population { seed: shape.seed },
+            seals: Seals::new(Kind::Tatp, 2 * pages_per_table, shape.seed),
+        };
+        Tatp {
+            ranks: Ranks::new(tables.subscribers(), shape.theta),
+            places: Places::new(pages_per_table, ROWS_PER_PAGE, shape.scatter, mix(shape.seed)),
+            tables,
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl Workload for Tatp {
+    fn size_bytes(&self) -> u64 {
+        self.tables.pages_per_table * Tatp::MIN_BYTES
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        let pages = self.tables.pages_per_table;
+        assert!(page.0 < 2 * pages, "{page:?} of {}", 2 * pages);
+        match page.0.checked_sub(pages) {
+            None => fill(out, |line| self.tables.image_of_subscribers(page.0, line)),
+            Some(page) => fill(out, |line| self.tables.image_of_facilities(page, line)),
+        }
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let update = self.job(job);
+        memory.work(share(self.work, 0, 2));
+        let _latch: u64 = memory.load(self.tables.subscriber_address(update.s_id));
+        memory.work(share(self.work, 1, 2));
+        let _row: u64 = memory.load(self.tables.facility_address(update.s_id, update.sf_type));
+        self.update(memory, update).map(|_| ())
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}
