@@ -23,6 +23,7 @@ mod hash_table;
 mod keys;
 mod line;
 pub mod load;
+pub mod masstree;
 mod observe;
 mod permutation;
 mod program;

@@ -1,0 +1,130 @@
+//! Joining neighbours, so that nodes without keys are used again.
+
+use ebbtide_core::{Addr, Memory};
+
+use super::Tree;
+use super::descend::Place;
+use super::lock::{Held, hold};
+use super::node::{Node, Range};
+use super::version::Change;
+use crate::Wrong;
+
+/// Interior nodes are joined when they have at most this many children together: few enough that the
+/// next inserts do not split them again.
+const JOINED_CHILDREN_MAX: usize = 12;
+
+/// Two neighbours below one parent, each with a copy of what it holds.
+struct Pair<'a> {
+    parent: (&'a Place, &'a Node),
+    left: (Place, Node),
+    right: (Place, Node),
+}
+
+impl Tree {
+    /// Joins the border node that is responsible for `slice`, which has become empty, with one
+    /// beside it; then the nodes above that have become small by that.
+    pub(super) fn join<M: Memory>(&self, m: &mut M, root: Addr, slice: u64) -> Result<(), Wrong> {
+        let mut level = 1;
+        while level <= self.read(m, root)?.version().level() {
+            let parent = self.descend(m, root, slice, level)?;
+            match self.join_below(m, &parent, slice)? {
+                None => {}
+                Some(true) => level += 1,
+                Some(false) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins the child of `parent` for `slice` with one beside it, if two of them fit into one.
+    /// Says whether it did, or `None` if something changed meanwhile.
+    fn join_below<M: Memory>(
+        &self,
+        m: &mut M,
+        parent: &Place,
+        slice: u64,
+    ) -> Result<Option<bool>, Wrong> {
+        let Some(node) = parent.copy(m) else { return Ok(None) };
+        let children = node.children();
+        let child = children.partition_point(|child| child.low <= slice).max(1) - 1;
+        for left in child.saturating_sub(1)..=child {
+            let [left, right] = match children.get(left..left + 2) {
+                Some(&[left, right]) => [left, right],
+                _ => continue,
+            };
+            let Some(left) = self.step(m, parent, left.at)? else { return Ok(None) };
+            let Some(right) = self.step(m, parent, right.at)? else { return Ok(None) };
+            let (Some(left_node), Some(right_node)) = (left.copy(m), right.copy(m)) else {
+                return Ok(None);
+            };
+            let pair = Pair {
+                parent: (parent, &node),
+                left: (left, left_node),
+                right: (right, right_node),
+            };
+            if let Some(joined) = pair.joined() {
+                return Ok(self.join_pair(m, &pair, joined).then_some(true));
+            }
+        }
+        Ok(Some(false))
+    }
+
+    /// Gives all that a pair has to the left one, and the right one back, if nothing has changed.
+    fn join_pair<M: Memory>(&self, m: &mut M, pair: &Pair<'_>, joined: Node) -> bool {
+        let [left, right, parent] = [&pair.left.0, &pair.right.0, pair.parent.0];
+        // From left to right, then up: in this order everybody waits for locks.
+        let done = hold(m, left.at, left.version(), |m, left| {
+            hold(m, right.at, right.version(), |m, right| {
+                hold(m, parent.at, parent.version(), |m, parent| {
+                    self.join_held(m, pair, joined, [left, right, parent]);
+                })
+            })
+        });
+        let done = done.flatten().flatten().is_some();
+        if done {
+            self.give_node(m, right.at);
+        }
+        done
+    }
+
+    fn join_held<M: Memory>(
+        &self,
+        m: &mut M,
+        pair: &Pair<'_>,
+        joined: Node,
+        [left, right, parent]: [&mut Held; 3],
+    ) {
+        // Who finds the right node deleted must find those that lead to it changing.
+        parent.begin(m, Change::Insert);
+        left.begin(m, Change::Split);
+        let deleted = right.version.deleted();
+        self.publish_as(m, right, deleted, Change::Split, &pair.right.1, pair.right.1.clone());
+        self.publish(m, left, Change::Split, &pair.left.1, joined);
+        let node = pair.parent.1;
+        let mut children = node.children();
+        children.retain(|child| child.at != right.at);
+        self.publish(m, parent, Change::Insert, node, Node::interior(node.range(), &children));
+    }
+}
+
+impl Pair<'_> {
+    /// The one node that has what both have, if it fits.
+    fn joined(&self) -> Option<Node> {
+        let [left, right] = [&self.left.1, &self.right.1];
+        // One that was split off and is not linked yet may lie between them.
+        let neighbours = left.range().next.is_some_and(|next| next.at == self.right.0.at);
+        if !neighbours {
+            return None;
+        }
+        let range = Range { low: left.range().low, next: right.range().next };
+        if self.left.0.version().level() == 0 {
+            let one_is_empty = left.len() == 0 || right.len() == 0;
+            let mut entries = left.entries();
+            entries.extend(right.entries());
+            return one_is_empty.then(|| Node::border(range, &entries));
+        }
+        let mut children = left.children();
+        children.extend(right.children());
+        (children.len() <= JOINED_CHILDREN_MAX).then(|| Node::interior(range, &children))
+    }
+}

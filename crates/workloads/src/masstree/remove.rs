@@ -1,0 +1,80 @@
+//! Taking keys out.
+
+use ebbtide_core::{Addr, Memory};
+
+use super::key::{Kind, Rest};
+use super::lock::{Held, hold};
+use super::node::Node;
+use super::suffix::Suffix;
+use super::version::Change;
+use super::{Look, Tree};
+use crate::Wrong;
+
+/// What became of a key that was taken out of a border node.
+struct Removed {
+    /// The value it had.
+    value: Option<u64>,
+    /// The line of its suffix, to be given back.
+    line: Option<Addr>,
+    /// The node is empty now, and not the root of its layer.
+    emptied: bool,
+}
+
+impl Tree {
+    /// Takes `key` out. Returns the value it had.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the tree, or the key is too long.
+    pub fn remove<M: Memory>(&self, m: &mut M, key: &[u8]) -> Result<Option<u64>, Wrong> {
+        let mut root = self.root;
+        let mut rest = Rest::whole(key)?;
+        loop {
+            let place = self.descend(m, root, rest.slice, 0)?;
+            match self.look(m, &place, rest)? {
+                None => continue,
+                Some(Look::Missing) => return Ok(None),
+                Some(Look::Layer(below)) => {
+                    (root, rest) = (below, rest.below());
+                    continue;
+                }
+                Some(Look::Value(_)) => {}
+            }
+            let removed =
+                hold(m, place.at, place.version(), |m, held| self.remove_here(m, held, rest));
+            let Some(removed) = removed.transpose()? else { continue };
+            if let Some(line) = removed.line {
+                self.give_line(m, line);
+            }
+            if removed.emptied {
+                self.join(m, root, rest.slice)?;
+            }
+            return Ok(removed.value);
+        }
+    }
+
+    /// Takes `rest` out of the border node that is held.
+    fn remove_here<M: Memory>(
+        &self,
+        m: &mut M,
+        held: &mut Held,
+        rest: Rest<'_>,
+    ) -> Result<Removed, Wrong> {
+        let node = Node::load(m, held.at);
+        let Ok(position) = node.position(rest.slice, rest.kind()) else {
+            return Ok(Removed { value: None, line: None, emptied: false });
+        };
+        let entry = node.entry(node.slot(position));
+        let (value, line) = match entry.kind {
+            Kind::SUFFIX => {
+                let at = Addr(entry.link);
+                (Suffix::open(self, at, &m.line(at))?.value, Some(at))
+            }
+            _ => (entry.link, None),
+        };
+        let mut new = node.clone();
+        new.remove(position);
+        let emptied = new.len() == 0 && !held.version.is_root();
+        self.publish(m, held, Change::Insert, &node, new);
+        Ok(Removed { value: Some(value), line, emptied })
+    }
+}

@@ -1,0 +1,187 @@
+//! Reading keys in order.
+
+use std::ops::ControlFlow;
+
+use ebbtide_core::{Addr, Memory};
+
+use super::descend::{Place, misled};
+use super::key::{KEY_BYTES_MAX, Kind, Rest, SLICE_BYTES};
+use super::node::{Entry, Node};
+use super::{Seen, Tree};
+use crate::Wrong;
+
+/// What a scan meets, in order.
+pub trait Visitor {
+    /// A border node whose keys come next. Should it change while they are being told, it is told
+    /// again, and then those that are left.
+    fn node(&mut self, _seen: Seen) {}
+
+    /// A key and its value. `Break` ends the scan.
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()>;
+}
+
+/// A visitor that only wants the entries.
+struct Entries<F>(F);
+
+impl<F: FnMut(&[u8], u64) -> ControlFlow<()>> Visitor for Entries<F> {
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        (self.0)(key, value)
+    }
+}
+
+/// A layer's keys on their way to the visitor.
+struct Layer<'a> {
+    root: Addr,
+    /// How many bytes of each key the layers above have.
+    depth: usize,
+    /// Nothing below this is wanted, of what the layers above leave of it.
+    from: Rest<'a>,
+    /// The least slice and rank that was not told yet.
+    next: (u64, u8),
+}
+
+/// What is left of a scan in some layer.
+type Flow = ControlFlow<()>;
+
+/// A scan has to find its place again: what it read has changed.
+struct Again;
+
+impl Tree {
+    /// Tells `visit` the keys from `from` on with their values, in order, until it breaks.
+    ///
+    /// Each border node is read in one moment; a key that is there all the time is told once, one
+    /// that comes or goes meanwhile, once or not at all.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the tree, or `from` is too long for a key.
+    pub fn scan<M: Memory>(
+        &self,
+        m: &mut M,
+        from: &[u8],
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> Result<(), Wrong> {
+        self.scan_seen(m, from, &mut Entries(visit))
+    }
+
+    /// As [`scan`](Tree::scan), and tells the visitor the border nodes too.
+    ///
+    /// # Errors
+    /// As for [`scan`](Tree::scan).
+    pub fn scan_seen<M: Memory>(
+        &self,
+        m: &mut M,
+        from: &[u8],
+        visitor: &mut impl Visitor,
+    ) -> Result<(), Wrong> {
+        let mut key = [0; KEY_BYTES_MAX];
+        let from = Rest::whole(from)?;
+        self.scan_layer(m, Layer::new(self.root, 0, from), &mut key, visitor).map(|_| ())
+    }
+
+    fn scan_layer<M: Memory>(
+        &self,
+        m: &mut M,
+        mut layer: Layer<'_>,
+        key: &mut [u8; KEY_BYTES_MAX],
+        visitor: &mut impl Visitor,
+    ) -> Result<Flow, Wrong> {
+        loop {
+            let mut place = self.descend(m, layer.root, layer.next.0, 0)?;
+            while let Some(node) = place.copy(m) {
+                visitor.node(place.seen());
+                match self.scan_node(m, &mut layer, &place, &node, key, visitor)? {
+                    Err(Again) => break,
+                    Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
+                    Ok(ControlFlow::Continue(())) => {}
+                }
+                let Some(right) = node.range().next else {
+                    return Ok(ControlFlow::Continue(()));
+                };
+                layer.next = layer.next.max((right.low, 0));
+                match self.step_right(m, &place, right.at)? {
+                    None => break,
+                    Some(right) => place = right,
+                }
+            }
+        }
+    }
+
+    /// Tells what a border node has from `layer.next` on.
+    fn scan_node<M: Memory>(
+        &self,
+        m: &mut M,
+        layer: &mut Layer<'_>,
+        place: &Place,
+        node: &Node,
+        key: &mut [u8; KEY_BYTES_MAX],
+        visitor: &mut impl Visitor,
+    ) -> Result<Result<Flow, Again>, Wrong> {
+        for Entry { slice, kind, link } in node.entries() {
+            if (slice, kind.rank()) < layer.next {
+                continue;
+            }
+            let from = layer.wanted_below(slice);
+            let (before, rest) = key.split_at_mut(layer.depth);
+            let Some(bytes) = rest.first_chunk_mut::<SLICE_BYTES>() else {
+                return Err(misled(place.at));
+            };
+            *bytes = slice.to_be_bytes();
+            let flow = match kind {
+                Kind::LAYER => {
+                    let root = self.layer(place.at, link)?;
+                    let below = Layer::new(root, before.len() + SLICE_BYTES, from);
+                    self.scan_layer(m, below, key, visitor)?
+                }
+                Kind::SUFFIX => {
+                    let Some(suffix) = self.read_suffix(m, place, link)? else {
+                        return Ok(Err(Again));
+                    };
+                    let start = before.len() + SLICE_BYTES;
+                    let end = start + suffix.bytes().len();
+                    let Some(bytes) = key.get_mut(start..end) else {
+                        return Err(misled(place.at));
+                    };
+                    bytes.copy_from_slice(suffix.bytes());
+                    match *bytes >= *from.bytes() {
+                        true => visitor.entry(&key[..end], suffix.value),
+                        false => ControlFlow::Continue(()),
+                    }
+                }
+                _ => {
+                    let Some(len) = kind.ends_after() else { return Err(misled(place.at)) };
+                    visitor.entry(&key[..layer.depth + len], link)
+                }
+            };
+            if flow.is_break() {
+                return Ok(Ok(flow));
+            }
+            layer.next = (slice, kind.rank() + 1);
+        }
+        Ok(Ok(ControlFlow::Continue(())))
+    }
+
+    /// The node to the right of `place`, or `None` if that has changed.
+    fn step_right<M: Memory>(
+        &self,
+        m: &mut M,
+        place: &Place,
+        to: Addr,
+    ) -> Result<Option<Place>, Wrong> {
+        let next = self.step(m, place, to)?;
+        match next {
+            Some(next) if !next.follows(place) => Err(misled(to)),
+            next => Ok(next),
+        }
+    }
+}
+
+impl<'a> Layer<'a> {
+    fn new(root: Addr, depth: usize, from: Rest<'a>) -> Layer<'a> {
+        Layer { root, depth, from, next: (from.slice, from.kind().rank()) }
+    }
+
+    /// What is wanted of longer keys with that slice: all, but for the slice that `from` has.
+    fn wanted_below(&self, slice: u64) -> Rest<'a> {
+        if slice == self.from.slice { self.from.below() } else { Rest::of(&[]) }
+    }
+}
