@@ -140,6 +140,11 @@ impl<J> Scheduler<J> {
         }
     }
 
+    /// How this scheduler learns that a page is there.
+    pub fn arrivals(&self) -> Arrivals {
+        self.arrivals
+    }
+
     /// Jobs halted or ready to be resumed.
     pub fn pending(&self) -> usize {
         self.halted.len() + self.halted_unlisted + self.ripe.len()
