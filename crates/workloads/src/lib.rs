@@ -29,6 +29,7 @@ mod permutation;
 mod program;
 mod red_black_tree;
 pub mod tatp;
+pub mod tpcb;
 pub mod tpcc;
 mod tree_shape;
 
@@ -41,6 +42,7 @@ pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
+pub use tpcb::Tpcb;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 

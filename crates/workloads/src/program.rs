@@ -156,6 +156,7 @@ programs! {
     Tatp: Tatp,
     Gups: crate::Gups,
     TatpMix: crate::TatpMix,
+    Tpcb: crate::Tpcb,
 }
 
 impl Kind {

@@ -64,6 +64,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
         let expected = match kind {
             Kind::ArraySwap | Kind::HashTable => 0.8,
             Kind::RedBlackTree => 0.5,
+            Kind::Tpcb => 0.3,
             Kind::Tatp | Kind::TatpMix => 0.6,
             Kind::Gups => unreachable!("its words are plain"),
         };

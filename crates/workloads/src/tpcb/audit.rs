@@ -1,0 +1,65 @@
+//! The consistency conditions of TPC-B (standard, clause 2.3), over the whole database.
+
+use ebbtide_core::{LINE_BYTES, Memory};
+
+use super::layout::Table;
+use super::rows::{Entry, Filler, Holder};
+use super::{Balance, Tpcb};
+use crate::Wrong;
+
+impl Tpcb {
+    /// Reads every row and checks that each branch has what its tellers have, and that accounts,
+    /// branches and history agree on the sum of all and the number of transactions. Only while no
+    /// transaction runs. Gives what they agree on.
+    ///
+    /// # Errors
+    /// [`Wrong`] says what does not agree, or which row is not what it must be.
+    pub fn audit<M: Memory>(&self, memory: &mut M) -> Result<Balance, Wrong> {
+        let branches = self.sum(Table::Branch, |branch| Ok(self.read_branch(memory, branch)?.0))?;
+        let accounts = self.sum(Table::Account, |account| {
+            Ok(self.read::<M, Holder>(memory, Table::Account, account)?.balance())
+        })?;
+        let history = self.sum(Table::History, |place| self.read_history(memory, place))?;
+        for table in [Table::Branch, Table::Teller, Table::Account] {
+            (0..self.layout.rows(table))
+                .try_for_each(|row| self.check_filler(memory, table, row))?;
+        }
+        if accounts == branches && history == branches {
+            return Ok(branches);
+        }
+        Err(Wrong(format!(
+            "the accounts have {accounts:?}, the branches {branches:?}, the history {history:?}"
+        )))
+    }
+
+    /// Adds up what `balance` says of every row of a table.
+    fn sum(
+        &self,
+        table: Table,
+        mut balance: impl FnMut(u64) -> Result<Balance, Wrong>,
+    ) -> Result<Balance, Wrong> {
+        (0..self.layout.rows(table)).try_fold(Balance::default(), |mut sum, row| {
+            sum.add(balance(row)?);
+            Ok(sum)
+        })
+    }
+
+    /// All that was ever written to a place of the history.
+    fn read_history<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Balance, Wrong> {
+        let entry: Entry = self.read(memory, Table::History, place)?;
+        if entry.rows > 0 && entry.number % self.history_rows() != place {
+            return Err(Wrong(format!("place {place} of the history holds {entry:?}")));
+        }
+        Ok(Balance { amount: entry.total(), transactions: entry.rows })
+    }
+
+    /// Checks the second line of a row.
+    fn check_filler<M: Memory>(&self, memory: &mut M, table: Table, row: u64) -> Result<(), Wrong> {
+        let at = self.layout.address(table, row) + LINE_BYTES as u64;
+        let filler: Filler = self.seals.open(at, memory.line(at))?;
+        match filler == Filler::new(row) {
+            true => Ok(()),
+            false => Err(Wrong(format!("the filler at {at:?} is {filler:?}"))),
+        }
+    }
+}
