@@ -134,7 +134,7 @@ impl Stream {
     #[inline]
     fn next(self) -> Stream {
         let carry = self.0 >> 63;
-        Stream(self.0 << 1 ^ carry * 7)
+        Stream((self.0 << 1) ^ (carry * 7))
     }
 
     /// The number at twice the position.
@@ -244,7 +244,7 @@ mod tests {
         fn a_square_is_the_product_of_a_number_with_itself(number: u64) {
             // The school method, bit by bit.
             let product = (0..64).rev().fold(Stream(0), |sum, bit| {
-                Stream(sum.next().0 ^ (number >> bit & 1) * number)
+                Stream(sum.next().0 ^ ((number >> bit & 1) * number))
             });
             prop_assert_eq!(Stream(number).squared(), product);
         }

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod array_swap;
+pub mod graph;
 mod gups;
 mod hash_table;
 mod keys;
@@ -34,6 +35,7 @@ pub mod tpcc;
 mod tree_shape;
 
 pub use array_swap::{ArraySwap, Element, Swap};
+pub use graph::{ConnectedComponents, PageRank};
 pub use gups::Gups;
 pub use hash_table::{Entry, HashTable};
 pub use keys::{Ranks, Scatter};

@@ -157,6 +157,8 @@ programs! {
     Gups: crate::Gups,
     TatpMix: crate::TatpMix,
     Tpcb: crate::Tpcb,
+    PageRank: crate::PageRank,
+    ConnectedComponents: crate::ConnectedComponents,
 }
 
 impl Kind {

@@ -1,0 +1,156 @@
+//! [`ConnectedComponents`]: the least label spreads through each component (FlatFlash, ASPLOS'19
+//! §5.4).
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+
+use super::csr::{Csr, EdgeList, Summary};
+use super::stored::{MIN_BYTES, Stored};
+use crate::keys::share;
+use crate::program::{Kind, Named, Shape};
+use crate::{Workload, Wrong};
+
+/// Connected components by minimum-label propagation: `label ← min(label, labels of neighbours)`
+/// (SPEC part D), until each component has the label of one of its vertices.
+///
+/// Edges count in both directions (*weakly* connected components): an edge is in the lists of both
+/// its ends, so that pulling is enough. A vertex's first label is the place of its value, which in
+/// a loaded graph is its number.
+///
+/// Labels only ever fall: a job lowers one by compare-exchange, so that a slow job cannot put an
+/// older label over a newer one. A label above its own place is therefore wrong, and is noticed. A
+/// page that comes back old is not: its labels are lowered again by the next pass.
+///
+/// The graph is the same for every skew.
+#[derive(Debug, Clone)]
+pub struct ConnectedComponents {
+    graph: Stored,
+    work: u64,
+}
+
+impl ConnectedComponents {
+    /// The components of `graph`; of `shape` only seed and work count. Also gives the summary that
+    /// [`elsewhere`](ConnectedComponents::elsewhere) wants.
+    ///
+    /// # Panics
+    /// When the graph has no vertex.
+    pub fn of(graph: &EdgeList, shape: &Shape) -> (ConnectedComponents, Summary) {
+        let csr = Csr::undirected(graph);
+        let (graph, summary) = Stored::loaded(Kind::ConnectedComponents, csr, shape.seed);
+        (ConnectedComponents { graph, work: shape.work_instructions }, summary)
+    }
+
+    /// The components of a graph whose image memory holds and that `summary` tells of. It has no
+    /// image of its own, nor needs it: it takes no memory.
+    ///
+    /// # Panics
+    /// When the graph has no vertex; later, when the image is asked for.
+    pub fn elsewhere(summary: Summary, shape: &Shape) -> ConnectedComponents {
+        let graph = Stored::elsewhere(Kind::ConnectedComponents, summary, shape.seed);
+        ConnectedComponents { graph, work: shape.work_instructions }
+    }
+
+    /// How many vertices there are.
+    pub fn vertices(&self) -> u64 {
+        self.graph.vertices()
+    }
+
+    /// How many edges there are.
+    pub fn edges(&self) -> u64 {
+        self.graph.entries() / 2
+    }
+
+    /// How many jobs are a pass over all vertices.
+    pub fn jobs_per_pass(&self) -> u64 {
+        self.graph.jobs_per_pass()
+    }
+
+    /// The address of the word that holds the label of `vertex`.
+    pub fn address(&self, vertex: u64) -> Addr {
+        self.graph.value_address(vertex)
+    }
+
+    /// The label of `vertex` as it stands: in the end, the same for all vertices of a component.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the graph.
+    pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Wrong> {
+        let label = self.graph.read(memory, self.graph.value_address(vertex))?;
+        check(self.graph.place(vertex), label).map(|()| label)
+    }
+
+    /// Lowers the label of `vertex` to the least of its neighbours'.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the graph; then nothing is stored.
+    #[inline]
+    pub fn update<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<(), Wrong> {
+        let row = self.graph.row(memory, vertex)?;
+        let mut least = u64::MAX;
+        self.graph.for_neighbours(memory, &row, |place, label| {
+            check(place, label)?;
+            least = least.min(label);
+            Ok(())
+        })?;
+        let at = self.graph.value_address(vertex);
+        loop {
+            let label = self.label(memory, vertex)?;
+            if label <= least || self.graph.exchange(memory, at, label, least) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Labels fall from where they began.
+#[inline]
+fn check(place: u64, label: u64) -> Result<(), Wrong> {
+    if label <= place {
+        return Ok(());
+    }
+    Err(Wrong(format!("the label at place {place} has risen to {label}")))
+}
+
+impl Named for ConnectedComponents {
+    const NAME: &'static str = "connected-components";
+    const DESCRIPTION: &'static str = "spreads the least label through a power-law graph";
+    const MIX: &'static str =
+        "16 vertices: 16 lists of about 48 neighbours read, as many labels, lower ones written";
+    const SOURCE: &'static str = "FlatFlash (ASPLOS'19) Fig. 10; a graph like Twitter's, generated";
+    const MIN_BYTES: u64 = MIN_BYTES;
+
+    fn with_shape(shape: &Shape) -> ConnectedComponents {
+        let graph = Stored::generated(Kind::ConnectedComponents, shape, true);
+        ConnectedComponents { graph, work: shape.work_instructions }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl Workload for ConnectedComponents {
+    fn size_bytes(&self) -> u64 {
+        self.graph.size_bytes()
+    }
+
+    /// # Panics
+    /// When `page` lies beyond the image, or the graph is
+    /// [`elsewhere`](ConnectedComponents::elsewhere).
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.graph.image(page, out, |place, _| place);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let vertices = self.graph.job(job);
+        let parts = vertices.end - vertices.start;
+        for (part, vertex) in (0..).zip(vertices) {
+            memory.work(share(self.work, part, parts));
+            self.update(memory, vertex)?;
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}

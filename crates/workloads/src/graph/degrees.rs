@@ -1,0 +1,178 @@
+//! [`Degrees`]: how many neighbours each vertex of a generated graph has, by arithmetic.
+
+/// Fewest neighbours of a vertex: makes 24 of them on average, as Twitter has (1.5 billion edges
+/// between 61.5 million vertices, FlatFlash, ASPLOS'19 §5.4).
+const DEGREE_MIN: u64 = 6;
+
+/// Most neighbours of a vertex: as many as anyone has in Friendster (SNAP, com-Friendster).
+const DEGREE_MAX: u64 = 5214;
+
+/// A vertex has degree `d` or more with probability `∝ d^-1.276`: Twitter's followers (Kwak, Lee,
+/// Park and Moon, WWW'10 §3.1: a power law of exponent 2.276).
+const TAIL_EXPONENT: f64 = 1.276;
+
+/// Above fifty, degrees are apart by this share, which makes 254 of them.
+const STEP_SHARE: f64 = 0.02;
+
+/// Shares of vertices are counted in parts of 2³².
+const SHARE_BITS: u32 = 32;
+
+/// The degrees of vertices `0..vertices()`, in falling order, and of each vertex as many *stubs*
+/// (ends of edges), which are numbered in the order of their vertices.
+///
+/// Vertices of one degree are a class. There are a few hundred classes whatever the size, so
+/// vertex to first stub, and stub to vertex, are a search among them and a division.
+#[derive(Debug, Clone)]
+pub(super) struct Degrees {
+    classes: Vec<Class>,
+    vertices: u64,
+    stubs: u64,
+}
+
+/// Vertices of one degree.
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    first_vertex: u64,
+    first_stub: u64,
+    degree: u64,
+}
+
+impl Degrees {
+    /// A power law over `vertices` vertices.
+    pub(super) fn power_law(vertices: u64) -> Degrees {
+        let mut degrees = Degrees { classes: Vec::new(), vertices: 0, stubs: 0 };
+        for (degree, upto) in upto_each_degree(vertices) {
+            let count = upto - degrees.vertices;
+            if count > 0 {
+                let (first_vertex, first_stub) = (degrees.vertices, degrees.stubs);
+                degrees.classes.push(Class { first_vertex, first_stub, degree });
+            }
+            degrees.vertices = upto;
+            degrees.stubs += count * degree;
+        }
+        degrees
+    }
+
+    /// How many stubs a power law over `vertices` vertices has. Grows with every vertex.
+    pub(super) fn stubs_of(vertices: u64) -> u64 {
+        let mut before = 0;
+        let stubs_of_degree =
+            |(degree, upto)| (upto - std::mem::replace(&mut before, upto)) * degree;
+        upto_each_degree(vertices).map(stubs_of_degree).sum()
+    }
+
+    /// How many vertices there are.
+    pub(super) fn vertices(&self) -> u64 {
+        self.vertices
+    }
+
+    /// How many stubs there are: the sum of all degrees.
+    pub(super) fn stubs(&self) -> u64 {
+        self.stubs
+    }
+
+    /// The degree of `vertex`.
+    #[inline]
+    pub(super) fn degree(&self, vertex: u64) -> u64 {
+        self.class_of_vertex(vertex).degree
+    }
+
+    /// The first stub of `vertex`; of the vertex after the last one, the number of stubs.
+    #[inline]
+    pub(super) fn first_stub(&self, vertex: u64) -> u64 {
+        let class = self.class_of_vertex(vertex);
+        class.first_stub + (vertex - class.first_vertex) * class.degree
+    }
+
+    /// The vertex that `stub` belongs to.
+    #[inline]
+    pub(super) fn owner(&self, stub: u64) -> u64 {
+        debug_assert!(stub < self.stubs);
+        let after = self.classes.partition_point(|class| class.first_stub <= stub);
+        let class = self.classes[after - 1];
+        class.first_vertex + (stub - class.first_stub) / class.degree
+    }
+
+    #[inline]
+    fn class_of_vertex(&self, vertex: u64) -> Class {
+        debug_assert!(vertex <= self.vertices);
+        let after = self.classes.partition_point(|class| class.first_vertex <= vertex);
+        self.classes[after - 1]
+    }
+}
+
+/// Every degree, falling, with how many of `vertices` vertices have it or more.
+fn upto_each_degree(vertices: u64) -> impl Iterator<Item = (u64, u64)> {
+    let next = |&degree: &u64| {
+        let lower = ((degree as f64 * (1.0 - STEP_SHARE)) as u64).min(degree - 1);
+        (degree > DEGREE_MIN).then_some(lower.max(DEGREE_MIN))
+    };
+    std::iter::successors(Some(DEGREE_MAX), next).map(move |degree| {
+        let share = (degree as f64 / DEGREE_MIN as f64).powf(-TAIL_EXPONENT);
+        // Rounded, so that the last bits of the power do not matter.
+        let parts = (share * (1u64 << SHARE_BITS) as f64).round() as u128;
+        (degree, ((u128::from(vertices) * parts) >> SHARE_BITS) as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn stubs_are_what_the_degrees_add_up_to() {
+        for vertices in [1, 2, 10, 100, 1234, 30_000] {
+            let degrees = Degrees::power_law(vertices);
+            let mut stub = 0;
+            for vertex in 0..vertices {
+                assert_eq!(degrees.first_stub(vertex), stub);
+                for _ in 0..degrees.degree(vertex) {
+                    assert_eq!(degrees.owner(stub), vertex);
+                    stub += 1;
+                }
+            }
+            assert_eq!((degrees.vertices(), degrees.stubs()), (vertices, stub));
+            assert_eq!(degrees.first_stub(vertices), stub);
+            assert_eq!(Degrees::stubs_of(vertices), stub);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_vertex_more_has_at_least_the_fewest_stubs_more(vertices in 1u64..1 << 36) {
+            let more = Degrees::stubs_of(vertices + 1) - Degrees::stubs_of(vertices);
+            prop_assert!(more >= DEGREE_MIN);
+        }
+
+        #[test]
+        fn great_graphs_are_searched_right(vertices in 1u64..1 << 36, part in 0.0..1.0f64) {
+            let degrees = Degrees::power_law(vertices);
+            let stub = (degrees.stubs() as f64 * part) as u64;
+            let owner = degrees.owner(stub);
+            prop_assert!((degrees.first_stub(owner)..degrees.first_stub(owner + 1)).contains(&stub));
+        }
+    }
+
+    #[test]
+    fn degrees_follow_the_power_law_of_twitter() {
+        let vertices = 61_500_000;
+        let degrees = Degrees::power_law(vertices);
+        let mean = degrees.stubs() as f64 / vertices as f64;
+        assert!((23.5..24.5).contains(&mean), "{mean} edges a vertex");
+        assert_eq!((degrees.degree(0), degrees.degree(vertices - 1)), (DEGREE_MAX, DEGREE_MIN));
+        assert!((1..vertices).step_by(997).all(|v| degrees.degree(v) <= degrees.degree(v - 1)));
+        // Of vertices with degree d or more there are (d / 6)^-1.276: the slope of the tail.
+        let at_least = |degree: u64| {
+            let (mut low, mut high) = (0, vertices);
+            while low < high {
+                let middle = (low + high) / 2;
+                if degrees.degree(middle) >= degree { low = middle + 1 } else { high = middle }
+            }
+            low as f64
+        };
+        let slope = (at_least(3000) / at_least(30)).ln() / 100f64.ln();
+        assert!((slope + 1.276).abs() < 0.01, "{slope}");
+        assert!(degrees.classes.len() < 300);
+    }
+}

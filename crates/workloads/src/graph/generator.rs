@@ -1,0 +1,189 @@
+//! [`Generator`]: a power-law graph of any size that is computed, not stored.
+
+use super::degrees::Degrees;
+use crate::Scatter;
+use crate::keys::Places;
+use crate::permutation::{Permutation, mix};
+
+/// Values on a page.
+const PER_PAGE: u64 = super::stored::WORDS_PER_PAGE;
+
+/// A directed graph in which every vertex has as many edges in as out, in the image of the social
+/// graphs FlatFlash ran on (see [`Degrees`]).
+///
+/// It is a directed configuration model: every vertex has `degree` stubs for edges in and as many
+/// for edges out, and a [`Permutation`] of all stubs says which out-stub each in-stub is joined to.
+/// So the neighbours of a vertex are drawn in proportion to their own degree, edges can be followed
+/// either way, and nothing is tabulated. Loops and double edges occur, as they do in that model:
+/// hardly any in a great graph.
+///
+/// Vertices are numbered by falling degree: `0` is the greatest hub. Their values lie as the
+/// [`Scatter`] says: hubs beside hubs on shuffled pages, or each vertex anywhere.
+#[derive(Debug, Clone)]
+pub(super) struct Generator {
+    degrees: Degrees,
+    /// In-stub to out-stub.
+    joins: Permutation,
+    /// Vertex to place; vertices from `placed` on, which do not fill a page, stay where they are.
+    places: Option<Places>,
+    placed: u64,
+    /// A list holds both ends' neighbours.
+    undirected: bool,
+}
+
+impl Generator {
+    /// The graph of `vertices` vertices that `seed` selects; with `undirected`, an edge is in the
+    /// lists of both its ends.
+    pub(super) fn new(vertices: u64, undirected: bool, scatter: Scatter, seed: u64) -> Generator {
+        let degrees = Degrees::power_law(vertices);
+        let joins = Permutation::new(degrees.stubs(), mix(seed));
+        let pages = vertices / PER_PAGE;
+        let places = (pages > 0).then(|| Places::new(pages, PER_PAGE, scatter, mix(mix(seed))));
+        Generator { degrees, joins, places, placed: pages * PER_PAGE, undirected }
+    }
+
+    /// How many entries the lists of `vertices` vertices have together.
+    pub(super) fn entries_of(vertices: u64, undirected: bool) -> u64 {
+        Degrees::stubs_of(vertices) * if undirected { 2 } else { 1 }
+    }
+
+    /// How many vertices there are.
+    pub(super) fn vertices(&self) -> u64 {
+        self.degrees.vertices()
+    }
+
+    /// How many entries all lists have.
+    pub(super) fn entries(&self) -> u64 {
+        self.degrees.stubs() * self.lists()
+    }
+
+    /// Where the list of `vertex` begins; of the vertex after the last one, where the last ends.
+    pub(super) fn first_entry(&self, vertex: u64) -> u64 {
+        self.degrees.first_stub(vertex) * self.lists()
+    }
+
+    /// How many edges leave `vertex` (with `undirected`, in either direction).
+    pub(super) fn out_degree(&self, vertex: u64) -> u64 {
+        self.degrees.degree(vertex) * self.lists()
+    }
+
+    /// The place of the neighbour in entry `entry` of the lists: first come the vertices whose
+    /// edges arrive, then, if undirected, those that edges go to.
+    pub(super) fn neighbour(&self, entry: u64) -> u64 {
+        if !self.undirected {
+            return self.place(self.degrees.owner(self.joins.apply(entry)));
+        }
+        // The list of a vertex begins at twice its first stub.
+        let vertex = self.degrees.owner(entry / 2);
+        let (first, degree) = (self.degrees.first_stub(vertex), self.degrees.degree(vertex));
+        let number = entry - 2 * first;
+        let stub = match number.checked_sub(degree) {
+            None => self.joins.apply(first + number),
+            Some(number) => self.joins.invert(first + number),
+        };
+        self.place(self.degrees.owner(stub))
+    }
+
+    /// Where the value of `vertex` lies.
+    #[inline]
+    pub(super) fn place(&self, vertex: u64) -> u64 {
+        match &self.places {
+            Some(places) if vertex < self.placed => places.place(vertex),
+            _ => vertex,
+        }
+    }
+
+    /// The vertex whose value lies at `place`.
+    pub(super) fn vertex_at(&self, place: u64) -> u64 {
+        match &self.places {
+            Some(places) if place < self.placed => places.rank(place),
+            _ => place,
+        }
+    }
+
+    fn lists(&self) -> u64 {
+        if self.undirected { 2 } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often each vertex occurs in the lists, and every pair (vertex, neighbour), sorted.
+    fn edges(graph: &Generator) -> Vec<(u64, u64)> {
+        let list = |vertex| {
+            let entries = graph.first_entry(vertex)..graph.first_entry(vertex + 1);
+            entries.map(move |entry| (vertex, graph.vertex_at(graph.neighbour(entry))))
+        };
+        let mut edges: Vec<(u64, u64)> = (0..graph.vertices()).flat_map(list).collect();
+        edges.sort_unstable();
+        edges
+    }
+
+    #[test]
+    fn every_vertex_has_as_many_edges_out_as_it_says() {
+        for (vertices, undirected) in [(1, false), (300, false), (5000, false), (700, true)] {
+            let graph = Generator::new(vertices, undirected, Scatter::Pages, 3);
+            let mut occurs = vec![0; vertices as usize];
+            edges(&graph).iter().for_each(|&(_, neighbour)| occurs[neighbour as usize] += 1);
+            for vertex in 0..vertices {
+                assert_eq!(occurs[vertex as usize], graph.out_degree(vertex), "vertex {vertex}");
+            }
+            assert_eq!(graph.entries(), Generator::entries_of(vertices, undirected));
+            assert_eq!(graph.entries(), graph.first_entry(vertices));
+        }
+    }
+
+    #[test]
+    fn an_undirected_graph_is_the_directed_one_in_both_directions() {
+        let directed = edges(&Generator::new(1500, false, Scatter::Keys, 7));
+        let mut both = directed.clone();
+        both.extend(directed.iter().map(|&(from, to)| (to, from)));
+        both.sort_unstable();
+        assert_eq!(edges(&Generator::new(1500, true, Scatter::Keys, 7)), both);
+    }
+
+    #[test]
+    fn places_are_a_bijection_that_shuffles_all_full_pages() {
+        for scatter in [Scatter::Pages, Scatter::Keys] {
+            let graph = Generator::new(10 * PER_PAGE + 99, false, scatter, 1);
+            let mut hit = vec![false; graph.vertices() as usize];
+            for vertex in 0..graph.vertices() {
+                let place = graph.place(vertex);
+                assert_eq!(graph.vertex_at(place), vertex);
+                assert!(!std::mem::replace(&mut hit[place as usize], true));
+            }
+            let moved = (0..graph.vertices()).filter(|&vertex| graph.place(vertex) != vertex).count();
+            assert!(moved as u64 > 5 * PER_PAGE, "{moved} vertices moved");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_drawn_by_degree_and_hardly_ever_twice() {
+        let graph = Generator::new(1 << 20, false, Scatter::Pages, 5);
+        let vertices = (0..graph.vertices()).step_by(101);
+        let (mut hubs, mut entries, mut twice) = (0, 0, 0);
+        for vertex in vertices {
+            let list = graph.first_entry(vertex)..graph.first_entry(vertex + 1);
+            let mut list: Vec<u64> = list.map(|e| graph.vertex_at(graph.neighbour(e))).collect();
+            entries += list.len();
+            hubs += list.iter().filter(|&&neighbour| neighbour < 1 << 13).count();
+            list.sort_unstable();
+            twice += list.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        }
+        // One vertex in 128 is a hub here, and has its share of all stubs.
+        let share = graph.degrees.first_stub(1 << 13) as f64 / graph.degrees.stubs() as f64;
+        let found = hubs as f64 / entries as f64;
+        assert!(share > 0.2 && (found - share).abs() < 0.01, "{found} against {share}");
+        // Hubs meet twice: 0.6% of the edges here, and less the greater the graph.
+        assert!(twice * 100 < entries, "{twice} of {entries}");
+    }
+
+    #[test]
+    fn seeds_give_different_graphs() {
+        let graph = |seed| edges(&Generator::new(200, false, Scatter::Pages, seed));
+        assert_eq!(graph(1), graph(1));
+        assert_ne!(graph(1), graph(2));
+    }
+}

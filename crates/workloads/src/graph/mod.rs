@@ -1,0 +1,29 @@
+//! Programs over graphs that lie in memory whole: [`PageRank`] and [`ConnectedComponents`]
+//! (FlatFlash, ASPLOS'19 §5.4; SPEC claims FL19 to FL21).
+//!
+//! A graph is generated, by arithmetic and at any size, or read from a file with [`read`]. In
+//! memory it is three arrays: *rows* (where the list of a vertex begins, and how many edges leave
+//! it), *entries* (the lists of neighbours, one behind the other: compressed sparse rows), and one
+//! *value* a vertex, which is all that jobs change. An entry names its neighbour by the *place* of
+//! its value, so that values can lie in another order than lists.
+//!
+//! As in GraphChi (Kyrola, Blelloch and Guestrin, OSDI'12) updates are asynchronous: a job reads
+//! whatever values its vertices' neighbours have at the moment. Job `n` updates block `n mod b` of
+//! 16 vertices in pass `n / b`, with `b` blocks in a pass, taken in a shuffled order that is the
+//! same in every pass; jobs of neighbouring passes may interleave. The stream is endless: passes
+//! after the last that changes anything only confirm what is there.
+
+mod components;
+mod csr;
+mod degrees;
+mod generator;
+mod loader;
+mod numbering;
+mod pagerank;
+mod stored;
+mod word;
+
+pub use components::ConnectedComponents;
+pub use csr::{EdgeList, Summary};
+pub use loader::{GraphError, read};
+pub use pagerank::PageRank;

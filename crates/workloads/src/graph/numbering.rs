@@ -1,0 +1,63 @@
+//! [`Numbering`]: numbers with gaps between them, numbered anew without.
+
+/// A set of numbers that says of each how many smaller ones it holds: a bit for every number up to
+/// the greatest, and half as much again for the counts.
+#[derive(Debug, Default)]
+pub(super) struct Numbering {
+    /// Which numbers there are, 64 a word.
+    bits: Vec<u64>,
+    /// How many numbers there are before each word.
+    before: Vec<u32>,
+}
+
+impl Numbering {
+    /// Adds `number`.
+    #[inline]
+    pub(super) fn insert(&mut self, number: u32) {
+        let word = number as usize / 64;
+        if word >= self.bits.len() {
+            self.bits.resize(word + 1, 0);
+        }
+        self.bits[word] |= 1 << (number % 64);
+    }
+
+    /// All numbers have been added: counts them.
+    pub(super) fn finish(&mut self) -> u32 {
+        let mut count = 0;
+        self.before.clear();
+        self.before.extend(self.bits.iter().map(|word| {
+            count += word.count_ones();
+            count - word.count_ones()
+        }));
+        count
+    }
+
+    /// How many numbers are smaller than `number`, which is one of them.
+    #[inline]
+    pub(super) fn number(&self, number: u32) -> u32 {
+        let word = number as usize / 64;
+        let smaller = self.bits[word] & ((1 << (number % 64)) - 1);
+        self.before[word] + smaller.count_ones()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn numbers_keep_their_order_and_lose_their_gaps(
+            numbers in prop::collection::btree_set(0u32..3000, 0..200),
+        ) {
+            let numbers: BTreeSet<u32> = numbers;
+            let mut numbering = Numbering::default();
+            numbers.iter().rev().for_each(|&number| numbering.insert(number));
+            prop_assert_eq!(numbering.finish() as usize, numbers.len());
+            let found = numbers.iter().map(|&number| numbering.number(number));
+            prop_assert!(found.eq(0..numbers.len() as u32));
+        }
+    }
+}

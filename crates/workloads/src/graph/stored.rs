@@ -1,0 +1,326 @@
+//! [`Stored`]: a graph in memory, where its arrays lie, and how jobs read it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+
+use super::csr::{Csr, Summary};
+use super::generator::Generator;
+use super::word::{NUMBER_MAX, Words};
+use crate::Wrong;
+use crate::line::Seals;
+use crate::permutation::{Permutation, mix};
+use crate::program::{Kind, Shape};
+
+/// Vertices that a job updates.
+const VERTICES_PER_JOB: u64 = 16;
+
+/// Words on a page.
+pub(super) const WORDS_PER_PAGE: u64 = PAGE_BYTES as u64 / 8;
+const WORDS_PER_LINE: u64 = LINE_BYTES as u64 / 8;
+
+/// A row is two words: where the list begins, and how many edges leave the vertex.
+const ROW_WORDS: u64 = 2;
+
+/// The least that holds a graph: about a hundred vertices and their lists.
+pub(super) const MIN_BYTES: u64 = 8 * PAGE_BYTES as u64;
+
+/// A graph in memory: rows, one more than vertices; entries; values. Each begins on a page.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    source: Source,
+    sizes: Sizes,
+    words: Words,
+    /// The order of a pass.
+    blocks: Permutation,
+}
+
+/// Where the first contents come from.
+#[derive(Debug, Clone)]
+enum Source {
+    Generated(Arc<Generator>),
+    Loaded(Arc<Csr>),
+    /// They are in memory already.
+    Elsewhere,
+}
+
+/// How many vertices and entries there are; the rest of the layout follows.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    vertices: u64,
+    entries: u64,
+}
+
+impl Sizes {
+    fn row_pages(self) -> u64 {
+        ((self.vertices + 1) * ROW_WORDS).div_ceil(WORDS_PER_PAGE)
+    }
+
+    fn entry_pages(self) -> u64 {
+        self.entries.div_ceil(WORDS_PER_PAGE)
+    }
+
+    fn pages(self) -> u64 {
+        self.row_pages() + self.entry_pages() + self.vertices.div_ceil(WORDS_PER_PAGE)
+    }
+
+    fn row_address(self, vertex: u64) -> Addr {
+        Addr(vertex * ROW_WORDS * 8)
+    }
+
+    fn entry_address(self, entry: u64) -> Addr {
+        PageId(self.row_pages()).start() + entry * 8
+    }
+
+    fn value_address(self, place: u64) -> Addr {
+        PageId(self.row_pages() + self.entry_pages()).start() + place * 8
+    }
+
+}
+
+/// How many vertices the greatest generated graph has that fits into `bytes` and whose entries a
+/// word can count.
+fn vertices_within(bytes: u64, undirected: bool) -> u64 {
+    let fits = |vertices| {
+        let sizes = Sizes { vertices, entries: Generator::entries_of(vertices, undirected) };
+        sizes.entries <= NUMBER_MAX && sizes.pages() <= bytes / PAGE_BYTES as u64
+    };
+    let (mut fitting, mut too_many) = (1, bytes.min(NUMBER_MAX));
+    while too_many - fitting > 1 {
+        let middle = fitting.midpoint(too_many);
+        *if fits(middle) { &mut fitting } else { &mut too_many } = middle;
+    }
+    fitting
+}
+
+/// What is stored of a vertex.
+pub(super) struct Row {
+    /// Its list.
+    entries: Range<u64>,
+    /// How many edges leave it.
+    pub(super) out_degree: u64,
+}
+
+impl Stored {
+    /// As large a generated graph as fits in `shape`, for the program `kind`.
+    pub(super) fn generated(kind: Kind, shape: &Shape, undirected: bool) -> Stored {
+        let vertices = vertices_within(shape.dataset_bytes, undirected);
+        let generator = Generator::new(vertices, undirected, shape.scatter, shape.seed);
+        let sizes = Sizes { vertices: generator.vertices(), entries: generator.entries() };
+        Stored::new(kind, sizes, Source::Generated(Arc::new(generator)), shape.seed)
+    }
+
+    /// The graph `csr`, and its summary.
+    pub(super) fn loaded(kind: Kind, csr: Csr, seed: u64) -> (Stored, Summary) {
+        let summary = csr.summary();
+        (Stored::of_summary(kind, summary, Source::Loaded(Arc::new(csr)), seed), summary)
+    }
+
+    /// The loaded graph that `summary` tells of, where all of it is in memory already.
+    pub(super) fn elsewhere(kind: Kind, summary: Summary, seed: u64) -> Stored {
+        Stored::of_summary(kind, summary, Source::Elsewhere, seed)
+    }
+
+    fn of_summary(kind: Kind, summary: Summary, source: Source, seed: u64) -> Stored {
+        let Summary { vertices, entries, checksum } = summary;
+        assert!(vertices > 0, "a graph without vertices");
+        Stored::new(kind, Sizes { vertices, entries }, source, mix(seed ^ checksum))
+    }
+
+    fn new(kind: Kind, sizes: Sizes, source: Source, seed: u64) -> Stored {
+        let words = Words { seals: Seals::new(kind, sizes.pages(), seed) };
+        let blocks = Permutation::new(sizes.vertices.div_ceil(VERTICES_PER_JOB), !seed);
+        Stored { source, sizes, words, blocks }
+    }
+
+    /// How many vertices there are.
+    pub(super) fn vertices(&self) -> u64 {
+        self.sizes.vertices
+    }
+
+    /// How many entries all lists have.
+    pub(super) fn entries(&self) -> u64 {
+        self.sizes.entries
+    }
+
+    /// Size in bytes.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.sizes.pages() * PAGE_BYTES as u64
+    }
+
+    /// How many jobs are a pass over all vertices.
+    pub(super) fn jobs_per_pass(&self) -> u64 {
+        self.blocks.len()
+    }
+
+    /// The vertices that job `job` updates.
+    #[inline]
+    pub(super) fn job(&self, job: u64) -> Range<u64> {
+        let first = self.blocks.apply(job % self.blocks.len()) * VERTICES_PER_JOB;
+        first..(first + VERTICES_PER_JOB).min(self.sizes.vertices)
+    }
+
+    /// The address of the value of `vertex`.
+    #[inline]
+    pub(super) fn value_address(&self, vertex: u64) -> Addr {
+        self.sizes.value_address(self.place(vertex))
+    }
+
+    /// Where among all values that of `vertex` lies.
+    #[inline]
+    pub(super) fn place(&self, vertex: u64) -> u64 {
+        match &self.source {
+            Source::Generated(generator) => generator.place(vertex),
+            Source::Loaded(_) | Source::Elsewhere => vertex,
+        }
+    }
+
+    /// Reads the row of `vertex`.
+    #[inline]
+    pub(super) fn row<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<Row, Wrong> {
+        let at = self.sizes.row_address(vertex);
+        let [first, out_degree]: [u64; 2] = memory.load(at);
+        let entries = self.words.open(at, first)?
+            ..self.words.read(memory, self.sizes.row_address(vertex + 1))?;
+        if entries.start > entries.end || entries.end > self.sizes.entries {
+            return Err(Wrong(format!("the list of vertex {vertex} is at {entries:?}")));
+        }
+        Ok(Row { entries, out_degree: self.words.open(at + 8, out_degree)? })
+    }
+
+    /// Reads the values of the neighbours in the list of `row`, one after the other, and gives each
+    /// with its place to `sees`.
+    #[inline]
+    pub(super) fn for_neighbours<M: Memory>(
+        &self,
+        memory: &mut M,
+        row: &Row,
+        mut sees: impl FnMut(u64, u64) -> Result<(), Wrong>,
+    ) -> Result<(), Wrong> {
+        let Range { mut start, end } = row.entries;
+        while start < end {
+            // Entries are read a line at a time.
+            let line = memory.line(self.sizes.entry_address(start));
+            let stop = end.min((start / WORDS_PER_LINE + 1) * WORDS_PER_LINE);
+            for entry in start..stop {
+                let at = self.sizes.entry_address(entry);
+                let place = self.words.open(at, line[(entry % WORDS_PER_LINE) as usize])?;
+                if place >= self.sizes.vertices {
+                    return Err(Wrong(format!("the entry at {at:?} names no vertex: {place}")));
+                }
+                sees(place, self.read(memory, self.sizes.value_address(place))?)?;
+            }
+            start = stop;
+        }
+        Ok(())
+    }
+
+    /// Reads the value at `at`.
+    #[inline]
+    pub(super) fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Wrong> {
+        self.words.read(memory, at)
+    }
+
+    /// Stores a value at `at`.
+    #[inline]
+    pub(super) fn write<M: Memory>(&self, memory: &mut M, at: Addr, value: u64) {
+        self.words.write(memory, at, value);
+    }
+
+    /// Replaces the value `current` at `at` by `new` in one atomic step; `false` if another value
+    /// was there.
+    #[inline]
+    pub(super) fn exchange<M: Memory>(
+        &self,
+        memory: &mut M,
+        at: Addr,
+        current: u64,
+        new: u64,
+    ) -> bool {
+        let [current, new] = [current, new].map(|value| self.words.close(at, value));
+        memory.compare_exchange(at, current, new).is_ok()
+    }
+
+    /// Writes the first contents of `page` into `out`: `value(place, out_degree)` is the first
+    /// value of the vertex whose place and out-degree they are.
+    ///
+    /// # Panics
+    /// When the graph is [`elsewhere`](Stored::elsewhere), or the page beyond it.
+    pub(super) fn image(
+        &self,
+        page: PageId,
+        out: &mut [u8; PAGE_BYTES],
+        value: impl Fn(u64, u64) -> u64,
+    ) {
+        let sizes = self.sizes;
+        assert!(page.0 < sizes.pages(), "{page:?} of {}", sizes.pages());
+        let number: &dyn Fn(u64) -> Option<u64> = if page.0 < sizes.row_pages() {
+            &|word| self.image_of_row(page.0 * WORDS_PER_PAGE + word)
+        } else if let Some(page) = page.0.checked_sub(sizes.row_pages() + sizes.entry_pages()) {
+            &move |word| {
+                let place = page * WORDS_PER_PAGE + word;
+                (place < sizes.vertices).then(|| value(place, self.out_degree_at(place)))
+            }
+        } else {
+            let page = page.0 - sizes.row_pages();
+            &move |word| {
+                let entry = page * WORDS_PER_PAGE + word;
+                (entry < sizes.entries).then(|| self.neighbour(entry))
+            }
+        };
+        for (word, bytes) in (0..).zip(out.as_chunks_mut::<8>().0) {
+            let at = page.start() + word * 8;
+            let sealed = number(word).map_or(0, |number| self.words.close(at, number));
+            *bytes = sealed.to_ne_bytes();
+        }
+    }
+
+    /// Word `word` of the rows, if there is one.
+    fn image_of_row(&self, word: u64) -> Option<u64> {
+        let vertex = word / ROW_WORDS;
+        match word % ROW_WORDS {
+            _ if vertex > self.sizes.vertices => None,
+            0 => Some(self.first_entry(vertex)),
+            // After the last vertex there is only where its list ends.
+            _ if vertex == self.sizes.vertices => None,
+            _ => Some(self.out_degree(vertex)),
+        }
+    }
+
+    fn first_entry(&self, vertex: u64) -> u64 {
+        match &self.source {
+            Source::Generated(generator) => generator.first_entry(vertex),
+            Source::Loaded(csr) => csr.first_entry(vertex),
+            Source::Elsewhere => nowhere(),
+        }
+    }
+
+    fn neighbour(&self, entry: u64) -> u64 {
+        match &self.source {
+            Source::Generated(generator) => generator.neighbour(entry),
+            Source::Loaded(csr) => csr.neighbour(entry),
+            Source::Elsewhere => nowhere(),
+        }
+    }
+
+    fn out_degree(&self, vertex: u64) -> u64 {
+        match &self.source {
+            Source::Generated(generator) => generator.out_degree(vertex),
+            Source::Loaded(csr) => csr.out_degree(vertex),
+            Source::Elsewhere => nowhere(),
+        }
+    }
+
+    fn out_degree_at(&self, place: u64) -> u64 {
+        match &self.source {
+            Source::Generated(generator) => generator.out_degree(generator.vertex_at(place)),
+            Source::Loaded(_) | Source::Elsewhere => self.out_degree(place),
+        }
+    }
+}
+
+#[cold]
+fn nowhere() -> ! {
+    panic!("the image of a graph that was not loaded here");
+}
