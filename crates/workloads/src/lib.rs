@@ -33,6 +33,7 @@ pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;
 mod tree_shape;
+pub mod ycsb;
 
 pub use array_swap::{ArraySwap, Element, Swap};
 pub use graph::{ConnectedComponents, PageRank};

@@ -159,6 +159,13 @@ programs! {
     Tpcb: crate::Tpcb,
     PageRank: crate::PageRank,
     ConnectedComponents: crate::ConnectedComponents,
+    YcsbA: crate::ycsb::YcsbA,
+    YcsbB: crate::ycsb::YcsbB,
+    YcsbC: crate::ycsb::YcsbC,
+    YcsbD: crate::ycsb::YcsbD,
+    YcsbF: crate::ycsb::YcsbF,
+    YcsbB64: crate::ycsb::YcsbB64,
+    YcsbD64: crate::ycsb::YcsbD64,
 }
 
 impl Kind {

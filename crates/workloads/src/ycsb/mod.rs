@@ -1,0 +1,120 @@
+//! [`Ycsb`]: the core workloads of the Yahoo! Cloud Serving Benchmark over a key-value table.
+//!
+//! Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC'10, and the client that is
+//! published with it. FlatFlash (ASPLOS'19 §5.4) runs B and D over pairs of 64 bytes.
+
+mod client;
+mod core_workloads;
+mod key;
+mod record;
+mod requests;
+mod table;
+
+use std::marker::PhantomData;
+
+pub use client::{Client, Mix, Operation, SCAN_RECORDS_MAX, Verb};
+pub use core_workloads::{CoreWorkload, YcsbA, YcsbB, YcsbB64, YcsbC, YcsbD, YcsbD64, YcsbF};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+pub use key::{Key, fnv64};
+pub use record::{Pair, Record, Stock};
+pub use requests::{Distribution, Requests};
+pub use table::Table;
+
+use crate::keys::share;
+use crate::program::{Named, Shape};
+use crate::{Workload, Wrong};
+
+/// A core workload over a [`Table`]; a job is one operation of the client.
+///
+/// The data is the newest of an endless row of items: inserts add at its head, and the oldest go.
+/// The set of keys slides, and its size stays. See [`Client`] for the stream of operations.
+///
+/// With [`Scatter::Keys`](crate::Scatter::Keys) popular items are scattered by the client's hash
+/// and every item lies anywhere; with [`Scatter::Pages`](crate::Scatter::Pages) neighbours in
+/// popularity, or in age, share a page.
+#[derive(Debug, Clone)]
+pub struct Ycsb<C: CoreWorkload> {
+    table: Table<C::Record>,
+    client: Client,
+    work: u64,
+    of: PhantomData<C>,
+}
+
+impl<C: CoreWorkload> Ycsb<C> {
+    /// The table it runs over.
+    pub fn table(&self) -> &Table<C::Record> {
+        &self.table
+    }
+
+    /// The operations it runs.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Writes a field of `item`, having had its page before the latch is taken.
+    fn update<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
+        let key = Key::hashed(item);
+        memory.work(share(work, 0, 2));
+        let _latch: u64 = memory.load(self.table.latch(&key));
+        memory.work(share(work, 1, 2));
+        self.table.update(memory, &key).map(|_| ())
+    }
+
+    fn read<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
+        memory.work(work);
+        self.table.get(memory, &Key::hashed(item)).map(|_| ())
+    }
+
+    fn insert<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
+        let key = Key::hashed(item);
+        memory.work(share(work, 0, 2));
+        let _latch: u64 = memory.load(self.table.latch(&key));
+        memory.work(share(work, 1, 2));
+        self.table.insert(memory, &key).map(|_| ())
+    }
+}
+
+impl<C: CoreWorkload> Named for Ycsb<C> {
+    const NAME: &'static str = C::NAME;
+    const DESCRIPTION: &'static str = C::DESCRIPTION;
+    const MIX: &'static str = C::MIX_TEXT;
+    const SOURCE: &'static str = C::SOURCE;
+    /// One page.
+    const MIN_BYTES: u64 = PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> Ycsb<C> {
+        let table = Table::new(shape.dataset_bytes / PAGE_BYTES as u64, shape.scatter, shape.seed);
+        let client = Client::new(C::MIX, shape.scatter, table.records(), shape.theta, shape.seed);
+        Ycsb { table, client, work: shape.work_instructions, of: PhantomData }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl<C: CoreWorkload> Workload for Ycsb<C> {
+    fn size_bytes(&self) -> u64 {
+        self.table.size_bytes()
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.table.image(page, out);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        match self.client.operation(job) {
+            Operation::Read(item) => self.read(memory, item, self.work),
+            Operation::Update(item) => self.update(memory, item, self.work),
+            Operation::Insert(item) => self.insert(memory, item, self.work),
+            Operation::ReadModifyWrite(item) => {
+                self.read(memory, item, share(self.work, 0, 2))?;
+                self.update(memory, item, share(self.work, 1, 2))
+            }
+        }
+    }
+
+    fn writes(&self) -> bool {
+        C::MIX.writes()
+    }
+}
