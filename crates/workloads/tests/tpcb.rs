@@ -193,8 +193,8 @@ fn a_job_notices_a_teller_or_branch_that_came_back_old() {
 #[test]
 fn a_job_touches_each_of_its_four_rows_before_it_takes_a_latch() {
     let tpcb = tpcb(300);
+    let mut memory = Plain::new(&tpcb);
     for job in 0..100 {
-        let mut memory = Plain::new(&tpcb);
         let mut pages: Vec<(PageId, bool)> = Vec::new();
         let mut observed =
             Observed::new(&mut memory, Work::Skipped, |page, write| pages.push((page, write)));

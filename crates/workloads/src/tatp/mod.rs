@@ -8,11 +8,13 @@ mod index;
 mod mix;
 mod queries;
 mod rows;
+mod snapshot;
 mod tables;
 mod transaction;
 mod update;
 
 pub use mix::TatpMix;
 pub use rows::Digits;
+pub use snapshot::{FacilityData, Snapshot};
 pub use transaction::{AccessData, Before, Outcome, SubscriberRow, Transaction};
 pub use update::{SubscriberData, Tatp, UpdateSubscriberData, Updated};

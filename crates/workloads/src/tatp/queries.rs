@@ -3,9 +3,9 @@
 use ebbtide_core::{Memory, latch};
 
 use super::mix::TatpMix;
-use super::rows::{AccessInfo, Digits, Forwarding, Subscriber};
+use super::rows::{Digits, Forwarding, Subscriber};
 use super::tables::half;
-use super::transaction::{AccessData, Before, By, Outcome, SubscriberRow, Transaction};
+use super::transaction::{By, Outcome, Transaction};
 use crate::Wrong;
 
 impl TatpMix {
@@ -107,7 +107,7 @@ impl TatpMix {
                 })?
             }
         };
-        Ok(found.map_or(Outcome::NoRow, |subscriber| Outcome::Changed(before(&subscriber))))
+        Ok(found.map_or(Outcome::NoRow, |subscriber| Outcome::Changed(subscriber.before())))
     }
 
     fn subscriber_data<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Outcome, Wrong> {
@@ -115,17 +115,7 @@ impl TatpMix {
             let row = self.tables.read_subscriber(memory, s_id)?;
             Ok((row, self.tables.read_subscriber_rest(memory, s_id)?))
         })?;
-        let [byte2 @ .., _, _, _, _, _, _] = rest.byte2;
-        let Subscriber { sub_nbr, bits, hexes, msc_location, vlr_location, .. } = row;
-        Ok(Outcome::Subscriber(SubscriberRow {
-            s_id,
-            sub_nbr,
-            bits,
-            hexes,
-            byte2,
-            msc_location,
-            vlr_location,
-        }))
+        Ok(Outcome::Subscriber(row.row(&rest)))
     }
 
     fn new_destination<M: Memory>(
@@ -159,12 +149,8 @@ impl TatpMix {
         s_id: u64,
         ai_type: u64,
     ) -> Result<Outcome, Wrong> {
-        let AccessInfo { exists, data1, data2, data3, data4, .. } =
-            self.read_access(memory, s_id, ai_type)?;
-        match exists {
-            0 => Ok(Outcome::NoRow),
-            _ => Ok(Outcome::Access(AccessData { data1, data2, data3, data4 })),
-        }
+        let row = self.read_access(memory, s_id, ai_type)?;
+        Ok(row.data().map_or(Outcome::NoRow, Outcome::Access))
     }
 
     /// Adds a call forwarding, unless there is one or no facility for it.
@@ -227,9 +213,4 @@ impl TatpMix {
             false => Err(Wrong(format!("subscriber {s_id} does not have the number {sub_nbr:?}"))),
         }
     }
-}
-
-fn before(subscriber: &Subscriber) -> Before {
-    let Subscriber { vlr_location, commits, forwarding_commits, .. } = *subscriber;
-    Before { bit_1: subscriber.bit_1(), vlr_location, commits, forwarding_commits }
 }

@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::transaction::{AccessData, Before, SubscriberRow};
 use crate::permutation::mix;
 
 /// Fifteen decimal digits, zero-padded: a `sub_nbr` or a `numberx`.
@@ -50,6 +51,19 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
+    /// The row's columns.
+    pub(super) fn row(&self, rest: &SubscriberRest) -> SubscriberRow {
+        let Subscriber { s_id, sub_nbr, bits, hexes, msc_location, vlr_location, .. } = *self;
+        let [byte2 @ .., _, _, _, _, _, _] = rest.byte2;
+        SubscriberRow { s_id, sub_nbr, bits, hexes, byte2, msc_location, vlr_location }
+    }
+
+    /// What a transaction that changes something finds.
+    pub(super) fn before(&self) -> Before {
+        let Subscriber { vlr_location, commits, forwarding_commits, .. } = *self;
+        Before { bit_1: self.bit_1(), vlr_location, commits, forwarding_commits }
+    }
+
     pub(super) fn bit_1(&self) -> bool {
         self.bits & 1 == 1
     }
@@ -109,6 +123,14 @@ pub(super) struct AccessInfo {
     pub data3: [u8; 3],
     pub data4: [u8; 5],
     pub spare: [u8; 4],
+}
+
+impl AccessInfo {
+    /// Its columns, if it exists.
+    pub(super) fn data(&self) -> Option<AccessData> {
+        let AccessInfo { exists, data1, data2, data3, data4, .. } = *self;
+        (exists != 0).then_some(AccessData { data1, data2, data3, data4 })
+    }
 }
 
 /// A call-forwarding row, less its key, which is its place.

@@ -1,0 +1,89 @@
+//! All that the mix's tables hold of one subscriber, read in one atomic step.
+
+use ebbtide_core::{Memory, latch};
+
+use super::mix::TatpMix;
+use super::rows::{Digits, Facility, Forwarding};
+use super::tables::{agree, half};
+use super::transaction::{AccessData, Before, SubscriberRow};
+use crate::Wrong;
+
+/// All that is known of a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its own row.
+    pub row: SubscriberRow,
+    /// Its access information by type, of what there is.
+    pub access: [Option<AccessData>; 4],
+    /// Its special facilities by type, of what there is.
+    pub facilities: [Option<FacilityData>; 4],
+    /// What a transaction that changes something would find.
+    pub before: Before,
+}
+
+/// A special facility with its call forwardings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FacilityData {
+    /// Whether calls are forwarded at all.
+    pub is_active: bool,
+    /// A number.
+    pub error_cntrl: u8,
+    /// A number that transactions change.
+    pub data_a: u8,
+    /// Letters.
+    pub data_b: [u8; 5],
+    /// By start_time 0, 8 and 16: until when, and where to.
+    pub forwardings: [Option<(u8, Digits)>; 3],
+}
+
+impl TatpMix {
+    /// All rows of a subscriber, also while others write; `None` if there is no such one.
+    ///
+    /// # Errors
+    /// [`Wrong`] when a row is not what it must be, or they do not agree on the transactions they
+    /// saw.
+    pub fn snapshot<M: Memory>(
+        &self,
+        memory: &mut M,
+        s_id: u64,
+    ) -> Result<Option<Snapshot>, Wrong> {
+        if !self.tables.may_exist(s_id, 1) {
+            return Ok(None);
+        }
+        let latch = self.tables.subscriber_address(s_id);
+        latch::read(memory, latch, |memory| self.read_all(memory, s_id).map(Some))
+    }
+
+    fn read_all<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<Snapshot, Wrong> {
+        let subscriber = self.tables.read_subscriber(memory, s_id)?;
+        let rest = self.tables.read_subscriber_rest(memory, s_id)?;
+        let mut access = [None; 4];
+        for (ai_type, access) in (1..).zip(&mut access) {
+            *access = self.read_access(memory, s_id, ai_type)?.data();
+        }
+        let mut facilities = [None; 4];
+        for (sf_type, data) in (1..).zip(&mut facilities) {
+            let facility = self.tables.read_facility(memory, s_id, sf_type)?;
+            agree(&subscriber, &facility)?;
+            let forwardings = self.read_forwardings(memory, s_id, sf_type)?;
+            if subscriber.forwarding_commits_of(sf_type) != forwardings.commits {
+                return Err(half(s_id));
+            }
+            *data = facility.data(forwardings.rows);
+        }
+        Ok(Snapshot { row: subscriber.row(&rest), access, facilities, before: subscriber.before() })
+    }
+}
+
+impl Facility {
+    /// Its columns, if it exists, with its call forwardings.
+    fn data(&self, forwardings: [Forwarding; 3]) -> Option<FacilityData> {
+        (self.exists != 0).then_some(FacilityData {
+            is_active: self.is_active != 0,
+            error_cntrl: self.error_cntrl,
+            data_a: self.data_a,
+            data_b: self.data_b,
+            forwardings: forwardings.map(|row| row.exists().then_some((row.end_time, row.numberx))),
+        })
+    }
+}
