@@ -2,5 +2,6 @@
 
 pub mod analytic;
 pub mod bench;
+pub mod claims;
 pub mod doctor;
 pub mod report;

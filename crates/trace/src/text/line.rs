@@ -61,8 +61,8 @@ pub enum LineError {
 
 /// The access of `line`, which has no line end; `None` if it is empty.
 pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {
-    let mut fields = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
-    let mut fields = fields.by_ref().filter(|field| !field.is_empty());
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
+    let mut fields = line.split(blank).filter(|field| !field.is_empty());
     let Some(time) = fields.next() else { return Ok(None) };
     let mut next = |field| fields.next().ok_or(LineError::Missing { field });
     let at = nanoseconds(time)?;

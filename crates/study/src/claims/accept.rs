@@ -1,0 +1,236 @@
+//! [`Accept`]: what is close enough to a claim, and the [`Verdict`] on what was found.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What is close enough to a claim. Numbers are in the unit of the claim's part.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Accept {
+    /// The number as printed: ours rounds to it with so many decimals.
+    Rounds(f64, i32),
+    /// The number, give or take so much (percentage points where the unit is %).
+    Near(f64, f64),
+    /// The number, give or take this share of it.
+    Relative(f64, f64),
+    /// From the first number to the second, each widened by this share of itself.
+    Ends(f64, f64, f64),
+    /// From the first number to the second.
+    Between(f64, f64),
+    /// The number or more.
+    AtLeast(f64),
+    /// The number or less.
+    AtMost(f64),
+    /// More than the number.
+    Above(f64),
+    /// Less than the number.
+    Below(f64),
+    /// The order of magnitude: from the first number to the second, half a decade beyond either.
+    Order(f64, f64),
+    /// That what the claim says holds: its sign, its shape, or a rank, as named here.
+    Holds(&'static str),
+    /// Nothing: an input that the models start from.
+    Input,
+    /// Nothing: said in passing, about something no model covers.
+    Context,
+    /// Nothing, for this reason.
+    NotTestable(&'static str),
+}
+
+/// What we found: a number in the unit of the claim's part, or whether something holds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Ours {
+    /// A number.
+    Number(f64),
+    /// Whether the claim's statement holds.
+    Holds(bool),
+}
+
+impl From<f64> for Ours {
+    fn from(number: f64) -> Ours {
+        Ours::Number(number)
+    }
+}
+
+impl From<bool> for Ours {
+    fn from(holds: bool) -> Ours {
+        Ours::Holds(holds)
+    }
+}
+
+/// How a claim fares.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+pub enum Verdict {
+    /// Ours is close enough.
+    #[serde(rename = "within")]
+    Within,
+    /// Ours is not.
+    #[serde(rename = "outside")]
+    Outside,
+    /// The claim is an input: there is nothing to find.
+    #[serde(rename = "input")]
+    Input,
+    /// Nothing that we can build or read tells.
+    #[serde(rename = "not testable")]
+    NotTestable,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Within => "within",
+            Verdict::Outside => "outside",
+            Verdict::Input => "input",
+            Verdict::NotTestable => "not testable",
+        })
+    }
+}
+
+/// Half a decade.
+const HALF_DECADE: f64 = 3.162_277_660_168_379_5;
+
+impl Accept {
+    /// The verdict on `ours`. A number that is not one is outside of everything.
+    ///
+    /// # Panics
+    /// When a number is judged by a statement or the reverse.
+    pub fn judge(self, ours: impl Into<Ours>) -> Verdict {
+        let within = match (self, ours.into()) {
+            (Accept::Input | Accept::Context, _) => return Verdict::Input,
+            (Accept::NotTestable(_), _) => return Verdict::NotTestable,
+            (Accept::Holds(_), Ours::Holds(holds)) => holds,
+            (accept, Ours::Number(number)) if !matches!(accept, Accept::Holds(_)) => {
+                accept.takes(number)
+            }
+            (accept, ours) => panic!("{ours:?} cannot be judged by {accept:?}"),
+        };
+        if within { Verdict::Within } else { Verdict::Outside }
+    }
+
+    /// The verdict that needs nothing of ours, where there is one.
+    pub fn verdict_beforehand(self) -> Option<Verdict> {
+        match self {
+            Accept::Input | Accept::Context => Some(Verdict::Input),
+            Accept::NotTestable(_) => Some(Verdict::NotTestable),
+            _ => None,
+        }
+    }
+
+    fn takes(self, ours: f64) -> bool {
+        match self {
+            Accept::Rounds(of, decimals) => {
+                let unit = 10_f64.powi(decimals);
+                (ours * unit).round() == (of * unit).round()
+            }
+            // A hair of room: 95 − 2 is not quite 93 in binary.
+            Accept::Near(of, by) => (ours - of).abs() <= by * (1.0 + 1e-9),
+            Accept::Relative(of, by) => (ours - of).abs() <= of.abs() * by * (1.0 + 1e-9),
+            Accept::Ends(from, to, by) => ours >= from * (1.0 - by) && ours <= to * (1.0 + by),
+            Accept::Between(from, to) => ours >= from && ours <= to,
+            Accept::AtLeast(least) => ours >= least,
+            Accept::AtMost(most) => ours <= most,
+            Accept::Above(bound) => ours > bound,
+            Accept::Below(bound) => ours < bound,
+            Accept::Order(from, to) => ours >= from / HALF_DECADE && ours <= to * HALF_DECADE,
+            Accept::Holds(_) | Accept::Input | Accept::Context | Accept::NotTestable(_) => false,
+        }
+    }
+
+    /// What is close enough, in words, for numbers in `unit`.
+    pub fn tolerance(self, unit: &str) -> String {
+        match self {
+            Accept::Rounds(..) => "exact".to_string(),
+            Accept::Near(_, by) if unit == "%" => format!("±{by} pp"),
+            Accept::Near(_, by) => format!("±{by}{unit}"),
+            Accept::Relative(_, by) => format!("±{:.0}%", 100.0 * by),
+            Accept::Ends(_, _, by) => format!("±{:.0}% of the ends", 100.0 * by),
+            Accept::Between(from, to) => format!("{from}–{to}{unit}"),
+            Accept::AtLeast(least) => format!("≥{least}{unit}"),
+            Accept::AtMost(most) => format!("≤{most}{unit}"),
+            Accept::Above(bound) => format!(">{bound}{unit}"),
+            Accept::Below(bound) => format!("<{bound}{unit}"),
+            Accept::Order(..) => "order".to_string(),
+            Accept::Holds(what) => what.to_string(),
+            Accept::Input | Accept::Context | Accept::NotTestable(_) => "–".to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For each kind, what is just within and what is just outside.
+    const EDGES: [(Accept, &[f64], &[f64]); 10] = [
+        (Accept::Rounds(1.6, 1), &[1.55, 1.6, 1.6404], &[1.549, 1.651, 16.0, -1.6]),
+        (Accept::Near(95.0, 2.0), &[93.0, 95.0, 97.0], &[92.99, 97.01, -95.0]),
+        (Accept::Relative(60.0, 0.1), &[54.0, 66.0], &[53.9, 66.1]),
+        (Accept::Ends(1.2, 1.4, 0.15), &[1.02, 1.3, 1.609], &[1.01, 1.62]),
+        (Accept::Between(2.0, 5.0), &[2.0, 5.0], &[1.999, 5.001]),
+        (Accept::AtLeast(4.0), &[4.0, 1e9], &[3.999]),
+        (Accept::AtMost(1.1), &[1.1, 0.0], &[1.101]),
+        (Accept::Above(3.0), &[3.001], &[3.0]),
+        (Accept::Below(20.0), &[19.999], &[20.0]),
+        (Accept::Order(10.0, 10.0), &[3.2, 10.0, 31.0], &[3.1, 32.0]),
+    ];
+
+    #[test]
+    fn every_kind_takes_what_is_within_and_refuses_what_is_outside() {
+        for (accept, within, outside) in EDGES {
+            for &ours in within {
+                assert_eq!(accept.judge(ours), Verdict::Within, "{accept:?} {ours}");
+            }
+            for &ours in outside {
+                assert_eq!(accept.judge(ours), Verdict::Outside, "{accept:?} {ours}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_outside() {
+        for (accept, ..) in EDGES {
+            assert_eq!(accept.judge(f64::NAN), Verdict::Outside, "{accept:?}");
+            assert_eq!(accept.verdict_beforehand(), None);
+        }
+        assert_eq!(Accept::Near(95.0, 2.0).judge(f64::INFINITY), Verdict::Outside);
+    }
+
+    #[test]
+    fn statements_hold_or_do_not() {
+        assert_eq!(Accept::Holds("sign").judge(true), Verdict::Within);
+        assert_eq!(Accept::Holds("sign").judge(false), Verdict::Outside);
+    }
+
+    #[test]
+    fn inputs_and_what_cannot_be_tested_are_never_judged() {
+        for (accept, verdict) in [
+            (Accept::Input, Verdict::Input),
+            (Accept::Context, Verdict::Input),
+            (Accept::NotTestable("a picture"), Verdict::NotTestable),
+        ] {
+            assert_eq!(accept.judge(1.0), verdict);
+            assert_eq!(accept.judge(false), verdict);
+            assert_eq!(accept.verdict_beforehand(), Some(verdict));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot be judged")]
+    fn a_number_is_not_judged_by_a_statement() {
+        Accept::Holds("sign").judge(1.0);
+    }
+
+    #[test]
+    fn tolerances_are_written_in_the_claims_unit() {
+        for (accept, unit, text) in [
+            (Accept::Near(95.0, 2.0), "%", "±2 pp"),
+            (Accept::Near(20.0, 0.5), "×", "±0.5×"),
+            (Accept::Relative(60.0, 0.1), " GB/s", "±10%"),
+            (Accept::Between(2.0, 5.0), "%", "2–5%"),
+            (Accept::AtMost(120.0), " ns", "≤120 ns"),
+            (Accept::Ends(1.0, 2.0, 0.4), "×", "±40% of the ends"),
+        ] {
+            assert_eq!(accept.tolerance(unit), text);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! [`Claim`]: something a paper claims, in one or several parts.
+
+use super::accept::{Accept, Ours};
+use super::finding::Finding;
+
+/// Where a claim can be tested (SPEC part E).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Method {
+    /// On the simulated machine.
+    Simulation,
+    /// By formula.
+    Analytic,
+    /// On a real machine with an ordinary SSD, at least its order or sign.
+    Real,
+}
+
+/// Something a paper claims.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Claim {
+    /// Its id, which never changes.
+    pub id: &'static str,
+    /// Where in the paper it stands.
+    pub source: &'static str,
+    /// What it is about.
+    pub quantity: &'static str,
+    values: Values,
+    /// How it can be tested; empty for inputs and what cannot be tested.
+    pub by: &'static [Method],
+    /// The experiment in a line.
+    pub experiment: &'static str,
+    /// What to know about it, such as a contradiction with another claim; often nothing.
+    pub note: &'static str,
+}
+
+/// One value of a claim.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// Which value, such as a workload; empty if the claim has one value.
+    pub name: &'static str,
+    /// The value as printed.
+    pub theirs: &'static str,
+    /// The unit of our number, with a space before it where one belongs.
+    pub unit: &'static str,
+    /// What is close enough.
+    pub accept: Accept,
+}
+
+/// The values of a claim: nearly always one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Values {
+    One(Part),
+    Many(&'static [Part]),
+}
+
+/// The only value of a claim.
+pub(super) const fn one(theirs: &'static str, unit: &'static str, accept: Accept) -> Values {
+    Values::One(part("", theirs, unit, accept))
+}
+
+/// One of several values of a claim.
+pub(super) const fn part(
+    name: &'static str,
+    theirs: &'static str,
+    unit: &'static str,
+    accept: Accept,
+) -> Part {
+    Part { name, theirs, unit, accept }
+}
+
+/// A claim to be tested.
+pub(super) const fn claim(
+    id: &'static str,
+    source: &'static str,
+    quantity: &'static str,
+    values: Values,
+    by: &'static [Method],
+    experiment: &'static str,
+) -> Claim {
+    Claim { id, source, quantity, values, by, experiment, note: "" }
+}
+
+/// A claim that is an input.
+pub(super) const fn input(
+    id: &'static str,
+    source: &'static str,
+    quantity: &'static str,
+    theirs: &'static str,
+) -> Claim {
+    claim(id, source, quantity, one(theirs, "", Accept::Input), &[], "")
+}
+
+/// A claim that cannot be tested, for `reason`.
+pub(super) const fn not_testable(
+    id: &'static str,
+    source: &'static str,
+    quantity: &'static str,
+    theirs: &'static str,
+    reason: &'static str,
+) -> Claim {
+    claim(id, source, quantity, one(theirs, "", Accept::NotTestable(reason)), &[], "")
+}
+
+impl Claim {
+    /// The same with a note.
+    pub(super) const fn note(self, note: &'static str) -> Claim {
+        Claim { note, ..self }
+    }
+
+    /// Its values.
+    pub fn parts(&self) -> &[Part] {
+        match &self.values {
+            Values::One(part) => std::slice::from_ref(part),
+            Values::Many(parts) => parts,
+        }
+    }
+
+    /// The part called `name`; the only part is called "".
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.parts().iter().find(|part| part.name == name)
+    }
+
+    /// What we found for the part called `part`.
+    ///
+    /// # Panics
+    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
+    pub fn finding(&self, part: &str, ours: impl Into<Ours>) -> Finding {
+        let Some(part) = self.part(part) else { panic!("{} has no part '{part}'", self.id) };
+        Finding::new(self, part, Some(ours.into()))
+    }
+
+    /// A finding for each part that is an input or cannot be tested.
+    pub fn findings_beforehand(&self) -> impl Iterator<Item = Finding> {
+        let settled = |part: &&Part| part.accept.verdict_beforehand().is_some();
+        self.parts().iter().filter(settled).map(|part| Finding::new(self, part, None))
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Finding`]: a claim beside what we found.
+
+use serde::Serialize;
+
+use super::accept::{Accept, Ours, Verdict};
+use super::claim::{Claim, Part};
+
+/// A claim beside what we found.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Finding {
+    /// The id of the claim.
+    pub id: &'static str,
+    /// Where in the paper it stands.
+    pub source: &'static str,
+    /// What it is about, and which part of it.
+    pub quantity: String,
+    /// The value as printed.
+    pub theirs: &'static str,
+    /// Our value, with its unit; nothing where there is nothing to find.
+    pub ours: Option<String>,
+    /// What is close enough.
+    pub tolerance: String,
+    /// How the claim fares.
+    pub verdict: Verdict,
+    /// What to know about it; often nothing.
+    pub note: String,
+}
+
+impl Finding {
+    pub(super) fn new(claim: &Claim, part: &Part, ours: Option<Ours>) -> Finding {
+        let quantity = match part.name {
+            "" => claim.quantity.to_string(),
+            name => format!("{}: {name}", claim.quantity),
+        };
+        let verdict = match ours {
+            Some(ours) => part.accept.judge(ours),
+            // Whoever found nothing was told so beforehand.
+            None => part.accept.verdict_beforehand().unwrap_or(Verdict::Outside),
+        };
+        let finding = Finding {
+            id: claim.id,
+            source: claim.source,
+            quantity,
+            theirs: part.theirs,
+            ours: ours.map(|ours| written(ours, part)),
+            tolerance: part.accept.tolerance(part.unit),
+            verdict,
+            note: claim.note.to_string(),
+        };
+        match part.accept {
+            Accept::NotTestable(reason) => finding.note(reason),
+            _ => finding,
+        }
+    }
+
+    /// The same with another sentence at the end of its note.
+    pub fn note(mut self, sentence: impl AsRef<str>) -> Finding {
+        if !self.note.is_empty() {
+            self.note.push(' ');
+        }
+        self.note.push_str(sentence.as_ref());
+        self
+    }
+}
+
+fn written(ours: Ours, part: &Part) -> String {
+    match ours {
+        Ours::Holds(true) => "holds".to_string(),
+        Ours::Holds(false) => "does not hold".to_string(),
+        Ours::Number(number) => format!("{}{}", digits(number), part.unit),
+    }
+}
+
+/// `number` with three digits, or all of them before the point.
+fn digits(number: f64) -> String {
+    let decimals = match number.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.1 || size == 0.0 => 2,
+        _ => 4,
+    };
+    format!("{number:.decimals$}")
+}
+
+/// Findings in the order of their claims. `Display` is a table of plain text.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Findings {
+    /// The findings.
+    pub claims: Vec<Finding>,
+}
+
+impl Findings {
+    /// How many have the verdict `verdict`.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|finding| finding.verdict == verdict).count()
+    }
+}
+
+impl FromIterator<Finding> for Findings {
+    fn from_iter<I: IntoIterator<Item = Finding>>(findings: I) -> Findings {
+        Findings { claims: findings.into_iter().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (number, text) in [
+            (94.12, "94.1"),
+            (3.236, "3.24"),
+            (407.3, "407"),
+            (1536.0, "1536"),
+            (0.0738, "0.0738"),
+            (0.999, "1.00"),
+            (-3.0, "-3.00"),
+            (0.0, "0.00"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(digits(number), text);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! [`Findings`] as a table of plain text, 100 columns wide.
+
+use std::fmt;
+
+use super::finding::{Finding, Findings};
+
+/// Letters in a line.
+const COLUMNS: usize = 100;
+
+/// The columns: their names and the most letters each takes. With two blanks between them they fill
+/// a line.
+const HEADER: [(&str, usize); 6] =
+    [("id", 5), ("quantity", 32), ("theirs", 18), ("ours", 11), ("tolerance", 12), ("verdict", 12)];
+
+/// Where the notes below a row begin: under the quantity.
+const INDENT: usize = HEADER[0].1 + 2;
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_row(f, HEADER.map(|(name, _)| name))?;
+        writeln!(f, "{}", "─".repeat(COLUMNS))?;
+        for (index, finding) in self.claims.iter().enumerate() {
+            let before = index.checked_sub(1).and_then(|before| self.claims.get(before));
+            write_finding(f, finding, before)?;
+            // What several parts have in common stands once, below the last.
+            let next = self.claims.get(index + 1);
+            if next.is_none_or(|next| next.id != finding.id || next.note != finding.note) {
+                for line in wrap(&remark(finding), COLUMNS - INDENT) {
+                    writeln!(f, "{:INDENT$}{line}", "")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the row of `finding`. After another part of the same claim, it begins with the part.
+fn write_finding(
+    f: &mut fmt::Formatter<'_>,
+    finding: &Finding,
+    before: Option<&Finding>,
+) -> fmt::Result {
+    let again = before.is_some_and(|before| before.id == finding.id);
+    let (id, quantity) = match finding.quantity.split_once(": ") {
+        Some((_, part)) if again => ("", format!("– {part}")),
+        _ => (finding.id, finding.quantity.clone()),
+    };
+    let verdict = finding.verdict.to_string();
+    let ours = finding.ours.as_deref().unwrap_or("–");
+    write_row(f, [id, &quantity, finding.theirs, ours, &finding.tolerance, &verdict])
+}
+
+fn remark(finding: &Finding) -> String {
+    match finding.note.as_str() {
+        "" => finding.source.to_string(),
+        note => format!("{}. {note}", finding.source),
+    }
+}
+
+/// One row, each cell wrapped in its column.
+fn write_row(f: &mut fmt::Formatter<'_>, cells: [&str; HEADER.len()]) -> fmt::Result {
+    let mut cells = cells.into_iter().zip(HEADER).map(|(cell, (_, width))| wrap(cell, width));
+    let cells: [Vec<String>; HEADER.len()] =
+        std::array::from_fn(|_| cells.next().unwrap_or_default());
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    for row in 0..height {
+        let mut line = String::new();
+        for (cell, (_, width)) in cells.iter().zip(HEADER) {
+            let text = cell.get(row).map_or("", String::as_str);
+            line += &format!("{text:width$}  ");
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// `text` in lines of at most `width` letters, broken at blanks where it can be.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut letters: Vec<char> = word.chars().collect();
+        let used = lines.last().map_or(0, |line| line.chars().count());
+        let blank = usize::from(used > 0);
+        if used + blank + letters.len() > width && used > 0 {
+            lines.push(String::new());
+        } else if let (1, Some(line)) = (blank, lines.last_mut()) {
+            line.push(' ');
+        }
+        while letters.len() > width {
+            let rest = letters.split_off(width);
+            lines.push(std::mem::replace(&mut letters, rest).into_iter().collect());
+        }
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + letters.len() <= width => line.extend(letters),
+            _ => lines.push(letters.into_iter().collect()),
+        }
+    }
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims;
+
+    #[test]
+    fn lines_are_full_but_never_too_long() {
+        let text = "a few words and averyveryverylongone at last";
+        let lines = wrap(text, 10);
+        assert_eq!(lines, ["a few", "words and", "averyveryv", "erylongone", "at last"]);
+        assert_eq!(wrap("exactly ten", 11), ["exactly ten"]);
+        assert!(wrap("", 10).is_empty());
+    }
+
+    #[test]
+    fn columns_fill_the_line() {
+        let widths: usize = HEADER.iter().map(|(_, width)| width + 2).sum();
+        assert_eq!(widths - 2, COLUMNS);
+    }
+
+    #[test]
+    fn the_whole_table_is_aligned_and_fits() {
+        let findings: Findings =
+            claims::all().flat_map(|claim| claim.findings_beforehand()).collect();
+        let text = findings.to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        for line in text.lines().skip(2).filter(|line| !line.starts_with(' ')) {
+            let cut: String = line.chars().skip(INDENT - 2).take(2).collect();
+            assert_eq!(cut, "  ", "{line}");
+        }
+    }
+
+    #[test]
+    fn a_finding_is_a_row_with_its_source_and_note_below() {
+        let claim = claims::find("AS4").expect("it is in the table");
+        let findings: Findings =
+            [claim.finding("", 20.0).note("As computed.")].into_iter().collect();
+        let text = findings.to_string();
+        let row = text.lines().nth(2).expect("a row");
+        let cells: Vec<&str> = row.split("  ").filter(|cell| !cell.is_empty()).collect();
+        let cells: Vec<&str> = cells.into_iter().map(str::trim).collect();
+        assert_eq!(cells, ["AS4", "memory cost reduction", "20×", "20.0×", "±0.5×", "within"]);
+        assert_eq!(text.lines().nth(3), Some("       abstract, §II-A. As computed."));
+    }
+
+    #[test]
+    fn what_parts_have_in_common_stands_once() {
+        let claim = claims::find("AS44").expect("it is in the table");
+        let parts = ["as the objective loosens", "as servers are added"];
+        let text = parts
+            .map(|part| claim.finding(part, true))
+            .into_iter()
+            .collect::<Findings>()
+            .to_string();
+        assert_eq!(text.matches("AS44").count(), 1, "{text}");
+        assert_eq!(text.matches("gap to DRAM-only").count(), 1, "{text}");
+        assert_eq!(text.matches("§III-A").count(), 1, "{text}");
+        assert!(text.contains("       – as servers are added"), "{text}");
+    }
+}
