@@ -29,6 +29,7 @@ mod observe;
 mod permutation;
 mod program;
 mod red_black_tree;
+pub mod silo;
 pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;

@@ -1,0 +1,150 @@
+//! How a transaction commits (Silo §4.4): lock, take effect, check, write and release.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use ebbtide_core::{Addr, Memory};
+
+use super::record::{self, Head};
+use super::tid::Tid;
+use super::transaction::{Depended, Transaction, Write};
+use super::{Abort, Conflict, Isolation};
+use crate::Wrong;
+
+impl<M: Memory> Transaction<'_, M> {
+    /// Ends a transaction whose body gave `done`: commits it, or, if it decided against that, makes
+    /// sure that what it decided by was so.
+    pub(super) fn finish<R>(&mut self, done: Result<R, Abort>) -> Result<(R, Tid), Abort> {
+        match done {
+            Ok(value) => Ok((value, self.commit()?)),
+            Err(conflict @ Abort::Conflict(_)) => Err(conflict),
+            Err(decided) => self.check().and(Err(decided)),
+        }
+    }
+
+    /// Commits; the version of all it wrote, or, if it wrote nothing, the highest it read.
+    ///
+    /// # Errors
+    /// [`Abort::Conflict`] when others were faster, [`Abort::Wrong`] when a record's version cannot
+    /// be; then nothing was written.
+    pub fn commit(&mut self) -> Result<Tid, Abort> {
+        // In this order nobody deadlocks.
+        self.writes.sort_unstable_by_key(|write| write.at);
+        self.touch();
+        // Nothing is shared with `decide` but memory itself, whose words are valid at any moment.
+        let decided = catch_unwind(AssertUnwindSafe(|| self.decide()));
+        let released = match decided {
+            Ok(Ok(tid)) => self.install(tid),
+            _ => self.release(),
+        };
+        // What went wrong first is what the job is told.
+        decided
+            .and_then(|decided| released.map(|()| decided))
+            .unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Waits for pages that left meanwhile, while nobody waits for us.
+    fn touch(&mut self) {
+        for write in &self.writes {
+            let _word: u64 = self.memory.load(write.at);
+        }
+    }
+
+    /// Locks what is to be written and checks what was read; the version to commit with.
+    fn decide(&mut self) -> Result<Tid, Abort> {
+        let mut highest = Tid::NEVER;
+        for write in &mut self.writes {
+            let tid = record::lock(self.memory, write.at);
+            write.held = Some(tid);
+            highest = highest.max(tid);
+            if !self.isolation.checks_reads() && !write.is_possible(self.memory, tid) {
+                return Err(Abort::Conflict(Conflict::Record(write.at)));
+            }
+        }
+        // Here it takes effect.
+        let epoch = self.silo.epoch.now(self.memory)?;
+        self.check()?;
+        let highest = self.reads.iter().map(|read| read.tid).fold(highest, Tid::max);
+        if self.writes.is_empty() {
+            return Ok(highest);
+        }
+        highest.next_in(epoch).ok_or_else(|| {
+            let of = highest.epoch();
+            Abort::Wrong(Wrong(format!("a record is of epoch {of}, but it is epoch {epoch}")))
+        })
+    }
+
+    /// Checks that what it read is as it was and held by nobody else, as far as its isolation asks.
+    fn check(&mut self) -> Result<(), Abort> {
+        if self.isolation.checks_reads() {
+            for read in &self.reads {
+                let word = record::word(self.memory, read.at);
+                if word.is_locked() && !self.holds(read.at) || word.tid() != read.tid {
+                    return Err(Abort::Conflict(Conflict::Record(read.at)));
+                }
+            }
+        }
+        if self.isolation.checks_nodes() {
+            for Depended { index, seen } in &self.nodes {
+                if index.version_of(self.memory, seen.node)? != seen.version {
+                    return Err(Abort::Conflict(Conflict::Node(seen.node)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, at: Addr) -> bool {
+        self.writes.iter().any(|write| write.at == at && write.held.is_some())
+    }
+
+    /// Releases what it holds, unchanged.
+    fn release(&mut self) -> std::thread::Result<()> {
+        let mut result = Ok(());
+        for write in &mut self.writes {
+            if let Some(tid) = write.held.take() {
+                result = result.and(record::unlock(self.memory, write.at, tid));
+            }
+        }
+        result
+    }
+
+    /// Writes all records and releases them. Each is finished even if another cannot be.
+    fn install(&mut self, tid: Tid) -> std::thread::Result<()> {
+        let Transaction { silo, memory, writes, words, .. } = self;
+        let mut result = Ok(());
+        for Write { at, key, row, held, .. } in writes.iter_mut() {
+            let head = Head { tid: tid.with_absent(row.is_none()), key: *key };
+            let row = row.clone().map_or(&[][..], |range| &words[range]);
+            let written = record::insist(|| record::write(*memory, silo.seals, *at, head, row));
+            let released = match written {
+                Ok(()) => record::unlock(*memory, *at, head.tid),
+                Err(payload) => {
+                    memory.wake(*at);
+                    Err(payload)
+                }
+            };
+            *held = None;
+            result = result.and(released);
+        }
+        result
+    }
+}
+
+impl Write {
+    /// Whether a locked record of version `tid`, which need not be as it was read, still has the
+    /// key and is there or not as before: else it is not ours to write.
+    fn is_possible<M: Memory>(&self, memory: &mut M, tid: Tid) -> bool {
+        let same_presence = tid.is_absent() == self.over.is_absent();
+        tid == self.over || same_presence && record::key(memory, self.at) == self.key
+    }
+}
+
+impl Isolation {
+    fn checks_reads(self) -> bool {
+        self >= Isolation::RepeatableRead
+    }
+
+    fn checks_nodes(self) -> bool {
+        self == Isolation::Serializable
+    }
+}

@@ -1,0 +1,90 @@
+//! How a place gets a key, and the key before it leaves the index.
+//!
+//! Outside of the record's lock, the index leads from a key to a place only if that is the key in
+//! the place.
+
+use ebbtide_core::{Addr, Memory};
+use smallvec::SmallVec;
+
+use super::record::{self, Head};
+use super::table::NO_KEY;
+use super::{Silo, Tid};
+use crate::Wrong;
+use crate::line::broken;
+use crate::masstree::{Changed, Tree};
+
+/// A place whose key leads to it now; it holds no row yet.
+pub(super) struct Claimed {
+    pub tid: Tid,
+    /// What that changed in the index.
+    pub changed: SmallVec<[Changed; 2]>,
+}
+
+/// Gives `place` to `key` and lets `index` lead there; `None` if it leads to another place already.
+///
+/// # Errors
+/// [`Wrong`] when there is a row in the place, or what stands there is no record or index.
+pub(super) fn claim<M: Memory>(
+    silo: &Silo,
+    memory: &mut M,
+    index: &Tree,
+    place: Addr,
+    key: u64,
+) -> Result<Option<Claimed>, Wrong> {
+    // So that its page is not waited for with the lock held.
+    let _word: u64 = memory.load(place);
+    record::while_locked(memory, place, |memory, tid| {
+        match rename(silo, memory, index, place, tid, key) {
+            Ok(tid) => (tid, enter(memory, index, place, tid, key)),
+            Err(wrong) => (tid, Err(wrong)),
+        }
+    })
+}
+
+/// Writes `key` into a place that is locked at `tid`; its version from now on.
+fn rename<M: Memory>(
+    silo: &Silo,
+    memory: &mut M,
+    index: &Tree,
+    place: Addr,
+    tid: Tid,
+    key: u64,
+) -> Result<Tid, Wrong> {
+    let head = record::read_version(memory, silo.seals, place, tid, &mut []);
+    let old = head.ok_or_else(|| broken(place))?.key;
+    if !tid.is_absent() {
+        return Err(Wrong(format!(
+            "the place at {place:?} for key {key} has the row of key {old}"
+        )));
+    }
+    if old == key {
+        return Ok(tid);
+    }
+    if old != NO_KEY && index.get(memory, &old.to_be_bytes())? == Some(place.0) {
+        index.remove(memory, &old.to_be_bytes())?;
+    }
+    let next = tid.next().ok_or_else(|| used_up(place))?.with_absent(true);
+    record::write(memory, silo.seals, place, Head { tid: next, key }, &[]);
+    Ok(next)
+}
+
+/// Lets the index lead from `key` to its place, unless it leads to another.
+fn enter<M: Memory>(
+    memory: &mut M,
+    index: &Tree,
+    place: Addr,
+    tid: Tid,
+    key: u64,
+) -> Result<Option<Claimed>, Wrong> {
+    let mut changed = SmallVec::new();
+    let taken =
+        index.insert_seen(memory, &key.to_be_bytes(), place.0, |change| changed.push(change))?;
+    let ours = taken.is_none_or(|taken| taken == place.0);
+    Ok(ours.then_some(Claimed { tid, changed }))
+}
+
+/// Sequence numbers last for 2²⁹ changes in an epoch.
+#[cold]
+fn used_up(at: Addr) -> Wrong {
+    Wrong(format!("the record at {at:?} has no version left in its epoch"))
+}
