@@ -154,7 +154,8 @@ mod tests {
                 assert_eq!(graph.vertex_at(place), vertex);
                 assert!(!std::mem::replace(&mut hit[place as usize], true));
             }
-            let moved = (0..graph.vertices()).filter(|&vertex| graph.place(vertex) != vertex).count();
+            let moved =
+                (0..graph.vertices()).filter(|&vertex| graph.place(vertex) != vertex).count();
             assert!(moved as u64 > 5 * PER_PAGE, "{moved} vertices moved");
         }
     }

@@ -17,7 +17,9 @@ mod components;
 mod csr;
 mod degrees;
 mod generator;
+mod lines;
 mod loader;
+mod matrix_market;
 mod numbering;
 mod pagerank;
 mod stored;
@@ -25,5 +27,6 @@ mod word;
 
 pub use components::ConnectedComponents;
 pub use csr::{EdgeList, Summary};
-pub use loader::{GraphError, read};
+pub use lines::GraphError;
+pub use loader::read;
 pub use pagerank::PageRank;

@@ -76,7 +76,6 @@ impl Sizes {
     fn value_address(self, place: u64) -> Addr {
         PageId(self.row_pages() + self.entry_pages()).start() + place * 8
     }
-
 }
 
 /// How many vertices the greatest generated graph has that fits into `bytes` and whose entries a
