@@ -229,6 +229,42 @@ impl<K: Value, V: Value> Map<K, V> {
         })
     }
 
+    /// Calls `visit` with every entry, in the order they lie in.
+    ///
+    /// Each entry is read in one atomic step, all of them are not: one that is inserted or removed
+    /// meanwhile is visited or not, and one that is removed and inserted again perhaps twice. All
+    /// others are visited once. Nothing is held while `visit` runs, so that it may use this very
+    /// map.
+    pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
+        for number in 0..self.buckets {
+            let bucket = self.bucket(number);
+            let header: Header = memory.load(bucket);
+            for index in (0..Self::LAYOUT.slots).filter(|&index| header.tag(index) != 0) {
+                let slot = Slot { distance: 0, bucket, index };
+                if let Some((key, value)) = self.entry(memory, slot) {
+                    visit(memory, key, value);
+                }
+            }
+        }
+    }
+
+    /// The entry in a slot, if one is there and still is once its home is known.
+    fn entry<M: Memory>(&self, memory: &mut M, slot: Slot) -> Option<(K, V)> {
+        let key = |memory: &mut M| {
+            latch::read(memory, slot.bucket + SLOTS_LATCH, |memory| {
+                let header: Header = memory.load(slot.bucket);
+                let key: K = memory.load(key_at::<K>(slot.bucket, slot.index));
+                (header.tag(slot.index) != 0).then_some(key)
+            })
+        };
+        let found = key(memory)?;
+        let home = self.bucket(self.place(&found).home);
+        latch::read(memory, home + KEYS_LATCH, |memory| {
+            let still = key(memory).filter(|key| same(key, &found))?;
+            Some((still, memory.load(value_at::<K, V>(slot))))
+        })
+    }
+
     /// Looks for `key` in its home and wherever entries went that passed it by. The answer is right
     /// if nobody held the home's keys latch meanwhile.
     fn find<M: Memory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
@@ -237,7 +273,7 @@ impl<K: Value, V: Value> Map<K, V> {
                 let header: Header = memory.load(bucket);
                 let index = slots_with(&header, place.tag).find(|&index| {
                     let found: K = memory.load(key_at::<K>(bucket, index));
-                    bytemuck::bytes_of(&found) == bytemuck::bytes_of(key)
+                    same(&found, key)
                 });
                 (index, header.passed)
             };
@@ -344,6 +380,17 @@ fn key_at<K: Value>(bucket: Addr, index: u64) -> Addr {
 
 fn value_at<K: Value, V: Value>(slot: Slot) -> Addr {
     slot.bucket + Map::<K, V>::LAYOUT.values_offset + slot.index * slot_bytes::<V>()
+}
+
+/// Whether two keys are the same.
+fn same<K: Value>(key: &K, other: &K) -> bool {
+    bytemuck::bytes_of(key) == bytemuck::bytes_of(other)
+}
+
+impl Header {
+    fn tag(&self, index: u64) -> u8 {
+        self.tags[index as usize / 8][index as usize % 8]
+    }
 }
 
 /// The slots with this tag, in order.

@@ -5,7 +5,7 @@
 //! by all jobs on all cores; what it holds is in memory alone. An address range of zeros is an empty
 //! one, so nothing is formatted, and a fresh extend region is ready for use.
 //!
-//! Every operation is atomic: other jobs see it done or not begun, however accesses interleave. One
+//! Every operation on an entry is atomic: other jobs see it done or not begun, however accesses interleave. One
 //! that a device error ends has either happened or not.
 //!
 //! ```

@@ -58,6 +58,9 @@ where
     for (key, value) in &model {
         assert_eq!(map.get(memory, *key), Some(*value));
     }
+    let mut visited = HashMap::new();
+    map.for_each(memory, |_, key, value| assert_eq!(visited.insert(key, value), None, "twice"));
+    assert_eq!(visited, model);
 }
 
 proptest! {
@@ -191,6 +194,59 @@ fn a_key_of_two_others_halves_is_not_found() {
             }
         });
     }
+}
+
+#[test]
+fn a_visit_beside_changes_sees_each_entry_that_stays_once_and_all_of_them_whole() {
+    for seed in 0..40 {
+        // Two buckets, nearly full: entries that come lie in either, and their homes too.
+        let (mut memory, map, keys) = brimful();
+        (0..6).for_each(|key| assert!(map.remove(&mut memory, [key; 8]).is_some()));
+        let (updated, stays) = (6, 7..keys);
+        interleave(&mut memory, 3, seed, |thread, memory| match thread {
+            0 => {
+                let mut seen = Vec::new();
+                map.for_each(memory, |_, key, value| {
+                    assert!(key.iter().all(|&word| word == key[0]), "{key:?}");
+                    assert!(value.iter().all(|&word| word == value[0]), "{value:?}");
+                    assert!(value[0] == key[0] || key[0] == updated || key[0] >= 1000);
+                    seen.push(key[0]);
+                });
+                seen.sort_unstable();
+                let kept: Vec<u64> =
+                    seen.iter().copied().filter(|key| stays.contains(key)).collect();
+                assert!(kept.into_iter().eq(stays.clone()), "seed {seed}");
+                assert_eq!(seen.iter().filter(|&&key| key == updated).count(), 1);
+            }
+            1 => (0..12).for_each(|n| {
+                let key = [1000 + n % 5; 8];
+                assert_eq!(map.insert(memory, key, [n; 8]), Ok(None));
+                assert_eq!(map.remove(memory, key), Some([n; 8]));
+            }),
+            _ => (0..20).for_each(|n| {
+                assert!(map.insert(memory, [updated; 8], [n; 8]).unwrap().is_some());
+            }),
+        });
+    }
+}
+
+#[test]
+fn a_visit_may_change_what_it_visits() {
+    let (mut memory, map) = fresh::<u64, u64>(1_000);
+    for key in 0..1_000 {
+        map.insert(&mut memory, key, key).unwrap();
+    }
+    map.for_each(&mut memory, |memory, key, value| {
+        map.update(memory, key, |_| (key % 3 != 0).then_some(value + 1)).unwrap();
+    });
+    for key in 0..1_000 {
+        assert_eq!(map.get(&mut memory, key), (key % 3 != 0).then_some(key + 1));
+    }
+    map.for_each(&mut memory, |memory, key, _| {
+        map.remove(memory, key);
+    });
+    map.for_each(&mut memory, |_, key, _| panic!("{key} was removed"));
+    assert!(map.is_empty(&mut memory));
 }
 
 #[test]
