@@ -233,7 +233,7 @@ impl Eq for Moment {}
 mod tests {
     use super::*;
 
-    const EFFORT: Effort = Effort { replications: 16, jobs: 100_000, seed: 1 };
+    const EFFORT: Effort = Effort { replications: 16, jobs: 50_000, seed: 1 };
 
     #[test]
     fn simulated_queues_answer_as_the_formulas_say() {
@@ -245,7 +245,7 @@ mod tests {
                 // Fifteen degrees of freedom: beyond four errors one time in a thousand.
                 let away = (found.mean - expected).abs() / found.error;
                 assert!(away < 4.0, "{queue:?} at {load}: {found:?}, expected {expected}");
-                assert!(found.error < 0.04 * expected, "{queue:?} at {load}: {found:?}");
+                assert!(found.error < 0.05 * expected, "{queue:?} at {load}: {found:?}");
             }
         }
     }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_order_of_service_matters_as_tabled() {
-        let effort = Effort { replications: 12, jobs: 300_000, seed: 1 };
+        let effort = Effort { replications: 12, jobs: 150_000, seed: 1 };
         for (order, time, tabled, precise) in ORDERS {
             assert!((tabled - precise).abs() < 1.0, "{order:?} {time:?}");
             let found = core(order, time).p99(0.85, effort);

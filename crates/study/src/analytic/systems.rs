@@ -74,7 +74,11 @@ fn overlapping(overhead_us: f64) -> Queue {
 
 /// What `system` does not reach of DRAM-only's throughput when both keep the p99 response within
 /// `limit` (in units of [`EXECUTION_US`]) on `cores` cores; 1 if it reaches nothing.
+///
+/// # Panics
+/// When the limit is ln 100 or less: then DRAM-only reaches nothing either.
 pub fn gap(system: System, cores: u32, limit: f64) -> f64 {
+    assert!(limit > 100_f64.ln(), "a p99 limit of {limit} mean services admits nothing");
     let throughput = |system: System| system.queue(cores).throughput_within(limit);
     1.0 - throughput(system) / throughput(System::DramOnly)
 }

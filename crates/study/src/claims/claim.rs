@@ -1,6 +1,6 @@
 //! [`Claim`]: something a paper claims, in one or several parts.
 
-use super::accept::{Accept, Ours};
+use super::accept::{Accept, Ours, Verdict};
 use super::finding::Finding;
 
 /// Where a claim can be tested (SPEC part E).
@@ -124,8 +124,19 @@ impl Claim {
     /// # Panics
     /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
     pub fn finding(&self, part: &str, ours: impl Into<Ours>) -> Finding {
-        let Some(part) = self.part(part) else { panic!("{} has no part '{part}'", self.id) };
-        Finding::new(self, part, Some(ours.into()))
+        Finding::new(self, self.known_part(part), Some(ours.into()))
+    }
+
+    /// The verdict on `ours` for the part called `part`.
+    ///
+    /// # Panics
+    /// As [`Claim::finding`].
+    pub fn judge(&self, part: &str, ours: impl Into<Ours>) -> Verdict {
+        self.known_part(part).accept.judge(ours)
+    }
+
+    fn known_part(&self, name: &str) -> &Part {
+        self.part(name).unwrap_or_else(|| panic!("{} has no part '{name}'", self.id))
     }
 
     /// A finding for each part that is an input or cannot be tested.

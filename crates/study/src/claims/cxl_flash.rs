@@ -316,6 +316,9 @@ pub const CLAIMS: &[Claim] = &[
         Many(TABLES_2_AND_5),
         &[Simulation],
         "check of the traces",
+    )
+    .note(
+        "Contradiction F10: random and stride take 8 and 4 GiB by the text, 4 and 8 GiB by Table 2.",
     ),
     claim("CX29", "§1", "growth a year: models; memory", one("14.1×; 1.3×", "", Context), &[], ""),
     input("CX30", "talk", "defaults", "64 MiB of DRAM, 46 ns, CFLRU, 8 × 8, ULL"),

@@ -213,7 +213,8 @@ pub const CLAIMS: &[Claim] = &[
         ]),
         &[Simulation],
         "as FL22",
-    ),
+    )
+    .note("Contradiction F16: YCSB-D is called Zipfian; as published it prefers the latest."),
     claim(
         "FL24",
         "§5.4",

@@ -14,7 +14,8 @@ pub const CLAIMS: &[Claim] = &[
         one("+97%", "%", Near(97.0, 15.0)),
         &[Simulation],
         "mean over workloads",
-    ),
+    )
+    .note("Contradiction F13: two platforms are listed, and the size of \"NVDIMM\" is not."),
     claim(
         "HM2",
         "§I, §IV",

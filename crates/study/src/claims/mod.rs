@@ -9,8 +9,8 @@
 //! use ebbtide_study::claims::{self, Verdict};
 //!
 //! let claim = claims::find("AS3").expect("AstriFlash's first result");
-//! assert_eq!(claim.finding("", 94.1).verdict, Verdict::Within);
-//! assert_eq!(claim.finding("", 60.0).verdict, Verdict::Outside);
+//! assert_eq!(claim.judge("", 94.1), Verdict::Within);
+//! assert_eq!(claim.judge("", 60.0), Verdict::Outside);
 //! ```
 //!
 //! A family of claims is a file: [`astriflash`], [`flatflash`], [`hams`], [`cxl_flash`].

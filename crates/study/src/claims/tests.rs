@@ -156,3 +156,9 @@ fn the_geometric_mean_of_table_two_is_not_the_one_printed() {
     assert_eq!(format!("{mean:.2}"), "1.95");
     assert!(claim.note.contains("is 1.95") && claim.parts()[0].theirs.contains("1.76"));
 }
+
+#[test]
+#[should_panic(expected = "AS3 has no part 'Silo'")]
+fn a_part_that_is_not_there_is_not_judged() {
+    find("AS3").expect("it is in the table").judge("Silo", 95.0);
+}
