@@ -147,7 +147,8 @@ pub const CLAIMS: &[Claim] = &[
         ]),
         &[Analytic],
         "arithmetic with tags of 8 B",
-    ),
+    )
+    .note("Contradiction F5: a DRAM row of 16 KB holds four pages, or fewer and their tags."),
     input("AS23", "§II-A", "dataset and its DRAM", "1 TB with 32 GB (3%)"),
     claim(
         "AS24",

@@ -275,6 +275,10 @@ pub const CLAIMS: &[Claim] = &[
         ]),
         &[Simulation],
         "CX21's runs",
+    )
+    .note(
+        "Contradiction F11: the authors' simulator divides late prefetches by those issued, lets \
+         Leap's vote follow the newest step, and calls pollution what exceeds 0.25.",
     ),
     claim(
         "CX25",
