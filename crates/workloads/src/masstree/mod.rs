@@ -45,6 +45,7 @@
 //! should be able to tell a record that is not the key's. A rotten lock bit is the one thing that is
 //! not noticed: it is waited for like any lock.
 
+mod census;
 mod descend;
 mod insert;
 mod join;
@@ -59,6 +60,7 @@ mod scan;
 mod suffix;
 mod version;
 
+pub use census::Census;
 pub use key::KEY_BYTES_MAX;
 pub use scan::Visitor;
 
