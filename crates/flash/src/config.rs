@@ -1,0 +1,369 @@
+//! What a device is made of, in numbers: typed parameters whose keys carry their units.
+
+use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::presets::PRESETS;
+use crate::translation::Layout;
+
+/// A device's parameters. Every key of its TOML file is a field here, and the other way round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Config {
+    /// Fixed latencies and unlimited parallelism.
+    Flat(FlatConfig),
+    /// A modelled SSD.
+    Ssd(Box<SsdConfig>),
+}
+
+/// A device of fixed latencies, unlimited parallelism and no wear.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlatConfig {
+    /// From a read's submission to its data.
+    pub read_us: f64,
+    /// From a write's submission to its acknowledgement.
+    pub write_us: f64,
+}
+
+/// A modelled SSD.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdConfig {
+    /// Buses, each shared by its chips.
+    pub channels: u32,
+    /// Chips on a channel.
+    pub chips_per_channel: u32,
+    /// Dies in a chip.
+    pub dies_per_chip: u32,
+    /// Planes in a die; each works by itself.
+    pub planes_per_die: u32,
+    /// Erase blocks in a plane.
+    pub blocks_per_plane: u32,
+    /// Physical pages in a block.
+    pub pages_per_block: u32,
+    /// Size of a physical page: a multiple of 4096.
+    pub page_bytes: u32,
+
+    /// Sensing a page into the plane's register.
+    pub read_us: f64,
+    /// Programming a page from the plane's register.
+    pub program_us: f64,
+    /// Erasing a block.
+    pub erase_ms: f64,
+    /// Transfers of a channel per second.
+    pub bus_mt_per_s: f64,
+    /// Bytes in a transfer.
+    pub bus_bytes: u32,
+
+    /// Raw capacity that is not for the host's data, as a share of the raw capacity.
+    pub over_provisioning_percent: f64,
+    /// Physical places that hold valid data at the start, as a share of all.
+    pub valid_percent: f64,
+    /// Physical places that hold overwritten data at the start, as a share of all.
+    pub invalid_percent: f64,
+
+    /// What a collection keeps from working.
+    pub garbage_collection: GarbageCollection,
+    /// Free pages of a plane at which collections start, as a share of all.
+    pub gc_start_free_percent: f64,
+    /// Free pages of a plane at which its host writes wait for collections, as a share of all.
+    pub gc_hard_free_percent: f64,
+    /// Erasures by which the blocks of a plane may differ before cold data are moved; 0 for no
+    /// static wear levelling.
+    pub static_wear_spread: u32,
+    /// Erasures a block endures.
+    pub endurance_cycles: u32,
+
+    /// How writes of 4 KiB fill larger physical pages.
+    pub write_unit: WriteUnit,
+    /// How long a write waits for others to fill a physical page with.
+    pub pad_after_us: f64,
+    /// When a write is acknowledged.
+    pub write_done: WriteDone,
+    /// Acknowledging a write that found room in the write buffer.
+    pub buffered_write_us: f64,
+    /// Reading a page from the write buffer.
+    pub buffered_read_us: f64,
+    /// 4 KiB pages in the write buffer beyond which writes wait for their acknowledgement.
+    pub write_buffer_pages: u32,
+
+    /// What reads interrupt.
+    pub suspend: Suspend,
+    /// From the decision to suspend until the plane can read.
+    pub suspend_us: f64,
+    /// From the decision to resume until the operation goes on.
+    pub resume_us: f64,
+    /// How often one operation is suspended before reads wait for its end.
+    pub suspensions_max: u32,
+}
+
+/// What a collection keeps from working (Yan et al., "Tiny-Tail Flash", FAST 2017, §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GarbageCollection {
+    /// Its plane and its whole channel with the channel's controller: pages move over the bus.
+    ControllerBlocking,
+    /// Its plane alone: pages move inside by copyback.
+    PlaneBlocking,
+    /// Nothing: it is counted but takes no time, the ideal to compare with.
+    Free,
+}
+
+/// How writes of 4 KiB fill larger physical pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteUnit {
+    /// They are buffered per plane until they fill a page, or the oldest has waited too long.
+    Filled,
+    /// Each is padded to a page of its own.
+    Padded,
+}
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteDone {
+    /// When it is on flash.
+    Programmed,
+    /// When it is in the write buffer.
+    Buffered,
+}
+
+/// What reads interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspend {
+    /// Nothing.
+    None,
+    /// Erasures.
+    Erase,
+    /// Erasures, programs and the copies of collections.
+    ProgramErase,
+}
+
+/// What is wrong with a configuration, in one line.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ConfigError {
+    /// A preset that does not exist.
+    #[error(transparent)]
+    UnknownName(#[from] UnknownName),
+    /// Not TOML, an unknown key, or a value of the wrong type.
+    #[error("line {line}: {reason}")]
+    Malformed {
+        /// Where.
+        line: usize,
+        /// What was wrong, and what was expected.
+        reason: String,
+    },
+    /// A value that cannot be, by itself or with others.
+    #[error("{key} = {value}: expected {expected}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What can be.
+        expected: String,
+    },
+}
+
+impl Config {
+    /// The names of all presets.
+    pub fn preset_names() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(name, _)| *name)
+    }
+
+    /// The TOML text of the preset `name`, every number with its source.
+    ///
+    /// # Errors
+    /// [`UnknownName`], with the nearest there is.
+    pub fn preset_text(name: &str) -> Result<&'static str, UnknownName> {
+        find_by_name("flash preset", name, PRESETS)
+    }
+
+    /// The preset `name`.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`], with the nearest there is.
+    pub fn preset(name: &str) -> Result<Config, ConfigError> {
+        Config::from_toml(Config::preset_text(name)?)
+    }
+
+    /// The device that `text` describes.
+    ///
+    /// # Errors
+    /// Text that is not TOML, unknown or missing keys, and values that cannot be.
+    pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
+        let config: Config = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            let reason = error.message().lines().collect::<Vec<_>>().join("; ");
+            ConfigError::Malformed { line, reason }
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks that there can be such a device.
+    ///
+    /// # Errors
+    /// The first value that cannot be, with what can.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Config::Flat(flat) => {
+                check_duration("read_us", flat.read_us)?;
+                check_duration("write_us", flat.write_us)
+            }
+            Config::Ssd(ssd) => ssd.check(),
+        }
+    }
+}
+
+impl SsdConfig {
+    /// Planes of the whole device.
+    pub fn planes(&self) -> u32 {
+        self.channels * self.chips_per_channel * self.dies_per_chip * self.planes_per_die
+    }
+
+    /// Capacity of all blocks.
+    pub fn raw_bytes(&self) -> u64 {
+        let pages = u64::from(self.blocks_per_plane) * u64::from(self.pages_per_block);
+        u64::from(self.planes()) * pages * u64::from(self.page_bytes)
+    }
+
+    /// 4 KiB pages that the host can use: the raw capacity without over-provisioning, in whole
+    /// stripes over all planes.
+    pub fn logical_pages(&self) -> u64 {
+        u64::from(self.planes()) * self.logical_pages_per_plane()
+    }
+
+    pub(crate) fn logical_pages_per_plane(&self) -> u64 {
+        (self.slots_per_plane() as f64 * (1.0 - self.over_provisioning_percent / 100.0)) as u64
+    }
+
+    pub(crate) fn slots_per_page(&self) -> u32 {
+        self.page_bytes / PAGE_BYTES as u32
+    }
+
+    fn slots_per_plane(&self) -> u64 {
+        u64::from(self.blocks_per_plane)
+            * u64::from(self.pages_per_block)
+            * u64::from(self.slots_per_page())
+    }
+
+    /// Valid 4 KiB pages of each plane at the start.
+    pub(crate) fn aged_pages_per_plane(&self) -> u64 {
+        let wanted = (self.slots_per_plane() as f64 * self.valid_percent / 100.0) as u64;
+        wanted.min(self.logical_pages_per_plane())
+    }
+
+    /// Written blocks of each plane at the start.
+    pub(crate) fn aged_blocks_per_plane(&self) -> u32 {
+        let share = (self.valid_percent + self.invalid_percent) / 100.0;
+        (f64::from(self.blocks_per_plane) * share).ceil() as u32
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.check_counts()?;
+        for (key, value) in [
+            ("read_us", self.read_us),
+            ("program_us", self.program_us),
+            ("erase_ms", self.erase_ms),
+            ("pad_after_us", self.pad_after_us),
+            ("buffered_write_us", self.buffered_write_us),
+            ("buffered_read_us", self.buffered_read_us),
+            ("suspend_us", self.suspend_us),
+            ("resume_us", self.resume_us),
+        ] {
+            check_duration(key, value)?;
+        }
+        let rate = self.bus_mt_per_s;
+        require((1.0..=1e6).contains(&rate), "bus_mt_per_s", rate, "1 to 1000000")?;
+        for (key, value) in [
+            ("over_provisioning_percent", self.over_provisioning_percent),
+            ("valid_percent", self.valid_percent),
+            ("invalid_percent", self.invalid_percent),
+            ("gc_start_free_percent", self.gc_start_free_percent),
+            ("gc_hard_free_percent", self.gc_hard_free_percent),
+        ] {
+            require((0.0..100.0).contains(&value), key, value, "at least 0 and less than 100")?;
+        }
+        let start = self.gc_start_free_percent;
+        let ordered = self.gc_hard_free_percent <= start;
+        let expected = format!("at most gc_start_free_percent, {start}");
+        require(ordered, "gc_hard_free_percent", self.gc_hard_free_percent, expected)?;
+        self.check_room()
+    }
+
+    fn check_counts(&self) -> Result<(), ConfigError> {
+        for (key, value, most) in [
+            ("channels", self.channels, 1 << 10),
+            ("chips_per_channel", self.chips_per_channel, 1 << 10),
+            ("dies_per_chip", self.dies_per_chip, 1 << 6),
+            ("planes_per_die", self.planes_per_die, 1 << 6),
+            ("pages_per_block", self.pages_per_block, 1 << 16),
+            ("bus_bytes", self.bus_bytes, 1 << 6),
+            ("endurance_cycles", self.endurance_cycles, u32::MAX),
+            ("suspensions_max", self.suspensions_max, u32::MAX),
+        ] {
+            require((1..=most).contains(&value), key, value, format!("1 to {most}"))?;
+        }
+        let planes = u64::from(self.channels)
+            * u64::from(self.chips_per_channel)
+            * u64::from(self.dies_per_chip)
+            * u64::from(self.planes_per_die);
+        require(planes <= 1 << 20, "channels", self.channels, "at most 1048576 planes in all")?;
+        let bytes = self.page_bytes;
+        let whole = bytes >= 4096 && bytes.is_multiple_of(4096) && bytes <= 1 << 20;
+        require(whole, "page_bytes", bytes, "a multiple of 4096 up to 1048576")?;
+        let blocks = self.blocks_per_plane;
+        require(blocks >= 8, "blocks_per_plane", blocks, "at least 8")?;
+        let fits = self.slots_per_plane() < u64::from(u32::MAX);
+        require(fits, "blocks_per_plane", blocks, "less than 16 TiB a plane")
+    }
+
+    /// Checks that collections always find something to gain.
+    fn check_room(&self) -> Result<(), ConfigError> {
+        let pages = u64::from(self.pages_per_block);
+        let slots = u64::from(self.slots_per_page());
+        let most = Layout::logical_pages_max(u64::from(self.blocks_per_plane), pages, slots);
+        let least = 100.0 * (1.0 - most as f64 / self.slots_per_plane() as f64);
+        require(
+            self.logical_pages_per_plane() <= most && self.logical_pages_per_plane() > 0,
+            "over_provisioning_percent",
+            self.over_provisioning_percent,
+            format!("at least {least:.2}, so that collections always gain room"),
+        )?;
+        let most = 100.0 - self.over_provisioning_percent;
+        let expected = format!("at most {most}, what over_provisioning_percent leaves");
+        require(self.valid_percent <= most, "valid_percent", self.valid_percent, expected)?;
+        let blocks = self.blocks_per_plane;
+        let most = 100.0 * f64::from(blocks - 3) / f64::from(blocks) - self.valid_percent;
+        require(
+            self.aged_blocks_per_plane() <= blocks - 3,
+            "invalid_percent",
+            self.invalid_percent,
+            format!("at most {most:.2}, so that three blocks of each plane are free"),
+        )
+    }
+}
+
+/// Fails unless `holds`, saying that `key` is `value` but was expected to be `expected`.
+fn require(
+    holds: bool,
+    key: &'static str,
+    value: impl ToString,
+    expected: impl Into<String>,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError::Value { key, value: value.to_string(), expected: expected.into() })
+}
+
+/// Up to an hour, in whichever unit: far from any overflow of picoseconds.
+fn check_duration(key: &'static str, value: f64) -> Result<(), ConfigError> {
+    let most = if key.ends_with("_ms") { 3.6e6 } else { 3.6e9 };
+    require((0.0..=most).contains(&value), key, value, "at least 0 and at most an hour")
+}

@@ -1,0 +1,54 @@
+//! A device of fixed latencies and unlimited parallelism: SPEC's 50/100 µs and 3/100 µs devices.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::{Span, Time};
+
+use crate::config::FlatConfig;
+use crate::counters::Counters;
+use crate::flash::{Command, Done, Kind};
+use crate::timing::span_us;
+
+/// Commands under way, of each kind in the order of their completion.
+#[derive(Debug)]
+pub(crate) struct Flat {
+    latencies: [Span; 2],
+    under_way: [VecDeque<Done>; 2],
+    pub counters: Counters,
+}
+
+impl Flat {
+    pub fn new(config: &FlatConfig) -> Flat {
+        Flat {
+            latencies: [span_us(config.read_us), span_us(config.write_us)],
+            under_way: Default::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn submit(&mut self, now: Time, command: Command) {
+        let Command { tag, kind, .. } = command;
+        let at = now + self.latencies[kind as usize];
+        let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
+        self.under_way[kind as usize].push_back(done);
+    }
+
+    pub fn next_event(&self) -> Option<Time> {
+        self.under_way.iter().filter_map(|lane| lane.front()).map(|done| done.at).min()
+    }
+
+    /// Completes the first command.
+    pub fn step(&mut self, done: &mut Vec<Done>) {
+        let lanes = self.under_way.iter_mut();
+        let first = lanes.filter(|lane| !lane.is_empty()).min_by_key(|lane| lane[0].at);
+        let Some(first) = first.and_then(VecDeque::pop_front) else { return };
+        match first.kind {
+            Kind::Read => self.counters.reads += 1,
+            Kind::Write => {
+                self.counters.writes += 1;
+                self.counters.host_pages_programmed += 1;
+            }
+        }
+        done.push(first);
+    }
+}

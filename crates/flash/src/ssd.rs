@@ -1,0 +1,489 @@
+//! The modelled SSD: channels, planes and the controller that gives them work.
+//!
+//! A read senses its page into the plane's register, waits for the channel and is sent. A write waits
+//! in the write buffer until enough of them fill a physical page, is sent and programmed. Channels
+//! are granted in the order in which they are asked for. A plane serves reads before programs, and
+//! collects as soon as its free pages fall to the threshold, a block at a time; between two
+//! collections one waiting command is served, and none that writes at the hard limit.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::{PageId, Span, Time};
+use rustc_hash::FxHashMap;
+
+use crate::aged::Aged;
+use crate::agenda::Agenda;
+use crate::config::{GarbageCollection, SsdConfig, Suspend, WriteDone, WriteUnit};
+use crate::counters::{Counters, Wear};
+use crate::flash::{Command, Done, Kind};
+use crate::plane::{Plane, Stage, Suspended};
+use crate::requests::{Pool, Queue, Request};
+use crate::timing::Timing;
+use crate::translation::{Collection, Layout, PlaneMap, Urgency};
+
+/// One bus.
+#[derive(Debug, Clone, Copy, Default)]
+struct Channel {
+    /// When all transfers asked for so far are over.
+    free_at: Time,
+    /// Until when a collection holds it.
+    held_until: Time,
+}
+
+/// A buffered write that found the buffer full.
+#[derive(Debug)]
+struct Unacknowledged {
+    tag: u64,
+    submitted: Time,
+}
+
+/// The modelled SSD.
+#[derive(Debug)]
+pub(crate) struct Ssd {
+    config: SsdConfig,
+    logical_pages: u64,
+    layout: Layout,
+    timing: Timing,
+    channels: Vec<Channel>,
+    planes: Vec<Plane>,
+    agenda: Agenda,
+    pool: Pool,
+    /// How often each page is in the write buffer.
+    buffered: FxHashMap<PageId, u32>,
+    /// Writes in the buffer.
+    buffered_writes: u64,
+    unacknowledged: VecDeque<Unacknowledged>,
+    /// What the buffer alone completes, in the order of completion: reads, acknowledgements.
+    from_buffer: [VecDeque<Done>; 2],
+    /// When writes have waited long enough for others to fill their page, and on which plane.
+    pads: VecDeque<(Time, u32)>,
+    pub counters: Counters,
+}
+
+impl Ssd {
+    /// The device that `config` describes; it has been checked.
+    pub fn new(config: &SsdConfig) -> Ssd {
+        let planes = config.planes();
+        let pages = f64::from(config.blocks_per_plane) * f64::from(config.pages_per_block);
+        let free_pages = |percent: f64| (pages * percent / 100.0) as u32;
+        let slots = config.pages_per_block * config.slots_per_page();
+        let aged_pages = config.aged_pages_per_plane() as u32;
+        let layout = Layout {
+            blocks: config.blocks_per_plane,
+            pages_per_block: config.pages_per_block,
+            slots_per_page: config.slots_per_page(),
+            start_free_pages: free_pages(config.gc_start_free_percent),
+            hard_free_pages: free_pages(config.gc_hard_free_percent),
+            wear_spread: Some(config.static_wear_spread).filter(|spread| *spread > 0),
+            aged: Aged::new(aged_pages, config.aged_blocks_per_plane(), slots),
+        };
+        Ssd {
+            config: config.clone(),
+            logical_pages: config.logical_pages(),
+            layout,
+            timing: Timing::new(config),
+            channels: vec![Channel::default(); config.channels as usize],
+            planes: (0..planes).map(|plane| Plane::new(plane % config.channels)).collect(),
+            agenda: Agenda::new(planes as usize),
+            pool: Pool::default(),
+            buffered: FxHashMap::default(),
+            buffered_writes: 0,
+            unacknowledged: VecDeque::new(),
+            from_buffer: Default::default(),
+            pads: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn logical_pages(&self) -> u64 {
+        self.logical_pages
+    }
+
+    pub fn raw_bytes(&self) -> u64 {
+        self.config.raw_bytes()
+    }
+
+    pub fn endurance_cycles(&self) -> u32 {
+        self.config.endurance_cycles
+    }
+
+    pub fn plane_busy(&self, now: Time) -> impl Iterator<Item = Span> {
+        self.planes.iter().map(move |plane| plane.busy(now))
+    }
+
+    pub fn wear(&self) -> Wear {
+        let maps = self.planes.iter().filter_map(|plane| plane.map.as_ref());
+        let erases = maps.flat_map(|map| map.erases().iter().copied());
+        let blocks = self.planes.len() as f64 * f64::from(self.layout.blocks);
+        let (most, all) = erases
+            .fold((0, 0), |(most, all), count| (u32::max(most, count), all + u64::from(count)));
+        Wear { erases_max: most, erases_mean: all as f64 / blocks }
+    }
+
+    /// The plane of a logical page, and its number there: pages are striped over channels first, then
+    /// chips, dies and planes.
+    fn place(&self, page: PageId) -> (usize, u32) {
+        let planes = self.planes.len() as u64;
+        ((page.0 % planes) as usize, (page.0 / planes) as u32)
+    }
+
+    fn channel(&mut self, plane: usize) -> &mut Channel {
+        &mut self.channels[self.planes[plane].channel as usize]
+    }
+
+    /// Takes a command.
+    pub fn submit(&mut self, now: Time, command: Command) {
+        let pages = self.logical_pages;
+        assert!(command.page.0 < pages, "{:?} is beyond the device's {pages} pages", command.page);
+        match command.kind {
+            Kind::Read => self.submit_read(now, command),
+            Kind::Write => self.submit_write(now, command),
+        }
+    }
+
+    fn submit_read(&mut self, now: Time, Command { tag, kind, page }: Command) {
+        if !self.buffered.is_empty() && self.buffered.contains_key(&page) {
+            let at = now + self.timing.buffered_read;
+            let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
+            self.from_buffer[Kind::Read as usize].push_back(done);
+            return;
+        }
+        let (index, _) = self.place(page);
+        let id = self.pool.add(tag, page, now);
+        let plane = &mut self.planes[index];
+        self.pool.push(&mut plane.reads, id);
+        if plane.stage == Stage::Idle {
+            self.dispatch(index, now);
+        } else {
+            self.suspend(index, now);
+        }
+    }
+
+    fn submit_write(&mut self, now: Time, Command { tag, kind, page }: Command) {
+        *self.buffered.entry(page).or_insert(0) += 1;
+        self.buffered_writes += 1;
+        if self.config.write_done == WriteDone::Buffered {
+            if self.buffered_writes <= u64::from(self.config.write_buffer_pages) {
+                let at = now + self.timing.buffered_write;
+                let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
+                self.from_buffer[Kind::Write as usize].push_back(done);
+            } else {
+                self.unacknowledged.push_back(Unacknowledged { tag, submitted: now });
+            }
+        }
+        let (index, _) = self.place(page);
+        let id = self.pool.add(tag, page, now);
+        if self.pages_per_write() > 1 {
+            self.pads.push_back((now + self.timing.pad_after, index as u32));
+        }
+        let plane = &mut self.planes[index];
+        self.pool.push(&mut plane.writes, id);
+        if plane.stage == Stage::Idle {
+            self.dispatch(index, now);
+        }
+    }
+
+    /// When the next thing happens.
+    pub fn next_event(&self) -> Option<Time> {
+        let plane = self.agenda.first().map(|(at, _)| at);
+        let buffer = self.from_buffer.iter().filter_map(|lane| lane.front()).map(|done| done.at);
+        let pad = self.pads.front().map(|(at, _)| *at);
+        plane.into_iter().chain(buffer).chain(pad).min()
+    }
+
+    /// Lets one thing happen at `at`, which is [`next_event`](Ssd::next_event).
+    pub fn step(&mut self, at: Time, done: &mut Vec<Done>) {
+        if let Some((end, plane)) = self.agenda.first()
+            && end == at
+        {
+            self.finish(plane as usize, at, done);
+        } else if let Some((_, plane)) = self.pads.pop_front_if(|(pad, _)| *pad == at) {
+            if self.planes[plane as usize].stage == Stage::Idle {
+                self.dispatch(plane as usize, at);
+            }
+        } else {
+            let lanes = &mut self.from_buffer;
+            let first = lanes.iter_mut().find_map(|lane| lane.pop_front_if(|done| done.at == at));
+            let first = first.expect("something happens at the next event");
+            if first.kind == Kind::Read {
+                self.counters.reads += 1;
+                self.counters.buffer_reads += 1;
+            }
+            done.push(first);
+        }
+    }
+
+    /// Ends what a plane was doing.
+    fn finish(&mut self, index: usize, now: Time, done: &mut Vec<Done>) {
+        match self.planes[index].stage {
+            Stage::Idle => unreachable!("an idle plane ends nothing"),
+            Stage::Sensing => return self.send(index, now),
+            Stage::Receiving => {
+                self.enter(index, now, Stage::Programming, now + self.timing.program);
+                return self.suspend(index, now);
+            }
+            Stage::Copying => {
+                self.planes[index].blocked_until = now;
+                self.enter(index, now, Stage::Erasing, now + self.timing.erase);
+                return self.suspend(index, now);
+            }
+            Stage::Sending => self.finish_read(index, now, done),
+            Stage::Programming => self.finish_program(index, now, done),
+            Stage::Erasing => {
+                let plane = &mut self.planes[index];
+                plane.blocked_until = now;
+                plane.just_collected = true;
+            }
+            Stage::Suspending => {}
+        }
+        self.dispatch(index, now);
+    }
+
+    fn enter(&mut self, index: usize, now: Time, stage: Stage, end: Time) {
+        self.planes[index].enter(now, stage, end);
+        self.agenda.set(index as u32, end);
+    }
+
+    /// Gives a plane that has finished something, or is idle, the next thing to do.
+    fn dispatch(&mut self, index: usize, now: Time) {
+        if self.planes[index].suspended.is_some() {
+            if self.planes[index].reads.is_empty() {
+                self.resume(index, now);
+            } else {
+                self.sense(index, now);
+            }
+            return;
+        }
+        while self.must_collect(index, now) {
+            if self.collect(index, now) {
+                return;
+            }
+        }
+        let plane = &self.planes[index];
+        if !plane.reads.is_empty() {
+            self.sense(index, now);
+        } else if plane.urgency < Urgency::Now && self.can_fill_page(index, now) {
+            self.receive(index, now);
+        } else if plane.stage != Stage::Idle {
+            self.planes[index].rest(now);
+            self.agenda.clear(index as u32);
+        }
+    }
+
+    /// Whether a collection comes before anything else.
+    fn must_collect(&self, index: usize, now: Time) -> bool {
+        let plane = &self.planes[index];
+        let waiting = match plane.urgency {
+            Urgency::None => return false,
+            Urgency::Soon => !plane.reads.is_empty() || self.can_fill_page(index, now),
+            Urgency::Now => !plane.reads.is_empty(),
+        };
+        !(plane.just_collected && waiting)
+    }
+
+    /// Starts a collection; `false` if it took no time or there is nothing to gain.
+    fn collect(&mut self, index: usize, now: Time) -> bool {
+        let plane = &mut self.planes[index];
+        let Some(work) = plane.map.as_mut().and_then(|map| map.collect(&self.layout)) else {
+            plane.urgency = Urgency::None;
+            return false;
+        };
+        plane.suspensions = 0;
+        self.update_urgency(index);
+        self.count_collection(work);
+        let (start, copying) = match self.config.garbage_collection {
+            GarbageCollection::Free => return false,
+            GarbageCollection::PlaneBlocking => (now, self.timing.copyback(work)),
+            GarbageCollection::ControllerBlocking => {
+                let copying = self.timing.copy_over_bus(work);
+                let held = copying + self.timing.erase;
+                let channel = self.channel(index);
+                let start = now.max(channel.free_at);
+                channel.free_at = start + held;
+                channel.held_until = start + held;
+                (start, copying)
+            }
+        };
+        self.counters.gc_busy = self.counters.gc_busy + copying + self.timing.erase;
+        self.enter(index, now, Stage::Copying, start + copying);
+        true
+    }
+
+    fn count_collection(&mut self, work: Collection) {
+        self.counters.erases += 1;
+        self.counters.gc_pages_moved += u64::from(work.moved);
+        self.counters.gc_pages_programmed +=
+            u64::from(work.programs) * u64::from(self.layout.slots_per_page);
+    }
+
+    fn update_urgency(&mut self, index: usize) {
+        let plane = &mut self.planes[index];
+        plane.urgency = plane.map.as_ref().map_or(Urgency::None, |map| map.urgency(&self.layout));
+    }
+
+    /// Starts the first read.
+    fn sense(&mut self, index: usize, now: Time) {
+        let plane = &mut self.planes[index];
+        plane.just_collected = false;
+        plane.current = self.pool.split(&mut plane.reads, 1);
+        let blocked_until = plane.blocked_until;
+        let blocked = |request: &mut Request| request.blocked = blocked_until > request.submitted;
+        self.pool.update(plane.current, blocked);
+        self.enter(index, now, Stage::Sensing, now + self.timing.read);
+    }
+
+    /// Sends the page read as soon as the channel is free.
+    fn send(&mut self, index: usize, now: Time) {
+        let page_out = self.timing.page_out;
+        let (end, held) = self.transfer(index, now, page_out);
+        if held {
+            let read = self.planes[index].current;
+            self.pool.update(read, |request| request.blocked = true);
+        }
+        self.enter(index, now, Stage::Sending, end);
+    }
+
+    /// Takes the channel of a plane for `span`; gives the end, and whether a collection delays it.
+    fn transfer(&mut self, index: usize, now: Time, span: Span) -> (Time, bool) {
+        let channel = self.channel(index);
+        let end = now.max(channel.free_at) + span;
+        channel.free_at = end;
+        let held_until = channel.held_until;
+        let plane = &mut self.planes[index];
+        plane.blocked_until = plane.blocked_until.max(held_until);
+        (end, held_until > now)
+    }
+
+    fn finish_read(&mut self, index: usize, now: Time, done: &mut Vec<Done>) {
+        let plane = &mut self.planes[index];
+        let Some(id) = self.pool.pop(&mut plane.current) else { return };
+        let Request { tag, submitted, blocked, .. } = self.pool.remove(id);
+        let queued = now - (submitted + self.timing.read + self.timing.page_out);
+        self.counters.reads += 1;
+        self.counters.reads_blocked_by_gc += u64::from(blocked);
+        self.counters.read_queued = self.counters.read_queued + queued;
+        done.push(Done { tag, kind: Kind::Read, at: now, blocked_by_gc: blocked, queued });
+    }
+
+    /// How many writes a program takes.
+    fn pages_per_write(&self) -> u32 {
+        match self.config.write_unit {
+            WriteUnit::Filled => self.layout.slots_per_page,
+            WriteUnit::Padded => 1,
+        }
+    }
+
+    /// Whether waiting writes fill a physical page, or the first has waited too long for more.
+    fn can_fill_page(&self, index: usize, now: Time) -> bool {
+        let writes = &self.planes[index].writes;
+        let waited = |id| self.pool.get(id).submitted + self.timing.pad_after <= now;
+        writes.len() >= self.pages_per_write() || writes.front().is_some_and(waited)
+    }
+
+    /// Starts to program a physical page with the first writes.
+    fn receive(&mut self, index: usize, now: Time) {
+        let unit = self.pages_per_write();
+        let unit_in = self.timing.unit_in;
+        let (end, held) = self.transfer(index, now, unit_in);
+        let planes = self.planes.len() as u64;
+        let plane = &mut self.planes[index];
+        plane.just_collected = false;
+        plane.suspensions = 0;
+        plane.current = self.pool.split(&mut plane.writes, unit);
+        let pages = self.pool.iter(plane.current).map(|request| (request.page.0 / planes) as u32);
+        let map = plane.map.get_or_insert_with(|| Box::new(PlaneMap::new(&self.layout)));
+        map.program(&self.layout, pages);
+        self.counters.host_pages_programmed += u64::from(self.layout.slots_per_page);
+        if held || self.waited_for_collection(index) {
+            let writes = self.planes[index].current;
+            self.pool.update(writes, |request| request.blocked = true);
+        }
+        self.update_urgency(index);
+        self.enter(index, now, Stage::Receiving, end);
+    }
+
+    /// Whether a collection delayed the writes now served, after there were enough of them.
+    fn waited_for_collection(&self, index: usize) -> bool {
+        let plane = &self.planes[index];
+        let mut times = self.pool.iter(plane.current).map(|request| request.submitted);
+        let Some(first) = times.next() else { return false };
+        let ready = if plane.current.len() == self.pages_per_write() {
+            times.last().unwrap_or(first)
+        } else {
+            first + self.timing.pad_after
+        };
+        plane.blocked_until > ready
+    }
+
+    fn finish_program(&mut self, index: usize, now: Time, done: &mut Vec<Done>) {
+        while let Some(id) = self.pool.pop(&mut self.planes[index].current) {
+            let request = self.pool.remove(id);
+            self.leave_buffer(request.page);
+            let Request { tag, submitted, blocked, .. } = request;
+            let queued = now - (submitted + self.timing.unit_in + self.timing.program);
+            self.counters.writes += 1;
+            self.counters.writes_blocked_by_gc += u64::from(blocked);
+            self.counters.write_queued = self.counters.write_queued + queued;
+            match self.config.write_done {
+                WriteDone::Programmed => {
+                    let kind = Kind::Write;
+                    done.push(Done { tag, kind, at: now, blocked_by_gc: blocked, queued });
+                }
+                WriteDone::Buffered => self.acknowledge(now, blocked),
+            }
+        }
+    }
+
+    fn leave_buffer(&mut self, page: PageId) {
+        self.buffered_writes -= 1;
+        let times =
+            self.buffered.get_mut(&page).expect("a write is in the buffer until programmed");
+        *times -= 1;
+        if *times == 0 {
+            self.buffered.remove(&page);
+        }
+    }
+
+    /// Acknowledges the first write that waits for the room that another has just left.
+    fn acknowledge(&mut self, now: Time, blocked_by_gc: bool) {
+        let Some(Unacknowledged { tag, submitted }) = self.unacknowledged.pop_front() else {
+            return;
+        };
+        let at = now + self.timing.buffered_write;
+        let done = Done { tag, kind: Kind::Write, at, blocked_by_gc, queued: now - submitted };
+        self.from_buffer[Kind::Write as usize].push_back(done);
+    }
+
+    /// Puts what a plane is doing aside if reads wait, and if that may be and helps.
+    fn suspend(&mut self, index: usize, now: Time) {
+        let plane = &mut self.planes[index];
+        if plane.reads.is_empty() || self.config.suspend == Suspend::None {
+            return;
+        }
+        let inside_plane = self.config.garbage_collection == GarbageCollection::PlaneBlocking;
+        let may = match plane.stage {
+            Stage::Erasing => inside_plane,
+            Stage::Copying => inside_plane && self.config.suspend == Suspend::ProgramErase,
+            Stage::Programming => self.config.suspend == Suspend::ProgramErase,
+            _ => false,
+        };
+        let remaining = plane.end - now;
+        let helps = remaining > self.timing.suspend;
+        if !may || !helps || plane.suspensions == self.config.suspensions_max {
+            return;
+        }
+        plane.suspensions += 1;
+        let commands = std::mem::replace(&mut plane.current, Queue::EMPTY);
+        plane.suspended = Some(Suspended { stage: plane.stage, commands, remaining });
+        self.counters.suspensions += 1;
+        self.enter(index, now, Stage::Suspending, now + self.timing.suspend);
+    }
+
+    /// Goes on with what was put aside.
+    fn resume(&mut self, index: usize, now: Time) {
+        let plane = &mut self.planes[index];
+        let Some(Suspended { stage, commands, remaining }) = plane.suspended.take() else { return };
+        plane.current = commands;
+        self.enter(index, now, stage, now + self.timing.resume + remaining);
+    }
+}

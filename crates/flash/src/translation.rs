@@ -1,0 +1,463 @@
+//! Where each logical page of a plane lies: translation, greedy victims, wear levelling.
+//!
+//! Page-mapped. Logical pages belong to a plane for good; within it they go wherever its open block
+//! is at. There is no time here: [`PlaneMap`] says what a write or a collection does and how much
+//! work that is, and the device says how long it takes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+use crate::aged::Aged;
+
+/// A place for 4 KiB on a plane. A physical page has one or several.
+type Slot = u32;
+
+/// What a place holds that was programmed without data.
+const PADDING: u32 = u32::MAX;
+
+/// What all planes of a device have in common.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub blocks: u32,
+    pub pages_per_block: u32,
+    /// 4 KiB places in a physical page.
+    pub slots_per_page: u32,
+    /// Collections start when no more physical pages than this are free.
+    pub start_free_pages: u32,
+    /// Host writes wait for collections when no more physical pages than this are free.
+    pub hard_free_pages: u32,
+    /// Erasures by which the blocks of a plane may differ before cold data are moved.
+    pub wear_spread: Option<u32>,
+    pub aged: Aged,
+}
+
+impl Layout {
+    pub fn slots_per_block(&self) -> u32 {
+        self.pages_per_block * self.slots_per_page
+    }
+
+    pub fn slots(&self) -> u32 {
+        self.blocks * self.slots_per_block()
+    }
+
+    /// The most logical pages a plane can have: collection must always find a block from which a
+    /// physical page can be gained, with two blocks to spare and one open.
+    pub fn logical_pages_max(blocks: u64, pages_per_block: u64, slots_per_page: u64) -> u64 {
+        blocks.saturating_sub(3) * (pages_per_block - 1) * slots_per_page
+    }
+}
+
+/// How urgently a plane needs a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// There is room.
+    None,
+    /// Free pages fell to the threshold.
+    Soon,
+    /// Free pages fell to the hard limit: nothing is written before one.
+    Now,
+}
+
+/// The work of one collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Collection {
+    /// Physical pages read.
+    pub reads: u32,
+    /// Physical pages programmed.
+    pub programs: u32,
+    /// 4 KiB pages moved.
+    pub moved: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Open,
+    /// Written before the run: its contents follow from [`Aged`].
+    Aged,
+    Written,
+}
+
+/// Translation and blocks of one plane. Costs a dozen bytes a block and a few dozen a page written.
+#[derive(Debug)]
+pub(crate) struct PlaneMap {
+    /// Pages that are not where ageing left them.
+    placed: FxHashMap<u32, Slot>,
+    /// What was programmed into each place of the blocks written since, valid or not.
+    contents: FxHashMap<u32, Vec<u32>>,
+    states: Vec<State>,
+    /// Valid pages of each block.
+    valid: Vec<u32>,
+    erases: Vec<u32>,
+    /// Free blocks, the least erased first.
+    free: BinaryHeap<Reverse<(u32, u32)>>,
+    /// The block being written and the places taken in it.
+    open: Option<(u32, Vec<u32>)>,
+    free_pages: u32,
+    valid_pages: u32,
+    /// The last collection moved cold data to level wear.
+    levelled: bool,
+}
+
+impl PlaneMap {
+    /// The plane as ageing left it.
+    pub fn new(layout: &Layout) -> PlaneMap {
+        let Layout { blocks, aged, .. } = layout;
+        let written = aged.blocks();
+        let state = |block| if block < written { State::Aged } else { State::Free };
+        let valid = |block| if block < written { aged.valid(block) } else { 0 };
+        PlaneMap {
+            placed: FxHashMap::default(),
+            contents: FxHashMap::default(),
+            states: (0..*blocks).map(state).collect(),
+            valid: (0..*blocks).map(valid).collect(),
+            erases: vec![0; *blocks as usize],
+            free: (written..*blocks).map(|block| Reverse((0, block))).collect(),
+            open: None,
+            free_pages: (blocks - written) * layout.pages_per_block,
+            valid_pages: aged.pages(),
+            levelled: false,
+        }
+    }
+
+    /// Where `page` lies; `None` if it was never written.
+    pub fn place(&self, layout: &Layout, page: u32) -> Option<Slot> {
+        let aged = || {
+            let (block, index) = layout.aged.place(page)?;
+            Some(block * layout.slots_per_block() + index)
+        };
+        self.placed.get(&page).copied().or_else(aged)
+    }
+
+    /// Writes `pages`, at most as many as a physical page holds, into the next one.
+    ///
+    /// # Panics
+    /// If the urgency is [`Urgency::Now`] and no block is free.
+    pub fn program(&mut self, layout: &Layout, pages: impl IntoIterator<Item = u32>) {
+        let (block, mut contents) = match self.open.take() {
+            Some(open) => open,
+            None => self.open_block(layout),
+        };
+        let first = contents.len() as u32;
+        for page in pages {
+            if let Some(old) = self.place(layout, page) {
+                self.valid[(old / layout.slots_per_block()) as usize] -= 1;
+                self.valid_pages -= 1;
+            }
+            self.placed.insert(page, block * layout.slots_per_block() + contents.len() as u32);
+            contents.push(page);
+            self.valid[block as usize] += 1;
+            self.valid_pages += 1;
+        }
+        assert!(contents.len() as u32 - first <= layout.slots_per_page, "a page is overfull");
+        contents.resize((first + layout.slots_per_page) as usize, PADDING);
+        self.free_pages -= 1;
+        if contents.len() as u32 == layout.slots_per_block() {
+            self.states[block as usize] = State::Written;
+            self.contents.insert(block, contents);
+        } else {
+            self.open = Some((block, contents));
+        }
+    }
+
+    fn open_block(&mut self, layout: &Layout) -> (u32, Vec<u32>) {
+        let Reverse((_, block)) = self.free.pop().expect("collections keep a block free");
+        self.states[block as usize] = State::Open;
+        (block, Vec::with_capacity(layout.slots_per_block() as usize))
+    }
+
+    /// How urgently the plane needs a collection.
+    ///
+    /// Data may leave no room for a threshold: no more than half (for the hard limit a quarter) of
+    /// what holds no valid data is kept free.
+    pub fn urgency(&self, layout: &Layout) -> Urgency {
+        let spare = (layout.slots() - self.valid_pages) / layout.slots_per_page;
+        let has_room = self.open.is_some() || self.free.len() > 1;
+        if !has_room || self.free_pages <= layout.hard_free_pages.min(spare / 4) {
+            Urgency::Now
+        } else if self.free_pages <= layout.start_free_pages.min(spare / 2) {
+            Urgency::Soon
+        } else {
+            Urgency::None
+        }
+    }
+
+    /// Frees the block with the fewest valid pages by moving them into the open block, or a cold one
+    /// that lags behind in wear. `None` if nothing can be gained.
+    pub fn collect(&mut self, layout: &Layout) -> Option<Collection> {
+        let lagging = self.lagging(layout);
+        self.levelled = lagging.is_some();
+        let victim = lagging.or_else(|| self.greedy(layout))?;
+        let (pages, reads) = self.valid_in(layout, victim);
+        for together in pages.chunks(layout.slots_per_page as usize) {
+            self.program(layout, together.iter().copied());
+        }
+        self.erase(layout, victim);
+        let programs = (pages.len() as u32).div_ceil(layout.slots_per_page);
+        Some(Collection { reads, programs, moved: pages.len() as u32 })
+    }
+
+    /// The block with the fewest valid pages, if moving them gains a physical page.
+    fn greedy(&self, layout: &Layout) -> Option<u32> {
+        let index = |block: u32| block as usize;
+        let victim = self
+            .closed()
+            .min_by_key(|block| (self.valid[index(*block)], self.erases[index(*block)]))?;
+        let kept = self.valid[index(victim)].div_ceil(layout.slots_per_page);
+        (kept < layout.pages_per_block).then_some(victim)
+    }
+
+    /// The least erased block, if it lags so far behind that its data must be cold.
+    ///
+    /// Moving it may gain nothing, so every other collection is greedy.
+    fn lagging(&self, layout: &Layout) -> Option<u32> {
+        let spread = layout.wear_spread?;
+        if self.levelled {
+            return None;
+        }
+        let most = *self.erases.iter().max()?;
+        let coldest = self.closed().min_by_key(|block| self.erases[*block as usize])?;
+        (most - self.erases[coldest as usize] > spread).then_some(coldest)
+    }
+
+    /// Blocks that are written to their end.
+    fn closed(&self) -> impl Iterator<Item = u32> {
+        let closed = |(block, state): (u32, &State)| {
+            matches!(state, State::Aged | State::Written).then_some(block)
+        };
+        (0..).zip(&self.states).filter_map(closed)
+    }
+
+    /// The valid pages of `block`, and on how many physical pages they lie.
+    fn valid_in(&self, layout: &Layout, block: u32) -> (Vec<u32>, u32) {
+        let first = block * layout.slots_per_block();
+        let mut pages = Vec::with_capacity(self.valid[block as usize] as usize);
+        let (mut reads, mut last) = (0, None);
+        let mut take = |index: u32, page: u32| {
+            pages.push(page);
+            if last.replace(index / layout.slots_per_page) != Some(index / layout.slots_per_page) {
+                reads += 1;
+            }
+        };
+        match self.contents.get(&block) {
+            Some(contents) => {
+                for (index, page) in (0..).zip(contents) {
+                    if self.placed.get(page) == Some(&(first + index)) {
+                        take(index, *page);
+                    }
+                }
+            }
+            None => {
+                for index in 0..layout.aged.valid(block) {
+                    let page = layout.aged.page_at(block, index);
+                    if !self.placed.contains_key(&page) {
+                        take(index, page);
+                    }
+                }
+            }
+        }
+        debug_assert_eq!(pages.len() as u32, self.valid[block as usize]);
+        (pages, reads)
+    }
+
+    fn erase(&mut self, layout: &Layout, block: u32) {
+        assert_eq!(self.valid[block as usize], 0, "block {block} still holds data");
+        self.contents.remove(&block);
+        self.states[block as usize] = State::Free;
+        self.erases[block as usize] += 1;
+        self.free.push(Reverse((self.erases[block as usize], block)));
+        self.free_pages += layout.pages_per_block;
+    }
+
+    /// Erasures of each block.
+    pub fn erases(&self) -> &[u32] {
+        &self.erases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Ten blocks of four physical pages; ageing wrote five of them.
+    fn layout(slots_per_page: u32, aged_pages: u32, wear_spread: Option<u32>) -> Layout {
+        let (blocks, pages_per_block) = (10, 4);
+        Layout {
+            blocks,
+            pages_per_block,
+            slots_per_page,
+            start_free_pages: 8,
+            hard_free_pages: 4,
+            wear_spread,
+            aged: Aged::new(aged_pages, 5, pages_per_block * slots_per_page),
+        }
+    }
+
+    fn logical_pages(layout: &Layout) -> u32 {
+        let Layout { blocks, pages_per_block, slots_per_page, .. } = layout;
+        Layout::logical_pages_max(
+            (*blocks).into(),
+            (*pages_per_block).into(),
+            (*slots_per_page).into(),
+        ) as u32
+    }
+
+    /// Every page's place, page by page: the obvious table.
+    type Table = BTreeMap<u32, Slot>;
+
+    fn table(map: &PlaneMap, layout: &Layout) -> Table {
+        let pages = 0..logical_pages(layout);
+        pages.filter_map(|page| Some((page, map.place(layout, page)?))).collect()
+    }
+
+    /// Whether every page has one place of its own, and all counts agree with the places.
+    fn check(map: &PlaneMap, layout: &Layout) -> Result<(), String> {
+        let mut found: Vec<BTreeMap<Slot, u32>> = vec![BTreeMap::new(); layout.blocks as usize];
+        for (page, slot) in table(map, layout) {
+            let block = (slot / layout.slots_per_block()) as usize;
+            if let Some(other) = found[block].insert(slot, page) {
+                return Err(format!("pages {page} and {other} share a place"));
+            }
+        }
+        let mut free_pages = 0;
+        for (block, pages) in (0..).zip(&found) {
+            let valid = map.valid[block as usize] as usize;
+            if valid != pages.len() {
+                return Err(format!("block {block} counts {valid} valid pages of {}", pages.len()));
+            }
+            match map.states[block as usize] {
+                State::Free if valid > 0 => return Err(format!("free block {block} holds data")),
+                State::Free => free_pages += layout.pages_per_block,
+                State::Open => {
+                    let taken = map.open.as_ref().map_or(0, |(_, contents)| contents.len() as u32);
+                    free_pages += layout.pages_per_block - taken / layout.slots_per_page;
+                }
+                State::Aged | State::Written => {
+                    let (to_move, _) = map.valid_in(layout, block);
+                    if !to_move.iter().eq(pages.values()) {
+                        return Err(format!("block {block} would move {to_move:?}"));
+                    }
+                }
+            }
+        }
+        let valid: usize = found.iter().map(BTreeMap::len).sum();
+        if (map.free_pages, map.valid_pages as usize) != (free_pages, valid) {
+            return Err(format!("{} free, {} valid pages", map.free_pages, map.valid_pages));
+        }
+        Ok(())
+    }
+
+    /// Collects as a device does: when there must be room, or anyhow.
+    fn make_room(map: &mut PlaneMap, layout: &Layout) {
+        while map.urgency(layout) == Urgency::Now && map.collect(layout).is_some() {}
+    }
+
+    proptest! {
+        #[test]
+        fn each_page_has_one_valid_place_whatever_is_written(
+            slots_per_page in 1u32..4,
+            aged_share in 0.0f64..=1.0,
+            wear_spread in prop::option::of(1u32..4),
+            steps in prop::collection::vec(
+                (prop::collection::vec(any::<prop::sample::Index>(), 1..4), 0u8..8), 1..150,
+            ),
+        ) {
+            let aged_pages = (f64::from(20 * slots_per_page) * aged_share) as u32;
+            let layout = layout(slots_per_page, aged_pages, wear_spread);
+            let mut map = PlaneMap::new(&layout);
+            prop_assert_eq!(check(&map, &layout), Ok(()));
+            for (pages, collect) in steps {
+                let before = table(&map, &layout);
+                make_room(&mut map, &layout);
+                if collect == 0 && map.free.len() > 1 {
+                    map.collect(&layout);
+                }
+                prop_assert!(before.keys().eq(table(&map, &layout).keys()), "collections lose nothing");
+
+                let before = table(&map, &layout);
+                let count = logical_pages(&layout) as usize;
+                let pages: Vec<u32> = pages.iter().map(|page| page.index(count) as u32).collect();
+                let pages = &pages[..pages.len().min(slots_per_page as usize)];
+                map.program(&layout, pages.iter().copied());
+                prop_assert_eq!(check(&map, &layout), Ok(()));
+                for (page, slot) in table(&map, &layout) {
+                    let stayed = before.get(&page) == Some(&slot);
+                    prop_assert_eq!(stayed, !pages.contains(&page), "only what is written moves");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_check_notices_lost_pages_and_wrong_counts() {
+        let layout = layout(2, 20, None);
+        let mut map = PlaneMap::new(&layout);
+        map.program(&layout, [0, 1]);
+        assert_eq!(check(&map, &layout), Ok(()));
+        let spoil = |spoil: &dyn Fn(&mut PlaneMap)| {
+            let mut map = PlaneMap::new(&layout);
+            map.program(&layout, [0, 1]);
+            spoil(&mut map);
+            check(&map, &layout)
+        };
+        assert!(spoil(&|map| map.valid[0] += 1).is_err());
+        assert!(spoil(&|map| map.free_pages += 1).is_err());
+        assert!(spoil(&|map| assert!(map.placed.remove(&0).is_some())).is_err());
+        assert!(spoil(&|map| map.placed.extend([(7, map.placed[&0])])).is_err());
+    }
+
+    #[test]
+    fn the_victim_has_the_fewest_valid_pages() {
+        let layout = layout(1, 10, None);
+        let mut map = PlaneMap::new(&layout);
+        let fewest = *map.valid[..5].iter().min().unwrap();
+        let collection = map.collect(&layout).unwrap();
+        assert_eq!(collection, Collection { reads: fewest, programs: fewest, moved: fewest });
+    }
+
+    #[test]
+    fn pages_that_share_a_physical_page_are_read_once_and_packed() {
+        let layout = layout(3, 15, None);
+        let mut map = PlaneMap::new(&layout);
+        // The oldest block holds few pages at its start.
+        let valid = map.valid[4];
+        let collection = map.collect(&layout).unwrap();
+        assert_eq!(collection.moved, valid);
+        assert_eq!((collection.reads, collection.programs), (valid.div_ceil(3), valid.div_ceil(3)));
+    }
+
+    #[test]
+    fn free_blocks_are_used_in_the_order_of_their_wear() {
+        let layout = layout(1, 0, None);
+        let mut map = PlaneMap::new(&layout);
+        for page in (0..8).cycle().take(4_000) {
+            make_room(&mut map, &layout);
+            map.program(&layout, [page]);
+        }
+        let (least, most) = (map.erases.iter().min().unwrap(), map.erases.iter().max().unwrap());
+        assert!(*least > 50 && most - least <= 2, "{:?}", map.erases);
+    }
+
+    #[test]
+    fn static_wear_levelling_moves_data_that_are_never_written() {
+        let spread = |wear_spread| {
+            let layout = layout(1, 20, wear_spread);
+            let mut map = PlaneMap::new(&layout);
+            // Only the first three pages are ever written; the others sit in their blocks.
+            for page in (0..3).cycle().take(4_000) {
+                make_room(&mut map, &layout);
+                map.program(&layout, [page]);
+                check(&map, &layout).unwrap();
+            }
+            map.erases.iter().max().unwrap() - map.erases.iter().min().unwrap()
+        };
+        assert!(spread(None) > 100, "{}", spread(None));
+        assert!(spread(Some(5)) <= 10, "{}", spread(Some(5)));
+    }
+}
