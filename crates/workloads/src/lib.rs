@@ -46,6 +46,7 @@ pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
+pub use tpcc::{Tpcc, TpccMix};
 pub use tpcb::Tpcb;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};

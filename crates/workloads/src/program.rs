@@ -166,6 +166,8 @@ programs! {
     YcsbF: crate::ycsb::YcsbF,
     YcsbB64: crate::ycsb::YcsbB64,
     YcsbD64: crate::ycsb::YcsbD64,
+    Tpcc: crate::Tpcc,
+    TpccMix: crate::TpccMix,
 }
 
 impl Kind {

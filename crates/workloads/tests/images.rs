@@ -13,6 +13,10 @@ const PLAIN_WORDS: Kind = Kind::Gups;
 /// A job of theirs reads hundreds of values, wherever they lie.
 const GRAPHS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
 
+/// Jobs write the rings of these before they read them, and popularity clusters less: their own
+/// tests say what of a damaged image is noticed, and what is hot.
+const TPCC: [Kind; 2] = [Kind::Tpcc, Kind::TpccMix];
+
 const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
 
 #[test]
@@ -51,6 +55,9 @@ fn jobs_until_wrong(program: &Program, memory: &mut Plain) -> Option<u64> {
 #[test]
 fn any_changed_word_that_a_job_reads_is_noticed() {
     for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
+        if TPCC.contains(&kind) {
+            continue;
+        }
         let program = program(name, kind.min_bytes() / 4096, Scatter::Pages);
         let clean = Plain::new(&program);
         let mut noticed = 0;
@@ -74,6 +81,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
             Kind::YcsbA | Kind::YcsbB | Kind::YcsbC | Kind::YcsbD | Kind::YcsbF => 0.7,
             Kind::YcsbB64 | Kind::YcsbD64 => 0.9,
             Kind::Gups => unreachable!("its words are plain"),
+            Kind::Tpcc | Kind::TpccMix => unreachable!("tested elsewhere"),
         };
         assert!(share > expected, "{name}: {noticed} of {}", words.len());
     }
@@ -82,6 +90,9 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
 #[test]
 fn swapped_zeroed_and_foreign_pages_are_noticed() {
     for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
+        if TPCC.contains(&kind) {
+            continue;
+        }
         let pages = (kind.min_bytes() / 4096 * 2) as usize;
         let program = program(name, pages as u64, Scatter::Pages);
         let fresh = Plain::new(&program);
@@ -133,6 +144,9 @@ fn jobs_run_on_datasets_of_every_size_up_to_256_gib() {
 fn hot_pages_are_few_with_pages_and_many_with_keys() {
     // Distinct pages that 2,000 jobs touch of a 4 GiB dataset.
     for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
+        if TPCC.contains(&kind) {
+            continue;
+        }
         if GRAPHS.contains(&kind) {
             continue;
         }

@@ -1,9 +1,175 @@
-//! TPC-C: wholesale orders (TPC-C standard, rev. 5.11), over latches in memory.
+//! TPC-C: wholesale orders (TPC-C standard, revision 5.11), over latches in memory.
+//!
+//! Nine [tables](rows) hold what warehouses, their districts and customers own and order. Five
+//! transactions run over them; [`input`] says what terminals ask for, [`Database`] how it is done.
+//!
+//! Two programs: [`Tpcc`] runs New-Orders only, as AstriFlash does, [`TpccMix`] the standard's mix
+//! of all five, as FlatFlash does.
+//!
+//! # Scale
+//! A warehouse of the standard's size takes 104 MB with everything, and the items, which all of
+//! them share, 13 MB. A dataset holds as many warehouses as fit; what is left makes the rings of
+//! orders longer. A dataset with room for less than one has one warehouse of fewer customers and
+//! items, in the standard's ratio, down to 3 customers to a district and 100 items.
+//!
+//! # Popularity
+//! The warehouse is drawn by Zipf, and within it customers and items by the standard's own
+//! [`NuRand`]. With [`Scatter::Pages`](crate::Scatter::Pages) rows lie in the order of their keys,
+//! where both kinds of popularity cluster by themselves: all rows of a page are of one warehouse,
+//! and keys that differ in the lowest bits only are equally popular. With
+//! [`Scatter::Keys`](crate::Scatter::Keys) the stock, customer and item rows of all warehouses are
+//! shuffled one by one. Orders lie in the order of time either way.
 
+mod consistency;
+mod database;
+mod delivery;
+mod image;
 pub mod input;
+mod layout;
+mod names;
+mod new_order;
 mod nurand;
+mod order_status;
+mod payment;
 pub mod rows;
 mod scale;
+mod stock_level;
 
+pub use database::{Database, OrderLines};
+pub use delivery::Delivered;
+pub use new_order::Placed;
 pub use nurand::NuRand;
+pub use order_status::Status;
+pub use payment::Paid;
 pub use scale::{CUSTOMERS_PER_NAME, DISTRICTS, Scale};
+
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+
+use crate::line::Seals;
+use crate::program::{Kind, Named, Shape};
+use crate::{Workload, Wrong};
+use input::{Inputs, NewOrder, Transaction};
+use layout::Size;
+
+/// New-Order only: a customer orders 5 to 15 items from stock.
+///
+/// No order is ever delivered; see [`Database`] for what becomes of them.
+#[derive(Debug, Clone)]
+pub struct Tpcc(Terminals);
+
+/// The full mix: New-Order 45%, Payment 43%, Order-Status, Delivery and Stock-Level 4% each.
+#[derive(Debug, Clone)]
+pub struct TpccMix(Terminals);
+
+/// A database, and terminals that ask for transactions on it.
+#[derive(Debug, Clone)]
+struct Terminals {
+    database: Database,
+    inputs: Inputs,
+    work: u64,
+}
+
+impl Terminals {
+    fn new(kind: Kind, shape: &Shape) -> Terminals {
+        let size = Size::fitting(shape.dataset_bytes);
+        let seals = Seals::new(kind, size.bytes() / PAGE_BYTES as u64, shape.seed);
+        Terminals {
+            database: Database::new(size, shape.scatter, seals, shape.seed),
+            inputs: Inputs::new(size.scale, shape.theta, shape.seed),
+            work: shape.work_instructions,
+        }
+    }
+}
+
+impl Tpcc {
+    /// The tables.
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+
+    /// The transaction that is job `job`.
+    pub fn job(&self, job: u64) -> NewOrder {
+        self.0.inputs.new_order(job)
+    }
+}
+
+impl TpccMix {
+    /// The tables.
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+
+    /// The transaction that is job `job`.
+    pub fn job(&self, job: u64) -> Transaction {
+        self.0.inputs.transaction(job)
+    }
+}
+
+impl Named for Tpcc {
+    const NAME: &'static str = "tpcc";
+    const DESCRIPTION: &'static str = "orders 5 to 15 items from the stock of a warehouse (TPC-C)";
+    const MIX: &'static str = "1 New-Order: about 24 rows read, 24 written";
+    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; TPC-C standard, revision 5.11";
+    const MIN_BYTES: u64 = Size::LEAST.bytes();
+
+    fn with_shape(shape: &Shape) -> Tpcc {
+        Tpcc(Terminals::new(Kind::Tpcc, shape))
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.0.work = instructions;
+    }
+}
+
+impl Workload for Tpcc {
+    fn size_bytes(&self) -> u64 {
+        self.0.database.size_bytes()
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.0.database.image(page, out);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        self.0.database.new_order(memory, &self.job(job), self.0.work).map(|_| ())
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}
+
+impl Named for TpccMix {
+    const NAME: &'static str = "tpcc-mix";
+    const DESCRIPTION: &'static str = "orders, pays, delivers and asks, as TPC-C's terminals do";
+    const MIX: &'static str = "45% New-Order, 43% Payment, 4% each of Order-Status, Delivery and \
+                               Stock-Level";
+    const SOURCE: &'static str = "FlatFlash (ASPLOS'19) section 5.6; TPC-C standard, revision 5.11";
+    const MIN_BYTES: u64 = Size::LEAST.bytes();
+
+    fn with_shape(shape: &Shape) -> TpccMix {
+        TpccMix(Terminals::new(Kind::TpccMix, shape))
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.0.work = instructions;
+    }
+}
+
+impl Workload for TpccMix {
+    fn size_bytes(&self) -> u64 {
+        self.0.database.size_bytes()
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.0.database.image(page, out);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        self.0.database.run(memory, &self.job(job), self.0.work)
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}

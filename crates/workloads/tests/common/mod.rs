@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
-use ebbtide_workloads::{Program, Scatter, Shape, Workload};
+use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const WORDS_PER_PAGE: usize = PAGE_BYTES / 8;
 
-/// A program of `pages` pages at most, with the rest of the shape as usual.
+/// A program of `pages` pages at most, or as few as it needs, with the rest of the shape as usual.
 pub fn program(name: &str, pages: u64, scatter: Scatter) -> Program {
-    let dataset_bytes = pages * PAGE_BYTES as u64;
+    let least_bytes = Kind::from_name(name).unwrap().min_bytes();
+    let dataset_bytes = least_bytes.max(pages * PAGE_BYTES as u64);
     Program::new(name, &Shape { dataset_bytes, scatter, ..Shape::default() }).unwrap()
 }
 

@@ -1,0 +1,354 @@
+//! [`Database`]: rows in memory, sealed, and the latches over them.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use ebbtide_core::{Addr, LINE_BYTES, Memory, latch};
+use smallvec::SmallVec;
+
+use super::input::{LINES_MAX, Transaction, Who};
+use super::layout::{Layout, Size};
+use super::names::Names;
+use super::rows::{Customer, CustomerInfo, District, Office, Order, OrderLine, Stock, last_name};
+use super::scale::Scale;
+use crate::Wrong;
+use crate::keys::Scatter;
+use crate::line::{Line, SEALED, Seals, broken};
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// Bytes of a row in a line that has a seal and no latch.
+const UNLATCHED: usize = 56;
+
+/// Bits of an order's number in a word that holds nothing else but its seal.
+const O_ID_BITS: u32 = 40;
+
+/// The lines of an order.
+pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
+
+/// The nine tables.
+///
+/// # Latches
+/// Each district has one, over everything in it that changes: its row, its customers, its orders
+/// with their lines, its NEW-ORDER and HISTORY rows and its index of last orders. Each warehouse
+/// has one over its W_YTD, and each stock row its own. They are taken in the order of their
+/// addresses: districts, then warehouses, then stock. What a transaction is going to touch it has
+/// touched before, so that no miss is waited for with a latch held.
+///
+/// A transaction takes all its latches before it writes and keeps them until it is done, reads and
+/// checks everything before it stores anything, and stores what makes its work visible (the
+/// district's row) after the rest. So transactions are serialisable, and one that finds something
+/// [`Wrong`] leaves nothing. A device fault ends it wherever it is: before the first store nothing
+/// is changed, but in between a half remains, as after any write under a latch
+/// ([`latch`]); the pages were read a moment ago, so this is as rare as an eviction between two
+/// stores. The jobs that follow run on.
+///
+/// # Rings
+/// Orders, with their lines and NEW-ORDER rows, lie in a ring of slots for each district; so do
+/// HISTORY rows. A New-Order takes the slot of the oldest order, which leaves the database. If it
+/// was not delivered by then (without Deliveries none ever is; the full mix delivers 40 orders for
+/// 44.55 new ones) it counts as delivered, but its customer is not charged. District rows keep the
+/// sums of what has left, so that the consistency conditions stay exact.
+#[derive(Debug, Clone)]
+pub struct Database {
+    pub(super) layout: Layout,
+    pub(super) names: Names,
+    pub(super) seals: Seals,
+    pub(super) seed: u64,
+}
+
+impl Database {
+    pub(super) fn new(size: Size, scatter: Scatter, seals: Seals, seed: u64) -> Database {
+        let layout = Layout::new(size, scatter, seed);
+        Database { layout, names: Names::new(size.scale, seed), seals, seed }
+    }
+
+    /// How many warehouses, customers and items there are.
+    pub fn scale(&self) -> Scale {
+        self.layout.size.scale
+    }
+
+    /// Size of all tables in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.layout.size.bytes()
+    }
+
+    /// Runs a transaction and computes `work` instructions between its accesses.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be.
+    pub fn run<M: Memory>(
+        &self,
+        memory: &mut M,
+        transaction: &Transaction,
+        work: u64,
+    ) -> Result<(), Wrong> {
+        match transaction {
+            Transaction::NewOrder(input) => self.new_order(memory, input, work).map(|_| ()),
+            Transaction::Payment(input) => self.payment(memory, input, work).map(|_| ()),
+            Transaction::OrderStatus(input) => self.order_status(memory, input, work).map(|_| ()),
+            Transaction::Delivery(input) => self.delivery(memory, input, work).map(|_| ()),
+            Transaction::StockLevel(input) => self.stock_level(memory, input, work).map(|_| ()),
+        }
+    }
+
+    /// How many orders a district keeps: the newest.
+    pub fn orders_kept(&self) -> u64 {
+        // One slot is free for the next.
+        self.layout.size.ring - 1
+    }
+
+    /// The orders that a district keeps.
+    pub fn orders_of(&self, district: &District) -> Range<u64> {
+        let oldest = district.next_o_id.saturating_sub(self.orders_kept()).max(1);
+        oldest..district.next_o_id
+    }
+
+    /// The first line of a DISTRICT row: where its latch is.
+    pub fn district_address(&self, w_id: u32, d_id: u8) -> Addr {
+        self.layout.district(w_id, d_id)
+    }
+
+    /// The first line of a WAREHOUSE row: where its latch is.
+    pub fn warehouse_address(&self, w_id: u32) -> Addr {
+        self.layout.warehouse(w_id)
+    }
+
+    /// The first line of a STOCK row: where its latch is.
+    pub fn stock_address(&self, w_id: u32, i_id: u32) -> Addr {
+        self.layout.stock(w_id, i_id)
+    }
+
+    /// A STOCK row's counts at one moment.
+    ///
+    /// # Errors
+    /// [`Wrong`] when memory does not hold them.
+    pub fn stock<M: Memory>(&self, memory: &mut M, w_id: u32, i_id: u32) -> Result<Stock, Wrong> {
+        self.seals.read(memory, self.layout.stock(w_id, i_id))
+    }
+
+    /// A DISTRICT row's changing part at one moment.
+    ///
+    /// # Errors
+    /// [`Wrong`] when memory does not hold it.
+    pub fn district<M: Memory>(
+        &self,
+        memory: &mut M,
+        w_id: u32,
+        d_id: u8,
+    ) -> Result<District, Wrong> {
+        self.seals.read(memory, self.layout.district(w_id, d_id))
+    }
+
+    /// A CUSTOMER row's changing part at one moment.
+    ///
+    /// # Errors
+    /// [`Wrong`] when memory does not hold it.
+    pub fn customer<M: Memory>(
+        &self,
+        memory: &mut M,
+        w_id: u32,
+        d_id: u8,
+        c_id: u32,
+    ) -> Result<Customer, Wrong> {
+        latch::read(memory, self.layout.district(w_id, d_id), |memory| {
+            self.read(memory, self.layout.customer(w_id, d_id, c_id))
+        })
+    }
+
+    /// Reads a row's part that shares a line with a latch; the latch is held, or nobody writes.
+    #[inline]
+    pub(super) fn read_latched<M: Memory, T: Pod>(
+        &self,
+        memory: &mut M,
+        at: Addr,
+    ) -> Result<T, Wrong> {
+        self.seals.open(at, memory.line(at))
+    }
+
+    /// Writes a row's part that shares a line with a latch, which is held.
+    #[inline]
+    pub(super) fn write_latched<M: Memory, T: Pod>(&self, memory: &mut M, at: Addr, part: T) {
+        memory.store(at + SEALED, self.seals.close(at, part));
+    }
+
+    /// Reads a row, or a part of one, from the line at `at` on, and checks it.
+    #[inline]
+    pub(super) fn read<M: Memory, T: Pod>(&self, memory: &mut M, at: Addr) -> Result<T, Wrong> {
+        let mut row = T::zeroed();
+        for (at, part) in lines_of(at).zip(parts_mut(&mut row)) {
+            let [words @ .., seal] = memory.line(at);
+            if self.seals.seal::<7>(at, &words) != seal {
+                return Err(broken(at));
+            }
+            *part = bytemuck::cast(words);
+        }
+        Ok(row)
+    }
+
+    /// Writes a row, or a part of one.
+    #[inline]
+    pub(super) fn write<M: Memory, T: Pod>(&self, memory: &mut M, at: Addr, row: &T) {
+        self.lines(at, row).for_each(|(at, line)| memory.store(at, line));
+    }
+
+    /// The lines that hold `row` from `at` on.
+    pub(super) fn lines<T: Pod>(&self, at: Addr, row: &T) -> impl Iterator<Item = (Addr, Line)> {
+        lines_of(at).zip(parts(row)).map(|(at, part)| {
+            let [a, b, c, d, e, f, g]: [u64; 7] = bytemuck::cast(*part);
+            let seal = self.seals.seal(at, &[a, b, c, d, e, f, g]);
+            (at, [a, b, c, d, e, f, g, seal])
+        })
+    }
+
+    /// The word that holds an order's number at `at`: 40 bits under 24 bits of its seal.
+    #[inline]
+    pub(super) fn close_o_id(&self, at: Addr, o_id: u64) -> u64 {
+        self.seals.seal(at, &[o_id]) << O_ID_BITS | o_id
+    }
+
+    /// The order's number in the word at `at`; 0 when there is none.
+    #[inline]
+    pub(super) fn read_o_id<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Wrong> {
+        let word: u64 = memory.load(at);
+        let o_id = word & ((1 << O_ID_BITS) - 1);
+        if self.close_o_id(at, o_id) != word {
+            return Err(Wrong(format!("the word at {at:?} does not match its seal")));
+        }
+        Ok(o_id)
+    }
+
+    #[inline]
+    pub(super) fn write_o_id<M: Memory>(&self, memory: &mut M, at: Addr, o_id: u64) {
+        memory.store(at, self.close_o_id(at, o_id));
+    }
+
+    /// What never changes of the WAREHOUSE or DISTRICT row at `at`.
+    #[inline]
+    pub(super) fn read_office<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Office, Wrong> {
+        self.read(memory, at + LINE)
+    }
+
+    /// The order `o_id` of a district, which must be in its slot.
+    pub(super) fn read_order<M: Memory>(
+        &self,
+        memory: &mut M,
+        (w_id, d_id): (u32, u8),
+        o_id: u64,
+    ) -> Result<Order, Wrong> {
+        let at = self.layout.order(w_id, d_id, o_id);
+        let order: Order = self.read(memory, at)?;
+        if order.o_id != o_id {
+            let found = order.o_id;
+            return Err(Wrong(format!("order {found} is at {at:?} in place of order {o_id}")));
+        }
+        Ok(order)
+    }
+
+    /// Line `number`, from 1, of an order.
+    pub(super) fn read_line<M: Memory>(
+        &self,
+        memory: &mut M,
+        order: &Order,
+        number: u8,
+    ) -> Result<OrderLine, Wrong> {
+        let at = self.line_address(order, number);
+        let line: OrderLine = self.read(memory, at)?;
+        if (line.o_id, line.number) != (order.o_id, number) {
+            return Err(Wrong(format!("{line:?} is at {at:?}, not line {number} of {order:?}")));
+        }
+        Ok(line)
+    }
+
+    /// All lines of an order.
+    pub(super) fn read_lines<M: Memory>(
+        &self,
+        memory: &mut M,
+        order: &Order,
+    ) -> Result<OrderLines, Wrong> {
+        (1..=order.ol_cnt).map(|number| self.read_line(memory, order, number)).collect()
+    }
+
+    pub(super) fn line_address(&self, order: &Order, number: u8) -> Addr {
+        self.layout.order(order.w_id, order.d_id, order.o_id) + u64::from(number) * LINE
+    }
+
+    /// Where the part that never changes of a CUSTOMER row is.
+    pub(super) fn customer_info_address(&self, w_id: u32, d_id: u8, c_id: u32) -> Addr {
+        self.layout.customer(w_id, d_id, c_id) + LINE
+    }
+
+    /// Where C_DATA is.
+    pub(super) fn customer_data_address(&self, w_id: u32, d_id: u8, c_id: u32) -> Addr {
+        self.layout.customer(w_id, d_id, c_id) + 3 * LINE
+    }
+
+    /// The number of the customer whom a terminal means: of those with a name, the one in the
+    /// middle of their first names, rounded up (clause 2.5.2).
+    pub(super) fn find<M: Memory>(
+        &self,
+        memory: &mut M,
+        (w_id, d_id): (u32, u8),
+        who: Who,
+    ) -> Result<u32, Wrong> {
+        let name = match who {
+            Who::Id(c_id) => return Ok(c_id),
+            Who::Name(name) => name,
+        };
+        let mut found = self.names.customers(name).map(|c_id| ([0; 16], c_id));
+        for (first, c_id) in &mut found {
+            let at = self.customer_info_address(w_id, d_id, *c_id);
+            *first = self.read::<_, CustomerInfo>(memory, at)?.first;
+        }
+        found.sort_unstable();
+        Ok(found[found.len().div_ceil(2) - 1].1)
+    }
+
+    /// The CUSTOMER row's changing part, with the district's latch held; it must be whom `who`
+    /// named.
+    pub(super) fn read_customer<M: Memory>(
+        &self,
+        memory: &mut M,
+        (w_id, d_id): (u32, u8),
+        c_id: u32,
+        who: Who,
+    ) -> Result<Customer, Wrong> {
+        let at = self.layout.customer(w_id, d_id, c_id);
+        let customer: Customer = self.read(memory, at)?;
+        match who {
+            Who::Name(name) if customer.last != last_name(name) => {
+                Err(Wrong(format!("the customer at {at:?} is not called {name}")))
+            }
+            _ => Ok(customer),
+        }
+    }
+}
+
+/// Runs `body` with all of `latches` held, which are in the order of their addresses, each once.
+pub(super) fn with_latches<M: Memory, R>(
+    memory: &mut M,
+    latches: &[Addr],
+    body: &mut dyn FnMut(&mut M) -> R,
+) -> R {
+    match latches {
+        [] => body(memory),
+        [first, rest @ ..] => {
+            debug_assert!(rest.first().is_none_or(|next| first < next), "{latches:?}");
+            latch::write(memory, *first, |memory| with_latches(memory, rest, body))
+        }
+    }
+}
+
+fn lines_of(first: Addr) -> impl Iterator<Item = Addr> {
+    (0..).map(move |line| first + line * LINE)
+}
+
+fn parts<T: Pod>(row: &T) -> std::slice::Iter<'_, [u8; UNLATCHED]> {
+    const { assert!(size_of::<T>().is_multiple_of(UNLATCHED)) };
+    bytemuck::bytes_of(row).as_chunks().0.iter()
+}
+
+fn parts_mut<T: Pod>(row: &mut T) -> std::slice::IterMut<'_, [u8; UNLATCHED]> {
+    const { assert!(size_of::<T>().is_multiple_of(UNLATCHED)) };
+    bytemuck::bytes_of_mut(row).as_chunks_mut().0.iter_mut()
+}

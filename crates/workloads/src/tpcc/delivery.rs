@@ -1,0 +1,93 @@
+//! Delivery: the oldest order of each district is delivered (TPC-C rev. 5.11, clause 2.7).
+
+use ebbtide_core::{Memory, latch};
+
+use super::database::Database;
+use super::input::{Delivery, Who};
+use super::rows::{District, Order, OrderLine};
+use super::scale::DISTRICTS;
+use crate::Wrong;
+use crate::keys::share;
+
+/// The orders that a Delivery delivered, district by district; `None` where there was none.
+pub type Delivered = [Option<u64>; DISTRICTS as usize];
+
+impl Database {
+    /// Runs a Delivery and computes `work` instructions between its accesses. Each district is a
+    /// transaction of its own, in one atomic step, as the standard permits (clause 2.7.4).
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be; then nothing is stored in that district
+    /// and the ones after it.
+    pub fn delivery<M: Memory>(
+        &self,
+        memory: &mut M,
+        delivery: &Delivery,
+        work: u64,
+    ) -> Result<Delivered, Wrong> {
+        let mut delivered = Delivered::default();
+        for (part, d_id) in (0..).zip(1..=DISTRICTS) {
+            memory.work(share(work, part, DISTRICTS.into()));
+            self.touch_oldest(memory, delivery.w_id, d_id)?;
+            let latch = self.layout.district(delivery.w_id, d_id);
+            delivered[usize::from(d_id - 1)] =
+                latch::write(memory, latch, |memory| self.deliver(memory, delivery, d_id))?;
+        }
+        Ok(delivered)
+    }
+
+    /// Touches what will most likely be delivered.
+    fn touch_oldest<M: Memory>(&self, memory: &mut M, w_id: u32, d_id: u8) -> Result<(), Wrong> {
+        let o_id = self.district(memory, w_id, d_id)?.oldest_undelivered;
+        let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
+        let order: Result<Order, Wrong> = self.read(memory, self.layout.order(w_id, d_id, o_id));
+        // It may be half written, since no latch is held.
+        if let Ok(Order { c_id, .. }) = order
+            && (1..=self.scale().customers).contains(&c_id)
+        {
+            let _customer: u64 = memory.load(self.layout.customer(w_id, d_id, c_id));
+        }
+        Ok(())
+    }
+
+    /// The transaction itself, with the district's latch held.
+    fn deliver<M: Memory>(
+        &self,
+        memory: &mut M,
+        delivery: &Delivery,
+        d_id: u8,
+    ) -> Result<Option<u64>, Wrong> {
+        let &Delivery { w_id, carrier_id, date } = delivery;
+        let district_at = self.layout.district(w_id, d_id);
+        let district: District = self.read_latched(memory, district_at)?;
+        let o_id = district.oldest_undelivered;
+        if o_id == district.next_o_id {
+            return Ok(None);
+        }
+        let new_order_at = self.layout.new_order(w_id, d_id, o_id);
+        let new_order = self.read_o_id(memory, new_order_at)?;
+        if new_order != o_id {
+            return Err(Wrong(format!("NEW-ORDER {new_order} is at {new_order_at:?}, not {o_id}")));
+        }
+        let mut order = self.read_order(memory, (w_id, d_id), o_id)?;
+        let lines = self.read_lines(memory, &order)?;
+        let who = Who::Id(order.c_id);
+        let mut customer = self.read_customer(memory, (w_id, d_id), order.c_id, who)?;
+
+        // All is read and right: from here on it is only stored.
+        order.carrier_id = carrier_id;
+        order.delivered_cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
+        for line in lines {
+            let at = self.line_address(&order, line.number);
+            self.write(memory, at, &OrderLine { delivery_d: date, ..line });
+        }
+        self.write(memory, self.layout.order(w_id, d_id, o_id), &order);
+        customer.balance_cents += order.delivered_cents;
+        customer.delivery_cnt = customer.delivery_cnt.wrapping_add(1);
+        self.write(memory, self.layout.customer(w_id, d_id, order.c_id), &customer);
+        let district = District { oldest_undelivered: o_id + 1, ..district };
+        self.write_latched(memory, district_at, district);
+        self.write_o_id(memory, new_order_at, 0);
+        Ok(Some(o_id))
+    }
+}

@@ -1,0 +1,340 @@
+//! What the tables hold at first, row by row (TPC-C rev. 5.11, clause 4.3.3).
+
+use bytemuck::{Pod, Zeroable};
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
+
+use super::database::Database;
+use super::input::{LINES_MAX, LOADED};
+use super::layout::{PageOfRows, Table};
+use super::rows::{
+    Customer, CustomerData, CustomerInfo, District, History, Item, ORIGINAL, Office, Order,
+    OrderLine, Stock, StockData, StockDistricts, Warehouse, last_name,
+};
+use super::scale::DISTRICTS;
+use crate::line::Line;
+use crate::permutation::{Permutation, mix};
+
+/// What every customer has paid at first.
+const FIRST_PAYMENT_CENTS: u32 = 1_000;
+
+/// The lines of one page.
+type Lines = [Line; PAGE_BYTES / LINE_BYTES];
+
+/// Random numbers that follow from a row's number.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        mix(self.0)
+    }
+
+    /// One of `low..=high`.
+    fn from(&mut self, low: u64, high: u64) -> u64 {
+        // 32 random bits are scaled.
+        low + (((self.next() >> 32) * (high - low + 1)) >> 32)
+    }
+
+    /// Letters `a` to `p`.
+    fn letters<const N: usize>(&mut self) -> [u8; N] {
+        let mut text = [0; N];
+        for part in text.chunks_mut(8) {
+            let letters = (self.next() & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161;
+            part.copy_from_slice(&letters.to_le_bytes()[..part.len()]);
+        }
+        text
+    }
+
+    fn digits<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| b'0' + self.from(0, 9) as u8)
+    }
+
+    /// S_DATA or I_DATA: one row in ten is of branded goods.
+    fn goods(&mut self) -> [u8; 50] {
+        let mut data = self.letters();
+        if self.from(1, 10) == 1 {
+            let at = self.from(0, (data.len() - ORIGINAL.len()) as u64) as usize;
+            data[at..at + ORIGINAL.len()].copy_from_slice(&ORIGINAL);
+        }
+        data
+    }
+
+    /// Four random digits and `11111`.
+    fn zip(&mut self) -> [u8; 9] {
+        let mut zip = *b"000011111";
+        zip[..4].copy_from_slice(&self.digits::<4>());
+        zip
+    }
+}
+
+/// The rows of one page, as they are written line by line.
+struct Page<'a> {
+    database: &'a Database,
+    first: Addr,
+    lines: Lines,
+}
+
+impl Page<'_> {
+    /// Writes a row's part that shares the line at `at` with a latch.
+    fn put_latched<T: Pod>(&mut self, at: Addr, part: T) {
+        self.lines[(at - self.first) as usize / LINE_BYTES] = self.database.seals.line(at, part);
+    }
+
+    /// Writes a row, or a part of one, from the line at `at` on.
+    fn put<T: Pod>(&mut self, at: Addr, row: &T) {
+        for (at, line) in self.database.lines(at, row) {
+            self.lines[(at - self.first) as usize / LINE_BYTES] = line;
+        }
+    }
+}
+
+impl Database {
+    /// Writes the initial contents of `page` into `out`.
+    pub(super) fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        let PageOfRows { table, rows } = self.layout.rows_of(page);
+        let first = page.start();
+        let mut lines = Page { database: self, first, lines: [[0; 8]; _] };
+        for (slot, row) in (0..).zip(rows) {
+            if let Some(row) = row {
+                let at = first + slot * table.bytes();
+                self.image_of_row(&mut lines, at, table, row);
+            }
+        }
+        *out = bytemuck::cast(lines.lines);
+    }
+
+    fn image_of_row(&self, page: &mut Page<'_>, at: Addr, table: Table, row: u64) {
+        let random = &mut Random(mix(mix(self.seed ^ mix(table as u64)) ^ row));
+        match table {
+            Table::District => self.put_district(page, at, row, random),
+            Table::Warehouse => self.put_warehouse(page, at, row, random),
+            Table::Stock => self.put_stock(page, at, row, random),
+            Table::Customer => self.put_customer(page, at, row, random),
+            Table::Item => self.put_item(page, at, row, random),
+            Table::Order => self.put_order(page, at, row),
+            Table::NewOrders => self.put_words(page, at, row, Database::new_order_at_first),
+            Table::LastOrders => self.put_words(page, at, row, Database::last_order_at_first),
+            Table::History => self.put_history(page, at, row, random),
+        }
+    }
+
+    fn customers(&self) -> u64 {
+        u64::from(self.scale().customers)
+    }
+
+    fn put_district(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
+        let district = District {
+            next_o_id: self.customers() + 1,
+            oldest_undelivered: self.scale().delivered_at_first() + 1,
+            ytd_cents: self.customers() as i64 * i64::from(FIRST_PAYMENT_CENTS),
+            payments: self.customers(),
+            retired_history_cents: 0,
+            retired_delivered_cents: 0,
+        };
+        let (w_id, d_id) = district_ids(row);
+        page.put_latched(at, district);
+        page.put(at + LINE_BYTES as u64, &office(w_id, d_id.into(), random));
+    }
+
+    fn put_warehouse(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
+        let districts = i64::from(DISTRICTS) * self.customers() as i64;
+        let ytd_cents = districts * i64::from(FIRST_PAYMENT_CENTS);
+        page.put_latched(at, Warehouse { ytd_cents, spare: [0; 5] });
+        page.put(at + LINE_BYTES as u64, &office(row as u32 + 1, 0, random));
+    }
+
+    fn put_stock(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
+        let items = u64::from(self.scale().items);
+        let stock = Stock {
+            ytd: 0,
+            quantity: random.from(10, 100) as u32,
+            order_cnt: 0,
+            remote_cnt: 0,
+            i_id: (row % items) as u32 + 1,
+            w_id: (row / items) as u32 + 1,
+            spare: [0; 5],
+        };
+        page.put_latched(at, stock);
+        page.put(at + LINE_BYTES as u64, &StockData { data: random.goods(), spare: [0; 6] });
+        for pair in 0..u64::from(DISTRICTS) / 2 {
+            let dist = [random.letters(), random.letters()];
+            page.put(at + (2 + pair) * LINE_BYTES as u64, &StockDistricts { dist, spare: 0 });
+        }
+    }
+
+    fn put_customer(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
+        let (w_id, d_id) = district_ids(row / self.customers());
+        let c_id = (row % self.customers()) as u32 + 1;
+        let customer = Customer {
+            balance_cents: -i64::from(FIRST_PAYMENT_CENTS),
+            ytd_payment_cents: i64::from(FIRST_PAYMENT_CENTS),
+            payment_cnt: 1,
+            delivery_cnt: 0,
+            c_id,
+            w_id,
+            discount: random.from(0, 5_000) as u16,
+            d_id,
+            spare: 0,
+            credit: if random.from(1, 10) == 1 { *b"BC" } else { *b"GC" },
+            middle: *b"OE",
+            last: last_name(self.names.name(c_id)),
+        };
+        let info = CustomerInfo {
+            first: random.letters(),
+            street_1: random.letters(),
+            street_2: random.letters(),
+            city: random.letters(),
+            state: random.letters(),
+            zip: random.zip(),
+            spare: 0,
+            phone: random.digits(),
+            since: LOADED,
+            credit_lim_cents: 5_000_000,
+        };
+        page.put(at, &customer);
+        page.put(at + LINE_BYTES as u64, &info);
+        let data = CustomerData { data: random.letters(), spare: [0; 4] };
+        page.put(at + 3 * LINE_BYTES as u64, &data);
+    }
+
+    fn put_item(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
+        let item = Item {
+            i_id: row as u32 + 1,
+            im_id: random.from(1, 10_000) as u32,
+            price_cents: random.from(100, 10_000) as u32,
+            name: random.letters(),
+            data: random.goods(),
+            spare: [0; 26],
+        };
+        page.put(at, &item);
+    }
+
+    /// A slot of a ring: an order of those at first, or none.
+    fn put_order(&self, page: &mut Page<'_>, at: Addr, row: u64) {
+        let (w_id, d_id) = district_ids(row / self.layout.size.ring);
+        let order = self.order_at_first(w_id, d_id, row % self.layout.size.ring);
+        page.put(at, &order);
+        for number in 1..=LINES_MAX as u8 {
+            let line = match number <= order.ol_cnt {
+                true => self.line_at_first(&order, number),
+                false => OrderLine::zeroed(),
+            };
+            page.put(at + u64::from(number) * LINE_BYTES as u64, &line);
+        }
+    }
+
+    /// Order `o_id` of a district: each customer has one. No order if it is not one of those at
+    /// first.
+    fn order_at_first(&self, w_id: u32, d_id: u8, o_id: u64) -> Order {
+        if !(1..=self.customers()).contains(&o_id) {
+            return Order::zeroed();
+        }
+        let random = &mut self.random_of_order(w_id, d_id, o_id);
+        let delivered = o_id <= self.scale().delivered_at_first();
+        Order {
+            o_id,
+            delivered_cents: 0,
+            c_id: self.buyers(w_id, d_id).apply(o_id - 1) as u32 + 1,
+            w_id,
+            entry_d: LOADED,
+            d_id,
+            carrier_id: if delivered { random.from(1, 10) as u8 } else { 0 },
+            ol_cnt: random.from(5, LINES_MAX as u64) as u8,
+            all_local: 1,
+            spare: [0; 3],
+        }
+    }
+
+    fn line_at_first(&self, order: &Order, number: u8) -> OrderLine {
+        let seed = self.random_of_order(order.w_id, order.d_id, order.o_id).next();
+        let random = &mut Random(mix(seed ^ u64::from(number)));
+        let delivered = order.carrier_id != 0;
+        OrderLine {
+            o_id: order.o_id,
+            i_id: random.from(1, self.scale().items.into()) as u32,
+            supply_w_id: order.w_id,
+            w_id: order.w_id,
+            delivery_d: if delivered { LOADED } else { 0 },
+            amount_cents: if delivered { 0 } else { random.from(1, 999_999) as u32 },
+            d_id: order.d_id,
+            number,
+            quantity: 5,
+            spare: 0,
+            dist_info: random.letters(),
+        }
+    }
+
+    fn random_of_order(&self, w_id: u32, d_id: u8, o_id: u64) -> Random {
+        Random(mix(mix(self.seed ^ u64::from(w_id) << 8 ^ u64::from(d_id)) ^ o_id))
+    }
+
+    /// Which customer, from 0, placed which of a district's orders at first.
+    fn buyers(&self, w_id: u32, d_id: u8) -> Permutation {
+        let seed = mix(self.seed.rotate_left(16) ^ u64::from(w_id) << 8 ^ u64::from(d_id));
+        Permutation::new(self.customers(), seed)
+    }
+
+    /// A line of eight words that hold an order's number each: that of word `index` of the table
+    /// is `o_id(index)`.
+    fn put_words(
+        &self,
+        page: &mut Page<'_>,
+        at: Addr,
+        row: u64,
+        o_id: impl Fn(&Database, u64) -> u64,
+    ) {
+        page.lines[(at - page.first) as usize / LINE_BYTES] = std::array::from_fn(|i| {
+            self.close_o_id(at + i as u64 * 8, o_id(self, row * 8 + i as u64))
+        });
+    }
+
+    fn new_order_at_first(&self, slot: u64) -> u64 {
+        let o_id = slot % self.layout.size.ring;
+        let undelivered = self.scale().delivered_at_first() + 1..=self.customers();
+        if undelivered.contains(&o_id) { o_id } else { 0 }
+    }
+
+    fn last_order_at_first(&self, customer: u64) -> u64 {
+        let (w_id, d_id) = district_ids(customer / self.customers());
+        self.buyers(w_id, d_id).invert(customer % self.customers()) + 1
+    }
+
+    fn put_history(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
+        let (w_id, d_id) = district_ids(row / self.customers());
+        let sequence = row % self.customers();
+        let history = History {
+            sequence,
+            c_id: sequence as u32 + 1,
+            c_w_id: w_id,
+            w_id,
+            date: LOADED,
+            amount_cents: FIRST_PAYMENT_CENTS,
+            c_d_id: d_id,
+            d_id,
+            spare: [0; 2],
+            data: random.letters(),
+        };
+        page.put(at, &history);
+    }
+}
+
+/// The warehouse and district of the district numbered `number` among all.
+fn district_ids(number: u64) -> (u32, u8) {
+    let districts = u64::from(DISTRICTS);
+    ((number / districts) as u32 + 1, (number % districts) as u8 + 1)
+}
+
+fn office(w_id: u32, d_id: u32, random: &mut Random) -> Office {
+    Office {
+        w_id,
+        d_id,
+        tax: random.from(0, 2_000) as u32,
+        name: random.letters(),
+        street_1: random.letters(),
+        street_2: random.letters(),
+        city: random.letters(),
+        state: random.letters(),
+        zip: random.zip(),
+        spare: [0; 19],
+    }
+}

@@ -1,0 +1,362 @@
+//! [`Layout`]: which table lies where, and which row where in it.
+
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
+
+use super::scale::{DISTRICTS, Scale};
+use crate::keys::{Places, Scatter};
+use crate::permutation::mix;
+
+const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+const WORDS_PER_LINE: u64 = (LINE_BYTES / 8) as u64;
+const DISTRICTS_OF_ONE: u64 = DISTRICTS as u64;
+
+/// How many orders a Stock-Level looks back.
+pub(super) const RECENT_ORDERS: u64 = 20;
+
+/// Slots of a ring of orders come in such steps, so that no line is shared between rings.
+const RING_STEP: u64 = WORDS_PER_LINE;
+
+/// The tables, in the order of their addresses; those with latches come first, in the order in
+/// which latches are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    District,
+    Warehouse,
+    Stock,
+    Customer,
+    Item,
+    /// An order with room for all its lines.
+    Order,
+    /// The line of a NEW-ORDER ring: eight rows.
+    NewOrders,
+    /// The line of an index from customer to last order: eight entries.
+    LastOrders,
+    History,
+}
+
+impl Table {
+    const ALL: [Table; 9] = [
+        Table::District,
+        Table::Warehouse,
+        Table::Stock,
+        Table::Customer,
+        Table::Item,
+        Table::Order,
+        Table::NewOrders,
+        Table::LastOrders,
+        Table::History,
+    ];
+
+    /// Lines from one row to the next. A row never lies on two pages.
+    pub(super) const fn lines(self) -> u64 {
+        match self {
+            Table::District | Table::Warehouse => 4,
+            Table::Stock => 7,
+            Table::Customer => 12,
+            Table::Item => 2,
+            Table::Order => 16,
+            Table::NewOrders | Table::LastOrders | Table::History => 1,
+        }
+    }
+
+    /// Bytes from one row to the next.
+    pub(super) const fn bytes(self) -> u64 {
+        self.lines() * LINE_BYTES as u64
+    }
+
+    /// Rows on a page.
+    pub(super) const fn per_page(self) -> u64 {
+        LINES_PER_PAGE / self.lines()
+    }
+
+    const fn rows(self, size: Size) -> u64 {
+        let warehouses = size.scale.warehouses as u64;
+        let districts = warehouses * DISTRICTS_OF_ONE;
+        let customers = districts * size.scale.customers as u64;
+        match self {
+            Table::District => districts,
+            Table::Warehouse => warehouses,
+            Table::Stock => warehouses * size.scale.items as u64,
+            Table::Customer | Table::History => customers,
+            Table::Item => size.scale.items as u64,
+            Table::Order => districts * size.ring,
+            Table::NewOrders => districts * size.ring / WORDS_PER_LINE,
+            Table::LastOrders => customers.div_ceil(WORDS_PER_LINE),
+        }
+    }
+
+    const fn pages(self, size: Size) -> u64 {
+        self.rows(size).div_ceil(self.per_page())
+    }
+
+    /// How popular rows are laid over the table's pages. Rings are filled in the order of time,
+    /// and of the small tables every page is hot.
+    fn scatter(self, scatter: Scatter) -> Scatter {
+        match self {
+            Table::Stock | Table::Customer | Table::Item => scatter,
+            _ => Scatter::Pages,
+        }
+    }
+}
+
+/// What the sizes of all tables follow from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) scale: Scale,
+    /// Slots for orders in each district.
+    pub(super) ring: u64,
+}
+
+impl Size {
+    /// The least that works.
+    pub(super) const LEAST: Size = Size::least_ring(Scale::LEAST);
+
+    /// A ring for the orders at first and for those a Stock-Level looks at, and a slot that the
+    /// next order is written to.
+    const fn least_ring(scale: Scale) -> Size {
+        let orders = scale.customers as u64 + RECENT_ORDERS + 1;
+        Size { scale, ring: orders.next_multiple_of(RING_STEP) }
+    }
+
+    /// The largest that fits in `bytes`: as many whole warehouses as possible, or as great a part
+    /// of one; what is left goes to the rings.
+    ///
+    /// # Panics
+    /// When `bytes` is less than [`LEAST`](Size::LEAST) needs.
+    pub(super) fn fitting(bytes: u64) -> Size {
+        let fits = |size: Size| size.bytes() <= bytes;
+        let warehouses = |n| Scale { warehouses: n as u32, ..Scale::FULL };
+        let part = |n| Scale::part(n as u32);
+        assert!(fits(Size::LEAST), "a TPC-C database in {bytes} bytes");
+        let scale = if fits(Size::least_ring(Scale::FULL)) {
+            warehouses(greatest(1, u64::from(u32::MAX), |n| fits(Size::least_ring(warehouses(n)))))
+        } else {
+            part(greatest(1, 1000, |n| fits(Size::least_ring(part(n)))))
+        };
+        let least = Size::least_ring(scale);
+        let ring = |steps| Size { ring: least.ring + steps * RING_STEP, ..least };
+        let step_bytes = Table::Order.rows(Size { ring: RING_STEP, scale }) * Table::Order.bytes();
+        ring(greatest(0, bytes / step_bytes, |steps| fits(ring(steps))))
+    }
+
+    pub(super) const fn bytes(self) -> u64 {
+        let (mut pages, mut table) = (0, 0);
+        while table < Table::ALL.len() {
+            pages += Table::ALL[table].pages(self);
+            table += 1;
+        }
+        pages * PAGE_BYTES as u64
+    }
+}
+
+/// The greatest of `low..=high` that `fits`, where `low` does and all that are less than one that
+/// does.
+fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (low, high);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// A table's place in the address space.
+#[derive(Debug, Clone)]
+struct Extent {
+    first: PageId,
+    rows: u64,
+    /// Row to place.
+    places: Places,
+}
+
+/// The addresses of all rows.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    pub(super) size: Size,
+    extents: [Extent; Table::ALL.len()],
+}
+
+/// Rows of a page, in the order of their places.
+pub(super) struct PageOfRows {
+    pub(super) table: Table,
+    /// The number of each row; `None` beyond the last.
+    pub(super) rows: Vec<Option<u64>>,
+}
+
+impl Layout {
+    pub(super) fn new(size: Size, scatter: Scatter, seed: u64) -> Layout {
+        let mut first = PageId(0);
+        let extents = Table::ALL.map(|table| {
+            let pages = table.pages(size);
+            let seed = mix(seed ^ mix(table as u64));
+            let scatter = table.scatter(scatter);
+            let places = Places::new(pages, table.per_page(), scatter, seed);
+            let extent = Extent { first, rows: table.rows(size), places };
+            first = PageId(first.0 + pages);
+            extent
+        });
+        Layout { size, extents }
+    }
+
+    /// The rows that lie on `page`.
+    ///
+    /// # Panics
+    /// When `page` lies beyond the last table.
+    pub(super) fn rows_of(&self, page: PageId) -> PageOfRows {
+        let pages = self.size.bytes() / PAGE_BYTES as u64;
+        assert!(page.0 < pages, "{page:?} of {pages}");
+        let after = self.extents.partition_point(|extent| extent.first <= page);
+        let (table, extent) = (Table::ALL[after - 1], &self.extents[after - 1]);
+        let first_place = (page.0 - extent.first.0) * table.per_page();
+        let row = |i| Some(extent.places.rank(first_place + i)).filter(|&row| row < extent.rows);
+        PageOfRows { table, rows: (0..table.per_page()).map(row).collect() }
+    }
+
+    /// The address of a row of `table`.
+    #[inline]
+    pub(super) fn row(&self, table: Table, row: u64) -> Addr {
+        let extent = &self.extents[table as usize];
+        debug_assert!(row < extent.rows, "row {row} of {} in {table:?}", extent.rows);
+        let place = extent.places.place(row);
+        let (page, slot) = (place / table.per_page(), place % table.per_page());
+        PageId(extent.first.0 + page).start() + slot * table.bytes()
+    }
+
+    /// The address of word `index` of a table that has eight to a line.
+    #[inline]
+    fn word(&self, table: Table, index: u64) -> Addr {
+        self.row(table, index / WORDS_PER_LINE) + index % WORDS_PER_LINE * 8
+    }
+
+    /// The number of a district among those of all warehouses.
+    #[inline]
+    fn district_number(&self, w_id: u32, d_id: u8) -> u64 {
+        u64::from(w_id - 1) * DISTRICTS_OF_ONE + u64::from(d_id - 1)
+    }
+
+    #[inline]
+    fn customer_number(&self, w_id: u32, d_id: u8, c_id: u32) -> u64 {
+        let customers = u64::from(self.size.scale.customers);
+        self.district_number(w_id, d_id) * customers + u64::from(c_id - 1)
+    }
+
+    #[inline]
+    fn order_number(&self, w_id: u32, d_id: u8, o_id: u64) -> u64 {
+        self.district_number(w_id, d_id) * self.size.ring + o_id % self.size.ring
+    }
+
+    /// A DISTRICT row, and its latch.
+    #[inline]
+    pub(super) fn district(&self, w_id: u32, d_id: u8) -> Addr {
+        self.row(Table::District, self.district_number(w_id, d_id))
+    }
+
+    /// A WAREHOUSE row, and its latch.
+    #[inline]
+    pub(super) fn warehouse(&self, w_id: u32) -> Addr {
+        self.row(Table::Warehouse, u64::from(w_id - 1))
+    }
+
+    /// A STOCK row, and its latch.
+    #[inline]
+    pub(super) fn stock(&self, w_id: u32, i_id: u32) -> Addr {
+        let items = u64::from(self.size.scale.items);
+        self.row(Table::Stock, u64::from(w_id - 1) * items + u64::from(i_id - 1))
+    }
+
+    /// A CUSTOMER row.
+    #[inline]
+    pub(super) fn customer(&self, w_id: u32, d_id: u8, c_id: u32) -> Addr {
+        self.row(Table::Customer, self.customer_number(w_id, d_id, c_id))
+    }
+
+    /// An ITEM row.
+    #[inline]
+    pub(super) fn item(&self, i_id: u32) -> Addr {
+        self.row(Table::Item, u64::from(i_id - 1))
+    }
+
+    /// The slot of an order; its lines follow the ORDER row.
+    #[inline]
+    pub(super) fn order(&self, w_id: u32, d_id: u8, o_id: u64) -> Addr {
+        self.row(Table::Order, self.order_number(w_id, d_id, o_id))
+    }
+
+    /// A NEW-ORDER row: a word.
+    #[inline]
+    pub(super) fn new_order(&self, w_id: u32, d_id: u8, o_id: u64) -> Addr {
+        self.word(Table::NewOrders, self.order_number(w_id, d_id, o_id))
+    }
+
+    /// The index entry of a customer's last order: a word.
+    #[inline]
+    pub(super) fn last_order(&self, w_id: u32, d_id: u8, c_id: u32) -> Addr {
+        self.word(Table::LastOrders, self.customer_number(w_id, d_id, c_id))
+    }
+
+    /// How many HISTORY rows a district has.
+    #[inline]
+    pub(super) fn history_ring(&self) -> u64 {
+        u64::from(self.size.scale.customers)
+    }
+
+    /// The HISTORY row of the district's payment number `sequence`, from 0.
+    #[inline]
+    pub(super) fn history(&self, w_id: u32, d_id: u8, sequence: u64) -> Addr {
+        let ring = self.history_ring();
+        self.row(Table::History, self.district_number(w_id, d_id) * ring + sequence % ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn datasets_are_filled_at_any_size() {
+        for bytes in [400 << 10, 1 << 20, 10 << 20, 99 << 20, 112 << 20, 1 << 30, 1 << 38, 1 << 46]
+        {
+            let size = Size::fitting(bytes);
+            assert!(size.bytes() <= bytes, "{size:?}");
+            let more = Size { ring: size.ring + RING_STEP, ..size };
+            assert!(more.bytes() > bytes, "{size:?}");
+            let full = bytes >= 112 << 20;
+            assert_eq!((size.scale.items == 100_000, size.scale.warehouses > 0), (full, true));
+        }
+        assert_eq!(Size::fitting(Size::LEAST.bytes()), Size::LEAST);
+    }
+
+    #[test]
+    fn a_warehouse_of_the_standard_size_takes_about_a_hundred_megabytes() {
+        let bytes = |warehouses| Size::least_ring(Scale { warehouses, ..Scale::FULL }).bytes();
+        let (warehouse, items) = (bytes(2) - bytes(1), 2 * bytes(1) - bytes(2));
+        assert!((100_000_000..106_000_000).contains(&warehouse), "{warehouse}");
+        assert!((12_000_000..13_000_000).contains(&items), "{items}");
+        assert_eq!(Size::fitting(2 << 30).scale.warehouses, 20);
+    }
+
+    #[test]
+    fn every_row_lies_alone_where_its_page_says() {
+        for scatter in [Scatter::Pages, Scatter::Keys] {
+            let size = Size::fitting(1 << 20);
+            let layout = Layout::new(size, scatter, 5);
+            let mut found = HashMap::new();
+            for page in 0..size.bytes() / PAGE_BYTES as u64 {
+                let PageOfRows { table, rows } = layout.rows_of(PageId(page));
+                for (slot, row) in (0..).zip(rows) {
+                    let Some(row) = row else { continue };
+                    let at = PageId(page).start() + slot * table.bytes();
+                    assert_eq!(layout.row(table, row), at);
+                    assert_eq!(found.insert((table as usize, row), at), None);
+                }
+            }
+            let rows: u64 = Table::ALL.iter().map(|table| table.rows(size)).sum();
+            assert_eq!(found.len() as u64, rows);
+        }
+    }
+}

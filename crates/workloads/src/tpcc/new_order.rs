@@ -1,0 +1,258 @@
+//! New-Order: a customer orders 5 to 15 items (TPC-C rev. 5.11, clause 2.4).
+
+use bytemuck::Zeroable;
+use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use smallvec::SmallVec;
+
+use super::database::{Database, with_latches};
+use super::input::{LINES_MAX, NewOrder, Ordered, Who};
+use super::rows::{
+    Customer, District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts,
+};
+use crate::Wrong;
+use crate::keys::share;
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// What a New-Order that committed tells the customer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// The order's number in its district.
+    pub o_id: u64,
+    /// What it costs with taxes, less the discount.
+    pub total_cents: i64,
+    /// Items of which both ITEM and STOCK say that they are branded.
+    pub branded: u32,
+}
+
+/// What a line of the order needs to know that never changes.
+#[derive(Debug, Clone, Copy)]
+struct Goods {
+    price_cents: u32,
+    dist_info: [u8; 24],
+    branded: bool,
+}
+
+/// What of an order does not depend on the rows under latches.
+struct Prepared {
+    goods: SmallVec<[Goods; LINES_MAX]>,
+    /// W_TAX and D_TAX.
+    taxes: [u32; 2],
+}
+
+impl Database {
+    /// Runs a New-Order in one atomic step and computes `work` instructions between its accesses.
+    /// `None` when it was rolled back because there is no such item: then nothing has changed,
+    /// since it is found out before anything is written.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    pub fn new_order<M: Memory>(
+        &self,
+        memory: &mut M,
+        order: &NewOrder,
+        work: u64,
+    ) -> Result<Option<Placed>, Wrong> {
+        let Some(prepared) = self.prepare(memory, order, work)? else {
+            return Ok(None);
+        };
+        let district = self.layout.district(order.w_id, order.d_id);
+        let stocks = self.stocks_of(order);
+        let latches: SmallVec<[Addr; LINES_MAX + 1]> =
+            std::iter::once(district).chain(stocks.iter().copied()).collect();
+        with_latches(memory, &latches, &mut |memory| {
+            self.place(memory, order, &prepared, &stocks).map(Some)
+        })
+    }
+
+    /// The addresses of the STOCK rows of an order, in order, each once.
+    fn stocks_of(&self, order: &NewOrder) -> SmallVec<[Addr; LINES_MAX]> {
+        let mut stocks: SmallVec<[Addr; LINES_MAX]> =
+            order.lines.iter().map(|line| self.layout.stock(line.supply_w_id, line.i_id)).collect();
+        stocks.sort_unstable();
+        stocks.dedup();
+        stocks
+    }
+
+    /// Reads what never changes and touches the rest. `None` when there is no such item.
+    fn prepare<M: Memory>(
+        &self,
+        memory: &mut M,
+        order: &NewOrder,
+        work: u64,
+    ) -> Result<Option<Prepared>, Wrong> {
+        let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
+        let parts = lines.len() as u64 + 2;
+        memory.work(share(work, 0, parts));
+        let warehouse = self.read_office(memory, self.layout.warehouse(w_id))?;
+        let district = self.read_office(memory, self.layout.district(w_id, d_id))?;
+        let next_o_id = self.district(memory, w_id, d_id)?.next_o_id;
+        // The order after it in the ring is the oldest, which leaves.
+        for o_id in [next_o_id, next_o_id + 1] {
+            let _order: u64 = memory.load(self.layout.order(w_id, d_id, o_id));
+            let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
+        }
+        memory.work(share(work, 1, parts));
+        let _customer: u64 = memory.load(self.layout.customer(w_id, d_id, c_id));
+        let _last_order: u64 = memory.load(self.layout.last_order(w_id, d_id, c_id));
+        let mut goods = SmallVec::new();
+        for (part, &line) in (2..).zip(lines) {
+            memory.work(share(work, part, parts));
+            match self.read_goods(memory, d_id, line)? {
+                Some(read) => goods.push(read),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Prepared { goods, taxes: [warehouse.tax, district.tax] }))
+    }
+
+    /// What is sold on `line`; `None` when there is no such item.
+    fn read_goods<M: Memory>(
+        &self,
+        memory: &mut M,
+        d_id: u8,
+        line: Ordered,
+    ) -> Result<Option<Goods>, Wrong> {
+        if line.i_id > self.scale().items {
+            return Ok(None);
+        }
+        let item: Item = self.read(memory, self.layout.item(line.i_id))?;
+        let stock = self.layout.stock(line.supply_w_id, line.i_id);
+        let _latch: u64 = memory.load(stock);
+        let data: StockData = self.read(memory, stock + LINE)?;
+        let pair = u64::from(d_id - 1) / 2;
+        let districts: StockDistricts = self.read(memory, stock + (2 + pair) * LINE)?;
+        Ok(Some(Goods {
+            price_cents: item.price_cents,
+            dist_info: districts.dist[usize::from(d_id - 1) % 2],
+            branded: is_original(&item.data) && is_original(&data.data),
+        }))
+    }
+
+    /// The transaction itself, with all latches held.
+    fn place<M: Memory>(
+        &self,
+        memory: &mut M,
+        order: &NewOrder,
+        prepared: &Prepared,
+        stocks: &[Addr],
+    ) -> Result<Placed, Wrong> {
+        let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
+        let at = self.layout.district(w_id, d_id);
+        let district: District = self.read_latched(memory, at)?;
+        let customer = self.read_customer(memory, (w_id, d_id), c_id, Who::Id(c_id))?;
+        let o_id = district.next_o_id;
+        let (district, expired) = self.retire(memory, (w_id, d_id), district)?;
+        let mut sold: SmallVec<[Stock; LINES_MAX]> = SmallVec::new();
+        for &stock in stocks {
+            sold.push(self.read_latched(memory, stock)?);
+        }
+        for line in lines {
+            let stock = self.layout.stock(line.supply_w_id, line.i_id);
+            let index = stocks.binary_search(&stock).expect("every line has its stock row");
+            sell(&mut sold[index], line, w_id);
+        }
+
+        // All is read and right: from here on it is only stored.
+        for (&at, stock) in stocks.iter().zip(sold) {
+            self.write_latched(memory, at, stock);
+        }
+        let total_cents = self.write_order(memory, order, o_id, &prepared.goods);
+        self.write_o_id(memory, self.layout.new_order(w_id, d_id, o_id), o_id);
+        self.write_o_id(memory, self.layout.last_order(w_id, d_id, c_id), o_id);
+        self.write_latched(memory, at, District { next_o_id: o_id + 1, ..district });
+        if let Some(expired) = expired {
+            self.write_o_id(memory, self.layout.new_order(w_id, d_id, expired), 0);
+        }
+        Ok(Placed {
+            o_id,
+            total_cents: charged(total_cents, &customer, prepared.taxes),
+            branded: prepared.goods.iter().map(|goods| u32::from(goods.branded)).sum(),
+        })
+    }
+
+    /// Lets the oldest order leave the ring, if the next one needs the room. Gives the district
+    /// without it and, if it was not delivered, its number.
+    fn retire<M: Memory>(
+        &self,
+        memory: &mut M,
+        ids: (u32, u8),
+        mut district: District,
+    ) -> Result<(District, Option<u64>), Wrong> {
+        let leaving = match district.next_o_id.checked_sub(self.orders_kept()) {
+            None | Some(0) => return Ok((district, None)),
+            Some(leaving) => self.read_order(memory, ids, leaving)?,
+        };
+        district.retired_delivered_cents += leaving.delivered_cents;
+        if district.oldest_undelivered > leaving.o_id {
+            return Ok((district, None));
+        }
+        district.oldest_undelivered = leaving.o_id + 1;
+        Ok((district, Some(leaving.o_id)))
+    }
+
+    /// Writes the ORDER and ORDER-LINE rows; the sum of OL_AMOUNT.
+    fn write_order<M: Memory>(
+        &self,
+        memory: &mut M,
+        order: &NewOrder,
+        o_id: u64,
+        goods: &[Goods],
+    ) -> i64 {
+        let &NewOrder { w_id, d_id, c_id, ref lines, entry_d } = order;
+        let row = Order {
+            o_id,
+            c_id,
+            w_id,
+            entry_d,
+            d_id,
+            ol_cnt: lines.len() as u8,
+            all_local: u8::from(lines.iter().all(|line| line.supply_w_id == w_id)),
+            ..Order::zeroed()
+        };
+        let mut total_cents = 0;
+        for (number, (line, goods)) in (1..).zip(lines.iter().zip(goods)) {
+            let amount_cents = u32::from(line.quantity) * goods.price_cents;
+            total_cents += i64::from(amount_cents);
+            let line = OrderLine {
+                o_id,
+                i_id: line.i_id,
+                supply_w_id: line.supply_w_id,
+                w_id,
+                delivery_d: 0,
+                amount_cents,
+                d_id,
+                number,
+                quantity: line.quantity,
+                spare: 0,
+                dist_info: goods.dist_info,
+            };
+            self.write(memory, self.line_address(&row, number), &line);
+        }
+        self.write(memory, self.layout.order(w_id, d_id, o_id), &row);
+        total_cents
+    }
+}
+
+/// Takes what `line` orders from the stock, which is filled up before it gets below ten.
+fn sell(stock: &mut Stock, line: &Ordered, home_w_id: u32) {
+    let quantity = u32::from(line.quantity);
+    let refilled = if stock.quantity < quantity + 10 { 91 } else { 0 };
+    stock.quantity = stock.quantity + refilled - quantity;
+    stock.ytd += u64::from(quantity);
+    stock.order_cnt = stock.order_cnt.wrapping_add(1);
+    let remote = u32::from(line.supply_w_id != home_w_id);
+    stock.remote_cnt = stock.remote_cnt.wrapping_add(remote);
+}
+
+/// What the customer pays for lines of `total_cents`.
+fn charged(total_cents: i64, customer: &Customer, taxes: [u32; 2]) -> i64 {
+    const WHOLE: i64 = 10_000;
+    let discounted = total_cents * (WHOLE - i64::from(customer.discount));
+    let taxed = WHOLE + taxes.map(i64::from).iter().sum::<i64>();
+    discounted * taxed / (WHOLE * WHOLE)
+}
+
+fn is_original(data: &[u8; 50]) -> bool {
+    data.windows(ORIGINAL.len()).any(|window| window == ORIGINAL)
+}

@@ -1,0 +1,66 @@
+//! Order-Status: what became of a customer's last order (TPC-C rev. 5.11, clause 2.6).
+
+use ebbtide_core::{Memory, latch};
+
+use super::database::{Database, OrderLines};
+use super::input::OrderStatus;
+use super::rows::{Customer, Order};
+use crate::Wrong;
+use crate::keys::share;
+
+/// What an Order-Status tells the customer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The customer at that moment.
+    pub customer: Customer,
+    /// The last order, unless it has left the ring since.
+    pub order: Option<(Order, OrderLines)>,
+}
+
+impl Database {
+    /// Runs an Order-Status, which sees one moment, and computes `work` instructions between its
+    /// accesses.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be.
+    pub fn order_status<M: Memory>(
+        &self,
+        memory: &mut M,
+        status: &OrderStatus,
+        work: u64,
+    ) -> Result<Status, Wrong> {
+        let &OrderStatus { w_id, d_id, who } = status;
+        memory.work(share(work, 0, 2));
+        let c_id = self.find(memory, (w_id, d_id), who)?;
+        let _customer: u64 = memory.load(self.layout.customer(w_id, d_id, c_id));
+        memory.work(share(work, 1, 2));
+        let o_id = self.read_o_id(memory, self.layout.last_order(w_id, d_id, c_id))?;
+        let _order: u64 = memory.load(self.layout.order(w_id, d_id, o_id));
+        latch::read(memory, self.layout.district(w_id, d_id), |memory| {
+            let customer = self.read_customer(memory, (w_id, d_id), c_id, who)?;
+            let order = self.read_last_order(memory, &customer)?;
+            Ok(Status { customer, order })
+        })
+    }
+
+    /// The last order of a customer with its lines, if it is still there.
+    fn read_last_order<M: Memory>(
+        &self,
+        memory: &mut M,
+        customer: &Customer,
+    ) -> Result<Option<(Order, OrderLines)>, Wrong> {
+        let &Customer { w_id, d_id, c_id, .. } = customer;
+        let at = self.layout.district(w_id, d_id);
+        let orders = self.orders_of(&self.read_latched(memory, at)?);
+        let o_id = self.read_o_id(memory, self.layout.last_order(w_id, d_id, c_id))?;
+        if !orders.contains(&o_id) {
+            return Ok(None);
+        }
+        let order = self.read_order(memory, (w_id, d_id), o_id)?;
+        if order.c_id != c_id {
+            return Err(Wrong(format!("{order:?} is not of customer {c_id}")));
+        }
+        let lines = self.read_lines(memory, &order)?;
+        Ok(Some((order, lines)))
+    }
+}

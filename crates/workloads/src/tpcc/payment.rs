@@ -1,0 +1,135 @@
+//! Payment: a customer pays (TPC-C rev. 5.11, clause 2.5).
+
+use std::fmt::Write;
+
+use ebbtide_core::{Addr, Memory};
+use smallvec::SmallVec;
+
+use super::database::{Database, with_latches};
+use super::input::Payment;
+use super::rows::{Customer, CustomerData, District, History, Warehouse};
+use crate::Wrong;
+use crate::keys::share;
+
+/// What a Payment tells the customer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paid {
+    /// Who paid.
+    pub c_id: u32,
+    /// What is left to pay.
+    pub balance_cents: i64,
+}
+
+impl Database {
+    /// Runs a Payment in one atomic step and computes `work` instructions between its accesses.
+    ///
+    /// # Errors
+    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    pub fn payment<M: Memory>(
+        &self,
+        memory: &mut M,
+        payment: &Payment,
+        work: u64,
+    ) -> Result<Paid, Wrong> {
+        let &Payment { w_id, d_id, c_w_id, c_d_id, who, .. } = payment;
+        memory.work(share(work, 0, 3));
+        let warehouse = self.layout.warehouse(w_id);
+        let district = self.layout.district(w_id, d_id);
+        let names = [warehouse, district].map(|at| self.read_office(memory, at));
+        let [warehouse_name, district_name] = names.map(|office| office.map(|o| o.name));
+        let mut data = [b' '; 24];
+        data[..10].copy_from_slice(&warehouse_name?);
+        data[14..].copy_from_slice(&district_name?);
+        memory.work(share(work, 1, 3));
+        let c_id = self.find(memory, (c_w_id, c_d_id), who)?;
+        let _customer: u64 = memory.load(self.layout.customer(c_w_id, c_d_id, c_id));
+        memory.work(share(work, 2, 3));
+        let payments = self.district(memory, w_id, d_id)?.payments;
+        let _history: u64 = memory.load(self.layout.history(w_id, d_id, payments));
+
+        let mut latches: SmallVec<[Addr; 3]> =
+            [self.layout.district(c_w_id, c_d_id), district, warehouse].into_iter().collect();
+        latches.sort_unstable();
+        latches.dedup();
+        with_latches(memory, &latches, &mut |memory| self.pay(memory, payment, c_id, data))
+    }
+
+    /// The transaction itself, with all latches held. `data` is H_DATA.
+    fn pay<M: Memory>(
+        &self,
+        memory: &mut M,
+        payment: &Payment,
+        c_id: u32,
+        data: [u8; 24],
+    ) -> Result<Paid, Wrong> {
+        let &Payment { w_id, d_id, c_w_id, c_d_id, who, amount_cents, date } = payment;
+        let warehouse_at = self.layout.warehouse(w_id);
+        let mut warehouse: Warehouse = self.read_latched(memory, warehouse_at)?;
+        let mut customer = self.read_customer(memory, (c_w_id, c_d_id), c_id, who)?;
+        let data_at = self.customer_data_address(c_w_id, c_d_id, c_id);
+        let customer_data = match customer.credit {
+            [b'B', b'C'] => Some(self.read::<_, CustomerData>(memory, data_at)?),
+            _ => None,
+        };
+        let (mut district, history_at) = self.retire_history(memory, w_id, d_id)?;
+
+        let amount = i64::from(amount_cents);
+        customer.balance_cents -= amount;
+        customer.ytd_payment_cents += amount;
+        customer.payment_cnt = customer.payment_cnt.wrapping_add(1);
+        let sequence = district.payments;
+        let history = History {
+            sequence,
+            c_id,
+            c_w_id,
+            w_id,
+            date,
+            amount_cents,
+            c_d_id,
+            d_id,
+            spare: [0; 2],
+            data,
+        };
+        warehouse.ytd_cents += amount;
+        district.ytd_cents += amount;
+        district.payments += 1;
+
+        // All is read and right: from here on it is only stored.
+        self.write(memory, self.layout.customer(c_w_id, c_d_id, c_id), &customer);
+        if let Some(data) = customer_data {
+            self.write(memory, data_at, &noted(data, &customer, payment));
+        }
+        self.write(memory, history_at, &history);
+        self.write_latched(memory, warehouse_at, warehouse);
+        self.write_latched(memory, self.layout.district(w_id, d_id), district);
+        Ok(Paid { c_id, balance_cents: customer.balance_cents })
+    }
+
+    /// The district as it is when its oldest HISTORY row has left the ring, and where that is.
+    fn retire_history<M: Memory>(
+        &self,
+        memory: &mut M,
+        w_id: u32,
+        d_id: u8,
+    ) -> Result<(District, Addr), Wrong> {
+        let mut district: District = self.read_latched(memory, self.layout.district(w_id, d_id))?;
+        let at = self.layout.history(w_id, d_id, district.payments);
+        let oldest: History = self.read(memory, at)?;
+        district.retired_history_cents += i64::from(oldest.amount_cents);
+        Ok((district, at))
+    }
+}
+
+/// C_DATA of a customer of bad credit with this payment noted in front; what does not fit any
+/// more is cut off.
+fn noted(old: CustomerData, customer: &Customer, payment: &Payment) -> CustomerData {
+    let mut note = String::new();
+    let &Payment { w_id, d_id, c_w_id, c_d_id, amount_cents, .. } = payment;
+    write!(note, "{} {c_d_id} {c_w_id} {d_id} {w_id} {amount_cents} ", customer.c_id)
+        .expect("a string takes all that is written to it");
+    let mut data = old.data;
+    let kept = data.len() - note.len();
+    data.copy_within(..kept, note.len());
+    data[..note.len()].copy_from_slice(note.as_bytes());
+    CustomerData { data, ..old }
+}
