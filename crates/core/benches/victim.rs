@@ -2,12 +2,15 @@
 //!
 //!     cargo bench -p ebbtide-core --bench victim
 
+mod touches;
+
 use criterion::{Criterion, criterion_group, criterion_main};
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, TOUCHES_MAX};
+use ebbtide_core::replacement::{Geometry, PolicyKind};
 use ebbtide_core::{FrameId, PageId};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64;
+use touches::Touches;
 
 const FRAMES: usize = 1 << 15;
 const PAGES: u64 = 1 << 20;
@@ -15,26 +18,10 @@ const PAGES: u64 = 1 << 20;
 /// Hits between two misses; with Zipf's law and 3% of the pages cached, about three.
 const HITS_A_MISS: usize = 3;
 
-struct Touches(Vec<u8>);
-
-impl Frames for Touches {
-    fn take_touches(&mut self, frame: FrameId) -> u8 {
-        std::mem::take(&mut self.0[frame.index()])
-    }
-
-    fn is_dirty(&self, _frame: FrameId) -> bool {
-        false
-    }
-
-    fn is_pinned(&self, _frame: FrameId) -> bool {
-        false
-    }
-}
-
 fn victims(criterion: &mut Criterion) {
     for (name, kind) in PolicyKind::ALL {
         let mut policy = kind.build(Geometry::fully_associative(FRAMES), PAGES, 1);
-        let mut touches = Touches(vec![0; FRAMES]);
+        let mut touches = Touches::new(FRAMES);
         let mut random = Pcg64::seed_from_u64(1);
         let frame_rank = Zipf::new(FRAMES as f64, 0.99).expect("valid parameters");
         // Drawn beforehand, so that only the policy is timed.
@@ -47,11 +34,10 @@ fn victims(criterion: &mut Criterion) {
         let mut at = 0;
         let mut miss = || {
             for hit in 0..HITS_A_MISS {
-                let frame = hits[(HITS_A_MISS * at + hit) % hits.len()];
-                let count = &mut touches.0[frame as usize];
-                *count = (*count + 1).min(TOUCHES_MAX);
+                touches.hit(FrameId(hits[(HITS_A_MISS * at + hit) % hits.len()]));
             }
             let frame = policy.victim(0, &mut touches).expect("nothing is pinned");
+            touches.clear(frame);
             policy.insert(frame, PageId(pages[at % pages.len()]));
             at += 1;
         };

@@ -3,14 +3,18 @@
 //!
 //!     cargo run --release -p ebbtide-core --example miss_ratio [POLICY]…
 
+#[path = "../benches/touches/mod.rs"]
+mod touches;
+
 use std::time::{Duration, Instant};
 
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, TOUCHES_MAX};
+use ebbtide_core::replacement::{Geometry, PolicyKind};
 use ebbtide_core::{FrameId, PageId};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64;
+use touches::Touches;
 
 const ZIPF_EXPONENT: f64 = 0.99;
 
@@ -93,29 +97,12 @@ impl Outcome {
     }
 }
 
-/// The cache as the policy sees it: nothing is dirty or pinned.
-struct Touches(Vec<u8>);
-
-impl Frames for Touches {
-    fn take_touches(&mut self, frame: FrameId) -> u8 {
-        std::mem::take(&mut self.0[frame.index()])
-    }
-
-    fn is_dirty(&self, _frame: FrameId) -> bool {
-        false
-    }
-
-    fn is_pinned(&self, _frame: FrameId) -> bool {
-        false
-    }
-}
-
 fn simulate(kind: PolicyKind, stream: &Stream, frames: usize) -> Outcome {
     const ABSENT: u32 = u32::MAX;
     let mut policy = kind.build(Geometry::fully_associative(frames), stream.pages as u64, 1);
     let mut frame_of = vec![ABSENT; stream.pages];
     let mut page_of = Vec::with_capacity(frames);
-    let mut touches = Touches(vec![0; frames]);
+    let mut touches = Touches::new(frames);
     let mut outcome = Outcome { requests: stream.requests.len(), ..Outcome::default() };
     for (request, &page) in stream.requests.iter().enumerate() {
         let frame = frame_of[page as usize];
@@ -123,8 +110,7 @@ fn simulate(kind: PolicyKind, stream: &Stream, frames: usize) -> Outcome {
             if kind.needs_every_hit() {
                 policy.touch(FrameId(frame));
             }
-            let count = &mut touches.0[frame as usize];
-            *count = (*count + 1).min(TOUCHES_MAX);
+            touches.hit(FrameId(frame));
             continue;
         }
         outcome.count_miss(request);
@@ -141,7 +127,7 @@ fn simulate(kind: PolicyKind, stream: &Stream, frames: usize) -> Outcome {
             victim
         };
         frame_of[page as usize] = frame.0;
-        touches.0[frame.index()] = 0;
+        touches.clear(frame);
         policy.insert(frame, PageId(u64::from(page)));
     }
     outcome
