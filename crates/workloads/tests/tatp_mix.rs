@@ -13,6 +13,7 @@ use ebbtide_workloads::tatp::{Digits, Outcome, Transaction};
 use ebbtide_workloads::{
     Kind, Observed, Program, Shape, TatpMix, UpdateSubscriberData, Work, Workload,
 };
+use proptest::prelude::*;
 use tatp_model::{about, serial, subscriber, tatp_mix};
 
 fn of_shape(shape: &Shape) -> TatpMix {
@@ -61,6 +62,76 @@ fn transactions_do_what_a_plain_table_does() {
         }
         for (s_id, expected) in model {
             assert_eq!(mix.snapshot(&mut memory, s_id), Ok(Some(expected)));
+        }
+    }
+}
+
+/// Any transaction, for subscribers and types that exist and for others.
+fn any_transaction() -> impl Strategy<Value = Transaction> {
+    let hour = prop_oneof![4 => Just(0u8), 4 => Just(8), 4 => Just(16), 1 => any::<u8>()];
+    let keys = (0..7usize, 0u64..4, 0u64..=5, hour, 0u8..=25);
+    (keys, any::<u64>()).prop_map(|((kind, s_id, row_type, start_time, end_time), random)| {
+        let (sub_nbr, numberx) = (Digits::new(s_id), Digits::new(random));
+        let (bit_1, data_a) = (random & 1 == 1, (random >> 8) as u8);
+        let update = UpdateSubscriberData { s_id, sf_type: row_type, bit_1, data_a };
+        let sf_type = row_type;
+        match kind {
+            0 => Transaction::GetSubscriberData { s_id },
+            1 => Transaction::GetNewDestination { s_id, sf_type, start_time, end_time },
+            2 => Transaction::GetAccessData { s_id, ai_type: row_type },
+            3 => Transaction::UpdateSubscriberData(update),
+            4 => Transaction::UpdateLocation { sub_nbr, vlr_location: random as u32 },
+            5 => Transaction::InsertCallForwarding {
+                sub_nbr,
+                sf_type,
+                start_time,
+                end_time,
+                numberx,
+            },
+            _ => Transaction::DeleteCallForwarding { sub_nbr, sf_type, start_time },
+        }
+    })
+}
+
+/// Whether there can be rows such as a transaction asks for.
+fn is_in_range(transaction: &Transaction) -> bool {
+    let is_type = |row_type| (1..=4).contains(&row_type);
+    let is_start = |start_time| [0, 8, 16].contains(&start_time);
+    subscriber(transaction) > 0
+        && match *transaction {
+            Transaction::GetSubscriberData { .. } | Transaction::UpdateLocation { .. } => true,
+            Transaction::GetNewDestination { sf_type, .. } => is_type(sf_type),
+            Transaction::GetAccessData { ai_type, .. } => is_type(ai_type),
+            Transaction::UpdateSubscriberData(update) => is_type(update.sf_type),
+            Transaction::InsertCallForwarding { sf_type, start_time, end_time, .. } => {
+                is_type(sf_type) && is_start(start_time) && (1..=24).contains(&end_time)
+            }
+            Transaction::DeleteCallForwarding { sf_type, start_time, .. } => {
+                is_type(sf_type) && is_start(start_time)
+            }
+        }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_transactions_do_what_a_plain_table_does(
+        transactions in prop::collection::vec(any_transaction(), 0..400),
+    ) {
+        let mix = tatp_mix(6);
+        let mut memory = Plain::new(&mix);
+        let mut model: Vec<_> =
+            (1..4).map(|s_id| mix.snapshot(&mut memory, s_id).unwrap().unwrap()).collect();
+        for transaction in &transactions {
+            let expected = if is_in_range(transaction) {
+                serial(&mut model[subscriber(transaction) as usize - 1], transaction)
+            } else {
+                Outcome::NoRow
+            };
+            prop_assert_eq!(mix.execute(&mut memory, transaction), Ok(expected));
+        }
+        for (s_id, expected) in (1..4).zip(model) {
+            prop_assert_eq!(mix.snapshot(&mut memory, s_id), Ok(Some(expected)));
         }
     }
 }

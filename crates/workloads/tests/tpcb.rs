@@ -8,6 +8,7 @@ use common::{Plain, program};
 use ebbtide_core::{MemoryFault, PageId};
 use ebbtide_workloads::tpcb::{Balance, TELLERS_PER_BRANCH, Transaction};
 use ebbtide_workloads::{Kind, Observed, Program, Scatter, Shape, Tpcb, Work, Workload};
+use proptest::prelude::*;
 
 fn tpcb(pages: u64) -> Tpcb {
     match program("tpcb", pages, Scatter::Pages) {
@@ -47,6 +48,41 @@ fn transactions_do_what_a_plain_bank_does() {
         }
         let total = Balance { amount: accounts.iter().sum(), transactions: jobs };
         assert_eq!(tpcb.audit(&mut memory), Ok(total));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_transactions_do_what_a_plain_bank_does(
+        transactions in prop::collection::vec(
+            (any::<u64>(), 0u64..70, 0u64..22, -999_999i64..=999_999), 0..300,
+        ),
+    ) {
+        let tpcb = tpcb(5);
+        prop_assert_eq!((tpcb.branches(), tpcb.accounts_per_branch()), (2, 32));
+        let mut memory = Plain::new(&tpcb);
+        let (mut accounts, mut tellers) = ([Balance::default(); 64], [Balance::default(); 20]);
+        let mut all = Balance::default();
+        for (number, account, teller, delta) in transactions {
+            let transaction = Transaction { number, account, teller, delta };
+            let found = tpcb.execute(&mut memory, &transaction).unwrap();
+            prop_assert_eq!(found.is_some(), account < 64 && teller < 20);
+            let Some(found) = found else { continue };
+            let rows = [&mut accounts[account as usize], &mut tellers[teller as usize], &mut all];
+            prop_assert_eq!((found.account, found.teller), (*rows[0], *rows[1]));
+            for balance in rows {
+                balance.amount += delta;
+                balance.transactions += 1;
+            }
+        }
+        for (account, balance) in (0..).zip(accounts) {
+            prop_assert_eq!(tpcb.account(&mut memory, account), Ok(Some(balance)));
+        }
+        for (branch, tellers) in (0..).zip(tellers.chunks(10)) {
+            prop_assert_eq!(&tpcb.branch(&mut memory, branch).unwrap().unwrap().1[..], tellers);
+        }
+        prop_assert_eq!(tpcb.audit(&mut memory), Ok(all));
     }
 }
 

@@ -36,12 +36,13 @@ const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAG
 /// touched before it is taken. Readers take no latch: each needs at most one line that can change,
 /// and its seal tells whether it is whole. (Whether a facility exists and is active never changes.)
 ///
-/// Subscribers are drawn by [`Shape::theta`], as keys are in every program; TATP's own
-/// distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is only mildly skewed
-/// and lays what is hot where its bits fall.
+/// Subscribers are drawn by [`Shape::theta`] and [`Scatter`](crate::Scatter), as keys are in every
+/// program. TATP's own distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is
+/// less skewed, and which subscribers it makes hot is a matter of their numbers' bits.
 ///
-/// The subscriber's row and the line or row it changed with count the changes; a page that came
-/// back old is noticed by the next one.
+/// Facilities and call forwardings count their changes, and so does the subscriber's row, for each
+/// apart: if half of a transaction were lost, with a page that came back old, the next change would
+/// notice. (Nobody notices an old location.)
 #[derive(Debug, Clone)]
 pub struct TatpMix {
     pub(super) tables: Tables,
@@ -154,8 +155,7 @@ impl TatpMix {
 impl Named for TatpMix {
     const NAME: &'static str = "tatp-mix";
     const DESCRIPTION: &'static str = "runs the telecom benchmark's mix of seven transactions";
-    const MIX: &'static str =
-        "1 transaction: 80% read 1 or 2 rows, 20% probe an index, read 1 to 3 rows, write 1 or 2";
+    const MIX: &'static str = "1 transaction: 80% read 1 or 2 rows; 20% find 1 to 3, mostly by an index, and write 1 or 2";
     const SOURCE: &'static str =
         "TATP description, as FlatFlash (ASPLOS'19) runs it; Zipf keys are ours";
     /// One block and a page of the index.
@@ -164,9 +164,7 @@ impl Named for TatpMix {
     fn with_shape(shape: &Shape) -> TatpMix {
         let pages = shape.dataset_bytes / PAGE_BYTES as u64;
         // Each page of the index serves so many blocks, the last one perhaps fewer.
-        let per_index_page = PAGES_PER_BLOCK * BLOCKS_PER_INDEX_PAGE + 1;
-        let blocks = (u128::from(pages) * u128::from(BLOCKS_PER_INDEX_PAGE)
-            / u128::from(per_index_page)) as u64;
+        let blocks = pages * BLOCKS_PER_INDEX_PAGE / (PAGES_PER_BLOCK * BLOCKS_PER_INDEX_PAGE + 1);
         let subscribers = blocks * ROWS_PER_PAGE;
         let size = PAGES_PER_BLOCK * blocks + NumberIndex::pages(subscribers);
         let seals = Seals::new(Kind::TatpMix, size, shape.seed);

@@ -115,6 +115,6 @@ fn count_forwarding(state: &mut Snapshot, transaction: &Transaction) {
         let shift = 4 * (sf_type - 1);
         let counts = &mut state.before.forwarding_commits;
         let count = *counts >> shift & 15;
-        *counts = *counts & !(15 << shift) | (count + 1) % 16 << shift;
+        *counts = *counts & !(15 << shift) | ((count + 1) % 16) << shift;
     }
 }
