@@ -41,6 +41,7 @@ pub use graph::{ConnectedComponents, PageRank};
 pub use gups::Gups;
 pub use hash_table::{Entry, HashTable};
 pub use keys::{Ranks, Scatter};
+pub use masstree::Masstree;
 pub use observe::{Observed, Work};
 pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};

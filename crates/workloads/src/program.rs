@@ -168,6 +168,7 @@ programs! {
     YcsbD64: crate::ycsb::YcsbD64,
     Tpcc: crate::Tpcc,
     TpccMix: crate::TpccMix,
+    Masstree: crate::masstree::Masstree,
 }
 
 impl Kind {

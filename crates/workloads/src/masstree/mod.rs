@@ -59,10 +59,12 @@ mod remove;
 mod scan;
 mod suffix;
 mod version;
+mod workload;
 
 pub use census::Census;
 pub use key::KEY_BYTES_MAX;
 pub use scan::Visitor;
+pub use workload::{Masstree, Operation, Record};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
@@ -138,7 +140,7 @@ impl Tree {
         let left =
             left.unwrap_or_else(|| panic!("{bytes} bytes do not hold a tree of {keys} keys"));
         let pool = Pool::new(start + layout.pages() * PAGE_BYTES as u64, left);
-        Tree { root: start, layout, pool, seals: Seals::new(ProgramKind::HashTable, start.0, seed) }
+        Tree { root: start, layout, pool, seals: Seals::new(ProgramKind::Masstree, start.0, seed) }
     }
 
     /// Bytes for a tree of `keys` keys that has room for `more` nodes or 5 `more` long keys, as far
