@@ -123,10 +123,9 @@ impl Database {
 
     /// The sum of OL_AMOUNT of an order whose lines are all there and say the same of its delivery.
     fn check_lines<M: Memory>(&self, memory: &mut M, order: &Order) -> Result<i64, Wrong> {
+        // Conditions 4 and 6: it is an error if a line is not there.
         let mut sum_cents = 0;
-        for number in 1..=order.ol_cnt {
-            // Conditions 4 and 6: it is an error if the line is not there.
-            let line = self.read_line(memory, order, number)?;
+        for line in self.read_lines(memory, order)? {
             if (line.delivery_d != 0) != (order.carrier_id != 0) {
                 return Err(violated(7, &format!("{line:?} of {order:?}")));
             }

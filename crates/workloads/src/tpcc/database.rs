@@ -35,13 +35,15 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 /// addresses: districts, then warehouses, then stock. What a transaction is going to touch it has
 /// touched before, so that no miss is waited for with a latch held.
 ///
-/// A transaction takes all its latches before it writes and keeps them until it is done, reads and
-/// checks everything before it stores anything, and stores what makes its work visible (the
-/// district's row) after the rest. So transactions are serialisable, and one that finds something
-/// [`Wrong`] leaves nothing. A device fault ends it wherever it is: before the first store nothing
-/// is changed, but in between a half remains, as after any write under a latch
-/// ([`latch`]); the pages were read a moment ago, so this is as rare as an eviction between two
-/// stores. The jobs that follow run on.
+/// A transaction takes all its latches before it writes and keeps them until it is done, and reads
+/// and checks everything before it stores anything. So transactions are serialisable, and one that
+/// finds something [`Wrong`] leaves nothing.
+///
+/// A device fault ends a transaction wherever it is. Before the first store nothing is changed; in
+/// between a half remains, as after any write under a latch ([`latch`]). This is as rare as an
+/// eviction between two stores, since the pages were read a moment ago. Stores are ordered so that
+/// no half is ever taken for something [`Wrong`]: an order is in the database when the district's
+/// row says so, which is stored after the order and before a NEW-ORDER row is deleted.
 ///
 /// # Rings
 /// Orders, with their lines and NEW-ORDER rows, lie in a ring of slots for each district; so do
@@ -245,32 +247,24 @@ impl Database {
         Ok(order)
     }
 
-    /// Line `number`, from 1, of an order.
-    pub(super) fn read_line<M: Memory>(
-        &self,
-        memory: &mut M,
-        order: &Order,
-        number: u8,
-    ) -> Result<OrderLine, Wrong> {
-        let at = self.line_address(order, number);
-        let line: OrderLine = self.read(memory, at)?;
-        if (line.o_id, line.number) != (order.o_id, number) {
-            return Err(Wrong(format!("{line:?} is at {at:?}, not line {number} of {order:?}")));
-        }
-        Ok(line)
-    }
-
     /// All lines of an order.
     pub(super) fn read_lines<M: Memory>(
         &self,
         memory: &mut M,
         order: &Order,
     ) -> Result<OrderLines, Wrong> {
-        (1..=order.ol_cnt).map(|number| self.read_line(memory, order, number)).collect()
-    }
-
-    pub(super) fn line_address(&self, order: &Order, number: u8) -> Addr {
-        self.layout.order(order.w_id, order.d_id, order.o_id) + u64::from(number) * LINE
+        let slot = self.layout.order(order.w_id, order.d_id, order.o_id);
+        let read = |number| {
+            let at = line_address(slot, number);
+            let line: OrderLine = self.read(memory, at)?;
+            if (line.o_id, line.number) != (order.o_id, number) {
+                return Err(Wrong(format!(
+                    "{line:?} is at {at:?}, not line {number} of {order:?}"
+                )));
+            }
+            Ok(line)
+        };
+        (1..=order.ol_cnt).map(read).collect()
     }
 
     /// Where the part that never changes of a CUSTOMER row is.
@@ -322,6 +316,11 @@ impl Database {
             _ => Ok(customer),
         }
     }
+}
+
+/// Where line `number`, from 1, of the order in a slot is.
+pub(super) fn line_address(slot: Addr, number: u8) -> Addr {
+    slot + u64::from(number) * LINE
 }
 
 /// Runs `body` with all of `latches` held, which are in the order of their addresses, each once.

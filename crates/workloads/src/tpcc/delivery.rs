@@ -2,7 +2,7 @@
 
 use ebbtide_core::{Memory, latch};
 
-use super::database::Database;
+use super::database::{Database, line_address};
 use super::input::{Delivery, Who};
 use super::rows::{District, Order, OrderLine};
 use super::scale::DISTRICTS;
@@ -77,11 +77,12 @@ impl Database {
         // All is read and right: from here on it is only stored.
         order.carrier_id = carrier_id;
         order.delivered_cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
+        let slot = self.layout.order(w_id, d_id, o_id);
         for line in lines {
-            let at = self.line_address(&order, line.number);
-            self.write(memory, at, &OrderLine { delivery_d: date, ..line });
+            let line = OrderLine { delivery_d: date, ..line };
+            self.write(memory, line_address(slot, line.number), &line);
         }
-        self.write(memory, self.layout.order(w_id, d_id, o_id), &order);
+        self.write(memory, slot, &order);
         customer.balance_cents += order.delivered_cents;
         customer.delivery_cnt = customer.delivery_cnt.wrapping_add(1);
         self.write(memory, self.layout.customer(w_id, d_id, order.c_id), &customer);

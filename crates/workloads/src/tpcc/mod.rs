@@ -19,6 +19,10 @@
 //! and keys that differ in the lowest bits only are equally popular. With
 //! [`Scatter::Keys`](crate::Scatter::Keys) the stock, customer and item rows of all warehouses are
 //! shuffled one by one. Orders lie in the order of time either way.
+//!
+//! [`NuRand`] spreads wider than Zipf, and an order asks for ten items: of a 2 GiB dataset with 3%
+//! of it in DRAM, a New-Order misses 7.8 pages under LRU (10.1 with `Scatter::Keys`; 9.2 with
+//! θ = 0), a transaction of the mix 8.6.
 
 mod consistency;
 mod database;

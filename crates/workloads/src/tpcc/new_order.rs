@@ -4,7 +4,7 @@ use bytemuck::Zeroable;
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 use smallvec::SmallVec;
 
-use super::database::{Database, with_latches};
+use super::database::{Database, line_address, with_latches};
 use super::input::{LINES_MAX, NewOrder, Ordered, Who};
 use super::rows::{
     Customer, District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts,
@@ -28,6 +28,8 @@ pub struct Placed {
 /// What a line of the order needs to know that never changes.
 #[derive(Debug, Clone, Copy)]
 struct Goods {
+    /// Where the STOCK row is.
+    stock: Addr,
     price_cents: u32,
     dist_info: [u8; 24],
     branded: bool,
@@ -57,21 +59,12 @@ impl Database {
             return Ok(None);
         };
         let district = self.layout.district(order.w_id, order.d_id);
-        let stocks = self.stocks_of(order);
+        let stocks = each_once(prepared.goods.iter().map(|goods| goods.stock));
         let latches: SmallVec<[Addr; LINES_MAX + 1]> =
             std::iter::once(district).chain(stocks.iter().copied()).collect();
         with_latches(memory, &latches, &mut |memory| {
             self.place(memory, order, &prepared, &stocks).map(Some)
         })
-    }
-
-    /// The addresses of the STOCK rows of an order, in order, each once.
-    fn stocks_of(&self, order: &NewOrder) -> SmallVec<[Addr; LINES_MAX]> {
-        let mut stocks: SmallVec<[Addr; LINES_MAX]> =
-            order.lines.iter().map(|line| self.layout.stock(line.supply_w_id, line.i_id)).collect();
-        stocks.sort_unstable();
-        stocks.dedup();
-        stocks
     }
 
     /// Reads what never changes and touches the rest. `None` when there is no such item.
@@ -123,6 +116,7 @@ impl Database {
         let pair = u64::from(d_id - 1) / 2;
         let districts: StockDistricts = self.read(memory, stock + (2 + pair) * LINE)?;
         Ok(Some(Goods {
+            stock,
             price_cents: item.price_cents,
             dist_info: districts.dist[usize::from(d_id - 1) % 2],
             branded: is_original(&item.data) && is_original(&data.data),
@@ -147,9 +141,8 @@ impl Database {
         for &stock in stocks {
             sold.push(self.read_latched(memory, stock)?);
         }
-        for line in lines {
-            let stock = self.layout.stock(line.supply_w_id, line.i_id);
-            let index = stocks.binary_search(&stock).expect("every line has its stock row");
+        for (line, goods) in lines.iter().zip(&prepared.goods) {
+            let index = stocks.binary_search(&goods.stock).expect("every line has its stock row");
             sell(&mut sold[index], line, w_id);
         }
 
@@ -210,6 +203,7 @@ impl Database {
             all_local: u8::from(lines.iter().all(|line| line.supply_w_id == w_id)),
             ..Order::zeroed()
         };
+        let slot = self.layout.order(w_id, d_id, o_id);
         let mut total_cents = 0;
         for (number, (line, goods)) in (1..).zip(lines.iter().zip(goods)) {
             let amount_cents = u32::from(line.quantity) * goods.price_cents;
@@ -227,11 +221,19 @@ impl Database {
                 spare: 0,
                 dist_info: goods.dist_info,
             };
-            self.write(memory, self.line_address(&row, number), &line);
+            self.write(memory, line_address(slot, number), &line);
         }
-        self.write(memory, self.layout.order(w_id, d_id, o_id), &row);
+        self.write(memory, slot, &row);
         total_cents
     }
+}
+
+/// `addresses` in order, each once.
+fn each_once(addresses: impl Iterator<Item = Addr>) -> SmallVec<[Addr; LINES_MAX]> {
+    let mut addresses: SmallVec<[Addr; LINES_MAX]> = addresses.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// Takes what `line` orders from the stock, which is filled up before it gets below ten.
