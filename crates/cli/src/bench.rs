@@ -6,7 +6,7 @@ use clap::Args;
 use ebbtide_core::UnknownName;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
-use ebbtide_study::bench::{self, BenchError, Cancel, Dram, Load, Mode, Options};
+use ebbtide_study::bench::{self, BenchError, Cancel, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
 use ebbtide_study::report::check_folder;
 use ebbtide_workloads::{Kind, Scatter};
 use serde_json::json;
@@ -28,6 +28,10 @@ pub(crate) struct Arguments {
     /// Size of each workload's data
     #[arg(long, value_parser = sizes::bytes, default_value = "2GiB", value_name = "SIZE")]
     dataset: u64,
+    /// Run pagerank and connected-components on the graph in this file: an edge list, or a Matrix
+    /// Market coordinate file
+    #[arg(long, value_name = "FILE", conflicts_with = "dataset")]
+    graph: Option<PathBuf>,
     /// DRAM for everything Ebbtide needs: a share of the dataset, or a size
     #[arg(long, value_parser = sizes::dram, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
@@ -143,11 +147,14 @@ fn options(arguments: &Arguments) -> Options {
     let mut options = Options::new(arguments.data.clone());
     if !arguments.workloads.is_empty() {
         options.workloads = arguments.workloads.iter().map(|kind| kind.name()).collect();
+    } else if arguments.graph.is_some() {
+        options.workloads = GRAPH_WORKLOADS.map(Kind::name).to_vec();
     }
     if !arguments.mode.is_empty() {
         options.modes = arguments.mode.clone();
     }
     options.dataset_bytes = arguments.dataset;
+    options.graph = arguments.graph.clone();
     options.dram = arguments.dram;
     options.cores = arguments.cores;
     options.miss_interval_us = arguments.miss_interval;

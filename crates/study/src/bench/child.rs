@@ -12,11 +12,11 @@ use ebbtide_engine::store::{Access, Store, StoreError};
 use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
 
-use super::Mode;
 use super::calibrate::calibrate;
 use super::process;
 use super::protocol::{Arrivals, Command, Reply, Setup, Window};
 use super::window::{Measured, Stream, StreamService, Total, run_threads, total};
+use super::{BenchError, Mode};
 
 /// Kernel threads a core tried for OS paging; the best is kept.
 pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
@@ -235,7 +235,13 @@ pub(super) fn program(setup: &Setup) -> Result<Program, String> {
         seed: setup.seed,
         work_instructions: 0,
     };
-    kind.build(&shape).map_err(|error| error.to_string())
+    let program = match &setup.graph {
+        None => kind.build(&shape).map_err(BenchError::from),
+        // DRAM-only needs the image, and has no budget.
+        Some(graph) if setup.mode == Mode::Dram => graph.load(kind, &shape),
+        Some(graph) => graph.elsewhere(kind, &shape),
+    };
+    program.map_err(|error| error.to_string())
 }
 
 /// The store that `setup` names, shared with other modes if no job will change it.

@@ -13,6 +13,7 @@ mod process;
 mod protocol;
 mod report;
 mod results;
+mod subject;
 mod window;
 mod workload;
 
@@ -24,18 +25,21 @@ use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
 use ebbtide_engine::store::StoreError;
 use ebbtide_engine::{Budget, EngineError, affinity};
-use ebbtide_workloads::{Kind, Program, Scatter, Shape, ShapeError, Workload};
+use ebbtide_workloads::graph::GraphError;
+use ebbtide_workloads::{Kind, Scatter, Shape, ShapeError, Workload};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use children::{CHILD_VERB, Cancel, die_with_parent};
 pub use protocol::{Arrivals, Calibration, Latency};
 pub use results::{Config, LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts};
+pub use subject::{GRAPH_WORKLOADS, GraphFile};
 
 use crate::doctor::machine::MachineSummary;
 use crate::doctor::probe::ProbeError;
 use data::DataPlaces;
 use protocol::Setup;
+use subject::{Subject, subjects};
 use workload::Bench;
 
 /// A memory to run in.
@@ -106,8 +110,10 @@ pub struct Options {
     pub modes: Vec<Mode>,
     /// The data file or block device.
     pub data: PathBuf,
-    /// Size of each workload's data in bytes.
+    /// Size of each workload's data in bytes; with a graph from a file, what that takes.
     pub dataset_bytes: u64,
+    /// A file with the graph to run on, for [`GRAPH_WORKLOADS`] alone.
+    pub graph: Option<PathBuf>,
     /// DRAM for Ebbtide, blocking reads and paging.
     pub dram: Dram,
     /// Cores.
@@ -148,6 +154,7 @@ impl Options {
             modes: Mode::ALL.iter().map(|(_, mode)| *mode).collect(),
             data,
             dataset_bytes: 2 << 30,
+            graph: None,
             dram: Dram::Share(0.03),
             cores: 1,
             miss_interval_us: 10.0,
@@ -186,6 +193,8 @@ pub enum BenchError {
     #[error(transparent)]
     Shape(#[from] ShapeError),
     #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("cannot measure the device: {0}")]
     Probe(#[from] ProbeError),
@@ -199,7 +208,8 @@ impl BenchError {
     /// Whether the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
-            BenchError::BadInput(_) | BenchError::Name(_) | BenchError::Shape(_) => true,
+            BenchError::BadInput(_) | BenchError::Name(_) => true,
+            BenchError::Shape(_) | BenchError::Graph(_) => true,
             BenchError::Store(error) => error.is_input(),
             BenchError::Probe(_) | BenchError::Child { .. } | BenchError::Cancelled => false,
         }
@@ -234,6 +244,10 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Report, BenchError> {
     let cpus = check(options)?;
+    let mut options = options.clone();
+    let subjects = subjects(&mut options)?;
+    let options = &options;
+    check_room(options, &subjects, &cpus)?;
     let mut report = Report {
         machine: Machine::new(&MachineSummary::of_system(), &cpus),
         config: Config { options: options.clone(), dram_bytes: options.dram_bytes() },
@@ -241,20 +255,20 @@ pub fn run(
         results: Vec::new(),
         notices: Vec::new(),
     };
-    let count = options.workloads.len() as f64;
-    for (number, name) in options.workloads.iter().enumerate() {
-        let kind = Kind::from_name(name)?;
+    let count = subjects.len() as f64;
+    for (number, subject) in subjects.iter().enumerate() {
         let part = |stage: &str, share: f64| {
-            progress(&format!("{}: {stage}", kind.name()), (number as f64 + share) / count);
+            let name = subject.kind.name();
+            progress(&format!("{name}: {stage}"), (number as f64 + share) / count);
         };
-        let bench = Bench { options, kind, cpus: &cpus, cancel, progress: &part };
+        let bench = Bench { options, subject, cpus: &cpus, cancel, progress: &part };
         bench.run(&mut report)?;
     }
     progress("done", 1.0);
     Ok(report)
 }
 
-/// Refuses options that cannot work; gives the CPUs to use.
+/// Refuses options that cannot work, whatever the data; gives the CPUs to use.
 fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
     let allowed = affinity::allowed()
@@ -279,34 +293,39 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
             options.miss_interval_us
         ));
     }
-    let dram = options.dram_bytes();
-    if dram > options.dataset_bytes {
-        return bad(format!(
-            "--dram: {dram} bytes are more than the dataset of {} bytes",
-            options.dataset_bytes
-        ));
+    for (option, path) in [("--data", Some(&options.data)), ("--graph", options.graph.as_ref())] {
+        if let Some(path) = path.filter(|path| path.to_str().is_none()) {
+            return bad(format!("{option} {}: the path must be UTF-8", path.display()));
+        }
     }
-    if options.data.to_str().is_none() {
-        return bad(format!("--data {}: the path must be UTF-8", options.data.display()));
-    }
-    // The last CPUs: the first ones do the machine's housekeeping.
-    let cpus = allowed[allowed.len() - options.cores..].to_vec();
-    let mut missing = Vec::new();
     for (number, name) in options.workloads.iter().enumerate() {
         if options.workloads[..number].contains(name) {
             return bad(format!("workload '{name}' is named twice"));
         }
-        let kind = Kind::from_name(name)?;
-        let program = kind.build(&shape(options))?;
-        let stored: Vec<Mode> = stored_modes(options).collect();
+    }
+    // The last CPUs: the first ones do the machine's housekeeping.
+    Ok(allowed[allowed.len() - options.cores..].to_vec())
+}
+
+/// Refuses a budget that cannot work, or data that has no room. Nothing is written.
+fn check_room(options: &Options, subjects: &[Subject], cpus: &[usize]) -> Result<(), BenchError> {
+    let dram = options.dram_bytes();
+    if dram > options.dataset_bytes {
+        return Err(BenchError::BadInput(format!(
+            "--dram: {dram} bytes are more than the dataset of {} bytes",
+            options.dataset_bytes
+        )));
+    }
+    let stored: Vec<Mode> = stored_modes(options).collect();
+    let mut missing = Vec::new();
+    for subject in subjects {
         if !stored.is_empty() {
-            check_engine(options, kind, &program, &cpus)?;
+            check_engine(options, subject, cpus)?;
         }
-        missing.extend(places(options, kind, &program).missing(&stored)?);
+        missing.extend(places(options, subject).missing(&stored)?);
     }
     check_memory(options.dataset_bytes)?;
-    data::check_room(&missing)?;
-    Ok(cpus)
+    data::check_room(&missing)
 }
 
 /// DRAM-only has all of the data resident.
@@ -327,12 +346,7 @@ fn check_memory(dataset_bytes: u64) -> Result<(), BenchError> {
 }
 
 /// Refuses what the engine would, in terms of the options that say so.
-fn check_engine(
-    options: &Options,
-    kind: Kind,
-    program: &Program,
-    cpus: &[usize],
-) -> Result<(), BenchError> {
+fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<(), BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
     if !(1..=1 << 16).contains(&options.threads) {
         return bad(format!("--threads {}: expected 1 to 65536", options.threads));
@@ -340,17 +354,18 @@ fn check_engine(
     if !(1..=4096).contains(&options.batch_max) {
         return bad(format!("--batch {}: expected 1 to 4096", options.batch_max));
     }
-    let setup = setup(options, kind, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
+    let setup = setup(options, subject, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
+    let bytes = subject.program.size_bytes();
     let engine = child::engine_options(&setup)?;
     if engine.replacement.needs_every_hit() {
         return bad(format!("--replacement: {}", EngineError::NeedsEveryHit(options.replacement)));
     }
-    match Budget::divide(&engine, program.size_bytes() / PAGE_BYTES as u64) {
+    match Budget::divide(&engine, bytes / PAGE_BYTES as u64) {
         Err(EngineError::BudgetTooSmall { given_bytes, needed_bytes, .. }) => bad(format!(
             "--dram: {given_bytes} bytes are too few for {} of {}: page states, stacks and buffers \
              need at least {needed_bytes} ({})",
-            kind.name(),
-            data::mib(program.size_bytes()),
+            subject.kind.name(),
+            data::mib(bytes),
             data::mib(needed_bytes as u64),
         )),
         Err(other) => bad(other.to_string()),
@@ -364,24 +379,29 @@ fn stored_modes(options: &Options) -> impl Iterator<Item = Mode> {
     all.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode))
 }
 
-/// Where the data of `program` is; its tag is what the image depends on.
-fn places(options: &Options, kind: Kind, program: &Program) -> DataPlaces {
-    let tag = format!("{} scatter={} seed={}", kind.name(), options.scatter, options.seed);
-    DataPlaces::new(&options.data, program, tag, options.force)
+/// Where the data of `subject` is; its tag is what the image depends on.
+fn places(options: &Options, subject: &Subject) -> DataPlaces {
+    let name = subject.kind.name();
+    let tag = match &subject.graph {
+        None => format!("{name} scatter={} seed={}", options.scatter, options.seed),
+        Some(graph) => format!("{name} graph={:016x} seed={}", graph.checksum, options.seed),
+    };
+    DataPlaces::new(&options.data, &subject.program, tag, options.force)
 }
 
 /// What a child needs to become `mode`, with its data at `(file, offset)`.
 fn setup(
     options: &Options,
-    kind: Kind,
+    subject: &Subject,
     mode: Mode,
     cpus: &[usize],
     (data, offset): (PathBuf, u64),
 ) -> Setup {
     Setup {
         mode,
-        workload: kind.name().into(),
+        workload: subject.kind.name().into(),
         dataset_bytes: options.dataset_bytes,
+        graph: subject.graph.clone(),
         theta: options.theta,
         scatter: options.scatter.into(),
         seed: options.seed,

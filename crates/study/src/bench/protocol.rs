@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Mode;
+use super::{GraphFile, Mode};
 
 /// Everything a child needs to become one memory under one workload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub struct Setup {
     pub workload: String,
     /// Upper bound of the image in bytes.
     pub dataset_bytes: u64,
+    /// The graph to run on, if it is from a file.
+    pub graph: Option<GraphFile>,
     /// Zipf skew of the keys.
     pub theta: f64,
     /// How keys lie over pages, by name.

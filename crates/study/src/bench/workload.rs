@@ -4,23 +4,24 @@ use std::collections::BTreeMap;
 
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_engine::cgroup::MemoryCgroup;
-use ebbtide_workloads::{Kind, Program, Workload};
+use ebbtide_workloads::{Program, Workload};
 
 use super::child::PAGING_THREADS;
 use super::children::Child;
 use super::data::{self, DataPlaces};
 use super::process;
 use super::protocol::{Arrivals, Calibration, Command, Latency, Reply, Setup, Window};
+use super::subject::Subject;
 use super::{
     BenchError, Cancel, LatencySpread, Load, Machine, Mode, Options, Outcome, Progress, Report,
-    Spread, WorkloadFacts, places, setup, shape, stored_modes, warm_up_s,
+    Spread, WorkloadFacts, places, setup, stored_modes, warm_up_s,
 };
 use crate::doctor::machine::MachineSummary;
 
 /// The bench of one workload.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
-    pub(super) kind: Kind,
+    pub(super) subject: &'a Subject,
     pub(super) cpus: &'a [usize],
     pub(super) cancel: &'a Cancel,
     pub(super) progress: Progress<'a>,
@@ -64,15 +65,15 @@ impl Round {
 
 impl Bench<'_> {
     pub(super) fn run(&self, report: &mut Report) -> Result<(), BenchError> {
-        let program = self.kind.build(&shape(self.options))?;
-        let places = places(self.options, self.kind, &program);
-        self.make_data(&program, &places)?;
+        let program = &self.subject.program;
+        let places = places(self.options, self.subject);
+        self.make_data(program, &places)?;
         if report.machine.read_us_qd1.is_none() {
             self.probe_device(&places, report)?;
         }
-        let (mut runners, calibration) = self.start(&program, &places, report)?;
+        let (mut runners, calibration) = self.start(program, &places, report)?;
         report.workloads.push(WorkloadFacts {
-            workload: self.kind.name(),
+            workload: self.subject.kind.name(),
             pages: program.size_bytes() / PAGE_BYTES as u64,
             calibration,
         });
@@ -154,7 +155,7 @@ impl Bench<'_> {
                 report.notices.push(notice);
             }
         };
-        let mut setup = setup(self.options, self.kind, mode, self.cpus, places.place(mode));
+        let mut setup = setup(self.options, self.subject, mode, self.cpus, places.place(mode));
         setup.work_instructions = work_instructions;
         if mode == Mode::Paging {
             setup.threads = PAGING_THREADS[PAGING_THREADS.len() - 1];
@@ -349,7 +350,7 @@ impl Bench<'_> {
         let service: Vec<Latency> = rounds.iter().map(|round| round.window.service_us).collect();
         let response: Vec<Latency> = rounds.iter().map(|round| round.window.response_us).collect();
         Outcome {
-            workload: self.kind.name(),
+            workload: self.subject.kind.name(),
             mode: runner.mode,
             cores: self.options.cores,
             load,
@@ -397,7 +398,7 @@ impl Bench<'_> {
         if self.cancel.is_cancelled() {
             return BenchError::Cancelled;
         }
-        BenchError::Child { mode, workload: self.kind.name(), reason: reason.to_string() }
+        BenchError::Child { mode, workload: self.subject.kind.name(), reason: reason.to_string() }
     }
 
     fn unexpected(&self, mode: Mode, reply: std::io::Result<Reply>) -> BenchError {

@@ -1,0 +1,127 @@
+//! What a bench runs: a program, with generated data or a graph from a file (`--graph`).
+//!
+//! Only the bench itself and the DRAM-only child hold a loaded graph. The other children have a
+//! DRAM budget to keep to: they know how large it is, and read all else from the data file.
+
+use std::path::{Path, PathBuf};
+
+use ebbtide_workloads::graph::{self, EdgeList, Summary};
+use ebbtide_workloads::{ConnectedComponents, Kind, PageRank, Program, Shape, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::{BenchError, Options, shape};
+
+/// The workloads that can run on a graph from a file.
+pub const GRAPH_WORKLOADS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
+
+/// A program to bench.
+pub(super) struct Subject {
+    pub(super) kind: Kind,
+    /// With its image.
+    pub(super) program: Program,
+    /// The graph it runs on, if that is from a file.
+    pub(super) graph: Option<GraphFile>,
+}
+
+/// A graph in a file, as one workload stores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphFile {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// How many vertices it has.
+    pub vertices: u64,
+    /// How many entries its lists of neighbours have.
+    pub entries: u64,
+    /// Of all that is stored.
+    pub checksum: u64,
+}
+
+impl GraphFile {
+    fn new(path: &Path, summary: Summary) -> GraphFile {
+        let Summary { vertices, entries, checksum } = summary;
+        GraphFile { path: path.to_path_buf(), vertices, entries, checksum }
+    }
+
+    /// The program `kind` on this graph, over memory that holds its image already.
+    ///
+    /// # Errors
+    /// When `kind` is no program on graphs.
+    pub(super) fn elsewhere(&self, kind: Kind, shape: &Shape) -> Result<Program, BenchError> {
+        let GraphFile { vertices, entries, checksum, .. } = *self;
+        let summary = Summary { vertices, entries, checksum };
+        match kind {
+            Kind::PageRank => Ok(Program::PageRank(PageRank::elsewhere(summary, shape))),
+            Kind::ConnectedComponents => {
+                Ok(Program::ConnectedComponents(ConnectedComponents::elsewhere(summary, shape)))
+            }
+            other => Err(no_graph_program(other)),
+        }
+    }
+
+    /// The program `kind` on this graph, with its image: reads the file once more.
+    ///
+    /// # Errors
+    /// When the graph cannot be read, or is not what it was.
+    pub(super) fn load(&self, kind: Kind, shape: &Shape) -> Result<Program, BenchError> {
+        let (program, graph) = on_graph(kind, &graph::read(&self.path)?, &self.path, shape)?;
+        if graph != *self {
+            let path = self.path.display();
+            return Err(BenchError::BadInput(format!("{path}: changed while the bench ran")));
+        }
+        Ok(program)
+    }
+}
+
+/// Builds what `options` name. With a graph from a file, the size of the dataset becomes that of
+/// the largest image.
+///
+/// # Errors
+/// When a program cannot have its shape, or the graph cannot be read.
+pub(super) fn subjects(options: &mut Options) -> Result<Vec<Subject>, BenchError> {
+    let kinds = options.workloads.iter().map(|name| Ok(Kind::from_name(name)?));
+    let kinds = kinds.collect::<Result<Vec<Kind>, BenchError>>()?;
+    let Some(path) = options.graph.clone() else {
+        let shape = shape(options);
+        let generated =
+            |kind: Kind| Ok(Subject { kind, program: kind.build(&shape)?, graph: None });
+        return kinds.into_iter().map(generated).collect();
+    };
+    if let Some(&other) = kinds.iter().find(|kind| !GRAPH_WORKLOADS.contains(kind)) {
+        return Err(no_graph_program(other));
+    }
+    let edges = graph::read(&path)?;
+    let mut subjects = Vec::new();
+    for kind in kinds {
+        let (program, graph) = on_graph(kind, &edges, &path, &shape(options))?;
+        subjects.push(Subject { kind, program, graph: Some(graph) });
+    }
+    let largest = subjects.iter().map(|subject| subject.program.size_bytes()).max();
+    options.dataset_bytes = largest.unwrap_or(options.dataset_bytes);
+    Ok(subjects)
+}
+
+/// The program `kind` on the graph of `edges`, which was read from `path`.
+fn on_graph(
+    kind: Kind,
+    edges: &EdgeList,
+    path: &Path,
+    shape: &Shape,
+) -> Result<(Program, GraphFile), BenchError> {
+    let (program, summary) = match kind {
+        Kind::PageRank => {
+            let (program, summary) = PageRank::of(edges, shape);
+            (Program::PageRank(program), summary)
+        }
+        Kind::ConnectedComponents => {
+            let (program, summary) = ConnectedComponents::of(edges, shape);
+            (Program::ConnectedComponents(program), summary)
+        }
+        other => return Err(no_graph_program(other)),
+    };
+    Ok((program, GraphFile::new(path, summary)))
+}
+
+fn no_graph_program(kind: Kind) -> BenchError {
+    let programs = GRAPH_WORKLOADS.map(Kind::name).join(" and ");
+    BenchError::BadInput(format!("--graph: '{}' runs on no graph, only {programs} do", kind.name()))
+}
