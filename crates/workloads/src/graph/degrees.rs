@@ -1,5 +1,7 @@
 //! [`Degrees`]: how many neighbours each vertex of a generated graph has, by arithmetic.
 
+use std::ops::Range;
+
 /// Fewest neighbours of a vertex: makes 24 of them on average, as Twitter has (1.5 billion edges
 /// between 61.5 million vertices, FlatFlash, ASPLOS'19 §5.4).
 const DEGREE_MIN: u64 = 6;
@@ -87,10 +89,23 @@ impl Degrees {
     /// The vertex that `stub` belongs to.
     #[inline]
     pub(super) fn owner(&self, stub: u64) -> u64 {
+        let class = self.class_of_stub(stub);
+        class.first_vertex + (stub - class.first_stub) / class.degree
+    }
+
+    /// All stubs of the vertex that `stub` belongs to.
+    #[inline]
+    pub(super) fn siblings(&self, stub: u64) -> Range<u64> {
+        let class = self.class_of_stub(stub);
+        let first = stub - (stub - class.first_stub) % class.degree;
+        first..first + class.degree
+    }
+
+    #[inline]
+    fn class_of_stub(&self, stub: u64) -> Class {
         debug_assert!(stub < self.stubs);
         let after = self.classes.partition_point(|class| class.first_stub <= stub);
-        let class = self.classes[after - 1];
-        class.first_vertex + (stub - class.first_stub) / class.degree
+        self.classes[after - 1]
     }
 
     #[inline]
@@ -127,8 +142,12 @@ mod tests {
             let mut stub = 0;
             for vertex in 0..vertices {
                 assert_eq!(degrees.first_stub(vertex), stub);
-                for _ in 0..degrees.degree(vertex) {
-                    assert_eq!(degrees.owner(stub), vertex);
+                let stubs = stub..stub + degrees.degree(vertex);
+                for _ in stubs.clone() {
+                    assert_eq!(
+                        (degrees.owner(stub), degrees.siblings(stub)),
+                        (vertex, stubs.clone())
+                    );
                     stub += 1;
                 }
             }

@@ -74,12 +74,12 @@ impl Generator {
             return self.place(self.degrees.owner(self.joins.apply(entry)));
         }
         // The list of a vertex begins at twice its first stub.
-        let vertex = self.degrees.owner(entry / 2);
-        let (first, degree) = (self.degrees.first_stub(vertex), self.degrees.degree(vertex));
-        let number = entry - 2 * first;
-        let stub = match number.checked_sub(degree) {
-            None => self.joins.apply(first + number),
-            Some(number) => self.joins.invert(first + number),
+        let stubs = self.degrees.siblings(entry / 2);
+        let joined = entry - stubs.start;
+        let stub = if joined < stubs.end {
+            self.joins.apply(joined)
+        } else {
+            self.joins.invert(joined - (stubs.end - stubs.start))
         };
         self.place(self.degrees.owner(stub))
     }
