@@ -4,13 +4,13 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 
-use common::{Plain, Sparse, image};
+use common::{Plain, image};
 use ebbtide_core::PageId;
 use ebbtide_workloads::tpcc::input::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
 use ebbtide_workloads::tpcc::input::{Transaction, Who};
 use ebbtide_workloads::tpcc::rows::last_name;
 use ebbtide_workloads::tpcc::{DISTRICTS, Database};
-use ebbtide_workloads::{Named, Observed, Program, Scatter, Shape, Tpcc, TpccMix, Work, Workload};
+use ebbtide_workloads::{Named, Observed, Shape, Tpcc, TpccMix, Work, Workload};
 
 fn mix(dataset_bytes: u64) -> TpccMix {
     TpccMix::with_shape(&Shape { dataset_bytes, ..Shape::default() })
@@ -328,31 +328,4 @@ fn no_page_is_first_touched_with_a_latch_held() {
             assert!(late.is_empty(), "{late:?} in {transaction:?}");
         }
     }
-}
-
-#[test]
-fn popular_rows_share_pages_unless_scattered() {
-    // How many of the accesses go to the hottest 3% of the pages.
-    let share = |scatter| {
-        let shape = Shape { dataset_bytes: 500 << 20, scatter, ..Shape::default() };
-        let program = Program::new("tpcc", &shape).unwrap();
-        let mut memory = Sparse::new(&program);
-        let mut touched: HashMap<PageId, u64> = HashMap::new();
-        for job in 0..4000 {
-            let mut last = None;
-            let mut observed = Observed::new(&mut memory, Work::Skipped, |page, _| {
-                if last.replace(page) != Some(page) {
-                    *touched.entry(page).or_default() += 1;
-                }
-            });
-            program.run(job, &mut observed).unwrap();
-        }
-        let mut counts: Vec<u64> = touched.into_values().collect();
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        let all: u64 = counts.iter().sum();
-        let hottest = counts.len().min((program.size_bytes() / 4096 * 3 / 100) as usize);
-        counts[..hottest].iter().sum::<u64>() as f64 / all as f64
-    };
-    let (pages, keys) = (share(Scatter::Pages), share(Scatter::Keys));
-    assert!(pages > keys + 0.05, "{pages} and {keys}");
 }

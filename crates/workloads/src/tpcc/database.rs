@@ -36,8 +36,8 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 /// touched before, so that no miss is waited for with a latch held.
 ///
 /// A transaction takes all its latches before it writes and keeps them until it is done, and reads
-/// and checks everything before it stores anything. So transactions are serialisable, and one that
-/// finds something [`Wrong`] leaves nothing.
+/// and checks everything before it stores anything. So transactions are serialisable (but
+/// for Stock-Level, of which less is asked), and one that finds something [`Wrong`] leaves nothing.
 ///
 /// A device fault ends a transaction wherever it is. Before the first store nothing is changed; in
 /// between a half remains, as after any write under a latch ([`latch`]). This is as rare as an
