@@ -27,7 +27,7 @@ pub fn victim_share(mean: f64) -> f64 {
 /// The plane's first [`pages`](Aged::pages) logical pages hold data. An affine permutation scatters
 /// them over the written blocks, the first of which is the youngest; the valid pages of a block are
 /// its first.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Aged {
     /// How many valid pages lie before each written block; one more at the end.
     starts: Vec<u32>,

@@ -7,7 +7,7 @@ use ebbtide_core::Time;
 /// A tournament: every node of a binary tree holds the earlier of its two children, planes are the
 /// leaves. A change costs one walk to the root, so an end can also be put off or called off. Of
 /// equal times the lowest plane comes first, which makes runs reproducible.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Agenda {
     /// Node 1 is the root; the children of `n` are `2n` and `2n + 1`.
     nodes: Vec<(u64, u32)>,

@@ -43,7 +43,8 @@ pub struct Done {
     pub queued: Span,
 }
 
-/// A flash device in virtual time.
+/// A flash device in virtual time. A clone goes on by itself from the same state, so that one warmed
+/// device serves many runs.
 ///
 /// ```
 /// use ebbtide_core::{PageId, Time};
@@ -58,7 +59,7 @@ pub struct Done {
 /// assert_eq!((done[0].tag, done[0].at), (7, Time::from_ns(50_000)));
 /// # Ok::<(), ebbtide_flash::ConfigError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Flash {
     device: Device,
     now: Time,
@@ -67,7 +68,7 @@ pub struct Flash {
     outstanding: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Device {
     Flat(Flat),
     Ssd(Box<Ssd>),

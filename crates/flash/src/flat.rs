@@ -10,7 +10,7 @@ use crate::flash::{Command, Done, Kind};
 use crate::timing::span_us;
 
 /// Commands under way, of each kind in the order of their completion.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Flat {
     latencies: [Span; 2],
     under_way: [VecDeque<Done>; 2],

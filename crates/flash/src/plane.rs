@@ -25,7 +25,7 @@ pub(crate) enum Stage {
 }
 
 /// An operation put aside for reads.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Suspended {
     pub stage: Stage,
     pub commands: Queue,
@@ -33,7 +33,7 @@ pub(crate) struct Suspended {
 }
 
 /// One plane of the device.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plane {
     /// The channel it hangs on.
     pub channel: u32,

@@ -20,7 +20,7 @@ pub(crate) struct Request {
 pub(crate) struct RequestId(u32);
 
 /// All unfinished commands of a device.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pool {
     requests: Vec<Request>,
     unused: Vec<u32>,

@@ -31,14 +31,14 @@ struct Channel {
 }
 
 /// A buffered write that found the buffer full.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Unacknowledged {
     tag: u64,
     submitted: Time,
 }
 
 /// The modelled SSD.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ssd {
     config: SsdConfig,
     logical_pages: u64,

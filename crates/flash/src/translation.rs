@@ -18,7 +18,7 @@ type Slot = u32;
 const PADDING: u32 = u32::MAX;
 
 /// What all planes of a device have in common.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub blocks: u32,
     pub pages_per_block: u32,
@@ -81,7 +81,7 @@ enum State {
 }
 
 /// Translation and blocks of one plane. Costs a dozen bytes a block and a few dozen a page written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PlaneMap {
     /// Pages that are not where ageing left them.
     placed: FxHashMap<u32, Slot>,
