@@ -1,3 +1,20 @@
 //! The simulated machine, and the published systems as compositions of its parts.
 
 #![forbid(unsafe_code)]
+
+pub mod config;
+mod contents;
+mod core_side;
+pub mod designs;
+mod device;
+mod experiment;
+mod hierarchy;
+mod machine;
+pub mod memory_side;
+mod replay;
+
+pub use contents::Contents;
+pub use core_side::{CoreSide, Switching};
+pub use experiment::{Lifetime, Offered, Outcome, Plan, WarmUp, simulate};
+pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
+pub use replay::{Replay, ReplayError, replay};

@@ -1,0 +1,157 @@
+//! From a design's name or a TOML file, and single keys set on top of it, to a [`Config`].
+
+use std::path::Path;
+
+use ebbtide_core::find_by_name;
+use toml::{Table, Value};
+
+use super::{Config, ConfigError};
+use crate::designs;
+
+/// Single keys set on top of a design: `("dram_cache.ways", "8")`.
+pub type Overrides<'a> = &'a [(&'a str, &'a str)];
+
+/// The configuration that `given`, a design's name or a file, describes under `overrides`.
+///
+/// A file holds any keys, and may name a design to start from: `base = "astriflash"`. Without one
+/// it must hold them all.
+///
+/// # Errors
+/// [`ConfigError`] for what does not exist, does not parse, or cannot be.
+pub fn resolve(given: &str, overrides: Overrides<'_>) -> Result<Config, ConfigError> {
+    let is_file = given.ends_with(".toml") || given.contains('/');
+    let mut table = if is_file {
+        let text = std::fs::read_to_string(Path::new(given)).map_err(|error| {
+            ConfigError::Malformed { file: given.to_string(), reason: error.to_string() }
+        })?;
+        layered(given, &text)?
+    } else {
+        of_design(given)?
+    };
+    for (key, value) in overrides {
+        set(&mut table, key, value)?;
+    }
+    let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
+        let reason = format!("{}: {}", error.path(), one_line(error.inner()));
+        ConfigError::Malformed { file: given.to_string(), reason }
+    })?;
+    config.check()?;
+    Ok(config)
+}
+
+fn of_design(name: &str) -> Result<Table, ConfigError> {
+    let design = designs::find(name)?;
+    layered(design.name, design.config)
+}
+
+/// Parses `text` and lays it over the design it names as its base.
+fn layered(file: &str, text: &str) -> Result<Table, ConfigError> {
+    let malformed = |reason| ConfigError::Malformed { file: file.to_string(), reason };
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        malformed(format!("line {line}: {}", error.message()))
+    })?;
+    let mut merged = match table.remove("base") {
+        None => return Ok(table),
+        Some(Value::String(base)) => of_design(&base)?,
+        Some(other) => return Err(malformed(format!("base: expected a design, found {other}"))),
+    };
+    merge(file, "", &mut merged, table)?;
+    Ok(merged)
+}
+
+/// Lays `over` on `base`, whose keys are all there are.
+fn merge(file: &str, section: &str, base: &mut Table, over: Table) -> Result<(), ConfigError> {
+    for (key, value) in over {
+        if !base.contains_key(&key) && section != "flash." {
+            let known: Vec<(&str, ())> = base.keys().map(|key| (key.as_str(), ())).collect();
+            let mut error = find_by_name("key", &key, &known).expect_err("it was not found");
+            error.given = format!("{section}{key}");
+            return Err(ConfigError::UnknownKey { file: file.to_string(), error });
+        }
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(base)), Value::Table(over)) => {
+                // Another device has other keys: it starts from its own preset alone.
+                if key == "flash" && over.contains_key("preset") {
+                    base.clear();
+                }
+                merge(file, &format!("{section}{key}."), base, over)?;
+            }
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sets the key `path` to `text`, read as a TOML value where it is one and as a string otherwise.
+fn set(table: &mut Table, path: &str, text: &str) -> Result<(), ConfigError> {
+    let value = format!("value = {text}").parse::<Table>().ok();
+    let value = value
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_string()));
+    let mut over = Table::new();
+    let (sections, key) =
+        path.rsplit_once('.').map_or(("", path), |(sections, key)| (sections, key));
+    over.insert(key.to_string(), value);
+    for section in sections.rsplit('.').filter(|section| !section.is_empty()) {
+        over = Table::from_iter([(section.to_string(), Value::Table(over))]);
+    }
+    merge("--set", "", table, over)
+}
+
+fn one_line(error: &toml::de::Error) -> String {
+    error.message().lines().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(given: &str, overrides: Overrides<'_>) -> String {
+        let error = resolve(given, overrides).unwrap_err().to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
+    }
+
+    #[test]
+    fn every_design_resolves_and_survives_a_round_trip() {
+        for design in designs::ALL {
+            let config = resolve(design.name, &[]).unwrap();
+            let text = toml::to_string(&config).unwrap();
+            assert_eq!(toml::from_str::<Config>(&text).unwrap(), config, "{}", design.name);
+        }
+    }
+
+    #[test]
+    fn a_single_key_can_be_set() {
+        let config = resolve("astriflash", &[("dram_cache.ways", "8"), ("l1.size", "32KiB")]);
+        let config = config.unwrap();
+        assert_eq!((config.dram_cache.ways, config.l1.size.0), (8, 32 << 10));
+    }
+
+    #[test]
+    fn unknown_keys_designs_and_types_are_one_line_that_says_what_was_expected() {
+        let error = refused("astriflash", &[("dram_cache.way", "8")]);
+        assert!(error.contains("dram_cache.way") && error.contains("'ways'"), "{error}");
+        assert!(refused("astroflash", &[]).contains("did you mean 'astriflash'?"));
+        let error = refused("astriflash", &[("dram_cache.ways", "many")]);
+        assert!(error.contains("dram_cache.ways"), "{error}");
+        let error = refused("astriflash", &[("dram_cache.size", "512GiB")]);
+        assert!(error.contains("less than dataset.size"), "{error}");
+        assert!(refused("astriflash", &[("cores.count", "0")]).contains("at least 1"));
+    }
+
+    #[test]
+    fn a_file_with_a_base_holds_only_what_differs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, "base = \"astriflash\"\n[switch]\nthreads = 64\n").unwrap();
+        let config = resolve(path.to_str().unwrap(), &[]).unwrap();
+        assert_eq!(config.switch.threads, 64);
+        std::fs::write(&path, "base = \"astriflash\"\n[switch]\nthreads = = 64\n").unwrap();
+        let error = refused(path.to_str().unwrap(), &[]);
+        assert!(error.contains("mine.toml: line 3"), "{error}");
+    }
+}

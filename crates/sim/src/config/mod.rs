@@ -1,0 +1,336 @@
+//! What a machine is made of, in numbers: typed parameters whose keys carry their units.
+
+mod flash;
+mod load;
+mod size;
+
+use ebbtide_core::UnknownName;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub(crate) use flash::flash;
+pub use load::{Overrides, resolve};
+pub use size::Size;
+
+/// A design's parameters. Every key of the TOML file is a field here, and the other way round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Which composition of parts: a name of [`designs`](crate::designs).
+    pub design: String,
+    /// The cores.
+    pub cores: Cores,
+    /// First-level data cache of each core.
+    pub l1: Cache,
+    /// Last-level cache, all tiles together.
+    pub llc: Cache,
+    /// The on-chip network.
+    pub noc: Noc,
+    /// Address translation.
+    pub tlb: Tlb,
+    /// DRAM timing.
+    pub dram: Dram,
+    /// The DRAM cache of pages.
+    pub dram_cache: DramCache,
+    /// Switching between user-level threads.
+    pub switch: Switch,
+    /// What the operating system charges.
+    pub os: Os,
+    /// Between the DRAM cache and the flash device.
+    pub link: Link,
+    /// The flash device: `preset`, and any of the preset's keys to override.
+    pub flash: toml::Table,
+    /// The data.
+    pub dataset: Dataset,
+    /// The programs.
+    pub workload: Workload,
+}
+
+/// The cores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cores {
+    /// How many.
+    pub count: usize,
+    /// Clock.
+    pub frequency_mhz: u64,
+    /// Instructions retired per cycle.
+    pub width: u64,
+    /// Reorder buffer: hides `rob_entries / width` cycles of a load.
+    pub rob_entries: u64,
+    /// Refill of the pipeline after a flush.
+    pub flush_cycles: u64,
+    /// How far a core may run ahead of the rest of the machine between looks at it.
+    pub run_ahead_ns: u64,
+}
+
+/// A cache of lines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Capacity.
+    pub size: Size,
+    /// Associativity.
+    pub ways: usize,
+    /// From request to reply, the network apart.
+    pub latency_cycles: u64,
+}
+
+/// The on-chip network: a mesh of tiles, each a core and a slice of the last-level cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noc {
+    /// Tiles in a row.
+    pub columns: usize,
+    /// A hop.
+    pub hop_cycles: u64,
+    /// Width of a link, bytes per cycle.
+    pub link_bytes: u64,
+}
+
+/// Where page tables lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageTables {
+    /// In a partition of DRAM that is not a cache (AstriFlash §IV-A).
+    Flat,
+    /// In pages on flash like all data: the ablation noDP.
+    Cached,
+}
+
+/// Address translation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tlb {
+    /// Entries of the first level, fully associative.
+    pub l1_entries: usize,
+    /// Entries of the second level.
+    pub l2_entries: usize,
+    /// Associativity of the second level.
+    pub l2_ways: usize,
+    /// A hit in the second level.
+    pub l2_latency_cycles: u64,
+    /// Page-table entries a walk fetches one after the other.
+    pub walk_levels: u64,
+    /// Where page tables lie.
+    pub page_tables: PageTables,
+}
+
+/// DRAM timing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// Memory controllers; pages are striped over them.
+    pub controllers: usize,
+    /// Opening a row.
+    pub ras_cycles: u64,
+    /// Each 8 bytes of a column.
+    pub cas_cycles_per_8_bytes: u64,
+    /// Each command and reply of a controller.
+    pub command_cycles: u64,
+}
+
+/// The DRAM cache of pages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DramCache {
+    /// Capacity.
+    pub size: Size,
+    /// Associativity; 0 is full.
+    pub ways: usize,
+    /// A name of [`ebbtide_core::replacement::PolicyKind`].
+    pub policy: String,
+    /// Miss status entries in all.
+    pub mshr: usize,
+    /// Associativity of the miss status table.
+    pub mshr_ways: usize,
+    /// Bytes of a tag.
+    pub tag_bytes: u64,
+    /// Each command of a backside controller.
+    pub backside_cycles: u64,
+    /// Misses that wait for a backside controller; when it is full, the frontside stalls.
+    pub backside_queue: usize,
+    /// Pages in a controller's evict buffer.
+    pub evict_buffer: usize,
+}
+
+/// Switching between user-level threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    /// User-level threads a core.
+    pub threads: usize,
+    /// A switch.
+    pub cost_ns: u64,
+    /// A name of [`ebbtide_core::schedule::Discipline`].
+    pub scheduler: String,
+    /// How the scheduler learns that a page is there.
+    pub arrivals: Arrivals,
+    /// Age from which a page is taken to be there, where that is guessed.
+    pub ripe_after_us: u64,
+}
+
+/// How a scheduler learns that a page is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// By the age of the job.
+    Guessed,
+    /// It is told.
+    Notified,
+}
+
+/// What the operating system charges.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Os {
+    /// A page fault's own work.
+    pub fault_us: u64,
+    /// Starting a read through the I/O stack.
+    pub io_us: u64,
+    /// A context switch.
+    pub switch_us: u64,
+    /// A broadcast TLB shootdown to `shootdown_cores` cores; proportional to cores.
+    pub shootdown_us: u64,
+    /// See `shootdown_us`.
+    pub shootdown_cores: usize,
+    /// Pages unmapped per broadcast.
+    pub shootdown_batch: usize,
+    /// Kernel threads a core.
+    pub threads: usize,
+}
+
+/// Between the DRAM cache and the flash device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// One way.
+    pub latency_ns: u64,
+    /// Of page transfers, each direction.
+    pub bandwidth_gb_per_s: u64,
+}
+
+/// The data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dataset {
+    /// Upper bound of the image.
+    pub size: Size,
+}
+
+/// The programs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Execution between misses of a plain LRU cache of `dram_cache.size`; the programs' computing
+    /// is calibrated to it.
+    pub miss_interval_us: f64,
+    /// Zipf skew of the keys.
+    pub theta: f64,
+}
+
+/// What is wrong with a configuration, in one line.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ConfigError {
+    /// A design, policy or preset that does not exist.
+    #[error(transparent)]
+    UnknownName(#[from] UnknownName),
+    /// A key that does not exist.
+    #[error("{file}: {error}")]
+    UnknownKey {
+        /// Where it was given.
+        file: String,
+        /// The key, and the nearest there is.
+        error: UnknownName,
+    },
+    /// Not TOML, or a value of the wrong type.
+    #[error("{file}: {reason}")]
+    Malformed {
+        /// Where it was given.
+        file: String,
+        /// Line or key, and what was expected.
+        reason: String,
+    },
+    /// A value that cannot be, by itself or with another.
+    #[error("{key} = {value}: expected {expected}")]
+    Value {
+        /// The key, with its section.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What can be.
+        expected: String,
+    },
+}
+
+/// Fails unless `holds`, saying that `key` is `value` but was expected to be `expected`.
+pub(crate) fn require(
+    holds: bool,
+    key: &'static str,
+    value: impl ToString,
+    expected: impl Into<String>,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError::Value { key, value: value.to_string(), expected: expected.into() })
+}
+
+impl Config {
+    /// Checks what every machine needs, whatever its design.
+    ///
+    /// # Errors
+    /// The first value that cannot be, with what can.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Config { cores, noc, tlb, dram, dram_cache, switch, os, .. } = self;
+        for (key, value) in [
+            ("cores.count", cores.count as u64),
+            ("cores.width", cores.width),
+            ("cores.run_ahead_ns", cores.run_ahead_ns),
+            ("l1.latency_cycles", self.l1.latency_cycles),
+            ("llc.latency_cycles", self.llc.latency_cycles),
+            ("noc.columns", noc.columns as u64),
+            ("noc.link_bytes", noc.link_bytes),
+            ("tlb.l1_entries", tlb.l1_entries as u64),
+            ("tlb.walk_levels", tlb.walk_levels),
+            ("dram.controllers", dram.controllers as u64),
+            ("dram.ras_cycles", dram.ras_cycles),
+            ("dram.cas_cycles_per_8_bytes", dram.cas_cycles_per_8_bytes),
+            ("dram_cache.mshr", dram_cache.mshr as u64),
+            ("dram_cache.mshr_ways", dram_cache.mshr_ways as u64),
+            ("dram_cache.backside_queue", dram_cache.backside_queue as u64),
+            ("dram_cache.evict_buffer", dram_cache.evict_buffer as u64),
+            ("switch.threads", switch.threads as u64),
+            ("os.threads", os.threads as u64),
+            ("os.shootdown_cores", os.shootdown_cores as u64),
+            ("os.shootdown_batch", os.shootdown_batch as u64),
+            ("link.bandwidth_gb_per_s", self.link.bandwidth_gb_per_s),
+        ] {
+            require(value > 0, key, value, "at least 1")?;
+        }
+        let mhz = cores.frequency_mhz;
+        let divides = mhz > 0 && 1_000_000 % mhz == 0;
+        require(divides, "cores.frequency_mhz", mhz, "a divisor of 1000000 (whole picoseconds)")?;
+        require(
+            dram_cache.size.0 < self.dataset.size.0,
+            "dram_cache.size",
+            dram_cache.size,
+            format!("less than dataset.size, {}", self.dataset.size),
+        )?;
+        let interval = self.workload.miss_interval_us;
+        let sane = interval.is_finite() && interval > 0.0;
+        require(sane, "workload.miss_interval_us", interval, "more than 0")?;
+        let theta = self.workload.theta;
+        require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")
+    }
+
+    /// The same machine with capacities multiplied by `numerator / denominator`: dataset, DRAM
+    /// cache and last-level cache together, so that their ratios stay.
+    #[must_use]
+    pub fn scaled(mut self, numerator: u64, denominator: u64) -> Config {
+        for size in [&mut self.dataset.size, &mut self.dram_cache.size, &mut self.llc.size] {
+            size.0 = (u128::from(size.0) * u128::from(numerator) / u128::from(denominator)) as u64;
+        }
+        self
+    }
+}

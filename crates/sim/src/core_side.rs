@@ -1,0 +1,84 @@
+//! What a core does when a page is not there: the core sides that designs choose from.
+
+use ebbtide_core::Span;
+use ebbtide_core::schedule::{Arrivals, Discipline};
+
+use crate::config::{self, Config, ConfigError};
+
+/// What a core does with a miss.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CoreSide {
+    /// Waits for the page: Flash-Sync, and memories that never miss.
+    Block,
+    /// Flushes its pipeline and switches to another thread.
+    Switch(Switching),
+}
+
+/// How a core switches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Switching {
+    /// Threads a core.
+    pub threads: usize,
+    /// Which thread runs next.
+    pub discipline: Discipline,
+    /// How it is learned that a page is there.
+    pub arrivals: Arrivals,
+    /// Refill of the pipeline after the miss was reported.
+    pub flush: Span,
+    /// A switch away from a thread that missed.
+    pub switch_out: Span,
+    /// A switch to a pending thread that was not also another's switch out.
+    pub switch_in: Span,
+    /// A resumed thread whose page is gone again waits for it: AstriFlash's forward-progress bit.
+    pub forward_progress: bool,
+}
+
+impl CoreSide {
+    /// AstriFlash's user-level switches (HPCA'23 §IV-C, §IV-D).
+    ///
+    /// # Errors
+    /// When the scheduler does not exist.
+    pub fn user_switch(config: &Config) -> Result<CoreSide, ConfigError> {
+        let switch = &config.switch;
+        let cost = Span::from_ns(switch.cost_ns);
+        Ok(CoreSide::Switch(Switching {
+            threads: switch.threads,
+            discipline: Discipline::from_name(&switch.scheduler)?,
+            arrivals: match switch.arrivals {
+                config::Arrivals::Notified => Arrivals::Notified,
+                config::Arrivals::Guessed => {
+                    Arrivals::Guessed { ripe_after: Span::from_us(switch.ripe_after_us) }
+                }
+            },
+            flush: Span::from_ps(
+                config.cores.flush_cycles * 1_000_000 / config.cores.frequency_mhz,
+            ),
+            switch_out: cost,
+            switch_in: cost,
+            forward_progress: true,
+        }))
+    }
+
+    /// The operating system's threads: woken by the interrupt of a completed read. One switch a
+    /// miss is in AstriFlash's figure (slide 15).
+    pub fn os_switch(config: &Config) -> CoreSide {
+        CoreSide::Switch(Switching {
+            threads: config.os.threads,
+            discipline: Discipline::Priority,
+            arrivals: Arrivals::Notified,
+            flush: Span::ZERO,
+            switch_out: Span::from_us(config.os.switch_us),
+            switch_in: Span::ZERO,
+            // The kernel holds the page for the access that is repeated.
+            forward_progress: true,
+        })
+    }
+
+    /// Threads a core needs.
+    pub(crate) fn threads(&self) -> usize {
+        match self {
+            CoreSide::Block => 1,
+            CoreSide::Switch(switching) => switching.threads,
+        }
+    }
+}

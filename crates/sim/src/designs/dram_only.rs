@@ -1,0 +1,14 @@
+//! DRAM-only: what every other design is compared with.
+
+use super::{Design, Parts};
+use crate::core_side::CoreSide;
+use crate::memory_side::AllDram;
+
+pub(super) const DRAM_ONLY: Design = Design {
+    name: "dram-only",
+    about: "all data in DRAM (HPCA'23 section V-A)",
+    config: include_str!("../../../../configs/dram-only.toml"),
+    compose: |config| {
+        Ok(Parts { core_side: CoreSide::Block, memory_side: Box::new(AllDram::new(config)) })
+    },
+};

@@ -1,0 +1,53 @@
+//! The published systems: each a composition of parts and a file of parameters.
+
+mod astriflash;
+mod dram_only;
+mod flash_sync;
+mod os_swap;
+
+use ebbtide_core::UnknownName;
+use ebbtide_core::find_by_name;
+
+use crate::config::{Config, ConfigError};
+use crate::core_side::CoreSide;
+use crate::memory_side::MemorySide;
+
+/// A system by name.
+pub struct Design {
+    /// The name users type.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// Its parameters, as TOML.
+    pub config: &'static str,
+    /// Puts its parts together.
+    pub compose: fn(&Config) -> Result<Parts, ConfigError>,
+}
+
+/// The parts of a machine that differ between designs.
+pub struct Parts {
+    /// What a core does with a miss.
+    pub core_side: CoreSide,
+    /// What is behind the chip.
+    pub memory_side: Box<dyn MemorySide>,
+}
+
+/// Every design.
+pub const ALL: [&Design; 7] = [
+    &dram_only::DRAM_ONLY,
+    &astriflash::ASTRIFLASH,
+    &astriflash::IDEAL,
+    &astriflash::NO_PS,
+    &astriflash::NO_DP,
+    &os_swap::OS_SWAP,
+    &flash_sync::FLASH_SYNC,
+];
+
+/// The design called `name`.
+///
+/// # Errors
+/// [`UnknownName`] when there is none.
+pub fn find(name: &str) -> Result<&'static Design, UnknownName> {
+    let known: Vec<(&str, &Design)> = ALL.iter().map(|design| (design.name, *design)).collect();
+    find_by_name("design", name, &known)
+}

@@ -1,0 +1,109 @@
+//! [`Device`]: the flash device behind its link, in whole pages.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_flash::{Command, Done, Flash, Kind};
+
+use crate::config::{Config, ConfigError};
+
+/// A page that came over the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Which page.
+    pub page: PageId,
+    /// In which direction.
+    pub kind: Kind,
+    /// When the last byte was over.
+    pub at: Time,
+}
+
+/// Flash and its link. Commands and pages going out, and pages coming in, share no lane.
+///
+/// A read is over when its page is here; a write is over, for us, when its page is there: the
+/// device buffers it.
+pub struct Device {
+    flash: Flash,
+    latency: Span,
+    page_time: Span,
+    inbound_free: Time,
+    outbound_free: Time,
+    /// Commands on their way out, in order: their pages too if they are writes.
+    outbound: VecDeque<(Time, Kind, PageId)>,
+    inbound: VecDeque<(Time, PageId)>,
+    done: Vec<Done>,
+    /// The latest time the flash was told.
+    flash_now: Time,
+}
+
+impl Device {
+    /// The device and link that `config` describes.
+    ///
+    /// # Errors
+    /// When the flash cannot be as described.
+    pub fn new(config: &Config) -> Result<Device, ConfigError> {
+        let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
+        let ps = PAGE_BYTES as u64 * 1_000 / config.link.bandwidth_gb_per_s;
+        Ok(Device {
+            flash,
+            latency: Span::from_ns(config.link.latency_ns),
+            page_time: Span::from_ps(ps),
+            inbound_free: Time::ZERO,
+            outbound_free: Time::ZERO,
+            outbound: VecDeque::new(),
+            inbound: VecDeque::new(),
+            done: Vec::new(),
+            flash_now: Time::ZERO,
+        })
+    }
+
+    /// Asks for `page`.
+    pub fn read(&mut self, now: Time, page: PageId) {
+        self.send(now, Kind::Read, page, Span::ZERO);
+    }
+
+    /// Sends `page` to be written.
+    pub fn write(&mut self, now: Time, page: PageId) {
+        self.send(now, Kind::Write, page, self.page_time);
+    }
+
+    fn send(&mut self, now: Time, kind: Kind, page: PageId, span: Span) {
+        self.outbound_free = self.outbound_free.max(now) + span;
+        self.outbound.push_back((self.outbound_free + self.latency, kind, page));
+    }
+
+    /// When the next thing happens by itself.
+    pub fn next_event(&self) -> Option<Time> {
+        let outbound = self.outbound.front().map(|(at, ..)| *at);
+        let inbound = self.inbound.front().map(|(at, _)| *at);
+        let flash = self.flash.next_event();
+        let next = outbound.into_iter().chain(inbound).chain(flash).min();
+        // Cores that run ahead of each other may ask for something in flash's past.
+        next.map(|at| at.max(self.flash_now))
+    }
+
+    /// Everything that happens at `now`, which is [`next_event`](Device::next_event); tells what
+    /// came over.
+    pub fn step(&mut self, now: Time, transfers: &mut Vec<Transfer>) {
+        self.flash_now = now;
+        self.flash.advance(now, &mut self.done);
+        while let Some((at, kind, page)) = self.outbound.pop_front_if(|(at, ..)| *at <= now) {
+            self.flash.submit(now, Command { tag: page.0, kind, page });
+            if kind == Kind::Write {
+                transfers.push(Transfer { page, kind, at });
+            }
+        }
+        for done in self.done.drain(..).filter(|done| done.kind == Kind::Read) {
+            self.inbound_free = self.inbound_free.max(done.at) + self.page_time;
+            self.inbound.push_back((self.inbound_free + self.latency, PageId(done.tag)));
+        }
+        while let Some((at, page)) = self.inbound.pop_front_if(|(at, _)| *at <= now) {
+            transfers.push(Transfer { page, kind: Kind::Read, at });
+        }
+    }
+
+    /// The flash itself.
+    pub fn flash(&self) -> &Flash {
+        &self.flash
+    }
+}

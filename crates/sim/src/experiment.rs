@@ -1,0 +1,294 @@
+//! [`simulate`]: one design under one program, from a cold machine to an [`Outcome`].
+
+use std::time::Instant;
+
+use ebbtide_core::Span;
+use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
+use ebbtide_workloads::{Kind, Program, Scatter, Shape};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::designs;
+use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
+use crate::memory_side::{Counters, PlainLru};
+
+/// What to simulate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The machine.
+    pub config: Config,
+    /// The program.
+    pub workload: Kind,
+    /// Jobs measured.
+    pub jobs: u64,
+    /// Selects layout, job stream and arrivals.
+    pub seed: u64,
+    /// How jobs come; a rate is a share of what DRAM-only can do.
+    pub arrivals: Offered,
+}
+
+/// How much load is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offered {
+    /// A core always finds a new job.
+    Saturating,
+    /// Poisson arrivals at this share of DRAM-only's throughput.
+    PoissonShare(f64),
+}
+
+/// Evictions keep up with misses once they are this share of them over a window of jobs.
+const STEADY_SHARE: f64 = 0.99;
+
+/// What the warm-up came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WarmUp {
+    /// Jobs that ran in no time, until evictions kept up with misses.
+    pub untimed_jobs: u64,
+    /// Evictions over misses in the last window of those.
+    pub evictions_per_miss: f64,
+    /// Jobs that then ran in time and were not counted.
+    pub timed_jobs: u64,
+    /// Misses of a plain LRU cache of as many frames, a job.
+    pub lru_misses_per_job: f64,
+    /// A job's time without added computing, in DRAM, in nanoseconds.
+    pub bare_job_ns: f64,
+    /// What a job computes besides, in nanoseconds, so that plain LRU misses at the wished interval.
+    pub work_ns: f64,
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The design.
+    pub design: String,
+    /// The program.
+    pub workload: String,
+    /// Every parameter.
+    pub config: Config,
+    /// Of layout, job stream and arrivals.
+    pub seed: u64,
+    /// Load.
+    pub arrivals: Offered,
+    /// Jobs measured.
+    pub jobs: u64,
+    /// How the machine was brought into steady state.
+    pub warm_up: WarmUp,
+    /// Accesses measured.
+    pub accesses: u64,
+    /// Simulated time they took.
+    pub simulated_ns: u64,
+    /// Host time of the whole run.
+    pub wall_s: f64,
+    /// Accesses per second of host time, over the measured part.
+    pub accesses_per_wall_s: f64,
+    /// Throughput.
+    pub jobs_per_s: f64,
+    /// The same over DRAM-only's on the same jobs.
+    pub ratio_to_dram: f64,
+    /// Execution between misses of a core, in microseconds.
+    pub miss_interval_us: f64,
+    /// The DRAM cache.
+    pub dram_cache: Counters,
+    /// The flash device, since the start of the measured part.
+    pub flash: FlashOutcome,
+    /// Per access that left the chip, from the moment it was issued.
+    pub latency_ns: Distribution,
+    /// Per access that left the chip, from its entry to memory.
+    pub device_latency_ns: Distribution,
+    /// Per job, from its start.
+    pub service_ns: Distribution,
+    /// Per job, from its arrival.
+    pub response_ns: Distribution,
+    /// Years until the flash is worn out at this rate.
+    pub lifetime_years: Option<Lifetime>,
+}
+
+/// The flash device over the measured part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FlashOutcome {
+    /// Pages read.
+    pub reads: u64,
+    /// Pages written by the host.
+    pub writes: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Pages programmed per page written.
+    pub write_amplification: f64,
+    /// Share of requests that waited for garbage collection.
+    pub gc_blocked_share: f64,
+}
+
+/// SPEC C4 in both of its years.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Lifetime {
+    /// Round the clock.
+    pub round_the_clock: f64,
+    /// In the paper's year of 2,080 hours.
+    pub working_hours: f64,
+}
+
+impl FlashOutcome {
+    /// All that a device counted.
+    pub(crate) fn since_start(counters: &Flash) -> FlashOutcome {
+        flash_outcome(Some(&Flash::default()), Some(counters))
+    }
+}
+
+impl Lifetime {
+    pub(crate) fn new(wear: Wear) -> Lifetime {
+        Lifetime { round_the_clock: wear.years(), working_hours: wear.working_years() }
+    }
+}
+
+/// Runs `plan`.
+///
+/// # Errors
+/// [`SimError`]; nothing is reported for a run that did not end.
+pub fn simulate(plan: &Plan) -> Result<Outcome, SimError> {
+    let clock = Instant::now();
+    let program = program(plan)?;
+    let dram = dram_only(plan, &program)?;
+    let design = designs::find(&plan.config.design).map_err(crate::config::ConfigError::from)?;
+    let mut machine = Machine::new(&plan.config, (design.compose)(&plan.config)?, program)?;
+    let steady = warm_up(&mut machine, plan)?;
+    let interval_ns = plan.config.workload.miss_interval_us * 1e3;
+    let work_ns = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
+    let work = Span::from_ps((work_ns * 1e3) as u64);
+    let dram_jobs_per_s = dram_rate(plan, dram.machine, work)?;
+    machine.set_work(work);
+    machine.set_load(match plan.arrivals {
+        Offered::Saturating => Load::Saturating,
+        Offered::PoissonShare(share) => {
+            Load::Poisson { jobs_per_s: share * dram_jobs_per_s, seed: plan.seed }
+        }
+    });
+    let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
+    machine.run(timed_jobs)?;
+    let before = machine.take_measured();
+    let measured_clock = Instant::now();
+    let simulated = machine.run(plan.jobs)?;
+    let measured_s = measured_clock.elapsed().as_secs_f64();
+    let measured = machine.take_measured();
+    let seconds = simulated.as_ps() as f64 / 1e12;
+    let jobs_per_s = plan.jobs as f64 / seconds;
+    let misses = measured.counters.misses.max(1) as f64;
+    let flash = flash_outcome(before.flash.as_ref(), measured.flash.as_ref());
+    Ok(Outcome {
+        design: plan.config.design.clone(),
+        workload: plan.workload.name().to_string(),
+        config: plan.config.clone(),
+        seed: plan.seed,
+        arrivals: plan.arrivals,
+        jobs: plan.jobs,
+        warm_up: WarmUp { timed_jobs, bare_job_ns: dram.bare_job_ns, work_ns, ..steady },
+        accesses: measured.accesses,
+        simulated_ns: simulated.as_ns(),
+        wall_s: clock.elapsed().as_secs_f64(),
+        accesses_per_wall_s: measured.accesses as f64 / measured_s,
+        jobs_per_s,
+        ratio_to_dram: jobs_per_s / dram_jobs_per_s,
+        miss_interval_us: (dram.bare_job_ns + work_ns) * plan.jobs as f64 / misses / 1e3,
+        dram_cache: measured.counters,
+        lifetime_years: measured.lifetime.map(Lifetime::new),
+        flash,
+        latency_ns: measured.access,
+        device_latency_ns: measured.device,
+        service_ns: measured.service,
+        response_ns: measured.response,
+    })
+}
+
+fn program(plan: &Plan) -> Result<Program, SimError> {
+    let shape = Shape {
+        dataset_bytes: plan.config.dataset.size.0,
+        theta: plan.config.workload.theta,
+        scatter: Scatter::Pages,
+        seed: plan.seed,
+        work_instructions: WORK_UNITS,
+    };
+    Ok(plan.workload.build(&shape)?)
+}
+
+struct DramOnly {
+    machine: Machine,
+    bare_job_ns: f64,
+}
+
+/// Jobs per core that DRAM-only runs: it has no cache of pages to fill.
+const DRAM_ONLY_JOBS: u64 = 500;
+
+/// DRAM-only on the same cores, its caches warm, and how long a job takes there without work.
+fn dram_only(plan: &Plan, program: &Program) -> Result<DramOnly, SimError> {
+    let design = designs::find("dram-only").expect("it is in the list");
+    let mut machine = Machine::new(&plan.config, (design.compose)(&plan.config)?, program.clone())?;
+    let cores = plan.config.cores.count as u64;
+    let mut lru = PlainLru::new(&plan.config)?;
+    machine.warm(10 * DRAM_ONLY_JOBS * cores, &mut lru)?;
+    machine.run(DRAM_ONLY_JOBS * cores / 4)?;
+    let jobs = DRAM_ONLY_JOBS * cores;
+    let time = machine.run(jobs)?;
+    let bare_job_ns = time.as_ps() as f64 / 1e3 * cores as f64 / jobs as f64;
+    Ok(DramOnly { machine, bare_job_ns })
+}
+
+fn dram_rate(plan: &Plan, mut machine: Machine, work: Span) -> Result<f64, SimError> {
+    machine.set_work(work);
+    let jobs = DRAM_ONLY_JOBS * plan.config.cores.count as u64;
+    machine.run(jobs / 4)?;
+    let time = machine.run(jobs)?;
+    Ok(jobs as f64 * 1e12 / time.as_ps() as f64)
+}
+
+/// Jobs between looks at how many pages were missed.
+const WARM_BATCH: u64 = 256;
+
+/// A program whose data fits never misses: a window ends all the same.
+const WINDOW_JOBS_MAX: u64 = 4_000_000;
+
+/// Runs jobs in no time until evictions keep up with misses, in the machine and in a plain LRU cache.
+fn warm_up(machine: &mut Machine, plan: &Plan) -> Result<WarmUp, SimError> {
+    let mut lru = PlainLru::new(&plan.config)?;
+    let enough = (lru.frames() / 4).max(1_000);
+    let mut jobs = 0;
+    loop {
+        let mut window = 0;
+        while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
+            machine.warm(WARM_BATCH, &mut lru)?;
+            window += WARM_BATCH;
+        }
+        jobs += window;
+        let plain = lru.take_counters();
+        let own = machine.take_measured().counters;
+        let full = |c: &Counters| {
+            (c.evictions_clean + c.evictions_dirty) as f64 >= STEADY_SHARE * c.misses as f64
+        };
+        if full(&plain) && full(&own) {
+            let evictions = (plain.evictions_clean + plain.evictions_dirty) as f64;
+            return Ok(WarmUp {
+                untimed_jobs: jobs,
+                evictions_per_miss: evictions / (plain.misses as f64).max(1.0),
+                timed_jobs: 0,
+                lru_misses_per_job: plain.misses as f64 / window as f64,
+                bare_job_ns: 0.0,
+                work_ns: 0.0,
+            });
+        }
+    }
+}
+
+fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> FlashOutcome {
+    let (Some(before), Some(after)) = (before, after) else { return FlashOutcome::default() };
+    let programmed = |c: &Flash| c.host_pages_programmed + c.gc_pages_programmed;
+    let blocked = |c: &Flash| c.reads_blocked_by_gc + c.writes_blocked_by_gc;
+    let (reads, writes) = (after.reads - before.reads, after.writes - before.writes);
+    let programmed = programmed(after) - programmed(before);
+    FlashOutcome {
+        reads,
+        writes,
+        erases: after.erases - before.erases,
+        write_amplification: if writes == 0 { 1.0 } else { programmed as f64 / writes as f64 },
+        gc_blocked_share: (blocked(after) - blocked(before)) as f64
+            / (reads + writes).max(1) as f64,
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Noc`]: the on-chip network, a mesh without contention.
+
+use ebbtide_core::LINE_BYTES;
+
+use crate::config;
+
+/// A mesh of tiles; each is a core and a slice of the last-level cache.
+#[derive(Debug, Clone)]
+pub struct Noc {
+    columns: usize,
+    tiles: usize,
+    hop_cycles: u64,
+    line_cycles: u64,
+}
+
+impl Noc {
+    /// The mesh of `tiles` tiles that `config` describes.
+    pub fn new(config: &config::Noc, tiles: usize) -> Noc {
+        Noc {
+            columns: config.columns,
+            tiles,
+            hop_cycles: config.hop_cycles,
+            line_cycles: (LINE_BYTES as u64).div_ceil(config.link_bytes),
+        }
+    }
+
+    /// The tile whose slice holds `line`.
+    #[inline]
+    pub fn home(&self, line: u64) -> usize {
+        // Multiplicative hashing spreads strided lines over the slices.
+        ((line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize * self.tiles) >> 32
+    }
+
+    /// Cycles for a request from tile `from` to tile `to` and a line back.
+    #[inline]
+    pub fn round_trip_cycles(&self, from: usize, to: usize) -> u64 {
+        let columns = from % self.columns;
+        let hops =
+            columns.abs_diff(to % self.columns) + (from / self.columns).abs_diff(to / self.columns);
+        if hops == 0 { 0 } else { 2 * hops as u64 * self.hop_cycles + self.line_cycles }
+    }
+
+    /// The tile at whose corner memory controller `controller` sits.
+    #[inline]
+    pub fn controller_tile(&self, controller: usize) -> usize {
+        let last_row = (self.tiles - 1) / self.columns * self.columns;
+        let corners = [0, self.columns - 1, last_row, self.tiles - 1];
+        corners[controller % 4].min(self.tiles - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh(tiles: usize) -> Noc {
+        Noc::new(&config::Noc { columns: 4, hop_cycles: 3, link_bytes: 16 }, tiles)
+    }
+
+    #[test]
+    fn a_round_trip_takes_its_hops_twice_and_the_line_once() {
+        let noc = mesh(16);
+        assert_eq!(noc.round_trip_cycles(5, 5), 0);
+        assert_eq!(noc.round_trip_cycles(0, 15), 2 * 6 * 3 + 4);
+        assert_eq!(noc.round_trip_cycles(15, 0), noc.round_trip_cycles(0, 15));
+    }
+
+    #[test]
+    fn lines_are_spread_over_all_slices() {
+        for tiles in [1, 3, 16] {
+            let noc = mesh(tiles);
+            let mut lines = vec![0; tiles];
+            (0..1u64 << 14).for_each(|i| lines[noc.home(i * 64)] += 1);
+            let fair = (1 << 14) / tiles;
+            assert!(lines.iter().all(|&n| n > fair / 2 && n < fair * 2), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn controllers_sit_at_corners_that_exist() {
+        assert_eq!([0, 1, 2, 3].map(|c| mesh(16).controller_tile(c)), [0, 3, 12, 15]);
+        assert_eq!([0, 1, 2, 3].map(|c| mesh(1).controller_tile(c)), [0; 4]);
+    }
+}

@@ -1,0 +1,116 @@
+//! [`Tlb`]: two levels of cached translations, exact LRU.
+
+use ebbtide_core::PageId;
+
+use crate::config::{self, ConfigError, require};
+
+/// Where a translation was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Translation {
+    /// In the first level.
+    First,
+    /// In the second.
+    Second,
+    /// Nowhere: page tables must be walked.
+    Walk,
+}
+
+/// A core's translations.
+#[derive(Debug, Clone)]
+pub struct Tlb {
+    /// `page + 1`, the latest used first; 0 is empty.
+    first: Vec<u64>,
+    second: Vec<u64>,
+    second_ways: usize,
+    second_mask: u64,
+}
+
+impl Tlb {
+    /// An empty one of `config`'s shape.
+    ///
+    /// # Errors
+    /// When the second level's sets are not a power of two.
+    pub fn new(config: &config::Tlb) -> Result<Tlb, ConfigError> {
+        let (entries, ways) = (config.l2_entries, config.l2_ways);
+        let power = ways > 0 && entries.is_multiple_of(ways) && (entries / ways).is_power_of_two();
+        let expected = format!("tlb.l2_ways ({ways}) times a power of two");
+        require(power, "tlb.l2_entries", entries, expected)?;
+        Ok(Tlb {
+            first: vec![0; config.l1_entries],
+            second: vec![0; entries],
+            second_ways: ways,
+            second_mask: (entries / ways) as u64 - 1,
+        })
+    }
+
+    /// Looks `page` up; from then on it is in both levels.
+    #[inline]
+    pub fn look_up(&mut self, page: PageId) -> Translation {
+        let key = page.0 + 1;
+        if self.first[0] == key {
+            return Translation::First;
+        }
+        if move_to_front(&mut self.first, key) {
+            return Translation::First;
+        }
+        let start = (page.0 & self.second_mask) as usize * self.second_ways;
+        match move_to_front(&mut self.second[start..start + self.second_ways], key) {
+            true => Translation::Second,
+            false => Translation::Walk,
+        }
+    }
+
+    /// Forgets `page`, which was unmapped.
+    pub fn forget(&mut self, page: PageId) {
+        let key = page.0 + 1;
+        let start = (page.0 & self.second_mask) as usize * self.second_ways;
+        let set = &mut self.second[start..start + self.second_ways];
+        for entry in self.first.iter_mut().chain(set).filter(|entry| **entry == key) {
+            *entry = 0;
+        }
+    }
+}
+
+/// Puts `key` first; whether it was there. The last one goes if it was not.
+#[inline]
+fn move_to_front(entries: &mut [u64], key: u64) -> bool {
+    let found = entries.iter().position(|entry| *entry == key);
+    entries.copy_within(0..found.unwrap_or(entries.len() - 1), 1);
+    entries[0] = key;
+    found.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tlb() -> Tlb {
+        crate::config::resolve("astriflash", &[("tlb.l1_entries", "2"), ("tlb.l2_entries", "8")])
+            .and_then(|config| Tlb::new(&config.tlb))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_page_falls_from_the_first_level_to_the_second_and_out() {
+        let mut tlb = tlb();
+        assert_eq!(tlb.look_up(PageId(0)), Translation::Walk);
+        assert_eq!(tlb.look_up(PageId(0)), Translation::First);
+        // Two more push it out of the first level; all even pages share a set of the second.
+        for page in [1, 3] {
+            tlb.look_up(PageId(page));
+        }
+        assert_eq!(tlb.look_up(PageId(0)), Translation::Second);
+        for page in [2, 4, 6, 8] {
+            tlb.look_up(PageId(page));
+        }
+        assert_eq!(tlb.look_up(PageId(0)), Translation::Walk);
+    }
+
+    #[test]
+    fn a_forgotten_page_is_walked_for_again() {
+        let mut tlb = tlb();
+        tlb.look_up(PageId(7));
+        tlb.forget(PageId(7));
+        assert_eq!(tlb.look_up(PageId(7)), Translation::Walk);
+    }
+}

@@ -1,0 +1,331 @@
+//! [`Chip`]: cores' clocks and everything an access meets on its way to memory.
+
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_workloads::Wrong;
+use rustc_hash::FxHashMap;
+
+use super::WORK_UNITS;
+use super::latency::Latencies;
+use crate::config::{Config, ConfigError, PageTables};
+use crate::contents::Contents;
+use crate::hierarchy::{LineCache, Noc, Tlb, Translation, Writeback};
+use crate::memory_side::{Answer, Event, MemorySide, Request, Waiter};
+
+/// The state that every job's accesses go through.
+pub(crate) struct Chip {
+    timing: Timing,
+    /// What a job computes between its accesses, in all.
+    pub(crate) work: Span,
+    pub(crate) contents: Contents,
+    pub(crate) cores: Vec<Core>,
+    slices: Vec<LineCache>,
+    noc: Noc,
+    pub(crate) memory: Box<dyn MemorySide>,
+    /// What memory and jobs told and the machine has not seen yet.
+    pub(crate) events: Vec<Event>,
+    /// Threads that wait for a word to change.
+    parked: FxHashMap<Addr, Vec<Waiter>>,
+    pub(crate) accesses: u64,
+    pub(crate) latencies: Latencies,
+    /// The first job that read something wrong.
+    pub(crate) wrong: Option<Wrong>,
+    page_tables: PageTables,
+    pages: u64,
+    controllers: usize,
+}
+
+/// A core's clock and private caches.
+pub(crate) struct Core {
+    pub(crate) now: Time,
+    /// The running job leaves its fiber when the clock passes this.
+    pub(crate) limit: Time,
+    /// AstriFlash's forward-progress bit: the access that was missed must complete now.
+    pub(crate) progress: bool,
+    /// The page of the last miss.
+    pub(crate) missed: PageId,
+    /// The page that the core waited for has come, and this access gets its line whatever became
+    /// of it since: so a core that waits makes progress (AstriFlash §IV-C3).
+    pub(crate) granted: Option<PageId>,
+    /// When the access that is being repeated was first issued.
+    pub(crate) issued: Option<Time>,
+    l1: LineCache,
+    tlb: Tlb,
+}
+
+struct Timing {
+    instruction: Span,
+    cycle: Span,
+    hidden: Span,
+    llc_cycles: u64,
+    tlb_second: Span,
+    walk_levels: u64,
+}
+
+/// How an access ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The line is there; the clock says when.
+    Done,
+    /// The page is not in memory, as the core learns at this time.
+    Missed(Time),
+    /// Memory takes no access now.
+    Stalled,
+}
+
+impl Chip {
+    pub(crate) fn new(
+        config: &Config,
+        contents: Contents,
+        memory: Box<dyn MemorySide>,
+    ) -> Result<Chip, ConfigError> {
+        let count = config.cores.count;
+        let cycle = Span::from_ps(1_000_000 / config.cores.frequency_mhz);
+        let core = || {
+            Ok(Core {
+                now: Time::ZERO,
+                limit: Time::ZERO,
+                progress: false,
+                missed: PageId(0),
+                granted: None,
+                issued: None,
+                l1: LineCache::new(&config.l1, 1, "l1.size")?,
+                tlb: Tlb::new(&config.tlb)?,
+            })
+        };
+        let slice = LineCache::new(&config.llc, count, "llc.size")?;
+        Ok(Chip {
+            timing: Timing {
+                instruction: Span::from_ps(cycle.as_ps() / config.cores.width),
+                cycle,
+                hidden: Span::from_ps(
+                    cycle.as_ps() * config.cores.rob_entries / config.cores.width,
+                ),
+                llc_cycles: config.l1.latency_cycles + config.llc.latency_cycles,
+                tlb_second: Span::from_ps(cycle.as_ps() * config.tlb.l2_latency_cycles),
+                walk_levels: config.tlb.walk_levels,
+            },
+            work: Span::ZERO,
+            pages: contents.size_bytes() / PAGE_BYTES as u64,
+            contents,
+            cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
+            slices: vec![slice; count],
+            noc: Noc::new(&config.noc, count),
+            memory,
+            events: Vec::new(),
+            parked: FxHashMap::default(),
+            accesses: 0,
+            latencies: Latencies::default(),
+            wrong: None,
+            page_tables: config.tlb.page_tables,
+            controllers: config.dram.controllers,
+        })
+    }
+
+    /// Computes for `instructions` of the [`WORK_UNITS`] that a job has.
+    #[inline]
+    pub(crate) fn work(&mut self, core: usize, instructions: u64) {
+        let share = u128::from(instructions) * u128::from(self.work.as_ps());
+        self.cores[core].now += Span::from_ps((share / u128::from(WORK_UNITS)) as u64);
+    }
+
+    /// Reaches for the line of `at`.
+    #[inline]
+    pub(crate) fn reach(&mut self, waiter: Waiter, at: Addr, write: bool) -> Reach {
+        let number = waiter.core as usize;
+        let page = at.page();
+        let core = &mut self.cores[number];
+        core.now += self.timing.instruction;
+        match core.tlb.look_up(page) {
+            Translation::First => {}
+            Translation::Second => core.now += self.timing.tlb_second,
+            Translation::Walk => match self.walk(waiter, page) {
+                Reach::Done => {}
+                missed => {
+                    self.cores[number].tlb.forget(page);
+                    return missed;
+                }
+            },
+        }
+        let core = &mut self.cores[number];
+        let line = at.0 / LINE_BYTES as u64;
+        if let Some(was_dirty) = core.l1.touch(line, write) {
+            if write && !was_dirty {
+                self.memory.dirtied(page);
+            }
+        } else {
+            match self.fetch(waiter, line, page, write) {
+                Reach::Done => {}
+                missed => return missed,
+            }
+        }
+        let core = &mut self.cores[number];
+        core.progress = false;
+        self.accesses += 1;
+        if let Some(issued) = core.issued.take() {
+            self.latencies.missed(core.now - issued);
+        }
+        Reach::Done
+    }
+
+    /// Reaches for a line that the core's own cache does not hold, and puts it there.
+    fn fetch(&mut self, waiter: Waiter, line: u64, page: PageId, write: bool) -> Reach {
+        let number = waiter.core as usize;
+        let start = self.cores[number].now;
+        let (found, looked) = self.look_in_llc(number, line, start);
+        let ready = if found {
+            looked
+        } else {
+            match self.memory_access(Request { page, write, waiter }, looked) {
+                Answer::Hit(ready) => {
+                    self.latencies.hit(ready - start, ready - looked);
+                    self.install_in_llc(line, false);
+                    ready
+                }
+                Answer::Miss(reply) => {
+                    self.cores[number].issued.get_or_insert(start);
+                    return Reach::Missed(reply);
+                }
+                Answer::Stalled => {
+                    self.cores[number].issued.get_or_insert(start);
+                    return Reach::Stalled;
+                }
+            }
+        };
+        if write && found {
+            self.memory.dirtied(page);
+        }
+        // A store leaves through the store buffer; a load is hidden for as long as the reorder
+        // buffer takes to fill.
+        if !write {
+            let core = &mut self.cores[number];
+            core.now = core
+                .now
+                .max(Time::from_ps(ready.as_ps().saturating_sub(self.timing.hidden.as_ps())));
+        }
+        if let Some(Writeback(old)) = self.cores[number].l1.install(line, write) {
+            self.install_in_llc(old, true);
+        }
+        Reach::Done
+    }
+
+    /// Fetches the page-table entry of `page`, which nothing hides.
+    #[cold]
+    fn walk(&mut self, waiter: Waiter, page: PageId) -> Reach {
+        let number = waiter.core as usize;
+        let entry = PageId(self.pages).start() + page.0 * 8;
+        let line = entry.0 / LINE_BYTES as u64;
+        for _ in 0..self.timing.walk_levels {
+            let start = self.cores[number].now;
+            let (found, looked) = self.look_in_llc(number, line, start);
+            let ready = if found {
+                looked
+            } else {
+                let ready = match self.page_tables {
+                    PageTables::Flat => self.memory.flat(looked, entry.page()),
+                    PageTables::Cached => {
+                        let request = Request { page: entry.page(), write: false, waiter };
+                        match self.memory_access(request, looked) {
+                            Answer::Hit(ready) => ready,
+                            Answer::Miss(reply) => {
+                                self.cores[number].issued.get_or_insert(start);
+                                return Reach::Missed(reply);
+                            }
+                            Answer::Stalled => {
+                                self.cores[number].issued.get_or_insert(start);
+                                return Reach::Stalled;
+                            }
+                        }
+                    }
+                };
+                self.install_in_llc(line, false);
+                ready
+            };
+            self.cores[number].now = ready;
+        }
+        Reach::Done
+    }
+
+    fn memory_access(&mut self, request: Request, at: Time) -> Answer {
+        if self.memory.next_event().is_some_and(|due| due <= at) {
+            self.memory.advance(at, &mut self.events);
+        }
+        let core = &mut self.cores[request.waiter.core as usize];
+        if core.granted.take() == Some(request.page) {
+            if request.write {
+                self.memory.dirtied(request.page);
+            }
+            return Answer::Hit(self.memory.flat(at, request.page));
+        }
+        core.missed = request.page;
+        self.memory.access(at, request)
+    }
+
+    /// Whether the line's slice holds it, and when that is known at the core.
+    #[inline]
+    fn look_in_llc(&mut self, core: usize, line: u64, start: Time) -> (bool, Time) {
+        let home = self.noc.home(line);
+        let found = self.slices[home].touch(line, false).is_some();
+        let mut cycles = self.timing.llc_cycles + self.noc.round_trip_cycles(core, home);
+        if !found {
+            let controller = (line * LINE_BYTES as u64 / PAGE_BYTES as u64) as usize;
+            let tile = self.noc.controller_tile(controller % self.controllers);
+            cycles += self.noc.round_trip_cycles(home, tile);
+        }
+        (found, start + Span::from_ps(cycles * self.timing.cycle.as_ps()))
+    }
+
+    /// Lines that leave the last-level cache written were reported when they were: memory knows.
+    fn install_in_llc(&mut self, line: u64, dirty: bool) {
+        let slice = &mut self.slices[self.noc.home(line)];
+        if slice.touch(line, dirty).is_none() {
+            slice.install(line, dirty);
+        }
+    }
+
+    /// An access in no time, which fills every cache on its way.
+    pub(crate) fn warm(&mut self, number: usize, at: Addr, write: bool) {
+        let page = at.page();
+        let core = &mut self.cores[number];
+        if core.tlb.look_up(page) == Translation::Walk && self.page_tables == PageTables::Cached {
+            let entry = PageId(self.pages).start() + page.0 * 8;
+            self.memory.warm(entry.page(), false);
+        }
+        let line = at.0 / LINE_BYTES as u64;
+        if let Some(was_dirty) = core.l1.touch(line, write) {
+            if write && !was_dirty {
+                self.memory.dirtied(page);
+            }
+            return;
+        }
+        if let Some(Writeback(old)) = core.l1.install(line, write) {
+            self.install_in_llc(old, true);
+        }
+        let slice = &mut self.slices[self.noc.home(line)];
+        if slice.touch(line, false).is_some() {
+            if write {
+                self.memory.dirtied(page);
+            }
+            return;
+        }
+        slice.install(line, false);
+        self.memory.warm(page, write);
+    }
+
+    /// The thread waits for the word at `at` to change.
+    pub(crate) fn park(&mut self, waiter: Waiter, at: Addr) {
+        self.parked.entry(at).or_default().push(waiter);
+    }
+
+    /// Every thread that waits for the word at `at` can go on.
+    pub(crate) fn wake(&mut self, core: usize, at: Addr) {
+        let now = self.cores[core].now;
+        for waiter in self.parked.remove(&at).unwrap_or_default() {
+            self.events.push(Event::Arrived(waiter, now));
+        }
+    }
+
+    /// No core keeps a translation of `page`.
+    pub(crate) fn unmap(&mut self, page: PageId) {
+        self.cores.iter_mut().for_each(|core| core.tlb.forget(page));
+    }
+}

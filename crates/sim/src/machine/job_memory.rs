@@ -1,0 +1,186 @@
+//! [`JobMemory`]: the memory that a job's real code sees in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ebbtide_core::{Addr, Memory, Time, Value, check_access};
+use ebbtide_fiber::Suspend;
+use ebbtide_workloads::{Workload, Wrong};
+
+use super::chip::{Chip, Reach};
+use crate::memory_side::{PlainLru, Waiter};
+
+/// A program as the machine runs it: any [`Workload`], whatever its type.
+pub(crate) trait Jobs {
+    /// Runs a job in virtual time.
+    fn run(&self, job: u64, memory: &mut JobMemory<'_>) -> Result<(), Wrong>;
+    /// Runs a job in no time.
+    fn warm(&self, job: u64, memory: &mut WarmMemory<'_>) -> Result<(), Wrong>;
+}
+
+impl<W: Workload> Jobs for W {
+    fn run(&self, job: u64, memory: &mut JobMemory<'_>) -> Result<(), Wrong> {
+        Workload::run(self, job, memory)
+    }
+
+    fn warm(&self, job: u64, memory: &mut WarmMemory<'_>) -> Result<(), Wrong> {
+        Workload::run(self, job, memory)
+    }
+}
+
+/// Why a job left its fiber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It is done.
+    Done,
+    /// Its core has run ahead far enough.
+    RanAhead,
+    /// A page is not there, as the core learns at this time.
+    Missed(Time),
+    /// Memory takes no access now.
+    Stalled,
+    /// It waits for a word to change.
+    Waits,
+}
+
+/// The simulated machine's memory as one thread of one core sees it.
+pub(crate) struct JobMemory<'a> {
+    pub(crate) chip: &'a Rc<RefCell<Chip>>,
+    pub(crate) waiter: Waiter,
+    pub(crate) suspend: &'a Suspend<'a, u64, Leave>,
+}
+
+impl JobMemory<'_> {
+    /// Charges an access until its line is there, then does `access`. Leaves the fiber as often as
+    /// that takes.
+    #[inline]
+    fn reach<R>(&mut self, at: Addr, write: bool, access: impl FnOnce(&mut Chip) -> R) -> R {
+        loop {
+            let mut chip = self.chip.borrow_mut();
+            let leave = match chip.reach(self.waiter, at, write) {
+                Reach::Done => {
+                    let result = access(&mut chip);
+                    let core = &chip.cores[self.waiter.core as usize];
+                    let ran_ahead = core.now > core.limit;
+                    drop(chip);
+                    if ran_ahead {
+                        self.suspend.suspend(Leave::RanAhead);
+                    }
+                    return result;
+                }
+                Reach::Missed(reply) => Leave::Missed(reply),
+                Reach::Stalled => Leave::Stalled,
+            };
+            drop(chip);
+            self.suspend.suspend(leave);
+        }
+    }
+}
+
+impl Memory for JobMemory<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.chip.borrow().contents.size_bytes()
+    }
+
+    #[inline]
+    fn load<T: Value>(&mut self, at: Addr) -> T {
+        check_access::<T>(at);
+        self.reach(at, false, |chip| chip.contents.load(at))
+    }
+
+    #[inline]
+    fn store<T: Value>(&mut self, at: Addr, value: T) {
+        check_access::<T>(at);
+        self.reach(at, true, |chip| chip.contents.store(at, value));
+    }
+
+    #[inline]
+    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        check_access::<u64>(at);
+        self.reach(at, true, |chip| {
+            let found: u64 = chip.contents.load(at);
+            if found != current {
+                return Err(found);
+            }
+            chip.contents.store(at, new);
+            Ok(found)
+        })
+    }
+
+    #[inline]
+    fn work(&mut self, instructions: u64) {
+        let mut chip = self.chip.borrow_mut();
+        chip.work(self.waiter.core as usize, instructions);
+        let core = &chip.cores[self.waiter.core as usize];
+        let ran_ahead = core.now > core.limit;
+        drop(chip);
+        if ran_ahead {
+            self.suspend.suspend(Leave::RanAhead);
+        }
+    }
+
+    fn wait(&mut self, at: Addr, seen: u64) {
+        let mut chip = self.chip.borrow_mut();
+        if chip.contents.load::<u64>(at) != seen {
+            return;
+        }
+        chip.park(self.waiter, at);
+        drop(chip);
+        self.suspend.suspend(Leave::Waits);
+    }
+
+    fn wake(&mut self, at: Addr) {
+        self.chip.borrow_mut().wake(self.waiter.core as usize, at);
+    }
+}
+
+/// The same memory in no time, for warming up: one job at a time, which so never waits.
+pub(crate) struct WarmMemory<'a> {
+    pub(crate) chip: &'a mut Chip,
+    pub(crate) core: usize,
+    /// Sees the same accesses.
+    pub(crate) lru: &'a mut PlainLru,
+}
+
+impl WarmMemory<'_> {
+    #[inline]
+    fn touch(&mut self, at: Addr, write: bool) {
+        self.lru.access(at.page());
+        self.chip.warm(self.core, at, write);
+    }
+}
+
+impl Memory for WarmMemory<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.chip.contents.size_bytes()
+    }
+
+    fn load<T: Value>(&mut self, at: Addr) -> T {
+        check_access::<T>(at);
+        self.touch(at, false);
+        self.chip.contents.load(at)
+    }
+
+    fn store<T: Value>(&mut self, at: Addr, value: T) {
+        check_access::<T>(at);
+        self.touch(at, true);
+        self.chip.contents.store(at, value);
+    }
+
+    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        check_access::<u64>(at);
+        self.touch(at, true);
+        let found: u64 = self.chip.contents.load(at);
+        if found != current {
+            return Err(found);
+        }
+        self.chip.contents.store(at, new);
+        Ok(found)
+    }
+
+    fn work(&mut self, _instructions: u64) {}
+
+    fn wait(&mut self, _at: Addr, _seen: u64) {}
+
+    fn wake(&mut self, _at: Addr) {}
+}

@@ -1,0 +1,100 @@
+//! [`Latencies`]: how long accesses took that left the chip.
+
+use ebbtide_core::Span;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Of accesses that no cache on the chip answered.
+pub(crate) struct Latencies {
+    /// From the moment the core issues one until it has its line, time at the door included.
+    access: Histogram<u64>,
+    /// From entry to memory until the line or page is there.
+    device: Histogram<u64>,
+    /// Of jobs, from their start.
+    service: Histogram<u64>,
+    /// Of jobs, from their arrival.
+    response: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        // Picoseconds would not fit the buckets: nanoseconds, to three digits, up to a minute.
+        let new = || Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds");
+        Latencies { access: new(), device: new(), service: new(), response: new() }
+    }
+}
+
+/// A distribution of times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// The longest.
+    pub max: u64,
+    /// Share below a microsecond; of accesses only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sub_us_share: Option<f64>,
+}
+
+impl Latencies {
+    /// An access that memory answered at once.
+    #[inline]
+    pub(crate) fn hit(&mut self, access: Span, device: Span) {
+        self.access.saturating_record(access.as_ns());
+        self.device.saturating_record(device.as_ns());
+    }
+
+    /// An access that was missed and is done at last.
+    pub(crate) fn missed(&mut self, access: Span) {
+        self.access.saturating_record(access.as_ns());
+    }
+
+    /// A page that was waited for came.
+    pub(crate) fn arrived(&mut self, device: Span) {
+        self.device.saturating_record(device.as_ns());
+    }
+
+    /// A job is done.
+    pub(crate) fn job(&mut self, service: Span, response: Span) {
+        self.service.saturating_record(service.as_ns());
+        self.response.saturating_record(response.as_ns());
+    }
+
+    pub(crate) fn access(&self) -> Distribution {
+        distribution(&self.access, true)
+    }
+
+    pub(crate) fn device(&self) -> Distribution {
+        distribution(&self.device, true)
+    }
+
+    pub(crate) fn service(&self) -> Distribution {
+        distribution(&self.service, false)
+    }
+
+    pub(crate) fn response(&self) -> Distribution {
+        distribution(&self.response, false)
+    }
+}
+
+fn distribution(histogram: &Histogram<u64>, of_accesses: bool) -> Distribution {
+    let share = || {
+        let below = histogram.iter_recorded().take_while(|value| value.value_iterated_to() < 1_000);
+        let below: u64 = below.map(|value| value.count_at_value()).sum();
+        below as f64 / histogram.len().max(1) as f64
+    };
+    Distribution {
+        mean: histogram.mean(),
+        p50: histogram.value_at_quantile(0.5),
+        p99: histogram.value_at_quantile(0.99),
+        p999: histogram.value_at_quantile(0.999),
+        max: histogram.max(),
+        sub_us_share: of_accesses.then(share),
+    }
+}

@@ -1,0 +1,411 @@
+//! [`Machine`]: the loop that runs jobs on simulated cores over a memory side.
+
+mod chip;
+mod job_memory;
+mod lane;
+mod latency;
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use ebbtide_core::{Span, Time};
+use ebbtide_fiber::StackPool;
+use ebbtide_workloads::load::Poisson;
+use ebbtide_workloads::{ShapeError, Workload, Wrong};
+use thiserror::Error;
+
+pub use latency::Distribution;
+pub(crate) use latency::Latencies;
+
+use crate::config::{Config, ConfigError};
+use crate::contents::Contents;
+use crate::core_side::{CoreSide, Switching};
+use crate::designs::Parts;
+use crate::memory_side::{Counters, Event, PlainLru, Waiter};
+use chip::Chip;
+use job_memory::{Jobs, Leave, WarmMemory};
+use lane::{Chosen, Lane, State};
+
+/// How jobs come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// A core always finds a new job.
+    Saturating,
+    /// So many jobs a second in all, at random, queued per core.
+    Poisson {
+        /// Mean arrivals per second over all cores.
+        jobs_per_s: f64,
+        /// Of the arrival times.
+        seed: u64,
+    },
+}
+
+/// Why a run gave no result.
+#[derive(Debug, Error)]
+pub enum SimError {
+    /// The machine cannot be built.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A job read what cannot be there: a fault of the simulator.
+    #[error("a job read something wrong in simulated memory: {0}")]
+    Wrong(Wrong),
+    /// Nothing can run and nothing is on its way: a fault of the simulator.
+    #[error("the simulated machine stands still at {0:?} with jobs unfinished")]
+    Stuck(Time),
+    /// The program cannot be built.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The stacks for simulated threads.
+    #[error("no memory for the stacks of simulated threads: {0}")]
+    Stacks(std::io::Error),
+}
+
+/// A simulated machine, running one program.
+pub struct Machine {
+    chip: Rc<RefCell<Chip>>,
+    jobs: Rc<dyn Jobs>,
+    lanes: Vec<Lane>,
+    arrivals: Vec<Option<Arrivals>>,
+    switching: Option<Switching>,
+    run_ahead: Span,
+    /// When each queued core goes on.
+    queue: BinaryHeap<Reverse<Turn>>,
+    events: Vec<Event>,
+    next_job: u64,
+    now: Time,
+    completed: u64,
+}
+
+/// A core's entry in the queue: when, which, and the [`Lane::turn`] it was made for.
+type Turn = (Time, usize, u64);
+
+/// A core's open-loop arrivals.
+struct Arrivals {
+    process: Poisson,
+    start: Time,
+    next: Time,
+}
+
+impl Arrivals {
+    fn advance(&mut self) {
+        let next = self.process.next().expect("arrivals never end");
+        self.next = self.start + (next - Time::ZERO);
+    }
+}
+
+/// Programs compute so many instructions a job, which take as long as [`Machine::set_work`] says.
+pub const WORK_UNITS: u64 = 1 << 20;
+
+/// Bytes of a simulated thread's stack.
+const STACK_BYTES: usize = 64 * 1024;
+
+impl Machine {
+    /// The machine that `config` describes out of `parts`, about to run `program`.
+    ///
+    /// # Errors
+    /// [`SimError`] when it cannot be built.
+    pub fn new(
+        config: &Config,
+        parts: Parts,
+        program: impl Workload + Clone + 'static,
+    ) -> Result<Machine, SimError> {
+        let contents = Contents::new(program.clone());
+        let chip = Rc::new(RefCell::new(Chip::new(config, contents, parts.memory_side)?));
+        let jobs: Rc<dyn Jobs> = Rc::new(program);
+        let (cores, threads) = (config.cores.count, parts.core_side.threads());
+        let mut stacks = StackPool::new(cores * threads, STACK_BYTES).map_err(SimError::Stacks)?;
+        let lanes = (0..cores)
+            .map(|core| {
+                let stacks = (0..threads).map_while(|_| stacks.take());
+                Lane::new(&parts.core_side, core, &chip, &jobs, stacks)
+            })
+            .collect();
+        let mut machine = Machine {
+            chip,
+            jobs,
+            lanes,
+            arrivals: (0..cores).map(|_| None).collect(),
+            switching: match parts.core_side {
+                CoreSide::Block => None,
+                CoreSide::Switch(switching) => Some(switching),
+            },
+            run_ahead: Span::from_ns(config.cores.run_ahead_ns),
+            queue: BinaryHeap::new(),
+            events: Vec::new(),
+            next_job: 0,
+            now: Time::ZERO,
+            completed: 0,
+        };
+        (0..cores).for_each(|core| machine.enqueue(core, Time::ZERO));
+        Ok(machine)
+    }
+
+    /// Threads of all cores.
+    pub fn threads(&self) -> usize {
+        self.lanes.iter().map(Lane::threads).sum()
+    }
+
+    /// Runs `jobs` jobs in no time, to fill every cache and `lru` beside them.
+    ///
+    /// # Errors
+    /// [`SimError::Wrong`].
+    pub fn warm(&mut self, jobs: u64, lru: &mut PlainLru) -> Result<(), SimError> {
+        let mut chip = self.chip.borrow_mut();
+        for _ in 0..jobs {
+            let core = self.next_job as usize % self.lanes.len();
+            let mut memory = WarmMemory { chip: &mut chip, core, lru };
+            self.jobs.warm(self.next_job, &mut memory).map_err(SimError::Wrong)?;
+            self.next_job += 1;
+        }
+        Ok(())
+    }
+
+    /// What a job computes from now on, between its accesses: `time` in all.
+    pub fn set_work(&mut self, time: Span) {
+        self.chip.borrow_mut().work = time;
+    }
+
+    /// How jobs come from now on.
+    pub fn set_load(&mut self, load: Load) {
+        let cores = self.lanes.len();
+        for (core, arrivals) in (0u64..).zip(&mut self.arrivals) {
+            *arrivals = match load {
+                Load::Saturating => None,
+                Load::Poisson { jobs_per_s, seed } => {
+                    let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ core;
+                    let process = Poisson::new(jobs_per_s / cores as f64, seed);
+                    let mut arrivals = Arrivals { process, start: self.now, next: self.now };
+                    arrivals.advance();
+                    Some(arrivals)
+                }
+            };
+        }
+    }
+
+    /// Runs until `jobs` more jobs are done. Gives how long that took in simulated time.
+    ///
+    /// # Errors
+    /// [`SimError::Wrong`] and [`SimError::Stuck`].
+    pub fn run(&mut self, jobs: u64) -> Result<Span, SimError> {
+        let start = self.now;
+        let target = self.completed + jobs;
+        while self.completed < target {
+            let memory = self.chip.borrow().memory.next_event();
+            let core = self.next_turn();
+            match (memory, core) {
+                (Some(due), core) if core.is_none_or(|at| due <= at) => {
+                    self.now = self.now.max(due);
+                    let mut chip = self.chip.borrow_mut();
+                    let Chip { memory, events, .. } = &mut *chip;
+                    memory.advance(self.now, events);
+                }
+                (memory, Some(at)) => {
+                    self.now = self.now.max(at);
+                    let Some(Reverse((_, core, _))) = self.queue.pop() else { break };
+                    let horizon = self.next_turn().into_iter().chain(memory).min();
+                    self.take_turn(core, at, horizon.unwrap_or(at).max(at) + self.run_ahead);
+                }
+                (_, None) => return Err(SimError::Stuck(self.now)),
+            }
+            self.settle();
+            if let Some(wrong) = self.chip.borrow_mut().wrong.take() {
+                return Err(SimError::Wrong(wrong));
+            }
+        }
+        Ok(self.now.since(start))
+    }
+
+    /// When the next core goes on. Turns that were overtaken by earlier ones are dropped.
+    fn next_turn(&mut self) -> Option<Time> {
+        while let Some(Reverse((at, core, turn))) = self.queue.peek() {
+            if self.lanes[*core].turn == *turn {
+                return Some(*at);
+            }
+            self.queue.pop();
+        }
+        None
+    }
+
+    /// Lets `core` run from `at` until its clock passes `limit` or it has nothing to run.
+    fn take_turn(&mut self, core: usize, at: Time, limit: Time) {
+        {
+            let clock = &mut self.chip.borrow_mut().cores[core];
+            clock.now = clock.now.max(at);
+            clock.limit = limit;
+        }
+        loop {
+            let now = self.clock(core);
+            if now > limit {
+                return self.enqueue(core, now);
+            }
+            let Some(thread) = self.lanes[core].current.or_else(|| self.dispatch(core)) else {
+                if let Some(arrivals) = &self.arrivals[core] {
+                    self.enqueue(core, arrivals.next.max(now));
+                }
+                self.lanes[core].state = State::Idle;
+                return;
+            };
+            match self.lanes[core].run(thread, &self.chip, core) {
+                Leave::RanAhead => self.lanes[core].current = Some(thread),
+                Leave::Done => self.finish(core, thread),
+                Leave::Stalled => return self.lanes[core].block(thread, None),
+                Leave::Missed(reply) => {
+                    if self.missed(core, thread, reply) {
+                        return;
+                    }
+                }
+                Leave::Waits => {
+                    if self.switching.is_none() {
+                        return self.lanes[core].block(thread, None);
+                    }
+                    let now = self.clock(core);
+                    self.lanes[core].halt(thread, now);
+                }
+            }
+        }
+    }
+
+    /// Chooses what `core` runs next, and charges the switch to it.
+    fn dispatch(&mut self, core: usize) -> Option<usize> {
+        let now = self.clock(core);
+        let arrival = self.arrivals[core].as_ref().map(|arrivals| arrivals.next);
+        let new_job = arrival.is_none_or(|next| next <= now);
+        let lane = &mut self.lanes[core];
+        match lane.choose(now, new_job)? {
+            Chosen::Resume(thread) => {
+                let mut chip = self.chip.borrow_mut();
+                if let Some(switching) = &self.switching {
+                    chip.cores[core].now += switching.switch_in;
+                    chip.cores[core].progress = switching.forward_progress;
+                }
+                Some(thread)
+            }
+            Chosen::Start(thread) => {
+                lane.start(thread, self.next_job, arrival.unwrap_or(now), now);
+                self.next_job += 1;
+                if let Some(arrivals) = &mut self.arrivals[core] {
+                    arrivals.advance();
+                }
+                Some(thread)
+            }
+        }
+    }
+
+    fn finish(&mut self, core: usize, thread: usize) {
+        let now = self.clock(core);
+        let lane = &mut self.lanes[core];
+        lane.current = None;
+        let (service, response) = lane.finish(thread, now);
+        self.chip.borrow_mut().latencies.job(service, response);
+        self.completed += 1;
+    }
+
+    /// The page that `thread` wants is not there. Gives whether its core waits for it.
+    fn missed(&mut self, core: usize, thread: usize, reply: Time) -> bool {
+        let mut chip = self.chip.borrow_mut();
+        let clock = &mut chip.cores[core];
+        clock.now = clock.now.max(reply);
+        let must_progress = std::mem::take(&mut clock.progress);
+        let lane = &mut self.lanes[core];
+        match &self.switching {
+            Some(switching) if !must_progress => {
+                clock.now += switching.flush;
+                lane.halt(thread, clock.now);
+                clock.now += switching.switch_out;
+                false
+            }
+            _ => {
+                lane.block(thread, Some(clock.missed));
+                true
+            }
+        }
+    }
+
+    /// Passes on what memory and jobs told.
+    fn settle(&mut self) {
+        std::mem::swap(&mut self.events, &mut self.chip.borrow_mut().events);
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            match event {
+                Event::Arrived(waiter, at) => self.arrived(waiter, at),
+                Event::Unstalled(Waiter { core, .. }, at) => self.unblock(core as usize, at),
+                Event::Unmapped(page) => self.chip.borrow_mut().unmap(page),
+            }
+        }
+        self.events = events;
+    }
+
+    fn arrived(&mut self, waiter: Waiter, at: Time) {
+        let (core, thread) = (waiter.core as usize, waiter.thread as usize);
+        let lane = &mut self.lanes[core];
+        if let Some(issued) = lane.arrived(thread) {
+            self.chip.borrow_mut().latencies.arrived(at.since(issued));
+        }
+        match lane.state {
+            State::Blocked if lane.current == Some(thread) => {
+                self.chip.borrow_mut().cores[core].granted = lane.take_wanted(thread);
+                self.unblock(core, at);
+            }
+            State::Idle => self.enqueue(core, at),
+            _ => {}
+        }
+    }
+
+    fn unblock(&mut self, core: usize, at: Time) {
+        if self.lanes[core].state == State::Blocked {
+            self.enqueue(core, at);
+        }
+    }
+
+    /// `core` goes on at `at`, or when its clock says, and no earlier turn counts any more.
+    fn enqueue(&mut self, core: usize, at: Time) {
+        let at = at.max(self.clock(core));
+        let lane = &mut self.lanes[core];
+        lane.state = State::Queued;
+        lane.turn += 1;
+        self.queue.push(Reverse((at, core, lane.turn)));
+    }
+
+    fn clock(&self, core: usize) -> Time {
+        self.chip.borrow().cores[core].now
+    }
+
+    /// What the machine counted since this was last asked.
+    pub fn take_measured(&mut self) -> Measured {
+        let mut chip = self.chip.borrow_mut();
+        let latencies = std::mem::take(&mut chip.latencies);
+        Measured {
+            accesses: std::mem::take(&mut chip.accesses),
+            counters: chip.memory.take_counters(),
+            flash: chip.memory.flash().map(|flash| *flash.counters()),
+            lifetime: chip.memory.flash().and_then(|flash| flash.lifetime(self.now - Time::ZERO)),
+            access: latencies.access(),
+            device: latencies.device(),
+            service: latencies.service(),
+            response: latencies.response(),
+        }
+    }
+}
+
+/// What was counted over a stretch of a run.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Accesses of jobs.
+    pub accesses: u64,
+    /// Of the memory side.
+    pub counters: Counters,
+    /// Of the flash device, since the start.
+    pub flash: Option<ebbtide_flash::Counters>,
+    /// How long the flash would last if it were always written as since the start.
+    pub lifetime: Option<ebbtide_flash::Lifetime>,
+    /// Of accesses that left the chip.
+    pub access: Distribution,
+    /// The part of that spent in memory.
+    pub device: Distribution,
+    /// Of jobs, from their start.
+    pub service: Distribution,
+    /// Of jobs, from their arrival.
+    pub response: Distribution,
+}

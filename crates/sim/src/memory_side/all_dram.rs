@@ -1,0 +1,52 @@
+//! [`AllDram`]: everything is in DRAM.
+
+use ebbtide_core::{PageId, Time};
+use ebbtide_flash::Flash;
+
+use super::dram::Controllers;
+use super::{Answer, Counters, Event, MemorySide, Request};
+use crate::config::Config;
+
+/// DRAM without tags and without misses.
+pub struct AllDram {
+    controllers: Controllers,
+    counters: Counters,
+}
+
+impl AllDram {
+    /// As much DRAM as there is data.
+    pub fn new(config: &Config) -> AllDram {
+        AllDram { controllers: Controllers::new(config), counters: Counters::default() }
+    }
+}
+
+impl MemorySide for AllDram {
+    fn access(&mut self, now: Time, request: Request) -> Answer {
+        self.counters.hits += 1;
+        let controller = self.controllers.of(request.page);
+        Answer::Hit(self.controllers.plain(now, controller))
+    }
+
+    fn flat(&mut self, now: Time, page: PageId) -> Time {
+        let controller = self.controllers.of(page);
+        self.controllers.plain(now, controller)
+    }
+
+    fn dirtied(&mut self, _page: PageId) {}
+
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+
+    fn advance(&mut self, _now: Time, _events: &mut Vec<Event>) {}
+
+    fn warm(&mut self, _page: PageId, _write: bool) {}
+
+    fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
+    }
+
+    fn flash(&self) -> Option<&Flash> {
+        None
+    }
+}

@@ -1,0 +1,109 @@
+//! What happens to a line that no cache on the chip has: the memory sides that designs choose from.
+
+mod all_dram;
+mod dram;
+mod dram_cache;
+mod paging;
+mod residency;
+
+use ebbtide_core::{PageId, Time};
+use ebbtide_flash::Flash;
+use serde::Serialize;
+
+pub use all_dram::AllDram;
+pub use dram_cache::DramCache;
+pub use paging::Paging;
+pub use residency::PlainLru;
+
+/// Who waits: a thread of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiter {
+    /// The core.
+    pub core: u32,
+    /// Its thread.
+    pub thread: u32,
+}
+
+/// A line is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Its page.
+    pub page: PageId,
+    /// Whether it will be written.
+    pub write: bool,
+    /// Who is told when the page is there.
+    pub waiter: Waiter,
+}
+
+/// What memory answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The line arrives at this time.
+    Hit(Time),
+    /// The page is not there, as the core learns at this time, which software of its own may have
+    /// cost it. [`Event::Arrived`] will tell the waiter; the access is then repeated.
+    Miss(Time),
+    /// Memory takes no access now. [`Event::Unstalled`] will tell the waiter; the access is then
+    /// repeated.
+    Stalled,
+}
+
+/// What memory tells later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The page that the waiter missed is there.
+    Arrived(Waiter, Time),
+    /// The access that was stalled can be repeated.
+    Unstalled(Waiter, Time),
+    /// The page is no longer mapped: no core may keep its translation.
+    Unmapped(PageId),
+}
+
+/// How often what happened, since the counters were last taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Accesses to resident pages.
+    pub hits: u64,
+    /// Accesses to pages that were on their way: they wait, but start no read.
+    pub hits_under_miss: u64,
+    /// Accesses that started a read from flash.
+    pub misses: u64,
+    /// Unwritten pages given up.
+    pub evictions_clean: u64,
+    /// Written pages given up, which go to flash.
+    pub evictions_dirty: u64,
+    /// Accesses that found the frontside stalled.
+    pub stalls: u64,
+    /// The most pages that were on their way at once.
+    pub in_flight_peak: u64,
+}
+
+/// Memory behind the caches of the chip.
+///
+/// Time is told with every call and never runs back by more than cores run ahead.
+pub trait MemorySide {
+    /// A line of `request.page` is wanted.
+    fn access(&mut self, now: Time, request: Request) -> Answer;
+
+    /// A line of the partition that is not a cache, which is always there: when it arrives. `page`
+    /// says which controller.
+    fn flat(&mut self, now: Time, page: PageId) -> Time;
+
+    /// A line of `page` that the chip holds was written.
+    fn dirtied(&mut self, page: PageId);
+
+    /// When the next thing happens by itself.
+    fn next_event(&self) -> Option<Time>;
+
+    /// Everything that happens up to `now`, in order; tells `events`.
+    fn advance(&mut self, now: Time, events: &mut Vec<Event>);
+
+    /// An access in no time, to warm up.
+    fn warm(&mut self, page: PageId, write: bool);
+
+    /// The counters since they were last taken.
+    fn take_counters(&mut self) -> Counters;
+
+    /// The flash device, if there is one.
+    fn flash(&self) -> Option<&Flash>;
+}

@@ -1,0 +1,121 @@
+//! The whole machine: queues as theory has them, designs as their paper describes them, and the same
+//! result every time.
+
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span};
+use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::{Load, Machine, Offered, Outcome, Plan, WORK_UNITS, designs, simulate};
+use ebbtide_workloads::{Kind, Workload, Wrong};
+
+/// Jobs that only compute, for times drawn from an exponential distribution with mean one unit.
+#[derive(Clone)]
+struct Exponential;
+
+impl Workload for Exponential {
+    fn size_bytes(&self) -> u64 {
+        PAGE_BYTES as u64
+    }
+
+    fn image(&self, _page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        out.fill(0);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let mut bits = job.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let uniform = ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        memory.work((-uniform.ln() * WORK_UNITS as f64) as u64);
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_core_under_poisson_arrivals_is_the_queue_m_m_1() {
+    let config = resolve("dram-only", &[("cores.count", "1"), ("llc.size", "1MiB")]).unwrap();
+    for (load, jobs) in [(0.5, 200_000), (0.8, 400_000)] {
+        let parts = (designs::find("dram-only").unwrap().compose)(&config).unwrap();
+        let mut machine = Machine::new(&config, parts, Exponential).unwrap();
+        machine.set_work(Span::from_us(10));
+        machine.set_load(Load::Poisson { jobs_per_s: load * 1e5, seed: 3 });
+        machine.run(jobs / 10).unwrap();
+        machine.take_measured();
+        machine.run(jobs).unwrap();
+        let response = machine.take_measured().response;
+        // The mean response of M/M/1 is 1 / (mu - lambda), its 99th percentile ln(100) times that.
+        let exact_ns = 10_000.0 / (1.0 - load);
+        assert!((response.mean / exact_ns - 1.0).abs() < 0.06, "{load}: {}", response.mean);
+        let p99 = response.p99 as f64 / (100f64.ln() * exact_ns);
+        assert!((p99 - 1.0).abs() < 0.08, "{load}: p99 {p99} of the exact one");
+    }
+}
+
+fn small(design: &str, overrides: &[(&str, &str)]) -> Config {
+    let size = [
+        ("cores.count", "2"),
+        ("llc.size", "256KiB"),
+        ("dataset.size", "64MiB"),
+        ("dram_cache.size", "2MiB"),
+    ];
+    resolve(design, &[&size, overrides].concat()).unwrap()
+}
+
+fn run(design: &str, workload: Kind, overrides: &[(&str, &str)]) -> Outcome {
+    let config = small(design, overrides);
+    let plan = Plan { config, workload, jobs: 4_000, seed: 1, arrivals: Offered::Saturating };
+    simulate(&plan).unwrap()
+}
+
+#[test]
+fn the_same_plan_gives_the_same_result() {
+    for workload in [Kind::HashTable, Kind::ArraySwap] {
+        let [one, other] = [(); 2].map(|()| {
+            let outcome = run("astriflash", workload, &[]);
+            serde_json::to_value(Outcome { wall_s: 0.0, accesses_per_wall_s: 0.0, ..outcome })
+        });
+        assert_eq!(one.unwrap(), other.unwrap());
+    }
+}
+
+#[test]
+fn designs_rank_as_in_their_paper() {
+    let ratio = |design| run(design, Kind::RedBlackTree, &[]).ratio_to_dram;
+    let [ideal, astriflash, os_swap, flash_sync] =
+        ["astriflash-ideal", "astriflash", "os-swap", "flash-sync"].map(ratio);
+    assert!(ideal > astriflash && astriflash > os_swap && os_swap > flash_sync);
+    assert!(astriflash > 0.9 && flash_sync < 0.3, "{astriflash} {flash_sync}");
+}
+
+#[test]
+fn jobs_end_however_few_frames_there_are() {
+    // Sixteen frames under 64 threads: pages are gone again before their threads run.
+    let tiny = [("dram_cache.size", "64KiB")];
+    for design in ["astriflash", "astriflash-nops", "astriflash-nodp", "os-swap", "flash-sync"] {
+        for workload in [Kind::ArraySwap, Kind::HashTable] {
+            let outcome = run(design, workload, &tiny);
+            assert_eq!(outcome.jobs, 4_000, "{design}");
+            assert!(outcome.dram_cache.misses > 4_000, "{design}");
+        }
+    }
+}
+
+#[test]
+fn without_the_partition_a_cold_page_costs_two_serial_reads() {
+    let [with, without] = ["astriflash", "astriflash-nodp"].map(|design| {
+        let few = [("switch.threads", "1"), ("dataset.size", "1GiB"), ("workload.theta", "0")];
+        run(design, Kind::ArraySwap, &few)
+    });
+    let mean = |outcome: &Outcome| outcome.latency_ns.max as f64 / 1e3;
+    assert!(mean(&with) < 60.0 && mean(&without) > 100.0, "{} {}", mean(&with), mean(&without));
+}
+
+#[test]
+fn free_switches_cost_less_and_first_in_first_out_waits_longer() {
+    let [plain, ideal, no_ps] = ["astriflash", "astriflash-ideal", "astriflash-nops"]
+        .map(|design| run(design, Kind::Tatp, &[]));
+    assert!(ideal.jobs_per_s > plain.jobs_per_s);
+    assert!(no_ps.service_ns.p99 > 3 * plain.service_ns.p99);
+}
