@@ -349,8 +349,9 @@ impl Ssd {
         let end = now.max(channel.free_at) + span;
         channel.free_at = end;
         let held_until = channel.held_until;
-        let plane = &mut self.planes[index];
-        plane.blocked_until = plane.blocked_until.max(held_until);
+        if held_until > now {
+            self.planes[index].blocked_until = held_until;
+        }
         (end, held_until > now)
     }
 

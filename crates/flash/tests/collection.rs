@@ -120,6 +120,36 @@ fn at_the_hard_limit_reads_are_served_and_writes_wait() {
     assert!(mean(Kind::Read) * 4 < mean(Kind::Write), "{} {}", mean(Kind::Read), mean(Kind::Write));
 }
 
+/// The share of random requests that collections block, a third of the device holding data.
+fn blocked_share(chips_per_channel: u32) -> f64 {
+    let config = SsdConfig {
+        channels: 4,
+        chips_per_channel,
+        blocks_per_plane: 64,
+        pages_per_block: 32,
+        over_provisioning_percent: 66.0,
+        valid_percent: 34.0,
+        invalid_percent: 36.0,
+        gc_start_free_percent: 30.0,
+        gc_hard_free_percent: 10.0,
+        ..small()
+    };
+    let mut host = Host::new(config);
+    let pages = host.flash.logical_pages().unwrap();
+    for (at, kind, page) in random_commands(7, 60_000, pages, 20, 40) {
+        host.submit(at, kind, page);
+    }
+    host.finish();
+    host.flash.counters().share_blocked_by_gc()
+}
+
+#[test]
+fn four_times_the_planes_block_a_quarter_of_the_requests() {
+    let (few, many) = (blocked_share(4), blocked_share(16));
+    assert!(few > 0.005, "{few}");
+    assert!((3.2..5.0).contains(&(few / many)), "{few} {many}");
+}
+
 #[test]
 fn the_same_commands_have_the_same_result() {
     let run = || {
