@@ -160,9 +160,9 @@ fn tree(seed: u64) -> (Tree, Shared, Vec<Option<u64>>) {
         tree.put(&mut memory, &key(number), 1).unwrap();
     }
     let share = rng.random_range(1..10);
-    for number in 0..KEYS {
+    for (number, state) in state.iter_mut().enumerate() {
         if rng.random_range(0..10) < share {
-            state[number] = Some(1);
+            *state = Some(1);
         } else {
             tree.remove(&mut memory, &key(number)).unwrap();
         }
@@ -180,12 +180,12 @@ fn check(
     let histories: Result<Vec<Vec<Op>>, Wrong> = histories.into_iter().collect();
     let histories = histories.map_err(|wrong| wrong.to_string())?;
     let mut memory = words.into_plain();
-    for number in 0..KEYS {
+    for (number, &first) in first.iter().enumerate() {
         let last = tree.get(&mut memory, &key(number)).map_err(|wrong| wrong.to_string())?;
         let of_key = |ops: &Vec<Op>| ops.iter().filter(|op| op.key == number).copied().collect();
         let threads: Vec<Vec<Op>> = histories.iter().map(of_key).collect();
-        if !is_linearizable(first[number], &threads, last) {
-            return Err(format!("key {number} from {:?} to {last:?}: {threads:?}", first[number]));
+        if !is_linearizable(first, &threads, last) {
+            return Err(format!("key {number} from {first:?} to {last:?}: {threads:?}"));
         }
     }
     tree.census(&mut memory).map(|_| ()).map_err(|wrong| wrong.to_string())

@@ -80,7 +80,7 @@ impl Tree {
         }
         let place = self.read(m, at)?;
         let version = place.version();
-        let node = place.copy(m).ok_or_else(|| misled(at))?;
+        let node = self.copy(m, &place)?.ok_or_else(|| misled(at))?;
         let as_expected =
             version.level() == level && !version.is_deleted() && node.range() == range;
         if as_expected { Ok(node) } else { Err(misled(at)) }

@@ -73,13 +73,6 @@ impl Place {
     pub(super) fn holds<M: Memory>(&self, m: &mut M) -> bool {
         Version::of(m.load(self.at)) == self.version()
     }
-
-    /// A copy of the node, or `None` if it changed meanwhile.
-    pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Option<Node> {
-        let mut node = Node::load(m, self.at);
-        node.words[..8].copy_from_slice(&self.line);
-        self.holds(m).then_some(node)
-    }
 }
 
 impl Tree {
@@ -98,6 +91,19 @@ impl Tree {
     pub(super) fn seal(&self, at: Addr, line: &Line) -> u64 {
         let [word, b, c, d, e, f, g, _] = *line;
         self.seals.seal(at, &[Version::of(word).word(), b, c, d, e, f, g])
+    }
+
+    /// A copy of the node at `place`, or `None` if it changed meanwhile.
+    ///
+    /// # Errors
+    /// [`Wrong`] when its keys are not the ones that were stored.
+    pub(super) fn copy<M: Memory>(&self, m: &mut M, place: &Place) -> Result<Option<Node>, Wrong> {
+        let mut node = Node::load(m, place.at);
+        node.words[..LINE_BYTES / 8].copy_from_slice(&place.line);
+        if !place.holds(m) {
+            return Ok(None);
+        }
+        if node.has_its_keys() { Ok(Some(node)) } else { Err(misled(place.at)) }
     }
 
     /// The way to the node on level `level` that is responsible for `slice`.

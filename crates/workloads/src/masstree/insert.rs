@@ -101,7 +101,7 @@ impl Tree {
         value: u64,
         changed: &mut impl FnMut(Changed),
     ) -> Result<Put, Wrong> {
-        let node = Node::load(m, held.at);
+        let node = held.copy(m)?;
         match node.position(rest.slice, rest.kind()) {
             Ok(position) => self.replace(m, held, &node, node.slot(position), rest, value, changed),
             Err(position) => {
@@ -245,7 +245,7 @@ impl Tree {
         held: &mut Held,
         child: Child,
     ) -> Result<Option<Child>, Wrong> {
-        let node = Node::load(m, held.at);
+        let node = held.copy(m)?;
         let mut children = node.children();
         let position = children.partition_point(|other| other.low <= child.low);
         children.insert(position, child);

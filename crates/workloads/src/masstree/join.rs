@@ -44,7 +44,7 @@ impl Tree {
         parent: &Place,
         slice: u64,
     ) -> Result<Option<bool>, Wrong> {
-        let Some(node) = parent.copy(m) else { return Ok(None) };
+        let Some(node) = self.copy(m, parent)? else { return Ok(None) };
         let children = node.children();
         let child = children.partition_point(|child| child.low <= slice).max(1) - 1;
         for left in child.saturating_sub(1)..=child {
@@ -54,7 +54,8 @@ impl Tree {
             };
             let Some(left) = self.step(m, parent, left.at)? else { return Ok(None) };
             let Some(right) = self.step(m, parent, right.at)? else { return Ok(None) };
-            let (Some(left_node), Some(right_node)) = (left.copy(m), right.copy(m)) else {
+            let (Some(left_node), Some(right_node)) = (self.copy(m, &left)?, self.copy(m, &right)?)
+            else {
                 return Ok(None);
             };
             let pair = Pair {

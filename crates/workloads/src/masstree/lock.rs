@@ -15,8 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use ebbtide_core::{Addr, Memory, MemoryFault};
 
 use super::Seen;
+use super::descend::misled;
 use super::node::{Node, SEAL, WORDS, word_at};
 use super::version::{self, Change, Version};
+use crate::Wrong;
 
 /// How often a lock is tried to be released whose page the device does not give back.
 const RELEASE_ATTEMPTS_MAX: u32 = 8;
@@ -56,6 +58,15 @@ impl Held {
     /// The node as something that a transaction can depend on.
     pub(super) fn seen(&self) -> Seen {
         Seen { node: self.at, version: self.version.word() }
+    }
+
+    /// A copy of the node.
+    ///
+    /// # Errors
+    /// [`Wrong`] when its keys are not the ones that were stored: they must not be sealed again.
+    pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Result<Node, Wrong> {
+        let node = Node::load(m, self.at);
+        if node.has_its_keys() { Ok(node) } else { Err(misled(self.at)) }
     }
 
     /// Marks the node as changing: from now on, whoever reads it waits.

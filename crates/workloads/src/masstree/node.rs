@@ -147,6 +147,11 @@ impl Node {
         self.words[..8].try_into().expect("a node has a first line")
     }
 
+    /// Whether its keys are the ones that were stored.
+    pub(super) fn has_its_keys(&self) -> bool {
+        self.words[FOLD] == fold(&self.words[KEYS..][..SLOTS])
+    }
+
     /// As a node at `at` of version `version`, with what is computed from the rest.
     pub(super) fn sealed(mut self, version: Version, seal: impl FnOnce(&Line) -> u64) -> Node {
         self.words[0] = version.word();

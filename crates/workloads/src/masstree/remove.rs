@@ -4,7 +4,6 @@ use ebbtide_core::{Addr, Memory};
 
 use super::key::{Kind, Rest};
 use super::lock::{Held, hold};
-use super::node::Node;
 use super::suffix::Suffix;
 use super::version::Change;
 use super::{Look, Tree};
@@ -59,7 +58,7 @@ impl Tree {
         held: &mut Held,
         rest: Rest<'_>,
     ) -> Result<Removed, Wrong> {
-        let node = Node::load(m, held.at);
+        let node = held.copy(m)?;
         let Ok(position) = node.position(rest.slice, rest.kind()) else {
             return Ok(Removed { value: None, line: None, emptied: false });
         };

@@ -87,7 +87,7 @@ impl Tree {
     ) -> Result<Flow, Wrong> {
         loop {
             let mut place = self.descend(m, layer.root, layer.next.0, 0)?;
-            while let Some(node) = place.copy(m) {
+            while let Some(node) = self.copy(m, &place)? {
                 visitor.node(place.seen());
                 match self.scan_node(m, &mut layer, &place, &node, key, visitor)? {
                     Err(Again) => break,
