@@ -37,8 +37,11 @@ pub struct SsdConfig {
     pub chips_per_channel: u32,
     /// Dies in a chip.
     pub dies_per_chip: u32,
-    /// Planes in a die; each works by itself.
+    /// Planes in a die.
     pub planes_per_die: u32,
+    /// Whether planes work by themselves. If not, a die does one thing at a time: it is one plane
+    /// with the blocks of all, here and wherever a plane is spoken of.
+    pub independent_planes: bool,
     /// Erase blocks in a plane.
     pub blocks_per_plane: u32,
     /// Physical pages in a block.
@@ -221,15 +224,21 @@ impl Config {
 }
 
 impl SsdConfig {
-    /// Planes of the whole device.
+    /// Planes that work by themselves, see [`independent_planes`](SsdConfig::independent_planes).
     pub fn planes(&self) -> u32 {
-        self.channels * self.chips_per_channel * self.dies_per_chip * self.planes_per_die
+        let dies = self.channels * self.chips_per_channel * self.dies_per_chip;
+        if self.independent_planes { dies * self.planes_per_die } else { dies }
+    }
+
+    /// Blocks of each of the [`planes`](SsdConfig::planes).
+    pub(crate) fn blocks(&self) -> u32 {
+        let together = if self.independent_planes { 1 } else { self.planes_per_die };
+        self.blocks_per_plane * together
     }
 
     /// Capacity of all blocks.
     pub fn raw_bytes(&self) -> u64 {
-        let pages = u64::from(self.blocks_per_plane) * u64::from(self.pages_per_block);
-        u64::from(self.planes()) * pages * u64::from(self.page_bytes)
+        u64::from(self.planes()) * self.slots_per_plane() * PAGE_BYTES as u64
     }
 
     /// 4 KiB pages that the host can use: the raw capacity without over-provisioning, in whole
@@ -247,7 +256,7 @@ impl SsdConfig {
     }
 
     fn slots_per_plane(&self) -> u64 {
-        u64::from(self.blocks_per_plane)
+        u64::from(self.blocks())
             * u64::from(self.pages_per_block)
             * u64::from(self.slots_per_page())
     }
@@ -261,7 +270,7 @@ impl SsdConfig {
     /// Written blocks of each plane at the start.
     pub(crate) fn aged_blocks_per_plane(&self) -> u32 {
         let share = (self.valid_percent + self.invalid_percent) / 100.0;
-        (f64::from(self.blocks_per_plane) * share).ceil() as u32
+        (f64::from(self.blocks()) * share).ceil() as u32
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -318,7 +327,7 @@ impl SsdConfig {
         let whole = bytes >= 4096 && bytes.is_multiple_of(4096) && bytes <= 1 << 20;
         require(whole, "page_bytes", bytes, "a multiple of 4096 up to 1048576")?;
         let blocks = self.blocks_per_plane;
-        require(blocks >= 8, "blocks_per_plane", blocks, "at least 8")?;
+        require((8..=1 << 24).contains(&blocks), "blocks_per_plane", blocks, "8 to 16777216")?;
         let fits = self.slots_per_plane() < u64::from(u32::MAX);
         require(fits, "blocks_per_plane", blocks, "less than 16 TiB a plane")
     }
@@ -327,7 +336,7 @@ impl SsdConfig {
     fn check_room(&self) -> Result<(), ConfigError> {
         let pages = u64::from(self.pages_per_block);
         let slots = u64::from(self.slots_per_page());
-        let most = Layout::logical_pages_max(u64::from(self.blocks_per_plane), pages, slots);
+        let most = Layout::logical_pages_max(u64::from(self.blocks()), pages, slots);
         let least = 100.0 * (1.0 - most as f64 / self.slots_per_plane() as f64);
         require(
             self.logical_pages_per_plane() <= most && self.logical_pages_per_plane() > 0,
@@ -338,7 +347,7 @@ impl SsdConfig {
         let most = 100.0 - self.over_provisioning_percent;
         let expected = format!("at most {most}, what over_provisioning_percent leaves");
         require(self.valid_percent <= most, "valid_percent", self.valid_percent, expected)?;
-        let blocks = self.blocks_per_plane;
+        let blocks = self.blocks();
         let most = 100.0 * f64::from(blocks - 3) / f64::from(blocks) - self.valid_percent;
         require(
             self.aged_blocks_per_plane() <= blocks - 3,

@@ -11,8 +11,8 @@
 //!   [`advance`](Flash::advance).
 //! * [`Counters`], [`Wear`], [`Lifetime`]: what it reports.
 //!
-//! What is not modelled: commands over several planes at once (every plane works by itself), reads
-//! of one physical page that are merged into one, and errors.
+//! What is not modelled: commands over several planes at once, reads of one physical page that are
+//! merged into one, and errors.
 
 #![forbid(unsafe_code)]
 

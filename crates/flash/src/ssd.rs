@@ -64,12 +64,12 @@ impl Ssd {
     /// The device that `config` describes; it has been checked.
     pub fn new(config: &SsdConfig) -> Ssd {
         let planes = config.planes();
-        let pages = f64::from(config.blocks_per_plane) * f64::from(config.pages_per_block);
+        let pages = f64::from(config.blocks()) * f64::from(config.pages_per_block);
         let free_pages = |percent: f64| (pages * percent / 100.0) as u32;
         let slots = config.pages_per_block * config.slots_per_page();
         let aged_pages = config.aged_pages_per_plane() as u32;
         let layout = Layout {
-            blocks: config.blocks_per_plane,
+            blocks: config.blocks(),
             pages_per_block: config.pages_per_block,
             slots_per_page: config.slots_per_page(),
             start_free_pages: free_pages(config.gc_start_free_percent),

@@ -14,10 +14,10 @@ fn least_over_provisioning(blocks: u32, pages: u32) -> f64 {
 }
 
 fn geometry() -> impl Strategy<Value = SsdConfig> {
-    let parts = (1u32..3, 1u32..3, 1u32..3, 8u32..14, 2u32..9, 1u32..5);
+    let parts = (1u32..3, 1u32..3, any::<bool>(), 8u32..14, 2u32..9, 1u32..5);
     let shares = (0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0);
     (parts, shares).prop_map(|(parts, (over_provisioning, valid, invalid))| {
-        let (channels, chips_per_channel, planes_per_die, blocks, pages, page) = parts;
+        let (channels, chips_per_channel, independent_planes, blocks, pages, page) = parts;
         let least = least_over_provisioning(blocks, pages);
         let over_provisioning_percent = least + 20.0 * over_provisioning.powi(2);
         let writable = 100.0 * f64::from(blocks - 3) / f64::from(blocks);
@@ -25,7 +25,8 @@ fn geometry() -> impl Strategy<Value = SsdConfig> {
         SsdConfig {
             channels,
             chips_per_channel,
-            planes_per_die,
+            planes_per_die: 2,
+            independent_planes,
             blocks_per_plane: blocks,
             pages_per_block: pages,
             page_bytes: 4096 * page,

@@ -62,6 +62,20 @@ fn reads_of_one_plane_are_served_one_after_the_other() {
 }
 
 #[test]
+fn planes_of_a_die_work_together_only_if_they_are_independent() {
+    let read_both = |independent_planes| {
+        let config = SsdConfig { channels: 1, chips_per_channel: 1, planes_per_die: 2, ..small() };
+        let mut host = Host::new(SsdConfig { independent_planes, ..config });
+        let reads = [0, 1].map(|page| host.read(us(0), page));
+        host.finish();
+        reads.map(|read| host.done(read).at)
+    };
+    let first = us(0) + READ + TRANSFER;
+    assert_eq!(read_both(true), [first, first + TRANSFER]);
+    assert_eq!(read_both(false), [first, first + READ + TRANSFER]);
+}
+
+#[test]
 fn a_read_goes_before_queued_programs() {
     let mut host = Host::new(small());
     let writes = [0, 4, 8].map(|page| host.write(us(0), page));
