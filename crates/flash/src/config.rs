@@ -62,7 +62,8 @@ pub struct SsdConfig {
 
     /// Raw capacity that is not for the host's data, as a share of the raw capacity.
     pub over_provisioning_percent: f64,
-    /// Physical places that hold valid data at the start, as a share of all.
+    /// Physical places that hold valid data at the start, as a share of all. The data are the first
+    /// logical pages; a page that was never written is read as slowly as any other.
     pub valid_percent: f64,
     /// Physical places that hold overwritten data at the start, as a share of all.
     pub invalid_percent: f64,
