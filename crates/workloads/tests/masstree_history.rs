@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Interleaved, Plain, Raced, Shared, interleave, race};
+use common::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, Value};
 use ebbtide_workloads::Wrong;
 use ebbtide_workloads::masstree::Tree;
@@ -143,9 +143,9 @@ fn operate<M: Memory>(
     Ok(())
 }
 
-/// A tree that has some of the keys, and the memory it lies in.
-fn tree(seed: u64) -> (Tree, Shared, Vec<Option<u64>>) {
-    let bytes = Tree::bytes(0, 100);
+/// A tree without keys that has room for so many nodes, and the memory it lies in.
+fn empty(nodes: u64) -> (Tree, Shared) {
+    let bytes = Tree::bytes(0, nodes);
     let tree = Tree::new(Addr(0), bytes, 0, 7);
     let mut words = Vec::new();
     for page in 0..bytes / PAGE_BYTES as u64 {
@@ -153,7 +153,13 @@ fn tree(seed: u64) -> (Tree, Shared, Vec<Option<u64>>) {
         tree.image(PageId(page), |_| unreachable!("it has no keys at first"), &mut image);
         words.extend(image.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
     }
-    let mut memory = Plain { words, worked: 0, accesses: 0 };
+    (tree, Shared::new(&words))
+}
+
+/// A tree that has some of the keys, the memory it lies in, and what every key has.
+fn tree(seed: u64) -> (Tree, Shared, Vec<Option<u64>>) {
+    let (tree, words) = empty(100);
+    let mut memory = words.into_plain();
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut state = vec![None; KEYS];
     for number in 0..KEYS {
@@ -243,6 +249,41 @@ fn raced_operations_are_linearizable() {
             Ok(history)
         });
         check(&tree, words, &first, histories).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
+/// Keys of two jobs lie between each other; both put theirs in and take them out again, so that
+/// nodes are split, joined and used again under each other's hands. Nobody else has a job's keys, so
+/// it knows what it must find.
+fn come_and_go<M: Memory>(tree: &Tree, m: &mut M, job: u64, keys: u64, rounds: u64) {
+    let key = |i: u64| (2 * i + job).to_be_bytes();
+    for round in 0..rounds {
+        for i in 0..keys {
+            assert_eq!(tree.put(m, &key(i), round), Ok(None));
+        }
+        for i in 0..keys {
+            assert_eq!(tree.get(m, &key(i)), Ok(Some(round)));
+            assert_eq!(tree.remove(m, &key(i)), Ok(Some(round)));
+            assert_eq!(tree.get(m, &key(i)), Ok(None));
+        }
+    }
+}
+
+#[test]
+fn nodes_are_joined_and_used_again_beside_others() {
+    // Room for all keys at once, but not for many rounds if nodes were not given back.
+    let keys = 150;
+    for seed in 0..4 {
+        let (tree, words) = empty(40);
+        interleave(&words, 2, seed, |job, memory| come_and_go(&tree, memory, job as u64, keys, 4));
+        let census = tree.census(&mut words.into_plain()).unwrap();
+        assert_eq!(census.keys, 0);
+        assert!(census.border_nodes <= 10, "{census:?}");
+    }
+    for _ in 0..5 {
+        let (tree, words) = empty(40);
+        race(&words, |job, memory| come_and_go(&tree, memory, job as u64, keys, 40));
+        assert_eq!(tree.census(&mut words.into_plain()).unwrap().keys, 0);
     }
 }
 

@@ -89,7 +89,7 @@ fn a_store_of_256_gib_gives_any_key_by_touching_a_page_a_level() {
 
 #[test]
 fn the_store_s_tree_changes_shape_but_not_size_for_long() {
-    let store = store(18 * PAGE_BYTES as u64, Scatter::Pages);
+    let store = store(17 * PAGE_BYTES as u64, Scatter::Pages);
     let mut memory = Plain::new(&store);
     let fresh = store.tree().census(&mut memory).unwrap();
     let mut last = fresh;

@@ -74,7 +74,7 @@ use crate::permutation::mix;
 use crate::program::Kind as ProgramKind;
 use descend::Place;
 use key::{Kind, Rest};
-use layout::{Layout, NODES_PER_PAGE};
+use layout::Layout;
 use node::NODE_BYTES;
 use pool::Pool;
 use suffix::Suffix;
@@ -143,11 +143,12 @@ impl Tree {
         Tree { root: start, layout, pool, seals: Seals::new(ProgramKind::Masstree, start.0, seed) }
     }
 
-    /// Bytes for a tree of `keys` keys that has room for `more` nodes or 5 `more` long keys, as far
-    /// as they are spread evenly.
+    /// Bytes for a tree of `keys` keys that has room for `more` nodes than the fresh one has: inserts
+    /// in any order fill a node at least half. Each key of more than 8 bytes that is alone with its
+    /// slice takes a fifth of a node besides.
     pub fn bytes(keys: u64, more: u64) -> u64 {
-        let grown = if more == 0 { 0 } else { more.div_ceil(NODES_PER_PAGE) + 2 };
-        (Layout::new(Addr(0), keys).pages() + 1 + grown) * PAGE_BYTES as u64
+        let pages = Layout::new(Addr(0), keys).pages() + Pool::pages_for(more);
+        pages * PAGE_BYTES as u64
     }
 
     /// Writes the initial contents of `page` into `out`: a pure function of the page.

@@ -61,6 +61,17 @@ impl Pool {
         Pool { start, end, shards, pages_per_shard: pages.saturating_sub(1) / shards }
     }
 
+    /// How many pages hold `nodes` nodes, or as many suffixes, or so many of both.
+    pub(super) fn pages_for(nodes: u64) -> u64 {
+        if nodes == 0 {
+            return 1;
+        }
+        let pages = nodes.div_ceil(NODES_PER_PAGE);
+        let shards = (pages / PAGES_PER_SHARD_MIN + 1).min(SHARDS_MAX);
+        // One more in each, so that nodes and lines both have room.
+        1 + shards * (pages.div_ceil(shards) + 1)
+    }
+
     /// The end of its last page.
     #[inline]
     pub(super) fn end(&self) -> Addr {
@@ -229,5 +240,31 @@ impl Tree {
     pub(super) fn give_line<M: Memory>(&self, m: &mut M, at: Addr) {
         suffix::free(self, m, at);
         self.pool.push(m, Thing::Line, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_nodes_as_were_asked_for_have_room() {
+        for nodes in (0..5_000).chain([1 << 20, 1 << 33]) {
+            let pool = Pool::new(Addr(0), Pool::pages_for(nodes));
+            assert!(pool.shards * pool.pages_per_shard * NODES_PER_PAGE >= nodes, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn a_list_head_is_never_the_same_again() {
+        let heads = [0, 7, 0, 7].iter().scan(0, |head, &to| {
+            *head = moved(*head, to);
+            Some(*head)
+        });
+        let mut heads: Vec<u64> = heads.collect();
+        heads.dedup();
+        heads.sort_unstable();
+        heads.dedup();
+        assert_eq!(heads.len(), 4);
     }
 }

@@ -201,8 +201,8 @@ impl Named for Masstree {
     const MIX: &'static str =
         "1 of: get 50%, put 47.5%, insert or remove 2.5%; 6 to 9 nodes and a record";
     const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; Masstree (EuroSys'12); TailBench's halves of get and put";
-    /// Four blocks: 10 pages of tree and 8 of records.
-    const MIN_BYTES: u64 = 18 * PAGE_BYTES as u64;
+    /// Four blocks: 9 pages of tree and 8 of records.
+    const MIN_BYTES: u64 = 17 * PAGE_BYTES as u64;
 
     fn with_shape(shape: &Shape) -> Masstree {
         let fits = |blocks: &u64| bytes(*blocks) <= shape.dataset_bytes;
