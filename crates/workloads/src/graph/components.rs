@@ -1,5 +1,5 @@
 //! [`ConnectedComponents`]: the least label spreads through each component (FlatFlash, ASPLOS'19
-//! §5.4).
+//! Fig. 10).
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
@@ -114,7 +114,7 @@ impl Named for ConnectedComponents {
     const NAME: &'static str = "connected-components";
     const DESCRIPTION: &'static str = "spreads the least label through a power-law graph";
     const MIX: &'static str =
-        "16 vertices: 16 lists of about 48 neighbours read, as many labels, lower ones written";
+        "about 16 vertices: lists of 800 edges together, as many labels read, lower ones written";
     const SOURCE: &'static str = "FlatFlash (ASPLOS'19) Fig. 10; a graph like Twitter's, generated";
     const MIN_BYTES: u64 = MIN_BYTES;
 

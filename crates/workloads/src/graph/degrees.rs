@@ -3,18 +3,21 @@
 use std::ops::Range;
 
 /// Fewest neighbours of a vertex: makes 24 of them on average, as Twitter has (1.5 billion edges
-/// between 61.5 million vertices, FlatFlash, ASPLOS'19 §5.4).
+/// between 61.5 million vertices, FlatFlash, ASPLOS'19 Fig. 10).
 const DEGREE_MIN: u64 = 6;
 
 /// Most neighbours of a vertex: as many as anyone has in Friendster (SNAP, com-Friendster).
 const DEGREE_MAX: u64 = 5214;
 
 /// A vertex has degree `d` or more with probability `∝ d^-1.276`: Twitter's followers (Kwak, Lee,
-/// Park and Moon, WWW'10 §3.1: a power law of exponent 2.276).
+/// Park and Moon, WWW'10: a power law of exponent 2.276).
 const TAIL_EXPONENT: f64 = 1.276;
 
 /// Above fifty, degrees are apart by this share, which makes 254 of them.
 const STEP_SHARE: f64 = 0.02;
+
+/// A block of vertices has about so many stubs: 16 vertices of average degree.
+const BLOCK_STUBS: u64 = 384;
 
 /// Shares of vertices are counted in parts of 2³².
 const SHARE_BITS: u32 = 32;
@@ -29,6 +32,7 @@ pub(super) struct Degrees {
     classes: Vec<Class>,
     vertices: u64,
     stubs: u64,
+    blocks: u64,
 }
 
 /// Vertices of one degree.
@@ -36,18 +40,29 @@ pub(super) struct Degrees {
 struct Class {
     first_vertex: u64,
     first_stub: u64,
+    first_block: u64,
     degree: u64,
+}
+
+impl Class {
+    fn vertices_per_block(self) -> u64 {
+        (BLOCK_STUBS / self.degree).max(1)
+    }
 }
 
 impl Degrees {
     /// A power law over `vertices` vertices.
     pub(super) fn power_law(vertices: u64) -> Degrees {
-        let mut degrees = Degrees { classes: Vec::new(), vertices: 0, stubs: 0 };
+        let mut degrees = Degrees { classes: Vec::new(), vertices: 0, stubs: 0, blocks: 0 };
         for (degree, upto) in upto_each_degree(vertices) {
             let count = upto - degrees.vertices;
             if count > 0 {
-                let (first_vertex, first_stub) = (degrees.vertices, degrees.stubs);
-                degrees.classes.push(Class { first_vertex, first_stub, degree });
+                let Degrees {
+                    vertices: first_vertex, stubs: first_stub, blocks: first_block, ..
+                } = degrees;
+                let class = Class { first_vertex, first_stub, first_block, degree };
+                degrees.classes.push(class);
+                degrees.blocks += count.div_ceil(class.vertices_per_block());
             }
             degrees.vertices = upto;
             degrees.stubs += count * degree;
@@ -71,6 +86,23 @@ impl Degrees {
     /// How many stubs there are: the sum of all degrees.
     pub(super) fn stubs(&self) -> u64 {
         self.stubs
+    }
+
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The vertices of a block: neighbours of one degree that have about as many stubs together as
+    /// those of any other block. Hubs that have more are a block each.
+    #[inline]
+    pub(super) fn block(&self, block: u64) -> Range<u64> {
+        debug_assert!(block < self.blocks);
+        let after = self.classes.partition_point(|class| class.first_block <= block);
+        let class = self.classes[after - 1];
+        let first = class.first_vertex + (block - class.first_block) * class.vertices_per_block();
+        let class_end = self.classes.get(after).map_or(self.vertices, |next| next.first_vertex);
+        first..(first + class.vertices_per_block()).min(class_end)
     }
 
     /// The degree of `vertex`.
@@ -154,6 +186,21 @@ mod tests {
             assert_eq!((degrees.vertices(), degrees.stubs()), (vertices, stub));
             assert_eq!(degrees.first_stub(vertices), stub);
             assert_eq!(Degrees::stubs_of(vertices), stub);
+        }
+    }
+
+    #[test]
+    fn blocks_hold_every_vertex_once_and_no_great_share_of_the_stubs() {
+        for vertices in [1, 2, 100, 30_000] {
+            let degrees = Degrees::power_law(vertices);
+            let mut next = 0;
+            for block in (0..degrees.blocks()).map(|block| degrees.block(block)) {
+                assert!(block.start == next && block.end > next, "{block:?} after {next}");
+                let stubs = degrees.first_stub(block.end) - degrees.first_stub(block.start);
+                assert!(stubs <= BLOCK_STUBS || block.end - block.start == 1, "{block:?}");
+                next = block.end;
+            }
+            assert_eq!(next, vertices);
         }
     }
 

@@ -1,5 +1,7 @@
 //! [`Generator`]: a power-law graph of any size that is computed, not stored.
 
+use std::ops::Range;
+
 use super::degrees::Degrees;
 use crate::Scatter;
 use crate::keys::Places;
@@ -55,6 +57,17 @@ impl Generator {
     /// How many entries all lists have.
     pub(super) fn entries(&self) -> u64 {
         self.degrees.stubs() * self.lists()
+    }
+
+    /// How many blocks of vertices there are, whose lists are of about the same length together.
+    pub(super) fn blocks(&self) -> u64 {
+        self.degrees.blocks()
+    }
+
+    /// The vertices of a block.
+    #[inline]
+    pub(super) fn block(&self, block: u64) -> Range<u64> {
+        self.degrees.block(block)
     }
 
     /// Where the list of `vertex` begins; of the vertex after the last one, where the last ends.

@@ -1,4 +1,4 @@
-//! [`PageRank`]: rank flows along edges until it stands (FlatFlash, ASPLOS'19 §5.4).
+//! [`PageRank`]: rank flows along edges until it stands (FlatFlash, ASPLOS'19 Fig. 10).
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
@@ -114,7 +114,7 @@ impl Named for PageRank {
     const NAME: &'static str = "pagerank";
     const DESCRIPTION: &'static str = "ranks the vertices of a power-law graph, pass after pass";
     const MIX: &'static str =
-        "16 vertices: 16 lists of about 24 edges read, as many ranks, 16 ranks written";
+        "about 16 vertices: lists of 400 edges together, as many ranks read, 16 ranks written";
     const SOURCE: &'static str = "FlatFlash (ASPLOS'19) Fig. 10; a graph like Twitter's, generated";
     const MIN_BYTES: u64 = MIN_BYTES;
 

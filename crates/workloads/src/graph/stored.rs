@@ -13,7 +13,8 @@ use crate::line::Seals;
 use crate::permutation::{Permutation, mix};
 use crate::program::{Kind, Shape};
 
-/// Vertices that a job updates.
+/// Vertices that a job updates in a loaded graph. (In a generated one as many as have about the
+/// same number of neighbours together.)
 const VERTICES_PER_JOB: u64 = 16;
 
 /// Words on a page.
@@ -129,7 +130,11 @@ impl Stored {
 
     fn new(kind: Kind, sizes: Sizes, source: Source, seed: u64) -> Stored {
         let words = Words { seals: Seals::new(kind, sizes.pages(), seed) };
-        let blocks = Permutation::new(sizes.vertices.div_ceil(VERTICES_PER_JOB), !seed);
+        let blocks = match &source {
+            Source::Generated(generator) => generator.blocks(),
+            Source::Loaded(_) | Source::Elsewhere => sizes.vertices.div_ceil(VERTICES_PER_JOB),
+        };
+        let blocks = Permutation::new(blocks, !seed);
         Stored { source, sizes, words, blocks }
     }
 
@@ -156,7 +161,11 @@ impl Stored {
     /// The vertices that job `job` updates.
     #[inline]
     pub(super) fn job(&self, job: u64) -> Range<u64> {
-        let first = self.blocks.apply(job % self.blocks.len()) * VERTICES_PER_JOB;
+        let block = self.blocks.apply(job % self.blocks.len());
+        if let Source::Generated(generator) = &self.source {
+            return generator.block(block);
+        }
+        let first = block * VERTICES_PER_JOB;
         first..(first + VERTICES_PER_JOB).min(self.sizes.vertices)
     }
 
