@@ -155,10 +155,9 @@ programs! {
     RedBlackTree: RedBlackTree,
     Tatp: Tatp,
     Gups: crate::Gups,
-    TatpMix: crate::TatpMix,
-    Tpcb: crate::Tpcb,
     PageRank: crate::PageRank,
     ConnectedComponents: crate::ConnectedComponents,
+    TatpMix: crate::TatpMix,
     YcsbA: crate::ycsb::YcsbA,
     YcsbB: crate::ycsb::YcsbB,
     YcsbC: crate::ycsb::YcsbC,
@@ -166,9 +165,11 @@ programs! {
     YcsbF: crate::ycsb::YcsbF,
     YcsbB64: crate::ycsb::YcsbB64,
     YcsbD64: crate::ycsb::YcsbD64,
+    Tpcb: crate::Tpcb,
     Tpcc: crate::Tpcc,
     TpccMix: crate::TpccMix,
     Masstree: crate::masstree::Masstree,
+    Silo: crate::silo::tpcc::SiloTpcc,
 }
 
 impl Kind {

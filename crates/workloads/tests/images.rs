@@ -15,7 +15,7 @@ const GRAPHS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
 
 /// Jobs write the rings of these before they read them, and popularity clusters less: their own
 /// tests say what of a damaged image is noticed, and what is hot.
-const TPCC: [Kind; 2] = [Kind::Tpcc, Kind::TpccMix];
+const TPCC: [Kind; 3] = [Kind::Tpcc, Kind::TpccMix, Kind::Silo];
 
 const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
 
@@ -23,10 +23,10 @@ const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
 fn a_page_is_the_same_whenever_it_is_made() {
     for (name, _) in Kind::ALL {
         for scatter in SCATTERS {
-            let once = program(name, 60, scatter);
+            let once = program(name, 100, scatter);
             let pages = once.size_bytes() / 4096;
             let forwards = image(&once);
-            let again = program(name, 60, scatter);
+            let again = program(name, 100, scatter);
             for p in (0..pages).rev() {
                 let words = &forwards[p as usize * 512..][..512];
                 assert_eq!(page(&again, PageId(p)), words, "{name}, page {p}");
@@ -83,7 +83,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
             Kind::YcsbA | Kind::YcsbB | Kind::YcsbC | Kind::YcsbD | Kind::YcsbF => 0.7,
             Kind::YcsbB64 | Kind::YcsbD64 => 0.9,
             Kind::Gups => unreachable!("its words are plain"),
-            Kind::Tpcc | Kind::TpccMix => unreachable!("tested elsewhere"),
+            Kind::Tpcc | Kind::TpccMix | Kind::Silo => unreachable!("tested elsewhere"),
         };
         assert!(share > expected, "{name}: {noticed} of {}", words.len());
     }

@@ -4,9 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ebbtide_core::{Addr, Memory};
 
+use super::place::Vacant;
 use super::record::{self, Head};
 use super::tid::Tid;
-use super::transaction::{Depended, Transaction, Write};
+use super::transaction::{Depended, New, Transaction, Write};
 use super::{Abort, Conflict, Isolation};
 use crate::Wrong;
 
@@ -110,11 +111,18 @@ impl<M: Memory> Transaction<'_, M> {
 
     /// Writes all records and releases them. Each is finished even if another cannot be.
     fn install(&mut self, tid: Tid) -> std::thread::Result<()> {
-        let Transaction { silo, memory, writes, words, .. } = self;
+        let Transaction { silo, memory, writes, words, vacant, .. } = self;
         let mut result = Ok(());
-        for Write { at, key, row, held, .. } in writes.iter_mut() {
-            let head = Head { tid: tid.with_absent(row.is_none()), key: *key };
-            let row = row.clone().map_or(&[][..], |range| &words[range]);
+        for Write { at, key, new, held, .. } in writes.iter_mut() {
+            let (tid, row) = match new {
+                New::Row(range) => (tid.with_absent(false), &words[range.clone()]),
+                New::Gone(index) => {
+                    let tid = tid.with_absent(true);
+                    vacant.push(Vacant { index, place: *at, key: *key, tid });
+                    (tid, &[][..])
+                }
+            };
+            let head = Head { tid, key: *key };
             let written = record::insist(|| record::write(*memory, silo.seals, *at, head, row));
             let released = match written {
                 Ok(()) => record::unlock(*memory, *at, head.tid),
@@ -130,7 +138,7 @@ impl<M: Memory> Transaction<'_, M> {
     }
 }
 
-impl Write {
+impl Write<'_> {
     /// Whether a locked record of version `tid`, which need not be as it was read, still has the
     /// key and is there or not as before: else it is not ours to write.
     fn is_possible<M: Memory>(&self, memory: &mut M, tid: Tid) -> bool {

@@ -22,13 +22,12 @@
 //!   on when it has committed; jobs are numbered, so this takes no counter. Epochs order
 //!   transactions as the serial order does: a version of a later epoch never comes before one of
 //!   an earlier. There is no log to cut at an epoch, and there are no snapshots.
-//! * **Where records lie** is the program's business: it names the place of a record it inserts.
-//!   Places are finite, so nothing piles up. An insert first writes the key into the place, absent,
-//!   and lets the index lead there. A removed record stays in the index, absent, until its place is
-//!   given another key; only then does its old key leave the index, under the record's lock. The
-//!   same holds for the absent record that an insert leaves behind when its transaction is
-//!   aborted. So there is no garbage collector. Who arrives at a record by an outdated path
-//!   finds another key in it and looks again; who noted its version finds it raised.
+//! * **Where records lie** is the program's business: it names the place of a record it inserts. An
+//!   insert first writes the key into the place, absent, and lets the index lead there. There is no
+//!   garbage collector: the job that leaves a place without a row, because it removed that or was
+//!   aborted after an insert, takes the key out of the index when all else is done; and should it
+//!   come to nothing before, the next key of that place does it. Who arrives at a record by an
+//!   outdated path finds another key in it and looks again; who noted its version finds it raised.
 //! * **Memory order.** Two transactions that each write what the other reads must not both miss the
 //!   other's lock: a lock must be visible before any version is checked. This takes a
 //!   compare-exchange that is a full fence, as it is on x86-64.
@@ -47,6 +46,7 @@ mod place;
 mod record;
 mod table;
 mod tid;
+pub mod tpcc;
 mod transaction;
 
 use ebbtide_core::{Addr, Memory};
@@ -120,7 +120,7 @@ pub struct Committed<R> {
 impl Silo {
     /// The database whose epoch is the word at `epoch`; `seed` tells its records from another's.
     pub fn new(epoch: Addr, seed: u64) -> Silo {
-        let seals = Seals::new(crate::Kind::Tatp, 0, seed);
+        let seals = Seals::new(crate::Kind::Silo, 0, seed);
         Silo { epoch: Epoch::new(epoch, seals), seals }
     }
 
@@ -139,22 +139,25 @@ impl Silo {
         mut body: impl FnMut(&mut Transaction<'a, M>) -> Result<R, Abort>,
     ) -> Result<Option<Committed<R>>, Wrong> {
         let mut transaction = Transaction::new(self, memory, isolation);
-        for attempts in 1.. {
+        let mut attempts = 1;
+        let done = loop {
             let done = body(&mut transaction);
-            let on = match transaction.finish(done) {
-                Ok((value, tid)) => {
-                    if job.is_multiple_of(COMMITS_PER_EPOCH) {
-                        self.epoch.advance(transaction.restart())?;
-                    }
-                    return Ok(Some(Committed { value, tid, attempts }));
-                }
-                Err(Abort::Rollback) => return Ok(None),
+            match transaction.finish(done) {
+                Ok((value, tid)) => break Some(Committed { value, tid, attempts }),
+                Err(Abort::Rollback) => break None,
                 Err(Abort::Wrong(wrong)) => return Err(wrong),
-                Err(Abort::Conflict(on)) => on,
-            };
-            back_off(transaction.restart(), on, mix(job) ^ u64::from(attempts), attempts);
+                Err(Abort::Conflict(on)) => {
+                    let random = mix(job) ^ u64::from(attempts);
+                    back_off(transaction.restart(), on, random, attempts);
+                    attempts += 1;
+                }
+            }
+        };
+        transaction.tidy()?;
+        if done.is_some() && job.is_multiple_of(COMMITS_PER_EPOCH) {
+            self.epoch.advance(transaction.restart())?;
         }
-        unreachable!("a transaction that never ends")
+        Ok(done)
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a place gets a key, and the key before it leaves the index.
+//! How a place gets a key, and how the key leaves the index when the place has no row any more.
 //!
 //! Outside of the record's lock, the index leads from a key to a place only if that is the key in
 //! the place.
@@ -41,7 +41,38 @@ pub(super) fn claim<M: Memory>(
     })
 }
 
-/// Writes `key` into a place that is locked at `tid`; its version from now on.
+/// A place that has a key but no row: one whose row was removed, or was never committed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Vacant<'a> {
+    pub index: &'a Tree,
+    pub place: Addr,
+    pub key: u64,
+    pub tid: Tid,
+}
+
+/// Takes the key of a vacant place out of the index, unless somebody has changed the record since.
+///
+/// # Errors
+/// [`Wrong`] when what stands there is no record or index.
+pub(super) fn vacate<M: Memory>(
+    silo: &Silo,
+    memory: &mut M,
+    vacant: Vacant<'_>,
+) -> Result<(), Wrong> {
+    let Vacant { index, place, key, tid } = vacant;
+    let _word: u64 = memory.load(place);
+    record::while_locked(memory, place, |memory, now| {
+        if now != tid {
+            return (now, Ok(()));
+        }
+        match renamed(silo, memory, index, place, tid, (key, key)) {
+            Ok(tid) => (tid, Ok(())),
+            Err(wrong) => (tid, Err(wrong)),
+        }
+    })
+}
+
+/// Writes `key` into a place that is locked at `tid`, unless it is there; its version from now on.
 fn rename<M: Memory>(
     silo: &Silo,
     memory: &mut M,
@@ -54,16 +85,29 @@ fn rename<M: Memory>(
     let old = head.ok_or_else(|| broken(place))?.key;
     if !tid.is_absent() {
         return Err(Wrong(format!(
-            "the place at {place:?} for key {key} has the row of key {old}"
+            "the place at {place:?} for key {key:#x} has the row of key {old:#x}"
         )));
     }
     if old == key {
         return Ok(tid);
     }
+    renamed(silo, memory, index, place, tid, (old, key))
+}
+
+/// Takes the old key of a locked place without a row out of the index and writes the new one. Who
+/// noted the version learns of it: the old key may be given another place from now on.
+fn renamed<M: Memory>(
+    silo: &Silo,
+    memory: &mut M,
+    index: &Tree,
+    place: Addr,
+    tid: Tid,
+    (old, key): (u64, u64),
+) -> Result<Tid, Wrong> {
+    let next = tid.next().ok_or_else(|| used_up(place))?.with_absent(true);
     if old != NO_KEY && index.get(memory, &old.to_be_bytes())? == Some(place.0) {
         index.remove(memory, &old.to_be_bytes())?;
     }
-    let next = tid.next().ok_or_else(|| used_up(place))?.with_absent(true);
     record::write(memory, silo.seals, place, Head { tid: next, key }, &[]);
     Ok(next)
 }

@@ -39,6 +39,19 @@ pub(super) struct Head {
     pub key: u64,
 }
 
+/// The address, as an index has it, of a record with a row of `words` words.
+///
+/// # Errors
+/// [`Wrong`] when no record can lie there.
+pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Addr, Wrong> {
+    let end = at.checked_add((lines_of(words) * LINE_BYTES) as u64);
+    let is_inside = end.is_some_and(|end| end <= memory.size_bytes());
+    match at.is_multiple_of(LINE_BYTES as u64) && is_inside {
+        true => Ok(Addr(at)),
+        false => Err(Wrong(format!("an index leads to {:?}, where no record can be", Addr(at)))),
+    }
+}
+
 /// Reads the record at `at`, and its row into `row` if it is there, while others may write it.
 ///
 /// The record is one that some transaction left behind, whole; it may be outdated by now.

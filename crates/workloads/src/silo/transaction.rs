@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range, RangeInclusive};
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
 
-use super::place::{self, Claimed};
+use super::place::{self, Claimed, Vacant};
 use super::record::{self, Head};
 use super::table::{NO_KEY, Row, Table, words_of, words_of_mut};
 use super::tid::Tid;
@@ -25,9 +25,11 @@ pub struct Transaction<'a, M> {
     /// The node set: the versions of index nodes that absences and scans depended on.
     pub(super) nodes: SmallVec<[Depended<'a>; 16]>,
     /// The write set, a record once.
-    pub(super) writes: SmallVec<[Write; 32]>,
+    pub(super) writes: SmallVec<[Write<'a>; 32]>,
     /// The rows to be written, one behind the other.
     pub(super) words: SmallVec<[u64; 256]>,
+    /// Places without rows that it left behind, also when it was run before.
+    pub(super) vacant: SmallVec<[Vacant<'a>; 4]>,
 }
 
 /// A record and the version that was read.
@@ -46,15 +48,23 @@ pub(super) struct Depended<'a> {
 
 /// A record to be written.
 #[derive(Debug, Clone)]
-pub(super) struct Write {
+pub(super) struct Write<'a> {
     pub at: Addr,
     pub key: u64,
     /// The version that was read and is overwritten.
     pub over: Tid,
     /// The version it is locked at, while it is.
     pub held: Option<Tid>,
-    /// Where in `words` the new row is; `None` to remove it.
-    pub row: Option<Range<usize>>,
+    pub new: New<'a>,
+}
+
+/// What becomes of a record.
+#[derive(Debug, Clone)]
+pub(super) enum New<'a> {
+    /// It holds the row that is there in `words`.
+    Row(Range<usize>),
+    /// It is removed; this is the index that leads to it.
+    Gone(&'a Tree),
 }
 
 /// A row that a transaction found, as it was found or as the transaction changed it.
@@ -86,6 +96,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
             nodes: SmallVec::new(),
             writes: SmallVec::new(),
             words: SmallVec::new(),
+            vacant: SmallVec::new(),
         }
     }
 
@@ -132,25 +143,33 @@ impl<'a, M: Memory> Transaction<'a, M> {
         keys: RangeInclusive<u64>,
         limit: usize,
     ) -> Result<Vec<Found<R>>, Abort> {
-        let mut found = Vec::with_capacity(limit);
-        let mut from = *keys.start();
-        while found.len() < limit {
+        let mut found = Vec::new();
+        let (mut from, to) = keys.into_inner();
+        while found.len() < limit && from <= to {
             let asked = limit - found.len();
-            let listed = self.list(&table.index, from, asked)?;
-            for &(key, at) in listed.iter().take_while(|(key, _)| keys.contains(key)) {
+            let listed = self.list(&table.index, from..=to, asked)?;
+            for &(key, at) in &listed {
                 found.extend(self.get_listed(table, key, at)?);
             }
             match listed.last() {
-                Some(&(last, _)) if listed.len() == asked && last < *keys.end() => from = last + 1,
+                // Some of them were absent.
+                Some(&(last, _)) if listed.len() == asked && last < to => from = last + 1,
                 _ => break,
             }
         }
         Ok(found)
     }
 
-    /// The first `limit` keys from `from` on and where they lead. What that depends on is noted.
-    fn list(&mut self, index: &'a Tree, from: u64, limit: usize) -> Result<Listed, Abort> {
-        let mut list = List { index, limit, nodes: &mut self.nodes, listed: Listed::new() };
+    /// The first `limit` of `keys` that the index has, and where they lead. What that depends on is
+    /// noted.
+    fn list(
+        &mut self,
+        index: &'a Tree,
+        keys: RangeInclusive<u64>,
+        limit: usize,
+    ) -> Result<Listed, Abort> {
+        let (from, to) = keys.into_inner();
+        let mut list = List { index, to, limit, nodes: &mut self.nodes, listed: Listed::new() };
         index.scan_seen(self.memory, &from.to_be_bytes(), &mut list)?;
         Ok(list.listed)
     }
@@ -160,9 +179,10 @@ impl<'a, M: Memory> Transaction<'a, M> {
         &mut self,
         table: &'a Table<R>,
         key: u64,
-        at: Addr,
+        at: u64,
     ) -> Result<Option<Found<R>>, Abort> {
         let mut row = R::zeroed();
+        let at = record::address(self.memory, at, R::WORDS)?;
         let head = record::read(self.memory, self.silo.seals, at, words_of_mut(&mut row))?;
         match head.key == key {
             true => Ok(self.see(at, head, row)),
@@ -173,12 +193,13 @@ impl<'a, M: Memory> Transaction<'a, M> {
 
     /// Writes the row back as it is in `found` now, which this transaction found or wrote.
     pub fn put<R: Row>(&mut self, found: &Found<R>) {
-        self.write(found.at, found.key, found.tid, Some(&found.row));
+        let new = self.keep(&found.row);
+        self.write(found.at, found.key, found.tid, new);
     }
 
     /// Removes the row, which this transaction found or wrote.
-    pub fn remove<R: Row>(&mut self, found: &Found<R>) {
-        self.write::<R>(found.at, found.key, found.tid, None);
+    pub fn remove<R: Row>(&mut self, table: &'a Table<R>, found: &Found<R>) {
+        self.write(found.at, found.key, found.tid, New::Gone(&table.index));
     }
 
     /// Inserts a row at `place`, which no other row needs, and says whether it did: not if there
@@ -209,12 +230,14 @@ impl<'a, M: Memory> Transaction<'a, M> {
             let claimed = place::claim(self.silo, self.memory, &table.index, place, key)?;
             if let Some(Claimed { tid, changed }) = claimed {
                 self.reads.push(Read { at: place, tid });
+                self.vacant.push(Vacant { index: &table.index, place, key, tid });
                 self.follow(&changed)?;
                 break (place, tid);
             }
             // Somebody was faster, and took another place.
         };
-        self.write(at, key, tid, Some(row));
+        let new = self.keep(row);
+        self.write(at, key, tid, new);
         Ok(true)
     }
 
@@ -229,7 +252,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         let mut other = None;
         loop {
             let at = match index.get_seen(self.memory, &key.to_be_bytes())? {
-                (Some(at), _) => Addr(at),
+                (Some(at), _) => record::address(self.memory, at, row.len())?,
                 (None, seen) => return Ok(Err(seen)),
             };
             let head = record::read(self.memory, self.silo.seals, at, row)?;
@@ -252,39 +275,50 @@ impl<'a, M: Memory> Transaction<'a, M> {
         self.reads.push(Read { at, tid: head.tid });
         let Head { tid, key } = head;
         match self.written(at) {
-            Some(Write { row: Some(range), .. }) => {
+            Some(Write { new: New::Row(range), .. }) => {
                 let mut row = row;
                 words_of_mut(&mut row).copy_from_slice(&self.words[range.clone()]);
                 Some(Found { key, row, at, tid })
             }
-            Some(Write { row: None, .. }) => None,
+            Some(Write { new: New::Gone(_), .. }) => None,
             None => (!tid.is_absent()).then_some(Found { key, row, at, tid }),
         }
     }
 
     /// Whether this transaction sees a row in the record at `at`, found as `tid`.
     fn is_there(&self, at: Addr, tid: Tid) -> bool {
-        self.written(at).map_or(!tid.is_absent(), |write| write.row.is_some())
+        self.written(at).map_or(!tid.is_absent(), |write| matches!(write.new, New::Row(_)))
     }
 
-    fn written(&self, at: Addr) -> Option<&Write> {
+    fn written(&self, at: Addr) -> Option<&Write<'a>> {
         self.writes.iter().find(|write| write.at == at)
     }
 
-    fn write<R: Row>(&mut self, at: Addr, key: u64, over: Tid, row: Option<&R>) {
+    /// Keeps a row until it is written.
+    fn keep<R: Row>(&mut self, row: &R) -> New<'a> {
+        let start = self.words.len();
+        self.words.extend_from_slice(words_of(row));
+        New::Row(start..self.words.len())
+    }
+
+    fn write(&mut self, at: Addr, key: u64, over: Tid, new: New<'a>) {
         debug_assert!(
             self.reads.contains(&Read { at, tid: over }),
             "the row at {at:?} was found by another transaction"
         );
-        let row = row.map(|row| {
-            let start = self.words.len();
-            self.words.extend_from_slice(words_of(row));
-            start..self.words.len()
-        });
         match self.writes.iter_mut().find(|write| write.at == at) {
-            Some(write) => write.row = row,
-            None => self.writes.push(Write { at, key, over, held: None, row }),
+            Some(write) => write.new = new,
+            None => self.writes.push(Write { at, key, over, held: None, new }),
         }
+    }
+
+    /// Takes the keys of places that it left without rows out of the index. (Should that fail, the
+    /// next key of the place does it.)
+    pub(super) fn tidy(&mut self) -> Result<(), Wrong> {
+        for vacant in self.vacant.drain(..) {
+            place::vacate(self.silo, self.memory, vacant)?;
+        }
+        Ok(())
     }
 
     /// Lets the node set follow what this transaction's own insert changed, also to where keys
@@ -310,12 +344,13 @@ impl<'a, M: Memory> Transaction<'a, M> {
     }
 }
 
-/// Keys with the addresses of their records.
-type Listed = SmallVec<[(u64, Addr); 16]>;
+/// Keys and where they lead.
+type Listed = SmallVec<[(u64, u64); 16]>;
 
 /// Lists keys and notes what the list depends on.
 struct List<'a, 'b> {
     index: &'a Tree,
+    to: u64,
     limit: usize,
     nodes: &'b mut SmallVec<[Depended<'a>; 16]>,
     listed: Listed,
@@ -328,9 +363,13 @@ impl Visitor for List<'_, '_> {
 
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
         // Tables have no keys of another length.
-        if let Some(key) = key.first_chunk() {
-            self.listed.push((u64::from_be_bytes(*key), Addr(value)));
+        let Some(key) = key.first_chunk().map(|key| u64::from_be_bytes(*key)) else {
+            return ControlFlow::Continue(());
+        };
+        if key > self.to {
+            return ControlFlow::Break(());
         }
+        self.listed.push((key, value));
         match self.listed.len() < self.limit {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),

@@ -157,7 +157,7 @@ impl Plan {
             event.saw.push((key, found.map(|found| checked(found.row))));
             match found {
                 Some(found) if remove => {
-                    transaction.remove(&found);
+                    transaction.remove(&ledger.table, &found);
                     event.did.push((key, None));
                 }
                 Some(mut found) => {

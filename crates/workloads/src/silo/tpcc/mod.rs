@@ -1,0 +1,149 @@
+//! TPC-C over Silo's transactions: what TailBench's Silo runs (Kasture and Sanchez, "TailBench: A
+//! Benchmark Suite and Evaluation Methodology for Latency-Critical Applications", IISWC'16), and
+//! AstriFlash with it.
+//!
+//! All five transactions run in the standard's mix (TPC-C revision 5.11, clause 5.2.3): New-Order
+//! 45%, Payment 43%, and Order-Status, Delivery and Stock-Level 4% each. Customers are asked for by
+//! number only, and there is no HISTORY table.
+//!
+//! # Scale
+//! A warehouse of the standard's size takes about 150 MB with its indexes and places for as many
+//! orders as it has customers. A dataset holds as many warehouses as fit; what is left makes the
+//! rings of orders longer. A dataset with room for less than one has one warehouse of fewer
+//! customers and items, in the standard's ratio, down to 3 customers to a district and 100 items.
+//!
+//! # Popularity
+//! Warehouses, customers within a warehouse and items are each drawn by Zipf. Rows lie in the order
+//! of their keys. With [`Scatter::Pages`](crate::Scatter::Pages) customers and items of consecutive
+//! ranks have consecutive numbers, as many as share a page; with
+//! [`Scatter::Keys`](crate::Scatter::Keys) each has any number.
+
+mod consistency;
+mod contents;
+mod database;
+mod delivery;
+mod inputs;
+mod keys;
+mod new_order;
+mod order_status;
+mod part;
+mod payment;
+pub mod rows;
+mod size;
+mod stock_level;
+
+pub use consistency::Totals;
+pub use database::Database;
+pub use new_order::Placed;
+pub use order_status::Status;
+
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+
+use crate::program::{Named, Shape};
+use crate::tpcc::input::{Transaction, Who};
+use crate::{Workload, Wrong};
+use inputs::Inputs;
+
+/// TPC-C as serialisable transactions over Masstree; a job is one of them.
+#[derive(Debug, Clone)]
+pub struct SiloTpcc {
+    /// The handles of nine tables: large, and never moved.
+    database: Box<Database>,
+    inputs: Inputs,
+    work: u64,
+}
+
+impl SiloTpcc {
+    /// The tables.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The transaction that is job `job`.
+    pub fn job(&self, job: u64) -> Transaction {
+        self.inputs.job(job)
+    }
+}
+
+/// The customer's number: no job names a customer otherwise.
+fn number(who: Who) -> Result<u32, Wrong> {
+    match who {
+        Who::Id(c_id) => Ok(c_id),
+        Who::Name(name) => Err(Wrong(format!("there is no index of names to find {name} by"))),
+    }
+}
+
+impl Named for SiloTpcc {
+    const NAME: &'static str = "silo";
+    const DESCRIPTION: &'static str =
+        "runs TPC-C as serialisable transactions of an optimistic database over B+-trees";
+    const MIX: &'static str = "45% New-Order, 43% Payment, 4% each of Order-Status, Delivery and \
+                               Stock-Level";
+    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; Silo (SOSP'13); TPC-C \
+                                  standard, revision 5.11";
+    /// A warehouse of a thousandth.
+    const MIN_BYTES: u64 = 100 * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> SiloTpcc {
+        let database = Box::new(Database::fitting(shape.dataset_bytes, shape.seed));
+        let inputs = Inputs::new(database.size(), shape.theta, shape.scatter, shape.seed);
+        SiloTpcc { database, inputs, work: shape.work_instructions }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl Workload for SiloTpcc {
+    fn size_bytes(&self) -> u64 {
+        self.database.size_bytes()
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.database.image(page, out);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let (database, work) = (&self.database, self.work);
+        match self.job(job) {
+            Transaction::NewOrder(input) => {
+                database.new_order(memory, job, &input, work).map(|_| ())
+            }
+            Transaction::Payment(input) => database.payment(memory, job, &input, work).map(|_| ()),
+            Transaction::OrderStatus(input) => {
+                database.order_status(memory, job, &input, work).map(|_| ())
+            }
+            Transaction::Delivery(input) => {
+                database.delivery(memory, job, &input, work).map(|_| ())
+            }
+            Transaction::StockLevel(input) => {
+                database.stock_level(memory, job, &input, work).map(|_| ())
+            }
+        }
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size::Size;
+    use super::*;
+
+    #[test]
+    fn the_least_size_is_what_the_least_scale_needs() {
+        assert_eq!(Database::pages(Size::LEAST) * PAGE_BYTES as u64, SiloTpcc::MIN_BYTES);
+    }
+
+    #[test]
+    fn a_warehouse_takes_about_what_it_is_said_to() {
+        let database = Database::fitting(16 << 30, 1);
+        let warehouses = u64::from(database.size().scale.warehouses);
+        let megabytes = database.size_bytes() / warehouses / 1_000_000;
+        assert!((130..160).contains(&megabytes), "{megabytes} MB");
+        assert!(database.size_bytes() * 1000 > (16 << 30) * 999);
+    }
+}

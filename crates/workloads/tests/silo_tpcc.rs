@@ -1,0 +1,188 @@
+//! TPC-C over Silo: its consistency conditions hold after any interleaving, and its rows add up to
+//! what the transactions said they did.
+
+mod common;
+mod silo_common;
+
+use std::collections::HashMap;
+
+use common::{Plain, Raced, Shared, Sparse, image, interleave, race};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_workloads::silo::tpcc::{SiloTpcc, Totals};
+use ebbtide_workloads::tpcc::input::Transaction;
+use ebbtide_workloads::{Named, Observed, Scatter, Shape, Work, Workload, Wrong};
+use silo_common::Bursts;
+
+fn smallest(scatter: Scatter) -> SiloTpcc {
+    let shape = Shape { dataset_bytes: SiloTpcc::MIN_BYTES, scatter, ..Shape::default() };
+    SiloTpcc::with_shape(&shape)
+}
+
+/// Runs a job; what it adds to the totals.
+fn run<M: Memory>(silo: &SiloTpcc, memory: &mut M, job: u64) -> Result<Totals, Wrong> {
+    let (database, mut does) = (silo.database(), Totals::default());
+    match silo.job(job) {
+        Transaction::NewOrder(input) => {
+            if database.new_order(memory, job, &input, 0)?.is_some() {
+                does.orders = 1;
+                does.lines = input.lines.len() as u64;
+                does.quantity = input.lines.iter().map(|line| u64::from(line.quantity)).sum();
+            }
+        }
+        Transaction::Payment(input) => {
+            database.payment(memory, job, &input, 0)?;
+            does.payments = 1;
+            does.paid_cents = input.amount_cents.into();
+        }
+        Transaction::OrderStatus(input) => {
+            database.order_status(memory, job, &input, 0)?;
+        }
+        Transaction::Delivery(input) => {
+            does.deliveries = database.delivery(memory, job, &input, 0)?.into();
+        }
+        Transaction::StockLevel(input) => {
+            database.stock_level(memory, job, &input, 0)?;
+        }
+    }
+    Ok(does)
+}
+
+fn sum(all: impl IntoIterator<Item = Totals>) -> Totals {
+    all.into_iter().fold(Totals::default(), |a, b| Totals {
+        orders: a.orders + b.orders,
+        lines: a.lines + b.lines,
+        quantity: a.quantity + b.quantity,
+        paid_cents: a.paid_cents + b.paid_cents,
+        payments: a.payments + b.payments,
+        deliveries: a.deliveries + b.deliveries,
+    })
+}
+
+/// Checks the conditions, and that rows add up to what jobs did.
+fn check(silo: &SiloTpcc, words: Shared, done: Vec<Result<Totals, Wrong>>) {
+    let before = silo.database().check_consistency(&mut Plain::new(silo)).unwrap();
+    let done: Result<Vec<Totals>, Wrong> = done.into_iter().collect();
+    let after = silo.database().check_consistency(&mut words.into_plain()).unwrap();
+    assert_eq!(after, sum([before, sum(done.unwrap())]));
+}
+
+#[test]
+fn the_conditions_hold_at_first_and_while_rings_go_round() {
+    for scatter in [Scatter::Pages, Scatter::Keys] {
+        let silo = smallest(scatter);
+        let mut memory = Plain::new(&silo);
+        let mut expected = silo.database().check_consistency(&mut memory).unwrap();
+        for round in 0..10 {
+            let jobs = round * 1000..(round + 1) * 1000;
+            let done = sum(jobs.map(|job| run(&silo, &mut memory, job).unwrap()));
+            expected = sum([expected, done]);
+            let found = silo.database().check_consistency(&mut memory);
+            assert_eq!(found, Ok(expected), "round {round}");
+        }
+        // 4,500 orders in ten rings of five places.
+        assert!(expected.orders > 4_000 && expected.deliveries > 2_000, "{expected:?}");
+    }
+}
+
+#[test]
+fn the_conditions_hold_after_interleaved_transactions() {
+    for seed in 0..40 {
+        let silo = smallest(Scatter::Pages);
+        let words = Shared::new(&image(&silo));
+        let done = interleave(&words, 3, seed, |thread, memory| {
+            let first = (seed * 3 + thread as u64) * 8;
+            let mut memory = Bursts::new(memory, &words, first);
+            (first..first + 8).map(|job| run(&silo, &mut memory, job)).collect::<Vec<_>>()
+        });
+        check(&silo, words, done.concat());
+    }
+}
+
+#[test]
+fn the_conditions_hold_after_raced_transactions() {
+    let silo = smallest(Scatter::Keys);
+    let words = Shared::new(&image(&silo));
+    let done = race(&words, |thread, memory: &mut Raced<'_>| {
+        let run = |job: u64| run(&silo, memory, 2 * job + thread as u64);
+        (0..4000).map(run).collect::<Vec<_>>()
+    });
+    check(&silo, words, done.concat());
+}
+
+#[test]
+fn one_new_order_in_a_hundred_is_rolled_back_and_leaves_nothing() {
+    let silo = smallest(Scatter::Pages);
+    let mut memory = Plain::new(&silo);
+    let mut rolled_back = 0;
+    let (mut orders, first) = (0, silo.database().check_consistency(&mut memory).unwrap());
+    for job in 0..20_000 {
+        let Transaction::NewOrder(input) = silo.job(job) else { continue };
+        orders += 1;
+        let before = (rolled_back < 20).then(|| memory.words.clone());
+        if silo.database().new_order(&mut memory, job, &input, 0).unwrap().is_none() {
+            rolled_back += 1;
+            assert!(before.is_none_or(|before| before == memory.words), "job {job}");
+        }
+    }
+    assert!((orders / 130..orders / 80).contains(&rolled_back), "{rolled_back} of {orders}");
+    let last = silo.database().check_consistency(&mut memory).unwrap();
+    assert_eq!(last.orders - first.orders, orders - rolled_back);
+}
+
+#[test]
+fn a_damaged_image_is_noticed_by_whoever_reads_it() {
+    let silo = smallest(Scatter::Pages);
+    let fresh = image(&silo);
+    let mut tried = 0;
+    let mut noticed = 0;
+    for word in (0..fresh.len()).filter(|word| word % 61 == 0 && fresh[*word] != 0) {
+        let mut memory = Plain { words: fresh.clone(), worked: 0, accesses: 0 };
+        memory.words[word] ^= 1 << 17;
+        tried += 1;
+        noticed += usize::from(silo.database().check_consistency(&mut memory).is_err());
+    }
+    // Not noticed: items, which the check does not read, free places, and links and counts of the
+    // indexes that a scan does not need.
+    assert!(noticed * 10 > tried * 7, "{noticed} of {tried}");
+}
+
+#[test]
+fn hot_pages_are_fewer_when_the_popular_lie_together() {
+    // How many pages get nine in ten of all accesses.
+    let hot = |scatter| {
+        let shape = Shape { dataset_bytes: 1 << 27, scatter, ..Shape::default() };
+        let silo = SiloTpcc::with_shape(&shape);
+        let mut memory = Sparse::new(&silo);
+        let mut counts: HashMap<PageId, u64> = HashMap::new();
+        let mut count = |page, _| *counts.entry(page).or_default() += 1;
+        let mut observed = Observed::new(&mut memory, Work::Skipped, &mut count);
+        (0..1500).for_each(|job| silo.run(job, &mut observed).unwrap());
+        let mut counts: Vec<u64> = counts.into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let mut left = counts.iter().sum::<u64>() / 10 * 9;
+        counts.iter().take_while(|&&count| take_off(&mut left, count)).count()
+    };
+    let (pages, keys) = (hot(Scatter::Pages), hot(Scatter::Keys));
+    assert!(pages * 5 < keys * 4, "{pages} and {keys} pages");
+}
+
+/// Takes `count` off what is left; whether there was anything.
+fn take_off(left: &mut u64, count: u64) -> bool {
+    let any = *left > 0;
+    *left = left.saturating_sub(count);
+    any
+}
+
+#[test]
+fn nothing_of_a_rotten_epoch_or_a_page_that_came_back_old_is_believed() {
+    let silo = smallest(Scatter::Pages);
+    let fresh = image(&silo);
+    let mut memory = Plain { words: fresh.clone(), worked: 0, accesses: 0 };
+    memory.words[0] ^= 1 << 40;
+    assert!((0..20).any(|job| silo.run(job, &mut memory).is_err()));
+    // After many epochs, the page of the epoch comes back as it was first: records are newer.
+    let mut memory = Plain { words: fresh.clone(), worked: 0, accesses: 0 };
+    (0..5000).for_each(|job| silo.run(job, &mut memory).unwrap());
+    memory.words[..PAGE_BYTES / 8].copy_from_slice(&fresh[..PAGE_BYTES / 8]);
+    assert!((5000..5020).any(|job| silo.run(job, &mut memory).is_err()));
+}
