@@ -16,7 +16,7 @@ use crate::{progress, sizes};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Workloads to run; --list says which there are [default: all]
+    /// Workloads to run; --list says which there are [default: the seven of AstriFlash]
     #[arg(value_name = "WORKLOAD", value_parser = workload)]
     workloads: Vec<Kind>,
     /// Memories to compare: dram, paging, sync, ebbtide; dram always runs [default: all]

@@ -173,6 +173,17 @@ programs! {
 }
 
 impl Kind {
+    /// The seven that AstriFlash is measured with (HPCA'23 §V-A).
+    pub const ASTRIFLASH: [Kind; 7] = [
+        Kind::ArraySwap,
+        Kind::HashTable,
+        Kind::RedBlackTree,
+        Kind::Tatp,
+        Kind::Tpcc,
+        Kind::Masstree,
+        Kind::Silo,
+    ];
+
     /// The most that any program addresses: 64 TiB, 2⁴⁰ lines.
     pub const MAX_BYTES: u64 = 64 << 40;
 
