@@ -37,6 +37,13 @@
 //! led here then and does not now. Before a node is marked deleted, those that lead to it are marked
 //! as changing. So a deleted node under an unchanged parent is no race but a rotten page.
 //!
+//! # When a page cannot be had
+//! A job that a device error ends gives its locks back. Most of what it did is then done or not
+//! begun: whatever allocates or reads other pages comes before the first store to a node, which are
+//! all to one page. A job that is ended between those stores, or between the three nodes of a join,
+//! leaves nodes that do not match their seals, or a deleted one under its parent: errors for
+//! everyone who comes there, not wrong answers. At worst a node that was taken and not used is lost.
+//!
 //! # What is noticed
 //! The first line of a node is sealed with its address and the tree's salt, over its version too; the
 //! order, the range and a fold of the keys are in it. A node that is torn, misplaced, foreign or
