@@ -25,6 +25,8 @@ pub(super) struct Layout {
     keys: u64,
     /// How many nodes each level has; border nodes are level 0.
     nodes: [u64; Version::LEVELS as usize],
+    /// The page each level begins with, from the start: behind all levels above it.
+    first_pages: [u64; Version::LEVELS as usize],
     levels: u32,
 }
 
@@ -38,18 +40,22 @@ impl Layout {
             nodes[levels] = nodes[levels - 1].div_ceil(FANOUT);
             levels += 1;
         }
-        Layout { start, keys, nodes, levels: levels as u32 }
+        let mut first_pages = [0; Version::LEVELS as usize];
+        for level in (0..levels - 1).rev() {
+            first_pages[level] = first_pages[level + 1] + pages(nodes[level + 1]);
+        }
+        Layout { start, keys, nodes, first_pages, levels: levels as u32 }
     }
 
     /// Pages of all its nodes.
     pub(super) fn pages(&self) -> u64 {
-        self.first_page(0) + pages(self.nodes[0])
+        self.first_pages[0] + pages(self.nodes[0])
     }
 
     /// The level and number of the node in slot `slot` of page `page`, counted from the start.
     pub(super) fn node_in(&self, page: u64, slot: u64) -> Option<(u32, u64)> {
-        let level = (0..self.levels).find(|&level| self.first_page(level) <= page)?;
-        let number = (page - self.first_page(level)) * NODES_PER_PAGE + slot;
+        let level = (0..self.levels).find(|&level| self.first_pages[level as usize] <= page)?;
+        let number = (page - self.first_pages[level as usize]) * NODES_PER_PAGE + slot;
         (number < self.nodes[level as usize]).then_some((level, number))
     }
 
@@ -95,13 +101,8 @@ impl Layout {
     }
 
     fn node_at(&self, level: u32, number: u64) -> Addr {
-        let page = self.first_page(level) + number / NODES_PER_PAGE;
+        let page = self.first_pages[level as usize] + number / NODES_PER_PAGE;
         self.start + page * PAGE + number % NODES_PER_PAGE * NODE_BYTES
-    }
-
-    /// The page a level begins with: behind all levels above it.
-    fn first_page(&self, level: u32) -> u64 {
-        (level + 1..self.levels).map(|above| pages(self.nodes[above as usize])).sum()
     }
 }
 

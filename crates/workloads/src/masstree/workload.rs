@@ -37,6 +37,8 @@ const MORE_NODES_PER_BLOCK: u64 = 3;
 pub struct Masstree {
     tree: Tree,
     blocks: u64,
+    /// Where the records begin.
+    records: Addr,
     ranks: Ranks,
     /// Rank to key.
     places: Places,
@@ -168,7 +170,7 @@ impl Masstree {
     }
 
     fn record_address(&self, number: u64) -> Addr {
-        Addr(tree_bytes(self.blocks)) + number * LINE_BYTES as u64
+        self.records + number * LINE_BYTES as u64
     }
 }
 
@@ -217,6 +219,7 @@ impl Named for Masstree {
         Masstree {
             tree: Tree::new(Addr(0), tree_bytes(blocks), keys, shape.seed),
             blocks,
+            records: Addr(tree_bytes(blocks)),
             ranks: Ranks::new(keys, shape.theta),
             places: Places::new(blocks, KEYS_PER_BLOCK, shape.scatter, mix(shape.seed)),
             seals: Seals::new(Kind::Masstree, bytes(blocks) / PAGE_BYTES as u64, shape.seed),
@@ -237,7 +240,7 @@ impl Workload for Masstree {
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
-        match page.0.checked_sub(self.record_address(0).page().0) {
+        match page.0.checked_sub(self.records.page().0) {
             None => self.tree.image(page, |rank| (key(rank), self.record_address(rank).0), out),
             Some(page) => fill(out, |line| {
                 let number = page * RECORDS_PER_PAGE + line;
