@@ -38,7 +38,9 @@
 //! fails stays locked, so that nobody reads half of it, while all others are finished and released.
 //! The job ends with the fault. Who waits for that record meets the fault as well; should the
 //! device give the page back after all, they wait for ever, as with a
-//! [`latch`](ebbtide_core::latch).
+//! [`latch`](ebbtide_core::latch). A fault after that, while keys of empty places leave the index,
+//! ends the job as well, but changes nothing that it did. What a fault in the midst of a change of
+//! the index leaves is said by [`masstree`](crate::masstree).
 
 mod commit;
 mod epoch;

@@ -34,10 +34,8 @@ pub(super) fn claim<M: Memory>(
     // So that its page is not waited for with the lock held.
     let _word: u64 = memory.load(place);
     record::while_locked(memory, place, |memory, tid| {
-        match rename(silo, memory, index, place, tid, key) {
-            Ok(tid) => (tid, enter(memory, index, place, tid, key)),
-            Err(wrong) => (tid, Err(wrong)),
-        }
+        rename(silo, memory, index, place, tid, key)?;
+        enter(memory, index, place, *tid, key)
     })
 }
 
@@ -61,55 +59,51 @@ pub(super) fn vacate<M: Memory>(
 ) -> Result<(), Wrong> {
     let Vacant { index, place, key, tid } = vacant;
     let _word: u64 = memory.load(place);
-    record::while_locked(memory, place, |memory, now| {
-        if now != tid {
-            return (now, Ok(()));
-        }
-        match renamed(silo, memory, index, place, tid, (key, key)) {
-            Ok(tid) => (tid, Ok(())),
-            Err(wrong) => (tid, Err(wrong)),
-        }
+    record::while_locked(memory, place, |memory, now| match *now == tid {
+        true => take_out(silo, memory, index, place, now, (key, key)),
+        false => Ok(()),
     })
 }
 
-/// Writes `key` into a place that is locked at `tid`, unless it is there; its version from now on.
+/// Writes `key` into a place that is locked at `tid`, unless it is there.
 fn rename<M: Memory>(
     silo: &Silo,
     memory: &mut M,
     index: &Tree,
     place: Addr,
-    tid: Tid,
+    tid: &mut Tid,
     key: u64,
-) -> Result<Tid, Wrong> {
-    let head = record::read_version(memory, silo.seals, place, tid, &mut []);
+) -> Result<(), Wrong> {
+    let head = record::read_version(memory, silo.seals, place, *tid, &mut []);
     let old = head.ok_or_else(|| broken(place))?.key;
     if !tid.is_absent() {
         return Err(Wrong(format!(
             "the place at {place:?} for key {key:#x} has the row of key {old:#x}"
         )));
     }
-    if old == key {
-        return Ok(tid);
+    match old == key {
+        true => Ok(()),
+        false => take_out(silo, memory, index, place, tid, (old, key)),
     }
-    renamed(silo, memory, index, place, tid, (old, key))
 }
 
 /// Takes the old key of a locked place without a row out of the index and writes the new one. Who
 /// noted the version learns of it: the old key may be given another place from now on.
-fn renamed<M: Memory>(
+fn take_out<M: Memory>(
     silo: &Silo,
     memory: &mut M,
     index: &Tree,
     place: Addr,
-    tid: Tid,
+    tid: &mut Tid,
     (old, key): (u64, u64),
-) -> Result<Tid, Wrong> {
+) -> Result<(), Wrong> {
     let next = tid.next().ok_or_else(|| used_up(place))?.with_absent(true);
     if old != NO_KEY && index.get(memory, &old.to_be_bytes())? == Some(place.0) {
         index.remove(memory, &old.to_be_bytes())?;
     }
     record::write(memory, silo.seals, place, Head { tid: next, key }, &[]);
-    Ok(next)
+    *tid = next;
+    Ok(())
 }
 
 /// Lets the index lead from `key` to its place, unless it leads to another.

@@ -196,20 +196,21 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
     }
 }
 
-/// Runs `body` with the record at `at` locked; `body` is told its version and says which it has
-/// from then on. When `body` unwinds, the version stays.
+/// Runs `body` with the record at `at` locked. `body` is told its version, and changes that as soon
+/// as it has written the record with another: also when it unwinds, the record is released with it.
 pub(super) fn while_locked<M: Memory, R>(
     memory: &mut M,
     at: Addr,
-    body: impl FnOnce(&mut M, Tid) -> (Tid, R),
+    body: impl FnOnce(&mut M, &mut Tid) -> R,
 ) -> R {
-    let tid = lock(memory, at);
-    // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
-    let result = catch_unwind(AssertUnwindSafe(|| body(memory, tid)));
-    let released = unlock(memory, at, result.as_ref().map_or(tid, |(tid, _)| *tid));
+    let mut tid = lock(memory, at);
+    // Nothing is shared through `body` but the version and memory itself, whose words are valid at
+    // any moment.
+    let result = catch_unwind(AssertUnwindSafe(|| body(memory, &mut tid)));
+    let released = unlock(memory, at, tid);
     // What went wrong first is what the job is told.
     result
-        .and_then(|(_, result)| released.map(|()| result))
+        .and_then(|result| released.map(|()| result))
         .unwrap_or_else(|payload| resume_unwind(payload))
 }
 
