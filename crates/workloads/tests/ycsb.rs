@@ -5,7 +5,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use common::{Plain, Sparse, program};
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::Memory;
 use ebbtide_workloads::ycsb::{CoreWorkload, Key, Operation, Pair, Record, Stock, Table, Ycsb};
 use ebbtide_workloads::{Observed, Program, Scatter, Work, Workload};
 use proptest::prelude::*;
@@ -69,34 +69,34 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// Groups by address, each with its items and their versions; it keeps the newest.
+/// Buckets, each with its items and their versions; it keeps the newest.
 fn does_what_a_model_does<R: Record>(steps: &[Step]) {
     let (table, mut memory) = table::<R>(2, Scatter::Keys);
-    let mut model: HashMap<Addr, BTreeMap<u64, u64>> = HashMap::new();
+    let mut model: HashMap<u64, BTreeMap<u64, u64>> = HashMap::new();
     for item in 0..table.records() {
-        model.entry(table.latch(&Key::hashed(item))).or_default().insert(item, 0);
+        model.entry(table.bucket(&Key::hashed(item))).or_default().insert(item, 0);
     }
     for &step in steps {
         let (Step::Get(item) | Step::Update(item) | Step::Insert(item)) = step;
         let key = Key::hashed(item);
-        let group = model.get_mut(&table.latch(&key)).unwrap();
+        let bucket = model.get_mut(&table.bucket(&key)).unwrap();
         match step {
             Step::Get(_) => {
-                assert_eq!(table.get(&mut memory, &key), Ok(group.get(&item).copied()));
+                assert_eq!(table.get(&mut memory, &key), Ok(bucket.get(&item).copied()));
             }
             Step::Update(_) => {
-                let version = group.get_mut(&item).map(|version| {
+                let version = bucket.get_mut(&item).map(|version| {
                     *version += 1;
                     *version
                 });
                 assert_eq!(table.update(&mut memory, &key), Ok(version));
             }
             Step::Insert(_) => {
-                let oldest = *group.first_key_value().unwrap().0;
-                let replaces = item > oldest && !group.contains_key(&item);
+                let oldest = *bucket.first_key_value().unwrap().0;
+                let replaces = item > oldest && !bucket.contains_key(&item);
                 if replaces {
-                    group.remove(&oldest);
-                    group.insert(item, 0);
+                    bucket.remove(&oldest);
+                    bucket.insert(item, 0);
                 }
                 assert_eq!(table.insert(&mut memory, &key), Ok(replaces.then_some(oldest)));
             }
@@ -104,7 +104,7 @@ fn does_what_a_model_does<R: Record>(steps: &[Step]) {
     }
     for item in 0..300 {
         let key = Key::hashed(item);
-        let expected = model[&table.latch(&key)].get(&item).copied();
+        let expected = model[&table.bucket(&key)].get(&item).copied();
         assert_eq!(table.get(&mut memory, &key), Ok(expected), "item {item}");
     }
 }
@@ -175,8 +175,8 @@ fn every_update_counts_once() {
 fn inserts_go_on_for_ever_in_the_same_space() {
     let Program::YcsbD64(d) = program("ycsb-d-64", 2, Scatter::Keys) else { panic!() };
     // The window has slid on by nine times its length.
-    let (mut memory, _) = run(&d, 9 * 20 * 112);
-    let (inserts, records) = (9 * 112, d.table().records());
+    let (mut memory, _) = run(&d, 9 * 20 * 126);
+    let (inserts, records) = (9 * 126, d.table().records());
     for item in 0..inserts + records {
         let found = d.table().get(&mut memory, &Key::hashed(item)).unwrap();
         assert_eq!(found, (item >= inserts).then_some(0), "item {item}");
@@ -197,7 +197,7 @@ fn reads_of_the_latest_find_what_was_inserted() {
 
 #[test]
 fn a_look_up_reads_tags_and_record_on_one_page() {
-    fn accesses<R: Record>(per_read: u64) {
+    fn accesses<R: Record>(per_read: f64) {
         let (table, mut memory) = table::<R>(37, Scatter::Keys);
         for item in 0..table.records() {
             let mut pages = BTreeSet::new();
@@ -208,25 +208,26 @@ fn a_look_up_reads_tags_and_record_on_one_page() {
             table.get(&mut observed, &Key::hashed(item)).unwrap();
             assert_eq!(pages.len(), 1);
         }
-        assert_eq!(memory.accesses, per_read * table.records());
+        // Here and there another record has the same tag.
+        let accesses = memory.accesses as f64 / table.records() as f64;
+        assert!((per_read..per_read + 0.05).contains(&accesses), "{accesses}");
     }
-    accesses::<Pair>(2);
-    accesses::<Stock>(18);
+    accesses::<Pair>(2.0);
+    accesses::<Stock>(18.0);
 }
 
 #[test]
 fn a_lost_record_is_noticed() {
     let (table, clean) = table::<Pair>(1, Scatter::Keys);
     let key = Key::hashed(3);
-    let tag = clean.words.iter().position(|&word| word == key.number).unwrap();
     let mut memory = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
-    memory.words[tag] ^= 1;
+    let tags = table.latch(&key).0 as usize / 8 + 1;
+    memory.words[tags..tags + 7].iter_mut().for_each(|tags| *tags = !*tags);
     assert!(table.get(&mut memory, &key).is_err());
     assert!(table.update(&mut memory, &key).is_err());
     assert!(table.insert(&mut memory, &Key::hashed(3 + table.records())).is_err());
     // Every word of the record matters.
-    let group = table.latch(&key).0 as usize / 8;
-    let record = group + (tag - group) * 8;
+    let record = clean.words.windows(3).position(|words| words == key.name).unwrap() - 1;
     for word in record..record + 8 {
         let mut memory = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
         memory.words[word] ^= 1 << 40;
@@ -237,7 +238,7 @@ fn a_lost_record_is_noticed() {
 #[test]
 fn new_items_of_a_great_table_are_found_again() {
     let Program::YcsbD64(d) = program("ycsb-d-64", 1 << 26, Scatter::Keys) else { panic!() };
-    assert_eq!(d.table().records(), 56 << 26);
+    assert_eq!(d.table().records(), 63 << 26);
     let mut memory = Sparse::new(&d);
     for item in (0..50).map(|i| d.table().records() + i * 7919) {
         let key = Key::hashed(item);

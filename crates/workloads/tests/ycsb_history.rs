@@ -1,7 +1,7 @@
 //! What happens to a record while operations interleave must look as if they had run one by one.
 //!
 //! Updates count versions up, so the order of a record's operations is known: a checker holds it
-//! against the time at which each operation began and ended. Inserts into a full group replace its
+//! against the time at which each operation began and ended. Inserts into a full bucket replace its
 //! oldest record, so what a reader may and may not find follows from which inserts had begun and
 //! ended.
 
@@ -199,8 +199,8 @@ struct Seen {
     ended: u64,
 }
 
-/// Whether readers of one group found what they may: `first` is what it held at first.
-fn check_group(first: &[u64], history: &[Seen]) -> Result<(), String> {
+/// Whether readers of one bucket found what they may: `first` is what it held at first.
+fn check_bucket(first: &[u64], history: &[Seen]) -> Result<(), String> {
     let inserts = || history.iter().filter(|seen| seen.found.is_none());
     let looks = || history.iter().filter_map(|seen| Some((seen, seen.found?)));
     for (look, found) in looks() {
@@ -226,13 +226,13 @@ fn check_group(first: &[u64], history: &[Seen]) -> Result<(), String> {
     Ok(())
 }
 
-/// Three threads insert into one group and look for its items.
+/// Three threads insert into one bucket and look for its items.
 fn interleaved_inserts(seed: u64, insert: Does<Pair>) -> Result<(), String> {
     let Program::YcsbD64(d) = program("ycsb-d-64", 1, Scatter::Keys) else { panic!() };
     let (table, clock) = (d.table(), Clock::default());
-    let group = table.latch(&Key::hashed(0));
+    let bucket = table.bucket(&Key::hashed(0));
     let items: Vec<u64> =
-        (0..200).filter(|&item| table.latch(&Key::hashed(item)) == group).collect();
+        (0..400).filter(|&item| table.bucket(&Key::hashed(item)) == bucket).collect();
     let (first, new) = items.split_at(items.partition_point(|&item| item < table.records()));
     let words = Shared::new(&image(&d));
     let histories: Vec<Result<Vec<Seen>, Wrong>> = interleave(&words, 3, seed, |thread, memory| {
@@ -257,7 +257,7 @@ fn interleaved_inserts(seed: u64, insert: Does<Pair>) -> Result<(), String> {
         let (item, found) = look(table, &mut memory, item).map_err(|wrong| wrong.to_string())?;
         history.push(Seen { item, found, began, ended: clock.now() });
     }
-    check_group(first, &history)
+    check_bucket(first, &history)
 }
 
 fn look<R: Record, M: Memory>(

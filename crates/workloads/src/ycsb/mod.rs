@@ -8,7 +8,9 @@ mod core_workloads;
 mod key;
 mod record;
 mod requests;
+mod spread;
 mod table;
+mod tags;
 
 use std::marker::PhantomData;
 

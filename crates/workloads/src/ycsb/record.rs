@@ -2,7 +2,8 @@
 //!
 //! Every byte of a record follows from its key and its version, the number of updates it has seen.
 //! So a record is its own check: whoever reads the version knows all the rest, and a torn, rotten
-//! or misplaced line does not fit.
+//! or misplaced line does not fit. The first word of any line of a record is even: where a page
+//! should have a latch but is another page, the latch looks free, and nobody waits for it for ever.
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
@@ -11,9 +12,12 @@ use crate::Wrong;
 use crate::line::Line;
 use crate::permutation::mix;
 
-/// Where in its first line a record has its item number and its version, in words.
-const ITEM: usize = 3;
-const VERSION: usize = 4;
+/// Where in its first line a record has twice its version and its item number, in words.
+const TWICE_VERSION: usize = 0;
+const ITEM: usize = 4;
+
+/// An odd number whose multiples are spread well: 2⁶⁴ over the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// How a record lies in memory: a number of whole lines, of which the first tells the item and the
 /// version.
@@ -23,41 +27,53 @@ pub trait Record: Send + Sync {
 
     /// Lines of a record.
     const LINES: u64;
-    /// Records of a [`Table`](super::Table)'s group.
-    const PER_GROUP: u64;
-    /// Lines of a group: a line that tells which records it has, and the records. A power of two,
-    /// at most a page.
-    const GROUP_LINES: u64;
+    /// Records in a bucket of a [`Table`](super::Table), at most 9.
+    const PER_BUCKET: usize;
+    /// Buckets in a page, at most 7.
+    const BUCKETS: u64;
 
     /// All of the record of `key` after `version` updates, in the dataset that has this `salt`.
     fn lines(salt: u64, key: &Key, version: u64) -> Self::Lines;
 }
 
-/// Reads the record at `at` if it is that of `key`, whole: its version.
+/// The version of the record at `at`, if its first line is that of `key`.
 #[inline]
-pub(super) fn read<R: Record, M: Memory>(
+pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key) -> Option<u64> {
+    let line = memory.line(at);
+    let (_, version) = told(&line);
+    (difference(&line, &first_line(salt, key, version)) == 0).then_some(version)
+}
+
+/// Whether all but the first line of `key`'s record at `at` is that of `version`.
+#[inline]
+pub(super) fn rest_is_whole<R: Record, M: Memory>(
     memory: &mut M,
     at: Addr,
     salt: u64,
     key: &Key,
-) -> Option<u64> {
-    let first = memory.line(at);
-    let (_, version) = told(&first);
+    version: u64,
+) -> bool {
     let lines = R::lines(salt, key, version);
-    let (head, rest) = lines.as_ref().split_first()?;
-    let whole = first == *head && (1..).zip(rest).all(|(i, line)| memory.line(nth(at, i)) == *line);
-    whole.then_some(version)
+    let lines = (0..).zip(lines.as_ref()).skip(1);
+    // Without a branch a line.
+    lines.fold(0, |bits, (i, line)| bits | difference(&memory.line(nth(at, i)), line)) == 0
 }
 
-/// Gives the record of `key` at `at` its next version, which it returns. Checks what it replaces.
-/// Not atomic: the caller holds a latch.
+/// The bits in which two lines differ, all words over one another.
+#[inline(always)]
+fn difference(one: &Line, other: &Line) -> u64 {
+    one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other))
+}
+
+/// Gives the record of `key` at `at` the version after `version`, which it returns. Checks what it
+/// replaces. Not atomic: the caller holds a latch.
 pub(super) fn update<R: Record, M: Memory>(
     memory: &mut M,
     at: Addr,
     salt: u64,
     key: &Key,
+    version: u64,
 ) -> Result<u64, Wrong> {
-    let (_, version) = told(&memory.line(at));
     let (old, new) = (R::lines(salt, key, version), R::lines(salt, key, version.wrapping_add(1)));
     let changes =
         (0..).zip(old.as_ref().iter().zip(new.as_ref())).filter(|(_, (old, new))| old != new);
@@ -80,16 +96,17 @@ pub(super) fn store<R: Record, M: Memory>(memory: &mut M, at: Addr, salt: u64, k
 /// The item and the version that the first line of a record tells.
 #[inline]
 pub(super) fn told(line: &Line) -> (u64, u64) {
-    (line[ITEM], line[VERSION])
+    (line[ITEM], line[TWICE_VERSION] / 2)
 }
 
 /// The first line of any record.
 #[inline]
 pub(super) fn first_line(salt: u64, key: &Key, version: u64) -> Line {
-    let first = mix(salt ^ key.number ^ version.rotate_left(32));
+    let product = (salt ^ key.number ^ version.rotate_left(32)).wrapping_mul(SPREAD);
+    let first = product ^ (product >> 32);
     let [a, b, c] = key.name;
     let value = [first, first.rotate_left(21) ^ salt, first.rotate_left(42) ^ key.item];
-    [a, b, c, key.item, version, value[0], value[1], value[2]]
+    [version << 1, a, b, c, key.item, value[0], value[1], value[2]]
 }
 
 /// Line `i` of the record at `at`.
@@ -112,8 +129,8 @@ impl Record for Pair {
     type Lines = [Line; 1];
 
     const LINES: u64 = 1;
-    const PER_GROUP: u64 = 7;
-    const GROUP_LINES: u64 = 8;
+    const PER_BUCKET: usize = 9;
+    const BUCKETS: u64 = 7;
 
     #[inline]
     fn lines(salt: u64, key: &Key, version: u64) -> [Line; 1] {
@@ -123,22 +140,25 @@ impl Record for Pair {
 
 const FIELDS: u64 = 10;
 const FIELD_BYTES: usize = 100;
-const FIELD_WORDS: usize = FIELD_BYTES / 4;
 const FIELD_LINES: usize = (FIELDS as usize * FIELD_BYTES).div_ceil(LINE_BYTES);
+
+/// Two fields in words: each fills twelve and a half.
+const TWO_FIELDS_WORDS: usize = 2 * FIELD_BYTES / 8;
 
 /// A key and the client's 10 fields of 100 bytes: a line as [`Pair`]'s, then the fields, packed.
 ///
 /// An update writes one field. The client draws which; here a record's fields take turns, from one
-/// that depends on the key, so that the version tells which update wrote each of them last.
+/// that depends on the key, so that the version tells which update wrote each of them last. A field
+/// is eight bytes over and over, which follow from the key and that update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stock;
 
 impl Stock {
-    /// Which of `version` updates, counted from 1, wrote `field` last. If none did, a number from
-    /// -9 to 0 (wrapped) that is as good.
+    /// Which of `version` updates, counted from 1, wrote `field` last, where the latest of all
+    /// wrote `latest`. If none did, a number from -9 to 0 (wrapped) that is as good.
     #[inline]
-    fn last_write(key: &Key, version: u64, field: u64) -> u64 {
-        let turns_ago = (version + key.number % FIELDS + FIELDS - field) % FIELDS;
+    fn last_write(latest: u64, version: u64, field: u64) -> u64 {
+        let turns_ago = if latest >= field { latest - field } else { latest + FIELDS - field };
         version.wrapping_sub(turns_ago)
     }
 }
@@ -147,21 +167,26 @@ impl Record for Stock {
     type Lines = [Line; 1 + FIELD_LINES];
 
     const LINES: u64 = 1 + FIELD_LINES as u64;
-    const PER_GROUP: u64 = 3;
-    const GROUP_LINES: u64 = 64;
+    const PER_BUCKET: usize = 3;
+    const BUCKETS: u64 = 1;
 
     #[inline]
     fn lines(salt: u64, key: &Key, version: u64) -> [Line; 1 + FIELD_LINES] {
         let mut lines = [[0; LINE_BYTES / 8]; 1 + FIELD_LINES];
         lines[0] = first_line(salt, key, version);
-        let halves: &mut [u32] = bytemuck::cast_slice_mut(&mut lines[1..]);
-        for (field, words) in (0..FIELDS).zip(halves.as_chunks_mut::<FIELD_WORDS>().0) {
-            let written = Stock::last_write(key, version, field);
-            let random = mix(salt ^ key.number.rotate_left(field as u32 + 1) ^ mix(written));
-            let (first, step) = (random as u32, (random >> 32) as u32);
-            for (word, i) in words.iter_mut().zip(0..) {
-                *word = step.wrapping_mul(i).wrapping_add(first);
-            }
+        let secret = mix(salt ^ key.number);
+        let latest = (version % FIELDS + key.number % FIELDS) % FIELDS;
+        let eight_bytes = |field| {
+            let product = (secret ^ Stock::last_write(latest, version, field)).wrapping_mul(SPREAD);
+            (product ^ (product >> 32)) & !1
+        };
+        let words: &mut [u64] = bytemuck::cast_slice_mut(&mut lines[1..]);
+        for (two, words) in (0..).zip(words.as_chunks_mut::<TWO_FIELDS_WORDS>().0) {
+            let [even, odd] = [eight_bytes(2 * two), eight_bytes(2 * two + 1)];
+            words[..TWO_FIELDS_WORDS / 2].fill(even);
+            // The word in the middle is half the one's, half the other's.
+            words[TWO_FIELDS_WORDS / 2] = even << 32 >> 32 | odd >> 32 << 32;
+            words[TWO_FIELDS_WORDS / 2 + 1..].fill(odd);
         }
         lines
     }
@@ -193,6 +218,12 @@ mod tests {
             }
             written.sort_unstable();
             prop_assert!(written.into_iter().eq(0..10));
+        }
+
+        #[test]
+        fn no_line_looks_like_a_latch_that_is_held(item: u64, version in 0u64..1 << 60) {
+            let lines = Stock::lines(1, &Key::hashed(item), version);
+            prop_assert!(lines.iter().all(|line| line[0].is_multiple_of(2)));
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! [`Table`]: a hash table whose groups lie within a page and give up their oldest record.
+//! [`Table`]: a hash table whose buckets lie within a page and give up their oldest record.
 
 use std::marker::PhantomData;
 
@@ -6,46 +6,68 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 
 use super::key::Key;
 use super::record::{self, Record, broken, first_line, told};
+use super::spread::Spread;
+use super::tags::{TAGS, Tags};
 use crate::Wrong;
-use crate::keys::{Places, Scatter};
+use crate::keys::Scatter;
 use crate::line::{Line, Seals};
 use crate::permutation::mix;
 use crate::program::Kind;
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// A hash table of records in groups: a key hashes to a group, and is any of its records.
+/// A hash table of records in buckets: a key hashes to a bucket, and is any of its records.
 ///
-/// A group is a line of tags and a few records, all on one page, so that a look-up is at most one
-/// miss. The tags are a latch and, for every record, the number in its name; a look-up compares
-/// the tags, then the name and everything else in the record ([`Record`]).
+/// A page holds up to seven buckets. It has a *head*, a line that is a latch and, for every bucket,
+/// a word of [`Tags`]: seven bits of each record's name. A look-up reads one word of tags and the
+/// record whose tag matches, and compares its name and all else in it ([`Record`]): one miss at
+/// most. The head lies before, between or behind the records, depending on the page: if it were
+/// always in front, the heads of all pages would contend for one set of a CPU cache.
 ///
-/// Groups are full from the start and stay so. What is inserted takes the place of its group's
+/// Buckets are full from the start and stay so. What is inserted takes the place of its bucket's
 /// oldest record, the one with the lowest item number; what is older than all of them is not
-/// stored. So inserts can go on for ever, and what a group ends up with does not depend on their
-/// order. As keys hash to groups in turn, a table of `n` records holds the newest `n` items, but
+/// stored. So inserts can go on for ever, and what a bucket ends up with does not depend on their
+/// order. As keys hash to buckets in turn, a table of `n` records holds the newest `n` items, but
 /// for inserts under way.
 ///
 /// # Hash
-/// Item `i` and item `i + n` hash alike; the first `n` are spread over the groups by a permutation,
-/// because an image must tell which keys hash to a page and the client's FNV cannot be run
-/// backwards. A table that hashed names would touch memory just as this one does.
+/// Item `i` and item `i + n` hash alike; the first `n` are spread over the buckets by a bijection
+/// (of item numbers), because an image must tell which keys hash to a page, and the client's FNV
+/// cannot be run backwards. A table that hashed names would touch memory just as this one does.
 ///
 /// # Concurrency
-/// Writers hold the group's latch. Readers take none: a record that is whole is one that was there,
+/// Writers hold the page's latch. Readers take none: a record that is whole is one that was there,
 /// since all of it follows from key and version. One that is not, or is not found, is looked at
 /// again between two looks at the latch.
 #[derive(Debug, Clone)]
 pub struct Table<R> {
     pages: u64,
-    places: Places,
+    spread: Spread,
     salt: u64,
     record: PhantomData<R>,
 }
 
+/// Where a bucket lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bucket {
+    page: PageId,
+    /// Which bucket of the page.
+    number: u64,
+    /// The head of the page: its latch, then a word of tags a bucket.
+    head: Addr,
+}
+
+impl Bucket {
+    /// Where its tags are.
+    #[inline]
+    fn tags(self) -> Addr {
+        self.head + 8 * (1 + self.number)
+    }
+}
+
 impl<R: Record> Table<R> {
-    const GROUPS_PER_PAGE: u64 = LINES_PER_PAGE / R::GROUP_LINES;
-    const PER_PAGE: u64 = Self::GROUPS_PER_PAGE * R::PER_GROUP;
+    const PER_BUCKET: u64 = R::PER_BUCKET as u64;
+    const PER_PAGE: u64 = R::BUCKETS * Self::PER_BUCKET;
 
     /// The table of `pages` pages that `seed` selects. With [`Scatter::Pages`] items of
     /// consecutive numbers share a page.
@@ -53,12 +75,15 @@ impl<R: Record> Table<R> {
     /// # Panics
     /// When `pages` is 0 or above 2⁵⁶.
     pub fn new(pages: u64, scatter: Scatter, seed: u64) -> Table<R> {
-        const { assert!(R::PER_GROUP * R::LINES < R::GROUP_LINES && R::PER_GROUP < 8) };
+        const {
+            assert!(R::BUCKETS < LINE_BYTES as u64 / 8 && R::PER_BUCKET <= TAGS);
+            assert!(Self::PER_PAGE * R::LINES < LINES_PER_PAGE);
+        }
         // Programs that differ in what they do share their data.
         let seals = Seals::new(Kind::YcsbA, pages ^ R::LINES.rotate_right(8), seed);
         Table {
             pages,
-            places: Places::new(pages, Self::PER_PAGE, scatter, mix(seed)),
+            spread: Spread::new(pages, Self::PER_PAGE, scatter, mix(seed)),
             salt: seals.seal(Addr(0), &[]),
             record: PhantomData,
         }
@@ -81,24 +106,32 @@ impl<R: Record> Table<R> {
     pub fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
         let lines: &mut [Line] = bytemuck::cast_slice_mut(out);
-        let first_group = page.0 * Self::GROUPS_PER_PAGE;
-        for (group, lines) in (first_group..).zip(lines.chunks_mut(R::GROUP_LINES as usize)) {
-            lines.fill([0; 8]);
-            let (tags, records) = lines.split_at_mut(1);
-            for slot in 0..R::PER_GROUP as usize {
-                let item = self.places.rank(group * R::PER_GROUP + slot as u64);
-                let key = Key::hashed(item);
-                tags[0][1 + slot] = key.number;
-                records[slot * R::LINES as usize..][..R::LINES as usize]
+        lines.fill([0; LINE_BYTES / 8]);
+        let line = |at: Addr| at.page_offset() / LINE_BYTES;
+        for number in 0..R::BUCKETS {
+            let bucket = Self::bucket_of(page, number);
+            let first = page.0 * Self::PER_PAGE + number * Self::PER_BUCKET;
+            let mut tags = Tags::default();
+            for slot in 0..R::PER_BUCKET {
+                let key = Key::hashed(self.spread.invert(first + slot as u64));
+                tags.set(slot, &key);
+                lines[line(Self::record(bucket, slot))..][..R::LINES as usize]
                     .copy_from_slice(R::lines(self.salt, &key, 0).as_ref());
             }
+            lines[line(bucket.head)][1 + number as usize] = tags.0;
         }
     }
 
-    /// The latch of the group that `key` hashes to, at the start of the group.
+    /// The number of the bucket that `key` hashes to: keys of one bucket drive one another out.
+    pub fn bucket(&self, key: &Key) -> u64 {
+        let bucket = self.bucket_at(key.item);
+        bucket.page.0 * R::BUCKETS + bucket.number
+    }
+
+    /// The latch of the page that `key` hashes to, at the start of its head.
     #[inline]
     pub fn latch(&self, key: &Key) -> Addr {
-        self.group(key.item)
+        self.bucket_at(key.item).head
     }
 
     /// Reads the whole record of `key`, also while others write: its version, or `None` if it is
@@ -108,19 +141,30 @@ impl<R: Record> Table<R> {
     /// [`Wrong`] when what it reads is not the table.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
-        let group = self.group(key.item);
-        if let Some(at) = self.find(memory, group, key)
-            && let Some(version) = record::read::<R, M>(memory, at, self.salt, key)
+        let bucket = self.bucket_at(key.item);
+        if let Some((at, version)) = self.find(memory, bucket, key)
+            && record::rest_is_whole::<R, M>(memory, at, self.salt, key, version)
         {
             return Ok(Some(version));
         }
-        latch::read(memory, group, |memory| match self.find(memory, group, key) {
-            Some(at) => match record::read::<R, M>(memory, at, self.salt, key) {
-                None => Err(broken(at)),
-                found => Ok(found),
-            },
-            None => self.check_absence(memory, group, key).map(|()| None),
-        })
+        latch::read(memory, bucket.head, |memory| self.get_settled(memory, bucket, key))
+    }
+
+    /// As [`get`](Table::get), while nobody writes.
+    #[cold]
+    fn get_settled<M: Memory>(
+        &self,
+        memory: &mut M,
+        bucket: Bucket,
+        key: &Key,
+    ) -> Result<Option<u64>, Wrong> {
+        let Some((at, version)) = self.find(memory, bucket, key) else {
+            return self.check_absence(memory, bucket, key).map(|()| None);
+        };
+        match record::rest_is_whole::<R, M>(memory, at, self.salt, key, version) {
+            true => Ok(Some(version)),
+            false => Err(broken(at)),
+        }
     }
 
     /// Writes one field of `key`'s record: its new version, or `None` if it is not there.
@@ -133,15 +177,15 @@ impl<R: Record> Table<R> {
 
     /// The update itself. Not atomic: the caller holds the latch.
     pub fn apply_update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
-        let group = self.group(key.item);
-        match self.find(memory, group, key) {
-            Some(at) => record::update::<R, M>(memory, at, self.salt, key).map(Some),
-            None => self.check_absence(memory, group, key).map(|()| None),
-        }
+        let bucket = self.bucket_at(key.item);
+        let Some((at, version)) = self.find(memory, bucket, key) else {
+            return self.check_absence(memory, bucket, key).map(|()| None);
+        };
+        record::update::<R, M>(memory, at, self.salt, key, version).map(Some)
     }
 
     /// Adds the record of `key`: the item it takes the place of, or `None` if nothing changed,
-    /// because it is there already or is older than its whole group.
+    /// because it is there already or is older than its whole bucket.
     ///
     /// # Errors
     /// [`Wrong`] when what it reads is not the table; then nothing is stored.
@@ -151,73 +195,97 @@ impl<R: Record> Table<R> {
 
     /// The insert itself. Not atomic: the caller holds the latch.
     pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
-        let group = self.group(key.item);
-        let items = self.items(memory, group)?;
-        let slots = (0..R::PER_GROUP).map(|slot| (items[slot as usize], slot));
-        let (oldest, slot) = slots.fold((u64::MAX, 0), Ord::min);
+        let bucket = self.bucket_at(key.item);
+        let (mut tags, items) = self.items(memory, bucket)?;
+        let (oldest, slot) = items.into_iter().zip(0..).fold((u64::MAX, 0), Ord::min);
         if key.item < oldest || items.contains(&key.item) {
             return Ok(None);
         }
-        memory.store(group + 8 * (1 + slot), key.number);
-        record::store::<R, M>(memory, self.slot(group, slot), self.salt, key);
+        tags.set(slot, key);
+        memory.store(bucket.tags(), tags.0);
+        record::store::<R, M>(memory, Self::record(bucket, slot), self.salt, key);
         Ok(Some(oldest))
     }
 
-    /// Where the record tagged as `key`'s lies.
+    /// Where `key`'s record lies, if there is one, and the version its first line tells.
     #[inline]
-    fn find<M: Memory>(&self, memory: &mut M, group: Addr, key: &Key) -> Option<Addr> {
-        let tags = &memory.line(group)[1..=R::PER_GROUP as usize];
-        let slot = tags.iter().position(|&tag| tag == key.number)?;
-        Some(self.slot(group, slot as u64))
+    fn find<M: Memory>(&self, memory: &mut M, bucket: Bucket, key: &Key) -> Option<(Addr, u64)> {
+        let tags = Tags(memory.load(bucket.tags()));
+        tags.matches(key, R::PER_BUCKET).find_map(|slot| {
+            let at = Self::record(bucket, slot);
+            record::version(memory, at, self.salt, key).map(|version| (at, version))
+        })
     }
 
-    /// Checks that `key`, which is not there, may be absent.
+    /// Checks that `key`, which was not found, is not there and may be absent.
     #[cold]
     fn check_absence<M: Memory>(
         &self,
         memory: &mut M,
-        group: Addr,
+        bucket: Bucket,
         key: &Key,
     ) -> Result<(), Wrong> {
-        let items = self.items(memory, group)?;
-        let outlived = items[..R::PER_GROUP as usize].iter().all(|&item| item > key.item);
+        let (_, items) = self.items(memory, bucket)?;
+        if let Some(slot) = items.iter().position(|&item| item == key.item) {
+            return Err(broken(Self::record(bucket, slot)));
+        }
+        let outlived = items.iter().all(|&item| item > key.item);
         if outlived || key.item >= self.records() {
             return Ok(());
         }
-        Err(Wrong(format!("{} is lost from the group at {group:?}", key.text())))
+        Err(Wrong(format!("{} is lost from the bucket at {:?}", key.text(), bucket.tags())))
     }
 
-    /// The items of a group, each checked to be whole as far as its first line and its tag go.
-    fn items<M: Memory>(&self, memory: &mut M, group: Addr) -> Result<[u64; 7], Wrong> {
-        let tags = memory.line(group);
-        let mut items = [u64::MAX; 7];
-        for (slot, item) in (0..R::PER_GROUP).zip(&mut items) {
-            let at = self.slot(group, slot);
+    /// The tags and the items of a bucket, each of them checked as far as its first line goes.
+    /// There is no item where a small bucket has no record.
+    fn items<M: Memory>(
+        &self,
+        memory: &mut M,
+        bucket: Bucket,
+    ) -> Result<(Tags, [u64; TAGS]), Wrong> {
+        let mut tags = Tags::default();
+        let mut items = [u64::MAX; TAGS];
+        for (slot, item) in items.iter_mut().enumerate().take(R::PER_BUCKET) {
+            let at = Self::record(bucket, slot);
             let line = memory.line(at);
             let (told, version) = told(&line);
             let key = Key::hashed(told);
-            let fits = line == first_line(self.salt, &key, version)
-                && tags[1 + slot as usize] == key.number
-                && self.group(told) == group;
-            if !fits {
+            if line != first_line(self.salt, &key, version) || self.bucket_at(told) != bucket {
                 return Err(broken(at));
             }
+            tags.set(slot, &key);
             *item = told;
         }
-        Ok(items)
+        if memory.load::<u64>(bucket.tags()) != tags.0 {
+            return Err(Wrong(format!("the tags at {:?} are not their records'", bucket.tags())));
+        }
+        Ok((tags, items))
     }
 
-    /// The group that `item` hashes to.
+    /// Where the bucket lies that `item` hashes to.
     #[inline]
-    fn group(&self, item: u64) -> Addr {
+    fn bucket_at(&self, item: u64) -> Bucket {
         let residue = if item < self.records() { item } else { item % self.records() };
-        let group = self.places.place(residue) / R::PER_GROUP;
-        Addr(group * R::GROUP_LINES * LINE_BYTES as u64)
+        let bucket = self.spread.apply(residue) / Self::PER_BUCKET;
+        Self::bucket_of(PageId(bucket / R::BUCKETS), bucket % R::BUCKETS)
     }
 
-    /// Record `slot` of the group at `group`.
     #[inline]
-    fn slot(&self, group: Addr, slot: u64) -> Addr {
-        group + (1 + slot * R::LINES) * LINE_BYTES as u64
+    fn bucket_of(page: PageId, number: u64) -> Bucket {
+        let head = page.start() + Self::records_before_head(page) * R::LINES * LINE_BYTES as u64;
+        Bucket { page, number, head }
+    }
+
+    /// Where record `slot` of `bucket` lies.
+    #[inline]
+    fn record(bucket: Bucket, slot: usize) -> Addr {
+        let record = bucket.number * Self::PER_BUCKET + slot as u64;
+        let heads = u64::from(record >= Self::records_before_head(bucket.page));
+        bucket.page.start() + (record * R::LINES + heads) * LINE_BYTES as u64
+    }
+
+    #[inline]
+    fn records_before_head(page: PageId) -> u64 {
+        page.0 % (Self::PER_PAGE + 1)
     }
 }
