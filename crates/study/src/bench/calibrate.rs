@@ -34,7 +34,7 @@ pub(super) fn calibrate(
     let plain = program(0);
     let mut written = vec![false; (memory.size_bytes() / PAGE_BYTES as u64) as usize];
     let counted = count_misses(&plain, memory, frames as usize, &mut written)?;
-    let base_ns = job_ns(&plain, memory, counted.jobs)?;
+    let base_ns = job_ns(&plain, memory, counted.jobs, &mut written)?;
     let wanted_ns = interval_ns * counted.lru_misses_per_job;
     let (mut work_instructions, mut measured_ns) = (0, base_ns);
     // Work hides behind outstanding loads and the other way round: approach in a few steps.
@@ -45,7 +45,7 @@ pub(super) fn calibrate(
         }
         let more = (more_ns / instruction_ns(memory)).round() as i64;
         work_instructions = (work_instructions as i64 + more).max(0) as u64;
-        measured_ns = job_ns(&program(work_instructions), memory, counted.jobs)?;
+        measured_ns = job_ns(&program(work_instructions), memory, counted.jobs, &mut written)?;
     }
     restore(&plain, memory, &written);
     Ok(Calibration {
@@ -156,8 +156,14 @@ fn cpu_time() -> Duration {
 }
 
 /// Execution time of a job in nanoseconds, over the memory itself: the median of several stretches.
-/// Runs jobs below `jobs` only.
-fn job_ns(program: &Program, memory: &mut MappedMemory, jobs: u64) -> Result<f64, String> {
+/// Runs jobs below `jobs` only. Marks the pages they write: where a job writes may depend on the
+/// ones before it (a TPC-C order goes into the next slot of its ring).
+fn job_ns(
+    program: &Program,
+    memory: &mut MappedMemory,
+    jobs: u64,
+    written: &mut [bool],
+) -> Result<f64, String> {
     const STRETCH: Duration = Duration::from_millis(40);
     let mut job = 0;
     let mut stretches = Vec::new();
@@ -166,7 +172,10 @@ fn job_ns(program: &Program, memory: &mut MappedMemory, jobs: u64) -> Result<f64
         let mut done = 0;
         while cpu_time() - start < STRETCH {
             for _ in 0..64 {
-                program.run(job, memory).map_err(|wrong| wrong.to_string())?;
+                let mut observed = Observed::new(memory, Work::Done, |page, store| {
+                    written[page.index()] |= store;
+                });
+                program.run(job, &mut observed).map_err(|wrong| wrong.to_string())?;
                 job = (job + 1) % jobs;
                 done += 1;
             }
