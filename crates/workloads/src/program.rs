@@ -170,6 +170,7 @@ programs! {
     TpccMix: crate::TpccMix,
     Masstree: crate::masstree::Masstree,
     Silo: crate::silo::tpcc::SiloTpcc,
+    YcsbE: crate::ycsb::YcsbE,
 }
 
 impl Kind {

@@ -82,6 +82,7 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
             Kind::PageRank | Kind::ConnectedComponents => 0.7,
             Kind::YcsbA | Kind::YcsbB | Kind::YcsbC | Kind::YcsbD | Kind::YcsbF => 0.7,
             Kind::YcsbB64 | Kind::YcsbD64 => 0.9,
+            Kind::YcsbE => 0.2,
             Kind::Gups => unreachable!("its words are plain"),
             Kind::Tpcc | Kind::TpccMix | Kind::Silo => unreachable!("tested elsewhere"),
         };

@@ -3,10 +3,13 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
 
 use common::{Plain, Sparse, program};
 use ebbtide_core::Memory;
-use ebbtide_workloads::ycsb::{CoreWorkload, Key, Operation, Pair, Record, Stock, Table, Ycsb};
+use ebbtide_workloads::ycsb::{
+    CoreWorkload, Inserted, Key, Operation, Pair, Record, Stock, Table, Ycsb, YcsbE,
+};
 use ebbtide_workloads::{Observed, Program, Scatter, Work, Workload};
 use proptest::prelude::*;
 
@@ -93,12 +96,16 @@ fn does_what_a_model_does<R: Record>(steps: &[Step]) {
             }
             Step::Insert(_) => {
                 let oldest = *bucket.first_key_value().unwrap().0;
-                let replaces = item > oldest && !bucket.contains_key(&item);
-                if replaces {
+                let inserted = if bucket.contains_key(&item) {
+                    Inserted::WasThere
+                } else if item < oldest {
+                    Inserted::TooOld
+                } else {
                     bucket.remove(&oldest);
                     bucket.insert(item, 0);
-                }
-                assert_eq!(table.insert(&mut memory, &key), Ok(replaces.then_some(oldest)));
+                    Inserted::InPlaceOf(oldest)
+                };
+                assert_eq!(table.insert(&mut memory, &key), Ok(inserted));
             }
         }
     }
@@ -243,9 +250,59 @@ fn new_items_of_a_great_table_are_found_again() {
     for item in (0..50).map(|i| d.table().records() + i * 7919) {
         let key = Key::hashed(item);
         assert_eq!(d.table().get(&mut memory, &key), Ok(None));
-        assert!(d.table().insert(&mut memory, &key).unwrap().is_some());
+        let inserted = d.table().insert(&mut memory, &key);
+        assert!(matches!(inserted, Ok(Inserted::InPlaceOf(_))), "{inserted:?}");
         assert_eq!(d.table().get(&mut memory, &key), Ok(Some(0)));
         assert_eq!(d.table().update(&mut memory, &key), Ok(Some(1)));
     }
     assert_eq!(memory.size_bytes(), 256 << 30);
+}
+
+/// The items of E's table by the numbers in their names, as its index has them.
+fn indexed(e: &YcsbE, memory: &mut Plain) -> BTreeMap<u64, u64> {
+    let mut entries = BTreeMap::new();
+    let visit = |number: &[u8], item| {
+        entries.insert(u64::from_be_bytes(number.try_into().unwrap()), item);
+        ControlFlow::Continue(())
+    };
+    e.index().scan(memory, &[], visit).unwrap();
+    entries
+}
+
+#[test]
+fn scans_read_what_a_sorted_model_has_while_the_window_slides() {
+    for scatter in SCATTERS {
+        let Program::YcsbE(e) = program("ycsb-e", 40, scatter) else { panic!() };
+        let mut memory = Plain::new(&e);
+        let records = e.table().records();
+        let mut model = indexed(&e, &mut memory);
+        assert!(model.values().copied().collect::<BTreeSet<u64>>().into_iter().eq(0..records));
+        // The window slides on by four times its length.
+        for job in 0..4 * 20 * records {
+            match e.client().operation(job) {
+                Operation::Insert(item) => {
+                    model.retain(|_, other| *other != item - records);
+                    e.run(job, &mut memory).unwrap();
+                    model.insert(e.key(item).number, item);
+                }
+                Operation::Read(item) => {
+                    let (from, count) = (e.key(item), e.client().scan_records(job));
+                    let expected = model.range(from.number..).take(count as usize);
+                    let mut found = Vec::new();
+                    e.scan(&mut memory, &from, count, |_, key, version| {
+                        found.push((key.number, key.item));
+                        assert_eq!(version, Some(0));
+                    })
+                    .unwrap();
+                    assert_eq!(found[0].1, item);
+                    assert!(found.into_iter().eq(expected.map(|(&number, &item)| (number, item))));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(indexed(&e, &mut memory), model);
+        // As many nodes as at first, or a few more.
+        let nodes = e.index().census(&mut memory).unwrap();
+        assert_eq!(nodes.keys, records, "{nodes:?}");
+    }
 }

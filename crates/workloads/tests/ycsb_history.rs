@@ -8,15 +8,18 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Interleaved, Raced, Shared, image, interleave, program, race};
+use common::{Interleaved, Plain, Raced, Shared, image, interleave, program, race};
 use ebbtide_core::Memory;
-use ebbtide_workloads::ycsb::{CoreWorkload, Key, Pair, Record, Table, Ycsb, YcsbA, YcsbB64};
-use ebbtide_workloads::{Program, Scatter, Wrong};
+use ebbtide_workloads::ycsb::{
+    CoreWorkload, Inserted, Key, Pair, Record, Table, Ycsb, YcsbA, YcsbB64, YcsbE,
+};
+use ebbtide_workloads::{Program, Scatter, Workload, Wrong};
 
 /// What threads that interleave do with a key of a table.
-type Does<R> = fn(&Table<R>, &mut Interleaved<'_>, &Key) -> Result<Option<u64>, Wrong>;
+type Does<R, T> = fn(&Table<R>, &mut Interleaved<'_>, &Key) -> Result<T, Wrong>;
 
 fn pairs() -> YcsbB64 {
     let Program::YcsbB64(b) = program("ycsb-b-64", 1, Scatter::Pages) else { panic!() };
@@ -95,7 +98,7 @@ fn check(history: &[Event]) -> Result<(), String> {
 fn interleaved<C: CoreWorkload>(
     ycsb: &Ycsb<C>,
     seed: u64,
-    update: Does<C::Record>,
+    update: Does<C::Record, Option<u64>>,
 ) -> Result<(), String> {
     let (table, clock) = (ycsb.table(), Clock::default());
     let words = Shared::new(&image(ycsb));
@@ -227,7 +230,7 @@ fn check_bucket(first: &[u64], history: &[Seen]) -> Result<(), String> {
 }
 
 /// Three threads insert into one bucket and look for its items.
-fn interleaved_inserts(seed: u64, insert: Does<Pair>) -> Result<(), String> {
+fn interleaved_inserts(seed: u64, insert: Does<Pair, Inserted>) -> Result<(), String> {
     let Program::YcsbD64(d) = program("ycsb-d-64", 1, Scatter::Keys) else { panic!() };
     let (table, clock) = (d.table(), Clock::default());
     let bucket = table.bucket(&Key::hashed(0));
@@ -282,4 +285,85 @@ fn the_checker_catches_inserts_without_the_latch() {
         interleaved_inserts(seed, |table, memory, key| table.apply_insert(memory, key)).is_err()
     });
     assert!(caught.count() >= 10);
+}
+
+type InsertsInto = fn(&YcsbE, &mut Interleaved<'_>, &Key) -> Result<(), Wrong>;
+
+/// Three threads insert new items and scan over their places, so that old names go and new ones
+/// come in the middle of scans.
+fn interleaved_scans(seed: u64, insert: InsertsInto) -> Result<(), String> {
+    let Program::YcsbE(e) = program("ycsb-e", 18, Scatter::Pages) else { panic!() };
+    let records = e.table().records();
+    let part = (1 << 63) / records;
+    let words = Shared::new(&image(&e));
+    let results: Vec<Result<(), String>> = interleave(&words, 3, seed, |thread, memory| {
+        // A bucket each, so that what goes has the place of what comes.
+        for i in 0..3 {
+            let key = e.key(records + 3 * thread as u64 + i);
+            insert(&e, memory, &key).map_err(|wrong| wrong.to_string())?;
+            // The order of names is that of insertion: these are the places of what is new.
+            let mut parts = Vec::new();
+            let visit = |_: &mut Interleaved<'_>, key: &Key, _| parts.push(key.number / part);
+            e.scan(memory, &e.key(0), 16, visit).map_err(|wrong| wrong.to_string())?;
+            // There is a name in every part at every moment, and sometimes there are two.
+            if parts[0] > 1 || parts.windows(2).any(|two| two[1] > two[0] + 1) {
+                return Err(format!("a scan met {parts:?}"));
+            }
+        }
+        Ok(())
+    });
+    results.into_iter().collect::<Result<(), String>>()?;
+    check_index(&e, &mut words.into_plain(), 9)
+}
+
+/// Whether index and table have the newest items, after so many inserts, and no others.
+fn check_index(e: &YcsbE, memory: &mut Plain, inserts: u64) -> Result<(), String> {
+    let mut items = Vec::new();
+    let visit = |_: &[u8], item| {
+        items.push(item);
+        ControlFlow::Continue(())
+    };
+    e.index().scan(memory, &[], visit).map_err(|wrong| wrong.to_string())?;
+    items.sort_unstable();
+    if !items.iter().copied().eq(inserts..inserts + e.table().records()) {
+        return Err(format!("the index has {items:?}"));
+    }
+    for item in items {
+        let found = e.table().get(memory, &e.key(item));
+        if found != Ok(Some(0)) {
+            return Err(format!("item {item}: {found:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn scans_beside_inserts_miss_nothing() {
+    for seed in 0..20 {
+        interleaved_scans(seed, |e, memory, key| e.insert(memory, key))
+            .unwrap_or_else(|violation| panic!("interleaving {seed}: {violation}"));
+    }
+}
+
+#[test]
+fn the_checker_catches_inserts_that_take_the_old_name_out_first() {
+    let caught = (0..10).filter(|&seed| {
+        let insert: InsertsInto = |e, memory, key| {
+            let old = e.key(key.item - e.table().records());
+            e.index().remove(memory, &old.number.to_be_bytes())?;
+            e.insert(memory, key)
+        };
+        interleaved_scans(seed, insert).is_err()
+    });
+    assert!(caught.count() >= 5);
+}
+
+#[test]
+fn raced_jobs_of_workload_e_leave_the_newest_items() {
+    let Program::YcsbE(e) = program("ycsb-e", 60, Scatter::Keys) else { panic!() };
+    let words = Shared::new(&image(&e));
+    race(&words, |thread, memory: &mut Raced<'_>| {
+        (0..4000).for_each(|job| e.run(2 * job + thread as u64, memory).unwrap());
+    });
+    check_index(&e, &mut words.into_plain(), 400).unwrap();
 }

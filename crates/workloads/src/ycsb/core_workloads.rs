@@ -1,4 +1,4 @@
-//! The core workloads A to F over stock records, and FlatFlash's B and D over pairs.
+//! The core workloads A to D and F over stock records, and FlatFlash's B and D over pairs.
 
 use std::fmt::Debug;
 

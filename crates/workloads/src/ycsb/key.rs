@@ -34,6 +34,12 @@ impl Key {
         Key { item, number, name: name(number, digits) }
     }
 
+    /// The key of item `item` with `number` in its name, in all of 19 digits.
+    #[inline]
+    pub(super) fn sorted(item: u64, number: u64) -> Key {
+        Key { item, number, name: name(number, 19) }
+    }
+
     /// The name as text.
     pub fn text(&self) -> String {
         let bytes: &[u8] = bytemuck::bytes_of(&self.name);

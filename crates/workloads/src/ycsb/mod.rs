@@ -1,4 +1,5 @@
-//! [`Ycsb`]: the core workloads of the Yahoo! Cloud Serving Benchmark over a key-value table.
+//! [`Ycsb`] and [`YcsbE`]: the core workloads of the Yahoo! Cloud Serving Benchmark over a
+//! key-value table, and over one with an ordered index.
 //!
 //! Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC'10, and the client that is
 //! published with it. FlatFlash (ASPLOS'19 §5.4) runs B and D over pairs of 64 bytes.
@@ -6,8 +7,10 @@
 mod client;
 mod core_workloads;
 mod key;
+mod names;
 mod record;
 mod requests;
+mod scans;
 mod spread;
 mod table;
 mod tags;
@@ -20,13 +23,15 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 pub use key::{Key, fnv64};
 pub use record::{Pair, Record, Stock};
 pub use requests::{Distribution, Requests};
-pub use table::Table;
+pub use scans::YcsbE;
+pub use table::{Inserted, Table};
 
 use crate::keys::share;
 use crate::program::{Named, Shape};
 use crate::{Workload, Wrong};
 
-/// A core workload over a [`Table`]; a job is one operation of the client.
+/// A core workload (other than E, which is [`YcsbE`]) over a [`Table`]; a job is one operation of
+/// the client.
 ///
 /// The data is the newest of an endless row of items: inserts add at its head, and the oldest go.
 /// The set of keys slides, and its size stays. See [`Client`] for the stream of operations.
@@ -97,7 +102,7 @@ impl<C: CoreWorkload> Named for Ycsb<C> {
 
 impl<C: CoreWorkload> Workload for Ycsb<C> {
     fn size_bytes(&self) -> u64 {
-        self.table.size_bytes()
+        self.table.pages().end.start().0
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {

@@ -1,10 +1,12 @@
 //! [`Table`]: a hash table whose buckets lie within a page and give up their oldest record.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 
 use super::key::Key;
+use super::names::Names;
 use super::record::{self, Record, broken, first_line, told};
 use super::spread::Spread;
 use super::tags::{TAGS, Tags};
@@ -19,7 +21,7 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A hash table of records in buckets: a key hashes to a bucket, and is any of its records.
 ///
 /// A page holds up to seven buckets. It has a *head*, a line that is a latch and, for every bucket,
-/// a word of [`Tags`]: seven bits of each record's name. A look-up reads one word of tags and the
+/// a word of tags: seven bits of each record's name. A look-up reads one word of tags and the
 /// record whose tag matches, and compares its name and all else in it ([`Record`]): one miss at
 /// most. The head lies before, between or behind the records, depending on the page: if it were
 /// always in front, the heads of all pages would contend for one set of a CPU cache.
@@ -41,10 +43,23 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// again between two looks at the latch.
 #[derive(Debug, Clone)]
 pub struct Table<R> {
+    first_page: PageId,
     pages: u64,
+    names: Names,
     spread: Spread,
     salt: u64,
     record: PhantomData<R>,
+}
+
+/// What became of an insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// It took the place of this item.
+    InPlaceOf(u64),
+    /// Nothing changed: it was there already.
+    WasThere,
+    /// Nothing changed: its whole bucket is newer.
+    TooOld,
 }
 
 /// Where a bucket lies.
@@ -67,7 +82,8 @@ impl Bucket {
 
 impl<R: Record> Table<R> {
     const PER_BUCKET: u64 = R::PER_BUCKET as u64;
-    const PER_PAGE: u64 = R::BUCKETS * Self::PER_BUCKET;
+    /// Records in a page.
+    pub(super) const PER_PAGE: u64 = R::BUCKETS * Self::PER_BUCKET;
 
     /// The table of `pages` pages that `seed` selects. With [`Scatter::Pages`] items of
     /// consecutive numbers share a page.
@@ -75,6 +91,17 @@ impl<R: Record> Table<R> {
     /// # Panics
     /// When `pages` is 0 or above 2⁵⁶.
     pub fn new(pages: u64, scatter: Scatter, seed: u64) -> Table<R> {
+        Table::with_names(PageId(0), pages, scatter, seed, Names::Hashed)
+    }
+
+    /// As [`new`](Table::new), from `first_page` on and with other names.
+    pub(super) fn with_names(
+        first_page: PageId,
+        pages: u64,
+        scatter: Scatter,
+        seed: u64,
+        names: Names,
+    ) -> Table<R> {
         const {
             assert!(R::BUCKETS < LINE_BYTES as u64 / 8 && R::PER_BUCKET <= TAGS);
             assert!(Self::PER_PAGE * R::LINES < LINES_PER_PAGE);
@@ -82,7 +109,9 @@ impl<R: Record> Table<R> {
         // Programs that differ in what they do share their data.
         let seals = Seals::new(Kind::YcsbA, pages ^ R::LINES.rotate_right(8), seed);
         Table {
+            first_page,
             pages,
+            names,
             spread: Spread::new(pages, Self::PER_PAGE, scatter, mix(seed)),
             salt: seals.seal(Addr(0), &[]),
             record: PhantomData,
@@ -94,9 +123,9 @@ impl<R: Record> Table<R> {
         self.pages * Self::PER_PAGE
     }
 
-    /// Size of the table in bytes.
-    pub fn size_bytes(&self) -> u64 {
-        self.pages * PAGE_BYTES as u64
+    /// The pages it lies in.
+    pub fn pages(&self) -> Range<PageId> {
+        self.first_page..PageId(self.first_page.0 + self.pages)
     }
 
     /// Writes the initial contents of `page` into `out`.
@@ -104,16 +133,16 @@ impl<R: Record> Table<R> {
     /// # Panics
     /// When `page` lies beyond the table.
     pub fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
+        assert!(self.pages().contains(&page), "{page:?} of {:?}", self.pages());
         let lines: &mut [Line] = bytemuck::cast_slice_mut(out);
         lines.fill([0; LINE_BYTES / 8]);
         let line = |at: Addr| at.page_offset() / LINE_BYTES;
         for number in 0..R::BUCKETS {
             let bucket = Self::bucket_of(page, number);
-            let first = page.0 * Self::PER_PAGE + number * Self::PER_BUCKET;
+            let first = (page.0 - self.first_page.0) * Self::PER_PAGE + number * Self::PER_BUCKET;
             let mut tags = Tags::default();
             for slot in 0..R::PER_BUCKET {
-                let key = Key::hashed(self.spread.invert(first + slot as u64));
+                let key = self.names.key(self.spread.invert(first + slot as u64));
                 tags.set(slot, &key);
                 lines[line(Self::record(bucket, slot))..][..R::LINES as usize]
                     .copy_from_slice(R::lines(self.salt, &key, 0).as_ref());
@@ -184,27 +213,29 @@ impl<R: Record> Table<R> {
         record::update::<R, M>(memory, at, self.salt, key, version).map(Some)
     }
 
-    /// Adds the record of `key`: the item it takes the place of, or `None` if nothing changed,
-    /// because it is there already or is older than its whole bucket.
+    /// Adds the record of `key`.
     ///
     /// # Errors
     /// [`Wrong`] when what it reads is not the table; then nothing is stored.
-    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
+    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
         latch::write(memory, self.latch(key), |memory| self.apply_insert(memory, key))
     }
 
     /// The insert itself. Not atomic: the caller holds the latch.
-    pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
+    pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
         let bucket = self.bucket_at(key.item);
         let (mut tags, items) = self.items(memory, bucket)?;
         let (oldest, slot) = items.into_iter().zip(0..).fold((u64::MAX, 0), Ord::min);
-        if key.item < oldest || items.contains(&key.item) {
-            return Ok(None);
+        if items.contains(&key.item) {
+            return Ok(Inserted::WasThere);
+        }
+        if key.item < oldest {
+            return Ok(Inserted::TooOld);
         }
         tags.set(slot, key);
         memory.store(bucket.tags(), tags.0);
         record::store::<R, M>(memory, Self::record(bucket, slot), self.salt, key);
-        Ok(Some(oldest))
+        Ok(Inserted::InPlaceOf(oldest))
     }
 
     /// Where `key`'s record lies, if there is one, and the version its first line tells.
@@ -249,7 +280,7 @@ impl<R: Record> Table<R> {
             let at = Self::record(bucket, slot);
             let line = memory.line(at);
             let (told, version) = told(&line);
-            let key = Key::hashed(told);
+            let key = self.names.key(told);
             if line != first_line(self.salt, &key, version) || self.bucket_at(told) != bucket {
                 return Err(broken(at));
             }
@@ -267,7 +298,8 @@ impl<R: Record> Table<R> {
     fn bucket_at(&self, item: u64) -> Bucket {
         let residue = if item < self.records() { item } else { item % self.records() };
         let bucket = self.spread.apply(residue) / Self::PER_BUCKET;
-        Self::bucket_of(PageId(bucket / R::BUCKETS), bucket % R::BUCKETS)
+        let page = PageId(self.first_page.0 + bucket / R::BUCKETS);
+        Self::bucket_of(page, bucket % R::BUCKETS)
     }
 
     #[inline]

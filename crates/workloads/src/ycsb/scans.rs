@@ -1,0 +1,238 @@
+//! [`YcsbE`]: core workload E, short ranges, over a [`Table`] with an ordered index.
+
+use std::ops::ControlFlow;
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+
+use super::client::{Client, Mix, Operation, SCAN_RECORDS_MAX, Verb};
+use super::key::Key;
+use super::names::{Names, Sorted};
+use super::record::Stock;
+use super::requests::Distribution;
+use super::table::{Inserted, Table};
+use crate::keys::share;
+use crate::masstree::Tree;
+use crate::permutation::mix;
+use crate::program::{Named, Shape};
+use crate::{Workload, Wrong};
+
+/// One node of the index may split in so many keys, which is far more than come and go at once.
+const KEYS_PER_MORE_NODE: u64 = 64;
+
+/// The least pages of table that are of use.
+const TABLE_PAGES_MIN: u64 = 4;
+
+const MIX: Mix = Mix {
+    mostly: Verb::Read,
+    other: Verb::Insert,
+    others_in_twenty: 1,
+    distribution: Distribution::Zipfian,
+};
+
+/// Core workload E: 95% scans of 1 to 100 records, from a Zipfian one on; 5% inserts.
+///
+/// The records lie in a [`Table`]; beside it lies a Masstree ([`Tree`]) from the numbers in their
+/// names, 8 bytes that sort as the names do, to their items. A scan reads entries of the index in
+/// order, then their records, one by one.
+///
+/// The client's own names cannot be sorted without a table of them all; these are as evenly spread
+/// over the same range, with all 19 digits. Every part of the range keeps one name (two or none
+/// for a moment, as inserts overtake one another), so the index has the same shape for ever.
+///
+/// An insert enters its name in the index, then its record in the table, then takes the name of the
+/// record that went out of the index. So a name always leads to a record, but for those that come
+/// or go at the moment.
+#[derive(Debug, Clone)]
+pub struct YcsbE {
+    index: Tree,
+    names: Sorted,
+    table: Table<Stock>,
+    client: Client,
+    work: u64,
+}
+
+impl YcsbE {
+    /// The table.
+    pub fn table(&self) -> &Table<Stock> {
+        &self.table
+    }
+
+    /// The index, from the number in a record's name to its item.
+    pub fn index(&self) -> &Tree {
+        &self.index
+    }
+
+    /// The key of item `item`.
+    pub fn key(&self, item: u64) -> Key {
+        self.names.key(item)
+    }
+
+    /// The operations: what the client reads is where it scans from.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads up to `records` records from `from` on, in the order of their names: passes the key
+    /// and the version of each to `visit`.
+    ///
+    /// Those that come or go meanwhile may or may not be among them, and are counted all the same.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the table or its index.
+    pub fn scan<M: Memory>(
+        &self,
+        memory: &mut M,
+        from: &Key,
+        records: u64,
+        mut visit: impl FnMut(&mut M, &Key, Option<u64>),
+    ) -> Result<(), Wrong> {
+        let mut found = [(0, 0); SCAN_RECORDS_MAX as usize];
+        let mut count = 0;
+        let wanted = records.min(SCAN_RECORDS_MAX) as usize;
+        self.index.scan(memory, &from.number.to_be_bytes(), |number, item| {
+            found[count] = (number_of(number), item);
+            count += 1;
+            if count == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let mut least = from.number;
+        for &(number, item) in &found[..count] {
+            let key = self.names.key(item);
+            if number < least || key.number != number {
+                return Err(Wrong(format!("the index has item {item} at {number}")));
+            }
+            least = number + 1;
+            let version = self.table.get(memory, &key)?;
+            visit(memory, &key, version);
+        }
+        Ok(())
+    }
+
+    /// Adds the record of `key`, in place of the oldest in its bucket.
+    ///
+    /// # Errors
+    /// As for [`scan`](YcsbE::scan).
+    pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<(), Wrong> {
+        self.index.put(memory, &key.number.to_be_bytes(), key.item)?;
+        let gone = match self.table.insert(memory, key)? {
+            Inserted::InPlaceOf(oldest) => oldest,
+            Inserted::TooOld => key.item,
+            Inserted::WasThere => return Ok(()),
+        };
+        let number = self.names.key(gone).number;
+        match self.index.remove(memory, &number.to_be_bytes())? {
+            None => Ok(()),
+            Some(item) if item == gone => Ok(()),
+            Some(item) => Err(Wrong(format!("the index had item {item} at {number}"))),
+        }
+    }
+
+    fn run_scan<M: Memory>(&self, memory: &mut M, job: u64, item: u64) -> Result<(), Wrong> {
+        let records = self.client.scan_records(job);
+        memory.work(share(self.work, 0, records + 1));
+        let mut done = 0;
+        self.scan(memory, &self.names.key(item), records, |memory, _, _| {
+            done += 1;
+            memory.work(share(self.work, done, records + 1));
+        })?;
+        // The last names have fewer behind them.
+        (done + 1..=records).for_each(|part| memory.work(share(self.work, part, records + 1)));
+        Ok(())
+    }
+
+    fn run_insert<M: Memory>(&self, memory: &mut M, item: u64) -> Result<(), Wrong> {
+        let key = self.names.key(item);
+        memory.work(share(self.work, 0, 2));
+        // Misses are waited for with nothing held.
+        self.index.get(memory, &key.number.to_be_bytes())?;
+        let _latch: u64 = memory.load(self.table.latch(&key));
+        memory.work(share(self.work, 1, 2));
+        self.insert(memory, &key)
+    }
+
+    fn tree_bytes(records: u64) -> u64 {
+        Tree::bytes(records, records / KEYS_PER_MORE_NODE + KEYS_PER_MORE_NODE)
+    }
+
+    /// Bytes of the index and the table, of so many pages.
+    fn bytes(table_pages: u64) -> u64 {
+        YcsbE::tree_bytes(table_pages * Table::<Stock>::PER_PAGE) + table_pages * PAGE_BYTES as u64
+    }
+}
+
+/// The number that a key of the index is.
+fn number_of(key: &[u8]) -> u64 {
+    key.try_into().map_or(u64::MAX, u64::from_be_bytes)
+}
+
+impl Named for YcsbE {
+    const NAME: &'static str = "ycsb-e";
+    const DESCRIPTION: &'static str = "adds records of 10 x 100 bytes and scans them in key order";
+    const MIX: &'static str =
+        "1 operation: 95% scan 1 to 100 records, 5% insert one for the oldest";
+    const SOURCE: &'static str = "YCSB (SoCC'10) and the core workloads of its public client";
+    /// The least index, with room, and the least table.
+    const MIN_BYTES: u64 = 16 * PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> YcsbE {
+        let (mut table_pages, mut too_many) =
+            (TABLE_PAGES_MIN, shape.dataset_bytes / PAGE_BYTES as u64 + 1);
+        // The most that fit, by halving.
+        while too_many - table_pages > 1 {
+            let middle = table_pages + (too_many - table_pages) / 2;
+            let fits = YcsbE::bytes(middle) <= shape.dataset_bytes;
+            *(if fits { &mut table_pages } else { &mut too_many }) = middle;
+        }
+        let records = table_pages * Table::<Stock>::PER_PAGE;
+        let tree_bytes = YcsbE::tree_bytes(records);
+        let names = Sorted::new(records, shape.scatter, mix(!shape.seed));
+        let first_page = PageId(tree_bytes / PAGE_BYTES as u64);
+        YcsbE {
+            index: Tree::new(Addr(0), tree_bytes, records, shape.seed),
+            table: Table::with_names(
+                first_page,
+                table_pages,
+                shape.scatter,
+                shape.seed,
+                Names::Sorted(names.clone()),
+            ),
+            names,
+            client: Client::new(MIX, shape.scatter, records, shape.theta, shape.seed),
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl Workload for YcsbE {
+    fn size_bytes(&self) -> u64 {
+        self.table.pages().end.start().0
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        if page < self.table.pages().start {
+            let entry = |rank| {
+                let item = self.names.at_first(rank);
+                (self.names.key(item).number, item)
+            };
+            self.index.image(page, entry, out);
+        } else {
+            self.table.image(page, out);
+        }
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        match self.client.operation(job) {
+            Operation::Insert(item) => self.run_insert(memory, item),
+            Operation::Read(item) | Operation::Update(item) | Operation::ReadModifyWrite(item) => {
+                self.run_scan(memory, job, item)
+            }
+        }
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}
