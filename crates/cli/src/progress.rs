@@ -1,6 +1,7 @@
 //! A progress bar on standard error, where that is a terminal.
 
-use std::time::Duration;
+use std::sync::Once;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -20,4 +21,36 @@ pub(crate) fn bar() -> ProgressBar {
 pub(crate) fn show(bar: &ProgressBar, stage: &str, share: f64) {
     bar.set_position((share * PARTS) as u64);
     bar.set_message(stage.to_string());
+}
+
+/// How long a run may take before it shows a [`LateBar`].
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A bar that appears once a run has taken longer than two seconds.
+pub(crate) struct LateBar {
+    bar: ProgressBar,
+    start: Instant,
+    appears: Once,
+}
+
+/// A bar that is not there yet.
+pub(crate) fn late_bar() -> LateBar {
+    let bar = bar();
+    bar.set_draw_target(ProgressDrawTarget::hidden());
+    LateBar { bar, start: Instant::now(), appears: Once::new() }
+}
+
+impl LateBar {
+    /// Moves it to a stage and a share in 0..=1.
+    pub(crate) fn show(&self, stage: &str, share: f64) {
+        if self.start.elapsed() >= PATIENCE {
+            self.appears.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
+            show(&self.bar, stage, share);
+        }
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
 }

@@ -7,7 +7,7 @@ use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::designs;
 use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
 use crate::memory_side::{Counters, PlainLru};
@@ -141,62 +141,123 @@ impl Lifetime {
     }
 }
 
+/// Is told what a simulation is doing, and about which share of its way it has gone.
+pub type Watch<'a> = &'a dyn Fn(&str, f64);
+
 /// Runs `plan`.
 ///
 /// # Errors
 /// [`SimError`]; nothing is reported for a run that did not end.
 pub fn simulate(plan: &Plan) -> Result<Outcome, SimError> {
-    let clock = Instant::now();
-    let program = program(plan)?;
-    let dram = dram_only(plan, &program)?;
-    let design = designs::find(&plan.config.design).map_err(crate::config::ConfigError::from)?;
-    let mut machine = Machine::new(&plan.config, (design.compose)(&plan.config)?, program)?;
-    let steady = warm_up(&mut machine, plan)?;
-    let interval_ns = plan.config.workload.miss_interval_us * 1e3;
-    let work_ns = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
-    let work = Span::from_ps((work_ns * 1e3) as u64);
-    let dram_jobs_per_s = dram_rate(plan, dram.machine, work)?;
-    machine.set_work(work);
-    machine.set_load(match plan.arrivals {
-        Offered::Saturating => Load::Saturating,
-        Offered::PoissonShare(share) => {
-            Load::Poisson { jobs_per_s: share * dram_jobs_per_s, seed: plan.seed }
+    Simulation::warmed(plan, &|_, _| ())?.measure(&|_, _| ())
+}
+
+/// A machine in steady state, and how it came to be there.
+pub struct Simulation {
+    plan: Plan,
+    clock: Instant,
+    machine: Machine,
+    warm_up: WarmUp,
+    dram_jobs_per_s: f64,
+}
+
+impl Simulation {
+    /// Builds the machine of `plan`, calibrates the jobs' computing, and warms it up.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn warmed(plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
+        let clock = Instant::now();
+        let program = program(plan)?;
+        let design = designs::find(&plan.config.design).map_err(ConfigError::from)?;
+        let parts = (design.compose)(&plan.config)?;
+        let mut machine = Machine::new(&plan.config, parts, program.clone())?;
+        watch("running in DRAM", 0.0);
+        let dram = dram_only(plan, &program)?;
+        let steady = warm_up(&mut machine, plan, watch)?;
+        let interval_ns = plan.config.workload.miss_interval_us * 1e3;
+        let work_ns = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
+        let work = Span::from_ps((work_ns * 1e3) as u64);
+        let bare_job_ns = dram.bare_job_ns;
+        watch("running in DRAM", WARM_SHARE);
+        let dram_jobs_per_s = dram_rate(plan, dram.machine, work)?;
+        machine.set_work(work);
+        machine.set_load(match plan.arrivals {
+            Offered::Saturating => Load::Saturating,
+            Offered::PoissonShare(share) => {
+                Load::Poisson { jobs_per_s: share * dram_jobs_per_s, seed: plan.seed }
+            }
+        });
+        let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
+        watched_run(&mut machine, timed_jobs, |share| {
+            watch("settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE));
+        })?;
+        let warm_up = WarmUp { timed_jobs, bare_job_ns, work_ns, ..steady };
+        Ok(Simulation { plan: plan.clone(), clock, machine, warm_up, dram_jobs_per_s })
+    }
+
+    /// Measures the jobs of the plan.
+    ///
+    /// # Errors
+    /// [`SimError`]; nothing is reported for a run that did not end.
+    pub fn measure(&mut self, watch: Watch<'_>) -> Result<Outcome, SimError> {
+        let Simulation { plan, machine, warm_up, .. } = self;
+        let before = machine.take_measured();
+        let clock = Instant::now();
+        let simulated = watched_run(machine, plan.jobs, |share| {
+            watch("measuring", SETTLED_SHARE + share * (1.0 - SETTLED_SHARE));
+        })?;
+        let measured_s = clock.elapsed().as_secs_f64();
+        let measured = machine.take_measured();
+        let jobs_per_s = plan.jobs as f64 * 1e12 / simulated.as_ps() as f64;
+        let misses = measured.counters.misses.max(1) as f64;
+        let execution_ns = (warm_up.bare_job_ns + warm_up.work_ns) * plan.jobs as f64;
+        Ok(Outcome {
+            design: plan.config.design.clone(),
+            workload: plan.workload.name().to_string(),
+            config: plan.config.clone(),
+            seed: plan.seed,
+            arrivals: plan.arrivals,
+            jobs: plan.jobs,
+            warm_up: warm_up.clone(),
+            accesses: measured.accesses,
+            simulated_ns: simulated.as_ns(),
+            wall_s: self.clock.elapsed().as_secs_f64(),
+            accesses_per_wall_s: measured.accesses as f64 / measured_s,
+            jobs_per_s,
+            ratio_to_dram: jobs_per_s / self.dram_jobs_per_s,
+            miss_interval_us: execution_ns / misses / 1e3,
+            dram_cache: measured.counters,
+            lifetime_years: measured.lifetime.map(Lifetime::new),
+            flash: flash_outcome(before.flash.as_ref(), measured.flash.as_ref()),
+            latency_ns: measured.access,
+            device_latency_ns: measured.device,
+            service_ns: measured.service,
+            response_ns: measured.response,
+        })
+    }
+}
+
+/// Where the untimed warm-up ends on the way to a result, about.
+const WARM_SHARE: f64 = 0.5;
+
+/// Where the timed warm-up ends.
+const SETTLED_SHARE: f64 = 0.6;
+
+/// Jobs run between two words about it.
+const WATCHED_JOBS: u64 = 1_000;
+
+/// Runs `jobs` jobs as [`Machine::run`] does, and tells which share of them is done.
+fn watched_run(machine: &mut Machine, jobs: u64, tell: impl Fn(f64)) -> Result<Span, SimError> {
+    let (start, mut time) = (machine.completed(), Span::ZERO);
+    loop {
+        let done = machine.completed() - start;
+        if done >= jobs {
+            return Ok(time);
         }
-    });
-    let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
-    machine.run(timed_jobs)?;
-    let before = machine.take_measured();
-    let measured_clock = Instant::now();
-    let simulated = machine.run(plan.jobs)?;
-    let measured_s = measured_clock.elapsed().as_secs_f64();
-    let measured = machine.take_measured();
-    let seconds = simulated.as_ps() as f64 / 1e12;
-    let jobs_per_s = plan.jobs as f64 / seconds;
-    let misses = measured.counters.misses.max(1) as f64;
-    let flash = flash_outcome(before.flash.as_ref(), measured.flash.as_ref());
-    Ok(Outcome {
-        design: plan.config.design.clone(),
-        workload: plan.workload.name().to_string(),
-        config: plan.config.clone(),
-        seed: plan.seed,
-        arrivals: plan.arrivals,
-        jobs: plan.jobs,
-        warm_up: WarmUp { timed_jobs, bare_job_ns: dram.bare_job_ns, work_ns, ..steady },
-        accesses: measured.accesses,
-        simulated_ns: simulated.as_ns(),
-        wall_s: clock.elapsed().as_secs_f64(),
-        accesses_per_wall_s: measured.accesses as f64 / measured_s,
-        jobs_per_s,
-        ratio_to_dram: jobs_per_s / dram_jobs_per_s,
-        miss_interval_us: (dram.bare_job_ns + work_ns) * plan.jobs as f64 / misses / 1e3,
-        dram_cache: measured.counters,
-        lifetime_years: measured.lifetime.map(Lifetime::new),
-        flash,
-        latency_ns: measured.access,
-        device_latency_ns: measured.device,
-        service_ns: measured.service,
-        response_ns: measured.response,
-    })
+        tell(done as f64 / jobs as f64);
+        time = time + machine.run((jobs - done).min(WATCHED_JOBS))?;
+    }
 }
 
 fn program(plan: &Plan) -> Result<Program, SimError> {
@@ -247,17 +308,19 @@ const WARM_BATCH: u64 = 256;
 const WINDOW_JOBS_MAX: u64 = 4_000_000;
 
 /// Runs jobs in no time until evictions keep up with misses, in the machine and in a plain LRU cache.
-fn warm_up(machine: &mut Machine, plan: &Plan) -> Result<WarmUp, SimError> {
+fn warm_up(machine: &mut Machine, plan: &Plan, watch: Watch<'_>) -> Result<WarmUp, SimError> {
     let mut lru = PlainLru::new(&plan.config)?;
     let enough = (lru.frames() / 4).max(1_000);
-    let mut jobs = 0;
+    let (mut jobs, mut filled) = (0, 0);
     loop {
         let mut window = 0;
         while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
             machine.warm(WARM_BATCH, &mut lru)?;
             window += WARM_BATCH;
+            let misses = filled + lru.counters().misses;
+            watch("warming up", WARM_SHARE * (misses as f64 / (2 * lru.frames()) as f64).min(1.0));
         }
-        jobs += window;
+        (jobs, filled) = (jobs + window, filled + lru.counters().misses);
         let plain = lru.take_counters();
         let own = machine.take_measured().counters;
         let full = |c: &Counters| {

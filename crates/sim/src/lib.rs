@@ -15,6 +15,8 @@ mod replay;
 
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
-pub use experiment::{Lifetime, Offered, Outcome, Plan, WarmUp, simulate};
+pub use experiment::{
+    FlashOutcome, Lifetime, Offered, Outcome, Plan, Simulation, WarmUp, Watch, simulate,
+};
 pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
 pub use replay::{Replay, ReplayError, replay};

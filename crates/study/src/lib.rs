@@ -5,3 +5,5 @@ pub mod bench;
 pub mod claims;
 pub mod doctor;
 pub mod report;
+pub mod simulate;
+pub mod statistics;

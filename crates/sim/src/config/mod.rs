@@ -282,32 +282,8 @@ impl Config {
     /// # Errors
     /// The first value that cannot be, with what can.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let Config { cores, noc, tlb, dram, dram_cache, switch, os, .. } = self;
-        for (key, value) in [
-            ("cores.count", cores.count as u64),
-            ("cores.width", cores.width),
-            ("cores.run_ahead_ns", cores.run_ahead_ns),
-            ("l1.latency_cycles", self.l1.latency_cycles),
-            ("llc.latency_cycles", self.llc.latency_cycles),
-            ("noc.columns", noc.columns as u64),
-            ("noc.link_bytes", noc.link_bytes),
-            ("tlb.l1_entries", tlb.l1_entries as u64),
-            ("tlb.walk_levels", tlb.walk_levels),
-            ("dram.controllers", dram.controllers as u64),
-            ("dram.ras_cycles", dram.ras_cycles),
-            ("dram.cas_cycles_per_8_bytes", dram.cas_cycles_per_8_bytes),
-            ("dram_cache.mshr", dram_cache.mshr as u64),
-            ("dram_cache.mshr_ways", dram_cache.mshr_ways as u64),
-            ("dram_cache.backside_queue", dram_cache.backside_queue as u64),
-            ("dram_cache.evict_buffer", dram_cache.evict_buffer as u64),
-            ("switch.threads", switch.threads as u64),
-            ("os.threads", os.threads as u64),
-            ("os.shootdown_cores", os.shootdown_cores as u64),
-            ("os.shootdown_batch", os.shootdown_batch as u64),
-            ("link.bandwidth_gb_per_s", self.link.bandwidth_gb_per_s),
-        ] {
-            require(value > 0, key, value, "at least 1")?;
-        }
+        self.check_ranges()?;
+        let Config { cores, dram_cache, .. } = self;
         let mhz = cores.frequency_mhz;
         let divides = mhz > 0 && 1_000_000 % mhz == 0;
         require(divides, "cores.frequency_mhz", mhz, "a divisor of 1000000 (whole picoseconds)")?;
@@ -322,6 +298,65 @@ impl Config {
         require(sane, "workload.miss_interval_us", interval, "more than 0")?;
         let theta = self.workload.theta;
         require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")
+    }
+
+    /// Numbers far beyond any machine would only exhaust the host's memory, or the 64 bits of time.
+    fn check_ranges(&self) -> Result<(), ConfigError> {
+        let Config { cores, l1, llc, noc, tlb, dram, dram_cache, switch, os, link, .. } = self;
+        const CORES: u64 = 1 << 10;
+        const THREADS: u64 = 1 << 12;
+        const ENTRIES: u64 = 1 << 24;
+        const CYCLES: u64 = 1_000_000;
+        for (key, value, least, most) in [
+            ("cores.count", cores.count as u64, 1, CORES),
+            ("cores.width", cores.width, 1, 64),
+            ("cores.rob_entries", cores.rob_entries, 0, CYCLES),
+            ("cores.flush_cycles", cores.flush_cycles, 0, CYCLES),
+            ("cores.run_ahead_ns", cores.run_ahead_ns, 1, 1_000_000),
+            ("l1.latency_cycles", l1.latency_cycles, 1, CYCLES),
+            ("llc.latency_cycles", llc.latency_cycles, 1, CYCLES),
+            ("noc.columns", noc.columns as u64, 1, CORES),
+            ("noc.hop_cycles", noc.hop_cycles, 0, CYCLES),
+            ("noc.link_bytes", noc.link_bytes, 1, 4096),
+            ("tlb.l1_entries", tlb.l1_entries as u64, 1, ENTRIES),
+            ("tlb.l2_entries", tlb.l2_entries as u64, 1, ENTRIES),
+            ("tlb.l2_latency_cycles", tlb.l2_latency_cycles, 0, CYCLES),
+            ("tlb.walk_levels", tlb.walk_levels, 1, 16),
+            ("dram.controllers", dram.controllers as u64, 1, CORES),
+            ("dram.ras_cycles", dram.ras_cycles, 1, CYCLES),
+            ("dram.cas_cycles_per_8_bytes", dram.cas_cycles_per_8_bytes, 1, CYCLES),
+            ("dram.command_cycles", dram.command_cycles, 0, CYCLES),
+            ("dram_cache.mshr", dram_cache.mshr as u64, 1, ENTRIES),
+            ("dram_cache.mshr_ways", dram_cache.mshr_ways as u64, 1, ENTRIES),
+            ("dram_cache.tag_bytes", dram_cache.tag_bytes, 0, 4096),
+            ("dram_cache.backside_cycles", dram_cache.backside_cycles, 0, CYCLES),
+            ("dram_cache.backside_queue", dram_cache.backside_queue as u64, 1, ENTRIES),
+            ("dram_cache.evict_buffer", dram_cache.evict_buffer as u64, 1, ENTRIES),
+            ("switch.threads", switch.threads as u64, 1, THREADS),
+            ("switch.cost_ns", switch.cost_ns, 0, 1_000_000_000),
+            ("switch.ripe_after_us", switch.ripe_after_us, 0, 1_000_000),
+            ("os.fault_us", os.fault_us, 0, 1_000_000),
+            ("os.io_us", os.io_us, 0, 1_000_000),
+            ("os.switch_us", os.switch_us, 0, 1_000_000),
+            ("os.shootdown_us", os.shootdown_us, 0, 1_000_000),
+            ("os.shootdown_cores", os.shootdown_cores as u64, 1, CORES),
+            ("os.shootdown_batch", os.shootdown_batch as u64, 1, ENTRIES),
+            ("os.threads", os.threads as u64, 1, THREADS),
+            ("link.latency_ns", link.latency_ns, 0, 1_000_000_000),
+            ("link.bandwidth_gb_per_s", link.bandwidth_gb_per_s, 1, 10_000),
+        ] {
+            let expected = format!("{least} to {most}");
+            require((least..=most).contains(&value), key, value, expected)?;
+        }
+        for (key, value, most) in [
+            ("l1.size", l1.size, Size(1 << 30)),
+            ("llc.size", llc.size, Size(4 << 30)),
+            ("dram_cache.size", dram_cache.size, Size(1 << 40)),
+            ("dataset.size", self.dataset.size, Size(16 << 40)),
+        ] {
+            require(value <= most, key, value, format!("at most {most}"))?;
+        }
+        Ok(())
     }
 
     /// The same machine with capacities multiplied by `numerator / denominator`: dataset, DRAM

@@ -147,6 +147,11 @@ impl Machine {
         self.lanes.iter().map(Lane::threads).sum()
     }
 
+    /// Jobs done in simulated time.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
     /// Runs `jobs` jobs in no time, to fill every cache and `lru` beside them.
     ///
     /// # Errors

@@ -1,0 +1,208 @@
+//! `ebbtide sim`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ebbtide_core::UnknownName;
+use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::{Offered, Plan, SimError, designs};
+use ebbtide_study::report::check_folder;
+use ebbtide_study::simulate::{self, Report};
+use ebbtide_workloads::Kind;
+use serde_json::json;
+
+use crate::exit::{Failure, print, say};
+use crate::{progress, sizes};
+
+/// Jobs measured where the user does not say: the default run ends within about a minute.
+const JOBS: u64 = 20_000;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A published system (see --list), or a TOML file of parameters
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "astriflash")]
+    design: String,
+    /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
+    #[arg(long, value_parser = workload)]
+    workload: Option<Kind>,
+    /// Replay this trace instead, straight into the DRAM cache: text, plain or zstd; - is stdin
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
+    )]
+    trace: Option<PathBuf>,
+    /// Set a parameter, such as dram_cache.ways=8; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+    /// Shrink dataset, DRAM cache and last-level cache together: a fraction such as 1/64
+    #[arg(long, value_name = "FRACTION", value_parser = scale, default_value = "1/1")]
+    scale: (u64, u64),
+    /// Jobs measured, after the warm-up
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one, default_value_t = JOBS)]
+    jobs: u64,
+    /// Seed of data, jobs and arrivals
+    #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
+    seed: u64,
+    /// Run this many seeds, from --seed on, and give means with 95% confidence intervals
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
+    seeds: Option<u64>,
+    /// How jobs arrive: saturating (always one waiting), or poisson:SHARE of what DRAM-only can do
+    #[arg(long, value_parser = arrivals, default_value = "saturating")]
+    arrivals: Offered,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Also write a page of charts (report.html) and CSV files into this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Say what each design is, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+fn workload(name: &str) -> Result<Kind, UnknownName> {
+    Kind::from_name(name)
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+    match parts {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+            Ok((key.to_string(), value.to_string()))
+        }
+        _ => Err(format!("'{text}' sets nothing; expected something like dram_cache.ways=8")),
+    }
+}
+
+fn scale(text: &str) -> Result<(u64, u64), String> {
+    let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
+    match (numerator.trim().parse(), denominator.trim().parse()) {
+        (Ok(numerator), Ok(denominator)) if 0 < numerator && numerator <= denominator => {
+            Ok((numerator, denominator))
+        }
+        _ => Err(format!("'{text}' is no fraction up to 1; expected something like 1/64")),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    match sizes::count(text)? {
+        0 => Err("expected at least 1".to_string()),
+        count => Ok(count),
+    }
+}
+
+fn arrivals(text: &str) -> Result<Offered, String> {
+    if text == "saturating" {
+        return Ok(Offered::Saturating);
+    }
+    let share = text.strip_prefix("poisson:").and_then(|share| share.parse::<f64>().ok());
+    match share {
+        Some(share) if share > 0.0 && share <= 1.0 => Ok(Offered::PoissonShare(share)),
+        _ => Err(format!(
+            "'{text}' is no load; expected saturating, or poisson: and a share up to 1, such as \
+             poisson:0.8"
+        )),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.list {
+        return list(arguments.json);
+    }
+    if let Some(folder) = &arguments.report {
+        check_folder(folder).map_err(Failure::input)?;
+    }
+    let config = config(arguments)?;
+    let report = match &arguments.trace {
+        Some(path) => {
+            let mut trace = ebbtide_trace::open(path).map_err(Failure::input)?;
+            simulate::run_trace(&config, &mut trace).map_err(Failure::input)?
+        }
+        None => simulated(arguments, config)?,
+    };
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        report.to_string()
+    };
+    // Printed first: what was found is not lost if the report cannot be written after all.
+    print(&text)?;
+    if let Some(folder) = &arguments.report {
+        let written = report.write(folder)?;
+        say(&format!("the report is in {}", written[0].display()));
+    }
+    Ok(())
+}
+
+fn config(arguments: &Arguments) -> Result<Config, Failure> {
+    let overrides: Vec<(&str, &str)> =
+        arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let config = resolve(&arguments.design, &overrides).map_err(Failure::input)?;
+    let config = config.scaled(arguments.scale.0, arguments.scale.1);
+    config.check().map_err(Failure::input)?;
+    Ok(config)
+}
+
+fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
+    let plan = Plan {
+        config,
+        workload: arguments.workload.unwrap_or(Kind::HashTable),
+        jobs: arguments.jobs,
+        seed: arguments.seed,
+        arrivals: arguments.arrivals,
+    };
+    let bar = progress::late_bar();
+    let watch = |stage: &str, share: f64| bar.show(stage, share);
+    let report = match arguments.seeds {
+        Some(count) => simulate::run_seeds(&plan, count, &watch).map(Report::Runs),
+        None => simulate::run(&plan, &watch),
+    };
+    bar.clear();
+    report.map_err(|error| match error {
+        SimError::Config(_) | SimError::Shape(_) => Failure::input(error),
+        _ => Failure::run(error),
+    })
+}
+
+/// What there is to simulate.
+fn list(json: bool) -> Result<(), Failure> {
+    if json {
+        let entry = |design: &&designs::Design| json!({ "design": design.name, "description": design.about });
+        let entries: Vec<_> = designs::ALL.iter().map(entry).collect();
+        return print(&(serde_json::to_string_pretty(&entries)? + "\n"));
+    }
+    let width = designs::ALL.iter().map(|design| design.name.len()).max().unwrap_or(0);
+    let entry = |design: &&designs::Design| format!("{:<width$}  {}\n", design.name, design.about);
+    print(&designs::ALL.iter().map(entry).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_fractions_up_to_one() {
+        assert_eq!(scale("1/64"), Ok((1, 64)));
+        assert_eq!(scale("1"), Ok((1, 1)));
+        for text in ["0/64", "2/1", "1/0", "0.5", "a/b", "1/", "", "1/2/3", "-1/2"] {
+            assert!(scale(text).unwrap_err().contains("1/64"), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_have_a_key_and_a_value() {
+        let set = |key: &str, value: &str| Ok((key.to_string(), value.to_string()));
+        assert_eq!(setting("a.b=c=d"), set("a.b", "c=d"));
+        assert!(setting("a.b").is_err() && setting("=c").is_err() && setting("a=").is_err());
+    }
+
+    #[test]
+    fn loads_are_saturating_or_a_share() {
+        assert_eq!(arrivals("saturating"), Ok(Offered::Saturating));
+        assert_eq!(arrivals("poisson:0.8"), Ok(Offered::PoissonShare(0.8)));
+        for text in ["poisson", "poisson:0", "poisson:1.5", "poisson:nan", "closed"] {
+            assert!(arrivals(text).unwrap_err().contains("poisson:0.8"), "{text}");
+        }
+    }
+}

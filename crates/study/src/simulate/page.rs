@@ -1,0 +1,158 @@
+//! A report as a page of charts and tables, and as CSV.
+
+use std::path::{Path, PathBuf};
+
+use ebbtide_sim::config::Config;
+use ebbtide_sim::{Distribution, Outcome, Replay};
+use serde_json::Value;
+
+use super::text::{machine, warmed};
+use super::{Report, Runs};
+use crate::report::{BarChart, Page, Range, ReportError, Table};
+
+impl Report {
+    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
+    /// written, the page first.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+
+    /// The page: latencies as a chart, the figures, and every parameter.
+    pub fn page(&self) -> Page {
+        match self {
+            Report::Run(outcome) => of_run(outcome),
+            Report::Runs(runs) => of_runs(runs),
+            Report::Replay(replay) => of_replay(replay),
+        }
+    }
+}
+
+fn of_run(outcome: &Outcome) -> Page {
+    let latencies = [
+        ("access beyond the chip", &outcome.latency_ns),
+        ("access, in memory", &outcome.device_latency_ns),
+        ("job, from its start", &outcome.service_ns),
+        ("job, from its arrival", &outcome.response_ns),
+    ];
+    let title = format!("{} on {}", outcome.design, outcome.workload);
+    let page = Page::new(&title)
+        .paragraph(&format!("{}.", machine(&outcome.config)))
+        .paragraph(&format!("{}.", capitalised(&warmed(&outcome.warm_up))))
+        .section("Throughput")
+        .bars(ratio(&title, Range::single(outcome.ratio_to_dram)));
+    finish(page, &latencies, &[outcome], &outcome.config)
+}
+
+fn of_replay(replay: &Replay) -> Page {
+    let latencies = [
+        ("access, from its time", &replay.latency_ns),
+        ("access, in memory", &replay.device_latency_ns),
+    ];
+    let page = Page::new(&format!("{} on a trace", replay.design))
+        .paragraph(&format!("{}; the DRAM cache started empty.", machine(&replay.config)));
+    finish(page, &latencies, &[replay], &replay.config)
+}
+
+fn of_runs(runs: &Runs) -> Page {
+    let Some(first) = runs.runs.first() else { return Page::new("No runs") };
+    let title = format!("{} on {}", first.design, first.workload);
+    let mut ratios: Vec<f64> = runs.runs.iter().map(|run| run.ratio_to_dram).collect();
+    ratios.sort_by(f64::total_cmp);
+    let range =
+        Range { min: ratios[0], median: ratios[ratios.len() / 2], max: ratios[ratios.len() - 1] };
+    let page = Page::new(&title)
+        .paragraph(&format!("{}; {} seeds.", machine(&first.config), ratios.len()))
+        .section("Throughput")
+        .bars(ratio(&title, range))
+        .section("Figures")
+        .table(estimates(&runs.summary));
+    parameters(page, &runs.runs.iter().collect::<Vec<_>>(), &first.config)
+}
+
+fn ratio(title: &str, range: Range) -> BarChart {
+    let label = "throughput relative to DRAM-only";
+    BarChart::new("Throughput over DRAM-only's", label)
+        .reference(1.0, "DRAM-only")
+        .group("", [(title, range)])
+}
+
+/// Latencies, then all that a run gave and was given.
+fn finish<T: serde::Serialize>(
+    page: Page,
+    latencies: &[(&str, &Distribution)],
+    runs: &[&T],
+    config: &Config,
+) -> Page {
+    let mut chart = BarChart::new("Latency", "microseconds");
+    for (name, distribution) in latencies {
+        let us = |ns: u64| Range::single(ns as f64 / 1e3);
+        let Distribution { p50, p99, p999, .. } = distribution;
+        let bars = [("p50", us(*p50)), ("p99", us(*p99)), ("p99.9", us(*p999))];
+        chart = chart.group(name, bars);
+    }
+    let figures = runs.first().map(leaves).unwrap_or_default();
+    let table = figures.into_iter().fold(Table::new("Figures", ["figure", "value"]), Table::row);
+    let page = page.section("Latency").bars(chart).section("Figures").table(table);
+    parameters(page, runs, config)
+}
+
+/// What a run was given, and everything of every run for a CSV file.
+fn parameters<T: serde::Serialize>(page: Page, runs: &[&T], config: &Config) -> Page {
+    let config = serde_json::to_value(config).unwrap_or_default();
+    let mut settings = Vec::new();
+    walk(&config, "", &mut |name, value| settings.push(format!("{name} = {value}")));
+    let rows: Vec<Vec<[String; 2]>> = runs.iter().map(leaves).collect();
+    let header = rows.first().into_iter().flatten().map(|[name, _]| name.as_str());
+    let table = Table::new("results", header);
+    let table = rows
+        .iter()
+        .fold(table, |table, row| table.row(row.iter().map(|[_, value]| value.as_str())));
+    page.section("Configuration").preformatted(&settings.join("\n")).data(table)
+}
+
+fn estimates(summary: &Value) -> Table {
+    let mut rows = Vec::new();
+    walk(summary, "", &mut |name, value| {
+        let Some(name) = name.strip_suffix(".mean").filter(|_| value.is_number()) else { return };
+        let interval = summary.pointer(&format!("/{}/ci95", name.replace('.', "/")));
+        let end = |index: usize| interval.and_then(|interval| interval[index].as_f64());
+        rows.push((name.to_string(), [value.as_f64(), end(0), end(1)]));
+    });
+    let table = Table::new("Means over the seeds", ["figure", "mean", "95% from", "to"]);
+    rows.into_iter().fold(table, |table, (name, numbers)| table.cells([name], numbers))
+}
+
+/// The names and values of what a run gave, under the names that JSON uses.
+fn leaves(run: &impl serde::Serialize) -> Vec<[String; 2]> {
+    let mut value = serde_json::to_value(run).unwrap_or_default();
+    if let Value::Object(keys) = &mut value {
+        keys.remove("config");
+    }
+    let mut leaves = Vec::new();
+    walk(&value, "", &mut |name, value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        leaves.push([name.to_string(), text]);
+    });
+    leaves
+}
+
+/// Goes through everything in `value` that is no object, with its name: keys joined by dots.
+fn walk(value: &Value, name: &str, visit: &mut dyn FnMut(&str, &Value)) {
+    match value {
+        Value::Object(keys) => {
+            for (key, value) in keys {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                walk(value, &name, visit);
+            }
+        }
+        value => visit(name, value),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

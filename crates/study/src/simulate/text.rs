@@ -1,0 +1,219 @@
+//! A report as text for a terminal.
+
+use std::fmt::{self, Display, Formatter};
+
+use ebbtide_sim::config::Config;
+use ebbtide_sim::memory_side::Counters;
+use ebbtide_sim::{Distribution, FlashOutcome, Lifetime, Offered, Outcome, Replay, WarmUp};
+use serde_json::Value;
+
+use super::{Report, Runs};
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Run(outcome) => run(f, outcome),
+            Report::Runs(runs) => several(f, runs),
+            Report::Replay(replay) => replayed(f, replay),
+        }
+    }
+}
+
+fn run(f: &mut Formatter<'_>, outcome: &Outcome) -> fmt::Result {
+    heading(f, outcome, &format!("seed {}", outcome.seed))?;
+    warm_up(f, &outcome.warm_up)?;
+    let ratio = outcome.ratio_to_dram;
+    line(f, "throughput", &format!("{:.0} jobs/s, {ratio:.3} of DRAM-only", outcome.jobs_per_s))?;
+    let interval = figure(outcome.miss_interval_us);
+    line(f, "miss interval", &format!("{interval} us of execution a miss and core"))?;
+    memory(f, &outcome.dram_cache, &outcome.flash, outcome.lifetime_years.as_ref())?;
+    distributions(
+        f,
+        &[
+            ("access beyond the chip", &outcome.latency_ns),
+            ("  in memory", &outcome.device_latency_ns),
+            ("job, from its start", &outcome.service_ns),
+            ("job, from its arrival", &outcome.response_ns),
+        ],
+    )?;
+    host(f, outcome.accesses, outcome.simulated_ns, outcome.wall_s, outcome.accesses_per_wall_s)
+}
+
+fn replayed(f: &mut Formatter<'_>, replay: &Replay) -> fmt::Result {
+    let Replay { design, accesses, config, .. } = replay;
+    writeln!(f, "{design}: {accesses} accesses of a trace, without the caches of a chip")?;
+    writeln!(f, "{}; the DRAM cache starts empty\n", machine(config))?;
+    memory(f, &replay.dram_cache, &replay.flash, replay.lifetime_years.as_ref())?;
+    distributions(
+        f,
+        &[
+            ("access, from its time", &replay.latency_ns),
+            ("  in memory", &replay.device_latency_ns),
+        ],
+    )?;
+    host(f, *accesses, replay.simulated_ns, replay.wall_s, replay.accesses_per_wall_s)
+}
+
+fn heading(f: &mut Formatter<'_>, outcome: &Outcome, seeds: &str) -> fmt::Result {
+    let Outcome { design, workload, jobs, .. } = outcome;
+    let load = match outcome.arrivals {
+        Offered::Saturating => "always a job waiting".to_string(),
+        Offered::PoissonShare(share) => {
+            format!("Poisson arrivals at {share} of DRAM-only's throughput")
+        }
+    };
+    writeln!(f, "{design} on {workload}: {jobs} jobs, {load}, {seeds}")?;
+    writeln!(f, "{}", machine(&outcome.config))
+}
+
+/// The sizes that matter most; all of them are in JSON and in the report.
+pub(super) fn machine(config: &Config) -> String {
+    let (cores, dataset, dram) = (config.cores.count, config.dataset.size, config.dram_cache.size);
+    format!("{cores} cores, {dataset} of data, {dram} of DRAM as its cache")
+}
+
+fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
+    writeln!(f, "{}", warmed(warm_up))?;
+    let (bare, work) = (figure(warm_up.bare_job_ns / 1e3), figure(warm_up.work_ns / 1e3));
+    let misses = figure(warm_up.lru_misses_per_job);
+    writeln!(
+        f,
+        "a job takes {bare} us in DRAM and {work} us of added work; plain LRU misses {misses} times \
+         in it\n"
+    )
+}
+
+/// How the machine was brought into steady state, in a line.
+pub(super) fn warmed(warm_up: &WarmUp) -> String {
+    format!(
+        "warmed up with {} untimed jobs until evictions were {:.1}% of misses; {} timed jobs not \
+         counted",
+        warm_up.untimed_jobs,
+        warm_up.evictions_per_miss * 100.0,
+        warm_up.timed_jobs,
+    )
+}
+
+fn memory(
+    f: &mut Formatter<'_>,
+    cache: &Counters,
+    flash: &FlashOutcome,
+    lifetime: Option<&Lifetime>,
+) -> fmt::Result {
+    let Counters { hits, hits_under_miss, misses, .. } = cache;
+    line(
+        f,
+        "DRAM cache",
+        &format!("{hits} hits, {hits_under_miss} under a miss, {misses} misses"),
+    )?;
+    let Counters { evictions_clean, evictions_dirty, stalls, in_flight_peak, .. } = cache;
+    line(f, "", &format!("{evictions_clean} clean and {evictions_dirty} dirty evictions"))?;
+    line(f, "", &format!("{stalls} stalls; at most {in_flight_peak} pages on their way"))?;
+    let FlashOutcome { reads, writes, erases, .. } = flash;
+    line(f, "flash", &format!("{reads} reads, {writes} writes, {erases} erases"))?;
+    let (amplified, blocked) = (flash.write_amplification, flash.gc_blocked_share * 100.0);
+    let blocked = figure(blocked);
+    line(f, "", &format!("{amplified:.2} pages programmed per page written"))?;
+    line(f, "", &format!("{blocked}% of commands waited for garbage collection"))?;
+    if let Some(Lifetime { round_the_clock, working_hours }) = lifetime {
+        let (all, working) = (figure(*round_the_clock), figure(*working_hours));
+        line(f, "lifetime", &format!("{all} years, or {working} of 2080 hours each"))?;
+    }
+    writeln!(f)
+}
+
+fn line(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
+    writeln!(f, "{label:<15}{text}")
+}
+
+fn distributions(f: &mut Formatter<'_>, rows: &[(&str, &Distribution)]) -> fmt::Result {
+    let header = ["mean", "p50", "p99", "p99.9", "max"];
+    write!(f, "{:<24}", "microseconds")?;
+    header.iter().try_for_each(|name| write!(f, "{name:>9}"))?;
+    writeln!(f, "  below 1 us")?;
+    for (name, distribution) in rows {
+        let Distribution { mean, p50, p99, p999, max, sub_us_share } = distribution;
+        write!(f, "{name:<24}{:>9}", figure(mean / 1e3))?;
+        for ns in [p50, p99, p999, max] {
+            write!(f, "{:>9}", figure(*ns as f64 / 1e3))?;
+        }
+        match sub_us_share {
+            Some(share) => writeln!(f, "  {:>9.2}%", share * 100.0)?,
+            None => writeln!(f)?,
+        }
+    }
+    writeln!(f)
+}
+
+fn host(
+    f: &mut Formatter<'_>,
+    accesses: u64,
+    simulated_ns: u64,
+    wall_s: f64,
+    per_s: f64,
+) -> fmt::Result {
+    let (simulated, rate) = (figure(simulated_ns as f64 / 1e6), figure(per_s / 1e6));
+    let wall = figure(wall_s);
+    writeln!(f, "{accesses} accesses in {simulated} ms; {wall} s here, {rate} M accesses/s")
+}
+
+fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
+    let (Some(first), Some(last)) = (runs.runs.first(), runs.runs.last()) else { return Ok(()) };
+    heading(f, first, &format!("seeds {} to {}", first.seed, last.seed))?;
+    for outcome in &runs.runs {
+        writeln!(f, "seed {}: {}", outcome.seed, warmed(&outcome.warm_up))?;
+    }
+    writeln!(f, "\n{:<32}{:>12}   95% confidence", "", "mean")?;
+    for (label, pointer, scale) in SUMMARY {
+        let Some(estimate) = runs.summary.pointer(pointer) else { continue };
+        let number = |value: &Value| value.as_f64().map(|value| value * scale);
+        let Some(mean) = number(&estimate["mean"]) else { continue };
+        write!(f, "{label:<32}{:>12}", figure(mean))?;
+        match (number(&estimate["ci95"][0]), number(&estimate["ci95"][1])) {
+            (Some(low), Some(high)) => writeln!(f, "   {} to {}", figure(low), figure(high))?,
+            _ => writeln!(f, "   unknown from one seed")?,
+        }
+    }
+    Ok(())
+}
+
+/// What is shown of several seeds: its name, where it is in the summary, and what its unit is of
+/// the one shown.
+pub(super) const SUMMARY: [(&str, &str, f64); 19] = [
+    ("jobs/s", "/jobs_per_s", 1.0),
+    ("throughput over DRAM-only's", "/ratio_to_dram", 1.0),
+    ("us of execution a miss", "/miss_interval_us", 1.0),
+    ("DRAM cache: hits", "/dram_cache/hits", 1.0),
+    ("DRAM cache: hits under a miss", "/dram_cache/hits_under_miss", 1.0),
+    ("DRAM cache: misses", "/dram_cache/misses", 1.0),
+    ("DRAM cache: clean evictions", "/dram_cache/evictions_clean", 1.0),
+    ("DRAM cache: dirty evictions", "/dram_cache/evictions_dirty", 1.0),
+    ("flash: reads", "/flash/reads", 1.0),
+    ("flash: writes", "/flash/writes", 1.0),
+    ("flash: pages per page written", "/flash/write_amplification", 1.0),
+    ("us an access, mean", "/latency_ns/mean", 1e-3),
+    ("us an access, p99", "/latency_ns/p99", 1e-3),
+    ("us an access in memory, mean", "/device_latency_ns/mean", 1e-3),
+    ("us an access in memory, p99", "/device_latency_ns/p99", 1e-3),
+    ("us a job, mean", "/service_ns/mean", 1e-3),
+    ("us a job, p99", "/service_ns/p99", 1e-3),
+    ("us a response, p99", "/response_ns/p99", 1e-3),
+    ("years of life", "/lifetime_years/round_the_clock", 1.0),
+];
+
+/// Three significant digits; whole numbers whole.
+pub(super) fn figure(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-3..1e9).contains(&size) {
+        return format!("{value:.2e}");
+    }
+    let decimals = match size {
+        0.0 => 0,
+        s if s < 0.0995 => 4,
+        s if s < 0.9995 => 3,
+        s if s < 9.995 => 2,
+        s if s < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
