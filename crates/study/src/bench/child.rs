@@ -285,5 +285,5 @@ pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
     Ok(options)
 }
 
-/// Stack of a job: the workloads need little.
-const STACK_BYTES: usize = 16 << 10;
+/// Stack of a job: a Silo transaction over several trees needs the most.
+const STACK_BYTES: usize = 32 << 10;
