@@ -82,7 +82,7 @@ impl Named for SiloTpcc {
     const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; Silo (SOSP'13); TPC-C \
                                   standard, revision 5.11";
     /// A warehouse of a thousandth.
-    const MIN_BYTES: u64 = 100 * PAGE_BYTES as u64;
+    const MIN_BYTES: u64 = 99 * PAGE_BYTES as u64;
 
     fn with_shape(shape: &Shape) -> SiloTpcc {
         let database = Box::new(Database::fitting(shape.dataset_bytes, shape.seed));
