@@ -4,6 +4,7 @@ mod bench;
 mod doctor;
 mod exit;
 mod progress;
+mod reproduce;
 mod sim;
 mod sizes;
 
@@ -37,6 +38,11 @@ enum Verb {
     /// under 8 GiB of DRAM, and takes about a minute, most of it to fill the DRAM cache. The same
     /// arguments give the same result.
     Sim(sim::Arguments),
+    /// Does the model say what the papers say? Every claim, theirs beside ours.
+    ///
+    /// Runs a paper's experiments on the simulator and its formulas, and gives every claim a verdict:
+    /// within its tolerance, outside, an input of the model, or not testable.
+    Reproduce(reproduce::Arguments),
     /// A memory under test, driven by `bench`.
     #[command(name = ebbtide_study::bench::CHILD_VERB, hide = true)]
     BenchChild,
@@ -51,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Reproduce(arguments) => reproduce::run(&arguments),
         Verb::BenchChild => bench::child(),
     };
     match result {

@@ -5,5 +5,6 @@ pub mod bench;
 pub mod claims;
 pub mod doctor;
 pub mod report;
+pub mod reproduce;
 pub mod simulate;
 pub mod statistics;
