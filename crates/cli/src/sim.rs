@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// Also write a page of charts (report.html) and CSV files into this folder
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Also follow a typical miss: who waits for what, and how long
+    #[arg(long, conflicts_with_all = ["trace", "seeds"])]
+    explain: bool,
     /// Say what each design is, and run nothing
     #[arg(long)]
     list: bool,
@@ -156,7 +159,9 @@ fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
     let watch = |stage: &str, share: f64| bar.show(stage, share);
     let report = match arguments.seeds {
         Some(count) => simulate::run_seeds(&plan, count, &watch).map(Report::Runs),
-        None => simulate::run(&plan, &watch),
+        None => {
+            simulate::run(&plan, arguments.explain, &watch).map(|run| Report::Run(Box::new(run)))
+        }
     };
     bar.clear();
     report.map_err(|error| match error {

@@ -126,6 +126,38 @@ fn the_table_says_how_the_machine_was_warmed_up() {
 }
 
 #[test]
+fn a_typical_miss_is_followed_from_its_issue_to_its_line() {
+    let folder = folder();
+    let plain = json(&mut small_sim(folder.path(), &["--json"]));
+    let explained = json(&mut small_sim(folder.path(), &["--json", "--explain"]));
+    assert_eq!(plain["simulated_ns"], explained["simulated_ns"], "watching changes nothing");
+    assert!(plain.get("typical_miss").is_none());
+    let miss = &explained["typical_miss"];
+    let steps = miss["steps"].as_array().expect("a list");
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let step = |who: &str, what: &str| {
+        let named = |step: &&Value| {
+            step["who"] == who && step["what"].as_str().is_some_and(|text| text.contains(what))
+        };
+        steps.iter().find(named).unwrap_or_else(|| panic!("no {who} {what} in {miss}"))
+    };
+    assert_eq!(number(&step("flash", "reads")["for_ns"]), 50_000.0);
+    // The pipeline's 13 cycles, a switch, and a page at 16 GB/s.
+    assert_eq!(number(&step("core", "flushes")["for_ns"]), 6.5);
+    assert_eq!(number(&step("core", "switches to")["for_ns"]), 100.0);
+    assert_eq!(number(&step("core", "switches back")["for_ns"]), 100.0);
+    assert_eq!(number(&step("link", "the page")["for_ns"]), 256.0);
+    assert_eq!(number(&steps[0]["from_ns"]), 0.0);
+    let repeat = steps.last().expect("a step");
+    let end = number(&repeat["from_ns"]) + number(&repeat["for_ns"]);
+    assert!((end - number(&miss["total_ns"])).abs() < 1e-6, "{miss}");
+    let text = printed(&mut small_sim(folder.path(), &["--explain", "--design=flash-sync"]));
+    assert!(text.contains("a typical miss") && !text.contains("switches"), "{text}");
+    let text = printed(&mut small_sim(folder.path(), &["--explain", "--design=dram-only"]));
+    assert!(!text.contains("a typical miss"), "{text}");
+}
+
+#[test]
 fn several_seeds_give_means_with_intervals_that_hold_them() {
     let folder = folder();
     let found = json(&mut small_sim(folder.path(), &["--json", "--seeds=3", "--seed=7"]));
@@ -235,6 +267,7 @@ fn values_that_cannot_be_are_met_with_what_can() {
         assert_refused(&[argument], &expected);
     }
     assert_refused(&["--trace=-", "--workload=tatp"], &["'--trace <FILE>'", "'--workload"]);
+    assert_refused(&["--explain", "--seeds=2"], &["'--explain'", "'--seeds"]);
     assert_refused(&["--trace=-", "--seeds=2"], &["'--trace <FILE>'", "'--seeds"]);
 }
 

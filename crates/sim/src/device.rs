@@ -6,6 +6,7 @@ use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 use crate::config::{Config, ConfigError};
+use crate::memory_side::{Noted, Stage};
 
 /// A page that came over the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Device {
     done: Vec<Done>,
     /// The latest time the flash was told.
     flash_now: Time,
+    /// Of pages on their way in, while somebody wants to know.
+    notes: Option<Vec<Noted>>,
 }
 
 impl Device {
@@ -54,6 +57,7 @@ impl Device {
             inbound: VecDeque::new(),
             done: Vec::new(),
             flash_now: Time::ZERO,
+            notes: None,
         })
     }
 
@@ -89,17 +93,41 @@ impl Device {
         self.flash.advance(now, &mut self.done);
         while let Some((at, kind, page)) = self.outbound.pop_front_if(|(at, ..)| *at <= now) {
             self.flash.submit(now, Command { tag: page.0, kind, page });
-            if kind == Kind::Write {
-                transfers.push(Transfer { page, kind, at });
+            match kind {
+                Kind::Write => transfers.push(Transfer { page, kind, at }),
+                Kind::Read => self.note(page, Stage::Commanded, at),
             }
         }
-        for done in self.done.drain(..).filter(|done| done.kind == Kind::Read) {
-            self.inbound_free = self.inbound_free.max(done.at) + self.page_time;
-            self.inbound.push_back((self.inbound_free + self.latency, PageId(done.tag)));
+        let mut done = std::mem::take(&mut self.done);
+        for read in done.drain(..).filter(|done| done.kind == Kind::Read) {
+            let page = PageId(read.tag);
+            self.note(page, Stage::Read, read.at);
+            self.inbound_free = self.inbound_free.max(read.at) + self.page_time;
+            let over = self.inbound_free + self.latency;
+            self.note(page, Stage::Carried, over);
+            self.inbound.push_back((over, page));
         }
+        self.done = done;
         while let Some((at, page)) = self.inbound.pop_front_if(|(at, _)| *at <= now) {
             transfers.push(Transfer { page, kind: Kind::Read, at });
         }
+    }
+
+    /// Notes that `page` ended a stage of its way in, if notes are kept.
+    pub fn note(&mut self, page: PageId, stage: Stage, at: Time) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(Noted { page, stage, at });
+        }
+    }
+
+    /// Keeps notes from now on, or no more.
+    pub fn keep_notes(&mut self, keep: bool) {
+        self.notes = keep.then(Vec::new);
+    }
+
+    /// What was noted since this was last asked.
+    pub fn take_notes(&mut self) -> Vec<Noted> {
+        self.notes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The flash itself.

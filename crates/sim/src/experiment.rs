@@ -11,6 +11,7 @@ use crate::config::{Config, ConfigError};
 use crate::designs;
 use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
 use crate::memory_side::{Counters, PlainLru};
+use crate::timeline::Timeline;
 
 /// What to simulate.
 #[derive(Debug, Clone, PartialEq)]
@@ -236,7 +237,23 @@ impl Simulation {
             response_ns: measured.response,
         })
     }
+
+    /// Goes on until some hundred misses were seen, and tells how the one of median length fared;
+    /// `None` if nothing misses.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn typical_miss(&mut self) -> Result<Option<Timeline>, SimError> {
+        let story = self.machine.run_noting(STORY_JOBS_MAX, STORIES)?;
+        Ok(Timeline::typical(&story))
+    }
 }
+
+/// Misses that a typical one is chosen from.
+const STORIES: usize = 500;
+
+/// Jobs that may run until there are as many.
+const STORY_JOBS_MAX: u64 = 20_000;
 
 /// Where the untimed warm-up ends on the way to a result, about.
 const WARM_SHARE: f64 = 0.5;

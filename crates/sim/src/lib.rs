@@ -12,6 +12,7 @@ mod hierarchy;
 mod machine;
 pub mod memory_side;
 mod replay;
+mod timeline;
 
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
@@ -20,3 +21,4 @@ pub use experiment::{
 };
 pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
 pub use replay::{Replay, ReplayError, replay};
+pub use timeline::{Step, Timeline};

@@ -5,6 +5,7 @@ use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
 
 use super::WORK_UNITS;
+use super::journal::{Journal, Missed};
 use super::latency::Latencies;
 use crate::config::{Config, ConfigError, PageTables};
 use crate::contents::Contents;
@@ -29,6 +30,8 @@ pub(crate) struct Chip {
     pub(crate) latencies: Latencies,
     /// The first job that read something wrong.
     pub(crate) wrong: Option<Wrong>,
+    /// Of misses, while somebody wants to know.
+    pub(crate) journal: Option<Box<Journal>>,
     page_tables: PageTables,
     pages: u64,
     controllers: usize,
@@ -116,6 +119,7 @@ impl Chip {
             accesses: 0,
             latencies: Latencies::default(),
             wrong: None,
+            journal: None,
             page_tables: config.tlb.page_tables,
             controllers: config.dram.controllers,
         })
@@ -134,6 +138,7 @@ impl Chip {
         let number = waiter.core as usize;
         let page = at.page();
         let core = &mut self.cores[number];
+        let begun = core.now;
         core.now += self.timing.instruction;
         match core.tlb.look_up(page) {
             Translation::First => {}
@@ -153,7 +158,7 @@ impl Chip {
                 self.memory.dirtied(page);
             }
         } else {
-            match self.fetch(waiter, line, page, write) {
+            match self.fetch(line, Request { page, write, waiter }, begun) {
                 Reach::Done => {}
                 missed => return missed,
             }
@@ -163,19 +168,24 @@ impl Chip {
         self.accesses += 1;
         if let Some(issued) = core.issued.take() {
             self.latencies.missed(core.now - issued);
+            if let Some(journal) = &mut self.journal {
+                journal.end(waiter, core.now);
+            }
         }
         Reach::Done
     }
 
     /// Reaches for a line that the core's own cache does not hold, and puts it there.
-    fn fetch(&mut self, waiter: Waiter, line: u64, page: PageId, write: bool) -> Reach {
-        let number = waiter.core as usize;
+    /// The core began with the access at `begun`.
+    fn fetch(&mut self, line: u64, request: Request, begun: Time) -> Reach {
+        let Request { page, write, waiter: Waiter { core, .. } } = request;
+        let number = core as usize;
         let start = self.cores[number].now;
         let (found, looked) = self.look_in_llc(number, line, start);
         let ready = if found {
             looked
         } else {
-            match self.memory_access(Request { page, write, waiter }, looked) {
+            match self.memory_access(request, looked) {
                 Answer::Hit(ready) => {
                     self.latencies.hit(ready - start, ready - looked);
                     self.install_in_llc(line, false);
@@ -183,6 +193,9 @@ impl Chip {
                 }
                 Answer::Miss(reply) => {
                     self.cores[number].issued.get_or_insert(start);
+                    if let Some(journal) = &mut self.journal {
+                        journal.begin(Missed::new(request, [begun, start, looked, reply]));
+                    }
                     return Reach::Missed(reply);
                 }
                 Answer::Stalled => {
@@ -309,6 +322,16 @@ impl Chip {
         }
         slice.install(line, false);
         self.memory.warm(page, write);
+    }
+
+    /// Lets `enter` tell the journal, if there is one, of the miss that a thread has under way.
+    pub(crate) fn tell(&mut self, core: usize, thread: usize, enter: impl FnOnce(&mut Missed)) {
+        if let Some(journal) = &mut self.journal {
+            let waiter = Waiter { core: core as u32, thread: thread as u32 };
+            if let Some(missed) = journal.of(waiter) {
+                enter(missed);
+            }
+        }
     }
 
     /// The thread waits for the word at `at` to change.

@@ -2,6 +2,7 @@
 
 mod chip;
 mod job_memory;
+mod journal;
 mod lane;
 mod latency;
 
@@ -16,6 +17,7 @@ use ebbtide_workloads::load::Poisson;
 use ebbtide_workloads::{ShapeError, Workload, Wrong};
 use thiserror::Error;
 
+pub(crate) use journal::Missed;
 pub use latency::Distribution;
 pub(crate) use latency::Latencies;
 
@@ -23,7 +25,7 @@ use crate::config::{Config, ConfigError};
 use crate::contents::Contents;
 use crate::core_side::{CoreSide, Switching};
 use crate::designs::Parts;
-use crate::memory_side::{Counters, Event, PlainLru, Waiter};
+use crate::memory_side::{Counters, Event, Noted, PlainLru, Waiter};
 use chip::Chip;
 use job_memory::{Jobs, Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
@@ -285,6 +287,8 @@ impl Machine {
                     chip.cores[core].now += switching.switch_in;
                     chip.cores[core].progress = switching.forward_progress;
                 }
+                let resumed = chip.cores[core].now;
+                chip.tell(core, thread, |missed| (missed.chosen, missed.resumed) = (now, resumed));
                 Some(thread)
             }
             Chosen::Start(thread) => {
@@ -317,8 +321,11 @@ impl Machine {
         match &self.switching {
             Some(switching) if !must_progress => {
                 clock.now += switching.flush;
-                lane.halt(thread, clock.now);
+                let flushed = clock.now;
+                lane.halt(thread, flushed);
                 clock.now += switching.switch_out;
+                let left = clock.now;
+                chip.tell(core, thread, |missed| (missed.flushed, missed.left) = (flushed, left));
                 false
             }
             _ => {
@@ -346,7 +353,9 @@ impl Machine {
         let (core, thread) = (waiter.core as usize, waiter.thread as usize);
         let lane = &mut self.lanes[core];
         if let Some(issued) = lane.arrived(thread) {
-            self.chip.borrow_mut().latencies.arrived(at.since(issued));
+            let mut chip = self.chip.borrow_mut();
+            chip.latencies.arrived(at.since(issued));
+            chip.tell(core, thread, |missed| missed.arrived = at);
         }
         match lane.state {
             State::Blocked if lane.current == Some(thread) => {
@@ -377,6 +386,30 @@ impl Machine {
         self.chip.borrow().cores[core].now
     }
 
+    /// Runs up to `jobs` more jobs and tells how single misses fared, of which `enough` are enough.
+    ///
+    /// # Errors
+    /// As [`Machine::run`].
+    pub(crate) fn run_noting(&mut self, jobs: u64, enough: usize) -> Result<Story, SimError> {
+        {
+            let mut chip = self.chip.borrow_mut();
+            chip.journal = Some(Box::default());
+            chip.memory.keep_notes(true);
+        }
+        let target = self.completed + jobs;
+        let seen = |machine: &Machine| {
+            machine.chip.borrow().journal.as_ref().map_or(0, |journal| journal.over.len())
+        };
+        while self.completed < target && seen(self) < enough {
+            self.run(1)?;
+        }
+        let mut chip = self.chip.borrow_mut();
+        let misses = chip.journal.take().map(|journal| journal.over).unwrap_or_default();
+        let notes = chip.memory.take_notes();
+        chip.memory.keep_notes(false);
+        Ok(Story { misses, notes })
+    }
+
     /// What the machine counted since this was last asked.
     pub fn take_measured(&mut self) -> Measured {
         let mut chip = self.chip.borrow_mut();
@@ -392,6 +425,14 @@ impl Machine {
             response: latencies.response(),
         }
     }
+}
+
+/// How single misses fared over a stretch of a run.
+pub(crate) struct Story {
+    /// On their cores.
+    pub(crate) misses: Vec<Missed>,
+    /// In memory.
+    pub(crate) notes: Vec<Noted>,
 }
 
 /// What was counted over a stretch of a run.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::dram::{Controllers, cycles};
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use super::{Answer, Counters, Event, MemorySide, Noted, Request, Stage, Waiter};
 use crate::config::{Config, ConfigError, require};
 use crate::device::{Device, Transfer};
 
@@ -140,6 +140,8 @@ impl DramCache {
         self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
         self.counters.evicted(victim);
         let asked = searched + self.backside_step;
+        self.device.note(page, Stage::Taken, start);
+        self.device.note(page, Stage::Asked, asked);
         self.device.read(asked, page);
         self.backsides[number].free = asked;
         if let Some(victim) = victim.filter(|victim| victim.dirty) {
@@ -238,6 +240,14 @@ impl MemorySide for DramCache {
 
     fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
+    }
+
+    fn keep_notes(&mut self, keep: bool) {
+        self.device.keep_notes(keep);
+    }
+
+    fn take_notes(&mut self) -> Vec<Noted> {
+        self.device.take_notes()
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -59,6 +59,32 @@ pub enum Event {
     Unmapped(PageId),
 }
 
+/// A stage of a missed page's way, which follow each other in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A backside controller began with it.
+    Taken,
+    /// Flash was asked for it.
+    Asked,
+    /// The command was over the link.
+    Commanded,
+    /// Flash had read it.
+    Read,
+    /// It was over the link.
+    Carried,
+}
+
+/// That a page ended a stage of its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// The page.
+    pub page: PageId,
+    /// The stage.
+    pub stage: Stage,
+    /// When.
+    pub at: Time,
+}
+
 /// How often what happened, since the counters were last taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
@@ -103,6 +129,15 @@ pub trait MemorySide {
 
     /// The counters since they were last taken.
     fn take_counters(&mut self) -> Counters;
+
+    /// Notes from now on when which page ends which stage of its way, and forgets what was noted;
+    /// or notes no more.
+    fn keep_notes(&mut self, _keep: bool) {}
+
+    /// What was noted since this was last asked; nothing by a memory that does not.
+    fn take_notes(&mut self) -> Vec<Noted> {
+        Vec::new()
+    }
 
     /// The flash device, if there is one.
     fn flash(&self) -> Option<&Flash>;

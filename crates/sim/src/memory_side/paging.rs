@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::dram::Controllers;
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use super::{Answer, Counters, Event, MemorySide, Noted, Request, Waiter};
 use crate::config::{Config, ConfigError};
 use crate::device::{Device, Transfer};
 
@@ -139,6 +139,14 @@ impl MemorySide for Paging {
 
     fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
+    }
+
+    fn keep_notes(&mut self, keep: bool) {
+        self.device.keep_notes(keep);
+    }
+
+    fn take_notes(&mut self) -> Vec<Noted> {
+        self.device.take_notes()
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -5,7 +5,7 @@ mod seeds;
 mod text;
 
 use ebbtide_sim::config::Config;
-use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, replay};
+use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline, replay};
 use ebbtide_trace::Source;
 use serde::Serialize;
 
@@ -20,20 +20,33 @@ pub type Watch<'a> = &'a (dyn Fn(&str, f64) + Sync);
 #[serde(untagged)]
 pub enum Report {
     /// One run of a program.
-    Run(Box<Outcome>),
+    Run(Box<Run>),
     /// The same program under several seeds.
     Runs(Runs),
     /// A trace.
     Replay(Box<Replay>),
 }
 
-/// Simulates `plan`.
+/// One run of a program.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// What came out.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// One of the misses that came next, if that was asked for and there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub typical_miss: Option<Timeline>,
+}
+
+/// Simulates `plan`; follows a typical miss afterwards if `explain`.
 ///
 /// # Errors
 /// [`SimError`]; nothing is reported for a run that did not end.
-pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Report, SimError> {
-    let outcome = Simulation::warmed(plan, &watch)?.measure(&watch)?;
-    Ok(Report::Run(Box::new(outcome)))
+pub fn run(plan: &Plan, explain: bool, watch: Watch<'_>) -> Result<Run, SimError> {
+    let mut simulation = Simulation::warmed(plan, &watch)?;
+    let outcome = simulation.measure(&watch)?;
+    let typical_miss = if explain { simulation.typical_miss()? } else { None };
+    Ok(Run { outcome, typical_miss })
 }
 
 /// Replays `trace` on the design of `config`.

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ebbtide_sim::config::Config;
-use ebbtide_sim::{Distribution, Outcome, Replay};
+use ebbtide_sim::{Distribution, Replay, Timeline};
 use serde_json::Value;
 
 use super::text::{machine, warmed};
-use super::{Report, Runs};
+use super::{Report, Run, Runs};
 use crate::report::{BarChart, Page, Range, ReportError, Table};
 
 impl Report {
@@ -23,14 +23,15 @@ impl Report {
     /// The page: latencies as a chart, the figures, and every parameter.
     pub fn page(&self) -> Page {
         match self {
-            Report::Run(outcome) => of_run(outcome),
+            Report::Run(run) => of_run(run),
             Report::Runs(runs) => of_runs(runs),
             Report::Replay(replay) => of_replay(replay),
         }
     }
 }
 
-fn of_run(outcome: &Outcome) -> Page {
+fn of_run(run: &Run) -> Page {
+    let outcome = &run.outcome;
     let latencies = [
         ("access beyond the chip", &outcome.latency_ns),
         ("access, in memory", &outcome.device_latency_ns),
@@ -43,7 +44,20 @@ fn of_run(outcome: &Outcome) -> Page {
         .paragraph(&format!("{}.", capitalised(&warmed(&outcome.warm_up))))
         .section("Throughput")
         .bars(ratio(&title, Range::single(outcome.ratio_to_dram)));
+    let page = match &run.typical_miss {
+        Some(miss) => page.section("A typical miss").table(timeline(miss)),
+        None => page,
+    };
     finish(page, &latencies, &[outcome], &outcome.config)
+}
+
+fn timeline(miss: &Timeline) -> Table {
+    let title = format!("The miss of median length, of {}", miss.of_misses);
+    let table = Table::new(&title, ["who", "what", "at ns", "takes ns"]);
+    let steps = miss.steps.iter();
+    steps.fold(table, |table, step| {
+        table.numbers([step.who, step.what], [step.from_ns, step.for_ns])
+    })
 }
 
 fn of_replay(replay: &Replay) -> Page {

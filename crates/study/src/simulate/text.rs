@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::Counters;
-use ebbtide_sim::{Distribution, FlashOutcome, Lifetime, Offered, Outcome, Replay, WarmUp};
+use ebbtide_sim::{
+    Distribution, FlashOutcome, Lifetime, Offered, Outcome, Replay, Timeline, WarmUp,
+};
 use serde_json::Value;
 
 use super::{Report, Runs};
@@ -12,7 +14,10 @@ use super::{Report, Runs};
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Report::Run(outcome) => run(f, outcome),
+            Report::Run(one) => {
+                run(f, &one.outcome)?;
+                one.typical_miss.as_ref().map_or(Ok(()), |miss| timeline(f, miss))
+            }
             Report::Runs(runs) => several(f, runs),
             Report::Replay(replay) => replayed(f, replay),
         }
@@ -37,6 +42,23 @@ fn run(f: &mut Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         ],
     )?;
     host(f, outcome.accesses, outcome.simulated_ns, outcome.wall_s, outcome.accesses_per_wall_s)
+}
+
+/// A miss, a step a line. What the core does and what memory does overlap.
+fn timeline(f: &mut Formatter<'_>, miss: &Timeline) -> fmt::Result {
+    let Timeline { core, thread, page, of_misses, .. } = miss;
+    let (access, total) = (if miss.write { "store to" } else { "load from" }, miss.total_ns / 1e3);
+    writeln!(
+        f,
+        "\na typical miss, the median of {of_misses}: {total:.3} us for a {access} page {page} by \
+         thread {thread} of core {core}"
+    )?;
+    writeln!(f, "{:>10} {:>10}", "at us", "takes us")?;
+    for step in &miss.steps {
+        let (from, span) = (step.from_ns / 1e3, step.for_ns / 1e3);
+        writeln!(f, "{from:>10.4} {span:>10.4}  {:<9} {}", step.who, step.what)?;
+    }
+    Ok(())
 }
 
 fn replayed(f: &mut Formatter<'_>, replay: &Replay) -> fmt::Result {
