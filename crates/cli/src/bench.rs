@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = sizes::count::<usize>, default_value = "5", value_name = "COUNT")]
     rounds: usize,
     /// Length of a measurement in seconds
-    #[arg(long, value_parser = sizes::number, default_value = "1")]
+    #[arg(long, value_parser = sizes::number, default_value = "0.4")]
     seconds: f64,
     /// How jobs arrive: closed (always one waiting) or poisson (a sweep of loads)
     #[arg(long, value_parser = arrivals, default_value = "closed")]

@@ -159,7 +159,7 @@ impl Options {
             cores: 1,
             miss_interval_us: 10.0,
             rounds: 5,
-            seconds: 1.0,
+            seconds: 0.4,
             arrivals: Load::Closed,
             loads: vec![0.1, 0.3, 0.5, 0.7, 0.8, 0.9],
             scheduler: Discipline::Priority.name(),
@@ -229,7 +229,7 @@ fn warm_up_s(mode: Mode, options: &Options) -> f64 {
         // Paging is warmed while its number of threads is chosen.
         Mode::Paging => 0.0,
         Mode::Sync => 2.0,
-        Mode::Ebbtide => 3.0,
+        Mode::Ebbtide => 2.0,
     };
     seconds * (options.rounds as f64 * options.seconds / SHORT_BENCH_S).min(1.0)
 }
