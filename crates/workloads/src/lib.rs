@@ -1,8 +1,10 @@
 //! Programs over [`Memory`]: what they do, what their data looks like, and how jobs arrive.
 //!
 //! A program is written once, in plain direct style, and does not know which memory it runs on.
-//! The four here are AstriFlash's own (HPCA'23 §V-A): [`ArraySwap`], [`HashTable`],
-//! [`RedBlackTree`] and [`Tatp`]; [`Program`] is any of them, chosen by name.
+//! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
+//! [`Tpcc`](tpcc::Tpcc), [`Masstree`](masstree::Masstree) and [`SiloTpcc`](silo::tpcc::SiloTpcc);
+//! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
+//! mixes of [`tpcc`], [`tpcb`] and [`tatp`]. [`Program`] is any of them, chosen by name.
 //!
 //! Two promises let one program run on many memories and on datasets of any size:
 //!
