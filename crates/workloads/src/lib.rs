@@ -2,7 +2,7 @@
 //!
 //! A program is written once, in plain direct style, and does not know which memory it runs on.
 //! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
-//! [`Tpcc`](tpcc::Tpcc), [`Masstree`](masstree::Masstree) and [`SiloTpcc`](silo::tpcc::SiloTpcc);
+//! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo::tpcc::SiloTpcc);
 //! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
 //! mixes of [`tpcc`], [`tpcb`] and [`tatp`]. [`Program`] is any of them, chosen by name.
 //!
