@@ -49,8 +49,8 @@ pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
-pub use tpcc::{Tpcc, TpccMix};
 pub use tpcb::Tpcb;
+pub use tpcc::{Tpcc, TpccMix};
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 

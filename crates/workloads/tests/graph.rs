@@ -209,7 +209,8 @@ fn the_checkers_catch_another_graph_and_too_few_passes() {
     check_ranks(&pagerank, &mut memory, &lists_of(&graph)).unwrap();
 
     let path = EdgeList::new(40, (1..40).map(|to| [to - 1, to]).collect());
-    let cut = EdgeList::new(40, path.edges().iter().copied().filter(|edge| edge[0] != 20).collect());
+    let cut =
+        EdgeList::new(40, path.edges().iter().copied().filter(|edge| edge[0] != 20).collect());
     let (components, _) = ConnectedComponents::of(&path, &Shape::default());
     let mut memory = Plain::new(&components);
     run_passes(&components, components.jobs_per_pass(), &mut memory, 0..40);
