@@ -100,6 +100,22 @@ fn a_dirty_victim_never_delays_a_read() {
     assert_eq!((clean.evictions_clean, dirty.evictions_dirty), (1, 1));
 }
 
+#[test]
+fn a_victim_of_another_controller_frees_the_evict_buffer_it_was_in() {
+    // Fully associative: a miss of one controller gives up a page of the other's.
+    let keys =
+        [("dram.controllers", "2"), ("dram_cache.ways", "0"), ("dram_cache.evict_buffer", "1")];
+    let mut cache = DramCache::new(&config(&keys)).unwrap();
+    (0..16).for_each(|i| cache.warm(PageId(2 * i + 1), true));
+    for thread in 0..16 {
+        let answer = cache.access(Time::ZERO, read(2 * u64::from(thread), thread));
+        assert!(matches!(answer, Answer::Miss(_)));
+    }
+    let events = settle(&mut cache);
+    assert!((0..16).all(|thread| arrival(&events, thread).is_some()));
+    assert_eq!(cache.take_counters().evictions_dirty, 16);
+}
+
 proptest! {
     #[test]
     fn every_access_is_answered_once_and_every_miss_is_one_flash_read(

@@ -34,6 +34,8 @@ pub struct DramCache {
     queue_max: usize,
     evict_max: usize,
     device: Device,
+    /// Whose evict buffer each page on its way out is in, in the order in which they go.
+    outgoing: VecDeque<usize>,
     /// Pages that are being written into DRAM.
     installs: VecDeque<(Time, PageId)>,
     transfers: Vec<Transfer>,
@@ -81,6 +83,7 @@ impl DramCache {
             queue_max: dram_cache.backside_queue,
             evict_max: dram_cache.evict_buffer,
             device: Device::new(config)?,
+            outgoing: VecDeque::new(),
             installs: VecDeque::new(),
             transfers: Vec::new(),
             told: Vec::new(),
@@ -146,6 +149,7 @@ impl DramCache {
         self.backsides[number].free = asked;
         if let Some(victim) = victim.filter(|victim| victim.dirty) {
             self.backsides[number].evicting += 1;
+            self.outgoing.push_back(number);
             self.device.write(asked + self.controllers.fill, victim.page);
         }
         true
@@ -160,7 +164,9 @@ impl DramCache {
         self.mshr_used[set] -= 1;
         // Any backside may have waited for this entry of the table.
         for number in 0..self.backsides.len() {
-            self.drain(number, at);
+            if !self.backsides[number].queue.is_empty() {
+                self.drain(number, at);
+            }
         }
     }
 }
@@ -212,18 +218,23 @@ impl MemorySide for DramCache {
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         loop {
             events.append(&mut self.told);
-            let Some(at) = self.next_event().filter(|at| *at <= now) else { break };
+            let install = self.installs.front().map(|(at, _)| *at);
+            let mut device = self.device.next_event();
+            let Some(at) = install.into_iter().chain(device).min().filter(|at| *at <= now) else {
+                break;
+            };
             while let Some((at, page)) = self.installs.pop_front_if(|(due, _)| *due <= at) {
                 self.install(page, at);
+                device = self.device.next_event();
             }
-            if self.device.next_event().is_some_and(|due| due <= at) {
+            if device.is_some_and(|due| due <= at) {
                 let mut transfers = std::mem::take(&mut self.transfers);
                 self.device.step(at, &mut transfers);
                 for Transfer { page, kind, at } in transfers.drain(..) {
                     match kind {
                         Kind::Read => self.installs.push_back((at + self.controllers.fill, page)),
                         Kind::Write => {
-                            let number = self.controllers.of(page);
+                            let number = self.outgoing.pop_front().expect("a page goes out once");
                             self.backsides[number].evicting -= 1;
                             self.drain(number, at);
                         }
