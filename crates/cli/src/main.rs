@@ -35,8 +35,8 @@ enum Verb {
     /// Runs the program's real code in virtual time on the simulated machine, from a steady state
     /// that it first brings about, and compares its throughput with the same machine's with all
     /// data in DRAM. Without arguments it simulates AstriFlash at the paper's size, 256 GiB of data
-    /// under 8 GiB of DRAM, and takes about a minute, most of it to fill the DRAM cache. The same
-    /// arguments give the same result.
+    /// under 8 GiB of DRAM, and takes a minute or two, nearly all of it to fill the DRAM cache;
+    /// --scale 1/64 takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
     /// Does the model say what the papers say? Every claim, theirs beside ours.
     ///

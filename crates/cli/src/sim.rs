@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::exit::{Failure, print, say};
 use crate::{progress, sizes};
 
-/// Jobs measured where the user does not say: the default run ends within about a minute.
+/// Jobs measured where the user does not say: they take a second, their warm-up a minute or so.
 const JOBS: u64 = 20_000;
 
 #[derive(Args)]

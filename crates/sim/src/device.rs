@@ -35,6 +35,8 @@ pub struct Device {
     done: Vec<Done>,
     /// The latest time the flash was told.
     flash_now: Time,
+    /// When the next thing happens, which is asked for far more often than it changes.
+    next: Option<Time>,
     /// Of pages on their way in, while somebody wants to know.
     notes: Option<Vec<Noted>>,
 }
@@ -57,6 +59,7 @@ impl Device {
             inbound: VecDeque::new(),
             done: Vec::new(),
             flash_now: Time::ZERO,
+            next: None,
             notes: None,
         })
     }
@@ -73,16 +76,23 @@ impl Device {
 
     fn send(&mut self, now: Time, kind: Kind, page: PageId, span: Span) {
         self.outbound_free = self.outbound_free.max(now) + span;
-        self.outbound.push_back((self.outbound_free + self.latency, kind, page));
+        let arrives = self.outbound_free + self.latency;
+        self.outbound.push_back((arrives, kind, page));
+        // Cores that run ahead of each other may ask for something in flash's past.
+        let arrives = arrives.max(self.flash_now);
+        self.next = Some(self.next.map_or(arrives, |next| next.min(arrives)));
     }
 
     /// When the next thing happens by itself.
+    #[inline]
     pub fn next_event(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn find_next(&self) -> Option<Time> {
         let outbound = self.outbound.front().map(|(at, ..)| *at);
         let inbound = self.inbound.front().map(|(at, _)| *at);
-        let flash = self.flash.next_event();
-        let next = outbound.into_iter().chain(inbound).chain(flash).min();
-        // Cores that run ahead of each other may ask for something in flash's past.
+        let next = [outbound, inbound, self.flash.next_event()].into_iter().flatten().min();
         next.map(|at| at.max(self.flash_now))
     }
 
@@ -111,6 +121,7 @@ impl Device {
         while let Some((at, page)) = self.inbound.pop_front_if(|(at, _)| *at <= now) {
             transfers.push(Transfer { page, kind: Kind::Read, at });
         }
+        self.next = self.find_next();
     }
 
     /// Notes that `page` ended a stage of its way in, if notes are kept.

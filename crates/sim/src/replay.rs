@@ -183,9 +183,6 @@ impl Door {
     }
 
     fn advance(&mut self, now: Time) {
-        if self.memory.next_event().is_none_or(|due| due > now) {
-            return;
-        }
         self.memory.advance(now, &mut self.events);
         for event in self.events.drain(..) {
             match event {

@@ -12,14 +12,36 @@ pub(super) struct Residency {
     geometry: Geometry,
     policy: Box<dyn Replacement>,
     every_hit: bool,
-    /// `page + 1` by frame; 0 while no page is installed.
-    tags: Vec<u64>,
+    /// All there is to know of a frame in one word: a set of four is half a line of host memory.
+    frames: Vec<Entry>,
     /// By page, where a set is too large to be searched.
     index: Option<FxHashMap<PageId, FrameId>>,
-    dirty: Vec<bool>,
-    touches: Vec<u8>,
-    /// Frames of each set that were ever used.
-    used: Vec<u32>,
+}
+
+/// A frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the page was
+/// [written](DIRTY), and in the bits between how often it was touched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry(u64);
+
+const TOUCHES_SHIFT: u32 = 56;
+const PAGE: u64 = (1 << TOUCHES_SHIFT) - 1;
+const RESERVED: u64 = PAGE;
+const TOUCH: u64 = 1 << TOUCHES_SHIFT;
+const TOUCHES: u64 = 0x7f << TOUCHES_SHIFT;
+const DIRTY: u64 = 1 << 63;
+
+impl Entry {
+    fn holds(self, page: PageId) -> bool {
+        self.0 & PAGE == page.0 + 1
+    }
+
+    fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    fn touches(self) -> u8 {
+        ((self.0 & TOUCHES) >> TOUCHES_SHIFT) as u8
+    }
 }
 
 /// A page that was given up.
@@ -52,16 +74,13 @@ impl Residency {
             geometry,
             policy: kind.build(geometry, pages + pages / 512 + 1, 1),
             every_hit: kind.needs_every_hit(),
-            tags: vec![0; frames],
+            frames: vec![Entry(0); frames],
             index: (ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
-            dirty: vec![false; frames],
-            touches: vec![0; frames],
-            used: vec![0; sets],
         })
     }
 
     pub(super) fn frames(&self) -> u64 {
-        self.tags.len() as u64
+        self.frames.len() as u64
     }
 
     #[inline]
@@ -70,60 +89,62 @@ impl Residency {
             return index.get(&page).copied();
         }
         let first = self.set(page) * self.geometry.ways;
-        let tags = &self.tags[first..first + self.geometry.ways];
-        let way = tags.iter().position(|tag| *tag == page.0 + 1)?;
+        let ways = &self.frames[first..first + self.geometry.ways];
+        let way = ways.iter().position(|entry| entry.holds(page))?;
         Some(FrameId((first + way) as u32))
     }
 
     /// A hit on the page in `frame`.
     #[inline]
     pub(super) fn hit(&mut self, frame: FrameId, write: bool) {
+        let entry = &mut self.frames[frame.index()];
         if write {
-            self.dirty[frame.index()] = true;
+            entry.0 |= DIRTY;
         }
         if self.every_hit {
             self.policy.touch(frame);
-        } else {
-            let touches = &mut self.touches[frame.index()];
-            *touches = (*touches + 1).min(TOUCHES_MAX);
+        } else if entry.touches() < TOUCHES_MAX {
+            entry.0 += TOUCH;
         }
     }
 
     pub(super) fn mark_dirty(&mut self, frame: FrameId) {
-        self.dirty[frame.index()] = true;
+        self.frames[frame.index()].0 |= DIRTY;
     }
 
     /// The page that would have to go for `page` is unknown before it goes; this says whether one
     /// must, because no frame of its set was left unused.
     pub(super) fn is_full(&self, page: PageId) -> bool {
-        self.used[self.set(page)] as usize == self.geometry.ways
+        // Frames of a set are used in order.
+        let last = (self.set(page) + 1) * self.geometry.ways - 1;
+        self.frames[last] != Entry(0)
     }
 
     /// A frame for `page`, empty until it is [installed](Residency::install), and who had to go.
     /// `None` when every frame of its set waits for a page already.
     pub(super) fn reserve(&mut self, page: PageId) -> Option<(FrameId, Option<Victim>)> {
         let set = self.set(page);
-        let used = &mut self.used[set];
-        if (*used as usize) < self.geometry.ways {
-            let frame = FrameId((set * self.geometry.ways) as u32 + *used);
-            *used += 1;
-            return Some((frame, None));
+        if !self.is_full(page) {
+            let first = set * self.geometry.ways;
+            let ways = &self.frames[first..first + self.geometry.ways];
+            let unused = first + ways.partition_point(|entry| *entry != Entry(0));
+            self.frames[unused] = Entry(RESERVED);
+            return Some((FrameId(unused as u32), None));
         }
-        let mut marks = Marks { dirty: &self.dirty, touches: &mut self.touches };
-        let frame = self.policy.victim(set, &mut marks)?;
-        let page = PageId(std::mem::take(&mut self.tags[frame.index()]) - 1);
+        let frame = self.policy.victim(set, &mut Marks(&mut self.frames))?;
+        let entry = std::mem::replace(&mut self.frames[frame.index()], Entry(RESERVED));
+        let page = PageId((entry.0 & PAGE) - 1);
         if let Some(index) = &mut self.index {
             index.remove(&page);
         }
-        Some((frame, Some(Victim { page, dirty: self.dirty[frame.index()] })))
+        Some((frame, Some(Victim { page, dirty: entry.is_dirty() })))
     }
 
     /// `page` is in `frame`, which was reserved for it.
     pub(super) fn install(&mut self, frame: FrameId, page: PageId, dirty: bool) {
-        assert_eq!(self.tags[frame.index()], 0, "{frame:?} was not reserved");
-        self.tags[frame.index()] = page.0 + 1;
-        self.dirty[frame.index()] = dirty;
-        self.touches[frame.index()] = 0;
+        let entry = &mut self.frames[frame.index()];
+        assert!(*entry == Entry(RESERVED), "{frame:?} was not reserved");
+        *entry = Entry((page.0 + 1) | if dirty { DIRTY } else { 0 });
         if let Some(index) = &mut self.index {
             index.insert(page, frame);
         }
@@ -199,18 +220,18 @@ impl PlainLru {
     }
 }
 
-struct Marks<'a> {
-    dirty: &'a [bool],
-    touches: &'a mut [u8],
-}
+struct Marks<'a>(&'a mut [Entry]);
 
 impl Frames for Marks<'_> {
     fn take_touches(&mut self, frame: FrameId) -> u8 {
-        std::mem::take(&mut self.touches[frame.index()])
+        let entry = &mut self.0[frame.index()];
+        let touches = entry.touches();
+        entry.0 &= !TOUCHES;
+        touches
     }
 
     fn is_dirty(&self, frame: FrameId) -> bool {
-        self.dirty[frame.index()]
+        self.0[frame.index()].is_dirty()
     }
 
     fn is_pinned(&self, _frame: FrameId) -> bool {

@@ -1,0 +1,175 @@
+//! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
+//! its caches, and traces straight into the DRAM cache that hit, that miss, and that ask the same of
+//! datasets from 1 GiB to 1 TiB.
+//!
+//! Time is the thread's own processor time, so that a busy host does not count. Each line is the
+//! median of several rounds with their range. Targets, in millions a second: 10 for the machine, 20
+//! for hits and 3 for misses of traces, and the same for every size.
+//!
+//!     cargo bench -p ebbtide-sim --bench speed
+
+use std::time::Duration;
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Time};
+use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::{Machine, designs, replay};
+use ebbtide_trace::{Access, Source, TraceError};
+use ebbtide_workloads::{Workload, Wrong};
+use rustix::time::{ClockId, clock_gettime};
+
+const ROUNDS: usize = 5;
+
+fn main() {
+    println!("{:<44} {:>8}  range, M accesses/s", "", "median");
+    report("machine: 95% in L1, 4.9% in LLC, 0.1% beyond", machine());
+    let paper = config(&[]);
+    report("trace: pages in DRAM", trace(&paper, HITS));
+    report("trace: pages on flash", trace(&paper, MISSES));
+    let small = MadeUp { within: MISSES.within / 64, ..MISSES };
+    report("trace: pages on flash, 1/64 of the size", trace(&paper.clone().scaled(1, 64), small));
+    for size in ["1GiB", "32GiB", "1TiB"] {
+        let config = config(&[("dataset.size", size), ("dram_cache.size", "64MiB")]);
+        report(&format!("trace: pages of 1 GiB in DRAM or not, of {size}"), trace(&config, MIXED));
+    }
+}
+
+fn report(name: &str, mut rates: Vec<f64>) {
+    rates.sort_by(f64::total_cmp);
+    let (low, median, high) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
+    println!("{name:<44} {median:>8.2}  {low:.2} to {high:.2}");
+}
+
+fn config(overrides: &[(&str, &str)]) -> Config {
+    resolve("astriflash", overrides).expect("a design and its keys")
+}
+
+/// Processor time of this thread.
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A generator of random numbers (xorshift) that costs next to nothing.
+#[derive(Clone, Copy)]
+struct Random(u64);
+
+impl Random {
+    #[inline]
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// Jobs that load words, mostly the same few.
+#[derive(Clone)]
+struct Loads;
+
+const LOADS_A_JOB: u64 = 1_000;
+
+impl Workload for Loads {
+    fn size_bytes(&self) -> u64 {
+        1 << 30
+    }
+
+    fn image(&self, _page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        out.fill(0);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let mut random = Random((job + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut sum = 0;
+        for _ in 0..LOADS_A_JOB {
+            let bytes = match random.below(1_000) {
+                0 => 1 << 30,
+                1..50 => 4 << 20,
+                _ => 32 << 10,
+            };
+            sum += memory.load::<u64>(Addr(random.below(bytes / 8) * 8));
+        }
+        if sum == 0 { Ok(()) } else { Err(Wrong("zeros add up to something".to_string())) }
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+}
+
+fn machine() -> Vec<f64> {
+    let config = config(&[("dataset.size", "1GiB"), ("dram_cache.size", "32MiB")]);
+    let design = designs::find("astriflash").expect("a design");
+    let parts = (design.compose)(&config).expect("a valid configuration");
+    let mut machine = Machine::new(&config, parts, Loads).expect("a machine");
+    let mut round = || {
+        let start = now();
+        machine.run(10_000).expect("jobs end");
+        let seconds = (now() - start).as_secs_f64();
+        machine.take_measured().accesses as f64 / seconds / 1e6
+    };
+    round();
+    (0..ROUNDS).map(|_| round()).collect()
+}
+
+/// A trace made up as it is read.
+#[derive(Clone, Copy)]
+struct MadeUp {
+    random: Random,
+    /// Accesses to come, and made already.
+    left: u64,
+    made: u64,
+    /// How far apart they are.
+    gap_ns: u64,
+    /// Bytes in which they lie.
+    within: u64,
+    /// One in so many goes anywhere in `beyond` bytes instead.
+    one_in: u64,
+    beyond: u64,
+}
+
+const HITS: MadeUp = MadeUp {
+    random: Random(1),
+    left: 10_000_000,
+    made: 0,
+    gap_ns: 20,
+    within: 64 << 20,
+    one_in: u64::MAX,
+    beyond: 1,
+};
+
+const MISSES: MadeUp = MadeUp { left: 2_000_000, gap_ns: 200, within: 256 << 30, ..HITS };
+
+const MIXED: MadeUp = MadeUp { gap_ns: 50, within: 32 << 20, one_in: 50, beyond: 1 << 30, ..HITS };
+
+impl Source for MadeUp {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        batch.clear();
+        let count = self.left.min(2_048);
+        batch.extend((0..count).map(|i| {
+            let far = self.random.below(self.one_in) == 0 && self.one_in < u64::MAX;
+            let line = self.random.below(if far { self.beyond } else { self.within } / 64);
+            Access {
+                at: Time::from_ns((self.made + i) * self.gap_ns),
+                address: Addr(line * 64),
+                device: 0,
+                bytes: 64,
+                write: false,
+            }
+        }));
+        self.left -= count;
+        self.made += count;
+        Ok(count > 0)
+    }
+}
+
+fn trace(config: &Config, made_up: MadeUp) -> Vec<f64> {
+    let round = || {
+        let mut source = made_up;
+        let start = now();
+        let replayed = replay(config, &mut source).expect("a whole trace");
+        let seconds = (now() - start).as_secs_f64();
+        replayed.accesses as f64 / seconds / 1e6
+    };
+    (0..ROUNDS).map(|_| round()).collect()
+}
