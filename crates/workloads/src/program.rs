@@ -71,6 +71,8 @@ pub trait Named: Workload + Sized {
     const SOURCE: &'static str;
     /// The least `dataset_bytes` that holds its structure.
     const MIN_BYTES: u64;
+    /// The stack that a job needs, with room to unwind.
+    const STACK_BYTES: usize = 16 << 10;
 
     /// As large a dataset as fits in `shape.dataset_bytes`, which is at least
     /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`]. Takes no memory and no time,
@@ -124,6 +126,11 @@ macro_rules! programs {
             /// The least `dataset_bytes` that holds its structure.
             pub fn min_bytes(self) -> u64 {
                 match self { $(Kind::$program => <$workload as Named>::MIN_BYTES),+ }
+            }
+
+            /// The stack that a job needs.
+            pub fn stack_bytes(self) -> usize {
+                match self { $(Kind::$program => <$workload as Named>::STACK_BYTES),+ }
             }
 
             fn build_checked(self, shape: &Shape) -> Program {

@@ -277,13 +277,10 @@ pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
     let mut options = Options::new(setup.dram_bytes as usize);
     options.cores = setup.cpus.len();
     options.cpus = setup.cpus.clone();
-    options.stack_bytes = STACK_BYTES;
+    options.stack_bytes = Kind::from_name(&setup.workload)?.stack_bytes();
     options.threads_per_core = if setup.mode == Mode::Sync { 1 } else { setup.threads };
     options.batch_max = setup.batch_max;
     options.replacement = PolicyKind::from_name(&setup.replacement)?;
     options.scheduler = Discipline::from_name(&setup.scheduler)?;
     Ok(options)
 }
-
-/// Stack of a job: a Silo transaction over several trees needs the most.
-const STACK_BYTES: usize = 32 << 10;

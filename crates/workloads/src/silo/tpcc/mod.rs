@@ -83,6 +83,8 @@ impl Named for SiloTpcc {
                                   standard, revision 5.11";
     /// A warehouse of a thousandth.
     const MIN_BYTES: u64 = 99 * PAGE_BYTES as u64;
+    /// A transaction keeps its reads, its writes and a walk through a tree.
+    const STACK_BYTES: usize = 32 << 10;
 
     fn with_shape(shape: &Shape) -> SiloTpcc {
         let database = Box::new(Database::fitting(shape.dataset_bytes, shape.seed));

@@ -37,7 +37,9 @@ impl Size {
             false => part(greatest(1, 1000, |n| fits(part(n)))),
         };
         let ring = |more| Size { ring: least.ring + more, ..least };
-        ring(greatest(0, bytes / 64, |more| fits(ring(more))))
+        // A place takes more than a line in every district.
+        let most = bytes / 64 / least.districts();
+        ring(greatest(0, most, |more| fits(ring(more))))
     }
 
     pub(super) fn warehouses(&self) -> u64 {
