@@ -11,6 +11,7 @@
 //! * [`replacement`]: which frame to give up.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
 //! * [`Placement`]: where on flash a dirty page goes.
+//! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
 //! * [`schedule`]: which job runs next.
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod memory;
 mod miss_table;
 mod names;
 mod placement;
+pub mod promotion;
 pub mod replacement;
 pub mod schedule;
 mod time;

@@ -1,0 +1,8 @@
+//! Promotion: which pages of a byte-addressable SSD move to host DRAM (FlatFlash, ASPLOS'19 §3.3,
+//! §3.4).
+//!
+//! * [`Adaptive`]: counts accesses by page and says which page to promote (Algorithm 1).
+
+mod adaptive;
+
+pub use adaptive::{Adaptive, Parameters, Reset};
