@@ -9,6 +9,7 @@
 //!   control built on it.
 //! * [`collections`]: a vector and a hash map over any memory.
 //! * [`replacement`]: which frame to give up.
+//! * [`LineCache`]: which lines a processor's cache holds.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
 //! * [`Placement`]: where on flash a dirty page goes.
 //! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
@@ -19,6 +20,7 @@
 mod addr;
 pub mod collections;
 pub mod latch;
+mod line_cache;
 mod memory;
 mod miss_table;
 mod names;
@@ -29,6 +31,7 @@ pub mod schedule;
 mod time;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
+pub use line_cache::{LineCache, LineId, Writeback};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;

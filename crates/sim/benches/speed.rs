@@ -13,7 +13,7 @@ use std::time::Duration;
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Time};
 use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::{Machine, designs, replay};
-use ebbtide_trace::{Access, Source, TraceError};
+use ebbtide_trace::{Access, Op, Source, TraceError};
 use ebbtide_workloads::{Workload, Wrong};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -152,9 +152,10 @@ impl Source for MadeUp {
             Access {
                 at: Time::from_ns((self.made + i) * self.gap_ns),
                 address: Addr(line * 64),
+                frame: None,
                 device: 0,
                 bytes: 64,
-                write: false,
+                op: Op::Read,
             }
         }));
         self.left -= count;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use ebbtide_core::{PAGE_BYTES, PageId, Time};
-use ebbtide_trace::{Access, Source, TraceError};
+use ebbtide_trace::{Access, Op, Source, TraceError};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -75,6 +75,8 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     let mut door = Door::new(memory, config.dataset.size.0 / PAGE_BYTES as u64);
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
     while trace.fill(&mut batch)? {
+        // No memory side takes hints.
+        batch.retain(|access: &Access| access.op != Op::Hint);
         for access in &batch {
             first.get_or_insert(access.at);
             let beyond = || ReplayError::Beyond {
@@ -164,7 +166,7 @@ impl Door {
             self.waiting.len() as u32 - 1
         });
         let waiter = Waiter { core: 0, thread: slot };
-        match self.memory.access(self.now, Request { page, write: access.write, waiter }) {
+        match self.memory.access(self.now, Request { page, write: access.is_write(), waiter }) {
             Answer::Hit(ready) => {
                 self.latencies.hit(ready.since(access.at), ready.since(self.now));
                 self.last = self.last.max(ready);

@@ -7,12 +7,12 @@
 //! let mut writes = 0;
 //! let mut batch = Vec::new();
 //! while trace.fill(&mut batch)? {
-//!     writes += batch.iter().filter(|access| access.write).count();
+//!     writes += batch.iter().filter(|access| access.is_write()).count();
 //! }
 //! # Ok::<(), ebbtide_trace::TraceError>(())
 //! ```
 //!
-//! * [`Access`]: one access.
+//! * [`Access`]: one access, or a hint of one.
 //! * [`Source`]: whatever accesses come from, in batches; [`open`] finds out the format.
 //! * [`text`]: the form a line an access, as published traces have it.
 //! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
@@ -29,7 +29,7 @@ mod output;
 mod source;
 pub mod text;
 
-pub use access::Access;
+pub use access::{Access, Op};
 pub use error::TraceError;
 pub use input::Input;
 pub use output::{Compression, Output};

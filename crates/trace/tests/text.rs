@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 
 use ebbtide_core::{Addr, Time};
 use ebbtide_trace::text::{TextReader, TextWriter};
-use ebbtide_trace::{Access, Compression, Input, Output, Source, TraceError, open};
+use ebbtide_trace::{Access, Compression, Input, Op, Output, Source, TraceError, open};
 use proptest::prelude::*;
 
 fn reader(bytes: impl Into<Vec<u8>>) -> TextReader {
@@ -21,7 +21,8 @@ fn message(bytes: impl Into<Vec<u8>>) -> String {
 }
 
 fn access(ps: u64, address: u64, bytes: u32, write: bool) -> Access {
-    Access { at: Time::from_ps(ps), address: Addr(address), device: 0, bytes, write }
+    let op = if write { Op::Write } else { Op::Read };
+    Access { at: Time::from_ps(ps), address: Addr(address), frame: None, device: 0, bytes, op }
 }
 
 /// Reads at most `step` bytes at once, as a pipe may.
@@ -122,7 +123,7 @@ fn long_trace() -> (String, Vec<Access>) {
         .collect();
     let text = accesses.iter().map(|a| {
         let (whole, part) = (a.at.as_ns(), a.at.as_ps() % 1000);
-        format!("{whole}.{part:03} 0 {} {} {}\n", a.address.0, a.bytes, u8::from(!a.write))
+        format!("{whole}.{part:03} 0 {} {} {}\n", a.address.0, a.bytes, u8::from(!a.is_write()))
     });
     (text.collect(), accesses)
 }
@@ -182,7 +183,7 @@ fn any_trace() -> impl Strategy<Value = Vec<Access>> {
         let place = |(span, device, address, bytes, write)| {
             now += span;
             let address = Addr(address).0.min(u64::MAX - u64::from(bytes) + 1);
-            Access { at: Time::from_ps(now), address: Addr(address), device, bytes, write }
+            Access { device, ..access(now, address, bytes, write) }
         };
         steps.into_iter().map(place).collect()
     })

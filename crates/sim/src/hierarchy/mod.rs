@@ -1,9 +1,7 @@
-//! What lies on the chip between a core and memory: caches of lines, translation, the network.
+//! What lies on the chip between a core and memory, caches apart: translation, the network.
 
-mod cache;
 mod noc;
 mod tlb;
 
-pub use cache::{LineCache, Writeback};
 pub use noc::Noc;
 pub use tlb::{Tlb, Translation};

@@ -1,15 +1,15 @@
 //! [`Chip`]: cores' clocks and everything an access meets on its way to memory.
 
-use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Addr, LINE_BYTES, LineCache, PAGE_BYTES, PageId, Span, Time, Writeback};
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
 
 use super::WORK_UNITS;
 use super::journal::{Journal, Missed};
 use super::latency::Latencies;
-use crate::config::{Config, ConfigError, PageTables};
+use crate::config::{Cache, Config, ConfigError, PageTables};
 use crate::contents::Contents;
-use crate::hierarchy::{LineCache, Noc, Tlb, Translation, Writeback};
+use crate::hierarchy::{Noc, Tlb, Translation};
 use crate::memory_side::{Answer, Event, MemorySide, Request, Waiter};
 
 /// The state that every job's accesses go through.
@@ -91,11 +91,11 @@ impl Chip {
                 missed: PageId(0),
                 granted: None,
                 issued: None,
-                l1: LineCache::new(&config.l1, 1, "l1.size")?,
+                l1: tags(&config.l1, 1, "l1.size")?,
                 tlb: Tlb::new(&config.tlb)?,
             })
         };
-        let slice = LineCache::new(&config.llc, count, "llc.size")?;
+        let slice = tags(&config.llc, count, "llc.size")?;
         Ok(Chip {
             timing: Timing {
                 instruction: Span::from_ps(cycle.as_ps() / config.cores.width),
@@ -351,4 +351,14 @@ impl Chip {
     pub(crate) fn unmap(&mut self, page: PageId) {
         self.cores.iter_mut().for_each(|core| core.tlb.forget(page));
     }
+}
+
+/// The tags of one of the `slices` that make up `cache`, which errors call `key`.
+fn tags(cache: &Cache, slices: usize, key: &'static str) -> Result<LineCache, ConfigError> {
+    let lines = cache.size.0 / LINE_BYTES as u64 / slices as u64;
+    LineCache::new(lines, cache.ways).ok_or_else(|| ConfigError::Value {
+        key,
+        value: cache.size.to_string(),
+        expected: format!("{slices} x {} ways x a power of two of 64-byte lines", cache.ways),
+    })
 }

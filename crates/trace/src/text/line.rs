@@ -5,7 +5,7 @@ use std::fmt;
 use ebbtide_core::{Addr, Time};
 use thiserror::Error;
 
-use crate::Access;
+use crate::{Access, Op};
 
 /// What is wrong with a line. The reader knows where it stands.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -69,9 +69,9 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {
     let device = number32("device", "a number below 2^32", 0, next("device")?)?;
     let address = address(next("address")?)?;
     let bytes = number32("size", "a number of bytes from 1 to 2^32 - 1", 1, next("size")?)?;
-    let write = match next("rw")? {
-        b"1" => false,
-        b"0" => true,
+    let op = match next("rw")? {
+        b"1" => Op::Read,
+        b"0" => Op::Write,
         found => return Err(wrong("rw", "1 (read) or 0 (write)", found)),
     };
     if let Some(found) = fields.next() {
@@ -80,7 +80,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {
     if address.checked_add(u64::from(bytes) - 1).is_none() {
         return Err(LineError::Beyond { address, bytes });
     }
-    Ok(Some(Access { at, address: Addr(address), device, bytes, write }))
+    Ok(Some(Access { at, address: Addr(address), frame: None, device, bytes, op }))
 }
 
 /// A time as the text form has it: nanoseconds, with decimals only where they are needed.

@@ -5,7 +5,7 @@
 
 use ebbtide_core::{Addr, Time};
 
-use crate::Access;
+use crate::{Access, Op};
 
 /// The access at the start of `text`, and the bytes its line takes with its line end. `None` if the
 /// line is not plain or `text` ends too soon to tell.
@@ -24,7 +24,8 @@ pub(super) fn parse(text: &[u8]) -> Option<(Access, usize)> {
     // 16 digits of nanoseconds are fewer picoseconds than 2^64, and 16 digits plus a size of 32
     // bits are far from the end of the address space.
     let at = Time::from_ns(time);
-    let access = Access { at, address: Addr(address), device, bytes, write: rw == b'0' };
+    let op = if rw == b'0' { Op::Write } else { Op::Read };
+    let access = Access { at, address: Addr(address), frame: None, device, bytes, op };
     Some((access, text.len() - rest.len()))
 }
 

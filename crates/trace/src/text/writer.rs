@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::line::Nanoseconds;
-use crate::{Access, Output, TraceError};
+use crate::{Access, Op, Output, TraceError};
 
 /// Bytes gathered before they are handed on.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -21,13 +21,19 @@ impl TextWriter {
         TextWriter { output, buffer: Vec::with_capacity(BUFFER_BYTES + 128) }
     }
 
-    /// Writes one access. Its time must not be before that of the one before.
+    /// Writes one access, without its physical address; leaves hints out, which the form has no
+    /// place for. Its time must not be before that of the one before.
     ///
     /// # Errors
     /// When the output cannot be written.
     pub fn write(&mut self, access: &Access) -> Result<(), TraceError> {
-        let Access { at, address, device, bytes, write } = *access;
-        let (time, rw) = (Nanoseconds(at), u8::from(!write));
+        let Access { at, address, device, bytes, op, .. } = *access;
+        let rw = match op {
+            Op::Read => 1,
+            Op::Write => 0,
+            Op::Hint => return Ok(()),
+        };
+        let time = Nanoseconds(at);
         writeln!(self.buffer, "{time} {device} {} {bytes} {rw}", address.0)
             .expect("a vector takes any bytes");
         if self.buffer.len() >= BUFFER_BYTES {

@@ -1,10 +1,6 @@
 //! [`LineCache`]: a set-associative cache of lines, exact LRU. Tags only: contents live elsewhere.
 
-use ebbtide_core::LINE_BYTES;
-
-use crate::config::{Cache, ConfigError, require};
-
-/// A line's number: its address divided by [`LINE_BYTES`].
+/// A line's number: its address divided by [`LINE_BYTES`](crate::LINE_BYTES).
 pub type LineId = u64;
 
 /// The tags of a cache.
@@ -26,20 +22,13 @@ pub struct Writeback(pub LineId);
 const DIRTY: u64 = 1 << 63;
 
 impl LineCache {
-    /// A cache of `config`'s shape, `slices` of which make up its capacity; `section` is its name in
-    /// errors.
-    ///
-    /// # Errors
-    /// When its sets are not a power of two.
-    pub fn new(config: &Cache, slices: usize, key: &'static str) -> Result<LineCache, ConfigError> {
-        let lines = config.size.0 / LINE_BYTES as u64 / slices as u64;
-        let ways = config.ways as u64;
-        let whole = ways > 0 && lines >= ways && lines.is_multiple_of(ways);
-        let power = whole && (lines / ways).is_power_of_two();
-        let expected = format!("{slices} x {} ways x a power of two of 64-byte lines", config.ways);
-        require(power, key, config.size, expected)?;
-        let entries = vec![0; lines as usize];
-        Ok(LineCache { entries, ways: config.ways, set_mask: lines / ways - 1 })
+    /// A cache of `lines` lines in sets of `ways`. `None` when its sets are not a power of two.
+    pub fn new(lines: u64, ways: usize) -> Option<LineCache> {
+        let in_set = ways as u64;
+        let whole = in_set > 0 && lines >= in_set && lines.is_multiple_of(in_set);
+        let set_mask = if whole { lines / in_set - 1 } else { return None };
+        let power = (set_mask + 1).is_power_of_two();
+        power.then(|| LineCache { entries: vec![0; lines as usize], ways, set_mask })
     }
 
     /// Looks `line` up and makes it the latest used; marks it dirty if `write`. Gives whether it was
@@ -76,20 +65,15 @@ impl LineCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Size;
     use proptest::prelude::*;
     use std::collections::VecDeque;
-
-    fn cache(size: u64, ways: usize) -> Result<LineCache, ConfigError> {
-        LineCache::new(&Cache { size: Size(size), ways, latency_cycles: 1 }, 1, "l1.size")
-    }
 
     proptest! {
         #[test]
         fn it_agrees_with_lists_in_order_of_use(
             accesses in prop::collection::vec((0u64..40, any::<bool>()), 1..400)
         ) {
-            let mut cache = cache(4 * 4 * 64, 4).unwrap();
+            let mut cache = LineCache::new(4 * 4, 4).unwrap();
             let mut model: Vec<VecDeque<(u64, bool)>> = vec![VecDeque::new(); 4];
             for (line, write) in accesses {
                 let set = &mut model[line as usize % 4];
@@ -111,8 +95,8 @@ mod tests {
 
     #[test]
     fn sets_that_are_no_power_of_two_are_refused() {
-        let error = cache(3 * 4 * 64, 4).unwrap_err().to_string();
-        assert_eq!(error, "l1.size = 768B: expected 1 x 4 ways x a power of two of 64-byte lines");
-        assert!(cache(0, 4).is_err() && cache(4096, 0).is_err());
+        for (lines, ways) in [(3 * 4, 4), (0, 4), (2, 4), (18, 4), (64, 0)] {
+            assert!(LineCache::new(lines, ways).is_none(), "{lines} lines, {ways} ways");
+        }
     }
 }
