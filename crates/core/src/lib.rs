@@ -10,6 +10,7 @@
 //! * [`collections`]: a vector and a hash map over any memory.
 //! * [`replacement`]: which frame to give up.
 //! * [`LineCache`]: which lines a processor's cache holds.
+//! * [`prefetch`]: which pages to fetch before anybody asks.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
 //! * [`Placement`]: where on flash a dirty page goes.
 //! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
@@ -25,6 +26,7 @@ mod memory;
 mod miss_table;
 mod names;
 mod placement;
+pub mod prefetch;
 pub mod promotion;
 pub mod replacement;
 pub mod schedule;
