@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ebbtide_study::report::check_folder;
-use ebbtide_study::reproduce::{Cancel, Options, ReproduceError, astriflash};
+use ebbtide_study::reproduce::{self, Cancel, Options, Paper, Reproduced};
+use serde_json::{Map, Value, json};
 
 use crate::exit::{Failure, print, say};
 use crate::{progress, sizes};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Whose claims
-    #[arg(value_enum)]
-    paper: Paper,
+    /// Whose claims: astriflash, or all; without it all, quickly
+    paper: Option<String>,
     /// A 64th of the paper's capacities: minutes instead of most of an hour
     #[arg(long)]
     quick: bool,
@@ -28,13 +28,12 @@ pub(crate) struct Arguments {
     report: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Paper {
-    /// AstriFlash, HPCA 2023
-    Astriflash,
-}
+/// What stands for all papers on the command line.
+const EVERY_PAPER: &str = "all";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let papers = named(arguments.paper.as_deref().unwrap_or(EVERY_PAPER))?;
+    let quick = arguments.quick || arguments.paper.is_none();
     if let Some(folder) = &arguments.report {
         check_folder(folder).map_err(Failure::input)?;
     }
@@ -42,29 +41,57 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let canceller = cancel.clone();
     ctrlc::set_handler(move || canceller.cancel())?;
     let options = Options {
-        quick: arguments.quick,
+        quick,
         seed: arguments.seed,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
-    if !arguments.quick {
-        say(
-            "at the paper's capacities this takes most of an hour on two cores; --quick takes minutes",
-        );
+    if !quick {
+        for paper in &papers {
+            let Paper { about, full_run, .. } = paper;
+            say(&format!(
+                "{about}: at the paper's capacities this takes {full_run} on two cores; --quick takes minutes"
+            ));
+        }
     }
-    let Paper::Astriflash = arguments.paper;
-    let shown = |share| progress::show(&bar, "simulating", share);
-    let result = astriflash::reproduce(&options, &cancel, &shown);
+    let mut results: Vec<(&Paper, Reproduced)> = Vec::new();
+    for (number, paper) in papers.iter().enumerate() {
+        let done = number as f64;
+        let shown = |share: f64| {
+            progress::show(&bar, paper.about, (done + share) / papers.len() as f64);
+        };
+        results.push((paper, (paper.reproduce)(&options, &cancel, &shown).map_err(Failure::run)?));
+    }
     bar.finish_and_clear();
-    let result = result.map_err(|error: ReproduceError| Failure::run(error))?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&result)? + "\n"
-    } else {
-        result.to_string()
+    let text = match (&results[..], arguments.json) {
+        ([(_, result)], true) => serde_json::to_string_pretty(&result.json()?)? + "\n",
+        (_, true) => serde_json::to_string_pretty(&together(&results)?)? + "\n",
+        (_, false) => {
+            results.iter().map(|(_, result)| result.to_string()).collect::<Vec<_>>().join("\n")
+        }
     };
     print(&text)?;
-    if let Some(folder) = &arguments.report {
-        let written = result.page().write(folder)?;
+    for (paper, result) in &results {
+        let Some(folder) = &arguments.report else { break };
+        let folder = if papers.len() == 1 { folder.clone() } else { folder.join(paper.name) };
+        let written = result.page().write(&folder)?;
         say(&format!("the report is in {}", written[0].display()));
     }
     Ok(())
+}
+
+/// The papers called `name`: one, or all of them.
+fn named(name: &str) -> Result<Vec<&'static Paper>, Failure> {
+    if name == EVERY_PAPER {
+        return Ok(reproduce::ALL.to_vec());
+    }
+    Ok(vec![reproduce::find(name).map_err(Failure::input)?])
+}
+
+/// Several papers' results: the claims of all, and each paper's own result under its name.
+fn together(results: &[(&Paper, Reproduced)]) -> serde_json::Result<Value> {
+    let claims = results.iter().flat_map(|(_, result)| &result.findings().claims);
+    let claims = claims.map(serde_json::to_value).collect::<serde_json::Result<Vec<_>>>()?;
+    let papers = results.iter().map(|(paper, result)| Ok((paper.name.to_string(), result.json()?)));
+    let papers = papers.collect::<serde_json::Result<Map<_, _>>>()?;
+    Ok(json!({ "claims": claims, "papers": papers }))
 }

@@ -99,8 +99,7 @@ impl Workload for Loads {
 
 fn machine() -> Vec<f64> {
     let config = config(&[("dataset.size", "1GiB"), ("dram_cache.size", "32MiB")]);
-    let design = designs::find("astriflash").expect("a design");
-    let parts = (design.compose)(&config).expect("a valid configuration");
+    let parts = designs::compose(&config).expect("a valid configuration");
     let mut machine = Machine::new(&config, parts, Loads).expect("a machine");
     let mut round = || {
         let start = now();

@@ -7,10 +7,11 @@ use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 use serde::Serialize;
 
-use crate::config::{Config, ConfigError};
-use crate::designs;
+use crate::config::Config;
+use crate::core_side::CoreSide;
+use crate::designs::{self, Parts};
 use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
-use crate::memory_side::{Counters, PlainLru};
+use crate::memory_side::{AllDram, Counters, PlainLru};
 use crate::timeline::Timeline;
 
 /// What to simulate.
@@ -170,8 +171,7 @@ impl Simulation {
     pub fn warmed(plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
         let clock = Instant::now();
         let program = program(plan)?;
-        let design = designs::find(&plan.config.design).map_err(ConfigError::from)?;
-        let parts = (design.compose)(&plan.config)?;
+        let parts = designs::compose(&plan.config)?;
         let mut machine = Machine::new(&plan.config, parts, program.clone())?;
         watch("running in DRAM", 0.0);
         let dram = dram_only(plan, &program)?;
@@ -298,8 +298,9 @@ const DRAM_ONLY_JOBS: u64 = 500;
 
 /// DRAM-only on the same cores, its caches warm, and how long a job takes there without work.
 fn dram_only(plan: &Plan, program: &Program) -> Result<DramOnly, SimError> {
-    let design = designs::find("dram-only").expect("it is in the list");
-    let mut machine = Machine::new(&plan.config, (design.compose)(&plan.config)?, program.clone())?;
+    let parts =
+        Parts { core_side: CoreSide::Block, memory_side: Box::new(AllDram::new(&plan.config)) };
+    let mut machine = Machine::new(&plan.config, parts, program.clone())?;
     let cores = plan.config.cores.count as u64;
     let mut lru = PlainLru::new(&plan.config)?;
     machine.warm(10 * DRAM_ONLY_JOBS * cores, &mut lru)?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use ebbtide_core::{PAGE_BYTES, PageId, Time};
+use ebbtide_core::{PAGE_BYTES, Time};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use serde::Serialize;
 use thiserror::Error;
@@ -70,8 +70,7 @@ pub struct Replay {
 /// [`ReplayError`]; nothing is reported for a trace that was not read to its end.
 pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayError> {
     let clock = Instant::now();
-    let design = designs::find(&config.design).map_err(ConfigError::from)?;
-    let memory = (design.compose)(config)?.memory_side;
+    let memory = designs::compose(config)?.memory_side;
     let mut door = Door::new(memory, config.dataset.size.0 / PAGE_BYTES as u64);
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
     while trace.fill(&mut batch)? {
@@ -146,7 +145,7 @@ impl Door {
         self.now = self.now.max(access.at);
         loop {
             self.advance(self.now);
-            if self.offer(access, page) {
+            if self.offer(access) {
                 return Some(());
             }
             // Stalled: the door opens at an event of memory's own.
@@ -160,13 +159,14 @@ impl Door {
         }
     }
 
-    fn offer(&mut self, access: &Access, page: PageId) -> bool {
+    fn offer(&mut self, access: &Access) -> bool {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.waiting.push((Time::ZERO, Time::ZERO));
             self.waiting.len() as u32 - 1
         });
         let waiter = Waiter { core: 0, thread: slot };
-        match self.memory.access(self.now, Request { page, write: access.is_write(), waiter }) {
+        match self.memory.access(self.now, Request::new(access.address, access.is_write(), waiter))
+        {
             Answer::Hit(ready) => {
                 self.latencies.hit(ready.since(access.at), ready.since(self.now));
                 self.last = self.last.max(ready);

@@ -12,7 +12,7 @@ fn config(overrides: &[(&str, &str)]) -> Config {
 }
 
 fn read(page: u64, thread: u32) -> Request {
-    Request { page: PageId(page), write: false, waiter: Waiter { core: 0, thread } }
+    Request::new(PageId(page).start(), false, Waiter { core: 0, thread })
 }
 
 fn write(page: u64, thread: u32) -> Request {

@@ -37,7 +37,7 @@ impl Workload for Exponential {
 fn a_core_under_poisson_arrivals_is_the_queue_m_m_1() {
     let config = resolve("dram-only", &[("cores.count", "1"), ("llc.size", "1MiB")]).unwrap();
     for (load, jobs) in [(0.5, 200_000), (0.8, 400_000)] {
-        let parts = (designs::find("dram-only").unwrap().compose)(&config).unwrap();
+        let parts = designs::compose(&config).unwrap();
         let mut machine = Machine::new(&config, parts, Exponential).unwrap();
         machine.set_work(Span::from_us(10));
         machine.set_load(Load::Poisson { jobs_per_s: load * 1e5, seed: 3 });

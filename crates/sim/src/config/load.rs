@@ -56,18 +56,49 @@ fn layered(file: &str, text: &str) -> Result<Table, ConfigError> {
         Some(Value::String(base)) => of_design(&base)?,
         Some(other) => return Err(malformed(format!("base: expected a design, found {other}"))),
     };
-    merge(file, "", &mut merged, table)?;
+    merge(file, "", &mut merged, table, &keys())?;
     Ok(merged)
 }
 
-/// Lays `over` on `base`, whose keys are all there are.
-fn merge(file: &str, section: &str, base: &mut Table, over: Table) -> Result<(), ConfigError> {
+/// Every key that there is: those of any design, and the sides that a design may take from others.
+fn keys() -> Table {
+    let mut all: Table = "parts = { core_side = \"\", memory_side = \"\" }".parse().expect("TOML");
+    for design in designs::ALL {
+        let keys: Table = design.config.parse().expect("shipped designs are TOML");
+        unite(&mut all, keys);
+    }
+    all
+}
+
+fn unite(all: &mut Table, keys: Table) {
+    for (key, value) in keys {
+        match (all.get_mut(&key), value) {
+            (Some(Value::Table(all)), Value::Table(keys)) => unite(all, keys),
+            (Some(_), _) => {}
+            (None, value) => {
+                all.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Lays `over` on `base`, if its keys are among `keys`.
+fn merge(
+    file: &str,
+    section: &str,
+    base: &mut Table,
+    over: Table,
+    keys: &Table,
+) -> Result<(), ConfigError> {
     for (key, value) in over {
-        if !base.contains_key(&key) && section != "flash." {
-            let known: Vec<(&str, ())> = base.keys().map(|key| (key.as_str(), ())).collect();
+        if !keys.contains_key(&key) && section != "flash." {
+            let known: Vec<(&str, ())> = keys.keys().map(|key| (key.as_str(), ())).collect();
             let mut error = find_by_name("key", &key, &known).expect_err("it was not found");
             error.given = format!("{section}{key}");
             return Err(ConfigError::UnknownKey { file: file.to_string(), error });
+        }
+        if value.is_table() {
+            base.entry(&key).or_insert_with(|| Table::new().into());
         }
         match (base.get_mut(&key), value) {
             (Some(Value::Table(base)), Value::Table(over)) => {
@@ -75,7 +106,8 @@ fn merge(file: &str, section: &str, base: &mut Table, over: Table) -> Result<(),
                 if key == "flash" && over.contains_key("preset") {
                     base.clear();
                 }
-                merge(file, &format!("{section}{key}."), base, over)?;
+                let keys = keys.get(&key).and_then(Value::as_table).cloned().unwrap_or_default();
+                merge(file, &format!("{section}{key}."), base, over, &keys)?;
             }
             (_, value) => {
                 base.insert(key, value);
@@ -98,7 +130,7 @@ fn set(table: &mut Table, path: &str, text: &str) -> Result<(), ConfigError> {
     for section in sections.rsplit('.').filter(|section| !section.is_empty()) {
         over = Table::from_iter([(section.to_string(), Value::Table(over))]);
     }
-    merge("--set", "", table, over)
+    merge("--set", "", table, over, &keys())
 }
 
 fn one_line(error: &toml::de::Error) -> String {
@@ -141,6 +173,17 @@ mod tests {
         let error = refused("astriflash", &[("dram_cache.size", "512GiB")]);
         assert!(error.contains("less than dataset.size"), "{error}");
         assert!(refused("astriflash", &[("cores.count", "0")]).contains("1 to 1024"));
+    }
+
+    #[test]
+    fn a_machine_can_take_a_side_from_another_design() {
+        let given = [("parts.core_side", "flash-sync")];
+        let config = resolve("astriflash", &given).unwrap();
+        assert_eq!(designs::compose(&config).unwrap().core_side, crate::CoreSide::Block);
+        let config = resolve("astriflash", &[("parts.memory_side", "flashsync")]).unwrap();
+        let error = designs::compose(&config).err().unwrap().to_string();
+        assert!(error.contains("did you mean 'flash-sync'?"), "{error}");
+        assert!(refused("astriflash", &[("parts.side", "x")]).contains("parts.side"));
     }
 
     #[test]

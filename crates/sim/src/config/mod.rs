@@ -18,6 +18,9 @@ pub use size::Size;
 pub struct Config {
     /// Which composition of parts: a name of [`designs`](crate::designs).
     pub design: String,
+    /// Sides of the machine that come from other designs.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
     /// The cores.
     pub cores: Cores,
     /// First-level data cache of each core.
@@ -44,6 +47,24 @@ pub struct Config {
     pub dataset: Dataset,
     /// The programs.
     pub workload: Workload,
+}
+
+/// Sides of the machine that come from other designs than [`Config::design`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parts {
+    /// The design whose core side it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_side: Option<String>,
+    /// The design whose memory side it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_side: Option<String>,
+}
+
+impl Parts {
+    fn is_empty(&self) -> bool {
+        *self == Parts::default()
+    }
 }
 
 /// The cores.

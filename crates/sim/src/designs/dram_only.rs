@@ -1,6 +1,6 @@
 //! DRAM-only: what every other design is compared with.
 
-use super::{Design, Parts};
+use super::Design;
 use crate::core_side::CoreSide;
 use crate::memory_side::AllDram;
 
@@ -8,7 +8,6 @@ pub(super) const DRAM_ONLY: Design = Design {
     name: "dram-only",
     about: "all data in DRAM (HPCA'23 section V-A)",
     config: include_str!("../../../../configs/dram-only.toml"),
-    compose: |config| {
-        Ok(Parts { core_side: CoreSide::Block, memory_side: Box::new(AllDram::new(config)) })
-    },
+    core_side: |_| Ok(CoreSide::Block),
+    memory_side: |config| Ok(Box::new(AllDram::new(config))),
 };

@@ -1,6 +1,6 @@
 //! Flash-Sync: AstriFlash's DRAM cache under cores that wait for flash (HPCA'23 §V-A).
 
-use super::{Design, Parts};
+use super::Design;
 use crate::core_side::CoreSide;
 use crate::memory_side::DramCache;
 
@@ -8,7 +8,6 @@ pub(super) const FLASH_SYNC: Design = Design {
     name: "flash-sync",
     about: "hardware DRAM cache over flash; a miss blocks its core (HPCA'23 section V-A)",
     config: include_str!("../../../../configs/flash-sync.toml"),
-    compose: |config| {
-        Ok(Parts { core_side: CoreSide::Block, memory_side: Box::new(DramCache::new(config)?) })
-    },
+    core_side: |_| Ok(CoreSide::Block),
+    memory_side: |config| Ok(Box::new(DramCache::new(config)?)),
 };

@@ -20,8 +20,10 @@ pub struct Design {
     pub about: &'static str,
     /// Its parameters, as TOML.
     pub config: &'static str,
-    /// Puts its parts together.
-    pub compose: fn(&Config) -> Result<Parts, ConfigError>,
+    /// What a core does with a miss.
+    pub core_side: fn(&Config) -> Result<CoreSide, ConfigError>,
+    /// What is behind the chip.
+    pub memory_side: fn(&Config) -> Result<Box<dyn MemorySide>, ConfigError>,
 }
 
 /// The parts of a machine that differ between designs.
@@ -30,6 +32,20 @@ pub struct Parts {
     pub core_side: CoreSide,
     /// What is behind the chip.
     pub memory_side: Box<dyn MemorySide>,
+}
+
+/// Puts together the machine that `config` describes: the parts of the design that it names, or of
+/// the designs that its `[parts]` names for one side or the other.
+///
+/// # Errors
+/// For a design that does not exist, and parameters that a part cannot have.
+pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
+    let core_side = find(config.parts.core_side.as_ref().unwrap_or(&config.design))?;
+    let memory_side = find(config.parts.memory_side.as_ref().unwrap_or(&config.design))?;
+    Ok(Parts {
+        core_side: (core_side.core_side)(config)?,
+        memory_side: (memory_side.memory_side)(config)?,
+    })
 }
 
 /// Every design.

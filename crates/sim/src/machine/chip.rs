@@ -158,7 +158,7 @@ impl Chip {
                 self.memory.dirtied(page);
             }
         } else {
-            match self.fetch(line, Request { page, write, waiter }, begun) {
+            match self.fetch(line, Request::new(at, write, waiter), begun) {
                 Reach::Done => {}
                 missed => return missed,
             }
@@ -178,7 +178,7 @@ impl Chip {
     /// Reaches for a line that the core's own cache does not hold, and puts it there.
     /// The core began with the access at `begun`.
     fn fetch(&mut self, line: u64, request: Request, begun: Time) -> Reach {
-        let Request { page, write, waiter: Waiter { core, .. } } = request;
+        let Request { page, write, waiter: Waiter { core, .. }, .. } = request;
         let number = core as usize;
         let start = self.cores[number].now;
         let (found, looked) = self.look_in_llc(number, line, start);
@@ -236,7 +236,7 @@ impl Chip {
                 let ready = match self.page_tables {
                     PageTables::Flat => self.memory.flat(looked, entry.page()),
                     PageTables::Cached => {
-                        let request = Request { page: entry.page(), write: false, waiter };
+                        let request = Request::new(entry, false, waiter);
                         match self.memory_access(request, looked) {
                             Answer::Hit(ready) => ready,
                             Answer::Miss(reply) => {

@@ -38,7 +38,7 @@ pub(crate) struct Missed {
 impl Missed {
     /// A miss that was issued, translated, looked for on the chip and replied to at `times`.
     pub(crate) fn new(request: Request, times: [Time; 4]) -> Missed {
-        let Request { page, write, waiter } = request;
+        let Request { page, write, waiter, .. } = request;
         let [issued, translated, looked, replied] = times;
         Missed {
             waiter,

@@ -173,7 +173,7 @@ impl DramCache {
 
 impl MemorySide for DramCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter } = request;
+        let Request { page, write, waiter, .. } = request;
         let number = self.controllers.of(page);
         if !self.backsides[number].stalled.is_empty() {
             self.counters.stalls += 1;

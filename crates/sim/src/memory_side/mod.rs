@@ -6,7 +6,7 @@ mod dram_cache;
 mod paging;
 mod residency;
 
-use ebbtide_core::{PageId, Time};
+use ebbtide_core::{Addr, LINE_BYTES, PageId, Time};
 use ebbtide_flash::Flash;
 use serde::Serialize;
 
@@ -29,10 +29,20 @@ pub struct Waiter {
 pub struct Request {
     /// Its page.
     pub page: PageId,
+    /// Which line of its page, for memories that tell lines apart.
+    pub line: u8,
     /// Whether it will be written.
     pub write: bool,
     /// Who is told when the page is there.
     pub waiter: Waiter,
+}
+
+impl Request {
+    /// `waiter` wants the line that `at` lies in.
+    #[inline]
+    pub fn new(at: Addr, write: bool, waiter: Waiter) -> Request {
+        Request { page: at.page(), line: (at.page_offset() / LINE_BYTES) as u8, write, waiter }
+    }
 }
 
 /// What memory answers.

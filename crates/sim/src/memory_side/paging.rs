@@ -62,7 +62,7 @@ impl Paging {
 
 impl MemorySide for Paging {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter } = request;
+        let Request { page, write, waiter, .. } = request;
         if let Some(frame) = self.residency.find(page) {
             self.counters.hits += 1;
             self.residency.hit(frame, write);

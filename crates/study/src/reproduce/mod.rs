@@ -3,10 +3,78 @@
 pub mod astriflash;
 mod runs;
 
+use std::fmt;
+
+use ebbtide_core::{UnknownName, find_by_name};
 use ebbtide_sim::SimError;
 use thiserror::Error;
 
+use crate::claims::Findings;
+use crate::report::{Page, Table};
+
 pub use crate::bench::Cancel;
+
+/// A paper whose claims are tried.
+pub struct Paper {
+    /// The name users type.
+    pub name: &'static str,
+    /// Which paper it is, in one line.
+    pub about: &'static str,
+    /// How long it takes at the paper's capacities on two cores, in words.
+    pub full_run: &'static str,
+    /// Runs its experiments; `progress` is told the share that is done.
+    pub reproduce: fn(&Options, &Cancel, Progress<'_>) -> Result<Reproduced, ReproduceError>,
+}
+
+/// Is told the share of the experiments that is done, from any thread.
+pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
+
+/// What became of a paper's claims. `Display` is its figures and tables in plain text.
+pub type Reproduced = Box<dyn Reproduction>;
+
+/// Every paper.
+pub const ALL: [&Paper; 1] = [&astriflash::PAPER];
+
+/// The paper called `name`.
+///
+/// # Errors
+/// [`UnknownName`] when there is none.
+pub fn find(name: &str) -> Result<&'static Paper, UnknownName> {
+    let known: Vec<(&str, &Paper)> = ALL.iter().map(|paper| (paper.name, *paper)).collect();
+    find_by_name("paper", name, &known)
+}
+
+/// What was run for a paper and what it says. `Display` is its figures and tables in plain text.
+pub trait Reproduction: fmt::Display {
+    /// Every claim.
+    fn findings(&self) -> &Findings;
+
+    /// Everything there is, `claims` among it, for machines.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    fn json(&self) -> serde_json::Result<serde_json::Value>;
+
+    /// Its figures and tables as a page.
+    fn page(&self) -> Page;
+}
+
+/// Findings as a table of a page.
+fn claims_table(findings: &Findings) -> Table {
+    let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
+    findings.claims.iter().fold(Table::new("Claims", header), |table, finding| {
+        table.row([
+            finding.id,
+            finding.source,
+            &finding.quantity,
+            finding.theirs,
+            finding.ours.as_deref().unwrap_or("–"),
+            &finding.tolerance,
+            &finding.verdict.to_string(),
+            &finding.note,
+        ])
+    })
+}
 
 /// How much to run.
 #[derive(Debug, Clone)]

@@ -11,8 +11,9 @@ use ebbtide_workloads::Kind;
 use serde::Serialize;
 
 use super::runs::run_all;
-use super::{Cancel, Options, ReproduceError};
+use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
 use crate::claims::{self, Finding, Findings};
+use crate::report::Page;
 
 /// The workloads of Fig. 9 and Table II, as the paper calls them.
 const WORKLOADS: [(&str, Kind); 7] = [
@@ -50,7 +51,7 @@ const DRAM_ONLY_LOAD: f64 = 0.96;
 
 /// What was run and what it says.
 #[derive(Debug, Clone, Serialize)]
-pub struct Reproduction {
+pub struct AstriFlash {
     /// Capacities were divided by this.
     pub scale_denominator: u64,
     /// Of layouts, job streams and arrivals.
@@ -105,20 +106,23 @@ pub struct LoadRow {
     pub service_p99_us: f64,
 }
 
-/// Runs the experiments.
-///
-/// # Errors
-/// [`ReproduceError`]; nothing is reported unless every run ended.
-pub fn reproduce(
+pub(super) const PAPER: Paper = Paper {
+    name: "astriflash",
+    about: "AstriFlash, HPCA 2023",
+    full_run: "most of an hour",
+    reproduce,
+};
+
+fn reproduce(
     options: &Options,
     cancel: &Cancel,
-    progress: &(dyn Fn(f64) + Sync),
-) -> Result<Reproduction, ReproduceError> {
+    progress: Progress<'_>,
+) -> Result<Reproduced, ReproduceError> {
     let plans = plans(options)?;
     let outcomes = run_all(&plans, options, cancel, progress)?;
     let (figure9, rest) = outcomes.split_at(WORKLOADS.len() * DESIGNS.len());
     let (intervals, figure10) = rest.split_at(OTHER_US.len() * DESIGNS.len());
-    let mut reproduction = Reproduction {
+    let mut reproduction = AstriFlash {
         scale_denominator: options.scale_denominator(),
         seed: options.seed,
         workloads: WORKLOADS
@@ -138,7 +142,7 @@ pub fn reproduce(
         findings: Findings::default(),
     };
     reproduction.findings = findings(&reproduction);
-    Ok(reproduction)
+    Ok(Box::new(reproduction))
 }
 
 fn plan(
@@ -215,7 +219,7 @@ fn of(values: &[(&'static str, f64)], design: &str) -> f64 {
     found.expect("every design was run").1
 }
 
-impl Reproduction {
+impl AstriFlash {
     fn mean_throughput(&self, design: &str) -> f64 {
         let sum: f64 = self.workloads.iter().map(|row| of(&row.throughput, design)).sum();
         sum / self.workloads.len() as f64
@@ -258,7 +262,7 @@ fn found(id: &str, part: &str, ours: impl Into<claims::Ours>) -> Finding {
     claims::find(id).expect("it is in the table").finding(part, ours)
 }
 
-fn findings(r: &Reproduction) -> Findings {
+fn findings(r: &AstriFlash) -> Findings {
     let simulated = [throughput(r), tails(r), loads(r)].concat();
     let formulas = claims::analytic::astriflash::findings();
     let mut all = Vec::new();
@@ -273,7 +277,7 @@ fn findings(r: &Reproduction) -> Findings {
     all.into_iter().collect()
 }
 
-fn throughput(r: &Reproduction) -> Vec<Finding> {
+fn throughput(r: &AstriFlash) -> Vec<Finding> {
     let percent = |design| 100.0 * r.mean_throughput(design);
     let range = |design| {
         let at = |us| 100.0 * r.at_interval(us, design);
@@ -325,7 +329,7 @@ fn throughput(r: &Reproduction) -> Vec<Finding> {
     ]
 }
 
-fn tails(r: &Reproduction) -> Vec<Finding> {
+fn tails(r: &AstriFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (id, design) in [("AS32", "astriflash"), ("AS33", "astriflash-nops")] {
         for row in &r.workloads {
@@ -338,7 +342,7 @@ fn tails(r: &Reproduction) -> Vec<Finding> {
     findings
 }
 
-fn loads(r: &Reproduction) -> Vec<Finding> {
+fn loads(r: &AstriFlash) -> Vec<Finding> {
     let at = |design, load: f64| {
         let row = r.loads_of(design).find(|row| row.load == load);
         row.expect("this load was run").clone()
@@ -373,7 +377,21 @@ fn loads(r: &Reproduction) -> Vec<Finding> {
     ]
 }
 
-impl fmt::Display for Reproduction {
+impl Reproduction for AstriFlash {
+    fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    fn json(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::to_value(self)
+    }
+
+    fn page(&self) -> Page {
+        self.figures()
+    }
+}
+
+impl fmt::Display for AstriFlash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -397,7 +415,7 @@ impl fmt::Display for Reproduction {
     }
 }
 
-impl Reproduction {
+impl AstriFlash {
     fn design_table(
         &self,
         f: &mut fmt::Formatter<'_>,

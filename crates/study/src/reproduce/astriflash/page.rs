@@ -1,13 +1,14 @@
 //! AstriFlash's figures and tables as a page, in the paper's own form.
 
-use super::{DESIGNS, Reproduction, WorkloadRow};
+use super::super::claims_table;
+use super::{AstriFlash, DESIGNS, WorkloadRow};
 use crate::analytic::figure3;
 use crate::analytic::systems::System;
 use crate::report::{BarChart, LineChart, Page, Range, Table};
 
-impl Reproduction {
+impl AstriFlash {
     /// Figs. 3, 9 and 10, Tables I and II, and every claim.
-    pub fn page(&self) -> Page {
+    pub(super) fn figures(&self) -> Page {
         let scale = self.scale_denominator;
         Page::new("AstriFlash (HPCA'23), reproduced")
             .paragraph(&format!(
@@ -16,7 +17,7 @@ impl Reproduction {
                 self.seed
             ))
             .section("Claims")
-            .table(self.claims())
+            .table(claims_table(&self.findings))
             .section("Fig. 3: the analytic models")
             .lines(figure3_chart())
             .section("Fig. 9: throughput")
@@ -28,22 +29,6 @@ impl Reproduction {
             .section("Table I: parameters")
             .preformatted(ebbtide_sim::designs::find("astriflash").map_or("", |d| d.config))
             .data(self.by_design("Figure 9", |row| &row.throughput))
-    }
-
-    fn claims(&self) -> Table {
-        let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
-        self.findings.claims.iter().fold(Table::new("Claims", header), |table, finding| {
-            table.row([
-                finding.id,
-                finding.source,
-                &finding.quantity,
-                finding.theirs,
-                finding.ours.as_deref().unwrap_or("–"),
-                &finding.tolerance,
-                &finding.verdict.to_string(),
-                &finding.note,
-            ])
-        })
     }
 
     fn figure9(&self) -> BarChart {
