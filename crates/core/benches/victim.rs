@@ -13,6 +13,9 @@ use rand_pcg::Pcg64;
 use touches::Touches;
 
 const FRAMES: usize = 1 << 15;
+
+/// Frames in a set, for the policies that are made for sets.
+const WAYS: usize = 16;
 const PAGES: u64 = 1 << 20;
 
 /// Hits between two misses; with Zipf's law and 3% of the pages cached, about three.
@@ -20,7 +23,11 @@ const HITS_A_MISS: usize = 3;
 
 fn victims(criterion: &mut Criterion) {
     for (name, kind) in PolicyKind::ALL {
-        let mut policy = kind.build(Geometry::fully_associative(FRAMES), PAGES, 1);
+        let geometry = match kind.searches_set() {
+            true => Geometry { sets: FRAMES / WAYS, ways: WAYS },
+            false => Geometry::fully_associative(FRAMES),
+        };
+        let mut policy = kind.build(geometry, PAGES, 1);
         let mut touches = Touches::new(FRAMES);
         let mut random = Pcg64::seed_from_u64(1);
         let frame_rank = Zipf::new(FRAMES as f64, 0.99).expect("valid parameters");
@@ -36,7 +43,7 @@ fn victims(criterion: &mut Criterion) {
             for hit in 0..HITS_A_MISS {
                 touches.hit(FrameId(hits[(HITS_A_MISS * at + hit) % hits.len()]));
             }
-            let frame = policy.victim(0, &mut touches).expect("nothing is pinned");
+            let frame = policy.victim(at % geometry.sets, &mut touches).expect("nothing is pinned");
             touches.clear(frame);
             policy.insert(frame, PageId(pages[at % pages.len()]));
             at += 1;

@@ -26,7 +26,9 @@ const ELEMENTS_PER_PAGE: usize = 64;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let mut kinds: Vec<PolicyKind> = PolicyKind::ALL.iter().map(|(_, kind)| *kind).collect();
+    // The cache is one set, which those that search sets are not made for.
+    let all = PolicyKind::ALL.iter().map(|(_, kind)| *kind);
+    let mut kinds: Vec<PolicyKind> = all.filter(|kind| !kind.searches_set()).collect();
     if !wanted.is_empty() {
         kinds.clear();
         for name in &wanted {

@@ -86,6 +86,11 @@ pub enum EngineError {
         "the replacement policy '{0}' must see every hit in order, which only a simulator can offer"
     )]
     NeedsEveryHit(&'static str),
+    #[error(
+        "the replacement policy '{0}' looks at every frame for a victim, which only a cache of small \
+         sets can afford"
+    )]
+    SearchesSet(&'static str),
     #[error("{what} must be {expected}")]
     BadOption { what: &'static str, expected: &'static str },
     #[error("the engine is running already")]
@@ -384,8 +389,19 @@ fn check(options: &Options) -> Result<(), EngineError> {
     if !options.cpus.is_empty() && options.cpus.len() != options.cores {
         return bad("the list of CPUs", "empty, or one for every core");
     }
-    if options.replacement.needs_every_hit() {
-        return Err(EngineError::NeedsEveryHit(options.replacement.name()));
+    check_replacement(options.replacement)
+}
+
+/// Whether an engine can run `policy`.
+///
+/// # Errors
+/// When its hit path cannot tell the policy what that must know, or its one set is too large for it.
+pub fn check_replacement(policy: PolicyKind) -> Result<(), EngineError> {
+    if policy.needs_every_hit() {
+        return Err(EngineError::NeedsEveryHit(policy.name()));
+    }
+    if policy.searches_set() {
+        return Err(EngineError::SearchesSet(policy.name()));
     }
     Ok(())
 }

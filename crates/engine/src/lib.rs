@@ -31,7 +31,7 @@ mod words;
 mod worker;
 
 pub use counters::{Counters, Snapshot};
-pub use engine::{Budget, Engine, EngineError, Options};
+pub use engine::{Budget, Engine, EngineError, Options, check_replacement};
 pub use jobs::{Jobs, Ticket};
 pub use mapped::MappedMemory;
 pub use memory::FlashMemory;

@@ -15,10 +15,12 @@ mod fifo;
 mod list;
 mod lru;
 mod random;
+mod rrip;
 mod s3_fifo;
 
 use crate::addr::{FrameId, PageId};
 use crate::names::{UnknownName, find_by_name};
+use rrip::{HitRule, Insertion, Rrip};
 
 /// The most touches a frame counts between two looks; more are not told apart.
 pub const TOUCHES_MAX: u8 = 3;
@@ -91,6 +93,14 @@ pub enum PolicyKind {
     Clock,
     /// LRU that gives up clean pages first (CASES 2006).
     Cflru,
+    /// Re-reference interval prediction, a hit making it near (ISCA 2010).
+    SrripHp,
+    /// The same, a hit making it one step nearer.
+    SrripFp,
+    /// RRIP that expects nothing of most new pages: for loops larger than the cache.
+    Brrip,
+    /// SRRIP or BRRIP, whichever does better in a sample of the sets.
+    Drrip,
     /// Small, main and ghost FIFO queues (SOSP 2023).
     S3Fifo,
     /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
@@ -100,12 +110,16 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// Every policy with the name users type.
-    pub const ALL: [(&'static str, PolicyKind); 7] = [
+    pub const ALL: [(&'static str, PolicyKind); 11] = [
         ("fifo", PolicyKind::Fifo),
         ("random", PolicyKind::Random),
         ("lru", PolicyKind::Lru),
         ("clock", PolicyKind::Clock),
         ("cflru", PolicyKind::Cflru),
+        ("srrip-hp", PolicyKind::SrripHp),
+        ("srrip-fp", PolicyKind::SrripFp),
+        ("brrip", PolicyKind::Brrip),
+        ("drrip", PolicyKind::Drrip),
         ("s3-fifo", PolicyKind::S3Fifo),
         ("adaptive-lrfu", PolicyKind::AdaptiveLrfu),
     ];
@@ -129,6 +143,15 @@ impl PolicyKind {
         matches!(self, PolicyKind::Lru | PolicyKind::Cflru)
     }
 
+    /// Whether the policy looks at every frame of a set for a victim, which is for sets of a few
+    /// ways.
+    pub fn searches_set(self) -> bool {
+        matches!(
+            self,
+            PolicyKind::SrripHp | PolicyKind::SrripFp | PolicyKind::Brrip | PolicyKind::Drrip
+        )
+    }
+
     /// An upper bound on the memory the policy will use, in bytes, for a cache of `geometry` over an
     /// address space of `pages` pages.
     pub fn memory_bytes(self, geometry: Geometry, pages: u64) -> usize {
@@ -138,6 +161,9 @@ impl PolicyKind {
             PolicyKind::Lru => lru::Lru::memory_bytes(geometry),
             PolicyKind::Clock => clock::Clock::memory_bytes(geometry),
             PolicyKind::Cflru => cflru::Cflru::memory_bytes(geometry),
+            PolicyKind::SrripHp | PolicyKind::SrripFp | PolicyKind::Brrip | PolicyKind::Drrip => {
+                Rrip::memory_bytes(geometry)
+            }
             PolicyKind::S3Fifo => s3_fifo::S3Fifo::memory_bytes(geometry, pages),
             PolicyKind::AdaptiveLrfu => adaptive_lrfu::AdaptiveLrfu::memory_bytes(geometry, pages),
         }
@@ -150,12 +176,17 @@ impl PolicyKind {
     /// If `geometry` has no frame.
     pub fn build(self, geometry: Geometry, pages: u64, seed: u64) -> Box<dyn Replacement> {
         assert!(geometry.frames() > 0, "a cache needs a frame");
+        let rrip = |hit_rule, insertion| Box::new(Rrip::new(geometry, hit_rule, insertion));
         match self {
             PolicyKind::Fifo => Box::new(fifo::Fifo::new(geometry)),
             PolicyKind::Random => Box::new(random::Random::new(geometry, seed)),
             PolicyKind::Lru => Box::new(lru::Lru::new(geometry)),
             PolicyKind::Clock => Box::new(clock::Clock::new(geometry)),
             PolicyKind::Cflru => Box::new(cflru::Cflru::new(geometry)),
+            PolicyKind::SrripHp => rrip(HitRule::Near, Insertion::Static),
+            PolicyKind::SrripFp => rrip(HitRule::Nearer, Insertion::Static),
+            PolicyKind::Brrip => rrip(HitRule::Near, Insertion::Bimodal),
+            PolicyKind::Drrip => rrip(HitRule::Near, Insertion::Dynamic),
             PolicyKind::S3Fifo => Box::new(s3_fifo::S3Fifo::new(geometry, pages)),
             PolicyKind::AdaptiveLrfu => Box::new(adaptive_lrfu::AdaptiveLrfu::new(geometry, pages)),
         }

@@ -50,6 +50,10 @@ fn every_policy_misses_as_often_as_it_always_did() {
         ("lru", 16_753, 16_747),
         ("clock", 16_563, 16_605),
         ("cflru", 16_834, 16_740),
+        ("srrip-hp", 16_195, 16_241),
+        ("srrip-fp", 16_450, 16_471),
+        ("brrip", 14_566, 14_977),
+        ("drrip", 16_195, 15_625),
         ("s3-fifo", 14_492, 14_418),
         ("adaptive-lrfu", 14_364, 14_568),
     ];
@@ -126,6 +130,32 @@ fn small_caches_learn_too() {
         let (ours, clock) = (misses(PolicyKind::AdaptiveLrfu), misses(PolicyKind::Clock));
         assert!(ours < clock, "{frames} frames: {ours} misses, CLOCK {clock}");
     }
+}
+
+#[test]
+fn brrip_and_drrip_keep_part_of_a_loop_larger_than_the_cache_and_srrip_does_not() {
+    let misses = |kind| {
+        let mut cache = Cache::new(kind, Geometry { sets: 256, ways: 8 }, 4_096);
+        cache.misses((0..20 * 4_096).map(|at| at % 4_096))
+    };
+    let every = 20 * 4_096;
+    assert_eq!(misses(PolicyKind::SrripHp), every);
+    assert!(misses(PolicyKind::Brrip) < every * 7 / 10, "{}", misses(PolicyKind::Brrip));
+    assert!(misses(PolicyKind::Drrip) < every * 3 / 4, "{}", misses(PolicyKind::Drrip));
+}
+
+#[test]
+fn drrip_leaves_pages_that_are_hit_again_as_srrip_does() {
+    // Each page is hit again some three hundred misses later: soon enough for SRRIP, not for BRRIP.
+    let pages = || (0u64..30_000).flat_map(|at| [at, at.saturating_sub(300)]);
+    let misses = |kind| {
+        let mut cache = Cache::new(kind, Geometry { sets: 256, ways: 4 }, 30_000);
+        cache.misses(pages())
+    };
+    let (srrip, brrip) = (misses(PolicyKind::SrripHp), misses(PolicyKind::Brrip));
+    let drrip = misses(PolicyKind::Drrip);
+    assert!(brrip > srrip * 4 / 3, "{srrip} misses of SRRIP, {brrip} of BRRIP");
+    assert!(drrip < srrip * 11 / 10, "{srrip} misses of SRRIP, {drrip} of DRRIP");
 }
 
 /// The clock of eight frames wraps after some 260,000 victims; keys older than that must not turn

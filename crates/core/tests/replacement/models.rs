@@ -116,6 +116,23 @@ proptest! {
         agree(PolicyKind::S3Fifo, Box::new(S3 { geometry, sets }), geometry, &ops);
     }
 
+    #[test]
+    fn rrip_gives_up_the_first_frame_whose_prediction_is_distant(
+        geometry in geometry(),
+        ops in prop::collection::vec(op(), 1..400),
+    ) {
+        for (kind, hit, miss) in [
+            (PolicyKind::SrripHp, Hit::Forgets, Miss::Long),
+            (PolicyKind::SrripFp, Hit::CountsDown, Miss::Long),
+            (PolicyKind::Brrip, Hit::Forgets, Miss::SeldomLong),
+            (PolicyKind::Drrip, Hit::Forgets, Miss::Duel),
+        ] {
+            let predictions = vec![None; geometry.frames()];
+            let model = Predictions { geometry, hit, miss, predictions, seldom: 0, votes: 0 };
+            agree(kind, Box::new(model), geometry, &ops);
+        }
+    }
+
     /// No model: what is checked is that only known, unpinned frames of the asked set go, that all
     /// of them go in the end, and that the same seed takes the same decisions.
     #[test]
@@ -204,6 +221,92 @@ impl Replacement for Rings {
         if at < *hand {
             *hand -= 1;
         }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Hit {
+    Forgets,
+    CountsDown,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Miss {
+    Long,
+    SeldomLong,
+    Duel,
+}
+
+/// RRIP that ages step by step.
+struct Predictions {
+    geometry: Geometry,
+    hit: Hit,
+    miss: Miss,
+    predictions: Vec<Option<i32>>,
+    seldom: u32,
+    votes: i32,
+}
+
+impl Replacement for Predictions {
+    fn insert(&mut self, frame: FrameId, _page: PageId) {
+        // These geometries have so few sets that every second one leads, if there is a second.
+        let set = self.geometry.set_of(frame);
+        let (sets, pairs) = (self.geometry.sets, self.geometry.sets / 2);
+        let mut long = self.miss == Miss::Long;
+        if self.miss == Miss::Duel && sets == 1 {
+            long = true;
+        } else if self.miss == Miss::Duel {
+            let every = sets / pairs;
+            long = match set % every {
+                0 => {
+                    self.votes += 1;
+                    true
+                }
+                1 => {
+                    self.votes -= 1;
+                    false
+                }
+                _ => self.votes <= 0,
+            };
+        }
+        if !long {
+            self.seldom += 1;
+            long = self.seldom.is_multiple_of(32);
+        }
+        self.predictions[frame.index()] = Some(if long { 2 } else { 3 });
+    }
+
+    fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        let ways = self.geometry.ways;
+        let of_set: Vec<usize> =
+            (set * ways..(set + 1) * ways).filter(|&at| self.predictions[at].is_some()).collect();
+        for &at in &of_set {
+            for _ in 0..frames.take_touches(FrameId(at as u32)) {
+                self.predictions[at] = self.predictions[at].map(|prediction| match self.hit {
+                    Hit::Forgets => 0,
+                    Hit::CountsDown => 0.max(prediction - 1),
+                });
+            }
+        }
+        if of_set.iter().all(|&at| frames.is_pinned(FrameId(at as u32))) {
+            return None;
+        }
+        loop {
+            for &at in &of_set {
+                let frame = FrameId(at as u32);
+                if self.predictions[at] == Some(3) && !frames.is_pinned(frame) {
+                    self.predictions[at] = None;
+                    return Some(frame);
+                }
+            }
+            for &at in &of_set {
+                self.predictions[at] = self.predictions[at].map(|prediction| 3.min(prediction + 1));
+            }
+        }
+    }
+
+    fn remove(&mut self, frame: FrameId) {
+        self.predictions[frame.index()] = None;
     }
 }
 

@@ -24,7 +24,7 @@ use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
 use ebbtide_engine::store::StoreError;
-use ebbtide_engine::{Budget, EngineError, affinity};
+use ebbtide_engine::{Budget, EngineError, affinity, check_replacement};
 use ebbtide_workloads::graph::GraphError;
 use ebbtide_workloads::{Kind, Scatter, Shape, ShapeError, Workload};
 use serde::{Deserialize, Serialize};
@@ -357,8 +357,8 @@ fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<
     let setup = setup(options, subject, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
     let bytes = subject.program.size_bytes();
     let engine = child::engine_options(&setup)?;
-    if engine.replacement.needs_every_hit() {
-        return bad(format!("--replacement: {}", EngineError::NeedsEveryHit(options.replacement)));
+    if let Err(error) = check_replacement(engine.replacement) {
+        return bad(format!("--replacement: {error}"));
     }
     match Budget::divide(&engine, bytes / PAGE_BYTES as u64) {
         Err(EngineError::BudgetTooSmall { given_bytes, needed_bytes, .. }) => bad(format!(
