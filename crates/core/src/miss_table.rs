@@ -26,6 +26,8 @@ pub struct MissTable<W> {
     spare: Vec<Vec<W>>,
     entries_max: usize,
     waiters_max: usize,
+    /// Entries with as many waiters as they can hold.
+    filled: usize,
     peak: usize,
 }
 
@@ -43,6 +45,7 @@ impl<W> MissTable<W> {
             spare: Vec::new(),
             entries_max,
             waiters_max,
+            filled: 0,
             peak: 0,
         }
     }
@@ -54,6 +57,7 @@ impl<W> MissTable<W> {
                 return Begin::Full;
             }
             waiters.push(waiter);
+            self.filled += usize::from(waiters.len() == self.waiters_max);
             return Begin::Merged;
         }
         if self.entries.len() == self.entries_max {
@@ -61,6 +65,7 @@ impl<W> MissTable<W> {
         }
         let mut waiters = self.spare.pop().unwrap_or_default();
         waiters.push(waiter);
+        self.filled += usize::from(self.waiters_max == 1);
         self.entries.insert(page, waiters);
         self.peak = self.peak.max(self.entries.len());
         Begin::Started
@@ -71,6 +76,7 @@ impl<W> MissTable<W> {
     /// any demand has none.
     pub fn complete(&mut self, page: PageId, wake: impl FnMut(W)) -> bool {
         let Some(mut waiters) = self.entries.remove(&page) else { return false };
+        self.filled -= usize::from(waiters.len() == self.waiters_max);
         waiters.drain(..).for_each(wake);
         self.spare.push(waiters);
         true
@@ -89,6 +95,12 @@ impl<W> MissTable<W> {
     /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether some miss would find no room: no entry is free, or one holds as many waiters as it
+    /// can.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() == self.entries_max || self.filled > 0
     }
 
     /// The most pages that were ever in flight at once (claim AS26).
@@ -156,6 +168,13 @@ mod tests {
                         model.push((page, id));
                     }
                 }
+                let waiters = |page| model.iter().filter(|(p, _)| *p == page).count();
+                let (counts, mut pages) = (model.iter().map(|(p, _)| waiters(*p)), Vec::new());
+                let filled = counts.max() == Some(3);
+                pages.extend(model.iter().map(|(p, _)| *p));
+                pages.sort_unstable();
+                pages.dedup();
+                prop_assert_eq!(table.is_full(), filled || pages.len() == 3);
             }
         }
     }

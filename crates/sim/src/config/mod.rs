@@ -35,6 +35,12 @@ pub struct Config {
     pub dram: Dram,
     /// The DRAM cache of pages.
     pub dram_cache: DramCache,
+    /// A device that answers lines from a cache in its own DRAM, for designs that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
+    /// What a device fetches ahead of demand, for designs that do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetch>,
     /// Switching between user-level threads.
     pub switch: Switch,
     /// What the operating system charges.
@@ -175,6 +181,37 @@ pub struct DramCache {
     pub evict_buffer: usize,
 }
 
+/// A device that answers lines from a cache in its own DRAM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// What its DRAM takes for a line; it serves one after the other.
+    pub dram_ns: u64,
+    /// Lines that wait for its DRAM; when they are so many, the device takes no request.
+    pub dram_queue: u64,
+    /// Requests that a miss status entry merges; when one has so many, the device takes no request.
+    pub mshr_requests: usize,
+    /// Flash commands at once; when they are so many, the device takes no request.
+    pub flash_commands: u64,
+    /// Whether prefetches go to flash before the demand read that caused them.
+    pub prefetches_first: bool,
+    /// Whether bit 32 of an address and those above are laid over bit 31 and those above, as the
+    /// simulator of the CXL-flash study does (SPEC A4 "MQ").
+    pub fold_addresses: bool,
+}
+
+/// What is fetched ahead of demand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetch {
+    /// A name of [`ebbtide_core::prefetch::PrefetcherKind`].
+    pub policy: String,
+    /// A name of [`ebbtide_core::prefetch::Preset`].
+    pub preset: String,
+    /// Prefetches at once.
+    pub in_flight: u64,
+}
+
 /// Switching between user-level threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -297,6 +334,17 @@ pub(crate) fn require(
     Err(ConfigError::Value { key, value: value.to_string(), expected: expected.into() })
 }
 
+/// A section that the design cannot do without.
+pub(crate) fn needed<'a, T>(
+    section: &'a Option<T>,
+    name: &'static str,
+) -> Result<&'a T, ConfigError> {
+    let reason = || format!("the design needs a section [{name}], as that of cxl-flash");
+    section
+        .as_ref()
+        .ok_or_else(|| ConfigError::Malformed { file: "design".to_string(), reason: reason() })
+}
+
 impl Config {
     /// Checks what every machine needs, whatever its design.
     ///
@@ -347,7 +395,7 @@ impl Config {
             ("dram.ras_cycles", dram.ras_cycles, 1, CYCLES),
             ("dram.cas_cycles_per_8_bytes", dram.cas_cycles_per_8_bytes, 1, CYCLES),
             ("dram.command_cycles", dram.command_cycles, 0, CYCLES),
-            ("dram_cache.mshr", dram_cache.mshr as u64, 1, ENTRIES),
+            ("dram_cache.mshr", dram_cache.mshr as u64, 0, ENTRIES),
             ("dram_cache.mshr_ways", dram_cache.mshr_ways as u64, 1, ENTRIES),
             ("dram_cache.tag_bytes", dram_cache.tag_bytes, 0, 4096),
             ("dram_cache.backside_cycles", dram_cache.backside_cycles, 0, CYCLES),
@@ -368,6 +416,17 @@ impl Config {
         ] {
             let expected = format!("{least} to {most}");
             require((least..=most).contains(&value), key, value, expected)?;
+        }
+        if let Some(device) = &self.device {
+            for (key, value, least, most) in [
+                ("device.dram_ns", device.dram_ns, 1, 1_000_000),
+                ("device.dram_queue", device.dram_queue, 1, ENTRIES),
+                ("device.mshr_requests", device.mshr_requests as u64, 1, ENTRIES),
+                ("device.flash_commands", device.flash_commands, 1, ENTRIES),
+            ] {
+                let expected = format!("{least} to {most}");
+                require((least..=most).contains(&value), key, value, expected)?;
+            }
         }
         for (key, value, most) in [
             ("l1.size", l1.size, Size(1 << 30)),

@@ -1,6 +1,7 @@
 //! The published systems: each a composition of parts and a file of parameters.
 
 mod astriflash;
+mod cxl_flash;
 mod dram_only;
 mod flash_sync;
 mod os_swap;
@@ -49,7 +50,7 @@ pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
 }
 
 /// Every design.
-pub const ALL: [&Design; 7] = [
+pub const ALL: [&Design; 8] = [
     &dram_only::DRAM_ONLY,
     &astriflash::ASTRIFLASH,
     &astriflash::IDEAL,
@@ -57,6 +58,7 @@ pub const ALL: [&Design; 7] = [
     &astriflash::NO_DP,
     &os_swap::OS_SWAP,
     &flash_sync::FLASH_SYNC,
+    &cxl_flash::CXL_FLASH,
 ];
 
 /// The design called `name`.

@@ -68,7 +68,7 @@ impl DramCache {
     pub fn new(config: &Config) -> Result<DramCache, ConfigError> {
         let dram_cache = &config.dram_cache;
         let (entries, ways) = (dram_cache.mshr, dram_cache.mshr_ways);
-        let whole = entries.is_multiple_of(ways);
+        let whole = entries > 0 && entries.is_multiple_of(ways);
         require(whole, "dram_cache.mshr", entries, format!("a multiple of mshr_ways, {ways}"))?;
         let controllers = Controllers::new(config);
         Ok(DramCache {

@@ -1,6 +1,7 @@
 //! What happens to a line that no cache on the chip has: the memory sides that designs choose from.
 
 mod all_dram;
+mod device_cache;
 mod dram;
 mod dram_cache;
 mod paging;
@@ -11,6 +12,7 @@ use ebbtide_flash::Flash;
 use serde::Serialize;
 
 pub use all_dram::AllDram;
+pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;
 pub use residency::PlainLru;
@@ -104,6 +106,8 @@ pub struct Counters {
     pub hits_under_miss: u64,
     /// Accesses that started a read from flash.
     pub misses: u64,
+    /// Those of them to pages that were on their way, in a memory that does not merge them.
+    pub repeated_reads: u64,
     /// Unwritten pages given up.
     pub evictions_clean: u64,
     /// Written pages given up, which go to flash.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{Answer, Counters, Event, MemorySide, Noted, Request, Waiter};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, require};
 use crate::device::{Device, Transfer};
 
 /// DRAM whose contents the operating system manages.
@@ -39,6 +39,7 @@ impl Paging {
     /// [`ConfigError`] for what cannot be built as described.
     pub fn new(config: &Config) -> Result<Paging, ConfigError> {
         let os = &config.os;
+        require(config.dram_cache.mshr > 0, "dram_cache.mshr", 0, "at least 1")?;
         let shootdown_ps = os.shootdown_us * 1_000_000 * config.cores.count as u64;
         Ok(Paging {
             controllers: Controllers::new(config),

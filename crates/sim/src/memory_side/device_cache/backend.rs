@@ -1,0 +1,60 @@
+//! [`Backend`]: flash behind a bounded number of commands.
+
+use ebbtide_core::{PageId, Time};
+use ebbtide_flash::{Command, Done, Flash, Kind};
+
+/// The flash of a device and how many commands it takes at once.
+pub(super) struct Backend {
+    flash: Flash,
+    commands_max: u64,
+    /// The latest time the flash was told: cores that run ahead of each other may ask in its past.
+    now: Time,
+}
+
+impl Backend {
+    pub(super) fn new(flash: Flash, commands_max: u64) -> Backend {
+        Backend { flash, commands_max, now: Time::ZERO }
+    }
+
+    /// Commands that it can still take; flushes, which nobody can hold back, may exceed them.
+    #[inline]
+    pub(super) fn room(&self) -> u64 {
+        self.commands_max.saturating_sub(self.flash.outstanding())
+    }
+
+    /// Reads `page`; `tag` comes back with it.
+    pub(super) fn read(&mut self, now: Time, page: PageId, tag: u64) {
+        self.submit(now, Command { tag, kind: Kind::Read, page });
+    }
+
+    /// Writes `page`; `tag` comes back when that is done.
+    pub(super) fn write(&mut self, now: Time, page: PageId, tag: u64) {
+        self.submit(now, Command { tag, kind: Kind::Write, page });
+    }
+
+    fn submit(&mut self, now: Time, command: Command) {
+        self.now = self.now.max(now);
+        self.flash.submit(self.now, command);
+    }
+
+    /// When flash has something to do.
+    #[inline]
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.flash.next_event()
+    }
+
+    /// Everything that flash does at `at`; appends what is done.
+    pub(super) fn step(&mut self, at: Time, done: &mut Vec<Done>) {
+        self.now = self.now.max(at);
+        self.flash.advance(self.now, done);
+    }
+
+    /// The latest time that flash was told.
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    pub(super) fn flash(&self) -> &Flash {
+        &self.flash
+    }
+}

@@ -1,0 +1,432 @@
+//! [`DeviceCache`]: a flash device that answers single lines, from a cache in its own DRAM (SPEC A4).
+
+mod ahead;
+mod backend;
+mod dram;
+
+use std::collections::VecDeque;
+
+use ebbtide_core::prefetch::{Demand, Metrics, PrefetcherKind, Prefetching, Preset};
+use ebbtide_core::{Begin, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_flash::{Done, Flash};
+use rustc_hash::FxHashMap;
+
+use self::ahead::Ahead;
+use self::backend::Backend;
+use self::dram::DramServer;
+use super::dram::Controllers;
+use super::residency::Residency;
+use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use crate::config::{Config, ConfigError, needed, require};
+
+/// The device of the CXL-flash study: a set-associative cache of pages before flash, miss status
+/// registers that merge requests for a page on its way, and a prefetcher.
+///
+/// A request enters when the device takes requests: not while the registers are full, the DRAM's
+/// queue is, or flash has as many commands as it takes. Whoever finds it closed waits at the door.
+/// (The study's queue of 32 before the door makes no difference: it holds requests back where a
+/// longer one would.) A page that comes from flash takes its frame, and gives up another page for
+/// it, when it comes.
+///
+/// Without a cache (`dram_cache.size = 0`) every request is a flash command. Without registers
+/// (`dram_cache.mshr = 0`) a miss reads its page even if that is on its way already.
+pub struct DeviceCache {
+    cache: Option<Cache>,
+    misses: Misses,
+    dram: DramServer,
+    backend: Backend,
+    /// To the device and back.
+    link: Span,
+    prefetches_first: bool,
+    fold_addresses: bool,
+    /// Of the host, for what is not in the device.
+    host_dram: Controllers,
+    /// Those who found the door closed.
+    stalled: Vec<Waiter>,
+    done: Vec<Done>,
+    /// What is told about frames, if somebody watches.
+    seen: Option<Vec<Seen>>,
+    /// Who waited for a page that came, for a moment.
+    waiting: Vec<Waiting>,
+    counters: Counters,
+}
+
+/// What happened in a frame of a [`DeviceCache`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Which frame; its set is `frame / ways`.
+    pub frame: FrameId,
+    /// With which page.
+    pub page: PageId,
+    /// What.
+    pub what: Happened,
+}
+
+/// What can happen in a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// A request was served, at once or when the page came.
+    Served {
+        /// Whether it was a write.
+        write: bool,
+    },
+    /// The page was given up.
+    Evicted,
+}
+
+struct Cache {
+    residency: Residency,
+    ahead: Ahead,
+}
+
+/// Who waits for which page, and whether to write it.
+type Waiting = (Waiter, bool);
+
+/// Requests that wait for flash.
+enum Misses {
+    /// Without a cache: each for its own command, whose tag is its place here.
+    Single { waiting: Vec<Waiting>, free: Vec<u64> },
+    /// Without registers: each for a read of its own, by page, in the order in which they came.
+    Repeated(FxHashMap<PageId, VecDeque<Waiting>>),
+    /// In miss status registers.
+    Merged(MissTable<Waiting>),
+}
+
+/// The tag of a command that nobody waits for.
+const FLUSH: u64 = u64::MAX;
+
+impl DeviceCache {
+    /// The device that `config` describes.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for what cannot be built as described.
+    pub fn new(config: &Config) -> Result<DeviceCache, ConfigError> {
+        let (dram_cache, device) = (&config.dram_cache, needed(&config.device, "device")?);
+        let cache = (dram_cache.size.0 > 0).then(|| Cache::new(config)).transpose()?;
+        let misses = match (&cache, dram_cache.mshr) {
+            (None, _) => Misses::Single { waiting: Vec::new(), free: Vec::new() },
+            (Some(_), 0) => Misses::Repeated(FxHashMap::default()),
+            (Some(_), rows) => Misses::Merged(MissTable::new(rows, device.mshr_requests)),
+        };
+        let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
+        Ok(DeviceCache {
+            cache,
+            misses,
+            dram: DramServer::new(Span::from_ns(device.dram_ns), device.dram_queue),
+            backend: Backend::new(flash, device.flash_commands),
+            link: Span::from_ns(2 * config.link.latency_ns),
+            prefetches_first: device.prefetches_first,
+            fold_addresses: device.fold_addresses,
+            host_dram: Controllers::new(config),
+            stalled: Vec::new(),
+            done: Vec::new(),
+            seen: None,
+            waiting: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Tells from now on what happens in which frame.
+    pub fn watch(&mut self) {
+        self.seen.get_or_insert_default();
+    }
+
+    /// What happened in which frame since this was last asked, in order; nothing unless
+    /// [watched](DeviceCache::watch).
+    pub fn take_seen(&mut self) -> Vec<Seen> {
+        self.seen.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Since when, or from when on, the device takes requests. `None` if that needs flash to end
+    /// something.
+    #[inline]
+    fn open_from(&self) -> Option<Time> {
+        let full = matches!(&self.misses, Misses::Merged(table) if table.is_full());
+        (!full && self.backend.room() > 0).then(|| self.dram.open_from())
+    }
+
+    /// Puts `waiter` off until the door opens.
+    fn put_off(&mut self, waiter: Waiter) -> Answer {
+        self.counters.stalls += 1;
+        self.stalled.push(waiter);
+        Answer::Stalled
+    }
+
+    fn hit(&mut self, now: Time, frame: FrameId, request: Request) -> Answer {
+        let Request { page, write, .. } = request;
+        self.counters.hits += 1;
+        let ready = self.dram.serve(now) + self.link;
+        let cache = self.cache.as_mut().expect("a hit is in the cache");
+        cache.residency.hit(frame, write);
+        if let Some(demand) = cache.ahead.hit(frame) {
+            let wanted = self.wanted(page, demand);
+            self.prefetch(now, &wanted);
+        }
+        self.tell(frame, page, Happened::Served { write });
+        Answer::Hit(ready)
+    }
+
+    fn miss(&mut self, now: Time, request: Request) -> Answer {
+        let Request { page, write, waiter, .. } = request;
+        match &mut self.misses {
+            Misses::Merged(table) => match table.begin(page, (waiter, write)) {
+                Begin::Merged => {
+                    self.counters.hits_under_miss += 1;
+                    return Answer::Miss(now);
+                }
+                begun => {
+                    assert_eq!(begun, Begin::Started, "the door is closed while they are full")
+                }
+            },
+            Misses::Repeated(reads) => {
+                let reads = reads.entry(page).or_default();
+                self.counters.repeated_reads += u64::from(!reads.is_empty());
+                reads.push_back((waiter, write));
+            }
+            Misses::Single { .. } => {}
+        }
+        self.begin(now, request);
+        Answer::Miss(now)
+    }
+
+    /// The first request for a page that is not in the cache.
+    fn begin(&mut self, now: Time, Request { page, write, waiter, .. }: Request) {
+        let Some(cache) = &mut self.cache else {
+            self.counters.misses += 1;
+            let tag = self.misses.place((waiter, write));
+            if write {
+                return self.backend.write(now, page, tag);
+            }
+            return self.backend.read(now, page, tag);
+        };
+        if cache.ahead.is_in_flight(page) {
+            return cache.ahead.count(page, Demand::Late);
+        }
+        self.counters.misses += 1;
+        let wanted = self.wanted(page, Demand::Miss);
+        if self.prefetches_first {
+            self.prefetch(now, &wanted);
+            self.backend.read(now, page, page.0);
+        } else {
+            self.backend.read(now, page, page.0);
+            self.prefetch(now, &wanted);
+        }
+        let in_flight = self.backend.flash().outstanding();
+        self.counters.in_flight_peak = self.counters.in_flight_peak.max(in_flight);
+    }
+
+    /// What the prefetcher wants at a demand access.
+    fn wanted(&mut self, page: PageId, demand: Demand) -> Vec<PageId> {
+        let Some(Cache { residency, ahead }) = &mut self.cache else { return Vec::new() };
+        let misses = &self.misses;
+        let known = |page| residency.find(page).is_some() || misses.contains(page);
+        ahead.wanted(page, demand, self.backend.room(), known)
+    }
+
+    fn prefetch(&mut self, now: Time, pages: &[PageId]) {
+        for &page in pages {
+            let Some(cache) = &mut self.cache else { return };
+            cache.ahead.issued(page);
+            self.backend.read(now, page, page.0);
+        }
+    }
+
+    /// Flash has done something.
+    fn ended(&mut self, done: Done, events: &mut Vec<Event>) {
+        if done.tag == FLUSH {
+            return;
+        }
+        match &mut self.misses {
+            Misses::Single { waiting, free } => {
+                free.push(done.tag);
+                let (waiter, _) = waiting[done.tag as usize];
+                events.push(Event::Arrived(waiter, done.at + self.link));
+            }
+            Misses::Repeated(reads) => {
+                let page = PageId(done.tag);
+                let waiting = reads.get_mut(&page).expect("somebody waits for every read");
+                let first = waiting.pop_front().expect("somebody waits for every read");
+                if waiting.is_empty() {
+                    reads.remove(&page);
+                }
+                self.arrived(done.at, page, &[first], events);
+            }
+            Misses::Merged(table) => {
+                let page = PageId(done.tag);
+                let mut waiting = std::mem::take(&mut self.waiting);
+                table.complete(page, |waiter| waiting.push(waiter));
+                self.arrived(done.at, page, &waiting, events);
+                waiting.clear();
+                self.waiting = waiting;
+            }
+        }
+    }
+
+    /// `page` came for all who are `waiting`; each is served by the DRAM, as is a page for nobody.
+    fn arrived(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
+        let writes = waiting.first().is_some_and(|(_, write)| *write);
+        let frame = self.install(now, page, writes, !waiting.is_empty());
+        if waiting.is_empty() {
+            self.dram.serve(now);
+        }
+        for (number, &(waiter, write)) in waiting.iter().enumerate() {
+            if number > 0 {
+                let cache = self.cache.as_mut().expect("pages come to the cache");
+                cache.residency.hit(frame, write);
+            }
+            events.push(Event::Arrived(waiter, self.dram.serve(now) + self.link));
+            self.tell(frame, page, Happened::Served { write });
+        }
+    }
+
+    /// Puts `page` into the cache, unless a read before has.
+    fn install(&mut self, now: Time, page: PageId, dirty: bool, awaited: bool) -> FrameId {
+        let Cache { residency, ahead } = self.cache.as_mut().expect("pages come to the cache");
+        let prefetched = ahead.arrived(page);
+        if let Some(frame) = residency.find(page) {
+            residency.hit(frame, dirty);
+            return frame;
+        }
+        let (frame, victim) = residency.reserve(page).expect("no frame is reserved for long");
+        if let Some(victim) = victim {
+            ahead.evicted(frame, victim.page, prefetched);
+        }
+        residency.install(frame, page, dirty);
+        ahead.installed(frame, prefetched, awaited);
+        self.counters.evicted(victim);
+        if let Some(victim) = victim {
+            self.tell(frame, victim.page, Happened::Evicted);
+            if victim.dirty {
+                self.backend.write(now, victim.page, FLUSH);
+            }
+        }
+        frame
+    }
+
+    #[inline]
+    fn tell(&mut self, frame: FrameId, page: PageId, what: Happened) {
+        if let Some(seen) = &mut self.seen {
+            seen.push(Seen { frame, page, what });
+        }
+    }
+
+    /// What the prefetcher did and what came of it, hints included; nothing without a cache.
+    pub fn prefetched(&self) -> Metrics {
+        self.cache.as_ref().map(|cache| *cache.ahead.metrics()).unwrap_or_default()
+    }
+}
+
+impl Cache {
+    fn new(config: &Config) -> Result<Cache, ConfigError> {
+        let residency = Residency::new(config)?;
+        let prefetch = needed(&config.prefetch, "prefetch")?;
+        let kind = PrefetcherKind::from_name(&prefetch.policy)?;
+        let merges = config.dram_cache.mshr > 0 || kind == PrefetcherKind::None;
+        let expected = "none, where dram_cache.mshr = 0: without miss status registers nobody knows what is on its way";
+        require(merges, "prefetch.policy", &prefetch.policy, expected)?;
+        let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
+        let preset = Preset::from_name(&prefetch.preset)?;
+        let prefetching = Prefetching::new(kind.build(preset, pages), pages);
+        let ahead = Ahead::new(prefetching, residency.frames(), prefetch.in_flight);
+        Ok(Cache { residency, ahead })
+    }
+}
+
+impl Misses {
+    /// Whether a demanded `page` is on its way.
+    fn contains(&self, page: PageId) -> bool {
+        match self {
+            Misses::Single { .. } => false,
+            Misses::Repeated(reads) => reads.contains_key(&page),
+            Misses::Merged(table) => table.contains(page),
+        }
+    }
+
+    /// A place for one who waits for a command of its own.
+    fn place(&mut self, waiting: Waiting) -> u64 {
+        let Misses::Single { waiting: all, free } = self else { return FLUSH };
+        let place = free.pop().unwrap_or(all.len() as u64);
+        if place == all.len() as u64 {
+            all.push(waiting);
+        } else {
+            all[place as usize] = waiting;
+        }
+        place
+    }
+}
+
+/// The page of an address whose bits from 32 on were laid over those from 31 on.
+fn folded(page: PageId) -> PageId {
+    const LOW: u32 = u32::BITS - PAGE_BYTES.ilog2();
+    PageId(page.0 & ((1 << LOW) - 1) | page.0 >> LOW << (LOW - 1))
+}
+
+impl MemorySide for DeviceCache {
+    fn access(&mut self, now: Time, mut request: Request) -> Answer {
+        if self.fold_addresses {
+            request.page = folded(request.page);
+        }
+        if !self.stalled.is_empty() || self.open_from().is_none_or(|from| from > now) {
+            return self.put_off(request.waiter);
+        }
+        match self.cache.as_ref().and_then(|cache| cache.residency.find(request.page)) {
+            Some(frame) => self.hit(now, frame, request),
+            None => self.miss(now, request),
+        }
+    }
+
+    fn flat(&mut self, now: Time, page: PageId) -> Time {
+        let controller = self.host_dram.of(page);
+        self.host_dram.plain(now, controller)
+    }
+
+    fn dirtied(&mut self, page: PageId) {
+        if let Some(cache) = &mut self.cache
+            && let Some(frame) = cache.residency.find(page)
+        {
+            cache.residency.mark_dirty(frame);
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let flash = self.backend.next_event();
+        if self.stalled.is_empty() {
+            return flash;
+        }
+        flash.into_iter().chain(self.open_from()).min()
+    }
+
+    fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
+        loop {
+            let flash = self.backend.next_event().filter(|at| *at <= now);
+            let opens = self.open_from().filter(|from| *from <= now && !self.stalled.is_empty());
+            match (flash, opens) {
+                (flash, Some(from)) if flash.is_none_or(|at| from < at) => {
+                    let at = from.max(self.backend.now());
+                    events.extend(self.stalled.drain(..).map(|w| Event::Unstalled(w, at)));
+                }
+                (Some(at), _) => {
+                    let mut done = std::mem::take(&mut self.done);
+                    self.backend.step(at, &mut done);
+                    done.drain(..).for_each(|done| self.ended(done, events));
+                    self.done = done;
+                }
+                (None, _) => return,
+            }
+        }
+    }
+
+    fn warm(&mut self, page: PageId, write: bool) {
+        if let Some(cache) = &mut self.cache {
+            cache.residency.warm(page, write, &mut self.counters);
+        }
+    }
+
+    fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
+    }
+
+    fn flash(&self) -> Option<&Flash> {
+        Some(self.backend.flash())
+    }
+}
