@@ -1,12 +1,14 @@
 //! [`ArraySwap`]: swaps two elements of a great array (AstriFlash, HPCA'23 §V-A).
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{SEALED, Seals, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
@@ -142,11 +144,20 @@ impl Workload for ArraySwap {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
-        fill(out, |line| {
+        fill(out, lines, |line| {
             let place = page.0 * PER_PAGE + line;
             self.seals.line(self.address(place), Element::new(place))
-        });
+        })
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {

@@ -1,12 +1,14 @@
 //! [`HashTable`]: look-ups in a chained hash table (AstriFlash, HPCA'23 §V-A).
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Line, SEALED, Seals, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 /// Look-ups in a job.
 const LOOKUPS: u64 = 4;
@@ -243,16 +245,25 @@ impl Workload for HashTable {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         match page.0.checked_sub(self.head_pages) {
-            None => fill(out, |line| {
+            None => fill(out, lines, |line| {
                 let group = page.0 * GROUPS_PER_PAGE + line;
                 std::array::from_fn(|i| {
                     let head = self.head_address(group * HEADS_PER_GROUP + i as u64);
                     self.close_head(head, self.next_in_chain(group, i as u64, 0))
                 })
             }),
-            Some(page) => fill(out, |line| self.image_of_node(page * NODES_PER_PAGE + line)),
+            Some(page) => fill(out, lines, |line| self.image_of_node(page * NODES_PER_PAGE + line)),
         }
     }
 

@@ -52,7 +52,12 @@ pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
 pub use tpcb::Tpcb;
 pub use tpcc::{Tpcc, TpccMix};
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use std::ops::Range;
+
+use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId};
+
+/// The lines of a page.
+pub const ALL_LINES: Range<usize> = 0..PAGE_BYTES / LINE_BYTES;
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
 pub trait Workload: Send + Sync {
@@ -65,6 +70,22 @@ pub trait Workload: Send + Sync {
     /// # Panics
     /// When `page` lies beyond the image.
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]);
+
+    /// Writes at least the lines `lines` of what [`image`](Workload::image) writes, in their places in
+    /// `out`, and tells which it wrote. Whoever needs a line here and there is spared the rest of the
+    /// page by programs that can make a line by itself.
+    ///
+    /// # Panics
+    /// As [`image`](Workload::image).
+    fn image_lines(
+        &self,
+        page: PageId,
+        _lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        self.image(page, out);
+        ALL_LINES
+    }
 
     /// Runs job `job` to its end.
     ///

@@ -4,12 +4,14 @@
 //! that rotted, that comes from another place or another dataset does not match its seal. (A line
 //! that is merely *old* does: what notices that is said by each structure.)
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, latch};
 
-use crate::Wrong;
 use crate::permutation::mix;
 use crate::program::Kind;
+use crate::{ALL_LINES, Wrong};
 
 /// A line as words: a latch, six words of record, its seal.
 pub(crate) type Line = [u64; LINE_BYTES / 8];
@@ -92,11 +94,32 @@ pub(crate) fn broken(at: Addr) -> Wrong {
     Wrong(format!("the record at {at:?} does not match its seal"))
 }
 
-/// Fills `page` line by line.
-pub(crate) fn fill(page: &mut [u8; PAGE_BYTES], mut line: impl FnMut(u64) -> Line) {
-    for (i, bytes) in page.as_chunks_mut::<LINE_BYTES>().0.iter_mut().enumerate() {
-        *bytes = bytemuck::cast(line(i as u64));
+/// Fills `lines` of `page` one by one, and gives them back.
+pub(crate) fn fill(
+    page: &mut [u8; PAGE_BYTES],
+    lines: Range<usize>,
+    mut line: impl FnMut(u64) -> Line,
+) -> Range<usize> {
+    let wanted = &mut page.as_chunks_mut::<LINE_BYTES>().0[lines.clone()];
+    for (i, bytes) in (lines.start as u64..).zip(wanted) {
+        *bytes = bytemuck::cast(line(i));
     }
+    lines
+}
+
+/// Zeroes every record of `record_lines` lines of `page` that one of `lines` is of. Gives the numbers
+/// of those records, and all their lines. What is left of a page behind its last whole record is
+/// zeroed too and has no number.
+pub(crate) fn clear_records(
+    page: &mut [u8; PAGE_BYTES],
+    lines: Range<usize>,
+    record_lines: usize,
+) -> (Range<usize>, Range<usize>) {
+    let whole = ALL_LINES.end / record_lines;
+    let (first, end) = (lines.start / record_lines, lines.end.div_ceil(record_lines));
+    let cleared = first * record_lines..(end * record_lines).min(ALL_LINES.end);
+    page.as_chunks_mut::<LINE_BYTES>().0[cleared.clone()].as_flattened_mut().fill(0);
+    (first.min(whole)..end.min(whole), cleared)
 }
 
 #[cfg(test)]

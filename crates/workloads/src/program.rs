@@ -1,5 +1,7 @@
 //! The programs by name: what there is to choose from, and how one is built.
 
+use std::ops::Range;
+
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, UnknownName, find_by_name};
 use thiserror::Error;
 
@@ -247,6 +249,15 @@ impl Workload for Program {
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
         each!(self, workload => workload.image(page, out));
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        each!(self, workload => workload.image_lines(page, lines, out))
     }
 
     #[inline]

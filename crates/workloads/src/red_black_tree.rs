@@ -1,13 +1,15 @@
 //! [`RedBlackTree`]: look-ups in a red-black tree (AstriFlash, HPCA'23 §V-A).
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{Seals, fill};
+use crate::line::{Line, Seals, fill};
 use crate::permutation::{Permutation, mix};
 use crate::program::{Kind, Named, Shape};
 use crate::tree_shape::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 /// Look-ups in a job.
 const LOOKUPS: u64 = 4;
@@ -158,23 +160,21 @@ impl RedBlackTree {
         }
     }
 
-    /// The page's nodes when it is a block's: all addresses are within it.
-    fn image_of_block(&self, page: PageId, block: u64, out: &mut [u8; PAGE_BYTES]) {
+    /// A line of a page that is a block's: all addresses are within it.
+    fn image_of_block(&self, page: PageId, block: u64, line: u64) -> Line {
+        if line == 0 {
+            return [0; 8];
+        }
         let address = |line: u64| page.start() + line * LINE_BYTES as u64;
-        fill(out, |line| {
-            if line == 0 {
-                return [0; 8];
-            }
-            let key = self.shape.key(Node::InBlock(block, line));
-            let value = RedBlackTree::value(key);
-            let is_leaf = 2 * line >= LINES_PER_PAGE;
-            let child = |side| {
-                if is_leaf { Addr(0) } else { address(2 * line + side) }
-            };
-            let children = [child(0), child(1)];
-            let record = Record { key, value, children, red: 0, spare: 0 };
-            self.seals.line(address(line), record)
-        });
+        let key = self.shape.key(Node::InBlock(block, line));
+        let value = RedBlackTree::value(key);
+        let is_leaf = 2 * line >= LINES_PER_PAGE;
+        let child = |side| {
+            if is_leaf { Addr(0) } else { address(2 * line + side) }
+        };
+        let children = [child(0), child(1)];
+        let record = Record { key, value, children, red: 0, spare: 0 };
+        self.seals.line(address(line), record)
     }
 }
 
@@ -211,10 +211,22 @@ impl Workload for RedBlackTree {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         assert!(page.0 < self.shape.pages(), "{page:?} of {}", self.shape.pages());
         match page.0.checked_sub(self.shape.upper_pages()) {
-            Some(bottom) => self.image_of_block(page, self.block_pages.invert(bottom), out),
-            None => fill(out, |line| {
+            Some(bottom) => {
+                let block = self.block_pages.invert(bottom);
+                fill(out, lines, |line| self.image_of_block(page, block, line))
+            }
+            None => fill(out, lines, |line| {
                 let spot = Spot::UpperPage { page: page.0, line };
                 match self.shape.node(spot) {
                     Some(node) => self.seals.line(self.address(spot), self.record(node)),

@@ -36,6 +36,27 @@ fn a_page_is_the_same_whenever_it_is_made() {
 }
 
 #[test]
+fn a_line_is_the_same_made_with_its_page_or_by_itself() {
+    for (name, _) in Kind::ALL {
+        for scatter in SCATTERS {
+            let program = program(name, 100, scatter);
+            for p in (0..program.size_bytes() / 4096).map(PageId) {
+                let mut whole = [0xa5; 4096];
+                program.image(p, &mut whole);
+                for line in 0..64 {
+                    // Other garbage than above: what it says it wrote it must have written.
+                    let mut part = [0x5a; 4096];
+                    let written = program.image_lines(p, line..line + 1, &mut part);
+                    assert!(written.contains(&line) && written.end <= 64, "{name}: {written:?}");
+                    let bytes = written.start * 64..written.end * 64;
+                    assert_eq!(part[bytes.clone()], whole[bytes], "{name}, {p:?}, line {line}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_seed_makes_its_own_image() {
     for (name, kind) in Kind::ALL.into_iter().filter(|(_, kind)| *kind != PLAIN_WORDS) {
         let with_seed = |seed| {

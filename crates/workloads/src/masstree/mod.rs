@@ -73,12 +73,14 @@ pub use key::KEY_BYTES_MAX;
 pub use scan::Visitor;
 pub use workload::{Masstree, Operation, Record};
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use std::ops::Range;
 
-use crate::Wrong;
-use crate::line::Seals;
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+
+use crate::line::{Seals, clear_records};
 use crate::permutation::mix;
 use crate::program::Kind as ProgramKind;
+use crate::{ALL_LINES, Wrong};
 use descend::Place;
 use key::{Kind, Rest};
 use layout::Layout;
@@ -171,14 +173,31 @@ impl Tree {
         entry: impl Fn(u64) -> (u64, u64),
         out: &mut [u8; PAGE_BYTES],
     ) {
+        self.image_lines(page, ALL_LINES, entry, out);
+    }
+
+    /// Writes the nodes of what [`image`](Tree::image) writes that `lines` are of, and tells which
+    /// lines they are.
+    ///
+    /// # Panics
+    /// As [`image`](Tree::image).
+    pub fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        entry: impl Fn(u64) -> (u64, u64),
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        const NODE_LINES: usize = NODE_BYTES as usize / LINE_BYTES;
         let start = page.start();
+        let (slots, written) = clear_records(out, lines, NODE_LINES);
         assert!((self.root..self.pool.end()).contains(&start), "{page:?} is not of the tree");
-        out.fill(0);
         let from_root = page.0 - self.root.page().0;
         if from_root >= self.layout.pages() {
-            return;
+            return written;
         }
-        for (slot, bytes) in (0..).zip(out.as_chunks_mut::<{ NODE_BYTES as usize }>().0) {
+        let nodes = &mut out.as_chunks_mut::<{ NODE_BYTES as usize }>().0[slots.clone()];
+        for (slot, bytes) in (slots.start as u64..).zip(nodes) {
             if let Some((level, number)) = self.layout.node_in(from_root, slot) {
                 let at = start + slot * NODE_BYTES;
                 let version =
@@ -188,6 +207,7 @@ impl Tree {
                 *bytes = bytemuck::cast(node.words);
             }
         }
+        written
     }
 
     /// The value of `key`.

@@ -1,5 +1,7 @@
 //! [`Masstree`]: TailBench's key-value store as AstriFlash runs it (HPCA'23 §V-A).
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use rand::RngExt;
 
@@ -9,7 +11,7 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{SEALED, Seals, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 const RECORDS_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A block is a page of border nodes and the records of its keys.
@@ -239,10 +241,22 @@ impl Workload for Masstree {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         match page.0.checked_sub(self.records.page().0) {
-            None => self.tree.image(page, |rank| (key(rank), self.record_address(rank).0), out),
-            Some(page) => fill(out, |line| {
+            None => {
+                let entry = |rank| (key(rank), self.record_address(rank).0);
+                self.tree.image_lines(page, lines, entry, out)
+            }
+            Some(page) => fill(out, lines, |line| {
                 let number = page * RECORDS_PER_PAGE + line;
                 self.seals.line(self.record_address(number), Record::new(key(number), 0))
             }),

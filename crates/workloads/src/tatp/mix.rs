@@ -1,5 +1,7 @@
 //! [`TatpMix`]: the telecom benchmark with all its tables and its seven transactions.
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use super::index::NumberIndex;
@@ -10,7 +12,7 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Line, Seals, broken, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 /// Bytes in the call forwardings of a subscriber: a line for each facility.
 const FORWARDING_BYTES: u64 = 4 * LINE_BYTES as u64;
@@ -196,18 +198,27 @@ impl Workload for TatpMix {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         let n = self.tables.pages_per_table;
         let Tables { population, seals, .. } = self.tables;
         match page.0 / n {
-            0 => fill(out, |line| self.tables.image_of_subscribers(page.0, line)),
-            1 => fill(out, |line| self.tables.image_of_facilities(page.0 - n, line)),
-            2 => fill(out, |line| {
+            0 => fill(out, lines, |line| self.tables.image_of_subscribers(page.0, line)),
+            1 => fill(out, lines, |line| self.tables.image_of_facilities(page.0 - n, line)),
+            2 => fill(out, lines, |line| {
                 let row = |s_id, ai_type| population.access_info(s_id, ai_type);
                 image_of_half_lines(seals, self.access(), (page.0 - 2 * n, line), row)
             }),
-            3 | 4 => fill(out, |line| self.image_of_forwardings(page.0 - 3 * n, line)),
-            _ => fill(out, |line| self.index.image(page.0 - PAGES_PER_BLOCK * n, line)),
+            3 | 4 => fill(out, lines, |line| self.image_of_forwardings(page.0 - 3 * n, line)),
+            _ => fill(out, lines, |line| self.index.image(page.0 - PAGES_PER_BLOCK * n, line)),
         }
     }
 

@@ -1,5 +1,7 @@
 //! [`Tatp`]: the telecom benchmark's UPDATE_SUBSCRIBER_DATA (AstriFlash, HPCA'23 §V-A).
 
+use std::ops::Range;
+
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, latch};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -10,7 +12,7 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Seals, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 /// TATP's subscriber and special-facility tables; a job is one UPDATE_SUBSCRIBER_DATA.
 ///
@@ -197,11 +199,20 @@ impl Workload for Tatp {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         let pages = self.tables.pages_per_table;
         assert!(page.0 < 2 * pages, "{page:?} of {}", 2 * pages);
         match page.0.checked_sub(pages) {
-            None => fill(out, |line| self.tables.image_of_subscribers(page.0, line)),
-            Some(page) => fill(out, |line| self.tables.image_of_facilities(page, line)),
+            None => fill(out, lines, |line| self.tables.image_of_subscribers(page.0, line)),
+            Some(page) => fill(out, lines, |line| self.tables.image_of_facilities(page, line)),
         }
     }
 

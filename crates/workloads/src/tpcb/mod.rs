@@ -4,6 +4,8 @@ mod audit;
 mod layout;
 mod rows;
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use rand::RngExt;
@@ -14,7 +16,7 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::line::{Line, SEALED, Seals, fill};
 use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 
 /// Tellers of a branch.
 pub const TELLERS_PER_BRANCH: u64 = 10;
@@ -324,9 +326,18 @@ impl Workload for Tpcb {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         let (table, page) = self.layout.table_of(page);
-        fill(out, |line| self.image_of(table, page, line));
+        fill(out, lines, |line| self.image_of(table, page, line))
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {

@@ -1,17 +1,19 @@
 //! What the tables hold at first, row by row (TPC-C rev. 5.11, clause 4.3.3).
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::database::Database;
 use super::input::{LINES_MAX, LOADED};
-use super::layout::{PageOfRows, Table};
+use super::layout::Table;
 use super::rows::{
     Customer, CustomerData, CustomerInfo, District, History, Item, ORIGINAL, Office, Order,
     OrderLine, Stock, StockData, StockDistricts, Warehouse, last_name,
 };
 use super::scale::DISTRICTS;
-use crate::line::Line;
+use crate::line::{Line, clear_records};
 use crate::permutation::{Permutation, mix};
 
 /// What every customer has paid at first.
@@ -71,7 +73,7 @@ impl Random {
 struct Page<'a> {
     database: &'a Database,
     first: Addr,
-    lines: Lines,
+    lines: &'a mut Lines,
 }
 
 impl Page<'_> {
@@ -89,18 +91,26 @@ impl Page<'_> {
 }
 
 impl Database {
-    /// Writes the initial contents of `page` into `out`.
-    pub(super) fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        let PageOfRows { table, rows } = self.layout.rows_of(page);
+    /// Writes the rows of the initial contents of `page` that `lines` are of into `out`, and tells
+    /// which lines those are.
+    pub(super) fn image(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        let rows = self.layout.rows_of(page);
+        let table = rows.table;
+        let (slots, written) = clear_records(out, lines, table.bytes() as usize / LINE_BYTES);
         let first = page.start();
-        let mut lines = Page { database: self, first, lines: [[0; 8]; _] };
-        for (slot, row) in (0..).zip(rows) {
-            if let Some(row) = row {
+        let mut page = Page { database: self, first, lines: bytemuck::cast_mut(out) };
+        for slot in slots.start as u64..slots.end as u64 {
+            if let Some(row) = rows.row(slot) {
                 let at = first + slot * table.bytes();
-                self.image_of_row(&mut lines, at, table, row);
+                self.image_of_row(&mut page, at, table, row);
             }
         }
-        *out = bytemuck::cast(lines.lines);
+        written
     }
 
     fn image_of_row(&self, page: &mut Page<'_>, at: Addr, table: Table, row: u64) {

@@ -180,11 +180,19 @@ pub(super) struct Layout {
     extents: [Extent; Table::ALL.len()],
 }
 
-/// Rows of a page, in the order of their places.
-pub(super) struct PageOfRows {
+/// Which rows lie on a page.
+pub(super) struct PageOfRows<'a> {
     pub(super) table: Table,
-    /// The number of each row; `None` beyond the last.
-    pub(super) rows: Vec<Option<u64>>,
+    extent: &'a Extent,
+    first_place: u64,
+}
+
+impl PageOfRows<'_> {
+    /// The number of the row in a slot, from 0 to `table.per_page()`; `None` beyond the last.
+    pub(super) fn row(&self, slot: u64) -> Option<u64> {
+        let row = self.extent.places.rank(self.first_place + slot);
+        Some(row).filter(|&row| row < self.extent.rows)
+    }
 }
 
 impl Layout {
@@ -206,14 +214,13 @@ impl Layout {
     ///
     /// # Panics
     /// When `page` lies beyond the last table.
-    pub(super) fn rows_of(&self, page: PageId) -> PageOfRows {
+    pub(super) fn rows_of(&self, page: PageId) -> PageOfRows<'_> {
         let pages = self.size.bytes() / PAGE_BYTES as u64;
         assert!(page.0 < pages, "{page:?} of {pages}");
         let after = self.extents.partition_point(|extent| extent.first <= page);
         let (table, extent) = (Table::ALL[after - 1], &self.extents[after - 1]);
         let first_place = (page.0 - extent.first.0) * table.per_page();
-        let row = |i| Some(extent.places.rank(first_place + i)).filter(|&row| row < extent.rows);
-        PageOfRows { table, rows: (0..table.per_page()).map(row).collect() }
+        PageOfRows { table, extent, first_place }
     }
 
     /// The address of a row of `table`.
@@ -347,9 +354,10 @@ mod tests {
             let layout = Layout::new(size, scatter, 5);
             let mut found = HashMap::new();
             for page in 0..size.bytes() / PAGE_BYTES as u64 {
-                let PageOfRows { table, rows } = layout.rows_of(PageId(page));
-                for (slot, row) in (0..).zip(rows) {
-                    let Some(row) = row else { continue };
+                let rows = layout.rows_of(PageId(page));
+                let table = rows.table;
+                for slot in 0..table.per_page() {
+                    let Some(row) = rows.row(slot) else { continue };
                     let at = PageId(page).start() + slot * table.bytes();
                     assert_eq!(layout.row(table, row), at);
                     assert_eq!(found.insert((table as usize, row), at), None);

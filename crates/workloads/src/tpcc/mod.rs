@@ -47,11 +47,13 @@ pub use order_status::Status;
 pub use payment::Paid;
 pub use scale::{CUSTOMERS_PER_NAME, DISTRICTS, Scale};
 
+use std::ops::Range;
+
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::line::Seals;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 use input::{Inputs, NewOrder, Transaction};
 use layout::Size;
 
@@ -131,7 +133,16 @@ impl Workload for Tpcc {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        self.0.database.image(page, out);
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        self.0.database.image(page, lines, out)
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
@@ -166,7 +177,16 @@ impl Workload for TpccMix {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        self.0.database.image(page, out);
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        self.0.database.image(page, lines, out)
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {

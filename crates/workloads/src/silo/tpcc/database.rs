@@ -1,5 +1,7 @@
 //! [`Database`]: all tables, and what its transactions share.
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
 use super::contents::{
@@ -51,17 +53,26 @@ macro_rules! parts {
                 Database { silo, setup: Setup::new(size, seed), pages, $($name),+ }
             }
 
-            /// Writes the initial contents of `page` into `out`.
+            /// Writes at least `lines` of the initial contents of `page` into `out`, and tells which
+            /// it wrote.
             ///
             /// # Panics
             /// When `page` lies beyond the last table.
-            pub(super) fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+            pub(super) fn image(
+                &self,
+                page: PageId,
+                lines: Range<usize>,
+                out: &mut [u8; PAGE_BYTES],
+            ) -> Range<usize> {
                 assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
                 if page == PageId(0) {
                     let epoch = self.silo.image_of_epoch();
-                    return fill(out, |line| if line == 0 { epoch } else { [0; 8] });
+                    return fill(out, lines, |line| if line == 0 { epoch } else { [0; 8] });
                 }
-                $(if self.$name.image(&self.silo, &self.setup, page, out) { return; })+
+                $(if self.$name.has(page) {
+                    return self.$name.image(&self.silo, &self.setup, page, lines, out);
+                })+
+                unreachable!("a part has every page but the first")
             }
         }
     };

@@ -37,11 +37,13 @@ pub use database::Database;
 pub use new_order::Placed;
 pub use order_status::Status;
 
+use std::ops::Range;
+
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::program::{Named, Shape};
 use crate::tpcc::input::{Transaction, Who};
-use crate::{Workload, Wrong};
+use crate::{ALL_LINES, Workload, Wrong};
 use inputs::Inputs;
 
 /// TPC-C as serialisable transactions over Masstree; a job is one of them.
@@ -103,7 +105,16 @@ impl Workload for SiloTpcc {
     }
 
     fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
-        self.database.image(page, out);
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        self.database.image(page, lines, out)
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {

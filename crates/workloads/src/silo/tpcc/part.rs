@@ -1,9 +1,12 @@
 //! [`Part`]: a table with its index and its places, somewhere in the address space.
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::contents::{Contents, Setup};
 use super::size::Size;
+use crate::line::clear_records;
 use crate::masstree::Tree;
 use crate::silo::table::Row;
 use crate::silo::{Silo, Table};
@@ -48,33 +51,43 @@ impl<C: Contents> Part<C> {
         page.start() + place % Self::PER_PAGE * Self::LINES * LINE_BYTES as u64
     }
 
-    /// Writes the initial contents of `page` into `out`, or says that it is not of this part.
+    /// Whether `page` is of this part.
+    pub fn has(&self, page: PageId) -> bool {
+        (self.first_index_page..self.end).contains(&page.0)
+    }
+
+    /// Writes at least `lines` of the initial contents of `page`, which is of this part, into `out`,
+    /// and tells which it wrote.
     pub fn image(
         &self,
         silo: &Silo,
         setup: &Setup,
         page: PageId,
+        lines: Range<usize>,
         out: &mut [u8; PAGE_BYTES],
-    ) -> bool {
-        if !(self.first_index_page..self.end).contains(&page.0) {
-            return false;
-        }
+    ) -> Range<usize> {
         let entry = |rank| {
             let (key, place) = C::entry(setup, rank);
             (key, self.place(place).0)
         };
         match page.0.checked_sub(self.first_row_page) {
-            None => self.table.index().image(page, entry, out),
-            Some(rows) => self.image_of_rows(silo, setup, rows * Self::PER_PAGE, out),
+            None => self.table.index().image_lines(page, lines, entry, out),
+            Some(rows) => self.image_of_rows(silo, setup, (rows, lines), out),
         }
-        true
     }
 
-    /// Writes the places from number `first` on.
-    fn image_of_rows(&self, silo: &Silo, setup: &Setup, first: u64, out: &mut [u8; PAGE_BYTES]) {
-        out.fill(0);
-        let places = first..C::places(setup.size);
+    /// Writes the places that `lines` of the page number `page` of rows are of.
+    fn image_of_rows(
+        &self,
+        silo: &Silo,
+        setup: &Setup,
+        (page, lines): (u64, Range<usize>),
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        let (slots, written) = clear_records(out, lines, C::Row::LINES);
+        let places = page * Self::PER_PAGE + slots.start as u64..C::places(setup.size);
         let records = out.chunks_exact_mut(C::Row::LINES * LINE_BYTES);
+        let records = records.skip(slots.start).take(slots.len());
         for (place, record) in places.zip(records) {
             let at = self.place(place);
             let row =
@@ -86,6 +99,7 @@ impl<C: Contents> Part<C> {
                 });
             }
         }
+        written
     }
 }
 
