@@ -4,7 +4,8 @@
 //! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
 //! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo::tpcc::SiloTpcc);
 //! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
-//! mixes of [`tpcc`], [`tpcb`] and [`tatp`]. [`Program`] is any of them, chosen by name.
+//! mixes of [`tpcc`], [`tpcb`] and [`tatp`]; HAMS's are the four that only [`Touch`]. [`Program`] is
+//! any of them, chosen by name.
 //!
 //! Two promises let one program run on many memories and on datasets of any size:
 //!
@@ -33,6 +34,7 @@ mod program;
 mod red_black_tree;
 pub mod silo;
 pub mod tatp;
+mod touch;
 pub mod tpcb;
 pub mod tpcc;
 mod tree_shape;
@@ -49,6 +51,7 @@ pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
+pub use touch::{RandomRead, RandomWrite, SeqRead, SeqWrite, Touch, Touched};
 pub use tpcb::Tpcb;
 pub use tpcc::{Tpcc, TpccMix};
 

@@ -180,6 +180,10 @@ programs! {
     Masstree: crate::masstree::Masstree,
     Silo: crate::silo::tpcc::SiloTpcc,
     YcsbE: crate::ycsb::YcsbE,
+    SeqRead: crate::SeqRead,
+    SeqWrite: crate::SeqWrite,
+    RandomRead: crate::RandomRead,
+    RandomWrite: crate::RandomWrite,
 }
 
 impl Kind {

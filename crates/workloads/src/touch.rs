@@ -1,0 +1,175 @@
+//! [`Touch`]: touches every page in order, or lines at random, and does nothing else.
+
+use std::ops::Range;
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use rand::RngExt;
+
+use crate::keys::{job_rng, share};
+use crate::line::{SEALED, Seals, fill};
+use crate::permutation::mix;
+use crate::program::{Kind, Named, Shape};
+use crate::{ALL_LINES, Workload, Wrong};
+
+const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+
+/// Lines that a job touches.
+const LINES: u64 = 64;
+
+/// Touches 64 bytes at a time, and does nothing else: the mmap benchmark that HAMS is measured with
+/// (SPEC part D). Job `n` touches lines `64·n` to `64·n + 63` of one endless stream.
+///
+/// In order, that is a line of each page of the dataset, of the first to the last, then the next line
+/// of each, and so on. At random, it is any line, each with the same chance; neither knows keys, so
+/// skew and scatter change nothing. A line is checked when it is read and before it is written.
+#[derive(Debug, Clone)]
+pub struct Touch<const RANDOM: bool, const WRITE: bool> {
+    pages: u64,
+    seals: Seals,
+    seed: u64,
+    work: u64,
+}
+
+/// Reads a line of every page in order.
+pub type SeqRead = Touch<false, false>;
+/// Writes a line of every page in order.
+pub type SeqWrite = Touch<false, true>;
+/// Reads lines at random.
+pub type RandomRead = Touch<true, false>;
+/// Writes lines at random.
+pub type RandomWrite = Touch<true, true>;
+
+/// What a line holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Touched {
+    /// How often it was written.
+    pub writes: u64,
+    /// Follows from where it is and how often it was written.
+    pub payload: [u64; 5],
+}
+
+impl Touched {
+    /// The line at `at` after so many writes.
+    pub fn new(at: Addr, writes: u64) -> Touched {
+        let first = mix(at.0 ^ writes);
+        Touched { writes, payload: std::array::from_fn(|i| first.rotate_left(13 * i as u32)) }
+    }
+}
+
+impl<const RANDOM: bool, const WRITE: bool> Touch<RANDOM, WRITE> {
+    const KIND: Kind = match (RANDOM, WRITE) {
+        (false, false) => Kind::SeqRead,
+        (false, true) => Kind::SeqWrite,
+        (true, false) => Kind::RandomRead,
+        (true, true) => Kind::RandomWrite,
+    };
+
+    /// The lines that job `job` touches, in order.
+    #[inline]
+    pub fn job(&self, job: u64) -> impl Iterator<Item = Addr> + use<RANDOM, WRITE> {
+        let (pages, mut rng) = (self.pages, job_rng(self.seed, job));
+        (0..LINES).map(move |step| {
+            let line = if RANDOM {
+                rng.random_range(0..pages * LINES_PER_PAGE)
+            } else {
+                let position = job.wrapping_mul(LINES).wrapping_add(step);
+                let (round, page) = (position / pages, position % pages);
+                page * LINES_PER_PAGE + round % LINES_PER_PAGE
+            };
+            Addr(line * LINE_BYTES as u64)
+        })
+    }
+
+    /// Reads the line at `at`, also while others write it.
+    ///
+    /// # Errors
+    /// [`Wrong`] when it cannot be a line of this dataset.
+    #[inline]
+    pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Touched, Wrong> {
+        self.seals.read(memory, at)
+    }
+
+    /// Writes the line at `at` once more; gives what it held before.
+    ///
+    /// # Errors
+    /// [`Wrong`] when it cannot be a line of this dataset; then nothing is stored.
+    #[inline]
+    pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Touched, Wrong> {
+        latch::write(memory, at, |memory| {
+            let old: Touched = self.seals.open(at, memory.line(at))?;
+            let new = Touched::new(at, old.writes.wrapping_add(1));
+            memory.store(at + SEALED, self.seals.close(at, new));
+            Ok(old)
+        })
+    }
+}
+
+impl<const RANDOM: bool, const WRITE: bool> Named for Touch<RANDOM, WRITE> {
+    const NAME: &'static str = match (RANDOM, WRITE) {
+        (false, false) => "seq-read",
+        (false, true) => "seq-write",
+        (true, false) => "random-read",
+        (true, true) => "random-write",
+    };
+    const DESCRIPTION: &'static str = match (RANDOM, WRITE) {
+        (false, false) => "reads a line of every page in order",
+        (false, true) => "writes a line of every page in order",
+        (true, false) => "reads lines at random",
+        (true, true) => "writes lines at random",
+    };
+    const MIX: &'static str = match (RANDOM, WRITE) {
+        (false, false) => "64 lines of 64 pages in a row read",
+        (false, true) => "64 lines of 64 pages in a row written",
+        (true, false) => "64 lines read",
+        (true, true) => "64 lines written",
+    };
+    const SOURCE: &'static str = "the mmap benchmark of HAMS (ISCA'21)";
+    /// One page.
+    const MIN_BYTES: u64 = PAGE_BYTES as u64;
+
+    fn with_shape(shape: &Shape) -> Self {
+        let pages = shape.dataset_bytes / PAGE_BYTES as u64;
+        let seals = Seals::new(Self::KIND, pages, shape.seed);
+        Touch { pages, seals, seed: shape.seed, work: shape.work_instructions }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl<const RANDOM: bool, const WRITE: bool> Workload for Touch<RANDOM, WRITE> {
+    fn size_bytes(&self) -> u64 {
+        self.pages * PAGE_BYTES as u64
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
+        fill(out, lines, |line| {
+            let at = page.start() + line * LINE_BYTES as u64;
+            self.seals.line(at, Touched::new(at, 0))
+        })
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        for (part, at) in (0..).zip(self.job(job)) {
+            memory.work(share(self.work, part, LINES));
+            let _old = if WRITE { self.write(memory, at)? } else { self.read(memory, at)? };
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        WRITE
+    }
+}
