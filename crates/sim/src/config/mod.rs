@@ -2,6 +2,7 @@
 
 mod flash;
 mod load;
+mod mos;
 mod size;
 
 use ebbtide_core::UnknownName;
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 pub(crate) use flash::flash;
 pub use load::{Overrides, resolve};
+pub use mos::{Attachment, Mos};
 pub use size::Size;
 
 /// A design's parameters. Every key of the TOML file is a field here, and the other way round.
@@ -41,6 +43,9 @@ pub struct Config {
     /// What a device fetches ahead of demand, for designs that do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
+    /// HAMS's memory-over-storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mos: Option<Mos>,
     /// Switching between user-level threads.
     pub switch: Switch,
     /// What the operating system charges.
@@ -365,6 +370,7 @@ impl Config {
         let interval = self.workload.miss_interval_us;
         let sane = interval.is_finite() && interval > 0.0;
         require(sane, "workload.miss_interval_us", interval, "more than 0")?;
+        self.mos.as_ref().map_or(Ok(()), Mos::check)?;
         let theta = self.workload.theta;
         require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")
     }

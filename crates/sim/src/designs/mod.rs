@@ -4,6 +4,7 @@ mod astriflash;
 mod cxl_flash;
 mod dram_only;
 mod flash_sync;
+mod hams;
 mod os_swap;
 
 use ebbtide_core::UnknownName;
@@ -50,7 +51,7 @@ pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
 }
 
 /// Every design.
-pub const ALL: [&Design; 8] = [
+pub const ALL: [&Design; 15] = [
     &dram_only::DRAM_ONLY,
     &astriflash::ASTRIFLASH,
     &astriflash::IDEAL,
@@ -59,6 +60,13 @@ pub const ALL: [&Design; 8] = [
     &os_swap::OS_SWAP,
     &flash_sync::FLASH_SYNC,
     &cxl_flash::CXL_FLASH,
+    &hams::NVDIMM,
+    &hams::OPTANE_P,
+    &hams::MMAP,
+    &hams::LHAMS_E,
+    &hams::THAMS_E,
+    &hams::LHAMS_P,
+    &hams::THAMS_P,
 ];
 
 /// The design called `name`.

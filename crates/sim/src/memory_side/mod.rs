@@ -4,6 +4,7 @@ mod all_dram;
 mod device_cache;
 mod dram;
 mod dram_cache;
+pub mod mos;
 mod paging;
 mod residency;
 
@@ -116,6 +117,10 @@ pub struct Counters {
     pub stalls: u64,
     /// The most pages that were on their way at once.
     pub in_flight_peak: u64,
+    /// Bytes read and written within DRAM, to keep a copy.
+    pub copied_bytes: u64,
+    /// Bytes written into and read from the flash device's own DRAM.
+    pub device_dram_bytes: u64,
 }
 
 /// Memory behind the caches of the chip.

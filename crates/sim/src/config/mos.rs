@@ -1,0 +1,66 @@
+//! [`Mos`]: what HAMS (ISCA'21) adds to the cache in front of flash.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, ConfigError, Size, require};
+use crate::memory_side::mos::Mode;
+
+/// HAMS's memory-over-storage. Its cache is `[dram_cache]`, its way to flash `[link]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mos {
+    /// The page that moves between flash and the NVDIMM.
+    pub page: Size,
+    /// How flash is attached.
+    pub attachment: Attachment,
+    /// How much may be under way, and what survives a power cut.
+    pub mode: Mode,
+    /// The SSD's mapping table, each command.
+    pub lookup_ns: u64,
+    /// Handing the NVDIMM from one master to the other, each way; 0 where the host is the only one.
+    pub lock_ns: u64,
+    /// The SSD's internal DRAM, which holds writes on their way to flash; 0 if it is removed.
+    pub ssd_dram: Size,
+    /// Of the SSD's internal DRAM.
+    pub ssd_dram_gb_per_s: u64,
+}
+
+/// How flash is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attachment {
+    /// An SSD with doorbells behind PCIe: loosely coupled.
+    Pcie,
+    /// Registers on the NVDIMM's own DDR bus: tightly coupled.
+    Ddr,
+}
+
+impl Config {
+    /// The section that a design with HAMS's memory side needs.
+    ///
+    /// # Errors
+    /// When it is missing.
+    pub(crate) fn mos(&self) -> Result<&Mos, ConfigError> {
+        let missing = || ConfigError::Value {
+            key: "mos",
+            value: "nothing".to_string(),
+            expected: "a section [mos], as in lhams-e".to_string(),
+        };
+        self.mos.as_ref().ok_or_else(missing)
+    }
+}
+
+impl Mos {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let whole = self.page.0 > 0 && self.page.0.is_multiple_of(4096) && self.page.0 <= 1 << 30;
+        require(whole, "mos.page", self.page, "a multiple of 4KiB up to 1GiB")?;
+        for (key, value) in [("mos.lookup_ns", self.lookup_ns), ("mos.lock_ns", self.lock_ns)] {
+            require(value <= 1_000_000, key, value, "0 to 1000000")?;
+        }
+        let most = Size(1 << 40);
+        require(self.ssd_dram <= most, "mos.ssd_dram", self.ssd_dram, format!("at most {most}"))?;
+        let (least, speed) = (u64::from(self.ssd_dram.0 > 0), self.ssd_dram_gb_per_s);
+        let expected = format!("{least} to 10000");
+        require((least..=10_000).contains(&speed), "mos.ssd_dram_gb_per_s", speed, expected)
+    }
+}

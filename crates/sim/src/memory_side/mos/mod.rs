@@ -1,0 +1,179 @@
+//! [`MosCache`]: HAMS's memory-over-storage (ISCA'21): an NVDIMM that caches flash by itself, without
+//! the operating system.
+//!
+//! [`Manager`] and its queue decide, without time; [`Nvdimm`](nvdimm::Nvdimm) and
+//! [`Nvme`](nvme::Nvme) take the time of what was decided.
+
+mod manager;
+mod nvdimm;
+mod nvme;
+mod queue;
+
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_flash::Flash;
+
+pub use manager::{Counts, Found, Manager, MosPage, Sizes};
+pub use queue::{Command, Copy, Kind, Mode};
+
+use super::dram::cycles;
+use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use crate::config::{Config, ConfigError, require};
+use nvdimm::Nvdimm;
+use nvme::{Burst, Nvme, Traffic};
+
+/// HAMS's memory side: the NVDIMM is an inclusive, direct-mapped cache of MoS pages in front of
+/// flash. A miss becomes NVMe commands in hardware, and the MMU is told to retry the access when its
+/// page is there.
+///
+/// Of `[dram_cache]`, `mshr` is the submission queue, `evict_buffer` the PRP pool in MoS pages, and
+/// `backside_queue` the wait queue.
+pub struct MosCache {
+    manager: Manager<Waiter>,
+    nvdimm: Nvdimm<Burst>,
+    nvme: Nvme,
+    pages_per_frame: u64,
+    /// Building a command.
+    command: Span,
+    stalled: Vec<Waiter>,
+    finished: Vec<(u64, Time)>,
+    stalls: u64,
+    in_flight_peak: u64,
+}
+
+impl MosCache {
+    /// The cache that `config` describes.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for what cannot be built as described.
+    pub fn new(config: &Config) -> Result<MosCache, ConfigError> {
+        let dram_cache = &config.dram_cache;
+        let mos = config.mos()?;
+        let whole = dram_cache.size.0.is_multiple_of(mos.page.0) && dram_cache.size.0 > 0;
+        let expected = format!("a multiple of mos.page, {}", mos.page);
+        require(whole, "dram_cache.size", dram_cache.size, expected)?;
+        require(
+            dram_cache.ways == 1,
+            "dram_cache.ways",
+            dram_cache.ways,
+            "1: HAMS is direct-mapped",
+        )?;
+        let two = "at least 2: a fill and an eviction";
+        require(dram_cache.mshr >= 2, "dram_cache.mshr", dram_cache.mshr, two)?;
+        let sizes = Sizes {
+            frames: (dram_cache.size.0 / mos.page.0) as usize,
+            queue: dram_cache.mshr,
+            pool: dram_cache.evict_buffer,
+            wait_queue: dram_cache.backside_queue,
+        };
+        Ok(MosCache {
+            manager: Manager::new(mos.mode, sizes),
+            nvdimm: Nvdimm::new(config, Span::from_ns(mos.lock_ns)),
+            nvme: Nvme::new(config, mos)?,
+            pages_per_frame: mos.page.0 / PAGE_BYTES as u64,
+            command: cycles(&config.cores, dram_cache.backside_cycles),
+            stalled: Vec::new(),
+            finished: Vec::new(),
+            stalls: 0,
+            in_flight_peak: 0,
+        })
+    }
+
+    fn mos_page(&self, page: PageId) -> MosPage {
+        MosPage(page.0 / self.pages_per_frame)
+    }
+
+    /// Hands on what the manager has decided.
+    fn pump(&mut self, now: Time) {
+        let at = now + self.command;
+        while let Some(copy) = self.manager.take_copy() {
+            self.nvme.copy(now, copy, &mut self.nvdimm);
+        }
+        while let Some(command) = self.manager.issue() {
+            self.nvme.submit(at, command);
+        }
+        self.in_flight_peak = self.in_flight_peak.max(self.manager.in_flight() as u64);
+    }
+
+    fn finish(&mut self, id: u64, at: Time, events: &mut Vec<Event>) {
+        let arrived = |waiter| events.push(Event::Arrived(waiter, at));
+        self.manager.complete(id, arrived);
+        if self.manager.has_room() {
+            events.extend(self.stalled.drain(..).map(|waiter| Event::Unstalled(waiter, at)));
+        }
+        self.pump(at);
+    }
+}
+
+impl MemorySide for MosCache {
+    fn access(&mut self, now: Time, request: Request) -> Answer {
+        let Request { page, write, waiter, .. } = request;
+        match self.manager.access(self.mos_page(page), write, waiter) {
+            Found::Hit => Answer::Hit(self.nvdimm.line(now, page)),
+            Found::Full => {
+                self.stalls += 1;
+                self.stalled.push(waiter);
+                Answer::Stalled
+            }
+            Found::Merged | Found::Started | Found::Queued => {
+                let reply = self.nvdimm.probe(now, page);
+                self.pump(reply);
+                Answer::Miss(reply)
+            }
+        }
+    }
+
+    fn flat(&mut self, now: Time, page: PageId) -> Time {
+        self.nvdimm.line(now, page)
+    }
+
+    fn dirtied(&mut self, page: PageId) {
+        self.manager.dirtied(self.mos_page(page));
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.nvdimm.next_event().into_iter().chain(self.nvme.next_event()).min()
+    }
+
+    fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
+        while let Some(at) = self.next_event().filter(|at| *at <= now) {
+            if self.nvdimm.next_event() == Some(at) {
+                let Some((at, burst)) = self.nvdimm.step() else { break };
+                if let Some(id) = self.nvme.burst_over(burst, at) {
+                    self.manager.copied(id);
+                    self.pump(at);
+                }
+            } else {
+                let mut finished = std::mem::take(&mut self.finished);
+                self.nvme.step(at, &mut self.nvdimm, &mut finished);
+                for (id, at) in finished.drain(..) {
+                    self.finish(id, at, events);
+                }
+                self.finished = finished;
+            }
+        }
+    }
+
+    fn warm(&mut self, page: PageId, write: bool) {
+        self.manager.warm(self.mos_page(page), write);
+    }
+
+    fn take_counters(&mut self) -> Counters {
+        let Traffic { copied_bytes, ssd_dram_bytes } = std::mem::take(&mut self.nvme.traffic);
+        let Counts { hits, merged, fills, clean, dirty } = self.manager.take_counts();
+        Counters {
+            hits,
+            hits_under_miss: merged,
+            misses: fills,
+            evictions_clean: clean,
+            evictions_dirty: dirty,
+            stalls: std::mem::take(&mut self.stalls),
+            in_flight_peak: std::mem::take(&mut self.in_flight_peak),
+            copied_bytes,
+            device_dram_bytes: ssd_dram_bytes,
+        }
+    }
+
+    fn flash(&self) -> Option<&Flash> {
+        Some(self.nvme.flash())
+    }
+}

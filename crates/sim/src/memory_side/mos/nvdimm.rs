@@ -1,0 +1,132 @@
+//! [`Nvdimm`]: the NVDIMM and its bus, which has one master at a time.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::{PageId, Span, Time};
+
+use crate::config::Config;
+use crate::memory_side::dram::Controllers;
+
+/// The NVDIMM behind its bus. The host reaches for lines; transfers move 4 KiB in a burst, one after
+/// the other, each of which ends in `T`.
+///
+/// A burst is never broken off: the host waits for its end, and then goes before the next burst.
+/// Where the NVMe controller sits on the same bus, a lock register hands the NVDIMM from one master
+/// to the other, which takes [`lock`](Nvdimm::new) each way.
+pub(super) struct Nvdimm<T> {
+    controllers: Controllers,
+    lock: Span,
+    /// The burst under way, and its end, with the NVDIMM handed back.
+    burst: Option<(Time, T)>,
+    waiting: VecDeque<(Span, T)>,
+    /// When the host has had the lines that it asked for.
+    host_until: Time,
+    /// A page moved over the bus by the host's own controller.
+    pub(super) page_time: Span,
+}
+
+impl<T> Nvdimm<T> {
+    /// An idle one, handed over in `lock`.
+    pub(super) fn new(config: &Config, lock: Span) -> Nvdimm<T> {
+        let controllers = Controllers::new(config);
+        Nvdimm {
+            page_time: controllers.fill,
+            controllers,
+            lock,
+            burst: None,
+            waiting: VecDeque::new(),
+            host_until: Time::ZERO,
+        }
+    }
+
+    /// The host wants a line of `page`: when it has it.
+    pub(super) fn line(&mut self, now: Time, page: PageId) -> Time {
+        let start = self.host_start(now);
+        let controller = self.controllers.of(page);
+        let ready = self.controllers.hit(start, controller);
+        self.host_had(ready)
+    }
+
+    /// The host looks for the tag of `page`, which does not match: when it knows.
+    pub(super) fn probe(&mut self, now: Time, page: PageId) -> Time {
+        let start = self.host_start(now);
+        let controller = self.controllers.of(page);
+        let ready = self.controllers.probe(start, controller);
+        self.host_had(ready)
+    }
+
+    /// The host may begin when the burst under way is over.
+    fn host_start(&self, now: Time) -> Time {
+        self.burst.as_ref().map_or(now, |(end, _)| now.max(*end))
+    }
+
+    fn host_had(&mut self, ready: Time) -> Time {
+        self.host_until = self.host_until.max(ready);
+        ready
+    }
+
+    /// A burst of `span` is wanted.
+    pub(super) fn transfer(&mut self, now: Time, span: Span, then: T) {
+        self.waiting.push_back((span, then));
+        if self.burst.is_none() {
+            self.begin(now);
+        }
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.burst = self.waiting.pop_front().map(|(span, then)| {
+            let start = now.max(self.host_until);
+            (start + self.lock + span + self.lock, then)
+        });
+    }
+
+    /// When the burst under way ends.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.burst.as_ref().map(|(end, _)| *end)
+    }
+
+    /// The burst under way ends, and the next one begins.
+    pub(super) fn step(&mut self) -> Option<(Time, T)> {
+        let done = self.burst.take();
+        if let Some((end, _)) = done {
+            self.begin(end);
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::resolve;
+
+    fn nvdimm(lock_ns: u64) -> Nvdimm<u32> {
+        Nvdimm::new(&resolve("thams-e", &[]).unwrap(), Span::from_ns(lock_ns))
+    }
+
+    #[test]
+    fn the_lock_register_keeps_the_nvdimm_to_one_master() {
+        let (lock, burst) = (Span::from_ns(5), Span::from_ns(200));
+        let mut nvdimm = nvdimm(5);
+        nvdimm.transfer(Time::ZERO, burst, 1);
+        nvdimm.transfer(Time::ZERO, burst, 2);
+        let first_end = Time::ZERO + lock + burst + lock;
+        assert_eq!(nvdimm.next_event(), Some(first_end));
+        // The host asks in the middle of the first burst: it waits for its end, and the second
+        // burst waits for the host.
+        let idle = self::nvdimm(5).line(Time::ZERO, PageId(0)).since(Time::ZERO);
+        let line = nvdimm.line(Time::from_ns(50), PageId(0));
+        assert_eq!(line, first_end + idle);
+        assert_eq!(nvdimm.step(), Some((first_end, 1)));
+        assert_eq!(nvdimm.next_event(), Some(line + lock + burst + lock));
+    }
+
+    #[test]
+    fn a_host_alone_never_waits() {
+        let mut nvdimm = nvdimm(5);
+        let idle = nvdimm.line(Time::ZERO, PageId(0)).since(Time::ZERO);
+        let later = Time::from_ns(1_000);
+        assert_eq!(nvdimm.line(later, PageId(1)), later + idle);
+        assert_eq!(nvdimm.next_event(), None);
+    }
+}

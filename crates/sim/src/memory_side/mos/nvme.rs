@@ -1,0 +1,318 @@
+//! [`Nvme`]: the NVMe controller and the way of commands and data between the NVDIMM and flash.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_flash::{Command as FlashCommand, Done, Flash, Kind as FlashKind};
+use rustc_hash::FxHashMap;
+
+use super::nvdimm::Nvdimm;
+use super::queue::{Command, Copy, Kind};
+use crate::config::{Attachment, Config, ConfigError, Mos};
+
+/// What a burst on the NVDIMM's bus ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Burst {
+    /// So many more pages are copied until the copy is made.
+    Copied { id: u64, left: u64 },
+    /// 4 KiB of a fill are in their frame.
+    Landed { id: u64 },
+    /// 4 KiB of an eviction left the PRP pool.
+    Pulled { id: u64, page: PageId },
+}
+
+/// Something that happens at its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// The controller has the command.
+    Commanded { id: u64 },
+    /// 4 KiB of a fill are at the NVDIMM's bus.
+    AtBus { id: u64 },
+    /// The next 4 KiB of an eviction can be pulled.
+    Pull { id: u64, page: u64 },
+    /// 4 KiB of an eviction are in the device.
+    Stored { id: u64, page: u64 },
+    /// The host knows that the command is finished.
+    Finished { id: u64 },
+}
+
+/// A command that the controller has.
+#[derive(Clone, Copy)]
+struct UnderWay {
+    command: Command,
+    /// Pages of 4 KiB that are not yet where they go.
+    left: u64,
+}
+
+/// One direction of the link, or the SSD's internal DRAM: one page at a time.
+struct Lane {
+    free: Time,
+    page: Span,
+}
+
+impl Lane {
+    fn new(gb_per_s: u64) -> Lane {
+        let ps = (PAGE_BYTES as u64 * 1_000).checked_div(gb_per_s).unwrap_or(0);
+        Lane { free: Time::ZERO, page: Span::from_ps(ps) }
+    }
+
+    /// A page goes through: when it is through.
+    fn pass(&mut self, now: Time) -> Time {
+        self.free = self.free.max(now) + self.page;
+        self.free
+    }
+}
+
+/// Everything behind the NVDIMM's bus.
+///
+/// *Loosely coupled* (over PCIe): the doorbell is a write over the link, the controller fetches the
+/// command and later writes the completion; data pass the SSD's internal DRAM, the link, and then
+/// the NVDIMM's bus under the host's memory controller. *Tightly coupled* (on the DDR bus): one burst
+/// writes the command into registers, and data pass between flash and the NVDIMM in bursts of the
+/// link's bandwidth on the NVDIMM's own bus.
+pub(super) struct Nvme {
+    flash: Flash,
+    /// The latest time the flash was told.
+    flash_now: Time,
+    attachment: Attachment,
+    latency: Span,
+    command_trips: u64,
+    lookup: Span,
+    inbound: Lane,
+    outbound: Lane,
+    /// Data are written into it and read from it.
+    ssd_dram: Lane,
+    /// Pages of writes in the SSD's DRAM, which are as good as on flash.
+    buffered: u64,
+    buffered_max: u64,
+    /// Pages of 4 KiB in a MoS page, and in all.
+    pages: u64,
+    pages_in_all: u64,
+    agenda: BinaryHeap<Reverse<(Time, u64, Step)>>,
+    scheduled: u64,
+    under_way: FxHashMap<u64, UnderWay>,
+    done: Vec<Done>,
+    pub(super) traffic: Traffic,
+}
+
+/// What was moved besides what flash counts, since it was last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) copied_bytes: u64,
+    pub(super) ssd_dram_bytes: u64,
+}
+
+impl Nvme {
+    pub(super) fn new(config: &Config, mos: &Mos) -> Result<Nvme, ConfigError> {
+        let gb_per_s = config.link.bandwidth_gb_per_s;
+        let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
+        Ok(Nvme {
+            pages_in_all: flash.logical_pages().unwrap_or(u64::MAX),
+            flash,
+            flash_now: Time::ZERO,
+            attachment: mos.attachment,
+            latency: Span::from_ns(config.link.latency_ns),
+            command_trips: match mos.attachment {
+                // The doorbell, and the fetch of the command there and back.
+                Attachment::Pcie => 3,
+                // The registers hold the whole command.
+                Attachment::Ddr => 1,
+            },
+            lookup: Span::from_ns(mos.lookup_ns),
+            inbound: Lane::new(gb_per_s),
+            outbound: Lane::new(gb_per_s),
+            ssd_dram: Lane::new(mos.ssd_dram_gb_per_s),
+            buffered: 0,
+            buffered_max: mos.ssd_dram.0 / PAGE_BYTES as u64,
+            pages: mos.page.0 / PAGE_BYTES as u64,
+            agenda: BinaryHeap::new(),
+            scheduled: 0,
+            under_way: FxHashMap::default(),
+            done: Vec::new(),
+            traffic: Traffic::default(),
+        })
+    }
+
+    pub(super) fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    /// Begins to copy a page into the PRP pool: each 4 KiB is read and written.
+    pub(super) fn copy(&mut self, now: Time, copy: Copy, nvdimm: &mut Nvdimm<Burst>) {
+        let span = Span::from_ps(2 * nvdimm.page_time.as_ps());
+        for left in (0..self.pages).rev() {
+            nvdimm.transfer(now, span, Burst::Copied { id: copy.id, left });
+        }
+        self.traffic.copied_bytes += 2 * self.pages * PAGE_BYTES as u64;
+    }
+
+    /// Rings the doorbell for `command`, or writes it into the registers.
+    pub(super) fn submit(&mut self, now: Time, command: Command) {
+        let first = self.first_page(command);
+        let left = self.pages.min(self.pages_in_all - first.0);
+        self.under_way.insert(command.id, UnderWay { command, left });
+        let trips = Span::from_ps(self.command_trips * self.latency.as_ps());
+        self.schedule(now + trips + self.lookup, Step::Commanded { id: command.id });
+    }
+
+    fn first_page(&self, command: Command) -> PageId {
+        PageId(command.page.0 * self.pages)
+    }
+
+    fn schedule(&mut self, at: Time, step: Step) {
+        self.scheduled += 1;
+        self.agenda.push(Reverse((at, self.scheduled, step)));
+    }
+
+    pub(super) fn next_event(&self) -> Option<Time> {
+        let agenda = self.agenda.peek().map(|Reverse((at, ..))| *at);
+        agenda.into_iter().chain(self.flash.next_event()).min()
+    }
+
+    /// Everything that happens at `now`, which is [`next_event`](Nvme::next_event); tells which
+    /// commands are finished.
+    pub(super) fn step(
+        &mut self,
+        now: Time,
+        nvdimm: &mut Nvdimm<Burst>,
+        finished: &mut Vec<(u64, Time)>,
+    ) {
+        self.flash_now = self.flash_now.max(now);
+        let mut done = std::mem::take(&mut self.done);
+        self.flash.advance(self.flash_now, &mut done);
+        for Done { tag, kind, at, .. } in done.drain(..) {
+            match kind {
+                FlashKind::Read => self.read(tag, at),
+                FlashKind::Write => self.programmed(tag, at),
+            }
+        }
+        self.done = done;
+        while self.agenda.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            let Some(Reverse((at, _, step))) = self.agenda.pop() else { break };
+            match step {
+                Step::Commanded { id } => self.begin(id, at),
+                Step::AtBus { id } => self.land(id, at, nvdimm),
+                Step::Pull { id, page } => self.pull(id, PageId(page), at, nvdimm),
+                Step::Stored { id, page } => self.store(id, PageId(page), at),
+                Step::Finished { id } => finished.push((id, at)),
+            }
+        }
+    }
+
+    fn begin(&mut self, id: u64, at: Time) {
+        let UnderWay { command, left } = self.under_way[&id];
+        let first = self.first_page(command).0;
+        match command.kind {
+            Kind::Fill { .. } => {
+                for page in (first..first + left).map(PageId) {
+                    self.ask(at, FlashCommand { tag: id << 1, kind: FlashKind::Read, page });
+                }
+            }
+            Kind::Evict { .. } => self.schedule(at, Step::Pull { id, page: first }),
+        }
+    }
+
+    fn ask(&mut self, at: Time, command: FlashCommand) {
+        self.flash_now = self.flash_now.max(at);
+        self.flash.submit(self.flash_now, command);
+    }
+
+    /// Flash has read 4 KiB of a fill.
+    fn read(&mut self, tag: u64, at: Time) {
+        let id = tag >> 1;
+        let buffered = self.through_ssd_dram(at);
+        let at_bus = match self.attachment {
+            Attachment::Pcie => self.inbound.pass(buffered) + self.latency,
+            Attachment::Ddr => buffered,
+        };
+        self.schedule(at_bus, Step::AtBus { id });
+    }
+
+    /// 4 KiB are written into the SSD's DRAM and read from it, if there is one.
+    fn through_ssd_dram(&mut self, at: Time) -> Time {
+        if self.buffered_max == 0 {
+            return at;
+        }
+        self.traffic.ssd_dram_bytes += 2 * PAGE_BYTES as u64;
+        let written = self.ssd_dram.pass(at);
+        self.ssd_dram.pass(written)
+    }
+
+    fn land(&mut self, id: u64, at: Time, nvdimm: &mut Nvdimm<Burst>) {
+        nvdimm.transfer(at, self.burst(nvdimm), Burst::Landed { id });
+    }
+
+    /// How long 4 KiB of a command's data keep the NVDIMM's bus.
+    fn burst(&self, nvdimm: &Nvdimm<Burst>) -> Span {
+        match self.attachment {
+            Attachment::Pcie => nvdimm.page_time,
+            Attachment::Ddr => self.inbound.page,
+        }
+    }
+
+    /// The next 4 KiB of an eviction leave the PRP pool.
+    fn pull(&mut self, id: u64, page: PageId, at: Time, nvdimm: &mut Nvdimm<Burst>) {
+        nvdimm.transfer(at, self.burst(nvdimm), Burst::Pulled { id, page });
+    }
+
+    /// A burst is over. Gives the eviction whose copy is made, if one is.
+    pub(super) fn burst_over(&mut self, burst: Burst, at: Time) -> Option<u64> {
+        match burst {
+            Burst::Copied { id, left } => return (left == 0).then_some(id),
+            Burst::Landed { id } => self.page_done(id, at),
+            Burst::Pulled { id, page } => {
+                let stored = match self.attachment {
+                    Attachment::Pcie => self.outbound.pass(at) + self.latency,
+                    Attachment::Ddr => at,
+                };
+                let stored = self.through_ssd_dram(stored);
+                self.schedule(stored, Step::Stored { id, page: page.0 });
+                let UnderWay { command, .. } = self.under_way[&id];
+                let end = (self.first_page(command).0 + self.pages).min(self.pages_in_all);
+                if page.0 + 1 < end {
+                    // The next is pulled while this one is on the link.
+                    let next = at.max(self.link_begins());
+                    self.schedule(next, Step::Pull { id, page: page.0 + 1 });
+                }
+            }
+        }
+        None
+    }
+
+    /// When the link begins with the last page it was given.
+    fn link_begins(&self) -> Time {
+        let Lane { free, page } = self.outbound;
+        Time::from_ps(free.as_ps().saturating_sub(page.as_ps()))
+    }
+
+    /// 4 KiB of an eviction are in the device: done if its DRAM has room for them, and on their way
+    /// to flash.
+    fn store(&mut self, id: u64, page: PageId, at: Time) {
+        let buffered = self.buffered < self.buffered_max;
+        let tag = id << 1 | u64::from(buffered);
+        self.ask(at, FlashCommand { tag, kind: FlashKind::Write, page });
+        if buffered {
+            self.buffered += 1;
+            self.page_done(id, at);
+        }
+    }
+
+    /// 4 KiB are on flash.
+    fn programmed(&mut self, tag: u64, at: Time) {
+        if tag & 1 == 1 {
+            self.buffered -= 1;
+        } else {
+            self.page_done(tag >> 1, at);
+        }
+    }
+
+    fn page_done(&mut self, id: u64, at: Time) {
+        let under_way = self.under_way.get_mut(&id).expect("it is under way");
+        under_way.left -= 1;
+        if under_way.left == 0 {
+            self.under_way.remove(&id);
+            self.schedule(at + self.latency, Step::Finished { id });
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! [`Queue`]: HAMS's submission queue: NVMe commands with their journal tags, kept in the NVDIMM.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::FrameId;
+
+use super::manager::MosPage;
+
+/// What an NVMe command moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A page from flash into its frame.
+    Fill {
+        /// Where it goes.
+        frame: FrameId,
+    },
+    /// A dirty page from its copy in the PRP pool to flash.
+    Evict {
+        /// Where the copy is.
+        slot: u32,
+    },
+}
+
+/// An NVMe command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Which command: no two are alike.
+    pub id: u64,
+    /// The page it moves.
+    pub page: MosPage,
+    /// From where to where.
+    pub kind: Kind,
+}
+
+/// A page that must be copied from its frame into the PRP pool before anything lands on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    /// The eviction that will read the copy.
+    pub id: u64,
+    /// Where the page is.
+    pub frame: FrameId,
+    /// Where its copy goes.
+    pub slot: u32,
+}
+
+/// What may be under way at once, and what survives a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Memory expansion: as many commands at once as the queue holds, gone after a power cut.
+    Extend,
+    /// Durable: one command at a time, each with a journal tag, and unfinished ones replayed.
+    Persist,
+}
+
+/// A command in the queue: it is unfinished, or it would not be there.
+#[derive(Debug, Clone)]
+struct Entry {
+    command: Command,
+    /// Set for as long as the command is unfinished and must survive: persist mode's replay looks
+    /// for it.
+    journal: bool,
+    /// The frame that the command's page must be copied from first.
+    uncopied: Option<FrameId>,
+    issued: bool,
+}
+
+/// Commands from their making to their completion, in the order in which they were made.
+#[derive(Debug, Clone)]
+pub(super) struct Queue {
+    mode: Mode,
+    entries: VecDeque<Entry>,
+    capacity: usize,
+    outstanding: usize,
+    next_id: u64,
+    copies: VecDeque<Copy>,
+}
+
+impl Queue {
+    pub(super) fn new(mode: Mode, capacity: usize) -> Queue {
+        Queue {
+            mode,
+            entries: VecDeque::new(),
+            capacity,
+            outstanding: 0,
+            next_id: 0,
+            copies: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Commands that still fit.
+    pub(super) fn room(&self) -> usize {
+        self.capacity - self.entries.len()
+    }
+
+    pub(super) fn fill(&mut self, page: MosPage, frame: FrameId) {
+        self.push(page, Kind::Fill { frame }, None);
+    }
+
+    pub(super) fn evict(&mut self, page: MosPage, frame: FrameId, slot: u32) {
+        let id = self.push(page, Kind::Evict { slot }, Some(frame));
+        self.copies.push_back(Copy { id, frame, slot });
+    }
+
+    fn push(&mut self, page: MosPage, kind: Kind, uncopied: Option<FrameId>) -> u64 {
+        assert!(self.room() > 0, "the submission queue overflows");
+        let id = self.next_id;
+        self.next_id += 1;
+        let journal = self.mode == Mode::Persist;
+        let command = Command { id, page, kind };
+        self.entries.push_back(Entry { command, journal, uncopied, issued: false });
+        id
+    }
+
+    /// The next copy to make.
+    pub(super) fn take_copy(&mut self) -> Option<Copy> {
+        self.copies.pop_front()
+    }
+
+    /// The copy for eviction `id` is made.
+    pub(super) fn copied(&mut self, id: u64) {
+        self.entry(id).uncopied = None;
+    }
+
+    /// The next command for the device, as the mode permits.
+    pub(super) fn issue(&mut self) -> Option<Command> {
+        if self.mode == Mode::Persist && self.outstanding > 0 {
+            return None;
+        }
+        let next = (0..self.entries.len()).find(|index| self.may_go(*index))?;
+        let entry = &mut self.entries[next];
+        entry.issued = true;
+        self.outstanding += 1;
+        Some(entry.command)
+    }
+
+    /// NVMe keeps no order between commands: one waits for those before it on the same page.
+    fn may_go(&self, index: usize) -> bool {
+        let entry = &self.entries[index];
+        let page = entry.command.page;
+        let first = || self.entries.iter().take(index).all(|before| before.command.page != page);
+        !entry.issued && entry.uncopied.is_none() && first()
+    }
+
+    /// Command `id` is finished: its journal tag goes with it.
+    pub(super) fn complete(&mut self, id: u64) -> Command {
+        assert!(self.entry(id).issued, "command {id} was never issued");
+        let index = self.position(id);
+        let entry = self.entries.remove(index).expect("it was found there");
+        self.outstanding -= 1;
+        entry.command
+    }
+
+    /// After a power cut: commands without a journal tag are lost; all others are unissued again,
+    /// and copies that were not finished are to be made again. Gives what is left.
+    pub(super) fn power_up(&mut self) -> impl Iterator<Item = &Command> {
+        self.entries.retain(|entry| entry.journal);
+        self.outstanding = 0;
+        self.copies.clear();
+        for entry in &mut self.entries {
+            entry.issued = false;
+            if let (Some(frame), Kind::Evict { slot }) = (entry.uncopied, entry.command.kind) {
+                self.copies.push_back(Copy { id: entry.command.id, frame, slot });
+            }
+        }
+        self.entries.iter().map(|entry| &entry.command)
+    }
+
+    fn position(&self, id: u64) -> usize {
+        let found = self.entries.iter().position(|entry| entry.command.id == id);
+        found.unwrap_or_else(|| panic!("command {id} is not in the queue"))
+    }
+
+    fn entry(&mut self, id: u64) -> &mut Entry {
+        let index = self.position(id);
+        &mut self.entries[index]
+    }
+}
