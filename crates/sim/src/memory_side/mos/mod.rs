@@ -115,7 +115,7 @@ impl MemorySide for MosCache {
                 Answer::Stalled
             }
             Found::Merged | Found::Started | Found::Queued => {
-                let reply = self.nvdimm.probe(now, page);
+                let reply = self.nvdimm.line(now, page);
                 self.pump(reply);
                 Answer::Miss(reply)
             }
@@ -170,6 +170,7 @@ impl MemorySide for MosCache {
             in_flight_peak: std::mem::take(&mut self.in_flight_peak),
             copied_bytes,
             device_dram_bytes: ssd_dram_bytes,
+            ..Counters::default()
         }
     }
 

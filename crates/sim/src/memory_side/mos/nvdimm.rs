@@ -39,28 +39,12 @@ impl<T> Nvdimm<T> {
         }
     }
 
-    /// The host wants a line of `page`: when it has it.
+    /// The host wants a line of `page`, whose tag comes with it: when it has both. A burst under way
+    /// goes first.
     pub(super) fn line(&mut self, now: Time, page: PageId) -> Time {
-        let start = self.host_start(now);
+        let start = self.burst.as_ref().map_or(now, |(end, _)| now.max(*end));
         let controller = self.controllers.of(page);
         let ready = self.controllers.hit(start, controller);
-        self.host_had(ready)
-    }
-
-    /// The host looks for the tag of `page`, which does not match: when it knows.
-    pub(super) fn probe(&mut self, now: Time, page: PageId) -> Time {
-        let start = self.host_start(now);
-        let controller = self.controllers.of(page);
-        let ready = self.controllers.probe(start, controller);
-        self.host_had(ready)
-    }
-
-    /// The host may begin when the burst under way is over.
-    fn host_start(&self, now: Time) -> Time {
-        self.burst.as_ref().map_or(now, |(end, _)| now.max(*end))
-    }
-
-    fn host_had(&mut self, ready: Time) -> Time {
         self.host_until = self.host_until.max(ready);
         ready
     }
