@@ -8,6 +8,9 @@
 //! A prefetcher knows page numbers only. Its candidates may be cached or on their way already:
 //! dropping those, and those for which there is no room, is the business of whoever has the cache.
 
+mod best_offset;
+mod feedback_directed;
+mod leap;
 mod metrics;
 mod next_n_line;
 mod none;
@@ -90,12 +93,23 @@ pub enum PrefetcherKind {
     None,
     /// A fixed run of pages some way ahead.
     NextNLine,
+    /// A run whose length and distance follow from how well it does (HPCA 2007).
+    FeedbackDirected,
+    /// By the offset that would have been in time most often (HPCA 2016).
+    BestOffset,
+    /// By the majority among the last steps from miss to miss (ATC 2020).
+    Leap,
 }
 
 impl PrefetcherKind {
     /// Every prefetcher with the name users type.
-    pub const ALL: [(&'static str, PrefetcherKind); 2] =
-        [("none", PrefetcherKind::None), ("next-n-line", PrefetcherKind::NextNLine)];
+    pub const ALL: [(&'static str, PrefetcherKind); 5] = [
+        ("none", PrefetcherKind::None),
+        ("next-n-line", PrefetcherKind::NextNLine),
+        ("feedback-directed", PrefetcherKind::FeedbackDirected),
+        ("best-offset", PrefetcherKind::BestOffset),
+        ("leap", PrefetcherKind::Leap),
+    ];
 
     /// The prefetcher called `name`.
     ///
@@ -112,10 +126,15 @@ impl PrefetcherKind {
 
     /// The prefetcher as `preset` has it, over an address space of `pages` pages. All memory is
     /// allocated here.
-    pub fn build(self, preset: Preset, _pages: u64) -> Box<dyn Prefetcher> {
+    pub fn build(self, preset: Preset, pages: u64) -> Box<dyn Prefetcher> {
         match self {
             PrefetcherKind::None => Box::new(none::NoPrefetch),
             PrefetcherKind::NextNLine => Box::new(NextNLine::new(preset)),
+            PrefetcherKind::FeedbackDirected => {
+                Box::new(feedback_directed::FeedbackDirected::new(preset, pages))
+            }
+            PrefetcherKind::BestOffset => Box::new(best_offset::BestOffset::new(preset)),
+            PrefetcherKind::Leap => Box::new(leap::Leap::new(preset)),
         }
     }
 }

@@ -21,6 +21,14 @@ impl NextNLine {
     pub fn new(preset: Preset) -> NextNLine {
         NextNLine { degree: 4, offset: 16, preset }
     }
+
+    /// Adds the run ahead of `page` if the access is an occasion.
+    pub(super) fn step(&self, page: PageId, demand: Demand, candidates: &mut Vec<PageId>) {
+        if demand.is_step(self.preset) {
+            let run = self.offset + 1..=self.offset + self.degree;
+            candidates.extend(run.filter_map(|distance| ahead(page, distance as i64)));
+        }
+    }
 }
 
 impl Prefetcher for NextNLine {
@@ -31,9 +39,6 @@ impl Prefetcher for NextNLine {
         _metrics: &Metrics,
         candidates: &mut Vec<PageId>,
     ) {
-        if demand.is_step(self.preset) {
-            let run = self.offset + 1..=self.offset + self.degree;
-            candidates.extend(run.filter_map(|distance| ahead(page, distance as i64)));
-        }
+        self.step(page, demand, candidates);
     }
 }

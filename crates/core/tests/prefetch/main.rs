@@ -2,3 +2,4 @@
 
 mod behaviour;
 mod device;
+mod models;

@@ -1,0 +1,204 @@
+//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line whose length and distance
+//! follow from how accurate, late and polluting it has been.
+
+use super::{Demand, Metrics, NextNLine, Prefetcher, Preset};
+use crate::addr::PageId;
+
+/// Degree and distance by level, from very conservative to very aggressive (HPCA'07 Table 1).
+const LEVELS: [(u64, u64); 5] = [(1, 4), (1, 8), (2, 16), (4, 32), (4, 64)];
+
+/// Accuracy is high from here, and low below the other (HPCA'07 §4).
+const ACCURACY_HIGH: f64 = 0.75;
+const ACCURACY_LOW: f64 = 0.40;
+
+/// Prefetches are late from this share of the used ones (HPCA'07 §4).
+const LATENESS: f64 = 0.01;
+
+/// Useful pages given up in an interval (HPCA'07 §4).
+const INTERVAL: u64 = 8_192;
+
+/// Runs of pages ahead, on the same occasions as [`NextNLine`]'s.
+///
+/// `original` changes its level at the end of an interval, and begins in the middle; `atc23` does so
+/// whenever it is consulted, and begins at the top. Where pages are inserted into the cache, which the
+/// paper varies too, is left to the replacement policy.
+pub(super) struct FeedbackDirected {
+    preset: Preset,
+    level: usize,
+    judge: Judge,
+}
+
+/// What the level is changed by.
+enum Judge {
+    Intervals { start: Metrics, average: Average },
+    WholeRun(PagesSeen),
+}
+
+impl FeedbackDirected {
+    pub(super) fn new(preset: Preset, pages: u64) -> FeedbackDirected {
+        let (level, judge) = match preset {
+            Preset::Original => {
+                let (start, average) = (Metrics::default(), Average::default());
+                (2, Judge::Intervals { start, average })
+            }
+            Preset::Atc23 => (LEVELS.len() - 1, Judge::WholeRun(PagesSeen::new(pages))),
+        };
+        FeedbackDirected { preset, level, judge }
+    }
+
+    /// Changes the level by HPCA'07 Table 2.
+    fn adjust(&mut self, verdict: Verdict) {
+        let Verdict { accuracy, late, polluting } = verdict;
+        let up = late && (accuracy >= ACCURACY_HIGH || (accuracy >= ACCURACY_LOW && !polluting));
+        let down = polluting || (late && accuracy < ACCURACY_LOW);
+        self.level = match (up, down) {
+            (true, _) => (self.level + 1).min(LEVELS.len() - 1),
+            (false, true) => self.level.saturating_sub(1),
+            (false, false) => self.level,
+        };
+    }
+}
+
+impl Prefetcher for FeedbackDirected {
+    fn demand(
+        &mut self,
+        page: PageId,
+        demand: Demand,
+        metrics: &Metrics,
+        candidates: &mut Vec<PageId>,
+    ) {
+        if let Judge::WholeRun(seen) = &mut self.judge
+            && let Some(verdict) = seen.demand(page, demand, metrics)
+        {
+            self.adjust(verdict);
+        }
+        let (degree, offset) = LEVELS[self.level];
+        let run = NextNLine { degree, offset, preset: self.preset };
+        run.step(page, demand, candidates);
+    }
+
+    fn arrived(&mut self, page: PageId, prefetched: bool) {
+        if let Judge::WholeRun(seen) = &mut self.judge
+            && prefetched
+        {
+            seen.arrived(page);
+        }
+    }
+
+    fn evicted(&mut self, metrics: &Metrics) {
+        if let Judge::Intervals { start, average } = &mut self.judge {
+            let during = metrics.since(start);
+            if during.evicted_useful >= INTERVAL {
+                average.end_interval(&during);
+                *start = *metrics;
+                let verdict = average.verdict();
+                self.adjust(verdict);
+            }
+        }
+    }
+}
+
+/// How a prefetcher has done.
+#[derive(Clone, Copy)]
+struct Verdict {
+    accuracy: f64,
+    late: bool,
+    polluting: bool,
+}
+
+/// The counts of all intervals, each weighing half of the next (HPCA'07 §3.2).
+#[derive(Clone, Copy, Default)]
+struct Average {
+    issued: f64,
+    used: f64,
+    late: f64,
+    misses: f64,
+    polluted: f64,
+}
+
+impl Average {
+    /// Misses that prefetches caused are pollution from this share on (HPCA'07 §4).
+    const POLLUTION: f64 = 0.005;
+
+    fn end_interval(&mut self, during: &Metrics) {
+        let weigh_in = |average: &mut f64, count: u64| *average = (*average + count as f64) / 2.0;
+        weigh_in(&mut self.issued, during.issued);
+        weigh_in(&mut self.used, during.used);
+        weigh_in(&mut self.late, during.late);
+        weigh_in(&mut self.misses, during.misses);
+        weigh_in(&mut self.polluted, during.polluted);
+    }
+
+    fn verdict(&self) -> Verdict {
+        let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
+        Verdict {
+            accuracy: share(self.used, self.issued),
+            late: share(self.late, self.used) >= LATENESS,
+            polluting: share(self.polluted, self.misses) >= Self::POLLUTION,
+        }
+    }
+}
+
+/// The pages that were ever prefetched, used and late, each counted once however often it was: what
+/// the simulator of the CXL-flash study judges by.
+struct PagesSeen {
+    marks: Box<[u8]>,
+    arrived: u64,
+    used: u64,
+    late: u64,
+}
+
+impl PagesSeen {
+    const ARRIVED: u8 = 1;
+    const USED: u8 = 2;
+    const LATE: u8 = 4;
+    /// Somebody waits for it now.
+    const AWAITED: u8 = 8;
+
+    /// Misses that prefetches caused are pollution from this share on (SPEC A4 "FD").
+    const POLLUTION: f64 = 0.25;
+
+    fn new(pages: u64) -> PagesSeen {
+        let marks = vec![0; pages as usize].into_boxed_slice();
+        PagesSeen { marks, arrived: 0, used: 0, late: 0 }
+    }
+
+    /// Counts a demand access; a verdict where one is asked for, once a prefetch has arrived.
+    fn demand(&mut self, page: PageId, demand: Demand, metrics: &Metrics) -> Option<Verdict> {
+        match demand {
+            Demand::Late => {
+                self.marks[page.index()] |= Self::AWAITED;
+                return None;
+            }
+            Demand::FirstHit { .. } | Demand::Hit => self.use_page(page),
+            Demand::Miss => {}
+        }
+        let share = |part: u64| part as f64 / self.arrived as f64;
+        (self.arrived > 0).then(|| Verdict {
+            accuracy: share(self.used),
+            late: share(self.late) >= LATENESS,
+            polluting: metrics.pollution() >= Self::POLLUTION,
+        })
+    }
+
+    fn arrived(&mut self, page: PageId) {
+        self.arrived += u64::from(self.mark(page, Self::ARRIVED));
+        if self.marks[page.index()] & Self::AWAITED != 0 {
+            self.marks[page.index()] &= !Self::AWAITED;
+            self.late += u64::from(self.mark(page, Self::LATE));
+            self.use_page(page);
+        }
+    }
+
+    fn use_page(&mut self, page: PageId) {
+        self.used += u64::from(self.mark(page, Self::USED));
+    }
+
+    /// Sets a mark; whether it was not set.
+    fn mark(&mut self, page: PageId, mark: u8) -> bool {
+        let marks = &mut self.marks[page.index()];
+        let new = *marks & mark == 0;
+        *marks |= mark;
+        new
+    }
+}
