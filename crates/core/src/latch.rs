@@ -60,6 +60,7 @@ pub fn write_two<M: Memory, R>(
 ///
 /// `body` may see half-written values meanwhile: it must not follow them blindly (a half-written
 /// pointer may lead anywhere) and must have no effect but its result.
+#[inline]
 pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M) -> R) -> R {
     loop {
         let before: u64 = memory.load(at);

@@ -113,6 +113,9 @@ fn does_what_a_model_does<R: Record>(steps: &[Step]) {
         let key = Key::hashed(item);
         let expected = model[&table.bucket(&key)].get(&item).copied();
         assert_eq!(table.get(&mut memory, &key), Ok(expected), "item {item}");
+        let mut lines = R::Lines::default();
+        let copied = table.read(&mut memory, &key, &mut lines);
+        assert_eq!(copied.then(|| table.version_of(&key, &lines)), expected.map(Some));
     }
 }
 

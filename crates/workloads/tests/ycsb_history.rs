@@ -106,15 +106,30 @@ fn interleaved<C: CoreWorkload>(
         interleave(&words, 4, seed, |thread, memory| {
             let operation = |i: u64| {
                 let key = Key::hashed((i + thread as u64 * seed) % 2);
-                clock.time(key.item, i.is_multiple_of(2), || match i % 2 {
-                    0 => update(table, memory, &key),
-                    _ => table.get(memory, &key),
+                clock.time(key.item, i.is_multiple_of(2), || match i % 4 {
+                    0 | 2 => update(table, memory, &key),
+                    1 => table.get(memory, &key),
+                    _ => copied(table, memory, &key),
                 })
             };
             (0..8).map(operation).collect()
         });
     let histories: Result<Vec<_>, Wrong> = histories.into_iter().collect();
     check(&histories.map_err(|wrong| wrong.to_string())?.concat())
+}
+
+/// The version of the record of `key`, copied out.
+fn copied<R: Record>(
+    table: &Table<R>,
+    memory: &mut impl Memory,
+    key: &Key,
+) -> Result<Option<u64>, Wrong> {
+    let mut lines = R::Lines::default();
+    if !table.read(memory, key, &mut lines) {
+        return Ok(None);
+    }
+    let torn = || Wrong(format!("the copy of item {} is torn", key.item));
+    table.version_of(key, &lines).map(Some).ok_or_else(torn)
 }
 
 #[test]

@@ -12,8 +12,9 @@ use crate::Wrong;
 use crate::line::Line;
 use crate::permutation::mix;
 
-/// Where in its first line a record has twice its version and its item number, in words.
+/// Where in its first line a record has twice its version, its name and its item number, in words.
 const TWICE_VERSION: usize = 0;
+const NAME: usize = 1;
 const ITEM: usize = 4;
 
 /// An odd number whose multiples are spread well: 2⁶⁴ over the golden ratio.
@@ -23,7 +24,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// version.
 pub trait Record: Send + Sync {
     /// The lines of one record.
-    type Lines: AsRef<[Line]>;
+    type Lines: AsRef<[Line]> + AsMut<[Line]> + Default;
 
     /// Lines of a record.
     const LINES: u64;
@@ -42,6 +43,27 @@ pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key)
     let line = memory.line(at);
     let (_, version) = told(&line);
     (difference(&line, &first_line(salt, key, version)) == 0).then_some(version)
+}
+
+/// Copies the record at `at` into `lines`, if its name is that of `key`; says whether it did. Not
+/// atomic: the caller looks at a latch.
+#[inline]
+pub(super) fn copy<R: Record, M: Memory>(
+    memory: &mut M,
+    at: Addr,
+    key: &Key,
+    lines: &mut R::Lines,
+) -> bool {
+    let first = memory.line(at);
+    let [a, b, c] = key.name;
+    // Without a branch a word.
+    if (first[NAME] ^ a) | (first[NAME + 1] ^ b) | (first[NAME + 2] ^ c) != 0 {
+        return false;
+    }
+    let Some((head, rest)) = lines.as_mut().split_first_mut() else { return false };
+    *head = first;
+    (1..).zip(rest).for_each(|(i, line)| *line = memory.line(nth(at, i)));
+    true
 }
 
 /// Whether all but the first line of `key`'s record at `at` is that of `version`.

@@ -163,7 +163,26 @@ impl<R: Record> Table<R> {
         self.bucket_at(key.item).head
     }
 
-    /// Reads the whole record of `key`, also while others write: its version, or `None` if it is
+    /// Copies the record of `key` into `lines`, whole also while others write; says whether it is
+    /// there. Looks for its name and takes the rest as it is: [`version_of`](Table::version_of)
+    /// checks it.
+    #[inline]
+    pub fn read<M: Memory>(&self, memory: &mut M, key: &Key, lines: &mut R::Lines) -> bool {
+        let bucket = self.bucket_at(key.item);
+        latch::read(memory, bucket.head, |memory| {
+            let tags = Tags(memory.load(bucket.tags()));
+            let mut slots = tags.matches(key, R::PER_BUCKET);
+            slots.any(|slot| record::copy::<R, M>(memory, Self::record(bucket, slot), key, lines))
+        })
+    }
+
+    /// The version of `lines`, if every byte of them is what `key` and that version make of it.
+    pub fn version_of(&self, key: &Key, lines: &R::Lines) -> Option<u64> {
+        let (_, version) = told(lines.as_ref().first()?);
+        (lines.as_ref() == R::lines(self.salt, key, version).as_ref()).then_some(version)
+    }
+
+    /// Checks the whole record of `key`, also while others write: its version, or `None` if it is
     /// not there, be it not yet or no longer.
     ///
     /// # Errors
