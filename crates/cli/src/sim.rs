@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
+    /// Lay a layer of parameters over the design: atc23 is the simulator of the CXL-flash study
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
     /// Set a parameter, such as dram_cache.ways=8; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
@@ -139,8 +142,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn config(arguments: &Arguments) -> Result<Config, Failure> {
-    let overrides: Vec<(&str, &str)> =
-        arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let preset = arguments.preset.iter().map(|name| ("preset", name.as_str()));
+    let set = arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let overrides: Vec<(&str, &str)> = preset.chain(set).collect();
     let config = resolve(&arguments.design, &overrides).map_err(Failure::input)?;
     let config = config.scaled(arguments.scale.0, arguments.scale.1);
     config.check().map_err(Failure::input)?;

@@ -20,5 +20,5 @@ pub use experiment::{
     FlashOutcome, Lifetime, Offered, Outcome, Plan, Simulation, WarmUp, Watch, simulate,
 };
 pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
-pub use replay::{Replay, ReplayError, replay};
+pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
 pub use timeline::{Step, Timeline};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{PAGE_BYTES, Time};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use serde::Serialize;
@@ -53,6 +54,9 @@ pub struct Replay {
     pub accesses_per_wall_s: f64,
     /// The DRAM cache.
     pub dram_cache: Counters,
+    /// What was fetched ahead of demand, by memories that do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<PrefetchOutcome>,
     /// The flash device.
     pub flash: FlashOutcome,
     /// From the time in the trace until the line is there, time at the door included.
@@ -61,6 +65,42 @@ pub struct Replay {
     pub device_latency_ns: Distribution,
     /// Years until the flash is worn out at this rate.
     pub lifetime_years: Option<Lifetime>,
+}
+
+/// What was fetched ahead of demand, hints included, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PrefetchOutcome {
+    /// Pages asked for.
+    pub issued: u64,
+    /// Those of them that an access wanted.
+    pub used: u64,
+    /// Those of them that came too late for that.
+    pub late: u64,
+    /// Misses of pages that a prefetch had displaced.
+    pub polluted: u64,
+    /// `used` of `issued`.
+    pub accuracy: f64,
+    /// `late` of `used`.
+    pub lateness: f64,
+    /// `polluted` of all misses.
+    pub pollution: f64,
+    /// Hits on prefetched pages of all accesses (ATC'23 section 5.2).
+    pub coverage: f64,
+}
+
+impl PrefetchOutcome {
+    fn new(metrics: &Metrics, accesses: u64) -> PrefetchOutcome {
+        PrefetchOutcome {
+            issued: metrics.issued,
+            used: metrics.used,
+            late: metrics.late,
+            polluted: metrics.polluted,
+            accuracy: metrics.accuracy(),
+            lateness: metrics.lateness(),
+            pollution: metrics.pollution(),
+            coverage: metrics.coverage(accesses),
+        }
+    }
 }
 
 /// Replays `trace` on the memory side of `config`'s design, which starts empty. An access enters at
@@ -74,19 +114,17 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     let mut door = Door::new(memory, config.dataset.size.0 / PAGE_BYTES as u64);
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
     while trace.fill(&mut batch)? {
-        // No memory side takes hints.
-        batch.retain(|access: &Access| access.op != Op::Hint);
         for access in &batch {
             first.get_or_insert(access.at);
+            accesses += u64::from(access.op != Op::Hint);
             let beyond = || ReplayError::Beyond {
                 address: access.address.0,
                 size: config.dataset.size.to_string(),
             };
             door.enter(access).ok_or_else(beyond)?;
         }
-        accesses += batch.len() as u64;
     }
-    let start = first.ok_or(ReplayError::Empty)?;
+    let start = first.filter(|_| accesses > 0).ok_or(ReplayError::Empty)?;
     door.drain();
     let simulated = door.last.since(start);
     let wall_s = clock.elapsed().as_secs_f64();
@@ -101,6 +139,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         accesses_per_wall_s: accesses as f64 / wall_s,
         flash: flash.map(|flash| FlashOutcome::since_start(flash.counters())).unwrap_or_default(),
         dram_cache: door.memory.take_counters(),
+        prefetch: door.memory.prefetched().map(|metrics| PrefetchOutcome::new(metrics, accesses)),
         latency_ns: door.latencies.access(),
         device_latency_ns: door.latencies.device(),
         lifetime_years: lifetime,
@@ -143,6 +182,11 @@ impl Door {
             return None;
         }
         self.now = self.now.max(access.at);
+        if access.op == Op::Hint {
+            self.advance(self.now);
+            self.memory.hint(self.now, page);
+            return Some(());
+        }
         loop {
             self.advance(self.now);
             if self.offer(access) {

@@ -160,7 +160,7 @@ fn a_prefetched_page_hits_and_one_still_on_its_way_is_late() {
     let events = settle(&mut device);
     assert!([1, 2].iter().all(|thread| arrival(&events, *thread).is_some()));
     assert!(matches!(device.access(Time::ZERO + FLASH + FLASH, read(20, 3)), Answer::Hit(_)));
-    let (counters, prefetched) = (device.take_counters(), device.prefetched());
+    let (counters, prefetched) = (device.take_counters(), *device.prefetched().unwrap());
     assert_eq!((counters.misses, counters.hits_under_miss, counters.hits), (1, 1, 1));
     assert_eq!((prefetched.used, prefetched.late, prefetched.hits), (2, 1, 1));
 }
@@ -169,7 +169,10 @@ fn a_prefetched_page_hits_and_one_still_on_its_way_is_late() {
 fn prefetches_leave_room_for_the_demand_that_caused_them() {
     let mut device = device(&[("prefetch.policy", "next-n-line"), ("device.flash_commands", "3")]);
     device.access(Time::ZERO, read(0, 0));
-    assert_eq!((device.prefetched().issued, device.flash().unwrap().outstanding()), (2, 3));
+    assert_eq!(
+        (device.prefetched().unwrap().issued, device.flash().unwrap().outstanding()),
+        (2, 3)
+    );
 }
 
 #[test]
@@ -204,6 +207,17 @@ fn folded_addresses_lie_where_the_studys_simulator_puts_them() {
     assert!(matches!(device.access(Time::ZERO, read(7, 0)), Answer::Miss(_)));
 }
 
+#[test]
+fn a_hint_fetches_a_page_that_is_not_known_yet() {
+    let mut device = device(&[]);
+    device.warm(PageId(4), false);
+    [3, 3, 4].iter().for_each(|page| device.hint(Time::ZERO, PageId(*page)));
+    assert_eq!(device.flash().unwrap().outstanding(), 1);
+    settle(&mut device);
+    assert!(matches!(device.access(Time::ZERO + FLASH + FLASH, read(3, 0)), Answer::Hit(_)));
+    assert_eq!(device.prefetched().unwrap().used, 1);
+}
+
 proptest! {
     #[test]
     fn every_request_is_answered_once_and_every_read_has_a_reason(
@@ -236,7 +250,7 @@ proptest! {
             }
         }
         prop_assert!(arrived.iter().zip(&missed).all(|(n, missed)| *n == u32::from(*missed)));
-        let (counters, prefetched) = (device.take_counters(), device.prefetched());
+        let (counters, prefetched) = (device.take_counters(), *device.prefetched().unwrap());
         let stalls = events.iter().filter(|event| matches!(event, Event::Unstalled(..))).count();
         prop_assert_eq!(counters.stalls, stalls as u64);
         prop_assert_eq!(counters.hits, hits);

@@ -24,6 +24,7 @@
 
 mod access;
 mod error;
+mod frames;
 mod input;
 mod output;
 mod source;
@@ -31,6 +32,7 @@ pub mod text;
 
 pub use access::{Access, Op};
 pub use error::TraceError;
+pub use frames::FrameMap;
 pub use input::Input;
 pub use output::{Compression, Output};
 pub use source::{Accesses, Source, open};

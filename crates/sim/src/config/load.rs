@@ -8,13 +8,18 @@ use toml::{Table, Value};
 use super::{Config, ConfigError};
 use crate::designs;
 
-/// Single keys set on top of a design: `("dram_cache.ways", "8")`.
+/// Layers of keys with a name, for `preset = "NAME"`.
+const PRESETS: [(&str, &str); 1] =
+    [("atc23", include_str!("../../../../configs/presets/atc23.toml"))];
+
+/// Single keys set on top of a design: `("dram_cache.ways", "8")`. The key `preset` lays all keys of
+/// a preset over the design.
 pub type Overrides<'a> = &'a [(&'a str, &'a str)];
 
 /// The configuration that `given`, a design's name or a file, describes under `overrides`.
 ///
 /// A file holds any keys, and may name a design to start from: `base = "astriflash"`. Without one
-/// it must hold them all.
+/// it must hold them all. It may also name a preset, which lies between the two.
 ///
 /// # Errors
 /// [`ConfigError`] for what does not exist, does not parse, or cannot be.
@@ -29,7 +34,10 @@ pub fn resolve(given: &str, overrides: Overrides<'_>) -> Result<Config, ConfigEr
         of_design(given)?
     };
     for (key, value) in overrides {
-        set(&mut table, key, value)?;
+        match *key {
+            "preset" => lay_preset(&mut table, value)?,
+            key => set(&mut table, key, value)?,
+        }
     }
     let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let reason = format!("{}: {}", error.path(), one_line(error.inner()));
@@ -56,8 +64,24 @@ fn layered(file: &str, text: &str) -> Result<Table, ConfigError> {
         Some(Value::String(base)) => of_design(&base)?,
         Some(other) => return Err(malformed(format!("base: expected a design, found {other}"))),
     };
+    match table.remove("preset") {
+        None => {}
+        Some(Value::String(name)) => lay_preset(&mut merged, &name)?,
+        Some(other) => return Err(malformed(format!("preset: expected a name, found {other}"))),
+    }
     merge(file, "", &mut merged, table, &keys())?;
     Ok(merged)
+}
+
+/// Lays the preset called `name` over `table`.
+fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
+    let text = find_by_name("preset", name, &PRESETS)?;
+    let preset: Table = text.parse().expect("shipped presets are TOML");
+    if let Some(section) = preset.keys().find(|section| !table.contains_key(*section)) {
+        let reason = format!("preset {name}: the design has no [{section}] to lay it over");
+        return Err(ConfigError::Malformed { file: "preset".to_string(), reason });
+    }
+    merge(name, "", table, preset, &keys())
 }
 
 /// Every key that there is: those of any design, and the sides that a design may take from others.
@@ -184,6 +208,17 @@ mod tests {
         let error = designs::compose(&config).err().unwrap().to_string();
         assert!(error.contains("did you mean 'flash-sync'?"), "{error}");
         assert!(refused("astriflash", &[("parts.side", "x")]).contains("parts.side"));
+    }
+
+    #[test]
+    fn a_preset_lies_over_the_design_and_under_single_keys() {
+        let config = resolve("cxl-flash", &[("preset", "atc23"), ("prefetch.in_flight", "7")]);
+        let config = config.unwrap();
+        let (device, prefetch) = (config.device.unwrap(), config.prefetch.unwrap());
+        assert!(device.prefetches_first && device.dram_ns == 46);
+        assert_eq!((prefetch.preset.as_str(), prefetch.in_flight), ("atc23", 7));
+        assert!(refused("cxl-flash", &[("preset", "atc32")]).contains("did you mean 'atc23'?"));
+        assert!(refused("astriflash", &[("preset", "atc23")]).contains("no [device]"));
     }
 
     #[test]

@@ -215,6 +215,10 @@ pub struct Prefetch {
     pub preset: String,
     /// Prefetches at once.
     pub in_flight: u64,
+    /// Of next-n-line: how many pages.
+    pub degree: u64,
+    /// Of next-n-line: how many pages are left out before them.
+    pub offset: u64,
 }
 
 /// Switching between user-level threads.

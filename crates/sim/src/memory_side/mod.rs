@@ -8,6 +8,7 @@ pub mod mos;
 mod paging;
 mod residency;
 
+use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{Addr, LINE_BYTES, PageId, Time};
 use ebbtide_flash::Flash;
 use serde::Serialize;
@@ -145,6 +146,14 @@ pub trait MemorySide {
 
     /// An access in no time, to warm up.
     fn warm(&mut self, page: PageId, write: bool);
+
+    /// The host says that `page` will be needed soon (SPEC A4, hints). Most memories do not listen.
+    fn hint(&mut self, _now: Time, _page: PageId) {}
+
+    /// What was fetched ahead of demand, hints included, and what came of it; for memories that do.
+    fn prefetched(&self) -> Option<&Metrics> {
+        None
+    }
 
     /// The counters since they were last taken.
     fn take_counters(&mut self) -> Counters;

@@ -6,7 +6,7 @@ mod dram;
 
 use std::collections::VecDeque;
 
-use ebbtide_core::prefetch::{Demand, Metrics, PrefetcherKind, Prefetching, Preset};
+use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::{Begin, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
@@ -303,16 +303,17 @@ impl DeviceCache {
         frame
     }
 
+    /// Where the device has `page`.
+    #[inline]
+    fn mapped(&self, page: PageId) -> PageId {
+        if self.fold_addresses { folded(page) } else { page }
+    }
+
     #[inline]
     fn tell(&mut self, frame: FrameId, page: PageId, what: Happened) {
         if let Some(seen) = &mut self.seen {
             seen.push(Seen { frame, page, what });
         }
-    }
-
-    /// What the prefetcher did and what came of it, hints included; nothing without a cache.
-    pub fn prefetched(&self) -> Metrics {
-        self.cache.as_ref().map(|cache| *cache.ahead.metrics()).unwrap_or_default()
     }
 }
 
@@ -326,7 +327,13 @@ impl Cache {
         require(merges, "prefetch.policy", &prefetch.policy, expected)?;
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
         let preset = Preset::from_name(&prefetch.preset)?;
-        let prefetching = Prefetching::new(kind.build(preset, pages), pages);
+        let prefetcher = match kind {
+            PrefetcherKind::NextNLine => {
+                Box::new(NextNLine { degree: prefetch.degree, offset: prefetch.offset, preset })
+            }
+            kind => kind.build(preset, pages),
+        };
+        let prefetching = Prefetching::new(prefetcher, pages);
         let ahead = Ahead::new(prefetching, residency.frames(), prefetch.in_flight);
         Ok(Cache { residency, ahead })
     }
@@ -363,9 +370,7 @@ fn folded(page: PageId) -> PageId {
 
 impl MemorySide for DeviceCache {
     fn access(&mut self, now: Time, mut request: Request) -> Answer {
-        if self.fold_addresses {
-            request.page = folded(request.page);
-        }
+        request.page = self.mapped(request.page);
         if !self.stalled.is_empty() || self.open_from().is_none_or(|from| from > now) {
             return self.put_off(request.waiter);
         }
@@ -420,6 +425,22 @@ impl MemorySide for DeviceCache {
         if let Some(cache) = &mut self.cache {
             cache.residency.warm(page, write, &mut self.counters);
         }
+    }
+
+    fn hint(&mut self, now: Time, page: PageId) {
+        let page = self.mapped(page);
+        let Some(Cache { residency, ahead }) = &self.cache else { return };
+        let merges = matches!(self.misses, Misses::Merged(_));
+        let known = residency.find(page).is_some()
+            || self.misses.contains(page)
+            || ahead.is_in_flight(page);
+        if merges && !known && ahead.places(self.backend.room()) > 0 {
+            self.prefetch(now, &[page]);
+        }
+    }
+
+    fn prefetched(&self) -> Option<&Metrics> {
+        self.cache.as_ref().map(|cache| cache.ahead.metrics())
     }
 
     fn take_counters(&mut self) -> Counters {
