@@ -175,7 +175,7 @@ impl Simulation {
         let mut machine = Machine::new(&plan.config, parts, program.clone())?;
         watch("running in DRAM", 0.0);
         let dram = dram_only(plan, &program)?;
-        let steady = warm_up(&mut machine, plan, watch)?;
+        let steady = warm_up(&mut machine, &plan.config, watch)?;
         let interval_ns = plan.config.workload.miss_interval_us * 1e3;
         let work_ns = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
         let work = Span::from_ps((work_ns * 1e3) as u64);
@@ -325,9 +325,17 @@ const WARM_BATCH: u64 = 256;
 /// A program whose data fits never misses: a window ends all the same.
 const WINDOW_JOBS_MAX: u64 = 4_000_000;
 
-/// Runs jobs in no time until evictions keep up with misses, in the machine and in a plain LRU cache.
-fn warm_up(machine: &mut Machine, plan: &Plan, watch: Watch<'_>) -> Result<WarmUp, SimError> {
-    let mut lru = PlainLru::new(&plan.config)?;
+/// Runs jobs in no time until evictions keep up with misses, in `machine`, which `config` describes,
+/// and in a plain LRU cache. Gives how that went; of the job it knows the misses only.
+///
+/// # Errors
+/// [`SimError`].
+pub fn warm_up(
+    machine: &mut Machine,
+    config: &Config,
+    watch: Watch<'_>,
+) -> Result<WarmUp, SimError> {
+    let mut lru = PlainLru::new(config)?;
     let enough = (lru.frames() / 4).max(1_000);
     let (mut jobs, mut filled) = (0, 0);
     loop {
@@ -341,9 +349,7 @@ fn warm_up(machine: &mut Machine, plan: &Plan, watch: Watch<'_>) -> Result<WarmU
         (jobs, filled) = (jobs + window, filled + lru.counters().misses);
         let plain = lru.take_counters();
         let own = machine.take_measured().counters;
-        let full = |c: &Counters| {
-            (c.evictions_clean + c.evictions_dirty) as f64 >= STEADY_SHARE * c.misses as f64
-        };
+        let full = |c: &Counters| c.left() as f64 >= STEADY_SHARE * c.misses as f64;
         if full(&plain) && full(&own) {
             let evictions = (plain.evictions_clean + plain.evictions_dirty) as f64;
             return Ok(WarmUp {

@@ -17,7 +17,7 @@ mod timeline;
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{
-    FlashOutcome, Lifetime, Offered, Outcome, Plan, Simulation, WarmUp, Watch, simulate,
+    FlashOutcome, Lifetime, Offered, Outcome, Plan, Simulation, WarmUp, Watch, simulate, warm_up,
 };
 pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};

@@ -211,7 +211,7 @@ impl Door {
         let waiter = Waiter { core: 0, thread: slot };
         match self.memory.access(self.now, Request::new(access.address, access.is_write(), waiter))
         {
-            Answer::Hit(ready) => {
+            Answer::Hit(ready) | Answer::Posted(ready) => {
                 self.latencies.hit(ready.since(access.at), ready.since(self.now));
                 self.last = self.last.max(ready);
                 self.free.push(slot);

@@ -237,7 +237,7 @@ proptest! {
             device.advance(now, &mut events);
             let request = if *stores { write(*page, number) } else { read(*page, number) };
             match device.access(now, request) {
-                Answer::Hit(ready) => { prop_assert!(ready > now); hits += 1; }
+                Answer::Hit(ready) | Answer::Posted(ready) => { prop_assert!(ready > now); hits += 1; }
                 Answer::Miss(_) => missed[number as usize] = true,
                 Answer::Stalled => {}
             }

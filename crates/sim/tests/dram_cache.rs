@@ -134,7 +134,7 @@ proptest! {
             cache.advance(now, &mut events);
             let request = if *stores { write(*page, number) } else { read(*page, number) };
             match cache.access(now, request) {
-                Answer::Hit(ready) => { prop_assert!(ready > now); hits += 1; }
+                Answer::Hit(ready) | Answer::Posted(ready) => { prop_assert!(ready > now); hits += 1; }
                 Answer::Miss(reply) => { prop_assert!(reply > now); missed[number as usize] = true; }
                 Answer::Stalled => {}
             }

@@ -3,6 +3,7 @@
 mod flash;
 mod load;
 mod mos;
+mod promotion;
 mod size;
 
 use ebbtide_core::UnknownName;
@@ -12,6 +13,7 @@ use thiserror::Error;
 pub(crate) use flash::flash;
 pub use load::{Overrides, resolve};
 pub use mos::{Attachment, Mos};
+pub use promotion::{Promotion, WriteBack};
 pub use size::Size;
 
 /// A design's parameters. Every key of the TOML file is a field here, and the other way round.
@@ -46,6 +48,9 @@ pub struct Config {
     /// HAMS's memory-over-storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mos: Option<Mos>,
+    /// Host DRAM to which pages are promoted, for designs that do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<Promotion>,
     /// Switching between user-level threads.
     pub switch: Switch,
     /// What the operating system charges.
@@ -255,6 +260,8 @@ pub struct Os {
     pub fault_us: u64,
     /// Starting a read through the I/O stack.
     pub io_us: u64,
+    /// From flash's answer until the page is mapped in DRAM.
+    pub install_ns: u64,
     /// A context switch.
     pub switch_us: u64,
     /// A broadcast TLB shootdown to `shootdown_cores` cores; proportional to cores.
@@ -289,8 +296,8 @@ pub struct Dataset {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Execution between misses of a plain LRU cache of `dram_cache.size`; the programs' computing
-    /// is calibrated to it.
+    /// Execution between misses of a plain LRU cache as large as the DRAM in front of flash; the
+    /// programs' computing is calibrated to it.
     pub miss_interval_us: f64,
     /// Zipf skew of the keys.
     pub theta: f64,
@@ -375,6 +382,9 @@ impl Config {
         let sane = interval.is_finite() && interval > 0.0;
         require(sane, "workload.miss_interval_us", interval, "more than 0")?;
         self.mos.as_ref().map_or(Ok(()), Mos::check)?;
+        if let Some(promotion) = &self.promotion {
+            promotion.check(self.dataset.size)?;
+        }
         let theta = self.workload.theta;
         require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")
     }
@@ -416,6 +426,7 @@ impl Config {
             ("switch.ripe_after_us", switch.ripe_after_us, 0, 1_000_000),
             ("os.fault_us", os.fault_us, 0, 1_000_000),
             ("os.io_us", os.io_us, 0, 1_000_000),
+            ("os.install_ns", os.install_ns, 0, 1_000_000_000),
             ("os.switch_us", os.switch_us, 0, 1_000_000),
             ("os.shootdown_us", os.shootdown_us, 0, 1_000_000),
             ("os.shootdown_cores", os.shootdown_cores as u64, 1, CORES),
@@ -449,11 +460,26 @@ impl Config {
         Ok(())
     }
 
+    /// The memory that a program's pages share with each other: host DRAM where pages are promoted
+    /// to it, and the DRAM cache otherwise. With its key.
+    pub(crate) fn memory_size(&self) -> (&'static str, Size) {
+        match &self.promotion {
+            Some(promotion) => ("promotion.size", promotion.size),
+            None => ("dram_cache.size", self.dram_cache.size),
+        }
+    }
+
     /// The same machine with capacities multiplied by `numerator / denominator`: dataset, DRAM
-    /// cache and last-level cache together, so that their ratios stay.
+    /// cache, promotion's DRAM and last-level cache together, so that their ratios stay.
     #[must_use]
     pub fn scaled(mut self, numerator: u64, denominator: u64) -> Config {
-        for size in [&mut self.dataset.size, &mut self.dram_cache.size, &mut self.llc.size] {
+        let promotion = self.promotion.iter_mut();
+        let promoted =
+            promotion.flat_map(|promotion| [&mut promotion.size, &mut promotion.persist]);
+        for size in [&mut self.dataset.size, &mut self.dram_cache.size, &mut self.llc.size]
+            .into_iter()
+            .chain(promoted)
+        {
             size.0 = (u128::from(size.0) * u128::from(numerator) / u128::from(denominator)) as u64;
         }
         self

@@ -1,13 +1,23 @@
 //! CXL-flash (USENIX ATC'23): a core waits for a flash device that it addresses like memory.
 
 use super::Design;
+use crate::config::{Config, ConfigError};
 use crate::core_side::CoreSide;
-use crate::memory_side::DeviceCache;
+use crate::memory_side::{DeviceCache, MemorySide, Promotion};
 
 pub(super) const CXL_FLASH: Design = Design {
     name: "cxl-flash",
     about: "byte-addressable flash behind CXL: device cache, miss registers, prefetcher (ATC'23)",
     config: include_str!("../../../../configs/cxl-flash.toml"),
     core_side: |_| Ok(CoreSide::Block),
-    memory_side: |config| Ok(Box::new(DeviceCache::new(config)?)),
+    memory_side: lines,
 };
+
+/// A device that answers lines, and host DRAM over it if there is a `[promotion]`.
+pub(super) fn lines(config: &Config) -> Result<Box<dyn MemorySide>, ConfigError> {
+    let device = DeviceCache::new(config)?;
+    if config.promotion.is_none() {
+        return Ok(Box::new(device));
+    }
+    Ok(Box::new(Promotion::new(config, device)?))
+}

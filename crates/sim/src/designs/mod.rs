@@ -4,13 +4,16 @@ mod astriflash;
 mod cxl_flash;
 mod dram_only;
 mod flash_sync;
+mod flatflash;
 mod hams;
 mod os_swap;
+mod traditional_stack;
+mod unified_mmap;
 
 use ebbtide_core::UnknownName;
 use ebbtide_core::find_by_name;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, require};
 use crate::core_side::CoreSide;
 use crate::memory_side::MemorySide;
 
@@ -44,14 +47,22 @@ pub struct Parts {
 pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
     let core_side = find(config.parts.core_side.as_ref().unwrap_or(&config.design))?;
     let memory_side = find(config.parts.memory_side.as_ref().unwrap_or(&config.design))?;
-    Ok(Parts {
+    let parts = Parts {
         core_side: (core_side.core_side)(config)?,
         memory_side: (memory_side.memory_side)(config)?,
-    })
+    };
+    require(
+        config.promotion.is_none() || parts.memory_side.is_byte_addressable(),
+        "parts.memory_side",
+        memory_side.name,
+        "a memory that answers single lines, as cxl-flash and flatflash have: with [promotion], \
+         pages are used where they are until they are promoted",
+    )?;
+    Ok(parts)
 }
 
 /// Every design.
-pub const ALL: [&Design; 15] = [
+pub const ALL: [&Design; 18] = [
     &dram_only::DRAM_ONLY,
     &astriflash::ASTRIFLASH,
     &astriflash::IDEAL,
@@ -67,6 +78,9 @@ pub const ALL: [&Design; 15] = [
     &hams::THAMS_E,
     &hams::LHAMS_P,
     &hams::THAMS_P,
+    &flatflash::FLATFLASH,
+    &unified_mmap::UNIFIED_MMAP,
+    &traditional_stack::TRADITIONAL_STACK,
 ];
 
 /// The design called `name`.

@@ -186,7 +186,7 @@ impl Chip {
             looked
         } else {
             match self.memory_access(request, looked) {
-                Answer::Hit(ready) => {
+                Answer::Hit(ready) | Answer::Posted(ready) => {
                     self.latencies.hit(ready - start, ready - looked);
                     self.install_in_llc(line, false);
                     ready
@@ -238,7 +238,7 @@ impl Chip {
                     PageTables::Cached => {
                         let request = Request::new(entry, false, waiter);
                         match self.memory_access(request, looked) {
-                            Answer::Hit(ready) => ready,
+                            Answer::Hit(ready) | Answer::Posted(ready) => ready,
                             Answer::Miss(reply) => {
                                 self.cores[number].issued.get_or_insert(start);
                                 return Reach::Missed(reply);
@@ -270,7 +270,11 @@ impl Chip {
             return Answer::Hit(self.memory.flat(at, request.page));
         }
         core.missed = request.page;
-        self.memory.access(at, request)
+        let answer = self.memory.access(at, request);
+        if let Answer::Posted(until) = answer {
+            core.now = core.now.max(until);
+        }
+        answer
     }
 
     /// Whether the line's slice holds it, and when that is known at the core.

@@ -6,6 +6,7 @@ mod dram;
 mod dram_cache;
 pub mod mos;
 mod paging;
+mod promotion;
 mod residency;
 
 use ebbtide_core::prefetch::Metrics;
@@ -17,6 +18,7 @@ pub use all_dram::AllDram;
 pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;
+pub use promotion::Promotion;
 pub use residency::PlainLru;
 
 /// Who waits: a thread of a core.
@@ -54,6 +56,9 @@ impl Request {
 pub enum Answer {
     /// The line arrives at this time.
     Hit(Time),
+    /// The write is out of the core's hands at this time, until when the core itself is busy with
+    /// it.
+    Posted(Time),
     /// The page is not there, as the core learns at this time, which software of its own may have
     /// cost it. [`Event::Arrived`] will tell the waiter; the access is then repeated.
     Miss(Time),
@@ -122,6 +127,21 @@ pub struct Counters {
     pub copied_bytes: u64,
     /// Bytes written into and read from the flash device's own DRAM.
     pub device_dram_bytes: u64,
+    /// Pages that began to move from the device to host DRAM.
+    pub promotions: u64,
+    /// Pages that should have, but for which there was no room.
+    pub promotions_dropped: u64,
+    /// Promoted pages given up.
+    pub demotions: u64,
+    /// Those of them that went to flash.
+    pub demotions_written: u64,
+}
+
+impl Counters {
+    /// Pages that left the cache in front of flash, to make room or for host DRAM.
+    pub fn left(&self) -> u64 {
+        self.evictions_clean + self.evictions_dirty + self.promotions
+    }
 }
 
 /// Memory behind the caches of the chip.
@@ -169,4 +189,9 @@ pub trait MemorySide {
 
     /// The flash device, if there is one.
     fn flash(&self) -> Option<&Flash>;
+
+    /// Whether it answers lines from where they are, so that pages need not move for an access.
+    fn is_byte_addressable(&self) -> bool {
+        false
+    }
 }

@@ -1,4 +1,7 @@
-//! [`Paging`]: the operating system keeps a part of the data in DRAM, by page faults (OS-Swap).
+//! [`Paging`]: the operating system keeps a part of the data in DRAM, by page faults (OS-Swap,
+//! UnifiedMMap, TraditionalStack).
+
+use std::collections::VecDeque;
 
 use ebbtide_core::{Begin, FrameId, MissTable, PageId, Span, Time};
 use ebbtide_flash::{Flash, Kind};
@@ -12,7 +15,8 @@ use crate::device::{Device, Transfer};
 
 /// DRAM whose contents the operating system manages.
 ///
-/// A fault costs its core `os.fault_us + os.io_us`; then the read is on its way. Pages that go are
+/// A fault costs its core `os.fault_us + os.io_us`; then the read is on its way, and when flash has
+/// answered, the page is there `os.install_ns` later. Pages that go are
 /// unmapped in batches, each a broadcast that the faulting core waits for.
 pub struct Paging {
     controllers: Controllers,
@@ -22,6 +26,9 @@ pub struct Paging {
     device: Device,
     fault: Span,
     io: Span,
+    install: Span,
+    /// Pages that flash has answered with, in the order in which they will be mapped.
+    installs: VecDeque<(Time, PageId)>,
     shootdown: Span,
     batch: usize,
     unmapped: usize,
@@ -49,6 +56,8 @@ impl Paging {
             device: Device::new(config)?,
             fault: Span::from_us(os.fault_us),
             io: Span::from_us(os.io_us),
+            install: Span::from_ns(os.install_ns),
+            installs: VecDeque::new(),
             shootdown: Span::from_ps(shootdown_ps / os.shootdown_cores as u64),
             batch: os.shootdown_batch,
             unmapped: 0,
@@ -58,6 +67,16 @@ impl Paging {
             transfers: Vec::new(),
             counters: Counters::default(),
         })
+    }
+}
+
+impl Paging {
+    /// `page` is in DRAM, mapped.
+    fn map(&mut self, page: PageId, at: Time, events: &mut Vec<Event>) {
+        let (frame, write) = self.frames.remove(&page).expect("it was asked for");
+        self.residency.install(frame, page, write);
+        self.misses.complete(page, |waiter| events.push(Event::Arrived(waiter, at)));
+        events.extend(self.stalled.drain(..).map(|waiter| Event::Unstalled(waiter, at)));
     }
 }
 
@@ -116,21 +135,28 @@ impl MemorySide for Paging {
     }
 
     fn next_event(&self) -> Option<Time> {
-        if self.unmaps.is_empty() { self.device.next_event() } else { Some(Time::ZERO) }
+        if !self.unmaps.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let install = self.installs.front().map(|(at, _)| *at);
+        install.into_iter().chain(self.device.next_event()).min()
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         events.extend(self.unmaps.drain(..).map(Event::Unmapped));
-        while let Some(at) = self.device.next_event().filter(|at| *at <= now) {
-            self.device.step(at, &mut self.transfers);
-            for Transfer { page, at, .. } in
-                self.transfers.drain(..).filter(|transfer| transfer.kind == Kind::Read)
-            {
-                let (frame, write) = self.frames.remove(&page).expect("it was asked for");
-                self.residency.install(frame, page, write);
-                self.misses.complete(page, |waiter| events.push(Event::Arrived(waiter, at)));
-                events.extend(self.stalled.drain(..).map(|waiter| Event::Unstalled(waiter, at)));
+        loop {
+            let install = self.installs.front().map(|(at, _)| *at);
+            let device = self.device.next_event();
+            let Some(at) = install.into_iter().chain(device).min().filter(|at| *at <= now) else {
+                return;
+            };
+            if let Some((at, page)) = self.installs.pop_front_if(|(due, _)| *due <= at) {
+                self.map(page, at, events);
+                continue;
             }
+            self.device.step(at, &mut self.transfers);
+            let reads = self.transfers.drain(..).filter(|transfer| transfer.kind == Kind::Read);
+            self.installs.extend(reads.map(|read| (read.at + self.install, read.page)));
         }
     }
 

@@ -5,7 +5,7 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
 
 use super::Counters;
-use crate::config::{Config, ConfigError, require};
+use crate::config::{Config, ConfigError, Size, require};
 
 /// A cache of pages: tags, dirty marks, and the policy that decides who goes.
 pub(super) struct Residency {
@@ -16,6 +16,8 @@ pub(super) struct Residency {
     frames: Vec<Entry>,
     /// By page, where a set is too large to be searched.
     index: Option<FxHashMap<PageId, FrameId>>,
+    /// By set, frames whose pages were taken out; never an empty list.
+    vacated: FxHashMap<usize, Vec<FrameId>>,
 }
 
 /// A frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the page was
@@ -68,15 +70,25 @@ impl Residency {
         let expected = format!("{ways} ways x a power of two of 4 KiB pages");
         let power = sets.is_power_of_two() && sets * ways == frames;
         require(power, "dram_cache.size", dram_cache.size, expected)?;
-        let geometry = Geometry { sets, ways };
+        Ok(Residency::of(Geometry { sets, ways }, kind, config))
+    }
+
+    /// An empty cache of `size` under `policy`, whose frames take any page.
+    pub(super) fn fully_associative(config: &Config, size: Size, policy: PolicyKind) -> Residency {
+        let frames = (size.0 / PAGE_BYTES as u64) as usize;
+        Residency::of(Geometry::fully_associative(frames), policy, config)
+    }
+
+    fn of(geometry: Geometry, policy: PolicyKind, config: &Config) -> Residency {
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
-        Ok(Residency {
+        Residency {
             geometry,
-            policy: kind.build(geometry, pages + pages / 512 + 1, 1),
-            every_hit: kind.needs_every_hit(),
-            frames: vec![Entry(0); frames],
-            index: (ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
-        })
+            policy: policy.build(geometry, pages + pages / 512 + 1, 1),
+            every_hit: policy.needs_every_hit(),
+            frames: vec![Entry(0); geometry.frames()],
+            index: (geometry.ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
+            vacated: FxHashMap::default(),
+        }
     }
 
     pub(super) fn frames(&self) -> u64 {
@@ -116,14 +128,18 @@ impl Residency {
     /// must, because no frame of its set was left unused.
     pub(super) fn is_full(&self, page: PageId) -> bool {
         // Frames of a set are used in order.
-        let last = (self.set(page) + 1) * self.geometry.ways - 1;
-        self.frames[last] != Entry(0)
+        let set = self.set(page);
+        let last = (set + 1) * self.geometry.ways - 1;
+        self.frames[last] != Entry(0) && !self.vacated.contains_key(&set)
     }
 
     /// A frame for `page`, empty until it is [installed](Residency::install), and who had to go.
     /// `None` when every frame of its set waits for a page already.
     pub(super) fn reserve(&mut self, page: PageId) -> Option<(FrameId, Option<Victim>)> {
         let set = self.set(page);
+        if let Some(frame) = self.take_vacated(set) {
+            return Some((frame, None));
+        }
         if !self.is_full(page) {
             let first = set * self.geometry.ways;
             let ways = &self.frames[first..first + self.geometry.ways];
@@ -151,6 +167,35 @@ impl Residency {
         self.policy.insert(frame, page);
     }
 
+    /// Takes `page` out. Gives the frame it was in, and whether it was written; `None` if it was in
+    /// none.
+    pub(super) fn remove(&mut self, page: PageId) -> Option<(FrameId, bool)> {
+        let frame = self.find(page)?;
+        let entry = std::mem::replace(&mut self.frames[frame.index()], Entry(RESERVED));
+        if let Some(index) = &mut self.index {
+            index.remove(&page);
+        }
+        self.policy.remove(frame);
+        self.vacated.entry(self.geometry.set_of(frame)).or_default().push(frame);
+        Some((frame, entry.is_dirty()))
+    }
+
+    fn take_vacated(&mut self, set: usize) -> Option<FrameId> {
+        let frames = self.vacated.get_mut(&set)?;
+        let frame = frames.pop();
+        if frames.is_empty() {
+            self.vacated.remove(&set);
+        }
+        frame
+    }
+
+    /// Puts `page`, which is in no frame, into one at once. Gives that, and who had to go.
+    pub(super) fn bring(&mut self, page: PageId, dirty: bool) -> (FrameId, Option<Victim>) {
+        let (frame, victim) = self.reserve(page).expect("nothing is reserved for long");
+        self.install(frame, page, dirty);
+        (frame, victim)
+    }
+
     /// An access in no time.
     pub(super) fn warm(&mut self, page: PageId, write: bool, counters: &mut Counters) {
         if let Some(frame) = self.find(page) {
@@ -158,9 +203,7 @@ impl Residency {
             return self.hit(frame, write);
         }
         counters.misses += 1;
-        let (frame, victim) = self.reserve(page).expect("nothing is reserved in a warm-up");
-        counters.evicted(victim);
-        self.install(frame, page, write);
+        counters.evicted(self.bring(page, write).1);
     }
 
     #[inline]
@@ -187,15 +230,16 @@ pub struct PlainLru {
 }
 
 impl PlainLru {
-    /// An empty one of `config.dram_cache.size`, fully associative.
+    /// An empty one as large as the memory in front of flash, fully associative.
     ///
     /// # Errors
     /// When that is not a whole number of pages.
     pub fn new(config: &Config) -> Result<PlainLru, ConfigError> {
-        let mut config = config.clone();
-        config.dram_cache.ways = 0;
-        config.dram_cache.policy = PolicyKind::Lru.name().to_string();
-        Ok(PlainLru { residency: Residency::new(&config)?, counters: Counters::default() })
+        let (key, size) = config.memory_size();
+        let whole = size.0 >= PAGE_BYTES as u64 && size.0.is_multiple_of(PAGE_BYTES as u64);
+        require(whole, key, size, "a whole number of 4 KiB pages")?;
+        let residency = Residency::fully_associative(config, size, PolicyKind::Lru);
+        Ok(PlainLru { residency, counters: Counters::default() })
     }
 
     /// A job touches `page`.

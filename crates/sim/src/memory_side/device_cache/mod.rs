@@ -137,6 +137,17 @@ impl DeviceCache {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Takes `page` out of the cache. Gives the frame it was in, and whether it was written; `None`
+    /// if it is not there.
+    pub(super) fn forget(&mut self, page: PageId) -> Option<(FrameId, bool)> {
+        self.cache.as_mut()?.residency.remove(page)
+    }
+
+    /// Writes `page` to flash, past the cache.
+    pub(super) fn write_page(&mut self, now: Time, page: PageId) {
+        self.backend.write(now, page, FLUSH);
+    }
+
     /// Since when, or from when on, the device takes requests. `None` if that needs flash to end
     /// something.
     #[inline]
@@ -422,9 +433,21 @@ impl MemorySide for DeviceCache {
     }
 
     fn warm(&mut self, page: PageId, write: bool) {
-        if let Some(cache) = &mut self.cache {
-            cache.residency.warm(page, write, &mut self.counters);
-        }
+        let Some(cache) = &mut self.cache else { return };
+        let frame = if let Some(frame) = cache.residency.find(page) {
+            self.counters.hits += 1;
+            cache.residency.hit(frame, write);
+            frame
+        } else {
+            self.counters.misses += 1;
+            let (frame, victim) = cache.residency.bring(page, write);
+            self.counters.evicted(victim);
+            if let Some(victim) = victim {
+                self.tell(frame, victim.page, Happened::Evicted);
+            }
+            frame
+        };
+        self.tell(frame, page, Happened::Served { write });
     }
 
     fn hint(&mut self, now: Time, page: PageId) {
@@ -449,5 +472,9 @@ impl MemorySide for DeviceCache {
 
     fn flash(&self) -> Option<&Flash> {
         Some(self.backend.flash())
+    }
+
+    fn is_byte_addressable(&self) -> bool {
+        true
     }
 }

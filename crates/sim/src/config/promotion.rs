@@ -1,0 +1,94 @@
+//! [`Promotion`]: host DRAM to which pages of a byte-addressable SSD are promoted.
+
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::promotion::Parameters;
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, Size, require};
+
+/// Promotion of pages from a device that answers lines to host DRAM (FlatFlash §3.3, §3.4).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promotion {
+    /// Host DRAM for promoted pages.
+    pub size: Size,
+    /// Which of them is demoted: a name of [`ebbtide_core::replacement::PolicyKind`].
+    pub policy: String,
+    /// Which pages are demoted by writing them to flash.
+    pub write_back: WriteBack,
+    /// A name of [`ebbtide_core::promotion::Reset`].
+    pub reset: String,
+    /// See [`Parameters::lower_ratio`].
+    pub lower_ratio: f64,
+    /// See [`Parameters::higher_ratio`].
+    pub higher_ratio: f64,
+    /// See [`Parameters::threshold_max`].
+    pub threshold_max: u64,
+    /// See [`Parameters::epoch`].
+    pub epoch: u64,
+    /// Entries of the promotion look-aside buffer.
+    pub look_aside: usize,
+    /// A page's way to DRAM.
+    pub move_ns: u64,
+    /// Updating its page-table entry and the TLB.
+    pub map_ns: u64,
+    /// A posted write over the link, as the core sees it.
+    pub posted_write_ns: u64,
+    /// The last so many bytes of the data are a persist region, whose pages stay in the SSD and
+    /// whose stores are verified.
+    pub persist: Size,
+    /// Whether what is in the device's cache survives a power cut.
+    pub battery_backed: bool,
+}
+
+/// Which demoted pages are written to flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBack {
+    /// Those that were written to.
+    Dirty,
+    /// All.
+    All,
+}
+
+impl Promotion {
+    /// The constants of Algorithm 1.
+    pub fn parameters(&self) -> Parameters {
+        let Promotion { lower_ratio, higher_ratio, threshold_max, epoch, .. } = *self;
+        Parameters { lower_ratio, higher_ratio, threshold_max, epoch }
+    }
+
+    pub(super) fn check(&self, dataset: Size) -> Result<(), ConfigError> {
+        const ENTRIES: u64 = 1 << 24;
+        const NS: u64 = 1_000_000_000;
+        for (key, value, least, most) in [
+            ("promotion.threshold_max", self.threshold_max, 1, ENTRIES),
+            ("promotion.epoch", self.epoch, 1, NS),
+            ("promotion.look_aside", self.look_aside as u64, 1, ENTRIES),
+            ("promotion.move_ns", self.move_ns, 1, NS),
+            ("promotion.map_ns", self.map_ns, 0, NS),
+            ("promotion.posted_write_ns", self.posted_write_ns, 0, NS),
+        ] {
+            let expected = format!("{least} to {most}");
+            require((least..=most).contains(&value), key, value, expected)?;
+        }
+        for (key, ratio) in [
+            ("promotion.lower_ratio", self.lower_ratio),
+            ("promotion.higher_ratio", self.higher_ratio),
+        ] {
+            require(ratio.is_finite() && ratio >= 0.0, key, ratio, "at least 0")?;
+        }
+        let holds = self.size.0 >= PAGE_BYTES as u64 && self.size < dataset;
+        let expected = format!("a page or more, and less than dataset.size, {dataset}");
+        require(holds, "promotion.size", self.size, expected)?;
+        let expected = format!("at most dataset.size, {dataset}");
+        require(self.persist <= dataset, "promotion.persist", self.persist, expected)?;
+        require(
+            self.persist.0 == 0 || self.battery_backed,
+            "promotion.persist",
+            self.persist,
+            "0B, where promotion.battery_backed = false: what a device's cache loses in a power cut \
+             was not durable",
+        )
+    }
+}

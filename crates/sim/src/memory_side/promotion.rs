@@ -1,0 +1,315 @@
+//! [`Promotion`]: host DRAM over a device that answers lines, to which hot pages move (FlatFlash,
+//! ASPLOS'19).
+
+use std::collections::VecDeque;
+
+use ebbtide_core::promotion::{Adaptive, LookAside, Place, Reset};
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_flash::Flash;
+use rustc_hash::FxHashMap;
+
+use super::dram::Controllers;
+use super::residency::Residency;
+use super::{Answer, Counters, DeviceCache, Event, Happened, MemorySide, Request, Seen, Waiter};
+use crate::config::{Config, ConfigError, WriteBack, needed};
+
+/// One memory of host DRAM and a byte-addressable SSD.
+///
+/// A page is in DRAM or in the SSD, and the core reaches its lines where it is. Reads of the SSD
+/// wait for the line; writes are posted. Every access that the SSD serves counts for its page in
+/// the device's cache, and the one that [`Adaptive`] picks promotes it: it moves to DRAM beside the
+/// accesses, which [`LookAside`] keeps right, and is mapped there when all its lines are. Its frame
+/// in the device's cache is then free. If the look-aside buffer or the frames are all in use by
+/// pages on their way, the promotion is dropped.
+///
+/// Pages of the persist region are not counted, so that they stay where a store is durable. A store
+/// there waits for the read that verifies it.
+pub struct Promotion {
+    device: DeviceCache,
+    adaptive: Adaptive,
+    look_aside: LookAside,
+    host: Residency,
+    controllers: Controllers,
+    /// Pages on their way, and in the order in which they come.
+    moving: FxHashMap<PageId, Moving>,
+    arrivals: VecDeque<(Time, PageId)>,
+    /// From here on pages are of the persist region.
+    persist_from: PageId,
+    write_back: WriteBack,
+    move_time: Span,
+    map_time: Span,
+    posted_write: Span,
+    verified_write: Span,
+    told: Vec<Event>,
+    device_events: Vec<Event>,
+    counters: Counters,
+}
+
+/// A page on its way to DRAM.
+struct Moving {
+    since: Time,
+    /// Lines that the SSD has sent.
+    sent: usize,
+    dirty: bool,
+}
+
+/// Stands for the core in requests of posted writes, which nobody waits for; the thread is the core
+/// then.
+const POSTED: u32 = u32::MAX;
+
+const LINES: usize = PAGE_BYTES / LINE_BYTES;
+
+impl Promotion {
+    /// The memory that `config` describes, over `device`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for what cannot be built as described.
+    pub fn new(config: &Config, mut device: DeviceCache) -> Result<Promotion, ConfigError> {
+        let promotion = needed(&config.promotion, "promotion")?;
+        let device_config = needed(&config.device, "device")?;
+        device.watch();
+        let slots = (config.dram_cache.size.0 / PAGE_BYTES as u64) as usize;
+        let read = Span::from_ns(2 * config.link.latency_ns + device_config.dram_ns);
+        let posted_write = Span::from_ns(promotion.posted_write_ns);
+        let persist_bytes = config.dataset.size.0 - promotion.persist.0;
+        Ok(Promotion {
+            device,
+            adaptive: Adaptive::new(
+                slots,
+                promotion.parameters(),
+                Reset::from_name(&promotion.reset)?,
+            ),
+            look_aside: LookAside::new(promotion.look_aside),
+            host: Residency::fully_associative(
+                config,
+                promotion.size,
+                PolicyKind::from_name(&promotion.policy)?,
+            ),
+            controllers: Controllers::new(config),
+            moving: FxHashMap::default(),
+            arrivals: VecDeque::new(),
+            persist_from: PageId(persist_bytes.div_ceil(PAGE_BYTES as u64)),
+            write_back: promotion.write_back,
+            move_time: Span::from_ns(promotion.move_ns),
+            map_time: Span::from_ns(promotion.map_ns),
+            posted_write,
+            verified_write: posted_write + read,
+            told: Vec::new(),
+            device_events: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    fn is_persist(&self, page: PageId) -> bool {
+        page >= self.persist_from
+    }
+
+    fn in_dram(&mut self, now: Time, page: PageId) -> Answer {
+        self.counters.hits += 1;
+        let controller = self.controllers.of(page);
+        Answer::Hit(self.controllers.plain(now, controller))
+    }
+
+    /// An access to a page on its way, if its line is in DRAM.
+    fn on_its_way(&mut self, now: Time, request: Request) -> Option<Answer> {
+        let Request { page, write, .. } = request;
+        let line = usize::from(request.line);
+        self.send(now, page);
+        let place = if write {
+            self.moving.get_mut(&page).expect("it is on its way").dirty = true;
+            self.look_aside.store(page, line).map(Place::Dram)
+        } else {
+            self.look_aside.load(page, line)
+        };
+        match place {
+            Some(Place::Dram(_)) => Some(self.in_dram(now, page)),
+            Some(Place::Ssd) | None => None,
+        }
+    }
+
+    /// Lines of `page`, which is on its way, come one after the other until `now`.
+    fn send(&mut self, now: Time, page: PageId) {
+        let moving = self.moving.get_mut(&page).expect("it is on its way");
+        let since = now.since(moving.since).as_ps().min(self.move_time.as_ps());
+        let due = (since * LINES as u64 / self.move_time.as_ps()) as usize;
+        for line in moving.sent..due {
+            // Contents live elsewhere: a line that is dropped or written is the same here.
+            self.look_aside.inbound(page, line);
+        }
+        moving.sent = moving.sent.max(due);
+    }
+
+    /// Learns what the device did, and promotes what is due.
+    fn observe(&mut self, now: Time) {
+        for Seen { frame, page, what } in self.device.take_seen() {
+            match what {
+                Happened::Evicted => self.adaptive.evict(frame),
+                Happened::Served { .. } if self.is_persist(page) => {}
+                Happened::Served { .. } => {
+                    if self.adaptive.access(frame) && !self.look_aside.contains(page) {
+                        self.promote(now, page);
+                    }
+                }
+            }
+        }
+    }
+
+    fn promote(&mut self, now: Time, page: PageId) {
+        let room = !self.look_aside.is_full();
+        let Some((frame, victim)) = room.then(|| self.host.reserve(page)).flatten() else {
+            self.counters.promotions_dropped += 1;
+            return;
+        };
+        if let Some(victim) = victim {
+            self.told.push(Event::Unmapped(victim.page));
+            self.demote(now, victim.page, victim.dirty);
+        }
+        self.counters.promotions += 1;
+        self.look_aside.begin(page, frame);
+        self.moving.insert(page, Moving { since: now, sent: 0, dirty: false });
+        self.arrivals.push_back((now + self.move_time + self.map_time, page));
+    }
+
+    fn demote(&mut self, now: Time, page: PageId, dirty: bool) {
+        self.counters.demotions += 1;
+        if dirty || self.write_back == WriteBack::All {
+            self.counters.demotions_written += 1;
+            self.device.write_page(now, page);
+        }
+    }
+
+    /// All lines of `page` are in DRAM, and it is mapped there.
+    fn arrive(&mut self, at: Time, page: PageId) {
+        self.send(at, page);
+        let moving = self.moving.remove(&page).expect("it is on its way");
+        let frame = self.look_aside.finish(page);
+        let slot = self.device.forget(page);
+        if let Some((slot, _)) = slot {
+            self.adaptive.evict(slot);
+        }
+        let dirty = moving.dirty || slot.is_some_and(|(_, dirty)| dirty);
+        self.host.install(frame, page, dirty);
+        self.told.push(Event::Unmapped(page));
+    }
+
+    fn pass_on(&mut self, events: &mut Vec<Event>) {
+        for event in self.device_events.drain(..) {
+            match event {
+                Event::Arrived(Waiter { core: POSTED, .. }, _) => {}
+                Event::Unstalled(Waiter { core: POSTED, thread: core }, at) => {
+                    events.push(Event::Unstalled(Waiter { core, thread: 0 }, at));
+                }
+                event => events.push(event),
+            }
+        }
+    }
+}
+
+impl MemorySide for Promotion {
+    fn access(&mut self, now: Time, request: Request) -> Answer {
+        let Request { page, write, waiter, .. } = request;
+        if let Some(frame) = self.host.find(page) {
+            self.host.hit(frame, write);
+            return self.in_dram(now, page);
+        }
+        if self.look_aside.contains(page)
+            && let Some(answer) = self.on_its_way(now, request)
+        {
+            return answer;
+        }
+        if !write {
+            let answer = self.device.access(now, request);
+            self.observe(now);
+            return answer;
+        }
+        let posted = Waiter { core: POSTED, thread: waiter.core };
+        let answer = self.device.access(now, Request { waiter: posted, ..request });
+        self.observe(now);
+        match answer {
+            Answer::Stalled => Answer::Stalled,
+            _ if self.is_persist(page) => Answer::Posted(now + self.verified_write),
+            _ => Answer::Posted(now + self.posted_write),
+        }
+    }
+
+    fn flat(&mut self, now: Time, page: PageId) -> Time {
+        let controller = self.controllers.of(page);
+        self.controllers.plain(now, controller)
+    }
+
+    fn dirtied(&mut self, page: PageId) {
+        if let Some(frame) = self.host.find(page) {
+            self.host.mark_dirty(frame);
+        } else if let Some(moving) = self.moving.get_mut(&page) {
+            moving.dirty = true;
+        } else {
+            self.device.dirtied(page);
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        if !self.told.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let arrival = self.arrivals.front().map(|(at, _)| *at);
+        arrival.into_iter().chain(self.device.next_event()).min()
+    }
+
+    fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
+        loop {
+            events.append(&mut self.told);
+            let Some(at) = self.next_event().filter(|at| *at <= now) else { return };
+            if let Some((at, page)) = self.arrivals.pop_front_if(|(due, _)| *due <= at) {
+                self.arrive(at, page);
+            } else {
+                self.device.advance(at, &mut self.device_events);
+                self.observe(at);
+                self.pass_on(events);
+            }
+        }
+    }
+
+    fn warm(&mut self, page: PageId, write: bool) {
+        if let Some(frame) = self.host.find(page) {
+            return self.host.hit(frame, write);
+        }
+        self.device.warm(page, write);
+        for Seen { frame, page, what } in self.device.take_seen() {
+            match what {
+                Happened::Evicted => self.adaptive.evict(frame),
+                Happened::Served { .. } if self.is_persist(page) => {}
+                Happened::Served { .. } => {
+                    if self.adaptive.access(frame) {
+                        self.adaptive.evict(frame);
+                        self.counters.promotions += 1;
+                        let dirty = self.device.forget(page).is_some_and(|(_, dirty)| dirty);
+                        let evicted = self.host.bring(page, dirty).1;
+                        self.counters.demotions += u64::from(evicted.is_some());
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_counters(&mut self) -> Counters {
+        let own = std::mem::take(&mut self.counters);
+        let device = self.device.take_counters();
+        Counters {
+            hits: own.hits + device.hits,
+            promotions: own.promotions,
+            promotions_dropped: own.promotions_dropped,
+            demotions: own.demotions,
+            demotions_written: own.demotions_written,
+            ..device
+        }
+    }
+
+    fn flash(&self) -> Option<&Flash> {
+        self.device.flash()
+    }
+
+    fn is_byte_addressable(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,225 @@
+//! FlatFlash's memory, driven access by access: what moves to DRAM, when, and what is used meanwhile.
+
+use ebbtide_core::{LINE_BYTES, PageId, Span, Time};
+use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::designs::compose;
+use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
+
+/// Of a line that the SSD-Cache has.
+const MMIO_READ: Span = Span::from_ns(4_800);
+const POSTED_WRITE: Span = Span::from_ns(600);
+const FLASH: Span = Span::from_us(20);
+const MOVE: Span = Span::from_ns(12_100);
+const MAP: Span = Span::from_ns(1_400);
+
+/// A small machine: four frames of host DRAM, an SSD-Cache of 16 in sets of four.
+fn config(overrides: &[(&str, &str)]) -> Config {
+    let small = [
+        ("dataset.size", "1MiB"),
+        ("dram_cache.size", "64KiB"),
+        ("dram_cache.ways", "4"),
+        ("promotion.size", "16KiB"),
+        ("dram.controllers", "1"),
+    ];
+    resolve("flatflash", &[&small, overrides].concat()).unwrap()
+}
+
+/// A memory at a point in time, with what it told.
+struct Driven {
+    memory: Box<dyn MemorySide>,
+    now: Time,
+    events: Vec<Event>,
+}
+
+impl Driven {
+    fn new(overrides: &[(&str, &str)]) -> Driven {
+        let memory = compose(&config(overrides)).unwrap().memory_side;
+        Driven { memory, now: Time::from_ns(1_000_000), events: Vec::new() }
+    }
+
+    fn access(&mut self, page: u64, line: u64, write: bool) -> Answer {
+        let at = PageId(page).start() + line * LINE_BYTES as u64;
+        let answer =
+            self.memory.access(self.now, Request::new(at, write, Waiter { core: 3, thread: 0 }));
+        // What an access starts is due at once.
+        self.pass(Span::ZERO);
+        answer
+    }
+
+    fn read(&mut self, page: u64, line: u64) -> Answer {
+        self.access(page, line, false)
+    }
+
+    fn write(&mut self, page: u64, line: u64) -> Answer {
+        self.access(page, line, true)
+    }
+
+    fn pass(&mut self, span: Span) {
+        self.now += span;
+        self.memory.advance(self.now, &mut self.events);
+    }
+
+    /// Reads line 0 of `page`, which the SSD-Cache has, until the seventh access promotes it.
+    fn promote(&mut self, page: u64) {
+        self.memory.warm(PageId(page), false);
+        (0..6).for_each(|_| assert!(self.waits_for_ssd(page, 0)));
+    }
+
+    /// Whether a read of this line waits for the SSD.
+    fn waits_for_ssd(&mut self, page: u64, line: u64) -> bool {
+        match self.read(page, line) {
+            Answer::Hit(ready) => ready - self.now >= MMIO_READ,
+            answer => panic!("page {page} is not at hand: {answer:?}"),
+        }
+    }
+
+    fn unmapped(&self, page: u64) -> bool {
+        self.events.contains(&Event::Unmapped(PageId(page)))
+    }
+}
+
+#[test]
+fn a_line_costs_mmio_and_flash_as_printed() {
+    let mut driven = Driven::new(&[]);
+    assert_eq!(driven.read(3, 0), Answer::Miss(driven.now));
+    let asked = driven.now;
+    driven.pass(FLASH);
+    let arrived = Event::Arrived(Waiter { core: 3, thread: 0 }, asked + FLASH + MMIO_READ);
+    assert_eq!(driven.events, [arrived]);
+    driven.pass(Span::from_us(10));
+    assert_eq!(driven.read(3, 1), Answer::Hit(driven.now + MMIO_READ));
+}
+
+#[test]
+fn a_write_is_posted_and_the_device_fetches_its_page_by_itself() {
+    let mut driven = Driven::new(&[]);
+    assert_eq!(driven.write(3, 0), Answer::Posted(driven.now + POSTED_WRITE));
+    driven.pass(FLASH);
+    assert_eq!(driven.events, [], "nobody waits for it");
+    driven.pass(Span::from_us(10));
+    assert!(driven.waits_for_ssd(3, 0));
+}
+
+#[test]
+fn the_seventh_access_starts_a_promotion_off_the_critical_path() {
+    let mut driven = Driven::new(&[]);
+    driven.promote(3);
+    // It is on its way: a line that was not sent yet is read from the SSD.
+    assert!(driven.waits_for_ssd(3, 63));
+    driven.pass(MOVE + MAP);
+    assert!(driven.unmapped(3), "the core walks to its new place");
+    assert!(!driven.waits_for_ssd(3, 63) && !driven.waits_for_ssd(3, 0));
+    assert_eq!(driven.memory.take_counters().promotions, 1);
+}
+
+#[test]
+fn lines_of_a_page_on_its_way_are_read_from_dram_as_they_come() {
+    let mut driven = Driven::new(&[]);
+    driven.promote(3);
+    driven.pass(Span::from_ps(MOVE.as_ps() / 2));
+    assert!(!driven.waits_for_ssd(3, 31) && driven.waits_for_ssd(3, 32));
+    assert!(!driven.unmapped(3));
+}
+
+#[test]
+fn a_line_that_the_core_wrote_is_in_dram_before_the_ssd_sends_it() {
+    let mut driven = Driven::new(&[]);
+    driven.promote(3);
+    assert!(matches!(driven.write(3, 63), Answer::Hit(ready) if ready - driven.now < POSTED_WRITE));
+    assert!(!driven.waits_for_ssd(3, 63) && driven.waits_for_ssd(3, 62));
+}
+
+#[test]
+fn a_full_look_aside_buffer_drops_the_promotion() {
+    let mut driven = Driven::new(&[("promotion.look_aside", "1")]);
+    driven.promote(3);
+    // The threshold is 6 after a promotion.
+    driven.memory.warm(PageId(4), false);
+    (0..7).for_each(|_| assert!(driven.waits_for_ssd(4, 0)));
+    driven.pass(MOVE + MAP);
+    assert!(driven.unmapped(3) && !driven.unmapped(4));
+    let counters = driven.memory.take_counters();
+    assert_eq!((counters.promotions, counters.promotions_dropped), (1, 1));
+}
+
+#[test]
+fn full_dram_demotes_the_least_recently_used_page_and_writes_it_only_if_dirty() {
+    for (write_back, dirty, written) in [("dirty", false, 0), ("dirty", true, 1), ("all", false, 1)]
+    {
+        let settings = [("promotion.write_back", write_back), ("promotion.threshold_max", "1")];
+        let mut driven = Driven::new(&settings);
+        for page in 0..5 {
+            if page == 4 {
+                let answer = driven.access(0, 9, dirty);
+                assert!(matches!(answer, Answer::Hit(ready) if ready - driven.now < POSTED_WRITE));
+                // Page 0 was used last now; page 1 is next to go, and then 0 would be.
+                (1..4).for_each(|page| assert!(!driven.waits_for_ssd(page, 0)));
+            }
+            driven.memory.access(
+                driven.now,
+                Request::new(PageId(page).start(), false, Waiter { core: 0, thread: 0 }),
+            );
+            driven.pass(FLASH + MOVE + MAP);
+        }
+        assert!(driven.unmapped(0));
+        let counters = driven.memory.take_counters();
+        assert_eq!((counters.demotions, counters.demotions_written), (1, written), "{write_back}");
+        driven.pass(Span::from_us(100));
+        assert_eq!(driven.memory.flash().unwrap().counters().writes, written);
+    }
+}
+
+#[test]
+fn a_promoted_page_frees_its_place_in_the_ssd_cache() {
+    let mut driven = Driven::new(&[("promotion.threshold_max", "1")]);
+    // Pages of one set of four ways: each leaves it for DRAM, so nothing is ever given up.
+    for page in [0, 4, 8, 12] {
+        driven.read(page, 0);
+        driven.pass(FLASH + MOVE + MAP);
+    }
+    for page in [16, 20] {
+        driven.read(page, 0);
+        driven.pass(FLASH);
+    }
+    let counters = driven.memory.take_counters();
+    assert_eq!((counters.misses, counters.evictions_clean + counters.evictions_dirty), (6, 0));
+}
+
+#[test]
+fn a_persist_page_is_never_promoted_and_its_stores_are_verified() {
+    let mut driven = Driven::new(&[("promotion.persist", "512KiB")]);
+    let (volatile, persist) = (127, 128);
+    driven.memory.warm(PageId(volatile), false);
+    driven.memory.warm(PageId(persist), false);
+    for _ in 0..50 {
+        assert_eq!(driven.write(persist, 0), Answer::Posted(driven.now + POSTED_WRITE + MMIO_READ));
+        driven.pass(Span::from_us(20));
+    }
+    assert!(driven.waits_for_ssd(persist, 0));
+    assert_eq!(driven.memory.take_counters().promotions, 0);
+    for _ in 0..7 {
+        driven.write(volatile, 0);
+    }
+    assert_eq!(driven.memory.take_counters().promotions, 1);
+}
+
+#[test]
+fn what_cannot_be_composed_is_refused_with_the_reason() {
+    for design in ["unified-mmap", "astriflash"] {
+        let config = resolve("flatflash", &[("parts.memory_side", design)]).unwrap();
+        let error = compose(&config).err().unwrap().to_string();
+        assert!(error.contains(design) && error.contains("answers single lines"), "{error}");
+    }
+    let no_battery = [("promotion.persist", "1MiB"), ("promotion.battery_backed", "false")];
+    let error = resolve("flatflash", &no_battery).unwrap_err().to_string();
+    assert!(error.contains("not durable") && !error.contains('\n'), "{error}");
+}
+
+#[test]
+fn an_astriflash_core_runs_over_a_cxl_device_with_promotion() {
+    // Every section that the parts need comes from the designs it is made of.
+    let config = resolve("flatflash", &[("parts.core_side", "astriflash")]).unwrap();
+    let parts = compose(&config).unwrap();
+    assert!(parts.memory_side.is_byte_addressable());
+    assert_ne!(parts.core_side, ebbtide_sim::CoreSide::Block);
+}
