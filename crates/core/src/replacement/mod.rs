@@ -7,8 +7,11 @@
 //!
 //! Every policy manages a cache of `sets × ways` frames ([`Geometry`]): frame `f` belongs to set
 //! `f / ways`. The engine's fully associative cache is one set; a simulated hardware cache has many.
+//!
+//! [`Admission`] may stand before a policy and keep from it what hardly deserves to be cached.
 
 mod adaptive_lrfu;
+mod admission;
 mod cflru;
 mod clock;
 mod fifo;
@@ -20,6 +23,7 @@ mod s3_fifo;
 
 use crate::addr::{FrameId, PageId};
 use crate::names::{UnknownName, find_by_name};
+pub use admission::Admission;
 use rrip::{HitRule, Insertion, Rrip};
 
 /// The most touches a frame counts between two looks; more are not told apart.

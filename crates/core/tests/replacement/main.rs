@@ -1,5 +1,6 @@
 //! The replacement policies: against slow models of them, and by what they do to a program's misses.
 
+mod admission;
 mod behaviour;
 mod cache;
 mod models;

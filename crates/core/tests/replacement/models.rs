@@ -9,10 +9,10 @@ use proptest::prelude::*;
 
 use crate::cache::Cache;
 
-const PAGES: u64 = 60;
+pub(crate) const PAGES: u64 = 60;
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Access { page: u64, write: bool },
     Pin(u64),
     UnpinAll,
@@ -20,7 +20,7 @@ enum Op {
     Evict { set: usize },
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     // Half of the accesses go to a sixth of the pages, so that hits are common in a small cache.
     let page = || prop_oneof![0..PAGES, 0..PAGES / 6];
     prop_oneof![
@@ -32,7 +32,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn geometry() -> impl Strategy<Value = Geometry> {
+pub(crate) fn geometry() -> impl Strategy<Value = Geometry> {
     prop_oneof![
         (1usize..40).prop_map(Geometry::fully_associative),
         (2usize..8, 1usize..6).prop_map(|(sets, ways)| Geometry { sets, ways }),
@@ -42,8 +42,13 @@ fn geometry() -> impl Strategy<Value = Geometry> {
 /// Runs `kind` and `model` side by side; they must give up the same frames. Every frame that is left
 /// must then be given up too.
 fn agree(kind: PolicyKind, model: Box<dyn Replacement>, geometry: Geometry, ops: &[Op]) {
-    let mut one = Cache::new(kind, geometry, PAGES);
-    let mut other = Cache::with_policy(model, kind.needs_every_hit(), geometry);
+    let one = Cache::new(kind, geometry, PAGES);
+    behave_alike(one, Cache::with_policy(model, kind.needs_every_hit(), geometry), ops);
+}
+
+/// As [`agree`], of two caches of the same geometry.
+pub(crate) fn behave_alike(mut one: Cache, mut other: Cache, ops: &[Op]) {
+    let geometry = one.geometry;
     for op in ops {
         for cache in [&mut one, &mut other] {
             match *op {
