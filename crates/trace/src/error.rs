@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::native::NativeError;
 use crate::text::LineError;
 
 /// Why a trace cannot be read or written.
@@ -40,6 +41,18 @@ pub enum TraceError {
         line: u64,
         /// What is wrong with it.
         problem: LineError,
+    },
+    /// A native trace that is damaged, cut short or of another version.
+    #[error("{name}: {entries} entries were read; at byte {offset} it is {problem}")]
+    Native {
+        /// The file.
+        name: String,
+        /// Where the block at fault begins, in bytes after decompression.
+        offset: u64,
+        /// Entries read before it.
+        entries: u64,
+        /// What is wrong with it.
+        problem: NativeError,
     },
     /// Output that cannot be written.
     #[error("cannot write {name}: {source}")]

@@ -10,6 +10,8 @@ use crate::TraceError;
 pub struct Input {
     name: String,
     bytes: Box<dyn Read + Send>,
+    /// Read ahead by [`Input::peek`] and not yet taken.
+    ahead: Vec<u8>,
 }
 
 impl Input {
@@ -46,7 +48,7 @@ impl Input {
         } else {
             Box::new(whole)
         };
-        Ok(Input { name: name.to_string(), bytes })
+        Ok(Input { name: name.to_string(), bytes, ahead: Vec::new() })
     }
 
     /// What messages call it.
@@ -54,11 +56,36 @@ impl Input {
         &self.name
     }
 
+    /// The next `count` bytes, or fewer at the end, without taking them.
+    ///
+    /// # Errors
+    /// As [`Input::read`].
+    pub fn peek(&mut self, count: usize) -> Result<&[u8], TraceError> {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let mut filled = ahead.len();
+        ahead.resize(filled.max(count), 0);
+        while filled < count {
+            match self.read(&mut ahead[filled..])? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        ahead.truncate(filled);
+        self.ahead = ahead;
+        Ok(&self.ahead[..filled.min(count)])
+    }
+
     /// Reads some bytes into `buffer`; 0 at the end.
     ///
     /// # Errors
     /// When they cannot be read, or compressed data is corrupt or cut short.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
+        if !self.ahead.is_empty() {
+            let count = self.ahead.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&self.ahead[..count]);
+            self.ahead.drain(..count);
+            return Ok(count);
+        }
         loop {
             match self.bytes.read(buffer) {
                 Ok(count) => return Ok(count),

@@ -14,6 +14,7 @@
 //!
 //! * [`Access`]: one access, or a hint of one.
 //! * [`Source`]: whatever accesses come from, in batches; [`open`] finds out the format.
+//! * [`native`]: the compact form, in compressed blocks.
 //! * [`text`]: the form a line an access, as published traces have it.
 //! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
 //!
@@ -26,6 +27,7 @@ mod access;
 mod error;
 mod frames;
 mod input;
+pub mod native;
 mod output;
 mod source;
 pub mod text;

@@ -36,6 +36,7 @@ const ZSTD_LEVEL: i32 = 3;
 pub struct Output {
     name: String,
     bytes: Encoder,
+    written: u64,
 }
 
 enum Encoder {
@@ -60,9 +61,19 @@ impl Output {
         let name =
             if path.as_os_str() == "-" { "stdout".into() } else { path.display().to_string() };
         match Target::create(path).and_then(|target| Encoder::new(target, compression)) {
-            Ok(bytes) => Ok(Output { name, bytes }),
+            Ok(bytes) => Ok(Output { name, bytes, written: 0 }),
             Err(source) => Err(TraceError::Open { name, source }),
         }
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes written so far, before compression.
+    pub fn written_bytes(&self) -> u64 {
+        self.written
     }
 
     /// Writes all of `bytes`.
@@ -70,6 +81,7 @@ impl Output {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        self.written += bytes.len() as u64;
         let written = match &mut self.bytes {
             Encoder::Plain(target) => target.write_all(bytes),
             Encoder::Zstd(encoder) => encoder.write_all(bytes),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::vec;
 
+use crate::native::{MAGIC, NativeReader};
 use crate::text::TextReader;
 use crate::{Access, Input, TraceError};
 
@@ -36,7 +37,11 @@ impl<S: Source + ?Sized> Source for Box<S> {
 /// # Errors
 /// When it cannot be opened or its start cannot be read.
 pub fn open(path: &Path) -> Result<Box<dyn Source + Send>, TraceError> {
-    Ok(Box::new(TextReader::new(Input::open(path)?)))
+    let mut input = Input::open(path)?;
+    Ok(match input.peek(MAGIC.len())? {
+        start if start == MAGIC => Box::new(NativeReader::new(input)?),
+        _ => Box::new(TextReader::new(input)),
+    })
 }
 
 /// The accesses of a source one by one; after an error there are no more.

@@ -1,0 +1,227 @@
+//! The entries of a block as columns, each of which compresses better alone.
+//!
+//! What an entry shares with an earlier one takes no room: a tag byte says which of its fields
+//! follow in their columns.
+
+use ebbtide_core::{Addr, PageId, Time};
+
+use super::cursor::{Cursor, put, unzigzag, zigzag};
+use super::error::NativeError;
+use super::frames::Frames;
+use crate::{Access, Op};
+
+/// Columns after the tags: times, addresses, sizes, devices, frames.
+const COLUMNS: usize = 5;
+
+/// Before the tags: the length of each column.
+pub(super) const HEADER_BYTES: usize = 4 * COLUMNS;
+
+const OP: u8 = 0b11;
+const SIZE_FOLLOWS: u8 = 1 << 2;
+const DEVICE_FOLLOWS: u8 = 1 << 3;
+const FRAME_REMEMBERED: u8 = 1 << 4;
+const FRAME_FOLLOWS: u8 = 1 << 5;
+
+/// What entries are told apart from: the one before, across blocks.
+struct Before {
+    time: u64,
+    /// By [`Op`]: reads, writes and hints are patterns of their own.
+    address: [u64; 3],
+    bytes: u32,
+    device: u32,
+    frame: u64,
+    frames: Frames,
+}
+
+impl Default for Before {
+    fn default() -> Before {
+        let frames = Frames::default();
+        Before { time: 0, address: [0; 3], bytes: 64, device: 0, frame: 0, frames }
+    }
+}
+
+/// Turns entries into columns.
+#[derive(Default)]
+pub(super) struct Encoder {
+    before: Before,
+    tags: Vec<u8>,
+    columns: [Vec<u8>; COLUMNS],
+    times: Vec<u64>,
+    addresses: Vec<i64>,
+}
+
+impl Encoder {
+    /// Adds one entry to the block. Its time must not be before that of the one before.
+    #[inline]
+    pub(super) fn push(&mut self, access: &Access) {
+        let Access { at, address, frame, device, bytes, op } = *access;
+        let before = &mut self.before;
+        self.times.push(at.as_ps() - before.time);
+        before.time = at.as_ps();
+        let last = &mut before.address[op as usize];
+        self.addresses.push(address.0.wrapping_sub(*last) as i64);
+        *last = address.0;
+        let mut tag = op as u8;
+        let [_, _, sizes, devices, frames] = &mut self.columns;
+        if bytes != before.bytes {
+            tag |= SIZE_FOLLOWS;
+            put(sizes, u64::from(bytes));
+            before.bytes = bytes;
+        }
+        if device != before.device {
+            tag |= DEVICE_FOLLOWS;
+            put(devices, u64::from(device));
+            before.device = device;
+        }
+        if let Some(frame) = frame {
+            if before.frames.of(address.page()) == Some(frame) {
+                tag |= FRAME_REMEMBERED;
+            } else {
+                tag |= FRAME_FOLLOWS;
+                put(frames, zigzag(frame.0.wrapping_sub(before.frame) as i64));
+                before.frame = frame.0;
+                before.frames.set(address.page(), frame);
+            }
+        }
+        self.tags.push(tag);
+    }
+
+    /// Entries in the block so far.
+    pub(super) fn entries(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// Ends the block: its bytes into `raw`.
+    pub(super) fn take(&mut self, raw: &mut Vec<u8>) {
+        let [times, addresses, ..] = &mut self.columns;
+        let unit = unit(self.times.iter().copied());
+        put(times, unit);
+        self.times.drain(..).for_each(|time| put(times, time / unit));
+        let unit = self::unit(self.addresses.iter().map(|step| step.unsigned_abs())) as i64;
+        put(addresses, unit as u64);
+        self.addresses.drain(..).for_each(|step| put(addresses, zigzag(step.wrapping_div(unit))));
+        raw.clear();
+        self.columns.iter().for_each(|column| raw.extend((column.len() as u32).to_le_bytes()));
+        raw.append(&mut self.tags);
+        self.columns.iter_mut().for_each(|column| raw.append(column));
+    }
+}
+
+/// The greatest number that divides all of `steps`; 1 if they are all zero, or need more than 63
+/// bits.
+fn unit(steps: impl Iterator<Item = u64>) -> u64 {
+    let mut unit = 0;
+    for mut step in steps {
+        while step != 0 {
+            (unit, step) = (step, unit % step);
+        }
+        if unit == 1 {
+            break;
+        }
+    }
+    if unit == 0 || unit > i64::MAX as u64 { 1 } else { unit }
+}
+
+/// Turns columns into entries.
+#[derive(Default)]
+pub(super) struct Decoder {
+    before: Before,
+    raw: Vec<u8>,
+    left: usize,
+    tags: Cursor,
+    columns: [Cursor; COLUMNS],
+    time_unit: u64,
+    address_unit: i64,
+}
+
+impl Decoder {
+    /// Where the columns of the next block belong.
+    pub(super) fn raw(&mut self) -> &mut Vec<u8> {
+        &mut self.raw
+    }
+
+    /// Begins with the block of `entries` whose columns are in [`Decoder::raw`].
+    pub(super) fn begin(&mut self, entries: usize) -> Result<(), NativeError> {
+        let lengths = NativeError::Corrupt("columns as long as the block");
+        let (header, _) = self.raw.split_at_checked(HEADER_BYTES).ok_or(lengths.clone())?;
+        let mut at = HEADER_BYTES.saturating_add(entries);
+        self.tags = Cursor { at: HEADER_BYTES, end: at };
+        for (column, length) in self.columns.iter_mut().zip(header.as_chunks().0) {
+            let end = at.saturating_add(u32::from_le_bytes(*length) as usize);
+            *column = Cursor { at, end };
+            at = end;
+        }
+        if at != self.raw.len() {
+            return Err(lengths);
+        }
+        let [times, addresses, ..] = &mut self.columns;
+        let units = times.varint(&self.raw).zip(addresses.varint(&self.raw));
+        let (time, address) = units.ok_or(NativeError::Corrupt("units of time and address"))?;
+        (self.time_unit, self.address_unit) = (time, address as i64);
+        self.left = entries;
+        Ok(())
+    }
+
+    /// Whether entries of the block are left.
+    pub(super) fn has_more(&self) -> bool {
+        self.left > 0
+    }
+
+    /// Appends entries until `batch` has `count` or the block ends.
+    pub(super) fn decode(
+        &mut self,
+        batch: &mut Vec<Access>,
+        count: usize,
+    ) -> Result<(), NativeError> {
+        let entries = self.left.min(count.saturating_sub(batch.len()));
+        self.left -= entries;
+        batch.reserve(entries);
+        for _ in 0..entries {
+            batch.push(self.entry().ok_or(NativeError::Corrupt("an entry of a trace"))?);
+        }
+        let ends = || self.columns.iter().all(|column| column.is_at_end());
+        if self.left == 0 && !ends() {
+            return Err(NativeError::Corrupt("columns that end with the block"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&mut self) -> Option<Access> {
+        let (raw, before) = (&self.raw[..], &mut self.before);
+        let [times, addresses, sizes, devices, frames] = &mut self.columns;
+        let tag = self.tags.byte(raw)?;
+        let op = match tag & OP {
+            0 => Op::Read,
+            1 => Op::Write,
+            2 => Op::Hint,
+            _ => return None,
+        };
+        let step = times.varint(raw)?.checked_mul(self.time_unit)?;
+        before.time = before.time.checked_add(step)?;
+        let step = unzigzag(addresses.varint(raw)?).wrapping_mul(self.address_unit);
+        let address = &mut before.address[op as usize];
+        *address = address.wrapping_add(step as u64);
+        let address = Addr(*address);
+        if tag & SIZE_FOLLOWS != 0 {
+            before.bytes = u32::try_from(sizes.varint(raw)?).ok().filter(|&bytes| bytes > 0)?;
+        }
+        if tag & DEVICE_FOLLOWS != 0 {
+            before.device = u32::try_from(devices.varint(raw)?).ok()?;
+        }
+        let frame = if tag & FRAME_REMEMBERED != 0 {
+            Some(before.frames.of(address.page())?)
+        } else if tag & FRAME_FOLLOWS != 0 {
+            before.frame = before.frame.wrapping_add(unzigzag(frames.varint(raw)?) as u64);
+            // Its bytes must have addresses.
+            let frame = PageId(before.frame);
+            (frame.0 <= u64::MAX >> 12).then(|| before.frames.set(address.page(), frame))?;
+            Some(frame)
+        } else {
+            None
+        };
+        let &mut Before { time, bytes, device, .. } = before;
+        address.0.checked_add(u64::from(bytes) - 1)?;
+        Some(Access { at: Time::from_ps(time), address, frame, device, bytes, op })
+    }
+}

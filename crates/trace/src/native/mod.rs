@@ -1,0 +1,37 @@
+//! The native form of a trace: compressed blocks of columns, checksummed, written and read as a
+//! stream. `docs/TRACE_FORMAT.md` has every byte.
+//!
+//! Blocks follow each other without an index, and end with one that counts all entries: a file that
+//! was cut short is noticed wherever the cut is.
+
+mod columns;
+mod cursor;
+mod error;
+mod frames;
+mod reader;
+mod writer;
+
+pub use error::NativeError;
+pub use reader::NativeReader;
+pub use writer::NativeWriter;
+
+/// The first bytes of every file: one that is not ASCII, the name, and line ends that a transfer in
+/// text mode would change.
+pub(crate) const MAGIC: [u8; 8] = *b"\x89EBBT\r\n\x1a";
+
+/// The version written, and the newest read.
+const VERSION: u16 = 1;
+
+/// Entries in a block at most.
+const BLOCK_ENTRIES: usize = 1 << 16;
+
+/// The longest description, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 1 << 16;
+
+/// Bytes of a block before what is stored in it.
+const BLOCK_HEADER_BYTES: usize = 16;
+
+/// The most bytes that the columns of `entries` take: a tag, and the longest numbers throughout.
+fn raw_bytes_max(entries: usize) -> usize {
+    columns::HEADER_BYTES + (entries + 2) * (1 + 5 * cursor::VARINT_BYTES_MAX)
+}

@@ -1,0 +1,101 @@
+//! [`NativeWriter`]: writes a trace in native form.
+
+use ebbtide_core::Time;
+
+use super::columns::Encoder;
+use super::{BLOCK_ENTRIES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION};
+use crate::{Access, Output, TraceError};
+
+/// zstd's own default.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Writes a trace in native form, block by block, each when it is full. The output must not be
+/// compressed once more. Nothing is sure to be written before [`NativeWriter::finish`].
+pub struct NativeWriter {
+    output: Output,
+    encoder: Encoder,
+    compressor: zstd::bulk::Compressor<'static>,
+    raw: Vec<u8>,
+    entries: u64,
+    latest: Time,
+}
+
+impl NativeWriter {
+    /// Writes to `output`, first of all `description`: what the trace is of, for people. Only the
+    /// first 64 KiB of it are kept.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn new(mut output: Output, description: &str) -> Result<NativeWriter, TraceError> {
+        let length = description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
+        let mut header = MAGIC.to_vec();
+        header.extend(VERSION.to_le_bytes());
+        header.extend([0; 2]);
+        header.extend((length as u32).to_le_bytes());
+        header.extend(&description.as_bytes()[..length]);
+        header.extend(crc32c::crc32c(&header).to_le_bytes());
+        output.write(&header)?;
+        let mut compressor = zstd::bulk::Compressor::default();
+        let level = compressor.set_compression_level(ZSTD_LEVEL);
+        level.map_err(|source| TraceError::Write { name: output.name().to_string(), source })?;
+        Ok(NativeWriter {
+            output,
+            encoder: Encoder::default(),
+            compressor,
+            raw: Vec::new(),
+            entries: 0,
+            latest: Time::ZERO,
+        })
+    }
+
+    /// Writes one entry.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    ///
+    /// # Panics
+    /// When its time is before that of the one before.
+    #[inline]
+    pub fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        assert!(access.at >= self.latest, "times run back: {:?}", access.at);
+        self.latest = access.at;
+        self.encoder.push(access);
+        if self.encoder.entries() == BLOCK_ENTRIES { self.end_block() } else { Ok(()) }
+    }
+
+    /// Bytes handed to the output so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.output.written_bytes()
+    }
+
+    fn end_block(&mut self) -> Result<(), TraceError> {
+        let entries = self.encoder.entries();
+        self.encoder.take(&mut self.raw);
+        let stored = self
+            .compressor
+            .compress(&self.raw)
+            .map_err(|source| TraceError::Write { name: self.output.name().to_string(), source })?;
+        self.entries += entries as u64;
+        self.block(entries, self.raw.len(), &stored)
+    }
+
+    fn block(&mut self, entries: usize, raw: usize, stored: &[u8]) -> Result<(), TraceError> {
+        let numbers = [entries, raw, stored.len()].map(|number| (number as u32).to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(numbers.as_flattened()), stored);
+        self.output.write(numbers.as_flattened())?;
+        self.output.write(&checksum.to_le_bytes())?;
+        self.output.write(stored)
+    }
+
+    /// Writes what is left and ends the output.
+    ///
+    /// # Errors
+    /// When it cannot be written or a file cannot take its place.
+    pub fn finish(mut self) -> Result<(), TraceError> {
+        if self.encoder.entries() > 0 {
+            self.end_block()?;
+        }
+        self.block(0, 8, &self.entries.to_le_bytes())?;
+        self.output.finish()
+    }
+}
