@@ -36,7 +36,7 @@ fn long_trace() -> Vec<Access> {
     let access = |n: u64| Access {
         at: Time::from_ps(n * 1500),
         address: Addr(if n.is_multiple_of(5) { n * n * 64 } else { 0x1000_0000 + n * 64 }),
-        frame: (n % 7 > 0).then(|| PageId(n * 64 / 4096 ^ 0x155)),
+        frame: (!n.is_multiple_of(7)).then_some(PageId((n * 64 / 4096) ^ 0x155)),
         device: 0,
         bytes: 64,
         op: op(n),

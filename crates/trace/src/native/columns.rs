@@ -5,7 +5,7 @@
 
 use ebbtide_core::{Addr, PageId, Time};
 
-use super::cursor::{Cursor, put, unzigzag, zigzag};
+use super::cursor::{Cursor, PADDING_BYTES, put, unzigzag, zigzag};
 use super::error::NativeError;
 use super::frames::Frames;
 use crate::{Access, Op};
@@ -127,8 +127,9 @@ fn unit(steps: impl Iterator<Item = u64>) -> u64 {
 pub(super) struct Decoder {
     before: Before,
     raw: Vec<u8>,
+    /// Where the next tag is, and how many tags are left.
+    tag: usize,
     left: usize,
-    tags: Cursor,
     columns: [Cursor; COLUMNS],
     time_unit: u64,
     address_unit: i64,
@@ -145,7 +146,7 @@ impl Decoder {
         let lengths = NativeError::Corrupt("columns as long as the block");
         let (header, _) = self.raw.split_at_checked(HEADER_BYTES).ok_or(lengths.clone())?;
         let mut at = HEADER_BYTES.saturating_add(entries);
-        self.tags = Cursor { at: HEADER_BYTES, end: at };
+        self.tag = HEADER_BYTES;
         for (column, length) in self.columns.iter_mut().zip(header.as_chunks().0) {
             let end = at.saturating_add(u32::from_le_bytes(*length) as usize);
             *column = Cursor { at, end };
@@ -154,6 +155,7 @@ impl Decoder {
         if at != self.raw.len() {
             return Err(lengths);
         }
+        self.raw.extend([0; PADDING_BYTES]);
         let [times, addresses, ..] = &mut self.columns;
         let units = times.varint(&self.raw).zip(addresses.varint(&self.raw));
         let (time, address) = units.ok_or(NativeError::Corrupt("units of time and address"))?;
@@ -190,7 +192,8 @@ impl Decoder {
     fn entry(&mut self) -> Option<Access> {
         let (raw, before) = (&self.raw[..], &mut self.before);
         let [times, addresses, sizes, devices, frames] = &mut self.columns;
-        let tag = self.tags.byte(raw)?;
+        let tag = *raw.get(self.tag)?;
+        self.tag += 1;
         let op = match tag & OP {
             0 => Op::Read,
             1 => Op::Write,
