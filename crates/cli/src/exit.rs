@@ -21,9 +21,16 @@ impl Failure {
         Failure { message: error.to_string(), status: 1 }
     }
 
+    /// Everything was said already.
+    pub(crate) fn silent(status: u8) -> Failure {
+        Failure { message: String::new(), status }
+    }
+
     /// Says so in one line.
     pub(crate) fn report(self) -> ExitCode {
-        say(&self.message);
+        if !self.message.is_empty() {
+            say(&self.message);
+        }
         ExitCode::from(self.status)
     }
 }

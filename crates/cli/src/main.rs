@@ -7,6 +7,7 @@ mod progress;
 mod reproduce;
 mod sim;
 mod sizes;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,12 @@ enum Verb {
     /// Runs a paper's experiments on the simulator and its formulas, and gives every claim a verdict:
     /// within its tolerance, outside, an input of the model, or not testable.
     Reproduce(reproduce::Arguments),
+    /// What does my program do to memory, virtual and physical?
+    ///
+    /// Runs the command under Valgrind (its stock memory tracer, hundreds of times slower than alone),
+    /// lets its accesses pass the caches of one core, and writes what reaches memory. The command's
+    /// input, output and exit status are its own.
+    Trace(trace::Arguments),
     /// A memory under test, driven by `bench`.
     #[command(name = ebbtide_study::bench::CHILD_VERB, hide = true)]
     BenchChild,
@@ -58,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
+        Verb::Trace(arguments) => trace::run(arguments),
         Verb::BenchChild => bench::child(),
     };
     match result {

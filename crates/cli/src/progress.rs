@@ -54,3 +54,33 @@ impl LateBar {
         self.bar.finish_and_clear();
     }
 }
+
+/// A line of text that appears once a run has taken longer than two seconds.
+pub(crate) struct LateSpinner {
+    bar: ProgressBar,
+    start: Instant,
+    appears: Once,
+}
+
+/// A line that is not there yet, for a run of unknown length.
+pub(crate) fn late_spinner() -> LateSpinner {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    bar.set_style(ProgressStyle::with_template("{elapsed}  {msg}").expect("the template is valid"));
+    LateSpinner { bar, start: Instant::now(), appears: Once::new() }
+}
+
+impl LateSpinner {
+    /// Shows `text`.
+    pub(crate) fn show(&self, text: &str) {
+        if self.start.elapsed() >= PATIENCE {
+            self.appears.call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
+            self.bar.set_message(text.to_string());
+            self.bar.tick();
+        }
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

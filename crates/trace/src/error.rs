@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::lackey::LackeyError;
 use crate::native::NativeError;
 use crate::text::LineError;
 
@@ -41,6 +42,16 @@ pub enum TraceError {
         line: u64,
         /// What is wrong with it.
         problem: LineError,
+    },
+    /// A line that Valgrind does not print.
+    #[error("{name}:{line}: {problem}")]
+    Lackey {
+        /// The file.
+        name: String,
+        /// The line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: LackeyError,
     },
     /// A native trace that is damaged, cut short or of another version.
     #[error("{name}: {entries} entries were read; at byte {offset} it is {problem}")]

@@ -16,6 +16,8 @@
 //! * [`Source`]: whatever accesses come from, in batches; [`open`] finds out the format.
 //! * [`native`]: the compact form, in compressed blocks.
 //! * [`text`]: the form a line an access, as published traces have it.
+//! * [`capture`]: a program's accesses as it runs, through [`CacheFilter`].
+//! * [`lackey`]: the text of Valgrind's memory tracer.
 //! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
 //!
 //! Input that was cut short is an error, never a shorter trace: whoever prints a result after the
@@ -24,17 +26,23 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod capture;
 mod error;
+mod filter;
 mod frames;
 mod input;
+pub mod lackey;
 pub mod native;
 mod output;
+mod sink;
 mod source;
 pub mod text;
 
 pub use access::{Access, Op};
 pub use error::TraceError;
+pub use filter::{CacheError, CacheFilter, CacheShape, Hierarchy, Traffic};
 pub use frames::FrameMap;
 pub use input::Input;
 pub use output::{Compression, Output};
+pub use sink::Sink;
 pub use source::{Accesses, Source, open};

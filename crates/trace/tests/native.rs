@@ -152,7 +152,6 @@ fn a_file_appears_only_when_it_is_whole() {
     let output = Output::create(&path, Compression::None).expect("a new file");
     let mut writer = NativeWriter::new(output, "").expect("room");
     long_trace().iter().for_each(|access| writer.write(access).expect("room"));
-    assert!(writer.written_bytes() > 100_000, "blocks are written as they fill");
     drop(writer);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }

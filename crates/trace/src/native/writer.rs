@@ -63,11 +63,6 @@ impl NativeWriter {
         if self.encoder.entries() == BLOCK_ENTRIES { self.end_block() } else { Ok(()) }
     }
 
-    /// Bytes handed to the output so far.
-    pub fn written_bytes(&self) -> u64 {
-        self.output.written_bytes()
-    }
-
     fn end_block(&mut self) -> Result<(), TraceError> {
         let entries = self.encoder.entries();
         self.encoder.take(&mut self.raw);
@@ -87,15 +82,16 @@ impl NativeWriter {
         self.output.write(stored)
     }
 
-    /// Writes what is left and ends the output.
+    /// Writes what is left and ends the output. Gives the bytes written in all.
     ///
     /// # Errors
     /// When it cannot be written or a file cannot take its place.
-    pub fn finish(mut self) -> Result<(), TraceError> {
+    pub fn finish(mut self) -> Result<u64, TraceError> {
         if self.encoder.entries() > 0 {
             self.end_block()?;
         }
         self.block(0, 8, &self.entries.to_le_bytes())?;
-        self.output.finish()
+        let bytes = self.output.written_bytes();
+        self.output.finish().map(|()| bytes)
     }
 }

@@ -1,0 +1,156 @@
+//! `ebbtide trace`.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use clap::{Args, Subcommand};
+use ebbtide_trace::capture::{self, CaptureError, Captured, Counts, Ended};
+use ebbtide_trace::native::NativeWriter;
+use ebbtide_trace::{CacheShape, Compression, Hierarchy, Output};
+
+use crate::exit::{Failure, say};
+use crate::{progress, sizes};
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    capture: Capture,
+}
+
+#[derive(Subcommand)]
+enum Verb {}
+
+#[derive(Args)]
+struct Capture {
+    /// The trace, in native form (.ebt)
+    #[arg(short, long, value_name = "FILE", required = true)]
+    output: Option<PathBuf>,
+    /// Also trace the programs that the command starts, each in an address space of its own
+    #[arg(long)]
+    children: bool,
+    /// End the command after this many entries
+    #[arg(long, value_name = "COUNT", value_parser = sizes::count::<u64>)]
+    limit: Option<u64>,
+    /// Leave this many entries out at the start
+    #[arg(long, value_name = "COUNT", value_parser = sizes::count::<u64>, default_value = "0")]
+    skip: u64,
+    /// First-level caches, one for instructions and one for data: size and ways
+    #[arg(long, value_name = "SIZE,WAYS", value_parser = cache, default_value = "64KiB,4")]
+    l1: CacheShape,
+    /// Last-level cache: size and ways
+    #[arg(long, value_name = "SIZE,WAYS", value_parser = cache, default_value = "1MiB,16")]
+    llc: CacheShape,
+    /// Cycles an instruction takes: entries are timed by instructions executed
+    #[arg(long, value_parser = positive, default_value = "1")]
+    cpi: f64,
+    /// Clock of the core in GHz
+    #[arg(long, value_parser = positive, default_value = "2")]
+    ghz: f64,
+    /// The program to trace, and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn cache(text: &str) -> Result<CacheShape, String> {
+    let parts = text.split_once(',');
+    let shape = parts.and_then(|(bytes, ways)| {
+        Some(CacheShape { bytes: sizes::bytes(bytes).ok()?, ways: ways.trim().parse().ok()? })
+    });
+    shape.ok_or_else(|| format!("'{text}' is no cache; expected something like 1MiB,16"))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = sizes::number(text)?;
+    if number > 0.0 { Ok(number) } else { Err(format!("'{text}' is not above zero")) }
+}
+
+/// Status of a run that Ctrl-C ended, as shells give it.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.verb {
+        Some(verb) => match verb {},
+        None => trace(arguments.capture),
+    }
+}
+
+/// Traces the command; ends with its exit status.
+fn trace(arguments: Capture) -> Result<(), Failure> {
+    let path = arguments.output.as_deref().expect("clap requires it");
+    let ps_per_instruction = 1000.0 * arguments.cpi / arguments.ghz;
+    let options = capture::Options {
+        hierarchy: Hierarchy { l1: arguments.l1, llc: arguments.llc },
+        ps_per_instruction,
+        children: arguments.children,
+        skip: arguments.skip,
+        limit: arguments.limit,
+        command: arguments.command,
+    };
+    let output = Output::create(path, Compression::None).map_err(Failure::input)?;
+    let mut writer = NativeWriter::new(output, &options.description())?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopper = stop.clone();
+    ctrlc::set_handler(move || stopper.store(true, Ordering::Relaxed))?;
+    let (spinner, start) = (progress::late_spinner(), Instant::now());
+    let mut watch = |counts: &Counts| {
+        let rate = counts.instructions as f64 / start.elapsed().as_secs_f64() / 1e6;
+        let (written, executed) = (counts.written as f64 / 1e6, counts.instructions as f64 / 1e6);
+        spinner.show(&format!(
+            "{written:.1} M entries of {executed:.0} M instructions, {rate:.1} M instructions/s"
+        ));
+    };
+    let captured =
+        capture::capture(&options, &mut |access| writer.write(access), &mut watch, &stop);
+    spinner.clear();
+    let captured = captured.map_err(|error: CaptureError| {
+        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
+    })?;
+    let bytes = writer.finish()?;
+    summarise(&captured, path, bytes);
+    match captured.ended {
+        Ended::Program(status) => pass_on(status),
+        Ended::Limit => Ok(()),
+        Ended::Stopped => Err(Failure::silent(INTERRUPTED)),
+    }
+}
+
+fn summarise(captured: &Captured, path: &Path, bytes: u64) {
+    let Captured { counts, ended, physical_forbidden } = captured;
+    let Counts { instructions, written, physical, .. } = *counts;
+    if *physical_forbidden {
+        say("virtual addresses only: physical ones need root (CAP_SYS_ADMIN)");
+    } else if physical < written {
+        say(&format!("{} of {written} entries have no physical address", written - physical));
+    }
+    let why = match ended {
+        Ended::Program(status) => match status.signal() {
+            Some(signal) => format!("; the program was ended by signal {signal}"),
+            None => String::new(),
+        },
+        Ended::Limit => "; the program was ended at the limit".to_string(),
+        Ended::Stopped => "; stopped early".to_string(),
+    };
+    say(&format!(
+        "{}: {written} entries of {instructions} instructions, {:.2} bytes an entry{why}",
+        path.display(),
+        bytes as f64 / written.max(1) as f64
+    ));
+}
+
+/// The program's exit status as our own.
+fn pass_on(status: ExitStatus) -> Result<(), Failure> {
+    // Shells add 128 to the number of the signal that ended a program.
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    match code.and_then(|code| u8::try_from(code).ok()) {
+        Some(0) => Ok(()),
+        code => Err(Failure::silent(code.unwrap_or(1))),
+    }
+}

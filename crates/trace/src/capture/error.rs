@@ -1,0 +1,46 @@
+//! [`CaptureError`]: why a program cannot be traced.
+
+use std::io;
+use std::process::ExitStatus;
+
+use thiserror::Error;
+
+use crate::TraceError;
+use crate::filter::CacheError;
+use crate::lackey::LackeyError;
+
+/// Why a program cannot be traced.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// Valgrind is not there.
+    #[error("valgrind is not installed; on Debian and Ubuntu: apt-get install valgrind")]
+    NoValgrind,
+    /// The program is not there.
+    #[error("cannot run '{0}': no such program")]
+    NoProgram(String),
+    /// The caches cannot be.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// Valgrind cannot be run or read from.
+    #[error("cannot run valgrind: {0}")]
+    Valgrind(io::Error),
+    /// Valgrind ended before the program began; it has said why itself.
+    #[error("valgrind did not start the program ({status})")]
+    NotStarted {
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// Valgrind's output is not what is expected of it.
+    #[error(transparent)]
+    Output(#[from] LackeyError),
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+impl CaptureError {
+    /// Whether it is the user's to mend before anything was run.
+    pub fn is_input(&self) -> bool {
+        matches!(self, CaptureError::NoProgram(_) | CaptureError::Cache(_))
+    }
+}

@@ -1,0 +1,149 @@
+//! [`Program`]: the traced program under Valgrind, and where Valgrind's text comes from.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, PipeReader, Read};
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::pipe::fcntl_setpipe_size;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::recorder::Process;
+use super::{BUFFER_BYTES, CaptureError, Options};
+use crate::lackey::Lines;
+
+/// Valgrind's text on one program.
+pub(super) struct Stream {
+    /// Gives what is at hand, and never waits.
+    pub(super) source: Box<dyn Read>,
+    pub(super) lines: Lines,
+    pub(super) process: Process,
+}
+
+impl Stream {
+    fn new(source: impl Read + 'static, number: usize) -> Stream {
+        let process = Process::new(number);
+        Stream { source: Box::new(source), lines: Lines::default(), process }
+    }
+}
+
+/// Where Valgrind's text comes from.
+enum Door {
+    /// One pipe, until it is taken: twice as fast as connections.
+    Pipe(Option<PipeReader>),
+    /// A connection for every program.
+    Connections(TcpListener),
+}
+
+/// A program that runs under Valgrind; killed when dropped.
+pub(super) struct Program {
+    child: Child,
+    door: Door,
+}
+
+impl Program {
+    /// Starts it.
+    pub(super) fn start(options: &Options) -> Result<Program, CaptureError> {
+        let (name, arguments) = options.command.split_first().expect("a command has a name");
+        if !is_program(OsStr::new("valgrind")) {
+            return Err(CaptureError::NoValgrind);
+        }
+        if !is_program(name) {
+            return Err(CaptureError::NoProgram(name.display().to_string()));
+        }
+        let mut command = Command::new("valgrind");
+        // Neither VALGRIND_OPTS nor a .valgrindrc may change what it prints.
+        command.args(["--command-line-only=yes", "--tool=lackey", "--trace-mem=yes"]);
+        command.args(["--basic-counts=no", "--vgdb=no"]);
+        let started = if options.children {
+            let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok((listener.local_addr()?, listener))
+            });
+            listener.and_then(|(address, listener)| {
+                command.args(["--trace-children=yes", &format!("--log-socket={address}")]);
+                let child = command.arg("--").arg(name).args(arguments).spawn()?;
+                Ok(Program { child, door: Door::Connections(listener) })
+            })
+        } else {
+            io::pipe().and_then(|(reader, writer)| {
+                ioctl_fionbio(&reader, true)?;
+                // A smaller pipe is only slower.
+                let _ = fcntl_setpipe_size(&writer, BUFFER_BYTES);
+                fcntl_setfd(&writer, FdFlags::empty())?;
+                command.arg(format!("--log-fd={}", writer.as_raw_fd()));
+                let child = command.arg("--").arg(name).args(arguments).spawn()?;
+                Ok(Program { child, door: Door::Pipe(Some(reader)) })
+            })
+        };
+        started.map_err(CaptureError::Valgrind)
+    }
+
+    /// Adds the streams that have come since the last call.
+    pub(super) fn take_new(&mut self, streams: &mut Vec<Stream>) -> Result<(), CaptureError> {
+        match &mut self.door {
+            Door::Pipe(reader) => {
+                streams.extend(reader.take().map(|reader| Stream::new(reader, 0)));
+            }
+            Door::Connections(listener) => loop {
+                let stream = match listener.accept() {
+                    Ok((stream, _)) => stream,
+                    Err(error) if super::is_passing(&error) => break,
+                    Err(error) => return Err(CaptureError::Valgrind(error)),
+                };
+                stream.set_nonblocking(true).map_err(CaptureError::Valgrind)?;
+                streams.push(Stream::new(stream, streams.len()));
+            },
+        }
+        Ok(())
+    }
+
+    /// How the program ended, if it has.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, CaptureError> {
+        self.child.try_wait().map_err(CaptureError::Valgrind)
+    }
+
+    /// Asks it to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that has just ended by itself needs no signal; it was not collected yet.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Whether `name` is a file that can be executed: by its path, or in a folder of PATH.
+fn is_program(name: &OsStr) -> bool {
+    let executable = |path: &Path| {
+        let metadata = path.metadata();
+        metadata
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    let path = Path::new(name);
+    if path.components().count() > 1 || path.is_absolute() {
+        return executable(path);
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).any(|folder| executable(&folder.join(path)))
+}

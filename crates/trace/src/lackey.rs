@@ -1,0 +1,277 @@
+//! The text that Valgrind's memory tracer prints (`valgrind --tool=lackey --trace-mem=yes`): a line
+//! an instruction or an access, without times.
+//!
+//! ```text
+//! I  0401ab70,3
+//!  S 1fff000668,8
+//!  L 04032e40,8
+//!  M 04033e06,1
+//! ```
+//!
+//! Numbers are a hexadecimal address and a size in bytes; `M` reads and then writes. Lines that
+//! begin with `==` or `--` are Valgrind's own.
+
+use std::fmt::Write;
+
+use ebbtide_core::{Addr, Time};
+use thiserror::Error;
+
+use crate::{Access, Input, Op, Output, Source, TraceError};
+
+/// What one line says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// An instruction is fetched and executed.
+    Instruction,
+    /// Bytes are read.
+    Load,
+    /// Bytes are written.
+    Store,
+    /// Bytes are read and then written.
+    Modify,
+}
+
+/// A line that matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Line {
+    /// An access: its address and its size in bytes.
+    Access(Event, u64, u32),
+    /// Valgrind's own, of the process with this number.
+    Process(u32),
+}
+
+/// A line that Valgrind does not print.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "expected 'I  ADDRESS,SIZE', or ' L', ' S' or ' M' in place of 'I ', in Valgrind's memory trace"
+)]
+pub struct LackeyError;
+
+/// What Valgrind printed, cut into lines.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// The start of a line whose end has not come.
+    rest: Vec<u8>,
+    /// Lines seen.
+    pub(crate) lines: u64,
+}
+
+/// The longest line, in bytes: Valgrind's own may quote a command.
+const LINE_BYTES_MAX: usize = 1 << 16;
+
+impl Lines {
+    /// Gives every line of `text`, which goes on where the last one ended, to `take`. Stops when
+    /// `take` does; then nothing more can be given.
+    pub(crate) fn parse<E: From<LackeyError>>(
+        &mut self,
+        text: &[u8],
+        take: &mut impl FnMut(Line) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut text = text;
+        if !self.rest.is_empty() {
+            let Some(end) = text.iter().position(|&byte| byte == b'\n') else {
+                return self.keep(text).map_err(E::from);
+            };
+            let mut line = std::mem::take(&mut self.rest);
+            line.extend(&text[..=end]);
+            self.line(&line, take)?;
+            line.clear();
+            self.rest = line;
+            text = &text[end + 1..];
+        }
+        loop {
+            text = match quick(text) {
+                Some((access, rest)) => {
+                    self.lines += 1;
+                    take(access)?;
+                    rest
+                }
+                None => {
+                    let Some(end) = text.iter().position(|&byte| byte == b'\n') else {
+                        return self.keep(text).map_err(E::from);
+                    };
+                    self.line(&text[..=end], take)?;
+                    &text[end + 1..]
+                }
+            }
+        }
+    }
+
+    /// A line with its end, which is Valgrind's own, or an access at the end of the text.
+    fn line<E: From<LackeyError>>(
+        &mut self,
+        line: &[u8],
+        take: &mut impl FnMut(Line) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.lines += 1;
+        if line.starts_with(b"--") || line == b"\n" {
+            return Ok(());
+        }
+        if let Some(rest) = line.strip_prefix(b"==") {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let process = str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok());
+            return process.map_or(Ok(()), |process| take(Line::Process(process)));
+        }
+        // Behind it enough for the quick way to look ahead.
+        let mut padded = [0; 64];
+        let length = line.len().min(48);
+        padded[..length].copy_from_slice(&line[..length]);
+        take(quick(&padded).ok_or(LackeyError)?.0)
+    }
+
+    fn keep(&mut self, text: &[u8]) -> Result<(), LackeyError> {
+        self.rest.extend(text);
+        if self.rest.len() > LINE_BYTES_MAX { Err(LackeyError) } else { Ok(()) }
+    }
+
+    /// Whether the text ended with a line's end.
+    pub(crate) fn ended(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// The access at the start of `text`, and what follows its line. `None` if it is none, or if `text`
+/// ends too soon to tell.
+#[inline]
+fn quick(text: &[u8]) -> Option<(Line, &[u8])> {
+    let (kind, rest) = text.split_first_chunk::<3>()?;
+    let kind = match kind {
+        b"I  " => Event::Instruction,
+        b" L " => Event::Load,
+        b" S " => Event::Store,
+        b" M " => Event::Modify,
+        _ => return None,
+    };
+    // Eight digits, or more for high addresses.
+    let (digits, mut rest) = rest.split_first_chunk::<8>()?;
+    let mut address = eight_hexadecimal(u64::from_be_bytes(*digits))?;
+    loop {
+        let (&byte, after) = rest.split_first()?;
+        rest = after;
+        if byte == b',' {
+            break;
+        }
+        let digit = char::from(byte).to_digit(16)?;
+        address = (address >> 60 == 0).then_some((address << 4) | u64::from(digit))?;
+    }
+    let mut bytes = 0_u32;
+    loop {
+        let (&byte, after) = rest.split_first()?;
+        rest = after;
+        match byte {
+            b'0'..=b'9' => bytes = bytes.checked_mul(10)?.checked_add(u32::from(byte - b'0'))?,
+            b'\n' => break,
+            _ => return None,
+        }
+    }
+    address.checked_add(u64::from(bytes.checked_sub(1)?))?;
+    Some((Line::Access(kind, address, bytes), rest))
+}
+
+/// The number that eight hexadecimal digits write, small letters only, as Valgrind does.
+#[inline]
+fn eight_hexadecimal(digits: u64) -> Option<u64> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // A letter has bit 6 set: it becomes its place in the alphabet, plus nine.
+    let letters = (digits >> 6) & ONES;
+    let values = (digits & (0x0f * ONES)) + letters * 9;
+    // Whatever was no digit does not come back from its value.
+    let back = values + 0x30 * ONES + (((values + 6 * ONES) >> 4) & ONES) * 0x27;
+    if back != digits {
+        return None;
+    }
+    let pairs = ((values >> 4) | values) & 0x00ff_00ff_00ff_00ff;
+    let fours = ((pairs >> 8) | pairs) & 0x0000_ffff_0000_ffff;
+    Some(((fours >> 16) | fours) & 0xffff_ffff)
+}
+
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Reads Valgrind's memory trace. Fetches of instructions only count time.
+pub struct LackeyReader {
+    input: Input,
+    lines: Lines,
+    buffer: Vec<u8>,
+    instructions: u64,
+    ps_per_instruction: f64,
+    done: bool,
+}
+
+impl LackeyReader {
+    /// Reads `input`; an instruction takes `ps_per_instruction` picoseconds.
+    pub fn new(input: Input, ps_per_instruction: f64) -> LackeyReader {
+        let buffer = vec![0; BUFFER_BYTES];
+        let lines = Lines::default();
+        LackeyReader { input, lines, buffer, instructions: 0, ps_per_instruction, done: false }
+    }
+}
+
+impl Source for LackeyReader {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        batch.clear();
+        while batch.is_empty() && !self.done {
+            let count = self.input.read(&mut self.buffer)?;
+            self.done = count == 0;
+            // What is left without its line's end is either whole or refused.
+            let text =
+                if self.done && !self.lines.ended() { &b"\n"[..] } else { &self.buffer[..count] };
+            let (instructions, per) = (&mut self.instructions, self.ps_per_instruction);
+            let parsed = self.lines.parse(text, &mut |line| {
+                let Line::Access(event, address, bytes) = line else { return Ok(()) };
+                let at = Time::from_ps((*instructions as f64 * per) as u64);
+                let access =
+                    |op| Access { at, address: Addr(address), frame: None, device: 0, bytes, op };
+                match event {
+                    Event::Instruction => *instructions += 1,
+                    Event::Load => batch.push(access(Op::Read)),
+                    Event::Store => batch.push(access(Op::Write)),
+                    Event::Modify => batch.extend([access(Op::Read), access(Op::Write)]),
+                }
+                Ok::<(), LackeyError>(())
+            });
+            parsed.map_err(|problem| {
+                self.done = true;
+                let name = self.input.name().to_string();
+                TraceError::Lackey { name, line: self.lines.lines + 1, problem }
+            })?;
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+/// Writes loads and stores as Valgrind prints them; times, devices, physical addresses and hints
+/// have no place there.
+pub struct LackeyWriter {
+    output: Output,
+    buffer: String,
+}
+
+impl LackeyWriter {
+    /// Writes to `output`.
+    pub fn new(output: Output) -> LackeyWriter {
+        LackeyWriter { output, buffer: String::new() }
+    }
+}
+
+impl crate::Sink for LackeyWriter {
+    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        let letter = match access.op {
+            Op::Read => 'L',
+            Op::Write => 'S',
+            Op::Hint => return Ok(()),
+        };
+        writeln!(self.buffer, " {letter} {:08x},{}", access.address.0, access.bytes)
+            .expect("a string takes any text");
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.output.write(self.buffer.as_bytes())?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), TraceError> {
+        self.output.write(self.buffer.as_bytes())?;
+        self.output.finish()
+    }
+}
