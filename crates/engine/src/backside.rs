@@ -7,9 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ebbtide_core::prefetch::{Demand, Prefetching};
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::{SmallVec, smallvec};
 
+use crate::cache::{Installed, PageState};
 use crate::counters::CoreCounters;
 use crate::device::{Completion, Direction, Queue, Request};
 use crate::epoch::Moment;
@@ -49,6 +51,8 @@ pub(crate) struct Limits {
     pub(crate) hold: Span,
     /// Free frames kept ahead of need.
     pub(crate) reserve: usize,
+    /// The most pages on their way ahead of demand.
+    pub(crate) ahead_max: usize,
 }
 
 /// A page on its way in, or a run of pages on their way out.
@@ -59,6 +63,8 @@ struct Operation {
     slot: u32,
     /// The page that is read.
     page: PageId,
+    /// Whether it was fetched ahead of demand.
+    ahead: bool,
     frames: SmallVec<[FrameId; 1]>,
     since: Time,
     attempts: u32,
@@ -95,10 +101,18 @@ pub(crate) struct Backside {
     held_since: Option<Time>,
     entered_at: Time,
     failed_writes_in_a_row: u32,
+    /// What is fetched ahead of demand, where anything is.
+    prefetching: Option<Prefetching>,
+    ahead_under_way: usize,
 }
 
 impl Backside {
-    pub(crate) fn new(core: usize, limits: Limits, queue: Box<dyn Queue>) -> Backside {
+    pub(crate) fn new(
+        core: usize,
+        limits: Limits,
+        queue: Box<dyn Queue>,
+        prefetching: Option<Prefetching>,
+    ) -> Backside {
         Backside {
             core,
             limits,
@@ -118,6 +132,8 @@ impl Backside {
             held_since: None,
             entered_at: Time::ZERO,
             failed_writes_in_a_row: 0,
+            prefetching,
+            ahead_under_way: 0,
         }
     }
 
@@ -143,12 +159,48 @@ impl Backside {
     /// miss table.
     pub(crate) fn fetch(&mut self, shared: &Shared, page: PageId, slot: u32, now: Time) {
         match self.free.pop() {
-            Some(frame) => self.start_read(shared, page, slot, frame, now),
+            Some(frame) => self.start_read(shared, page, slot, frame, false, now),
             None => {
                 self.counters(shared).starved.add(1);
                 self.starved.push_back((page, slot, now));
             }
         }
+    }
+
+    /// A job of this core asked for `page`, and found what `demand` says: fetches what the prefetcher
+    /// makes of it.
+    pub(crate) fn look_ahead(&mut self, shared: &Shared, page: PageId, demand: Demand, now: Time) {
+        let counters = shared.counters.core(self.core);
+        counters.ahead_used.add(u64::from(demand.is_first_use()));
+        counters.ahead_late.add(u64::from(demand == Demand::Late));
+        let Some(prefetching) = &mut self.prefetching else { return };
+        let polluted = prefetching.metrics().polluted;
+        let candidates: SmallVec<[PageId; 16]> = prefetching.demand(page, demand).into();
+        counters.polluted.add(prefetching.metrics().polluted - polluted);
+        for candidate in candidates {
+            self.fetch_ahead(shared, candidate, now);
+        }
+    }
+
+    /// Starts to read `page` before anybody needs it, if it is on flash only and a frame can be
+    /// spared.
+    pub(crate) fn fetch_ahead(&mut self, shared: &Shared, page: PageId, now: Time) {
+        // Misses come first: most of the reserve is theirs.
+        let spare = self.free.len() > self.limits.reserve / 4 && self.starved.is_empty();
+        if !spare || self.ahead_under_way >= self.limits.ahead_max {
+            return;
+        }
+        let shard = shared.cache.shard(page);
+        let PageState::Absent(slot) = shared.cache.state(page) else { return };
+        shared.cache.begin_ahead(page, &shard);
+        drop(shard);
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.issued();
+        }
+        self.counters(shared).fetched_ahead.add(1);
+        self.ahead_under_way += 1;
+        let frame = self.free.pop().expect("one can be spared");
+        self.start_read(shared, page, slot, frame, true, now);
     }
 
     /// Hands over the wake-ups for fibers of this core.
@@ -184,7 +236,7 @@ impl Backside {
         while let Some(&(page, slot, since)) = self.starved.front() {
             let Some(frame) = self.free.pop() else { break };
             self.starved.pop_front();
-            self.start_read(shared, page, slot, frame, since);
+            self.start_read(shared, page, slot, frame, false, since);
         }
         self.give_up_starved(shared);
         if drive != Drive::Busy || self.installed.len() >= SETTLE_AT {
@@ -203,11 +255,17 @@ impl Backside {
         page: PageId,
         slot: u32,
         frame: FrameId,
+        ahead: bool,
         since: Time,
     ) {
+        if let Some(prefetching) = &mut self.prefetching
+            && let Some((left, origin)) = shared.cache.left_by(frame)
+        {
+            prefetching.evicted(left, origin, ahead);
+        }
         let frames = smallvec![frame];
         let direction = Direction::Read;
-        self.start(shared, Operation { direction, slot, page, frames, since, attempts: 1 });
+        self.start(shared, Operation { direction, slot, page, ahead, frames, since, attempts: 1 });
     }
 
     fn start(&mut self, shared: &Shared, operation: Operation) {
@@ -264,13 +322,19 @@ impl Backside {
             return;
         }
         let (direction, page, slot) = (operation.direction, operation.page, operation.slot);
+        let ahead = operation.ahead;
         let (frames, since) = (std::mem::take(&mut operation.frames), operation.since);
         self.idle_tokens.push(completion.token);
+        self.ahead_under_way -= usize::from(ahead);
         match (direction, error) {
             (Direction::Read, None) => {
                 counters.flash_reads.add(1);
                 self.read_ns.push(now.since(since).as_ns());
-                self.publish(shared, page, frames[0], Some(slot), false);
+                if let Some(prefetching) = &mut self.prefetching {
+                    prefetching.arrived(page, ahead);
+                }
+                let installed = Installed { slot: Some(slot), dirty: false, ahead };
+                self.publish(shared, page, frames[0], installed);
             }
             (Direction::Read, Some(error)) => {
                 counters.read_errors.add(1);
@@ -300,20 +364,14 @@ impl Backside {
     fn write_failed(&mut self, shared: &Shared, frame: FrameId, slot: Option<u32>) {
         self.counters(shared).write_errors.add(1);
         self.failed_writes_in_a_row += 1;
-        self.publish(shared, shared.cache.page_in(frame), frame, slot, true);
+        let installed = Installed { slot, dirty: true, ahead: false };
+        self.publish(shared, shared.cache.page_in(frame), frame, installed);
     }
 
     /// Makes a busy page resident in `frame` and wakes whoever waits for it.
-    fn publish(
-        &mut self,
-        shared: &Shared,
-        page: PageId,
-        frame: FrameId,
-        slot: Option<u32>,
-        dirty: bool,
-    ) {
+    fn publish(&mut self, shared: &Shared, page: PageId, frame: FrameId, installed: Installed) {
         let mut shard = shared.cache.shard(page);
-        shared.cache.publish(page, frame, slot, dirty, &shard);
+        shared.cache.publish(page, frame, installed, &shard);
         // The frame stays until the first waiter has used it: it makes progress for certain.
         let mut outcome = Outcome::Installed(frame);
         let awaited = shard.complete(page, |waiter| {
@@ -332,7 +390,8 @@ impl Backside {
         if shard.contains(page) {
             drop(shard);
             self.counters(shared).revived.add(1);
-            self.publish(shared, page, frame, Some(slot), false);
+            let installed = Installed { slot: Some(slot), dirty: false, ahead: false };
+            self.publish(shared, page, frame, installed);
         } else {
             shared.cache.set_absent(page, slot, &shard);
             self.free.push(frame);
@@ -490,7 +549,15 @@ impl Backside {
             let run = frames.drain(..run.count as usize).collect();
             self.start(
                 shared,
-                Operation { direction, slot, page, frames: run, since: now, attempts: 1 },
+                Operation {
+                    direction,
+                    slot,
+                    page,
+                    ahead: false,
+                    frames: run,
+                    since: now,
+                    attempts: 1,
+                },
             );
         }
     }

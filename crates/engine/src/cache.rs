@@ -3,11 +3,17 @@
 //! A page is *absent*, *busy* (on its way in, or being given up) or *resident* in a frame. The hit
 //! path is one load of that state; every change of it happens under the page's shard of the miss
 //! table, so that nobody waits for a page that has just arrived.
+//!
+//! A page fetched ahead of demand is *coming*, then *ahead* in its frame: the hit path takes both for
+//! misses, so that the first use of it is noticed at no cost to any other access.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX};
+use ebbtide_core::prefetch::Origin;
+use ebbtide_core::replacement::{
+    Admission, Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX,
+};
 use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -18,10 +24,14 @@ use crate::mapping::Mapping;
 /// state of a resident one is its frame's number and nothing else: the hit path has nothing to take
 /// off it.
 const MISSING: u32 = 1 << 31;
-const BUSY: u32 = MISSING | 1 << 30;
+/// Beside the number of the frame it is in: a page that was fetched ahead of demand.
+const AHEAD: u32 = MISSING | 1 << 30;
+/// Above all of those.
+const BUSY: u32 = u32::MAX;
+const COMING: u32 = u32::MAX - 1;
 
-/// The most frames a cache can have: frame numbers share a word with two flags.
-pub(crate) const FRAMES_MAX: usize = 1 << 30;
+/// The most frames a cache can have: frame numbers share a word with two flags and two states.
+pub(crate) const FRAMES_MAX: usize = (1 << 30) - 2;
 
 /// Bytes of DRAM that each page of the address space costs, resident or not, beside its history in
 /// the replacement policy.
@@ -29,6 +39,15 @@ pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
 
 /// The most slots an address space can have, for the same reason.
 pub(crate) const SLOTS_MAX: u64 = 1 << 30;
+
+/// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
+const HOLDS_NOTHING: u64 = u64::MAX;
+const ORIGIN_SHIFT: u32 = 62;
+const ORIGINS: [Origin; 3] = [Origin::Demand, Origin::Used, Origin::Unused];
+
+fn holding(page: PageId, origin: Origin) -> u64 {
+    page.0 | (origin as u64) << ORIGIN_SHIFT
+}
 
 /// A frame whose page has no slot.
 const NO_SLOT: u32 = u32::MAX;
@@ -45,8 +64,23 @@ pub(crate) enum PageState {
     Absent(u32),
     /// On its way in or out: wait.
     Busy,
+    /// On its way in, and nobody has asked for it.
+    Coming,
+    /// In this frame, and nobody has asked for it.
+    Ahead(FrameId),
     /// In this frame.
     Resident(FrameId),
+}
+
+/// How a page has come to be in a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Installed {
+    /// Where its copy on flash is.
+    pub(crate) slot: Option<u32>,
+    /// Whether that is older.
+    pub(crate) dirty: bool,
+    /// Whether it was fetched ahead of demand.
+    pub(crate) ahead: bool,
 }
 
 /// The part of the miss table that some of the pages belong to, locked.
@@ -74,7 +108,7 @@ impl Cache {
     pub(crate) fn new(
         pages: u64,
         frames: usize,
-        policy: PolicyKind,
+        (admission, policy): (Admission, PolicyKind),
         waiters: usize,
     ) -> io::Result<Cache> {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
@@ -87,10 +121,10 @@ impl Cache {
             slots: (0..frames).map(|_| AtomicU32::new(NO_SLOT)).collect(),
             touches: marks(),
             dirty: marks(),
-            holds: (0..frames).map(|_| AtomicU64::new(0)).collect(),
+            holds: (0..frames).map(|_| AtomicU64::new(HOLDS_NOTHING)).collect(),
             pages,
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
-            policy: Mutex::new(policy.build(geometry, pages, 0)),
+            policy: Mutex::new(admission.build(policy, geometry, pages, 0)),
         };
         for page in (0..pages).map(PageId) {
             cache.state_word(page).store(MISSING | page.0 as u32, Ordering::Relaxed);
@@ -122,7 +156,16 @@ impl Cache {
 
     /// The page that `frame` holds or last held.
     pub(crate) fn page_in(&self, frame: FrameId) -> PageId {
-        PageId(self.holds[frame.index()].load(Ordering::Relaxed))
+        let word = self.holds[frame.index()].load(Ordering::Relaxed);
+        debug_assert_ne!(word, HOLDS_NOTHING, "{frame:?} was never used");
+        PageId(word & ((1 << ORIGIN_SHIFT) - 1))
+    }
+
+    /// The page that `frame`, which is free, last held, and how that had come to be there.
+    pub(crate) fn left_by(&self, frame: FrameId) -> Option<(PageId, Origin)> {
+        let word = self.holds[frame.index()].load(Ordering::Relaxed);
+        (word != HOLDS_NOTHING)
+            .then(|| (self.page_in(frame), ORIGINS[(word >> ORIGIN_SHIFT) as usize]))
     }
 
     /// Whether the page in `frame` was written since it was read or written back. Final once the
@@ -148,6 +191,8 @@ impl Cache {
         match self.state_word(page).load(Ordering::Acquire) {
             frame if frame & MISSING == 0 => PageState::Resident(FrameId(frame)),
             BUSY => PageState::Busy,
+            COMING => PageState::Coming,
+            ahead if ahead & AHEAD == AHEAD => PageState::Ahead(FrameId(ahead & !AHEAD)),
             absent => PageState::Absent(absent & !MISSING),
         }
     }
@@ -158,7 +203,32 @@ impl Cache {
         self.state_word(page).store(BUSY, Ordering::Release);
     }
 
-    /// A busy page is on flash only, in `slot`.
+    /// An absent page starts to move in ahead of demand.
+    pub(crate) fn begin_ahead(&self, page: PageId, _shard: &Shard<'_>) {
+        debug_assert!(matches!(self.state(page), PageState::Absent(_)));
+        self.state_word(page).store(COMING, Ordering::Release);
+    }
+
+    /// Somebody asks for a coming page: it is busy from now on.
+    pub(crate) fn await_coming(&self, page: PageId, _shard: &Shard<'_>) {
+        debug_assert_eq!(self.state(page), PageState::Coming);
+        self.state_word(page).store(BUSY, Ordering::Release);
+    }
+
+    /// Somebody asks for a page that was fetched ahead, in `frame`: it is resident from now on,
+    /// unless it is being given up; says whether it is.
+    pub(crate) fn use_ahead(&self, page: PageId, frame: FrameId, _shard: &Shard<'_>) -> bool {
+        let (ahead, resident) = (AHEAD | frame.0, frame.0);
+        let word = self.state_word(page);
+        let used =
+            word.compare_exchange(ahead, resident, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if used {
+            self.holds[frame.index()].store(holding(page, Origin::Used), Ordering::Relaxed);
+        }
+        used
+    }
+
+    /// A page on its way in or out is on flash only, in `slot`.
     pub(crate) fn set_absent(&self, page: PageId, slot: u32, _shard: &Shard<'_>) {
         self.set_absent_alone(page, slot);
     }
@@ -166,28 +236,33 @@ impl Cache {
     /// As [`set_absent`](Cache::set_absent), for a page that nobody can be waiting for: it became
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
-        debug_assert_eq!(self.state(page), PageState::Busy);
+        debug_assert!(matches!(self.state(page), PageState::Busy | PageState::Coming));
         debug_assert!(u64::from(slot) < SLOTS_MAX);
         self.state_word(page).store(MISSING | slot, Ordering::Release);
     }
 
-    /// A busy page is in `frame` and may be used from now on. Its copy on flash is in `slot`, and
-    /// `dirty` if it is older.
+    /// A page on its way is in `frame` and may be used from now on.
     pub(crate) fn publish(
         &self,
         page: PageId,
         frame: FrameId,
-        slot: Option<u32>,
-        dirty: bool,
+        installed: Installed,
         _shard: &Shard<'_>,
     ) {
-        debug_assert_eq!(self.state(page), PageState::Busy);
+        let Installed { slot, dirty, ahead } = installed;
+        let state = self.state(page);
+        debug_assert!(matches!(state, PageState::Busy | PageState::Coming));
         debug_assert!(dirty || slot.is_some(), "a clean page has a copy on flash");
-        self.holds[frame.index()].store(page.0, Ordering::Relaxed);
+        let (origin, flags) = match (state, ahead) {
+            (PageState::Coming, _) => (Origin::Unused, AHEAD),
+            (_, true) => (Origin::Used, 0),
+            (_, false) => (Origin::Demand, 0),
+        };
+        self.holds[frame.index()].store(holding(page, origin), Ordering::Relaxed);
         self.slots[frame.index()].store(slot.unwrap_or(NO_SLOT), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
-        self.state_word(page).store(frame.0, Ordering::Release);
+        self.state_word(page).store(flags | frame.0, Ordering::Release);
     }
 
     /// Where the page in `frame` has its copy on flash, up to date or not.
@@ -218,10 +293,11 @@ impl Cache {
         drop(policy);
         for &frame in &victims[first..] {
             let page = self.page_in(frame);
-            debug_assert_eq!(self.state(page), PageState::Resident(frame));
             // No shard: nobody else changes a resident page's state, and who finds it resident under
-            // the shard's lock only goes back to the hit path to look again.
-            self.state_word(page).store(BUSY, Ordering::Release);
+            // the shard's lock only goes back to the hit path to look again. The first use of a page
+            // that was fetched ahead changes its state only as long as it is still that.
+            let state = self.state_word(page).swap(BUSY, Ordering::AcqRel);
+            debug_assert!([frame.0, AHEAD | frame.0].contains(&state), "{page:?} is elsewhere");
         }
     }
 }

@@ -29,6 +29,10 @@ pub(crate) struct CoreCounters {
     pub(crate) sleeps: Counter,
     pub(crate) idle_ns: Counter,
     pub(crate) starved: Counter,
+    pub(crate) fetched_ahead: Counter,
+    pub(crate) ahead_used: Counter,
+    pub(crate) ahead_late: Counter,
+    pub(crate) polluted: Counter,
 }
 
 /// A count that one thread at a time adds to and any thread reads.
@@ -89,6 +93,14 @@ pub struct Snapshot {
     pub idle_ns: u64,
     /// Misses that had to wait for a free frame.
     pub starved: u64,
+    /// Reads started before anybody needed the page.
+    pub fetched_ahead: u64,
+    /// Pages so fetched that were used.
+    pub ahead_used: u64,
+    /// Those of them that came too late: somebody had to wait.
+    pub ahead_late: u64,
+    /// Misses on pages that had made room for such a page; counted where there is a prefetcher.
+    pub polluted: u64,
 }
 
 /// The counters of all cores.
@@ -162,6 +174,10 @@ impl Counters {
             sleeps: sum(|c| &c.sleeps),
             idle_ns: sum(|c| &c.idle_ns),
             starved: sum(|c| &c.starved),
+            fetched_ahead: sum(|c| &c.fetched_ahead),
+            ahead_used: sum(|c| &c.ahead_used),
+            ahead_late: sum(|c| &c.ahead_late),
+            polluted: sum(|c| &c.polluted),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use ebbtide_core::replacement::{Geometry, PolicyKind};
+use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
+use ebbtide_core::replacement::{Admission, Geometry, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{FrameId, Placement, Span, Time};
 use parking_lot::Mutex;
@@ -48,6 +49,12 @@ pub struct Options {
     pub stack_bytes: usize,
     /// Who is evicted.
     pub replacement: PolicyKind,
+    /// Which pages the replacement policy is given.
+    pub admission: Admission,
+    /// What is fetched ahead of demand; each core has a prefetcher of its own.
+    pub prefetcher: PrefetcherKind,
+    /// Whether pages are fetched that a program hints at ([`Hint::WillNeed`](ebbtide_core::Hint)).
+    pub hints: bool,
     /// Who runs next.
     pub scheduler: Discipline,
     /// The most requests handed to the kernel together.
@@ -66,6 +73,9 @@ impl Options {
             threads_per_core: 128,
             stack_bytes: 64 << 10,
             replacement: PolicyKind::AdaptiveLrfu,
+            admission: Admission::Always,
+            prefetcher: PrefetcherKind::None,
+            hints: true,
             scheduler: Discipline::Priority,
             batch_max: 32,
             hold: Duration::from_micros(1000),
@@ -110,7 +120,7 @@ pub struct Budget {
     pub states_bytes: usize,
     /// Bytes for the replacement policy.
     pub policy_bytes: usize,
-    /// Bytes for stacks, rings and buffers.
+    /// Bytes for stacks, rings, buffers and prefetchers.
     pub cores_bytes: usize,
 }
 
@@ -124,10 +134,14 @@ impl Budget {
         let states_bytes =
             pages as usize * PAGE_STATE_BYTES + Placement::memory_bytes(pages * 3 / 2);
         let stacks = options.threads_per_core * (options.stack_bytes + STACK_KERNEL_BYTES);
-        let cores_bytes = options.cores * (CORE_BYTES + stacks);
+        let prefetching = match options.prefetcher {
+            PrefetcherKind::None => 0,
+            kind => Prefetching::memory_bytes(pages) + kind.memory_bytes(Preset::Original, pages),
+        };
+        let cores_bytes = options.cores * (CORE_BYTES + stacks + prefetching);
         let policy_bytes = |frames| {
             let geometry = Geometry::fully_associative(frames);
-            options.replacement.memory_bytes(geometry, pages)
+            options.admission.memory_bytes(options.replacement, geometry, pages)
         };
         let needed = |frames: usize| {
             states_bytes + cores_bytes + policy_bytes(frames) + frames * FRAME_BYTES
@@ -242,22 +256,30 @@ impl Engine {
         let cores = options.cores;
         let waiters = cores * options.threads_per_core;
         let io = |doing| move |source| EngineError::Io { doing, source };
-        let cache = Cache::new(pages, budget.frames, options.replacement, waiters)
-            .map_err(io("map the DRAM cache"))?;
+        let policy = (options.admission, options.replacement);
+        let cache =
+            Cache::new(pages, budget.frames, policy, waiters).map_err(io("map the DRAM cache"))?;
         // Small caches keep a small reserve: most frames should hold pages.
         let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.batch_max);
         let limits = Limits {
             batch_max: options.batch_max,
             hold: Span::from_ns(options.hold.as_nanos() as u64),
             reserve,
+            ahead_max: 2 * options.batch_max,
         };
+        // Misses, pages fetched ahead, and runs of pages on their way out.
         let depth = options.threads_per_core + 4 * options.batch_max;
         let queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()
             .map_err(io("open the device"))?;
         let hub = Hub::new(queues.iter().map(|queue| queue.sleeper()).collect());
-        let backside = |(core, queue)| Mutex::new(Backside::new(core, limits, queue));
+        let backside = |(core, queue)| {
+            let prefetching = (options.prefetcher != PrefetcherKind::None).then(|| {
+                Prefetching::new(options.prefetcher.build(Preset::Original, pages), pages)
+            });
+            Mutex::new(Backside::new(core, limits, queue, prefetching))
+        };
         let epochs = Epochs::new(cores);
         let mut notices = Vec::new();
         if !epochs.barrier_works() {
@@ -277,6 +299,7 @@ impl Engine {
             backsides: queues.into_iter().enumerate().map(backside).collect(),
             base_offset,
             start: Instant::now(),
+            hints: options.hints,
             spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
             before_first_write,
             may_write: OnceLock::new(),

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Begin, FrameId, Memory, MemoryFault, PageId, Value, check_access};
+use ebbtide_core::prefetch::Demand;
+use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
 use ebbtide_fiber::Suspend;
 
 use crate::cache::{HitPath, PageState};
@@ -92,16 +93,26 @@ impl<'a> FlashMemory<'a> {
         self.publish_accesses();
         let shared = &*self.local.shared;
         let counters = shared.counters.core(self.local.core);
+        // Whether this is the first use of a page that was fetched ahead: a hit.
+        let mut was_ahead = false;
         loop {
             let mut shard = shared.cache.shard(page);
             let state = shared.cache.state(page);
+            if let PageState::Ahead(frame) = state {
+                was_ahead = shared.cache.use_ahead(page, frame, &shard);
+                drop(shard);
+                if was_ahead {
+                    self.look_ahead(page, Demand::FirstHit { late: false });
+                }
+                continue;
+            }
             if let PageState::Resident(_) = state {
                 drop(shard);
                 self.presence.enter();
                 // It may have gone again before the epoch began.
                 if let Some(frame) = self.hit_path.find(page) {
                     self.hit_path.touch(frame);
-                    counters.hits_under_miss.add(1);
+                    counters.hits_under_miss.add(u64::from(!was_ahead));
                     return frame;
                 }
                 self.presence.exit();
@@ -110,14 +121,22 @@ impl<'a> FlashMemory<'a> {
             let begin = shard.begin(page, self.waiter());
             assert!(begin != Begin::Full, "the miss table holds every fiber there is");
             let starts = matches!(state, PageState::Absent(_));
-            if let PageState::Absent(slot) = state {
-                shared.cache.begin_fetch(page, &shard);
-                drop(shard);
-                counters.misses.add(1);
-                let now = shared.now();
-                shared.backsides[self.local.core].lock().fetch(shared, page, slot, now);
-            } else {
-                drop(shard);
+            match state {
+                PageState::Absent(slot) => {
+                    shared.cache.begin_fetch(page, &shard);
+                    drop(shard);
+                    counters.misses.add(1);
+                    let now = shared.now();
+                    let mut backside = shared.backsides[self.local.core].lock();
+                    backside.fetch(shared, page, slot, now);
+                    backside.look_ahead(shared, page, Demand::Miss, now);
+                }
+                PageState::Coming => {
+                    shared.cache.await_coming(page, &shard);
+                    drop(shard);
+                    self.look_ahead(page, Demand::Late);
+                }
+                PageState::Busy | PageState::Ahead(_) | PageState::Resident(_) => drop(shard),
             }
             match self.halt(!starts) {
                 Outcome::Retry => {}
@@ -136,6 +155,13 @@ impl<'a> FlashMemory<'a> {
                 }
             }
         }
+    }
+
+    /// Fetches what the prefetcher makes of an access.
+    fn look_ahead(&self, page: PageId, demand: Demand) {
+        let shared = &*self.local.shared;
+        let mut backside = shared.backsides[self.local.core].lock();
+        backside.look_ahead(shared, page, demand, shared.now());
     }
 
     fn waiter(&self) -> Waiter {
@@ -218,6 +244,18 @@ impl Memory for FlashMemory<'_> {
         let shared = &*self.local.shared;
         for waiter in shared.latches.take(at) {
             shared.hub.wake(waiter, Outcome::Retry);
+        }
+    }
+
+    /// Starts to read a page that will be needed, if a frame can be spared for it.
+    fn hint(&mut self, hint: Hint) {
+        let shared = &*self.local.shared;
+        let Hint::WillNeed(at) = hint else { return };
+        let page = at.page();
+        let exists = page.0 < self.hit_path.pages();
+        if shared.hints && exists && matches!(shared.cache.state(page), PageState::Absent(_)) {
+            let mut backside = shared.backsides[self.local.core].lock();
+            backside.fetch_ahead(shared, page, shared.now());
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     /// Where slot 0 lies on the device, in bytes.
     pub(crate) base_offset: u64,
     pub(crate) start: Instant,
+    /// Whether programs' hints are heeded.
+    pub(crate) hints: bool,
     /// Free frames of nobody.
     pub(crate) spare: Mutex<Vec<FrameId>>,
     /// What has to happen before the device is written for the first time, and whether it has.

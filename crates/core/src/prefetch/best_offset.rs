@@ -86,6 +86,14 @@ impl BestOffset {
         }
     }
 
+    /// Of either preset: the larger history is that of pages, with an entry of its index each.
+    pub(super) fn memory_bytes() -> usize {
+        const OFFSETS: usize = 128 * (size_of::<u64>() + size_of::<u32>() + size_of::<u16>());
+        const HISTORY: usize = 2 * LastPages::LENGTH * size_of::<PageId>();
+        const INDEX: usize = 4 * LastPages::LENGTH * (size_of::<(PageId, u32)>() + 1);
+        size_of::<BestOffset>() + OFFSETS + HISTORY + INDEX
+    }
+
     fn is_step(&self, demand: Demand) -> bool {
         match self.preset {
             Preset::Original => demand.is_step(self.preset),

@@ -46,6 +46,11 @@ impl FeedbackDirected {
         FeedbackDirected { preset, level, judge }
     }
 
+    pub(super) fn memory_bytes(preset: Preset, pages: u64) -> usize {
+        let marks = if preset == Preset::Atc23 { pages as usize } else { 0 };
+        size_of::<FeedbackDirected>() + marks
+    }
+
     /// Changes the level by HPCA'07 Table 2.
     fn adjust(&mut self, verdict: Verdict) {
         let Verdict { accuracy, late, polluting } = verdict;

@@ -64,6 +64,10 @@ impl Leap {
         }
     }
 
+    pub(super) fn memory_bytes() -> usize {
+        size_of::<Leap>() + Rules::ATC23.history * size_of::<i64>()
+    }
+
     /// Remembers the step to `page`; the first is none.
     fn remember(&mut self, page: PageId) {
         let step = self.last.map_or(0, |last| page.0.wrapping_sub(last.0) as i64);

@@ -124,6 +124,19 @@ impl PrefetcherKind {
         PrefetcherKind::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
     }
 
+    /// An upper bound on the memory that the prefetcher uses, in bytes.
+    pub fn memory_bytes(self, preset: Preset, pages: u64) -> usize {
+        match self {
+            PrefetcherKind::None => 0,
+            PrefetcherKind::NextNLine => size_of::<NextNLine>(),
+            PrefetcherKind::FeedbackDirected => {
+                feedback_directed::FeedbackDirected::memory_bytes(preset, pages)
+            }
+            PrefetcherKind::BestOffset => best_offset::BestOffset::memory_bytes(),
+            PrefetcherKind::Leap => leap::Leap::memory_bytes(),
+        }
+    }
+
     /// The prefetcher as `preset` has it, over an address space of `pages` pages. All memory is
     /// allocated here.
     pub fn build(self, preset: Preset, pages: u64) -> Box<dyn Prefetcher> {
@@ -185,6 +198,11 @@ impl Prefetching {
             displaced: vec![0; pages.div_ceil(64) as usize].into(),
             candidates: Vec::with_capacity(CANDIDATES),
         }
+    }
+
+    /// Memory that this takes beside the prefetcher's own, in bytes.
+    pub fn memory_bytes(pages: u64) -> usize {
+        size_of::<Prefetching>() + pages.div_ceil(8) as usize + CANDIDATES * size_of::<PageId>()
     }
 
     /// A demand access to `page`: counts it and asks the prefetcher. Gives the pages to fetch now,

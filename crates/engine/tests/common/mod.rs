@@ -147,6 +147,12 @@ pub fn small_cache(frames: usize, cores: usize, threads: usize, pages: u64) -> O
     options.threads_per_core = threads;
     options.stack_bytes = 128 << 10;
     options.batch_max = 8;
+    of_frames(frames, options, pages)
+}
+
+/// `options` with the budget under which the cache has exactly `frames` frames.
+pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
+    options.dram_bytes = 0;
     options.dram_bytes = match Budget::divide(&options, pages) {
         Err(EngineError::BudgetTooSmall { needed_bytes, .. }) => needed_bytes,
         other => panic!("nothing fits into no budget, but {other:?}"),

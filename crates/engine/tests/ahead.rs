@@ -1,0 +1,179 @@
+//! Pages fetched before anybody asks: by hints and by prefetchers. What is read how often, what
+//! counts as a hit, and that nothing is lost by a page that nobody wanted after all.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::jobs::{ends, job, run_alone, run_jobs, word};
+use common::recorder::{Log, Recorder};
+use common::{Plan, WORDS_PER_PAGE, image, initial, of_frames, run, small_cache};
+use ebbtide_core::prefetch::PrefetcherKind;
+use ebbtide_core::replacement::{Admission, PolicyKind};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES};
+use ebbtide_engine::device::faulty::{Faults, Faulty};
+use ebbtide_engine::device::ram::{Latency, Ram};
+use ebbtide_engine::{Engine, JobError, Options, Snapshot};
+
+const PAGES: u64 = 256;
+
+fn recorded(latency: Latency, options: &Options) -> (Engine, Arc<Log>) {
+    let device = Recorder::new(Ram::new(PAGES as usize, latency, image), PAGES);
+    let log = device.log();
+    (Engine::over_device(Arc::new(device), PAGES, options).unwrap(), log)
+}
+
+fn load(memory: &mut impl Memory, page: u64) {
+    assert_eq!(memory.load::<u64>(word(page)), initial(page * WORDS_PER_PAGE));
+}
+
+/// What a job of a hint and two loads counts, on one core with frames to spare.
+fn hinted(options: &Options, between: bool) -> (Snapshot, Arc<Log>) {
+    let (engine, log) = recorded(Latency::Looks(1), options);
+    let jobs = || {
+        vec![job(move |memory| {
+            // Nothing is fetched ahead before the core has frames.
+            load(memory, 0);
+            memory.hint(Hint::WillNeed(word(9)));
+            if between {
+                load(memory, 1);
+            }
+            load(memory, 9);
+            load(memory, 9);
+        })]
+    };
+    run_alone(&engine, jobs).order();
+    (engine.counters().snapshot(), log)
+}
+
+#[test]
+fn a_page_hinted_in_time_is_read_once_and_its_first_use_is_a_hit() {
+    let (counted, log) = hinted(&small_cache(40, 1, 4, PAGES), true);
+    assert_eq!((counted.accesses, counted.misses, counted.hits_under_miss), (4, 2, 0));
+    assert_eq!((counted.fetched_ahead, counted.ahead_used, counted.ahead_late), (1, 1, 0));
+    assert_eq!((log.reads(9), log.all_reads()), (1, 3));
+}
+
+#[test]
+fn a_page_hinted_too_late_is_waited_for_and_not_read_again() {
+    let (counted, log) = hinted(&small_cache(40, 1, 4, PAGES), false);
+    assert_eq!((counted.accesses, counted.misses, counted.hits_under_miss), (3, 1, 1));
+    assert_eq!((counted.fetched_ahead, counted.ahead_used, counted.ahead_late), (1, 1, 1));
+    assert_eq!((log.reads(9), log.all_reads()), (1, 2));
+}
+
+#[test]
+fn hints_are_left_alone_where_they_are_turned_off() {
+    let mut options = small_cache(40, 1, 4, PAGES);
+    options.hints = false;
+    let (counted, _) = hinted(&options, true);
+    assert_eq!((counted.misses, counted.fetched_ahead, counted.ahead_used), (3, 0, 0));
+}
+
+#[test]
+fn hints_at_pages_that_are_there_or_nowhere_do_nothing() {
+    let (engine, log) = recorded(Latency::Looks(1), &small_cache(40, 1, 4, PAGES));
+    let jobs = || {
+        vec![job(move |memory| {
+            load(memory, 3);
+            memory.hint(Hint::WillNeed(word(3)));
+            memory.hint(Hint::WillNeed(word(PAGES)));
+            memory.hint(Hint::WillNeed(Addr(u64::MAX)));
+            memory.hint(Hint::DontNeed(word(3)));
+            load(memory, 4);
+        })]
+    };
+    run_alone(&engine, jobs).order();
+    assert_eq!((engine.counters().snapshot().fetched_ahead, log.all_reads()), (0, 2));
+}
+
+#[test]
+fn a_hint_at_a_broken_page_ends_nobody_and_its_use_does() {
+    const BROKEN: u64 = 77;
+    let faults = Faults { broken_offset: Some(BROKEN * PAGE_BYTES as u64), ..Faults::default() };
+    let ram = Ram::new(PAGES as usize, Latency::Looks(1), image);
+    let options = small_cache(40, 1, 1, PAGES);
+    let engine =
+        Engine::over_device(Arc::new(Faulty::new(ram, faults, 5)), PAGES, &options).unwrap();
+    let jobs = || {
+        let hints = job(|memory| {
+            load(memory, 0);
+            memory.hint(Hint::WillNeed(word(BROKEN)));
+            (1..40).for_each(|page| load(memory, page));
+        });
+        vec![hints, job(|memory| load(memory, BROKEN))]
+    };
+    let ended = run_alone(&engine, jobs).jobs;
+    assert!(matches!(ended[0], (0, Ok(()))), "{:?}", ended[0]);
+    assert!(matches!(ended[1], (1, Err(JobError::Fault(_)))), "{:?}", ended[1]);
+    assert_eq!(engine.counters().snapshot().fetched_ahead, 1);
+}
+
+#[test]
+fn a_scan_finds_most_of_its_pages_fetched_ahead_and_reads_each_once() {
+    for (name, kind) in PrefetcherKind::ALL {
+        let mut options = small_cache(128, 1, 4, PAGES);
+        // A policy that gives up new pages first might give up what is ahead of the scan.
+        (options.prefetcher, options.replacement) = (kind, PolicyKind::Fifo);
+        let options = of_frames(128, options, PAGES);
+        let (engine, log) = recorded(Latency::Looks(1), &options);
+        let jobs = || vec![job(|memory| (0..PAGES).for_each(|page| load(memory, page)))];
+        run_alone(&engine, jobs).order();
+        let counted = engine.counters().snapshot();
+        assert!((0..PAGES).all(|page| log.reads(page) == 1), "{name}");
+        let spared = if kind == PrefetcherKind::None { 0 } else { PAGES / 3 };
+        assert!(counted.misses <= PAGES - spared, "{name}: {} misses", counted.misses);
+        assert_eq!(counted.misses + counted.fetched_ahead, PAGES, "{name}");
+        assert_eq!(counted.ahead_used, counted.fetched_ahead, "{name}");
+    }
+}
+
+#[test]
+fn every_word_is_what_was_stored_whatever_is_fetched_ahead_and_whoever_is_admitted() {
+    for (_, prefetcher) in PrefetcherKind::ALL {
+        for (_, admission) in Admission::ALL {
+            for (cores, frames) in [(1, 24), (2, 40)] {
+                ends(move || {
+                    let mut options = small_cache(frames, cores, 16, PAGES);
+                    options.hold = Duration::ZERO;
+                    options.replacement = PolicyKind::Clock;
+                    (options.prefetcher, options.admission) = (prefetcher, admission);
+                    let options = of_frames(frames, options, PAGES);
+                    let plan = Plan {
+                        pages: PAGES,
+                        cores: cores as u64,
+                        lanes_per_core: 16,
+                        jobs_per_lane: 20,
+                        steps_per_job: 30,
+                        write_share: 0.3,
+                        seed: 11,
+                    };
+                    let faults = Faults { delays: 0.2, read_errors: 0.01, ..Faults::default() };
+                    let ram = Ram::new(PAGES as usize, Latency::Looks(2), image);
+                    let device = Arc::new(Faulty::new(ram, faults, 7));
+                    let (engine, _) = run(device, &plan, &options);
+                    let counted = engine.counters().snapshot();
+                    assert!(counted.ahead_used <= counted.fetched_ahead);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn cores_that_use_what_others_fetched_ahead_read_nothing_twice() {
+    ends(|| {
+        let mut options = small_cache(256, 2, 8, PAGES);
+        options.prefetcher = PrefetcherKind::NextNLine;
+        options.replacement = PolicyKind::Fifo;
+        let options = of_frames(256, options, PAGES);
+        let (engine, log) = recorded(Latency::Looks(2), &options);
+        let scan = |_: usize| vec![job(|memory| (0..128).for_each(|page| load(memory, page)))];
+        run_jobs(&engine, scan).iter().for_each(|core| drop(core.order()));
+        assert!((0..128).all(|page| log.reads(page) == 1));
+        let counted = engine.counters().snapshot();
+        assert_eq!(counted.misses + counted.fetched_ahead, log.all_reads());
+        assert_eq!(counted.misses + counted.ahead_used, 128);
+    });
+}
