@@ -19,6 +19,7 @@
 //! * [`capture`]: a program's accesses as it runs, through [`CacheFilter`].
 //! * [`lackey`]: the text of Valgrind's memory tracer.
 //! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
+//! * [`curve`]: miss-ratio curves.
 //!
 //! Input that was cut short is an error, never a shorter trace: whoever prints a result after the
 //! last [`Source::fill`] has seen all of it.
@@ -27,6 +28,7 @@
 
 mod access;
 pub mod capture;
+pub mod curve;
 mod error;
 mod filter;
 mod frames;

@@ -1,0 +1,62 @@
+//! [`StackDistances`]: LRU at every size in one pass.
+
+use ebbtide_core::PageId;
+
+use super::stack::LruStack;
+use super::{Curve, pages_of};
+use crate::Access;
+
+/// Counts, exactly, what LRU caches of every size would miss and write back (Mattson and others, IBM
+/// Systems Journal 1970). Takes about 40 bytes for each page touched.
+pub struct StackDistances {
+    stack: LruStack,
+    accesses: u64,
+    cold: u64,
+    /// Reuses and rewrites by distance.
+    distances: Vec<(u64, u64)>,
+}
+
+impl Default for StackDistances {
+    fn default() -> StackDistances {
+        StackDistances { stack: LruStack::new(), accesses: 0, cold: 0, distances: Vec::new() }
+    }
+}
+
+impl StackDistances {
+    /// Nothing counted yet.
+    pub fn new() -> StackDistances {
+        StackDistances::default()
+    }
+
+    /// Counts `accesses`.
+    pub fn read(&mut self, accesses: &[Access]) {
+        pages_of(accesses, |page, write| self.touch(page, write));
+    }
+
+    /// Counts an access to `page`.
+    #[inline]
+    pub fn touch(&mut self, page: PageId, write: bool) {
+        self.accesses += 1;
+        let reuse = self.stack.touch(page, write);
+        let Some(distance) = reuse.distance else {
+            self.cold += 1;
+            self.distances.resize(self.stack.len() + 1, (0, 0));
+            return;
+        };
+        self.distances[distance as usize].0 += 1;
+        if let Some(most) = reuse.rewrite {
+            self.distances[most as usize].1 += 1;
+        }
+    }
+
+    /// The curve of what was counted so far.
+    pub fn curve(&self) -> Curve {
+        let mut distances = self.distances.clone();
+        for most in self.stack.outstanding() {
+            distances[most as usize].1 += 1;
+        }
+        let seen = distances.iter().enumerate().filter(|(_, counts)| **counts != (0, 0));
+        let seen = seen.map(|(at, counts)| (at as u64, counts.0 as f64, counts.1 as f64));
+        Curve::from_distances(self.accesses, self.stack.len() as f64, self.cold as f64, seen)
+    }
+}

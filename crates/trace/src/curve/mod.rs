@@ -1,0 +1,176 @@
+//! Miss-ratio curves: how often each size of DRAM would miss, at the granularity of pages.
+//!
+//! * [`StackDistances`]: LRU at every size, exactly, in one pass. Memory grows with the pages touched.
+//! * [`SampledDistances`]: the same from a sample of pages, in fixed memory and several times faster.
+//! * [`PolicyCaches`]: any replacement policy of `core`, simulated at chosen sizes.
+//!
+//! Each is fed with accesses and gives a [`Curve`].
+
+mod exact;
+mod policy;
+mod sampled;
+mod stack;
+
+pub use exact::StackDistances;
+pub use policy::PolicyCaches;
+pub use sampled::{Sample, SampledDistances};
+
+use ebbtide_core::{PAGE_BYTES, PageId};
+
+use crate::{Access, Op};
+
+/// Calls `touch` with every page of `accesses` in order, and whether it is written: an access that
+/// crosses into further pages touches them all. A hint is no access.
+pub fn pages_of(accesses: &[Access], mut touch: impl FnMut(PageId, bool)) {
+    for access in accesses.iter().filter(|access| access.op != Op::Hint) {
+        let first = access.address.page().0;
+        let last_byte = access.address.0.saturating_add(u64::from(access.bytes.max(1)) - 1);
+        for page in first..=last_byte / PAGE_BYTES as u64 {
+            touch(PageId(page), access.is_write());
+        }
+    }
+}
+
+/// How many accesses miss, and how many pages are written back, by the size of the DRAM that holds
+/// pages.
+///
+/// Counts of a sample are estimates, so they are numbers with fractions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    accesses: u64,
+    pages: f64,
+    cold: f64,
+    /// What sizes from `pages` on have, up to the next step; ascending. Less than the first size
+    /// misses always.
+    steps: Vec<Step>,
+}
+
+/// A size, and what a cache of that size does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Pages of DRAM.
+    pub pages: u64,
+    /// Accesses that miss, the first to each page included.
+    pub misses: f64,
+    /// Written pages that are evicted and so go to flash.
+    pub write_backs: f64,
+}
+
+impl Curve {
+    /// All accesses, to which ratios relate.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Distinct pages touched.
+    pub fn pages(&self) -> f64 {
+        self.pages
+    }
+
+    /// Share of accesses that are the first to their page, and miss at any size.
+    pub fn cold_ratio(&self) -> f64 {
+        self.cold / self.all()
+    }
+
+    /// The sizes at which something changes, ascending.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Share of accesses that miss with `pages` of DRAM.
+    pub fn miss_ratio(&self, pages: u64) -> f64 {
+        self.at(pages).misses / self.all()
+    }
+
+    /// Pages written back for each access, with `pages` of DRAM.
+    pub fn write_back_ratio(&self, pages: u64) -> f64 {
+        self.at(pages).write_backs / self.all()
+    }
+
+    /// The fewest pages of DRAM with which at most `ratio` of the accesses miss; `None` if no
+    /// size is enough.
+    pub fn pages_for(&self, ratio: f64) -> Option<u64> {
+        if ratio >= 1.0 {
+            return Some(0);
+        }
+        let enough = self.steps.partition_point(|step| step.misses / self.all() > ratio);
+        self.steps.get(enough).map(|step| step.pages)
+    }
+
+    /// The knee of the curve over a dataset of `dataset_pages`: where another percent of the data
+    /// in DRAM begins to spare less than a percent of the misses that DRAM can spare. That is the
+    /// point farthest below the line that joins the curve's ends.
+    pub fn knee(&self, dataset_pages: u64) -> u64 {
+        let (most, least) = (self.all(), self.at(dataset_pages).misses);
+        let below = |step: &Step| {
+            let share = step.pages as f64 / dataset_pages.max(1) as f64;
+            1.0 - share - (step.misses - least) / (most - least).max(f64::MIN_POSITIVE)
+        };
+        let inside = self.steps.iter().filter(|step| step.pages <= dataset_pages);
+        let farthest = inside.max_by(|a, b| below(a).total_cmp(&below(b)));
+        farthest.map_or(0, |step| step.pages)
+    }
+
+    /// What was counted since `before`, an earlier curve of the same counting: without a warm-up.
+    #[must_use]
+    pub fn since(&self, before: &Curve) -> Curve {
+        let mut sizes: Vec<u64> =
+            self.steps.iter().chain(&before.steps).map(|step| step.pages).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let change = |pages| {
+            let (now, then) = (self.at(pages), before.at(pages));
+            let misses = (now.misses - then.misses).max(0.0);
+            Step { pages, misses, write_backs: (now.write_backs - then.write_backs).max(0.0) }
+        };
+        Curve {
+            accesses: self.accesses - before.accesses,
+            pages: self.pages,
+            cold: (self.cold - before.cold).max(0.0),
+            steps: sizes.into_iter().map(change).collect(),
+        }
+    }
+
+    /// The largest difference of the miss ratio from `other`'s, and the mean one, over `sizes`.
+    pub fn error(&self, other: &Curve, sizes: &[u64]) -> (f64, f64) {
+        let apart = |&size: &u64| (self.miss_ratio(size) - other.miss_ratio(size)).abs();
+        let apart: Vec<f64> = sizes.iter().map(apart).collect();
+        let mean = apart.iter().sum::<f64>() / apart.len().max(1) as f64;
+        (apart.into_iter().fold(0.0, f64::max), mean)
+    }
+
+    fn all(&self) -> f64 {
+        self.accesses.max(1) as f64
+    }
+
+    fn at(&self, pages: u64) -> Step {
+        let after = self.steps.partition_point(|step| step.pages <= pages);
+        match after.checked_sub(1) {
+            Some(last) => Step { pages, ..self.steps[last] },
+            None => Step { pages, misses: self.accesses as f64, write_backs: 0.0 },
+        }
+    }
+
+    /// From how often each distance occurred: `(distance, reuses, write-backs)`, ascending. An
+    /// access hits in sizes of its distance and more; a page is written back in smaller ones.
+    fn from_distances(
+        accesses: u64,
+        pages: f64,
+        cold: f64,
+        distances: impl DoubleEndedIterator<Item = (u64, f64, f64)>,
+    ) -> Curve {
+        let (mut misses, mut write_backs) = (cold, 0.0);
+        let mut steps = Vec::new();
+        for (distance, reuses, rewrites) in distances.rev() {
+            steps.push(Step { pages: distance, misses, write_backs });
+            misses += reuses;
+            write_backs += rewrites;
+        }
+        if steps.last().is_some_and(|step| step.pages > 1) || steps.is_empty() {
+            // One frame misses nearly always, but it is a cache.
+            steps.push(Step { pages: 1, misses, write_backs });
+        }
+        steps.reverse();
+        Curve { accesses, pages, cold, steps }
+    }
+}

@@ -1,0 +1,201 @@
+//! Miss-ratio curves say of every size what a cache of that size would do.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{Addr, PageId, Time};
+use ebbtide_trace::{Access, Op};
+use ebbtide_trace::curve::{Curve, PolicyCaches, Sample, SampledDistances, StackDistances};
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+/// An LRU cache as simple as can be: misses and write-backs.
+fn lru(pages: usize, accesses: &[(u64, bool)]) -> (u64, u64) {
+    let mut cache: VecDeque<(u64, bool)> = VecDeque::new();
+    let (mut misses, mut write_backs) = (0, 0);
+    for &(page, write) in accesses {
+        let at = cache.iter().position(|(held, _)| *held == page);
+        let dirty = match at.and_then(|at| cache.remove(at)) {
+            Some((_, dirty)) => dirty,
+            None => {
+                misses += 1;
+                false
+            }
+        };
+        cache.push_front((page, dirty || write));
+        if cache.len() > pages {
+            let (_, dirty) = cache.pop_back().expect("it is not empty");
+            write_backs += u64::from(dirty);
+        }
+    }
+    (misses, write_backs)
+}
+
+fn exact(accesses: &[(u64, bool)]) -> Curve {
+    let mut distances = StackDistances::new();
+    accesses.iter().for_each(|&(page, write)| distances.touch(PageId(page), write));
+    distances.curve()
+}
+
+/// Misses and write-backs as whole numbers.
+fn counts(curve: &Curve, pages: u64) -> (u64, u64) {
+    let all = curve.accesses() as f64;
+    let whole = |ratio: f64| (ratio * all).round() as u64;
+    (whole(curve.miss_ratio(pages)), whole(curve.write_back_ratio(pages)))
+}
+
+/// Pages drawn by a power law, 30% written.
+fn skewed(count: u64, pages: u64) -> Vec<(u64, bool)> {
+    let mut random = Pcg64::seed_from_u64(5);
+    let draw = |_| {
+        let rank = (pages as f64).powf(random.random::<f64>()) as u64;
+        (rank.wrapping_mul(0x9e37_79b1) % pages, random.random_bool(0.3))
+    };
+    (0..count).map(draw).collect()
+}
+
+proptest! {
+    #[test]
+    fn the_exact_curve_counts_as_an_lru_cache_of_each_size_does(
+        accesses in prop::collection::vec((0..40_u64, any::<bool>()), 1..300),
+        spread in 1..1_000_000_u64,
+    ) {
+        let accesses: Vec<_> = accesses.iter().map(|(page, w)| (page * spread, *w)).collect();
+        let curve = exact(&accesses);
+        for pages in 1..45 {
+            prop_assert_eq!(counts(&curve, pages as u64), lru(pages, &accesses), "{} pages", pages);
+        }
+    }
+
+    #[test]
+    fn what_is_counted_since_a_warm_up_is_what_a_warm_cache_does(
+        accesses in prop::collection::vec((0..40_u64, any::<bool>()), 2..400),
+        split in 0.0..1.0,
+    ) {
+        let warm = (accesses.len() as f64 * split) as usize;
+        let mut distances = StackDistances::new();
+        let mut feed = |part: &[(u64, bool)]| {
+            part.iter().for_each(|&(page, write)| distances.touch(PageId(page), write));
+            distances.curve()
+        };
+        let before = feed(&accesses[..warm]);
+        let curve = feed(&accesses[warm..]).since(&before);
+        for pages in 1..45 {
+            let (cold, all) = (lru(pages, &accesses[..warm]), lru(pages, &accesses));
+            let expected = (all.0 - cold.0, all.1 - cold.1);
+            prop_assert_eq!(counts(&curve, pages as u64), expected, "{} pages", pages);
+        }
+    }
+
+    #[test]
+    fn simulated_caches_under_lru_are_the_exact_curve(
+        accesses in prop::collection::vec((0..40_u64, any::<bool>()), 1..300),
+    ) {
+        let exact = exact(&accesses);
+        let sizes = [1, 2, 3, 7, 20, 39, 64];
+        let everything = Sample::all(exact.pages() as u64);
+        let mut caches = PolicyCaches::new(PolicyKind::Lru, &sizes, everything, 1);
+        accesses.iter().for_each(|&(page, write)| caches.touch(PageId(page), write));
+        let simulated = caches.curve();
+        for pages in sizes {
+            prop_assert_eq!(counts(&simulated, pages), counts(&exact, pages), "{} pages", pages);
+        }
+    }
+
+    #[test]
+    fn a_sample_of_all_pages_is_the_exact_curve(
+        accesses in prop::collection::vec((0..200_u64, any::<bool>()), 1..300),
+    ) {
+        let mut sampled = SampledDistances::new(200);
+        accesses.iter().for_each(|&(page, write)| sampled.touch(PageId(page), write));
+        prop_assert_eq!(sampled.curve(), exact(&accesses));
+    }
+}
+
+#[test]
+fn times_of_use_are_numbered_anew_without_a_trace() {
+    // Far more uses than times: the line of times is renumbered often.
+    let accesses: Vec<_> =
+        (0..300_000_u64).map(|use_| (use_ * use_ % 257, use_ % 5 == 0)).collect();
+    let curve = exact(&accesses);
+    for pages in [1, 2, 16, 100, 128, 200] {
+        assert_eq!(counts(&curve, pages as u64), lru(pages, &accesses), "{pages} pages");
+    }
+}
+
+#[test]
+fn a_sample_of_pages_estimates_the_exact_curve() {
+    let accesses = skewed(2_000_000, 1 << 18);
+    let exact = exact(&accesses);
+    let mut sampled = SampledDistances::new(4096);
+    accesses.iter().for_each(|&(page, write)| sampled.touch(PageId(page), write));
+    assert!(sampled.sample().rate() < 0.03, "{:?}", sampled.sample());
+    assert!(sampled.sample().pages() <= 4096);
+    let sizes: Vec<u64> = (6..18).map(|shift| 1 << shift).collect();
+    let (most, mean) = sampled.curve().error(&exact, &sizes);
+    assert!(most < 0.03 && mean < 0.015, "at most {most}, {mean} on average");
+    let footprint = sampled.curve().pages() / exact.pages();
+    assert!((footprint - 1.0).abs() < 0.05, "{footprint} of the pages");
+    for pages in [1 << 12, 1 << 15] {
+        let apart = sampled.curve().write_back_ratio(pages) - exact.write_back_ratio(pages);
+        assert!(apart.abs() < 0.02, "write-backs are {apart} apart at {pages} pages");
+    }
+}
+
+#[test]
+fn miniature_caches_of_a_sample_miss_like_whole_ones() {
+    let accesses = skewed(2_000_000, 1 << 16);
+    let sizes = [1 << 10, 1 << 12, 1 << 14];
+    let mut sampled = SampledDistances::new(8192);
+    accesses.iter().for_each(|&(page, write)| sampled.touch(PageId(page), write));
+    let pages = exact(&accesses).pages() as u64;
+    for kind in [PolicyKind::AdaptiveLrfu, PolicyKind::Clock, PolicyKind::S3Fifo] {
+        let curve_of = |sample| {
+            let mut caches = PolicyCaches::new(kind, &sizes, sample, 1);
+            accesses.iter().for_each(|&(page, write)| caches.touch(PageId(page), write));
+            caches.curve()
+        };
+        let (whole, small) = (curve_of(Sample::all(pages)), curve_of(sampled.sample()));
+        let (most, _) = small.error(&whole, &sizes);
+        assert!(most < 0.04, "{}: {most} apart", kind.name());
+    }
+}
+
+#[test]
+fn the_knee_is_where_more_dram_begins_to_spare_little() {
+    // A hundred pages take nine accesses of ten in turn, 900 others the rest.
+    let page = |n: u64| if n % 10 < 9 { (n / 10 * 9 + n % 10) % 100 } else { 100 + n / 10 % 900 };
+    let accesses: Vec<_> = (0..200_000).map(|n| (page(n), false)).collect();
+    let knee = exact(&accesses).knee(1000);
+    assert!((100..=115).contains(&knee), "{knee}");
+}
+
+#[test]
+fn an_access_across_pages_touches_each() {
+    let access = |address, bytes| Access {
+        at: Time::ZERO,
+        address: Addr(address),
+        frame: None,
+        device: 0,
+        bytes,
+        op: Op::Read,
+    };
+    let hint = Access { op: Op::Hint, ..access(1 << 20, 8) };
+    let mut distances = StackDistances::new();
+    distances.read(&[access(4090, 6), access(4090, 7), hint]);
+    distances.read(&[access(4095, 8194), access(u64::MAX, 8)]);
+    let curve = distances.curve();
+    assert_eq!((curve.accesses(), curve.pages()), (1 + 2 + 4 + 1, 5.0));
+}
+
+#[test]
+fn sizes_are_found_by_the_ratio_they_reach() {
+    let accesses: Vec<_> = (0..1000_u64).map(|n| (n % 10, false)).collect();
+    let curve = exact(&accesses);
+    assert_eq!((curve.miss_ratio(9), curve.miss_ratio(10)), (1.0, 0.01));
+    assert_eq!(curve.cold_ratio(), 0.01);
+    assert_eq!(curve.pages_for(0.5), Some(10));
+    assert_eq!(curve.pages_for(0.005), None);
+    assert_eq!(curve.pages_for(1.0), Some(0));
+}
