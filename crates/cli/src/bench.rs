@@ -74,6 +74,13 @@ pub(crate) struct Arguments {
     /// Overwrite whatever the data file or device holds
     #[arg(long)]
     force: bool,
+    /// Also say what the simulator expects of every workload and memory, told only what misses cost
+    /// on this machine, and how far off it is; that is measured first, with other programs
+    #[arg(long)]
+    predict: bool,
+    /// Predict with what `doctor --write` has measured earlier
+    #[arg(long, value_name = "FILE.toml", requires = "predict")]
+    machine: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -169,6 +176,8 @@ fn options(arguments: &Arguments) -> Options {
     options.batch_max = arguments.batch;
     options.seed = arguments.seed;
     options.force = arguments.force;
+    options.predict = arguments.predict;
+    options.machine = arguments.machine.clone();
     options
 }
 

@@ -6,6 +6,7 @@ mod exit;
 mod progress;
 mod reproduce;
 mod sim;
+mod size;
 mod sizes;
 mod trace;
 
@@ -39,6 +40,12 @@ enum Verb {
     /// under 8 GiB of DRAM, and takes a minute or two, nearly all of it to fill the DRAM cache;
     /// --scale 1/64 takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
+    /// How much DRAM does my program need, what does that cost, how long does the SSD live?
+    ///
+    /// Counts how often a trace or a program misses by size of DRAM, and finds the least DRAM that
+    /// keeps its p99 response within an objective, for every design, by a queueing formula and by a
+    /// small simulation. Without arguments it sizes a hash table in seconds.
+    Size(size::Arguments),
     /// Does the model say what the papers say? Every claim, theirs beside ours.
     ///
     /// Runs a paper's experiments on the simulator and its formulas, and gives every claim a verdict:
@@ -64,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Size(arguments) => size::run(&arguments),
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
         Verb::Trace(arguments) => trace::run(arguments),
         Verb::BenchChild => bench::child(),

@@ -7,4 +7,5 @@ pub mod doctor;
 pub mod report;
 pub mod reproduce;
 pub mod simulate;
+pub mod size;
 pub mod statistics;

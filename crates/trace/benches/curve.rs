@@ -1,20 +1,24 @@
-//! How fast miss-ratio curves are made: accesses a second by one core, exact, sampled and by
+//! How fast miss-ratio curves are made: accesses a second of CPU time, exact, sampled and by
 //! simulation, and how far the sampled curve is from the exact one.
 //!
 //!     cargo bench -p ebbtide-trace --bench curve
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::fs;
+use std::hint::black_box;
+
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Addr, Time};
+use ebbtide_trace::curve::{PolicyCaches, SampledDistances, StackDistances};
 use ebbtide_trace::{Access, Op};
-use ebbtide_trace::curve::{Curve, PolicyCaches, Sample, SampledDistances, StackDistances};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-const ACCESSES: u64 = 20_000_000;
+const ACCESSES: usize = 20_000_000;
 
 /// Pages of 4 GiB.
 const PAGES: u64 = 1 << 20;
+
+const ROUNDS: usize = 5;
 
 /// A power law like Zipf's with exponent 1: every doubling of pages draws as many accesses.
 fn accesses() -> Vec<Access> {
@@ -29,51 +33,53 @@ fn accesses() -> Vec<Access> {
     (0..ACCESSES).map(&mut draw).collect()
 }
 
-fn exact(accesses: &[Access]) -> Curve {
-    let mut distances = StackDistances::new();
-    distances.read(accesses);
-    distances.curve()
+/// Nanoseconds that this thread has run, which other programs do not add to.
+fn cpu_ns() -> u64 {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux keeps it");
+    stat.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("its first field")
 }
 
-fn sampled(accesses: &[Access]) -> SampledDistances {
-    let mut distances = SampledDistances::new(SampledDistances::PAGES);
-    distances.read(accesses);
-    distances
+/// Prints the rate of `measure`, the median of several rounds and their range, and gives its result.
+fn rate<T>(name: &str, mut measure: impl FnMut() -> T) -> T {
+    let mut result = measure();
+    let mut rates: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = cpu_ns();
+            result = black_box(measure());
+            ACCESSES as f64 * 1e3 / (cpu_ns() - start) as f64
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    let (least, median, most) = (rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]);
+    println!("{name:<36}{median:>7.1} M accesses/s of CPU time ({least:.1} to {most:.1})");
+    result
 }
 
-fn simulated(accesses: &[Access], sample: Sample) -> Curve {
-    let kind = PolicyKind::AdaptiveLrfu;
-    let mut caches = PolicyCaches::new(kind, &SIZES, sample, 1);
-    caches.read(accesses);
-    caches.curve()
-}
-
-const SIZES: [u64; 8] = [
-    PAGES >> 8,
-    PAGES >> 7,
-    PAGES >> 6,
-    PAGES >> 5,
-    PAGES >> 4,
-    PAGES >> 3,
-    PAGES >> 2,
-    PAGES >> 1,
-];
-
-fn curves(criterion: &mut Criterion) {
+fn main() {
     let accesses = accesses();
-    let sample = sampled(&accesses).sample();
-    let (most, mean) = sampled(&accesses).curve().error(&exact(&accesses), &SIZES);
-    println!(
-        "the sampled miss ratio is at most {most:.4} from the exact one, {mean:.4} on average"
-    );
-    let mut group = criterion.benchmark_group("curve");
-    group.throughput(Throughput::Elements(ACCESSES)).sample_size(10);
-    group.bench_function("exact", |bencher| bencher.iter(|| exact(&accesses)));
-    group.bench_function("sampled", |bencher| bencher.iter(|| sampled(&accesses).curve()));
-    group.bench_function("eight sizes of adaptive-lrfu, sampled", |bencher| {
-        bencher.iter(|| simulated(&accesses, sample));
+    let sizes: Vec<u64> = (4..18).map(|shift| PAGES >> shift).collect();
+    println!("{ACCESSES} accesses to {PAGES} pages by a power law, 30% of them writes");
+    let exact = rate("LRU, exact", || {
+        let mut distances = StackDistances::new();
+        distances.read(&accesses);
+        distances.curve()
     });
+    for pages_max in [SampledDistances::PAGES / 2, SampledDistances::PAGES] {
+        let sampled = rate(&format!("LRU, from {pages_max} pages"), || {
+            let mut distances = SampledDistances::new(pages_max);
+            distances.read(&accesses);
+            distances
+        });
+        let (most, mean) = sampled.curve().error(&exact, &sizes);
+        println!("    at most {most:.4} from the exact miss ratio, {mean:.4} on average");
+    }
+    let mut sample = SampledDistances::new(SampledDistances::PAGES);
+    sample.read(&accesses);
+    for kind in [PolicyKind::Clock, PolicyKind::AdaptiveLrfu] {
+        rate(&format!("{} sizes of {}, sampled", sizes.len(), kind.name()), || {
+            let mut caches = PolicyCaches::new(kind, &sizes, sample.sample(), 1);
+            caches.read(&accesses);
+            caches.curve()
+        });
+    }
 }
-
-criterion_group!(benches, curves);
-criterion_main!(benches);

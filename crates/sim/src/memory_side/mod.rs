@@ -8,6 +8,7 @@ pub mod mos;
 mod paging;
 mod promotion;
 mod residency;
+mod software_cache;
 
 use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{Addr, LINE_BYTES, PageId, Time};
@@ -20,6 +21,7 @@ pub use dram_cache::DramCache;
 pub use paging::Paging;
 pub use promotion::Promotion;
 pub use residency::PlainLru;
+pub use software_cache::{SoftwareCache, SoftwareCosts};
 
 /// Who waits: a thread of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

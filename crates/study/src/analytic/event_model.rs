@@ -98,12 +98,39 @@ pub enum FlashTime {
     Fixed,
 }
 
-/// A core that runs each job in two parts with a read of flash between them. It switches to another
-/// job meanwhile, at no cost, and runs each part to its end.
+/// How often a job misses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Misses {
+    /// Once, between two parts.
+    Once,
+    /// So often on average, at random moments of its execution: after each part a job either ends
+    /// or misses, whatever it did before.
+    Random(f64),
+}
+
+impl Misses {
+    /// Mean parts of a job.
+    fn parts(self) -> f64 {
+        match self {
+            Misses::Once => 2.0,
+            Misses::Random(mean) => 1.0 + mean,
+        }
+    }
+}
+
+/// A core that runs jobs in parts with a read of flash between them. It switches to another job
+/// meanwhile and runs each part to its end.
+///
+/// A core that waits for flash instead is one whose every miss costs it the read, and whose reads
+/// take no more time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
-    /// Mean of each part, exponentially distributed.
-    pub part: f64,
+    /// Mean execution of a job, all its parts together, each exponentially distributed.
+    pub execution: f64,
+    /// How often a job misses.
+    pub misses: Misses,
+    /// What a miss costs the core besides.
+    pub overhead: f64,
     /// Mean of the read.
     pub flash: f64,
     /// How the read is distributed.
@@ -113,9 +140,15 @@ pub struct Core {
 }
 
 impl Core {
-    /// The p99 response when the core is busy for `load` of the time, below 1, simulated.
+    /// The share of DRAM-only's throughput that it can do.
+    pub fn capacity(&self) -> f64 {
+        self.execution / (self.execution + (self.misses.parts() - 1.0) * self.overhead)
+    }
+
+    /// The p99 response at `load`, a share of DRAM-only's throughput and below the core's
+    /// [capacity](Core::capacity), simulated.
     pub fn p99(self, load: f64, effort: Effort) -> Estimate {
-        assert!(load > 0.0 && load < 1.0, "load {load}");
+        assert!(load > 0.0 && load < self.capacity(), "load {load} of {self:?}");
         effort.p99(|random| {
             let mut run = Run::new(self, load, random);
             move || run.next_response()
@@ -147,7 +180,7 @@ struct Run {
 
 impl Run {
     fn new(core: Core, load: f64, mut random: Pcg64) -> Run {
-        let interval = 2.0 * core.part / load;
+        let interval = core.execution / load;
         let next_arrival = exponential(interval, &mut random);
         let (new, returned, in_flight) = (VecDeque::new(), VecDeque::new(), BinaryHeap::new());
         Run { core, random, interval, now: 0.0, next_arrival, new, returned, in_flight }
@@ -172,10 +205,16 @@ impl Run {
             };
             let queue = if runs_new { &mut self.new } else { &mut self.returned };
             let Some(job) = queue.pop_front() else { continue };
-            self.now += exponential(self.core.part, &mut self.random);
-            if !runs_new {
+            let part = self.core.execution / self.core.misses.parts();
+            self.now += exponential(part, &mut self.random);
+            let misses = match self.core.misses {
+                Misses::Once => runs_new,
+                Misses::Random(mean) => self.random.random::<f64>() < mean / (1.0 + mean),
+            };
+            if !misses {
                 return self.now - job.arrived;
             }
+            self.now += self.core.overhead;
             let read = match self.core.flash_time {
                 FlashTime::Exponential => exponential(self.core.flash, &mut self.random),
                 FlashTime::Fixed => self.core.flash,
@@ -259,7 +298,8 @@ mod tests {
     }
 
     fn core(order: Order, flash_time: FlashTime) -> Core {
-        Core { part: 0.5, flash: 5.0, flash_time, order }
+        let misses = Misses::Once;
+        Core { execution: 1.0, misses, overhead: 0.0, flash: 5.0, flash_time, order }
     }
 
     /// SPEC C3's figures, and the same from 24 replications of 2,000,000 jobs with seed 7, whose
@@ -290,6 +330,34 @@ mod tests {
         // 1 − F(t) of Erlang(2, ½) is e^(−2t)(1 + 2t): 1% at t = 3.3192.
         let found = core(Order::OneQueue, FlashTime::Fixed).p99(0.001, EFFORT);
         assert!((found.mean - 5.0 - 3.3192).abs() < 0.02 + 4.0 * found.error, "{found:?}");
+    }
+
+    #[test]
+    fn a_core_that_never_misses_is_one_server() {
+        let never = Core { misses: Misses::Random(0.0), ..core(Order::OneQueue, FlashTime::Fixed) };
+        for load in [0.3, 0.7] {
+            let expected = Queue { servers: 1, rate: 1.0 }.p99(load);
+            let found = never.p99(load, EFFORT);
+            assert!((found.mean - expected).abs() < 4.0 * found.error, "{found:?}, {expected}");
+        }
+    }
+
+    #[test]
+    fn a_core_that_waits_for_exponential_flash_is_slower_by_its_misses() {
+        // Two misses of one execution each leave a third of the throughput.
+        let order = Order::ReturnedFirst;
+        let waits = Core {
+            misses: Misses::Random(2.0),
+            overhead: 1.0,
+            flash: 0.0,
+            ..core(order, FlashTime::Fixed)
+        };
+        assert!((waits.capacity() - 1.0 / 3.0).abs() < 1e-12);
+        let idle = waits.p99(1e-3, EFFORT);
+        // Geometric misses of one unit each and an exponential execution: between the p99 of the
+        // misses alone (11) and that of both added up (16).
+        assert!((11.0..16.0).contains(&idle.mean), "{idle:?}");
+        assert!(waits.p99(0.3, EFFORT).mean > 2.0 * idle.mean);
     }
 
     #[test]

@@ -54,8 +54,8 @@ impl System {
     pub fn queue(self, cores: u32) -> Queue {
         let one = match self {
             System::DramOnly => Queue { servers: 1, rate: 1.0 },
-            System::AstriFlash { overhead_us } => overlapping(overhead_us),
-            System::OsSwap => overlapping(OS_SWAP_OVERHEAD_US),
+            System::AstriFlash { overhead_us } => overlapping(EXECUTION_US, overhead_us, FLASH_US),
+            System::OsSwap => overlapping(EXECUTION_US, OS_SWAP_OVERHEAD_US, FLASH_US),
             System::FlashSync => {
                 Queue { servers: 1, rate: EXECUTION_US / (EXECUTION_US + FLASH_US) }
             }
@@ -65,11 +65,12 @@ impl System {
 }
 
 /// A core that runs other jobs while one waits for flash: enough servers to keep it busy, each so
-/// slow that together they are as fast as the core.
-fn overlapping(overhead_us: f64) -> Queue {
-    let busy_us = EXECUTION_US + overhead_us;
-    let servers = ((busy_us + FLASH_US) / busy_us).ceil();
-    Queue { servers: servers as u32, rate: EXECUTION_US / busy_us / servers }
+/// slow that together they are as fast as the core. A job executes for `execution`, which is the
+/// queue's unit of time, loses `overhead` of the core's and waits for `flash`; all in one unit.
+pub fn overlapping(execution: f64, overhead: f64, flash: f64) -> Queue {
+    let busy = execution + overhead;
+    let servers = ((busy + flash) / busy).ceil();
+    Queue { servers: servers as u32, rate: execution / busy / servers }
 }
 
 /// What `system` does not reach of DRAM-only's throughput when both keep the p99 response within

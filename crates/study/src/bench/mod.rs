@@ -9,7 +9,9 @@ mod calibrate;
 pub mod child;
 mod children;
 mod data;
+mod predict;
 mod process;
+mod profile;
 mod protocol;
 mod report;
 mod results;
@@ -31,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use children::{CHILD_VERB, Cancel, die_with_parent};
+pub use profile::{ModeCosts, Profile, ReadsAt, Submission, measure as measure_profile};
 pub use protocol::{Arrivals, Calibration, Latency};
 pub use results::{Config, LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts};
 pub use subject::{GRAPH_WORKLOADS, GraphFile};
@@ -144,6 +147,10 @@ pub struct Options {
     pub seed: u64,
     /// Overwrite whatever `data` holds.
     pub force: bool,
+    /// Also say what the simulator expects.
+    pub predict: bool,
+    /// A [`Profile`] to predict with; measured first if none is given.
+    pub machine: Option<PathBuf>,
 }
 
 impl Options {
@@ -170,6 +177,8 @@ impl Options {
             batch_max: 32,
             seed: 1,
             force: false,
+            predict: false,
+            machine: None,
         }
     }
 
@@ -200,6 +209,8 @@ pub enum BenchError {
     Probe(#[from] ProbeError),
     #[error("the {mode} run of {workload} failed: {reason}")]
     Child { mode: Mode, workload: &'static str, reason: String },
+    #[error("cannot predict: {0}")]
+    Predict(String),
     #[error("cancelled")]
     Cancelled,
 }
@@ -211,7 +222,8 @@ impl BenchError {
             BenchError::BadInput(_) | BenchError::Name(_) => true,
             BenchError::Shape(_) | BenchError::Graph(_) => true,
             BenchError::Store(error) => error.is_input(),
-            BenchError::Probe(_) | BenchError::Child { .. } | BenchError::Cancelled => false,
+            BenchError::Probe(_) | BenchError::Child { .. } => false,
+            BenchError::Predict(_) | BenchError::Cancelled => false,
         }
     }
 }
@@ -255,17 +267,39 @@ pub fn run(
         results: Vec::new(),
         notices: Vec::new(),
     };
-    let count = subjects.len() as f64;
+    let profile = profile(options, cancel, progress)?;
+    // Measuring a profile takes about as long as a workload.
+    let ahead = if options.predict && options.machine.is_none() { 1.0 } else { 0.0 };
+    let count = subjects.len() as f64 + ahead;
     for (number, subject) in subjects.iter().enumerate() {
         let part = |stage: &str, share: f64| {
             let name = subject.kind.name();
-            progress(&format!("{name}: {stage}"), (number as f64 + share) / count);
+            progress(&format!("{name}: {stage}"), (ahead + number as f64 + share) / count);
         };
-        let bench = Bench { options, subject, cpus: &cpus, cancel, progress: &part };
+        let profile = profile.as_ref();
+        let bench = Bench { options, subject, cpus: &cpus, profile, cancel, progress: &part };
         bench.run(&mut report)?;
     }
     progress("done", 1.0);
     Ok(report)
+}
+
+/// The profile to predict with, if that is wished for.
+fn profile(
+    options: &Options,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Option<Profile>, BenchError> {
+    if !options.predict {
+        return Ok(None);
+    }
+    if let Some(path) = &options.machine {
+        return Profile::read(path).map(Some);
+    }
+    let modes: Vec<Mode> = stored_modes(options).collect();
+    let share = 1.0 / (options.workloads.len() as f64 + 1.0);
+    let part = |stage: &str, done: f64| progress(stage, done * share);
+    profile::measure(&options.data, &modes, cancel, &part).map(Some)
 }
 
 /// Refuses options that cannot work, whatever the data; gives the CPUs to use.

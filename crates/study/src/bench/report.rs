@@ -236,6 +236,8 @@ fn columns(outcome: &Outcome) -> Vec<(String, String)> {
     columns.spread("rss_mib", Some(outcome.rss_mib));
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
+    columns.number("predicted_jobs_per_s", outcome.predicted_jobs_per_s);
+    columns.number("prediction_error", outcome.prediction_error);
     columns.0
 }
 

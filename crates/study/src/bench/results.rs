@@ -102,6 +102,10 @@ pub struct Outcome {
     pub ratio_without_work: Option<f64>,
     /// Kernel threads a core, where they were chosen by trial.
     pub threads_per_core: Option<usize>,
+    /// Jobs a second that the simulator expects, where it was asked.
+    pub predicted_jobs_per_s: Option<f64>,
+    /// Predicted over measured, less one.
+    pub prediction_error: Option<f64>,
 }
 
 /// A workload as it was run.
@@ -174,6 +178,17 @@ pub struct Report {
     pub notices: Vec<String>,
 }
 
+impl Report {
+    /// The median and the largest error of all predictions, by size; `None` without any.
+    pub fn prediction_errors(&self) -> Option<(f64, f64)> {
+        let errors = self.results.iter().filter_map(|outcome| outcome.prediction_error);
+        let mut errors = errors.map(f64::abs).peekable();
+        errors.peek()?;
+        let spread = Spread::of(errors);
+        Some((spread.median, spread.max))
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let machine = &self.machine;
@@ -215,10 +230,20 @@ impl fmt::Display for Report {
                 if let Some(line) = where_the_rest_goes(outcome) {
                     writeln!(f, "{line}")?;
                 }
+                if let Some((predicted, error)) =
+                    outcome.predicted_jobs_per_s.zip(outcome.prediction_error)
+                {
+                    let (mode, error) = (outcome.mode, error * 100.0);
+                    writeln!(f, "  predicted {mode:<8} {predicted:>9.0} jobs/s, {error:+.1}%")?;
+                }
                 if let Some(ratio) = outcome.ratio_without_work {
                     writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
                 }
             }
+        }
+        if let Some((median, most)) = self.prediction_errors() {
+            let (median, most) = (median * 100.0, most * 100.0);
+            writeln!(f, "\npredictions are off by {median:.1}% (median), at most {most:.1}%")?;
         }
         for notice in &self.notices {
             writeln!(f, "\nnote: {notice}")?;

@@ -9,12 +9,13 @@ use ebbtide_workloads::{Program, Workload};
 use super::child::PAGING_THREADS;
 use super::children::Child;
 use super::data::{self, DataPlaces};
+use super::predict::Prediction;
 use super::process;
 use super::protocol::{Arrivals, Calibration, Command, Latency, Reply, Setup, Window};
 use super::subject::Subject;
 use super::{
-    BenchError, Cancel, LatencySpread, Load, Machine, Mode, Options, Outcome, Progress, Report,
-    Spread, WorkloadFacts, places, setup, stored_modes, warm_up_s,
+    BenchError, Cancel, LatencySpread, Load, Machine, Mode, Options, Outcome, Profile, Progress,
+    Report, Spread, WorkloadFacts, places, setup, stored_modes, warm_up_s,
 };
 use crate::doctor::machine::MachineSummary;
 
@@ -23,6 +24,8 @@ pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) subject: &'a Subject,
     pub(super) cpus: &'a [usize],
+    /// To predict with, if that is wished for.
+    pub(super) profile: Option<&'a Profile>,
     pub(super) cancel: &'a Cancel,
     pub(super) progress: Progress<'a>,
 }
@@ -295,9 +298,33 @@ impl Bench<'_> {
             if runner.mode == Mode::Ebbtide {
                 outcome.ratio_without_work = ratio_without_work;
             }
+            (self.progress)(&format!("predicting {}", runner.mode), 0.97);
+            let predicted = self.predicted(runner, calibration)?;
+            outcome.predicted_jobs_per_s = predicted;
+            outcome.prediction_error =
+                predicted.map(|predicted| predicted / outcome.jobs_per_s.median - 1.0);
             report.results.push(outcome);
         }
         Ok(())
+    }
+
+    /// What the simulator expects of `runner`.
+    fn predicted(
+        &self,
+        runner: &Runner,
+        calibration: &Calibration,
+    ) -> Result<Option<f64>, BenchError> {
+        let Some(profile) = self.profile else { return Ok(None) };
+        let nowhere = (self.options.data.clone(), 0);
+        let setup = setup(self.options, self.subject, runner.mode, self.cpus, nowhere);
+        let prediction = Prediction {
+            profile,
+            program: &self.subject.program,
+            calibration,
+            setup: &setup,
+            threads_per_core: runner.threads_per_core,
+        };
+        prediction.jobs_per_s()
     }
 
     fn open(
@@ -391,6 +418,8 @@ impl Bench<'_> {
             rss_mib: spread(&|round| round.window.rss_bytes as f64 / (1 << 20) as f64),
             ratio_without_work: None,
             threads_per_core: runner.threads_per_core,
+            predicted_jobs_per_s: None,
+            prediction_error: None,
         }
     }
 

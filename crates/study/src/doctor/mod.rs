@@ -3,6 +3,7 @@
 //!
 //! [`examine`] never fails for what it finds out: a thing that cannot be looked at is a finding too.
 
+pub mod costs;
 pub mod disk;
 mod finding;
 mod kernel;

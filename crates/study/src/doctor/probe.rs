@@ -285,8 +285,7 @@ fn through_ring(
     let mut meter = Meter::start(duration)?;
     let mut started = vec![Instant::now(); queue_depth as usize];
     let mut free: Vec<usize> = (0..queue_depth as usize).collect();
-    // A submission costs more than a read: at depth, a few completions go into one.
-    let batch = (queue_depth as usize / BATCHES_IN_FLIGHT).max(1);
+    let batch = batch(queue_depth) as usize;
     loop {
         let now = Instant::now();
         for slot in free.drain(..) {
@@ -304,7 +303,13 @@ fn through_ring(
 }
 
 /// How many submissions' worth of reads stay in flight while one is being put together.
-const BATCHES_IN_FLIGHT: usize = 8;
+const BATCHES_IN_FLIGHT: u32 = 8;
+
+/// Reads handed over together at `queue_depth`. A submission costs more than a read: at depth, a few
+/// completions go into one.
+pub(super) fn batch(queue_depth: u32) -> u32 {
+    (queue_depth / BATCHES_IN_FLIGHT).max(1)
+}
 
 fn by_threads(target: &Target, queue_depth: u32, duration: Duration) -> io::Result<Reads> {
     let mut total = Meter::start(duration)?;

@@ -49,6 +49,11 @@ impl StackDistances {
         }
     }
 
+    /// Distinct pages touched so far.
+    pub fn pages(&self) -> u64 {
+        self.stack.len() as u64
+    }
+
     /// The curve of what was counted so far.
     pub fn curve(&self) -> Curve {
         let mut distances = self.distances.clone();

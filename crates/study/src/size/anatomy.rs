@@ -1,0 +1,178 @@
+//! [`Anatomy`]: what a miss takes on a design.
+
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{PageId, Span, Time};
+use ebbtide_sim::config::{Config, ConfigError, resolve};
+use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
+use ebbtide_sim::{CoreSide, designs};
+use serde::Serialize;
+
+use crate::bench::{Mode, Profile};
+
+/// What a miss takes on a design, nothing else being under way.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Anatomy {
+    /// Its name.
+    pub design: String,
+    /// Nothing misses: all data in DRAM.
+    pub all_dram: bool,
+    /// The core waits for flash; otherwise it runs other jobs meanwhile.
+    pub blocks: bool,
+    /// Core time that a miss costs, in microseconds.
+    pub overhead_us: f64,
+    /// How long the page then takes to come.
+    pub flash: Flash,
+    /// The replacement policy of its DRAM.
+    pub policy: String,
+}
+
+/// How long flash takes for a page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flash {
+    /// Always as long, in microseconds, however much is asked of it.
+    Fixed(f64),
+    /// As measured: `(reads a second, mean microseconds)`, by load; no more than the last.
+    Measured(Vec<(f64, f64)>),
+}
+
+impl Flash {
+    /// Mean time of a read, in microseconds, when so many are asked for a second; `None` if that is
+    /// more than it can do.
+    pub fn read_us(&self, reads_per_s: f64) -> Option<f64> {
+        let points = match self {
+            Flash::Fixed(us) => return Some(*us),
+            Flash::Measured(points) => points,
+        };
+        let above = points.iter().position(|(rate, _)| *rate >= reads_per_s)?;
+        let (rate, us) = points[above];
+        let Some((rate_below, us_below)) = above.checked_sub(1).map(|below| points[below]) else {
+            return Some(us);
+        };
+        let share = (reads_per_s - rate_below) / (rate - rate_below);
+        Some(us_below + share * (us - us_below))
+    }
+
+    /// The most reads a second; infinite where that is not limited.
+    pub fn reads_per_s_max(&self) -> f64 {
+        match self {
+            Flash::Fixed(_) => f64::INFINITY,
+            Flash::Measured(points) => points.last().map_or(0.0, |(rate, _)| *rate),
+        }
+    }
+}
+
+/// Capacities are divided by this where only times matter.
+const SCALE: u64 = 64;
+
+/// Every design of the simulator under the parameters of its file.
+pub(super) fn published() -> Result<Vec<Anatomy>, ConfigError> {
+    let anatomy = |design: &&designs::Design| {
+        let config = resolve(design.name, &[])?.scaled(1, SCALE);
+        of_design(design, &config)
+    };
+    designs::ALL.iter().map(anatomy).collect()
+}
+
+/// The memories of the bench on the machine of `profile`.
+pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for at in &profile.reads {
+        // More in flight may do no more a second: then they only wait longer.
+        if points.last().is_none_or(|(most, _)| at.reads_per_s > *most) {
+            points.push((at.reads_per_s, at.mean_us));
+        }
+    }
+    let flash = Flash::Measured(points);
+    let anatomy = |(name, mode): (&str, Mode)| {
+        let costs = profile.mode(mode);
+        let blocks = mode == Mode::Sync;
+        let policy = match mode {
+            Mode::Paging => PolicyKind::Clock,
+            _ => PolicyKind::AdaptiveLrfu,
+        };
+        (costs.is_some() || mode == Mode::Dram).then(|| Anatomy {
+            design: name.to_string(),
+            all_dram: mode == Mode::Dram,
+            blocks,
+            overhead_us: costs.map_or(0.0, |costs| costs.miss_us),
+            // The read of a core that waits for it is in what the miss costs.
+            flash: if blocks { Flash::Fixed(0.0) } else { flash.clone() },
+            policy: policy.name().to_string(),
+        })
+    };
+    Mode::ALL.into_iter().filter_map(anatomy).collect()
+}
+
+/// Asks the memory of `design` for a page that it does not have, and watches what becomes of it.
+fn of_design(design: &designs::Design, config: &Config) -> Result<Anatomy, ConfigError> {
+    let mut parts = (design.compose)(config)?;
+    let us = |span: Span| span.as_ps() as f64 / 1e6;
+    let request = Request { page: PageId(1), write: false, waiter: Waiter { core: 0, thread: 0 } };
+    let answer = parts.memory_side.access(Time::ZERO, request);
+    let (all_dram, reply, arrived) = match answer {
+        Answer::Hit(ready) if parts.memory_side.flash().is_some() => (false, ready, ready),
+        Answer::Hit(_) | Answer::Stalled => (true, Time::ZERO, Time::ZERO),
+        Answer::Miss(reply) => (false, reply, arrival(parts.memory_side.as_mut()).max(reply)),
+    };
+    let software = match &parts.core_side {
+        CoreSide::Block => Span::ZERO,
+        CoreSide::Switch(switching) => switching.flush + switching.switch_out,
+    };
+    Ok(Anatomy {
+        design: design.name.to_string(),
+        all_dram,
+        blocks: matches!(parts.core_side, CoreSide::Block),
+        overhead_us: us(reply.since(Time::ZERO)) + us(software),
+        flash: Flash::Fixed(us(arrived.since(reply))),
+        policy: config.dram_cache.policy.clone(),
+    })
+}
+
+/// When the page comes that `memory` was asked for.
+fn arrival(memory: &mut dyn MemorySide) -> Time {
+    let mut events = Vec::new();
+    while let Some(due) = memory.next_event() {
+        memory.advance(due, &mut events);
+        let arrived = events.iter().find_map(|event| match event {
+            Event::Arrived(_, at) => Some(*at),
+            _ => None,
+        });
+        if let Some(at) = arrived {
+            return at;
+        }
+    }
+    Time::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(name: &str) -> Anatomy {
+        let all = published().expect("the shipped files resolve");
+        all.into_iter().find(|anatomy| anatomy.design == name).expect("it is shipped")
+    }
+
+    #[test]
+    fn designs_take_what_their_papers_say() {
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.05;
+        let astriflash = find("astriflash");
+        // 50 us of flash and its link; tag probe, flush and switch.
+        let read_us = astriflash.flash.read_us(1.0).expect("it is not limited");
+        assert!(!astriflash.blocks && near(read_us, 50.0), "{astriflash:?}");
+        assert!((0.1..0.25).contains(&astriflash.overhead_us), "{astriflash:?}");
+        let os_swap = find("os-swap");
+        assert!(!os_swap.blocks && near(os_swap.overhead_us, 10.0), "{os_swap:?}");
+        assert!(find("flash-sync").blocks && find("dram-only").all_dram);
+    }
+
+    #[test]
+    fn measured_flash_slows_down_with_load_up_to_its_limit() {
+        let flash = Flash::Measured(vec![(10e3, 100.0), (50e3, 200.0)]);
+        assert_eq!(flash.read_us(1e3), Some(100.0));
+        assert_eq!(flash.read_us(30e3), Some(150.0));
+        assert_eq!(flash.read_us(60e3), None);
+        assert_eq!(flash.reads_per_s_max(), 50e3);
+    }
+}

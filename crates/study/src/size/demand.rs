@@ -1,0 +1,376 @@
+//! [`Demand`]: what a program does to memory, from a trace or by running it.
+
+use std::path::Path;
+
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{PAGE_BYTES, PageId, Time};
+use ebbtide_sim::Contents;
+use ebbtide_trace::curve::{
+    Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
+};
+use ebbtide_trace::{Source, open};
+use ebbtide_workloads::{Kind, Program, Scatter, Shape, ShapeError, Workload};
+use serde::Serialize;
+
+use super::memory::Traced;
+use super::{Cancel, Input, Progress, SizeError};
+
+/// What a program does to memory.
+#[derive(Debug, Clone, Serialize)]
+pub struct Demand {
+    /// Which program or trace.
+    pub source: String,
+    /// Pages of its data; of a trace, those it touches.
+    pub dataset_pages: u64,
+    /// Accesses that the curves count.
+    pub accesses: u64,
+    /// Accesses a job.
+    pub accesses_per_job: f64,
+    /// Execution of a job in microseconds, nothing missing.
+    pub job_us: f64,
+    /// Share of accesses that are the first to their page and miss at any size.
+    pub first_touches: f64,
+    /// How far the sampled LRU curve is from the exact one.
+    pub sampling: Sampling,
+    /// LRU first.
+    pub curves: Vec<PolicyCurve>,
+}
+
+/// A curve, and points of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct PolicyCurve {
+    /// The replacement policy.
+    pub policy: &'static str,
+    /// `(share of the data in DRAM, miss ratio, write-backs an access)`.
+    pub points: Vec<(f64, f64, f64)>,
+    /// The curve itself.
+    #[serde(skip)]
+    pub curve: Curve,
+}
+
+/// The sample that curves of other policies are from, and its error under LRU.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Sampling {
+    /// The share of pages in the sample.
+    pub rate: f64,
+    /// The largest difference from the exact miss ratio, and the mean one; `None` where there were
+    /// too many pages for an exact curve, and LRU's is sampled too.
+    pub error: Option<(f64, f64)>,
+}
+
+impl Demand {
+    /// The LRU curve.
+    pub fn lru(&self) -> &Curve {
+        &self.curves[0].curve
+    }
+
+    /// The curve of `policy`; LRU's if that was not to be had.
+    pub fn curve(&self, policy: &str) -> &Curve {
+        let found = self.curves.iter().find(|curve| curve.policy == policy);
+        &found.unwrap_or(&self.curves[0]).curve
+    }
+
+    /// Execution between two accesses, in microseconds.
+    pub fn access_us(&self) -> f64 {
+        self.job_us / self.accesses_per_job
+    }
+
+    /// The sizes in pages that curves and charts have points at.
+    pub fn sizes(&self) -> Vec<u64> {
+        sizes(self.dataset_pages)
+    }
+}
+
+/// Sizes from a 4096th of `pages` up to all of them, three an octave.
+fn sizes(pages: u64) -> Vec<u64> {
+    let size = |step: i32| (pages as f64 / 2_f64.powf(f64::from(step) / 3.0)).ceil() as u64;
+    let mut sizes: Vec<u64> = (0..=36).rev().map(size).filter(|size| *size > 0).collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Exact curves take 40 bytes a page: so many pages still leave room in a gibibyte.
+const EXACT_PAGES_MAX: u64 = 16 << 20;
+
+/// Measures `input` under LRU and `policies`.
+pub(super) fn measure(
+    input: &Input,
+    policies: &[PolicyKind],
+    cancel: &Cancel,
+    progress: Progress<'_>,
+    notices: &mut Vec<String>,
+) -> Result<Demand, SizeError> {
+    match input {
+        Input::Trace { path, job_us } => trace(path, *job_us, policies, cancel, progress, notices),
+        Input::Workload { .. } => workload(input, policies, cancel, progress),
+    }
+}
+
+/// LRU exactly, as long as there is room, and sampled.
+struct Lru {
+    exact: Option<StackDistances>,
+    sampled: SampledDistances,
+}
+
+impl Lru {
+    fn new() -> Lru {
+        let sampled = SampledDistances::new(SampledDistances::PAGES);
+        Lru { exact: Some(StackDistances::new()), sampled }
+    }
+
+    fn touch(&mut self, page: PageId, write: bool) {
+        if let Some(exact) = &mut self.exact {
+            exact.touch(page, write);
+        }
+        self.sampled.touch(page, write);
+    }
+
+    /// Gives up the exact curve where it has grown too large.
+    fn bound(&mut self) {
+        self.exact = self.exact.take().filter(|exact| exact.pages() <= EXACT_PAGES_MAX);
+    }
+
+    fn curves(&self) -> (Option<Curve>, Curve) {
+        (self.exact.as_ref().map(StackDistances::curve), self.sampled.curve())
+    }
+}
+
+/// What both passes gave.
+struct Measured {
+    exact: Option<Curve>,
+    sampled: Curve,
+    sample: Sample,
+    others: Vec<(PolicyKind, Curve)>,
+}
+
+impl Measured {
+    fn lru(&self) -> &Curve {
+        self.exact.as_ref().unwrap_or(&self.sampled)
+    }
+
+    fn demand(
+        self,
+        source: String,
+        dataset_pages: u64,
+        accesses_per_job: f64,
+        job_us: f64,
+    ) -> Demand {
+        let sizes = sizes(dataset_pages);
+        let error = self.exact.as_ref().map(|exact| self.sampled.error(exact, &sizes));
+        let sampling = Sampling { rate: self.sample.rate(), error };
+        let (accesses, first_touches) = (self.lru().accesses(), self.lru().cold_ratio());
+        let lru = self.exact.unwrap_or(self.sampled);
+        let curve = |(policy, curve): (PolicyKind, Curve)| {
+            let share = |&pages: &u64| pages as f64 / dataset_pages as f64;
+            let point = |pages: &u64| {
+                (share(pages), curve.miss_ratio(*pages), curve.write_back_ratio(*pages))
+            };
+            PolicyCurve { policy: policy.name(), points: sizes.iter().map(point).collect(), curve }
+        };
+        let curves = std::iter::once((PolicyKind::Lru, lru)).chain(self.others).map(curve);
+        Demand {
+            source,
+            dataset_pages,
+            accesses,
+            accesses_per_job,
+            job_us,
+            first_touches,
+            sampling,
+            curves: curves.collect(),
+        }
+    }
+}
+
+/// One cache of every size under each of `policies`.
+fn caches(policies: &[PolicyKind], pages: u64, sample: Sample) -> Vec<(PolicyKind, PolicyCaches)> {
+    let sizes = sizes(pages);
+    policies.iter().map(|kind| (*kind, PolicyCaches::new(*kind, &sizes, sample, 1))).collect()
+}
+
+fn trace(
+    path: &Path,
+    job_us: f64,
+    policies: &[PolicyKind],
+    cancel: &Cancel,
+    progress: Progress<'_>,
+    notices: &mut Vec<String>,
+) -> Result<Demand, SizeError> {
+    let name = path.display().to_string();
+    let unfit = |problem| SizeError::Unfit { name: name.clone(), problem };
+    let mut lru = Lru::new();
+    let (mut first, mut last) = (None, Time::ZERO);
+    progress("reading the trace", 0.0);
+    each_batch(path, cancel, |batch| {
+        first = first.or(batch.first().map(|access| access.at));
+        last = batch.last().map_or(last, |access| access.at);
+        pages_of(batch, |page, write| lru.touch(page, write));
+        lru.bound();
+    })?;
+    let first = first.ok_or_else(|| unfit("no access in it, expected a trace of at least two"))?;
+    let span_us = last.since(first).as_ps() as f64 / 1e6;
+    let (exact, sampled) = lru.curves();
+    let mut measured =
+        Measured { exact, sampled, sample: lru.sampled.sample(), others: Vec::new() };
+    let accesses = measured.lru().accesses();
+    if span_us <= 0.0 || accesses < 2 {
+        return Err(unfit("all its accesses are at one time, expected times that go on"));
+    }
+    let pages = measured.lru().pages().ceil() as u64;
+    if path.as_os_str() == "-" && !policies.is_empty() {
+        notices.push("standard input is read once: LRU stands for all other policies".to_string());
+    } else {
+        progress("reading the trace again", 0.4);
+        let mut caches = caches(policies, pages, measured.sample);
+        each_batch(path, cancel, |batch| {
+            caches.iter_mut().for_each(|(_, caches)| caches.read(batch));
+        })?;
+        measured.others = caches.iter().map(|(kind, caches)| (*kind, caches.curve())).collect();
+    }
+    let accesses_per_job = job_us / span_us * accesses as f64;
+    let demand = measured.demand(name.clone(), pages, accesses_per_job, job_us);
+    if demand.first_touches > demand.lru().miss_ratio(pages / 32) / 2.0 {
+        notices.push(format!(
+            "{:.2}% of the accesses are the first to their page and miss at any size: a longer \
+             trace would have fewer",
+            demand.first_touches * 100.0
+        ));
+    }
+    Ok(demand)
+}
+
+fn each_batch(
+    path: &Path,
+    cancel: &Cancel,
+    mut read: impl FnMut(&[ebbtide_trace::Access]),
+) -> Result<(), SizeError> {
+    let (mut source, mut batch) = (open(path)?, Vec::new());
+    while source.fill(&mut batch)? {
+        if cancel.is_cancelled() {
+            return Err(SizeError::Cancelled);
+        }
+        read(&batch);
+    }
+    Ok(())
+}
+
+/// Accesses a page that a run makes to warm up, and again to be counted.
+const ACCESSES_PER_PAGE: u64 = 16;
+
+/// No run makes more than this many of either.
+const ACCESSES_MAX: u64 = 40_000_000;
+
+/// The share of the data at which the miss interval of a program is set (AS6, AS10).
+const INTERVAL_SHARE: f64 = 0.03;
+
+fn workload(
+    input: &Input,
+    policies: &[PolicyKind],
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Demand, SizeError> {
+    let Input::Workload { name, dataset_bytes, theta, miss_interval_us, seed } = *input else {
+        unreachable!("only called with a program");
+    };
+    let shape = Shape { dataset_bytes, theta, scatter: Scatter::Pages, seed, work_instructions: 0 };
+    let program = Kind::from_name(name).map_err(ShapeError::from)?.build(&shape)?;
+    let pages = program.size_bytes() / PAGE_BYTES as u64;
+    let stretch = (pages * ACCESSES_PER_PAGE).clamp(1 << 20, ACCESSES_MAX);
+    let mut lru = Lru::new();
+    let mut run = Run::new(&program, cancel);
+    let watch =
+        |stage: &'static str, from: f64| move |share: f64| progress(stage, from + 0.2 * share);
+    run.stretch(stretch, watch("warming up", 0.0), |page, write| lru.touch(page, write))?;
+    lru.bound();
+    let (before, warm_jobs) = (lru.curves(), run.job);
+    run.stretch(stretch, watch("counting", 0.2), |page, write| lru.touch(page, write))?;
+    let (after, jobs) = (lru.curves(), (run.job - warm_jobs) as f64);
+    let mut others = Vec::new();
+    if !policies.is_empty() {
+        let mut caches = caches(policies, pages, lru.sampled.sample());
+        let mut run = Run::new(&program, cancel);
+        let mut touch = |page, write| {
+            caches.iter_mut().for_each(|(_, caches)| caches.touch(page, write));
+        };
+        run.jobs(warm_jobs, watch("warming up policies", 0.4), &mut touch)?;
+        let before: Vec<Curve> = caches.iter().map(|(_, caches)| caches.curve()).collect();
+        let mut touch = |page, write| {
+            caches.iter_mut().for_each(|(_, caches)| caches.touch(page, write));
+        };
+        run.jobs(jobs as u64, watch("counting policies", 0.6), &mut touch)?;
+        let since = caches.iter().zip(&before);
+        others =
+            since.map(|((kind, caches), before)| (*kind, caches.curve().since(before))).collect();
+    }
+    let exact = after.0.zip(before.0).map(|(after, before)| after.since(&before));
+    let sampled = after.1.since(&before.1);
+    let measured = Measured { exact, sampled, sample: lru.sampled.sample(), others };
+    let accesses_per_job = measured.lru().accesses() as f64 / jobs;
+    let usual = (pages as f64 * INTERVAL_SHARE) as u64;
+    let misses_per_job = measured.lru().miss_ratio(usual) * accesses_per_job;
+    // A program that does not miss has jobs of one interval.
+    let intervals = if misses_per_job > 0.0 { misses_per_job } else { 1.0 };
+    Ok(measured.demand(name.to_string(), pages, accesses_per_job, intervals * miss_interval_us))
+}
+
+/// A program at work, one job after the other.
+struct Run<'a> {
+    program: &'a Program,
+    contents: Contents,
+    cancel: &'a Cancel,
+    job: u64,
+}
+
+/// Jobs between looks at whether to go on.
+const JOBS_AT_ONCE: u64 = 1024;
+
+impl<'a> Run<'a> {
+    fn new(program: &'a Program, cancel: &'a Cancel) -> Run<'a> {
+        Run { program, contents: Contents::new(program.clone()), cancel, job: 0 }
+    }
+
+    /// Runs jobs until they have made `accesses`.
+    fn stretch(
+        &mut self,
+        accesses: u64,
+        progress: impl Fn(f64),
+        mut touch: impl FnMut(PageId, bool),
+    ) -> Result<(), SizeError> {
+        let mut made = 0;
+        while made < accesses {
+            progress(made as f64 / accesses as f64);
+            let mut counted = |page, write| {
+                made += 1;
+                touch(page, write);
+            };
+            self.some(JOBS_AT_ONCE, &mut counted)?;
+        }
+        Ok(())
+    }
+
+    /// Runs `jobs` jobs.
+    fn jobs(
+        &mut self,
+        jobs: u64,
+        progress: impl Fn(f64),
+        touch: &mut impl FnMut(PageId, bool),
+    ) -> Result<(), SizeError> {
+        let end = self.job + jobs;
+        while self.job < end {
+            progress(1.0 - (end - self.job) as f64 / jobs as f64);
+            self.some((end - self.job).min(JOBS_AT_ONCE), touch)?;
+        }
+        Ok(())
+    }
+
+    fn some(&mut self, jobs: u64, touch: &mut impl FnMut(PageId, bool)) -> Result<(), SizeError> {
+        if self.cancel.is_cancelled() {
+            return Err(SizeError::Cancelled);
+        }
+        for _ in 0..jobs {
+            let mut memory = Traced { contents: &mut self.contents, touch: &mut *touch };
+            self.program.run(self.job, &mut memory).map_err(SizeError::Wrong)?;
+            self.job += 1;
+        }
+        Ok(())
+    }
+}

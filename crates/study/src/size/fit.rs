@@ -1,0 +1,222 @@
+//! The least DRAM that meets an objective, under two models of the same queue.
+
+use ebbtide_core::PAGE_BYTES;
+use serde::Serialize;
+
+use super::{Anatomy, Demand};
+use crate::analytic::event_model::{Core, Effort, FlashTime, Misses, Order};
+use crate::analytic::queueing::Queue;
+use crate::analytic::systems::overlapping;
+
+/// What must be kept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// The p99 response, in microseconds.
+    pub slo_us: f64,
+    /// At this share of DRAM-only's throughput.
+    pub load: f64,
+    /// On so many cores, which share the flash.
+    pub cores: u32,
+}
+
+/// What meeting the goal takes, and what then happens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Need {
+    /// The larger of the two answers.
+    pub dram_bytes: u64,
+    /// The same as a share of the data.
+    pub dram_share: f64,
+    /// The least DRAM under the analytic queue.
+    pub analytic_dram_bytes: u64,
+    /// The least under the event model.
+    pub simulated_dram_bytes: u64,
+    /// p99 response with `dram_bytes` by the analytic queue, in microseconds.
+    pub analytic_p99_us: f64,
+    /// The same by the event model.
+    pub simulated_p99_us: f64,
+    /// The most throughput relative to DRAM-only's.
+    pub throughput_kept: f64,
+    /// Misses a job.
+    pub misses_per_job: f64,
+    /// Execution between misses, in microseconds; `None` if nothing misses.
+    pub miss_interval_us: Option<f64>,
+    /// Pages written to flash a job.
+    pub write_backs_per_job: f64,
+}
+
+/// p99 with one size of DRAM; `None` where the design cannot keep up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// The size.
+    pub dram_bytes: u64,
+    /// By the analytic queue, in microseconds.
+    pub analytic_p99_us: Option<f64>,
+    /// By the event model, in microseconds.
+    pub simulated_p99_us: Option<f64>,
+}
+
+/// A design with so much DRAM under a program.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    demand: &'a Demand,
+    anatomy: &'a Anatomy,
+    goal: &'a Goal,
+    misses: f64,
+}
+
+/// Replications and jobs of the event model: p99 to a few percent in milliseconds.
+const EFFORT: Effort = Effort { replications: 4, jobs: 20_000, seed: 1 };
+
+impl<'a> Trial<'a> {
+    fn new(demand: &'a Demand, anatomy: &'a Anatomy, goal: &'a Goal, pages: u64) -> Trial<'a> {
+        let misses = if anatomy.all_dram {
+            0.0
+        } else {
+            demand.curve(&anatomy.policy).miss_ratio(pages) * demand.accesses_per_job
+        };
+        Trial { demand, anatomy, goal, misses }
+    }
+
+    /// How long flash takes at the offered load; `None` if it cannot serve that.
+    fn flash_us(&self) -> Option<f64> {
+        let jobs_per_s = f64::from(self.goal.cores) * self.goal.load * 1e6 / self.demand.job_us;
+        self.anatomy.flash.read_us(jobs_per_s * self.misses)
+    }
+
+    /// Core time lost a miss, and time in which the core can do other things.
+    fn loses_and_waits(&self) -> Option<(f64, f64)> {
+        let (flash, overhead) = (self.flash_us()?, self.anatomy.overhead_us);
+        Some(if self.anatomy.blocks { (overhead + flash, 0.0) } else { (overhead, flash) })
+    }
+
+    fn analytic_p99_us(&self) -> f64 {
+        let Some((loses, waits)) = self.loses_and_waits() else { return f64::INFINITY };
+        let execution = self.demand.job_us;
+        let queue: Queue = overlapping(execution, self.misses * loses, self.misses * waits);
+        queue.p99(self.goal.load) * execution
+    }
+
+    fn core(&self) -> Option<Core> {
+        let (overhead, flash) = self.loses_and_waits()?;
+        Some(Core {
+            execution: self.demand.job_us,
+            misses: Misses::Random(self.misses),
+            overhead,
+            flash,
+            flash_time: FlashTime::Fixed,
+            order: Order::ReturnedFirst,
+        })
+    }
+
+    fn simulated_p99_us(&self) -> f64 {
+        let core = self.core().filter(|core| core.capacity() > self.goal.load);
+        core.map_or(f64::INFINITY, |core| core.p99(self.goal.load, EFFORT).mean)
+    }
+
+    /// Throughput relative to DRAM-only's when jobs never run out.
+    fn throughput_kept(&self) -> f64 {
+        let reads_max = self.anatomy.flash.reads_per_s_max() / f64::from(self.goal.cores);
+        let by_flash = reads_max * self.demand.job_us / 1e6 / self.misses;
+        let by_core = self.core().map_or(0.0, |core| core.capacity());
+        by_core.min(if self.misses > 0.0 { by_flash } else { 1.0 })
+    }
+}
+
+/// The least DRAM with which `anatomy` meets `goal` under `demand`; `None` if no size does.
+pub(super) fn need(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Option<Need> {
+    let all = demand.dataset_pages;
+    let at = |pages| Trial::new(demand, anatomy, goal, pages);
+    let (analytic, simulated) = if anatomy.all_dram {
+        let meets = at(all).analytic_p99_us() <= goal.slo_us;
+        (meets.then_some(all)?, all)
+    } else {
+        let analytic = least(all, |pages| at(pages).analytic_p99_us() <= goal.slo_us)?;
+        (analytic, least(all, |pages| at(pages).simulated_p99_us() <= goal.slo_us)?)
+    };
+    let pages = analytic.max(simulated);
+    let trial = at(pages);
+    let bytes = |pages: u64| pages * PAGE_BYTES as u64;
+    let curve = demand.curve(&anatomy.policy);
+    let write_backs = if anatomy.all_dram { 0.0 } else { curve.write_back_ratio(pages) };
+    Some(Need {
+        dram_bytes: bytes(pages),
+        dram_share: pages as f64 / all as f64,
+        analytic_dram_bytes: bytes(analytic),
+        simulated_dram_bytes: bytes(simulated),
+        analytic_p99_us: trial.analytic_p99_us(),
+        simulated_p99_us: trial.simulated_p99_us(),
+        throughput_kept: trial.throughput_kept(),
+        misses_per_job: trial.misses,
+        miss_interval_us: (trial.misses > 0.0).then(|| demand.job_us / trial.misses),
+        write_backs_per_job: write_backs * demand.accesses_per_job,
+    })
+}
+
+/// The least number of pages up to `all`, to half a percent, from which on `meets` holds.
+fn least(all: u64, meets: impl Fn(u64) -> bool) -> Option<u64> {
+    if !meets(all) {
+        return None;
+    }
+    let (mut too_few, mut enough) = (0, all);
+    while enough - too_few > 1 + enough / 200 {
+        // Small sizes are told apart as finely as large ones.
+        let middle =
+            ((too_few.max(1) as f64 * enough as f64).sqrt() as u64).clamp(too_few + 1, enough - 1);
+        if meets(middle) { enough = middle } else { too_few = middle }
+    }
+    Some(enough)
+}
+
+/// p99 over the sizes of the demand's curves.
+pub(super) fn points(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Vec<Point> {
+    if anatomy.all_dram {
+        return Vec::new();
+    }
+    let finite = |us: f64| us.is_finite().then_some(us);
+    let point = |&pages: &u64| {
+        let trial = Trial::new(demand, anatomy, goal, pages);
+        Point {
+            dram_bytes: pages * PAGE_BYTES as u64,
+            analytic_p99_us: finite(trial.analytic_p99_us()),
+            simulated_p99_us: finite(trial.simulated_p99_us()),
+        }
+    };
+    demand.sizes().iter().step_by(2).map(point).collect()
+}
+
+/// The best that `anatomy` can do, in words.
+pub(super) fn best(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> String {
+    let p99 = |anatomy: &Anatomy| {
+        let trial = Trial::new(demand, anatomy, goal, demand.dataset_pages);
+        trial.analytic_p99_us().max(trial.simulated_p99_us())
+    };
+    let here = match p99(anatomy) {
+        us if us.is_finite() => format!("its p99 is at best {}", time(us)),
+        _ => "it cannot keep up".to_string(),
+    };
+    let dram_only = p99(&Anatomy { all_dram: true, ..anatomy.clone() });
+    format!("{here}; with all data in DRAM and no flash, {}", time(dram_only))
+}
+
+/// Microseconds as a reader likes them.
+pub(super) fn time(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.3} s", us / 1e6),
+        us if us >= 1e3 => format!("{:.3} ms", us / 1e3),
+        us => format!("{us:.1} us"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_size_is_found_to_half_a_percent() {
+        for wanted in [1, 2, 3, 100, 12_345, 999_999, 1_000_000] {
+            let found = least(1_000_000, |pages| pages >= wanted).expect("all of it is enough");
+            assert!(found >= wanted && found - wanted <= 1 + wanted / 200, "{found}, {wanted}");
+        }
+        assert_eq!(least(100, |_| false), None);
+    }
+}

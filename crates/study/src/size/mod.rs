@@ -1,0 +1,432 @@
+//! `ebbtide size`: how much DRAM does a program need for its service-level objective, what does that
+//! cost, and how long does the flash last?
+//!
+//! A program's [`Demand`] (how often it misses by size of DRAM) meets what a miss takes on each
+//! design ([`Anatomy`]); the least DRAM that meets the objective is found under the analytic queue
+//! (SPEC C3) and under the event model of [`crate::analytic::event_model`].
+
+mod anatomy;
+mod demand;
+mod fit;
+mod memory;
+mod page;
+mod text;
+
+use std::path::PathBuf;
+
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_sim::config::ConfigError;
+use ebbtide_trace::TraceError;
+use ebbtide_workloads::{Kind, ShapeError};
+use serde::Serialize;
+use thiserror::Error;
+
+pub use anatomy::{Anatomy, Flash};
+pub use demand::{Demand, PolicyCurve};
+pub use fit::{Goal, Need, Point};
+
+use crate::analytic::bandwidth::Traffic;
+use crate::analytic::lifetime::{Wear, endurance};
+use crate::bench::{Cancel, Profile};
+
+/// Where accesses come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Input {
+    /// A trace; `-` is standard input.
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Execution of a job in microseconds: a trace does not say where jobs end.
+        job_us: f64,
+    },
+    /// A program.
+    Workload {
+        /// Its name.
+        name: &'static str,
+        /// Upper bound of its data in bytes.
+        dataset_bytes: u64,
+        /// Zipf skew of its keys.
+        theta: f64,
+        /// Execution after which plain LRU with 3% of the data in DRAM would miss, in microseconds.
+        miss_interval_us: f64,
+        /// Of data and jobs.
+        seed: u64,
+    },
+}
+
+/// What to size, and for what.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Options {
+    /// Whose memory.
+    pub input: Input,
+    /// The p99 response that must be kept, in microseconds.
+    pub slo_us: f64,
+    /// Jobs that arrive, as a share of what DRAM-only can do.
+    pub load: f64,
+    /// Dollars for a GB of DRAM.
+    pub dram_price: f64,
+    /// Dollars for a GB of flash.
+    pub flash_price: f64,
+    /// Cores, each with such a stream of jobs.
+    pub cores: u32,
+    /// Bytes of the SSD, for its lifetime; as large as the data if not given.
+    pub ssd_bytes: Option<u64>,
+    /// Replacement policies to draw curves of beside those of the designs.
+    pub policies: Vec<&'static str>,
+}
+
+impl Options {
+    /// The defaults, for `input`.
+    ///
+    /// 1 ms: SLOs are in milliseconds (AS45). Prices are an assumption: server DRAM and NVMe flash
+    /// in 2025, 30 times apart, where ATC'23 counts with 17 to 100 (CX5).
+    pub fn new(input: Input) -> Options {
+        Options {
+            input,
+            slo_us: 1000.0,
+            load: 0.8,
+            dram_price: 3.0,
+            flash_price: 0.1,
+            cores: 16,
+            ssd_bytes: None,
+            policies: vec![PolicyKind::AdaptiveLrfu.name()],
+        }
+    }
+}
+
+impl Default for Input {
+    /// A hash table of 1 GiB, as AstriFlash runs it: Zipf 0.99, a miss every 10 µs (AS10).
+    fn default() -> Input {
+        Input::Workload {
+            name: Kind::HashTable.name(),
+            dataset_bytes: 1 << 30,
+            theta: 0.99,
+            miss_interval_us: 10.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum SizeError {
+    /// An option that makes no sense.
+    #[error("{option} {given}: expected {expected}")]
+    Option {
+        /// Which one.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What would do.
+        expected: String,
+    },
+    /// The trace cannot be read to its end.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace cannot serve.
+    #[error("{name}: {problem}")]
+    Unfit {
+        /// The trace.
+        name: String,
+        /// What is wrong with it, and what was expected.
+        problem: &'static str,
+    },
+    /// The program cannot be built.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A design's parameters do not resolve.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A job read what cannot be there: a fault of the program.
+    #[error("a job read something wrong: {0}")]
+    Wrong(ebbtide_workloads::Wrong),
+    /// No size of DRAM meets the objective.
+    #[error("--slo {}: no size of DRAM meets it on {design} at load {load}: {best}", fit::time(*.slo_us))]
+    Unreachable {
+        /// The objective.
+        slo_us: f64,
+        /// Of which design.
+        design: String,
+        /// At which load.
+        load: f64,
+        /// The best that can be had.
+        best: String,
+    },
+    /// The user broke it off.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl SizeError {
+    /// Whether the user's input, rather than the run, is at fault.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, SizeError::Wrong(_) | SizeError::Cancelled)
+    }
+}
+
+/// Told of how far it is: what it does now, and the share done in 0..=1.
+pub type Progress<'a> = &'a dyn Fn(&str, f64);
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// With what settings.
+    pub options: Options,
+    /// What a miss takes, and from where that is known.
+    pub machine: String,
+    /// What the program does to memory.
+    pub demand: Demand,
+    /// The knee of its LRU curve.
+    pub knee: Knee,
+    /// The design that the recommendation is for.
+    pub recommended: &'static str,
+    /// What each design needs.
+    pub designs: Vec<Design>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+}
+
+/// Where the miss-ratio curve bends.
+#[derive(Debug, Clone, Serialize)]
+pub struct Knee {
+    /// Bytes of DRAM.
+    pub dram_bytes: u64,
+    /// The same as a share of the data.
+    pub dram_share: f64,
+    /// Share of accesses that miss.
+    pub miss_ratio: f64,
+    /// Execution between misses of a core, in microseconds.
+    pub miss_interval_us: f64,
+    /// What all cores take from flash, in bytes a second (Eq. 1).
+    pub flash_bytes_per_s: f64,
+}
+
+/// What a design needs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Design {
+    /// What a miss takes on it.
+    #[serde(flatten)]
+    pub anatomy: Anatomy,
+    /// The least DRAM that meets the objective under both models, and what follows; `None` if no
+    /// size does.
+    pub need: Option<Need>,
+    /// p99 by size of DRAM, for the chart: bytes, analytic, simulated; infinite ones left out.
+    pub points: Vec<Point>,
+    /// What that costs and how long it lasts.
+    pub worth: Option<Worth>,
+}
+
+/// What a size of DRAM is worth.
+#[derive(Debug, Clone, Serialize)]
+pub struct Worth {
+    /// Dollars for the DRAM and the flash.
+    pub dollars: f64,
+    /// Dollars for all data in DRAM.
+    pub dollars_dram_only: f64,
+    /// How many times cheaper (SPEC C2).
+    pub saving: f64,
+    /// The saving times the throughput kept.
+    pub effectiveness: f64,
+    /// What all cores take from flash at the offered load, in bytes a second.
+    pub flash_read_bytes_per_s: f64,
+    /// What they write to it.
+    pub flash_write_bytes_per_s: f64,
+    /// By kind of cell.
+    pub lifetimes: Vec<Lifetime>,
+}
+
+/// How long flash of one kind lasts; `None` where nothing is written.
+#[derive(Debug, Clone, Serialize)]
+pub struct Lifetime {
+    /// The kind of cell.
+    pub cells: &'static str,
+    /// Years round the clock.
+    pub years: Option<f64>,
+    /// Years of 2,080 hours (SPEC C4).
+    pub working_years: Option<f64>,
+}
+
+/// Kinds of flash and how many erases a block survives (ATC'23, Table 1).
+const CELLS: [(&str, f64); 4] = [
+    ("ULL", endurance::ULL),
+    ("SLC", endurance::SLC),
+    ("MLC", endurance::MLC),
+    ("TLC", endurance::TLC),
+];
+
+/// Finds what `options` ask for, with the designs `anatomies`, of which `recommended` is the one
+/// that the answer is for. `machine` says where the anatomies are from.
+///
+/// # Errors
+/// [`SizeError`]; nothing is reported for a trace that was not read to its end.
+pub fn run(
+    options: &Options,
+    machine: &Machine,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Report, SizeError> {
+    check(options)?;
+    let policies = policies(options, &machine.designs)?;
+    let mut notices = Vec::new();
+    let demand = demand::measure(&options.input, &policies, cancel, progress, &mut notices)?;
+    let goal = Goal { slo_us: options.slo_us, load: options.load, cores: options.cores };
+    let count = machine.designs.len() as f64;
+    let mut designs = Vec::new();
+    for (number, anatomy) in machine.designs.iter().enumerate() {
+        if cancel.is_cancelled() {
+            return Err(SizeError::Cancelled);
+        }
+        progress(&format!("sizing {}", anatomy.design), 0.8 + 0.2 * number as f64 / count);
+        let need = fit::need(&demand, anatomy, &goal);
+        let worth = need.as_ref().map(|need| worth(options, &demand, need));
+        let points = fit::points(&demand, anatomy, &goal);
+        designs.push(Design { anatomy: anatomy.clone(), need, points, worth });
+    }
+    let chosen = designs.iter().find(|design| design.anatomy.design == machine.recommended);
+    if let Some(chosen) = chosen
+        && chosen.need.is_none()
+    {
+        return Err(SizeError::Unreachable {
+            slo_us: options.slo_us,
+            design: chosen.anatomy.design.clone(),
+            load: options.load,
+            best: fit::best(&demand, &chosen.anatomy, &goal),
+        });
+    }
+    let knee = knee(options, &demand);
+    Ok(Report {
+        options: options.clone(),
+        machine: machine.source.clone(),
+        demand,
+        knee,
+        recommended: machine.recommended,
+        designs,
+        notices,
+    })
+}
+
+/// What misses take on a machine, by design.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// From where that is known, in a line.
+    pub source: String,
+    /// The designs there are.
+    pub designs: Vec<Anatomy>,
+    /// The one that the answer is for.
+    pub recommended: &'static str,
+}
+
+impl Machine {
+    /// The published designs under their papers' parameters.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when their files do not resolve.
+    pub fn published() -> Result<Machine, ConfigError> {
+        Ok(Machine {
+            source: "the published designs under their papers' parameters".to_string(),
+            designs: anatomy::published()?,
+            recommended: "astriflash",
+        })
+    }
+}
+
+impl From<&Profile> for Machine {
+    /// The bench's memories with what they cost on the machine of `profile`.
+    fn from(profile: &Profile) -> Machine {
+        Machine {
+            source: format!("what misses cost as measured on {}", profile.machine),
+            designs: anatomy::measured(profile),
+            recommended: "ebbtide",
+        }
+    }
+}
+
+fn check(options: &Options) -> Result<(), SizeError> {
+    let positive = |option, value: f64, expected: &str| {
+        if value.is_finite() && value > 0.0 {
+            return Ok(());
+        }
+        Err(SizeError::Option { option, given: value.to_string(), expected: expected.to_string() })
+    };
+    positive("--slo", options.slo_us, "more than 0")?;
+    positive("--dram-price", options.dram_price, "dollars a GB, more than 0")?;
+    positive("--flash-price", options.flash_price, "dollars a GB, more than 0")?;
+    positive("--load", options.load, "a share of DRAM-only's throughput, above 0 and below 1")?;
+    if options.load >= 1.0 {
+        let expected = "a share of DRAM-only's throughput, above 0 and below 1".to_string();
+        let given = options.load.to_string();
+        return Err(SizeError::Option { option: "--load", given, expected });
+    }
+    let cores = f64::from(options.cores);
+    positive("--cores", cores, "at least 1")?;
+    match options.input {
+        Input::Trace { job_us, .. } => positive("--job", job_us, "more than 0"),
+        Input::Workload { miss_interval_us, .. } => {
+            positive("--miss-interval", miss_interval_us, "more than 0")
+        }
+    }
+}
+
+/// The policies whose curves are needed, LRU apart.
+fn policies(options: &Options, designs: &[Anatomy]) -> Result<Vec<PolicyKind>, SizeError> {
+    let names = options.policies.iter().copied();
+    let names = names.chain(designs.iter().map(|design| design.policy.as_str()));
+    let mut policies = Vec::new();
+    for name in names {
+        let kind = PolicyKind::from_name(name).map_err(ConfigError::from)?;
+        if kind != PolicyKind::Lru && !policies.contains(&kind) {
+            policies.push(kind);
+        }
+    }
+    Ok(policies)
+}
+
+fn knee(options: &Options, demand: &Demand) -> Knee {
+    let pages = demand.lru().knee(demand.dataset_pages);
+    let miss_ratio = demand.lru().miss_ratio(pages);
+    let traffic = traffic(demand);
+    Knee {
+        dram_bytes: pages * PAGE_BYTES as u64,
+        dram_share: pages as f64 / demand.dataset_pages as f64,
+        miss_ratio,
+        miss_interval_us: demand.access_us() / miss_ratio,
+        flash_bytes_per_s: f64::from(options.cores) * traffic.flash_bytes_per_second(miss_ratio),
+    }
+}
+
+/// How a core that executes without waiting uses memory, a line an access (Eq. 1).
+fn traffic(demand: &Demand) -> Traffic {
+    let (block_bytes, page_bytes) = (64.0, PAGE_BYTES as f64);
+    let dram_bytes_per_second = block_bytes * 1e6 / demand.access_us();
+    Traffic { dram_bytes_per_second, block_bytes, page_bytes }
+}
+
+fn worth(options: &Options, demand: &Demand, need: &Need) -> Worth {
+    const GB: f64 = 1e9;
+    let dataset_bytes = (demand.dataset_pages * PAGE_BYTES as u64) as f64;
+    let all_dram = need.dram_bytes >= demand.dataset_pages * PAGE_BYTES as u64;
+    let flash_dollars = if all_dram { 0.0 } else { dataset_bytes / GB * options.flash_price };
+    let dollars = need.dram_bytes as f64 / GB * options.dram_price + flash_dollars;
+    let dollars_dram_only = dataset_bytes / GB * options.dram_price;
+    let saving = dollars_dram_only / dollars;
+    let jobs_per_s = f64::from(options.cores) * options.load * 1e6 / demand.job_us;
+    let page = PAGE_BYTES as f64;
+    let writes_per_s = jobs_per_s * need.write_backs_per_job;
+    let device_bytes = options.ssd_bytes.map_or(dataset_bytes, |bytes| bytes as f64);
+    let lifetimes = CELLS.map(|(cells, cycles)| {
+        let wear = Wear { cycles, device_bytes, pages_written: writes_per_s, seconds: 1.0 };
+        let some = |years: f64| years.is_finite().then_some(years);
+        Lifetime { cells, years: some(wear.years()), working_years: some(wear.working_years()) }
+    });
+    Worth {
+        dollars,
+        dollars_dram_only,
+        saving,
+        effectiveness: saving * need.throughput_kept,
+        flash_read_bytes_per_s: jobs_per_s * need.misses_per_job * page,
+        flash_write_bytes_per_s: writes_per_s * page,
+        lifetimes: lifetimes.to_vec(),
+    }
+}

@@ -1,0 +1,131 @@
+//! The answer as a page of charts and tables, and as CSV.
+
+use std::path::{Path, PathBuf};
+
+use super::Report;
+use crate::report::{LineChart, Page, ReportError, Table};
+
+impl Report {
+    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
+    /// written, the page first.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+
+    /// The page: the answer, the curves, what each design needs, and how it was had.
+    pub fn page(&self) -> Page {
+        let mut page = Page::new("Ebbtide size: how much DRAM?")
+            .paragraph(&format!("{}.", self.recommendation()))
+            .section("Misses by size of DRAM")
+            .lines(self.misses())
+            .lines(self.write_backs())
+            .paragraph(&format!(
+                "Another percent of the data in DRAM spares less than a percent of the misses from \
+                 the knee on, at {:.2}% of the data. A first access to a page misses at any size.",
+                self.knee.dram_share * 100.0
+            ))
+            .section("Response times by size of DRAM")
+            .paragraph(
+                "p99 response at the offered load. The analytic queue takes a core that runs other \
+                 jobs during a miss for several slow servers (SPEC C3); the event model runs each \
+                 job in parts, with a read between them.",
+            )
+            .lines(self.responses("p99 by the analytic queue", |point| point.analytic_p99_us))
+            .lines(self.responses("p99 by the event model", |point| point.simulated_p99_us))
+            .section("What each design needs")
+            .table(self.needs())
+            .section("How long the SSD lasts")
+            .paragraph(
+                "Wear is even and write amplification 1. A working year has 2,080 hours, as the \
+                 CXL-flash authors count.",
+            )
+            .table(self.lifetimes());
+        for notice in &self.notices {
+            page = page.paragraph(&format!("Note: {notice}."));
+        }
+        let settings = serde_json::to_string_pretty(&self.options).unwrap_or_default();
+        page.section("Configuration").preformatted(&settings)
+    }
+
+    fn misses(&self) -> LineChart {
+        let axis = "accesses that miss (%)";
+        let chart = LineChart::new("Miss ratio", "DRAM (% of the data)", axis);
+        self.demand.curves.iter().fold(chart, |chart, curve| {
+            let points = curve.points.iter().map(|point| (point.0 * 100.0, point.1 * 100.0));
+            chart.series(curve.policy, points.collect::<Vec<_>>())
+        })
+    }
+
+    fn write_backs(&self) -> LineChart {
+        let axis = "pages written back (% of accesses)";
+        let chart = LineChart::new("Writes to flash", "DRAM (% of the data)", axis);
+        self.demand.curves.iter().fold(chart, |chart, curve| {
+            let points = curve.points.iter().map(|point| (point.0 * 100.0, point.2 * 100.0));
+            chart.series(curve.policy, points.collect::<Vec<_>>())
+        })
+    }
+
+    fn responses(&self, title: &str, p99_us: impl Fn(&super::Point) -> Option<f64>) -> LineChart {
+        let dataset_bytes = (self.demand.dataset_pages * 4096) as f64;
+        let chart = LineChart::new(title, "DRAM (% of the data)", "p99 response (µs)").log_y();
+        self.designs.iter().fold(chart, |chart, design| {
+            let points = design.points.iter().filter_map(|point| {
+                Some((point.dram_bytes as f64 / dataset_bytes * 100.0, p99_us(point)?))
+            });
+            let points: Vec<_> = points.collect();
+            if points.is_empty() { chart } else { chart.series(&design.anatomy.design, points) }
+        })
+    }
+
+    fn needs(&self) -> Table {
+        let header = [
+            "design",
+            "MiB by the queue",
+            "MiB by the event model",
+            "% of the data",
+            "p99 µs by the queue",
+            "p99 µs by the event model",
+            "throughput kept",
+            "µs between misses",
+            "core µs a miss",
+            "times cheaper",
+            "performance per dollar",
+        ];
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        self.designs.iter().fold(Table::new("Needs", header), |table, design| {
+            let (need, worth) = (design.need.as_ref(), design.worth.as_ref());
+            table.cells(
+                [&design.anatomy.design],
+                [
+                    need.map(|need| mib(need.analytic_dram_bytes)),
+                    need.map(|need| mib(need.simulated_dram_bytes)),
+                    need.map(|need| need.dram_share * 100.0),
+                    need.map(|need| need.analytic_p99_us),
+                    need.map(|need| need.simulated_p99_us),
+                    need.map(|need| need.throughput_kept),
+                    need.and_then(|need| need.miss_interval_us),
+                    Some(design.anatomy.overhead_us),
+                    worth.map(|worth| worth.saving),
+                    worth.map(|worth| worth.effectiveness),
+                ],
+            )
+        })
+    }
+
+    fn lifetimes(&self) -> Table {
+        let header = ["design", "cells", "years round the clock", "working years"];
+        let mut table = Table::new("Lifetimes", header);
+        for design in &self.designs {
+            for lifetime in design.worth.iter().flat_map(|worth| &worth.lifetimes) {
+                table = table.cells(
+                    [design.anatomy.design.as_str(), lifetime.cells],
+                    [lifetime.years, lifetime.working_years],
+                );
+            }
+        }
+        table
+    }
+}
