@@ -316,6 +316,17 @@ impl MemoryCgroup {
         }
     }
 
+    /// How much of [`usage_bytes`](MemoryCgroup::usage_bytes) is pages of files, where the kernel
+    /// says so.
+    pub fn file_bytes(&self) -> Option<u64> {
+        let field = match self.version {
+            CgroupVersion::V1 => "cache ",
+            CgroupVersion::V2 => "file ",
+        };
+        let stat = read(&self.path.join("memory.stat")).ok()?;
+        stat.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
+    }
+
     /// The limit in bytes as the kernel took it: whole pages.
     ///
     /// # Errors

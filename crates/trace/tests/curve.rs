@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Addr, PageId, Time};
-use ebbtide_trace::{Access, Op};
 use ebbtide_trace::curve::{Curve, PolicyCaches, Sample, SampledDistances, StackDistances};
+use ebbtide_trace::{Access, Op};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

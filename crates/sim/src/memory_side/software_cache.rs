@@ -102,7 +102,7 @@ impl SoftwareCache {
 
 impl MemorySide for SoftwareCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter } = request;
+        let Request { page, write, waiter, .. } = request;
         if let Some(frame) = self.residency.find(page) {
             self.counters.hits += 1;
             self.residency.hit(frame, write);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn request(page: u64, write: bool) -> Request {
-        Request { page: PageId(page), write, waiter: Waiter { core: 0, thread: page as u32 } }
+        Request::new(PageId(page).start(), write, Waiter { core: 0, thread: page as u32 })
     }
 
     #[test]

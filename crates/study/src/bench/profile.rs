@@ -9,11 +9,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebbtide_core::PAGE_BYTES;
 use ebbtide_workloads::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{BenchError, Cancel, Dram, Mode, Options, Outcome, Progress, Report, run};
+use super::{BenchError, Cancel, Dram, Mode, Options, Progress, Report, run};
 use crate::doctor::costs::{self, Switches};
 use crate::doctor::probe::{Reads, Target, random_reads};
 
@@ -67,7 +66,7 @@ pub struct ModeCosts {
     pub miss_us: f64,
     /// Core time that a page written back costs, in microseconds.
     pub write_back_us: f64,
-    /// DRAM of the budget that holds no page of data and is not accounted for, in bytes.
+    /// Under paging: DRAM of the budget that the kernel and its threads took, in bytes.
     pub lost_bytes: u64,
 }
 
@@ -208,9 +207,7 @@ fn mode_costs(report: &Report, mode: Mode) -> Option<ModeCosts> {
     } else {
         0.0
     };
-    // Only the kernel's paging keeps its books to itself.
-    let lost_bytes = if mode == Mode::Paging { reads.lost_bytes } else { 0 };
-    Some(ModeCosts { mode, miss_us: reads.us, write_back_us, lost_bytes })
+    Some(ModeCosts { mode, miss_us: reads.us, write_back_us, lost_bytes: reads.lost_bytes })
 }
 
 /// What a miss of one program costs in one mode.
@@ -219,35 +216,30 @@ struct Lost {
     us: f64,
     /// Pages written back a miss.
     write_backs: f64,
-    /// DRAM of the budget that did not serve as cache.
+    /// DRAM of the budget in which the kernel, where it pages, held no data.
     lost_bytes: u64,
 }
 
 impl Lost {
     fn of(report: &Report, workload: Kind, mode: Mode) -> Option<Lost> {
-        let find = |mode| {
-            let mut results = report.results.iter();
-            results.find(|outcome| outcome.workload == workload.name() && outcome.mode == mode)
-        };
-        let (dram, own) = (find(Mode::Dram)?, find(mode)?);
+        let mut results = report.results.iter();
+        let own =
+            results.find(|outcome| outcome.workload == workload.name() && outcome.mode == mode)?;
         let misses = own.misses_per_job?.median;
-        let job_us = |outcome: &Outcome| 1e6 / outcome.jobs_per_s.median;
-        // Time in which a core had nothing to run is not what a miss costs it.
-        let idle = if mode == Mode::Ebbtide {
-            own.idle_share.map_or(0.0, |idle| idle.median)
-        } else {
-            0.0
-        };
-        let us = (job_us(own) * (1.0 - idle) - job_us(dram)) / misses;
         let facts = report.workloads.iter().find(|facts| facts.workload == workload.name())?;
-        // Of uniform accesses, as many hit as there are pages in DRAM.
-        let page_accesses = facts.calibration.lru_misses_per_job / (1.0 - PROBE_DRAM);
-        let held = (1.0 - misses / page_accesses).max(0.0) * facts.pages as f64;
-        let budget = report.config.dram_bytes;
+        // A job in DRAM was timed by itself; against it, modes were timed turn by turn. The time in
+        // which the engine had nothing to run is not what a miss costs it.
+        let idle = match mode {
+            Mode::Ebbtide => own.idle_share.map_or(0.0, |idle| idle.median),
+            _ => 0.0,
+        };
+        let longer = (1.0 - idle) / own.ratio_to_dram.median - 1.0;
+        let us = longer * facts.calibration.job_ns / 1e3 / misses;
+        let held = own.page_cache_bytes.unwrap_or(report.config.dram_bytes);
         Some(Lost {
             us: us.max(0.0),
             write_backs: own.flash_writes_per_s.median / (own.jobs_per_s.median * misses),
-            lost_bytes: budget.saturating_sub((held * PAGE_BYTES as f64) as u64),
+            lost_bytes: report.config.dram_bytes.saturating_sub(held),
         })
     }
 }

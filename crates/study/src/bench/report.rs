@@ -234,6 +234,7 @@ fn columns(outcome: &Outcome) -> Vec<(String, String)> {
     columns.spread("requests_per_submission", outcome.requests_per_submission);
     columns.spread("idle_share", outcome.idle_share);
     columns.spread("rss_mib", Some(outcome.rss_mib));
+    columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
     columns.number("predicted_jobs_per_s", outcome.predicted_jobs_per_s);

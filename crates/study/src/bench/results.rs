@@ -98,6 +98,8 @@ pub struct Outcome {
     pub idle_share: Option<Spread>,
     /// Resident memory in MiB.
     pub rss_mib: Spread,
+    /// Bytes of the data that the kernel held in DRAM in the end, where it was what paged.
+    pub page_cache_bytes: Option<u64>,
     /// Throughput over DRAM-only's with no work added to jobs, measured once.
     pub ratio_without_work: Option<f64>,
     /// Kernel threads a core, where they were chosen by trial.

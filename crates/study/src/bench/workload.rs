@@ -416,6 +416,7 @@ impl Bench<'_> {
             idle_share: engine
                 .then(|| spread(&|round| round.window.idle_s / (round.window.seconds * cores))),
             rss_mib: spread(&|round| round.window.rss_bytes as f64 / (1 << 20) as f64),
+            page_cache_bytes: runner.limit.as_ref().and_then(MemoryCgroup::file_bytes),
             ratio_without_work: None,
             threads_per_core: runner.threads_per_core,
             predicted_jobs_per_s: None,

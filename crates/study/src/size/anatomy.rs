@@ -62,16 +62,11 @@ impl Flash {
     }
 }
 
-/// Capacities are divided by this where only times matter.
-const SCALE: u64 = 64;
-
-/// Every design of the simulator under the parameters of its file.
+/// Every design of the simulator under the parameters of its file. Those that answer single lines
+/// where they are (FlatFlash, CXL-flash) are left out: missing pages do not say what they take.
 pub(super) fn published() -> Result<Vec<Anatomy>, ConfigError> {
-    let anatomy = |design: &&designs::Design| {
-        let config = resolve(design.name, &[])?.scaled(1, SCALE);
-        of_design(design, &config)
-    };
-    designs::ALL.iter().map(anatomy).collect()
+    let anatomies = designs::ALL.iter().map(|design| of_design(&resolve(design.name, &[])?));
+    anatomies.filter_map(Result::transpose).collect()
 }
 
 /// The memories of the bench on the machine of `profile`.
@@ -104,29 +99,35 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
     Mode::ALL.into_iter().filter_map(anatomy).collect()
 }
 
-/// Asks the memory of `design` for a page that it does not have, and watches what becomes of it.
-fn of_design(design: &designs::Design, config: &Config) -> Result<Anatomy, ConfigError> {
-    let mut parts = (design.compose)(config)?;
-    let us = |span: Span| span.as_ps() as f64 / 1e6;
-    let request = Request { page: PageId(1), write: false, waiter: Waiter { core: 0, thread: 0 } };
-    let answer = parts.memory_side.access(Time::ZERO, request);
-    let (all_dram, reply, arrived) = match answer {
-        Answer::Hit(ready) if parts.memory_side.flash().is_some() => (false, ready, ready),
-        Answer::Hit(_) | Answer::Stalled => (true, Time::ZERO, Time::ZERO),
-        Answer::Miss(reply) => (false, reply, arrival(parts.memory_side.as_mut()).max(reply)),
+/// Asks the memory that `config` describes for a page that it does not have, and watches what becomes
+/// of it; `None` if it answers single lines.
+fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
+    let mut parts = designs::compose(config)?;
+    let memory = parts.memory_side.as_mut();
+    if memory.is_byte_addressable() {
+        return Ok(None);
+    }
+    let request = Request::new(PageId(1).start(), false, Waiter { core: 0, thread: 0 });
+    let (reply, arrived) = match memory.access(Time::ZERO, request) {
+        // The core waits for the line, wherever it comes from.
+        Answer::Hit(ready) | Answer::Posted(ready) => (ready, ready),
+        Answer::Miss(reply) => (reply, arrival(memory).max(reply)),
+        Answer::Stalled => (Time::ZERO, arrival(memory)),
     };
+    let all_dram = memory.flash().is_none();
     let software = match &parts.core_side {
         CoreSide::Block => Span::ZERO,
         CoreSide::Switch(switching) => switching.flush + switching.switch_out,
     };
-    Ok(Anatomy {
-        design: design.name.to_string(),
+    let us = |span: Span| span.as_ps() as f64 / 1e6;
+    Ok(Some(Anatomy {
+        design: config.design.clone(),
         all_dram,
-        blocks: matches!(parts.core_side, CoreSide::Block),
-        overhead_us: us(reply.since(Time::ZERO)) + us(software),
+        blocks: parts.core_side == CoreSide::Block,
+        overhead_us: if all_dram { 0.0 } else { us(reply.since(Time::ZERO) + software) },
         flash: Flash::Fixed(us(arrived.since(reply))),
         policy: config.dram_cache.policy.clone(),
-    })
+    }))
 }
 
 /// When the page comes that `memory` was asked for.
