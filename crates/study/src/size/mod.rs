@@ -7,6 +7,7 @@
 
 mod anatomy;
 mod demand;
+pub mod figure1;
 mod fit;
 mod memory;
 mod page;

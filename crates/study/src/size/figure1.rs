@@ -1,0 +1,79 @@
+//! AstriFlash's Fig. 1: where the miss-ratio curve bends, and what flash must deliver there (claims
+//! AS6, AS7, AS10, AS11).
+
+use ebbtide_workloads::Kind;
+use serde::Serialize;
+
+use super::{Cancel, Input, Knee, Options, Progress, SizeError, demand, knee};
+
+/// Programs that stand for the figure's CloudSuite services, which we do not have: a cache of small
+/// pairs, mostly read (Data Caching), a store of records (Data Serving), and AstriFlash's own.
+/// Media Streaming and Web Search have no stand-in.
+pub const PROGRAMS: [Kind; 4] = [Kind::YcsbB64, Kind::YcsbB, Kind::HashTable, Kind::Tatp];
+
+/// The share of the data of which the paper says what it absorbs (AS6, AS11).
+pub const DRAM_SHARE: f64 = 0.03;
+
+/// A curve of the figure.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The program.
+    pub workload: &'static str,
+    /// `(share of the data in DRAM, miss ratio)` under LRU.
+    pub points: Vec<(f64, f64)>,
+    /// Where it bends (AS6), and what all cores then take from flash (AS7).
+    pub knee: Knee,
+    /// Share of accesses that hit with [`DRAM_SHARE`] of the data in DRAM (AS11).
+    pub absorbed: f64,
+}
+
+/// The curves of `kinds` over `dataset_bytes` each, Zipf 0.99, with a miss every 10 us of execution at
+/// 3% (AS10) on 64 cores (AS7).
+///
+/// # Errors
+/// [`SizeError`], when a program cannot have its size, or on interruption.
+pub fn figure1(
+    kinds: &[Kind],
+    dataset_bytes: u64,
+    seed: u64,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Vec<Row>, SizeError> {
+    let row = |(number, kind): (usize, &Kind)| {
+        let input = Input::Workload {
+            name: kind.name(),
+            dataset_bytes,
+            theta: 0.99,
+            miss_interval_us: 10.0,
+            seed,
+        };
+        let count = kinds.len() as f64;
+        let part = |stage: &str, share: f64| progress(stage, (number as f64 + share) / count);
+        let demand = demand::measure(&input, &[], cancel, &part, &mut Vec::new())?;
+        let options = Options { cores: 64, ..Options::new(input) };
+        let usual = (demand.dataset_pages as f64 * DRAM_SHARE) as u64;
+        Ok(Row {
+            workload: kind.name(),
+            points: demand.curves[0].points.iter().map(|point| (point.0, point.1)).collect(),
+            knee: knee(&options, &demand),
+            absorbed: 1.0 - demand.lru().miss_ratio(usual),
+        })
+    };
+    kinds.iter().enumerate().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_fall_and_bend_far_below_half_of_the_data() {
+        let rows = figure1(&[Kind::HashTable], 16 << 20, 1, &Cancel::default(), &|_, _| ());
+        let rows = rows.expect("a program of this size");
+        let points = &rows[0].points;
+        assert!(points.windows(2).all(|pair| pair[0].1 >= pair[1].1), "{points:?}");
+        let knee = &rows[0].knee;
+        assert!((0.005..0.2).contains(&knee.dram_share), "{knee:?}");
+        assert!(rows[0].absorbed > 0.5 && rows[0].absorbed < 1.0, "{}", rows[0].absorbed);
+    }
+}
