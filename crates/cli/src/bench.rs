@@ -6,13 +6,13 @@ use clap::Args;
 use ebbtide_core::UnknownName;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
-use ebbtide_study::bench::{self, BenchError, Cancel, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
+use ebbtide_study::bench::{self, BenchError, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
 use ebbtide_study::report::check_folder;
 use ebbtide_workloads::{Kind, Scatter};
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
-use crate::{progress, sizes};
+use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -127,9 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.report {
         check_folder(folder).map_err(Failure::input)?;
     }
-    let (cancel, bar) = (Cancel::default(), progress::bar());
-    let canceller = cancel.clone();
-    ctrlc::set_handler(move || canceller.cancel())?;
+    let (cancel, bar) = (stop::on_interrupt()?, progress::bar());
     let options = options(arguments);
     let report = bench::run(&options, &cancel, &|stage, share| progress::show(&bar, stage, share));
     bar.finish_and_clear();

@@ -8,6 +8,7 @@ mod reproduce;
 mod sim;
 mod size;
 mod sizes;
+mod stop;
 mod trace;
 
 use std::process::ExitCode;

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_study::report::check_folder;
-use ebbtide_study::reproduce::{self, Cancel, Options, Paper, Reproduced};
+use ebbtide_study::reproduce::{self, Options, Paper, Reproduced};
+use ebbtide_study::side_by_side::host_threads;
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Failure, print, say};
-use crate::{progress, sizes};
+use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -37,14 +38,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.report {
         check_folder(folder).map_err(Failure::input)?;
     }
-    let (cancel, bar) = (Cancel::default(), progress::bar());
-    let canceller = cancel.clone();
-    ctrlc::set_handler(move || canceller.cancel())?;
-    let options = Options {
-        quick,
-        seed: arguments.seed,
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let (cancel, bar) = (stop::on_interrupt()?, progress::bar());
+    let options = Options { quick, seed: arguments.seed, threads: host_threads() };
     if !quick {
         for paper in &papers {
             let Paper { about, full_run, .. } = paper;

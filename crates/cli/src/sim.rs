@@ -12,7 +12,7 @@ use ebbtide_workloads::Kind;
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
-use crate::{progress, sizes};
+use crate::{progress, sizes, stop};
 
 /// Jobs measured where the user does not say: they take a second, their warm-up a minute or so.
 const JOBS: u64 = 20_000;
@@ -159,8 +159,11 @@ fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
         seed: arguments.seed,
         arrivals: arguments.arrivals,
     };
-    let bar = progress::late_bar();
-    let watch = |stage: &str, share: f64| bar.show(stage, share);
+    let (cancel, bar) = (stop::on_interrupt()?, progress::late_bar());
+    let watch = |stage: &str, share: f64| {
+        bar.show(stage, share);
+        stop::unless_cancelled(&cancel)
+    };
     let report = match arguments.seeds {
         Some(count) => simulate::run_seeds(&plan, count, &watch).map(Report::Runs),
         None => {

@@ -7,8 +7,10 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use common::{complaint, complaint_of, ebbtide, folder, names};
+use common::{complaint, complaint_of, cpu_ticks, ebbtide, folder, names, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A simulation that takes moments: two cores, 64 MiB of data, 2 MiB of DRAM.
@@ -342,4 +344,19 @@ fn an_empty_standard_input_is_an_empty_trace() {
     drop(child.stdin.take());
     let output = child.wait_with_output().expect("it ends");
     assert!(complaint_of(&output, 2).contains("the trace holds no access"));
+}
+
+#[test]
+fn interrupted_it_stops_and_prints_nothing() {
+    let folder = folder();
+    // At the paper's size the warm-up alone takes minutes.
+    let mut command = ebbtide(folder.path(), &["sim", "--json", "--report=report"]);
+    let process = command.spawn().expect("the program runs");
+    wait_for("a second of work", || (cpu_ticks(process.id()) > 100).then_some(()));
+    let since = Instant::now();
+    kill_process(Pid::from_child(&process), Signal::INT).expect("it runs still");
+    let output = process.wait_with_output().expect("it ends");
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    assert_eq!(complaint_of(&output, 1), "ebbtide: cancelled\n");
+    assert!(names(folder.path()).is_empty());
 }

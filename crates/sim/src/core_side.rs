@@ -50,9 +50,7 @@ impl CoreSide {
                     Arrivals::Guessed { ripe_after: Span::from_us(switch.ripe_after_us) }
                 }
             },
-            flush: Span::from_ps(
-                config.cores.flush_cycles * 1_000_000 / config.cores.frequency_mhz,
-            ),
+            flush: config.cores.cycles(config.cores.flush_cycles),
             switch_out: cost,
             switch_in: cost,
             forward_progress: true,

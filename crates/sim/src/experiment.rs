@@ -1,5 +1,6 @@
 //! [`simulate`]: one design under one program, from a cold machine to an [`Outcome`].
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use ebbtide_core::Span;
@@ -143,15 +144,22 @@ impl Lifetime {
     }
 }
 
-/// Is told what a simulation is doing, and about which share of its way it has gone.
-pub type Watch<'a> = &'a dyn Fn(&str, f64);
+/// Is told now and then what a simulation is doing, and about which share of its way it has gone;
+/// says whether it shall go on, and ends it with [`SimError::Cancelled`] otherwise.
+pub type Watch<'a> = &'a dyn Fn(&str, f64) -> ControlFlow<()>;
 
-/// Runs `plan`.
+/// Runs `plan` to its end.
 ///
 /// # Errors
 /// [`SimError`]; nothing is reported for a run that did not end.
 pub fn simulate(plan: &Plan) -> Result<Outcome, SimError> {
-    Simulation::warmed(plan, &|_, _| ())?.measure(&|_, _| ())
+    let watch = |_: &str, _| ControlFlow::Continue(());
+    Simulation::warmed(plan, &watch)?.measure(&watch)
+}
+
+/// Tells `watch`, and asks it whether to go on.
+fn tell(watch: Watch<'_>, stage: &str, share: f64) -> Result<(), SimError> {
+    if watch(stage, share).is_break() { Err(SimError::Cancelled) } else { Ok(()) }
 }
 
 /// A machine in steady state, and how it came to be there.
@@ -173,14 +181,13 @@ impl Simulation {
         let program = program(plan)?;
         let parts = designs::compose(&plan.config)?;
         let mut machine = Machine::new(&plan.config, parts, program.clone())?;
-        watch("running in DRAM", 0.0);
-        let dram = dram_only(plan, &program)?;
+        let dram = dram_only(plan, &program, watch)?;
         let steady = warm_up(&mut machine, &plan.config, watch)?;
         let interval_ns = plan.config.workload.miss_interval_us * 1e3;
         let work_ns = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
         let work = Span::from_ps((work_ns * 1e3) as u64);
         let bare_job_ns = dram.bare_job_ns;
-        watch("running in DRAM", WARM_SHARE);
+        tell(watch, IN_DRAM, WARM_SHARE)?;
         let dram_jobs_per_s = dram_rate(plan, dram.machine, work)?;
         machine.set_work(work);
         machine.set_load(match plan.arrivals {
@@ -191,9 +198,17 @@ impl Simulation {
         });
         let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
         watched_run(&mut machine, timed_jobs, |share| {
-            watch("settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE));
+            tell(watch, "settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE))
         })?;
-        let warm_up = WarmUp { timed_jobs, bare_job_ns, work_ns, ..steady };
+        let Steady { untimed_jobs, evictions_per_miss, lru_misses_per_job } = steady;
+        let warm_up = WarmUp {
+            untimed_jobs,
+            evictions_per_miss,
+            timed_jobs,
+            lru_misses_per_job,
+            bare_job_ns,
+            work_ns,
+        };
         Ok(Simulation { plan: plan.clone(), clock, machine, warm_up, dram_jobs_per_s })
     }
 
@@ -206,7 +221,7 @@ impl Simulation {
         let before = machine.take_measured();
         let clock = Instant::now();
         let simulated = watched_run(machine, plan.jobs, |share| {
-            watch("measuring", SETTLED_SHARE + share * (1.0 - SETTLED_SHARE));
+            tell(watch, "measuring", SETTLED_SHARE + share * (1.0 - SETTLED_SHARE))
         })?;
         let measured_s = clock.elapsed().as_secs_f64();
         let measured = machine.take_measured();
@@ -265,14 +280,18 @@ const SETTLED_SHARE: f64 = 0.6;
 const WATCHED_JOBS: u64 = 1_000;
 
 /// Runs `jobs` jobs as [`Machine::run`] does, and tells which share of them is done.
-fn watched_run(machine: &mut Machine, jobs: u64, tell: impl Fn(f64)) -> Result<Span, SimError> {
+fn watched_run(
+    machine: &mut Machine,
+    jobs: u64,
+    tell: impl Fn(f64) -> Result<(), SimError>,
+) -> Result<Span, SimError> {
     let (start, mut time) = (machine.completed(), Span::ZERO);
     loop {
         let done = machine.completed() - start;
         if done >= jobs {
             return Ok(time);
         }
-        tell(done as f64 / jobs as f64);
+        tell(done as f64 / jobs as f64)?;
         time = time + machine.run((jobs - done).min(WATCHED_JOBS))?;
     }
 }
@@ -296,14 +315,20 @@ struct DramOnly {
 /// Jobs per core that DRAM-only runs: it has no cache of pages to fill.
 const DRAM_ONLY_JOBS: u64 = 500;
 
+/// What is said of a run of DRAM-only.
+const IN_DRAM: &str = "running in DRAM";
+
 /// DRAM-only on the same cores, its caches warm, and how long a job takes there without work.
-fn dram_only(plan: &Plan, program: &Program) -> Result<DramOnly, SimError> {
+fn dram_only(plan: &Plan, program: &Program, watch: Watch<'_>) -> Result<DramOnly, SimError> {
     let parts =
         Parts { core_side: CoreSide::Block, memory_side: Box::new(AllDram::new(&plan.config)) };
     let mut machine = Machine::new(&plan.config, parts, program.clone())?;
     let cores = plan.config.cores.count as u64;
     let mut lru = PlainLru::new(&plan.config)?;
-    machine.warm(10 * DRAM_ONLY_JOBS * cores, &mut lru)?;
+    for _ in 0..10 {
+        tell(watch, IN_DRAM, 0.0)?;
+        machine.warm(DRAM_ONLY_JOBS * cores, &mut lru)?;
+    }
     machine.run(DRAM_ONLY_JOBS * cores / 4)?;
     let jobs = DRAM_ONLY_JOBS * cores;
     let time = machine.run(jobs)?;
@@ -325,8 +350,19 @@ const WARM_BATCH: u64 = 256;
 /// A program whose data fits never misses: a window ends all the same.
 const WINDOW_JOBS_MAX: u64 = 4_000_000;
 
+/// What the untimed warm-up came to, as [`WarmUp`] has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steady {
+    /// Jobs that ran in no time.
+    pub untimed_jobs: u64,
+    /// Evictions over misses in the last window of those.
+    pub evictions_per_miss: f64,
+    /// Misses of a plain LRU cache of as many frames, a job.
+    pub lru_misses_per_job: f64,
+}
+
 /// Runs jobs in no time until evictions keep up with misses, in `machine`, which `config` describes,
-/// and in a plain LRU cache. Gives how that went; of the job it knows the misses only.
+/// and in a plain LRU cache.
 ///
 /// # Errors
 /// [`SimError`].
@@ -334,7 +370,7 @@ pub fn warm_up(
     machine: &mut Machine,
     config: &Config,
     watch: Watch<'_>,
-) -> Result<WarmUp, SimError> {
+) -> Result<Steady, SimError> {
     let mut lru = PlainLru::new(config)?;
     let enough = (lru.frames() / 4).max(1_000);
     let (mut jobs, mut filled) = (0, 0);
@@ -344,7 +380,8 @@ pub fn warm_up(
             machine.warm(WARM_BATCH, &mut lru)?;
             window += WARM_BATCH;
             let misses = filled + lru.counters().misses;
-            watch("warming up", WARM_SHARE * (misses as f64 / (2 * lru.frames()) as f64).min(1.0));
+            let share = (misses as f64 / (2 * lru.frames()) as f64).min(1.0);
+            tell(watch, "warming up", WARM_SHARE * share)?;
         }
         (jobs, filled) = (jobs + window, filled + lru.counters().misses);
         let plain = lru.take_counters();
@@ -352,13 +389,10 @@ pub fn warm_up(
         let full = |c: &Counters| c.left() as f64 >= STEADY_SHARE * c.misses as f64;
         if full(&plain) && full(&own) {
             let evictions = (plain.evictions_clean + plain.evictions_dirty) as f64;
-            return Ok(WarmUp {
+            return Ok(Steady {
                 untimed_jobs: jobs,
                 evictions_per_miss: evictions / (plain.misses as f64).max(1.0),
-                timed_jobs: 0,
                 lru_misses_per_job: plain.misses as f64 / window as f64,
-                bare_job_ns: 0.0,
-                work_ns: 0.0,
             });
         }
     }

@@ -1,9 +1,15 @@
 //! The whole machine: queues as theory has them, designs as their paper describes them, and the same
 //! result every time.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span};
 use ebbtide_sim::config::{Config, resolve};
-use ebbtide_sim::{Load, Machine, Offered, Outcome, Plan, WORK_UNITS, designs, simulate};
+use ebbtide_sim::{
+    Load, Machine, Offered, Outcome, Plan, SimError, Simulation, WORK_UNITS, designs, simulate,
+};
 use ebbtide_workloads::{Kind, Workload, Wrong};
 
 /// Jobs that only compute, for times drawn from an exponential distribution with mean one unit.
@@ -77,6 +83,32 @@ fn the_same_plan_gives_the_same_result() {
             serde_json::to_value(Outcome { wall_s: 0.0, accesses_per_wall_s: 0.0, ..outcome })
         });
         assert_eq!(one.unwrap(), other.unwrap());
+    }
+}
+
+#[test]
+fn a_run_can_be_broken_off_at_every_stage() {
+    let config = small("astriflash", &[]);
+    let workload = Kind::HashTable;
+    let plan = Plan { config, workload, jobs: 4_000, seed: 1, arrivals: Offered::Saturating };
+    let told = RefCell::new(Vec::new());
+    let run = |last: Option<&str>| {
+        let watch = |stage: &str, share| {
+            told.borrow_mut().push((stage.to_string(), share));
+            if last == Some(stage) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        Simulation::warmed(&plan, &watch).and_then(|mut run| run.measure(&watch))
+    };
+    run(None).unwrap();
+    let whole = told.take();
+    assert!(whole.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
+    let stages: BTreeSet<&str> = whole.iter().map(|(stage, _)| stage.as_str()).collect();
+    assert_eq!(stages.len(), 4, "{stages:?}");
+    for stage in stages {
+        assert!(matches!(run(Some(stage)), Err(SimError::Cancelled)), "{stage}");
+        let until = told.take();
+        assert_eq!(until.last().map(|(stage, _)| stage.as_str()), Some(stage));
+        assert!(until.len() < whole.len(), "{stage}");
     }
 }
 

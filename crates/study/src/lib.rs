@@ -6,6 +6,7 @@ pub mod claims;
 pub mod doctor;
 pub mod report;
 pub mod reproduce;
+pub mod side_by_side;
 pub mod simulate;
 pub mod size;
 pub mod statistics;

@@ -6,7 +6,7 @@ mod mos;
 mod promotion;
 mod size;
 
-use ebbtide_core::UnknownName;
+use ebbtide_core::{Span, UnknownName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -101,6 +101,13 @@ pub struct Cores {
     pub run_ahead_ns: u64,
 }
 
+impl Cores {
+    /// So many cycles of the clock, which is a whole number of picoseconds long.
+    pub(crate) fn cycles(&self, count: u64) -> Span {
+        Span::from_ps(count * (1_000_000 / self.frequency_mhz))
+    }
+}
+
 /// A cache of lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,8 +154,8 @@ pub struct Tlb {
     pub l2_ways: usize,
     /// A hit in the second level.
     pub l2_latency_cycles: u64,
-    /// Page-table entries a walk fetches one after the other.
-    pub walk_levels: u64,
+    /// Page-table entries a walk fetches one after the other, the upper levels being in walk caches.
+    pub walk_levels: u32,
     /// Where page tables lie.
     pub page_tables: PageTables,
 }
@@ -410,7 +417,7 @@ impl Config {
             ("tlb.l1_entries", tlb.l1_entries as u64, 1, ENTRIES),
             ("tlb.l2_entries", tlb.l2_entries as u64, 1, ENTRIES),
             ("tlb.l2_latency_cycles", tlb.l2_latency_cycles, 0, CYCLES),
-            ("tlb.walk_levels", tlb.walk_levels, 1, 16),
+            ("tlb.walk_levels", u64::from(tlb.walk_levels), 1, 5),
             ("dram.controllers", dram.controllers as u64, 1, CORES),
             ("dram.ras_cycles", dram.ras_cycles, 1, CYCLES),
             ("dram.cas_cycles_per_8_bytes", dram.cas_cycles_per_8_bytes, 1, CYCLES),

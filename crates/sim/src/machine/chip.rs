@@ -9,7 +9,7 @@ use super::journal::{Journal, Missed};
 use super::latency::Latencies;
 use crate::config::{Cache, Config, ConfigError, PageTables};
 use crate::contents::Contents;
-use crate::hierarchy::{Noc, Tlb, Translation};
+use crate::hierarchy::{Noc, PageTable, Tlb, Translation};
 use crate::memory_side::{Answer, Event, MemorySide, Request, Waiter};
 
 /// The state that every job's accesses go through.
@@ -33,7 +33,7 @@ pub(crate) struct Chip {
     /// Of misses, while somebody wants to know.
     pub(crate) journal: Option<Box<Journal>>,
     page_tables: PageTables,
-    pages: u64,
+    page_table: PageTable,
     controllers: usize,
 }
 
@@ -61,7 +61,6 @@ struct Timing {
     hidden: Span,
     llc_cycles: u64,
     tlb_second: Span,
-    walk_levels: u64,
 }
 
 /// How an access ended.
@@ -82,7 +81,9 @@ impl Chip {
         memory: Box<dyn MemorySide>,
     ) -> Result<Chip, ConfigError> {
         let count = config.cores.count;
-        let cycle = Span::from_ps(1_000_000 / config.cores.frequency_mhz);
+        let pages = contents.size_bytes() / PAGE_BYTES as u64;
+        let cycles = |count| config.cores.cycles(count);
+        let cycle = cycles(1);
         let core = || {
             Ok(Core {
                 now: Time::ZERO,
@@ -101,14 +102,13 @@ impl Chip {
                 instruction: Span::from_ps(cycle.as_ps() / config.cores.width),
                 cycle,
                 hidden: Span::from_ps(
-                    cycle.as_ps() * config.cores.rob_entries / config.cores.width,
+                    cycles(config.cores.rob_entries).as_ps() / config.cores.width,
                 ),
                 llc_cycles: config.l1.latency_cycles + config.llc.latency_cycles,
-                tlb_second: Span::from_ps(cycle.as_ps() * config.tlb.l2_latency_cycles),
-                walk_levels: config.tlb.walk_levels,
+                tlb_second: cycles(config.tlb.l2_latency_cycles),
             },
             work: Span::ZERO,
-            pages: contents.size_bytes() / PAGE_BYTES as u64,
+            page_table: PageTable::new(pages, config.tlb.walk_levels),
             contents,
             cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
             slices: vec![slice; count],
@@ -185,22 +185,17 @@ impl Chip {
         let ready = if found {
             looked
         } else {
-            match self.memory_access(request, looked) {
-                Answer::Hit(ready) | Answer::Posted(ready) => {
+            match self.ask(request, start, looked) {
+                Ok(ready) => {
                     self.latencies.hit(ready - start, ready - looked);
                     self.install_in_llc(line, false);
                     ready
                 }
-                Answer::Miss(reply) => {
-                    self.cores[number].issued.get_or_insert(start);
-                    if let Some(journal) = &mut self.journal {
+                Err(reach) => {
+                    if let (Reach::Missed(reply), Some(journal)) = (reach, &mut self.journal) {
                         journal.begin(Missed::new(request, [begun, start, looked, reply]));
                     }
-                    return Reach::Missed(reply);
-                }
-                Answer::Stalled => {
-                    self.cores[number].issued.get_or_insert(start);
-                    return Reach::Stalled;
+                    return reach;
                 }
             }
         };
@@ -221,13 +216,13 @@ impl Chip {
         Reach::Done
     }
 
-    /// Fetches the page-table entry of `page`, which nothing hides.
+    /// Fetches the page-table entries of `page` one after the other, which nothing hides.
     #[cold]
     fn walk(&mut self, waiter: Waiter, page: PageId) -> Reach {
         let number = waiter.core as usize;
-        let entry = PageId(self.pages).start() + page.0 * 8;
-        let line = entry.0 / LINE_BYTES as u64;
-        for _ in 0..self.timing.walk_levels {
+        for level in (0..self.page_table.levels()).rev() {
+            let entry = self.page_table.entry(level, page);
+            let line = entry.0 / LINE_BYTES as u64;
             let start = self.cores[number].now;
             let (found, looked) = self.look_in_llc(number, line, start);
             let ready = if found {
@@ -236,17 +231,9 @@ impl Chip {
                 let ready = match self.page_tables {
                     PageTables::Flat => self.memory.flat(looked, entry.page()),
                     PageTables::Cached => {
-                        let request = Request::new(entry, false, waiter);
-                        match self.memory_access(request, looked) {
-                            Answer::Hit(ready) | Answer::Posted(ready) => ready,
-                            Answer::Miss(reply) => {
-                                self.cores[number].issued.get_or_insert(start);
-                                return Reach::Missed(reply);
-                            }
-                            Answer::Stalled => {
-                                self.cores[number].issued.get_or_insert(start);
-                                return Reach::Stalled;
-                            }
+                        match self.ask(Request::new(entry, false, waiter), start, looked) {
+                            Ok(ready) => ready,
+                            Err(reach) => return reach,
                         }
                     }
                 };
@@ -256,6 +243,18 @@ impl Chip {
             self.cores[number].now = ready;
         }
         Reach::Done
+    }
+
+    /// Asks memory for a line that no cache on the chip has, as was learned at `looked`; the access
+    /// was issued at `start`. Gives when the line is there, or how the access ends instead.
+    fn ask(&mut self, request: Request, start: Time, looked: Time) -> Result<Time, Reach> {
+        let reach = match self.memory_access(request, looked) {
+            Answer::Hit(ready) | Answer::Posted(ready) => return Ok(ready),
+            Answer::Miss(reply) => Reach::Missed(reply),
+            Answer::Stalled => Reach::Stalled,
+        };
+        self.cores[request.waiter.core as usize].issued.get_or_insert(start);
+        Err(reach)
     }
 
     fn memory_access(&mut self, request: Request, at: Time) -> Answer {
@@ -304,8 +303,9 @@ impl Chip {
         let page = at.page();
         let core = &mut self.cores[number];
         if core.tlb.look_up(page) == Translation::Walk && self.page_tables == PageTables::Cached {
-            let entry = PageId(self.pages).start() + page.0 * 8;
-            self.memory.warm(entry.page(), false);
+            for level in (0..self.page_table.levels()).rev() {
+                self.memory.warm(self.page_table.entry(level, page).page(), false);
+            }
         }
         let line = at.0 / LINE_BYTES as u64;
         if let Some(was_dirty) = core.l1.touch(line, write) {

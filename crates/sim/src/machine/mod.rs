@@ -59,6 +59,9 @@ pub enum SimError {
     /// The program cannot be built.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// Whoever watched the run broke it off.
+    #[error("cancelled")]
+    Cancelled,
     /// The stacks for simulated threads.
     #[error("no memory for the stacks of simulated threads: {0}")]
     Stacks(std::io::Error),

@@ -2,12 +2,7 @@
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 
-use crate::config::{Config, Cores};
-
-/// A number of core cycles as a span.
-pub(crate) fn cycles(cores: &Cores, count: u64) -> Span {
-    Span::from_ps(count * (1_000_000 / cores.frequency_mhz))
-}
+use crate::config::Config;
 
 /// When each controller is free, and the timing they share.
 ///
@@ -26,7 +21,7 @@ pub(super) struct Controllers {
 impl Controllers {
     pub(super) fn new(config: &Config) -> Controllers {
         let dram = &config.dram;
-        let span = |count| cycles(&config.cores, count);
+        let span = |count| config.cores.cycles(count);
         let column = |bytes: u64| bytes.div_ceil(8) * dram.cas_cycles_per_8_bytes;
         let line = column(LINE_BYTES as u64);
         let tags = column(config.dram_cache.ways as u64 * config.dram_cache.tag_bytes);

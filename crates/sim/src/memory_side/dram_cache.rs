@@ -6,7 +6,7 @@ use ebbtide_core::{Begin, FrameId, MissTable, PageId, Span, Time};
 use ebbtide_flash::{Flash, Kind};
 use rustc_hash::FxHashMap;
 
-use super::dram::{Controllers, cycles};
+use super::dram::Controllers;
 use super::residency::Residency;
 use super::{Answer, Counters, Event, MemorySide, Noted, Request, Stage, Waiter};
 use crate::config::{Config, ConfigError, require};
@@ -79,7 +79,7 @@ impl DramCache {
             arriving: FxHashMap::default(),
             mshr_used: vec![0; entries / ways],
             mshr_ways: ways as u32,
-            backside_step: cycles(&config.cores, dram_cache.backside_cycles),
+            backside_step: config.cores.cycles(dram_cache.backside_cycles),
             queue_max: dram_cache.backside_queue,
             evict_max: dram_cache.evict_buffer,
             device: Device::new(config)?,

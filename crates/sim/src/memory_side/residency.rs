@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Counters;
 use crate::config::{Config, ConfigError, Size, require};
+use crate::hierarchy::PageTable;
 
 /// A cache of pages: tags, dirty marks, and the policy that decides who goes.
 pub(super) struct Residency {
@@ -81,9 +82,10 @@ impl Residency {
 
     fn of(geometry: Geometry, policy: PolicyKind, config: &Config) -> Residency {
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
+        let pages = PageTable::new(pages, config.tlb.walk_levels).end();
         Residency {
             geometry,
-            policy: policy.build(geometry, pages + pages / 512 + 1, 1),
+            policy: policy.build(geometry, pages, 1),
             every_hit: policy.needs_every_hit(),
             frames: vec![Entry(0); geometry.frames()],
             index: (geometry.ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),

@@ -1,11 +1,11 @@
-//! Runs of the simulator side by side, in an order that does not depend on who ran them.
+//! Runs of the simulator side by side, under a paper's options.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::ControlFlow;
 
-use ebbtide_sim::{Outcome, Plan, simulate};
+use ebbtide_sim::{Outcome, Plan, SimError, Simulation};
 
 use super::{Cancel, Options, ReproduceError};
+use crate::side_by_side::side_by_side;
 
 /// The outcome of each of `plans`, in their order. `progress` is told the share that is done.
 ///
@@ -17,32 +17,20 @@ pub(super) fn run_all(
     cancel: &Cancel,
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<Vec<Outcome>, ReproduceError> {
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let outcomes: Mutex<Vec<_>> = Mutex::new(plans.iter().map(|_| None).collect());
-    let work = || {
-        while !cancel.is_cancelled() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(plan) = plans.get(number) else { return };
-            let outcome = simulate(plan);
-            outcomes.lock().expect("no thread panics with it held")[number] = Some(outcome);
-            progress((done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / plans.len() as f64);
-        }
+    let watch = |_: &str, share| {
+        progress(share);
+        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    std::thread::scope(|scope| {
-        (1..options.threads.max(1)).for_each(|_| {
-            scope.spawn(work);
-        });
-        work();
-    });
-    let outcomes = outcomes.into_inner().expect("no thread panicked with it held");
-    let outcomes = plans.iter().zip(outcomes).map(|(plan, outcome)| match outcome {
-        Some(Ok(outcome)) => Ok(outcome),
-        Some(Err(error)) => Err(ReproduceError::Run {
-            design: plan.config.design.clone(),
-            workload: plan.workload.name(),
-            error: Box::new(error),
-        }),
-        None => Err(ReproduceError::Cancelled),
-    });
-    outcomes.collect()
+    side_by_side(plans.len(), options.threads, &watch, |number, watch| {
+        let plan = &plans[number];
+        let outcome = Simulation::warmed(plan, watch).and_then(|mut run| run.measure(watch));
+        outcome.map_err(|error| match error {
+            SimError::Cancelled => ReproduceError::Cancelled,
+            error => ReproduceError::Run {
+                design: plan.config.design.clone(),
+                workload: plan.workload.name(),
+                error: Box::new(error),
+            },
+        })
+    })
 }

@@ -11,9 +11,7 @@ use serde::Serialize;
 
 pub use seeds::{Runs, run_seeds};
 
-/// Is told what is being done, and about which share of all is done; by several threads at once
-/// where runs have threads of their own.
-pub type Watch<'a> = &'a (dyn Fn(&str, f64) + Sync);
+use crate::side_by_side::Watch;
 
 /// What there is to show.
 #[derive(Debug, Serialize)]

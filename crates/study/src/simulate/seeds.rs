@@ -1,14 +1,10 @@
 //! [`run_seeds`]: the same program under several seeds, on host threads, with confidence intervals.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-
 use ebbtide_sim::{Outcome, Plan, SimError, Simulation};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Watch;
+use crate::side_by_side::{Watch, host_threads, side_by_side};
 use crate::statistics::Estimate;
 
 /// Runs that differ in their seed alone.
@@ -30,61 +26,13 @@ pub struct Runs {
 /// When `count` is zero.
 pub fn run_seeds(plan: &Plan, count: u64, watch: Watch<'_>) -> Result<Runs, SimError> {
     assert!(count > 0, "at least one seed");
-    let board = Board { next: AtomicU64::new(0), shares: Mutex::new(vec![0.0; count as usize]) };
-    let work = || {
-        let mut found = Vec::new();
-        while let Some(number) = board.take(count) {
-            let plan = Plan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
-            let tell = |stage: &str, share: f64| {
-                let all = board.tell(number, share);
-                watch(&format!("seed {}: {stage}", plan.seed), all);
-            };
-            let outcome = Simulation::warmed(&plan, &tell).and_then(|mut sim| sim.measure(&tell));
-            if outcome.is_err() {
-                board.close(count);
-            }
-            found.push((number, outcome));
-        }
-        found
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(count as usize);
-    let mut found: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| {
-                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    });
-    found.sort_by_key(|(number, _)| *number);
-    let runs = found.into_iter().map(|(_, outcome)| outcome).collect::<Result<Vec<_>, _>>()?;
+    let runs = side_by_side(count as usize, host_threads(), watch, |number, watch| {
+        let plan = Plan { seed: plan.seed.wrapping_add(number as u64), ..plan.clone() };
+        let watch = |stage: &str, share| watch(&format!("seed {}: {stage}", plan.seed), share);
+        Simulation::warmed(&plan, &watch)?.measure(&watch)
+    })?;
     let summary = summary(&runs);
     Ok(Runs { runs, summary })
-}
-
-/// Which run is next, and how far each is.
-struct Board {
-    next: AtomicU64,
-    shares: Mutex<Vec<f64>>,
-}
-
-impl Board {
-    fn take(&self, count: u64) -> Option<u64> {
-        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < count)
-    }
-
-    /// No run starts any more.
-    fn close(&self, count: u64) {
-        self.next.fetch_max(count, Ordering::Relaxed);
-    }
-
-    /// Run `number` has gone `share` of its way. Gives the share of all.
-    fn tell(&self, number: u64, share: f64) -> f64 {
-        let Ok(mut shares) = self.shares.lock() else { return share };
-        shares[number as usize] = share;
-        shares.iter().sum::<f64>() / shares.len() as f64
-    }
 }
 
 /// What a run is given, or depends on the host.

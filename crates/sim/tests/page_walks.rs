@@ -1,0 +1,108 @@
+//! What a page walk asks memory for, seen from memory.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_flash::Flash;
+use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::Parts;
+use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Request};
+use ebbtide_sim::{CoreSide, Machine};
+use ebbtide_workloads::{Workload, Wrong};
+
+/// Pages of the data.
+const PAGES: u64 = 1 << 20;
+
+/// Job `n` loads a word of one page, far from the others'.
+#[derive(Clone)]
+struct FarApart;
+
+impl Workload for FarApart {
+    fn size_bytes(&self) -> u64 {
+        PAGES * PAGE_BYTES as u64
+    }
+
+    fn image(&self, _page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        out.fill(0);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        memory.load::<u64>(PageId(job * 40_009 % PAGES).start());
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+}
+
+/// Memory that has everything, and remembers which pages of the flat partition were asked for.
+struct Recorder(Rc<RefCell<Vec<PageId>>>);
+
+impl MemorySide for Recorder {
+    fn access(&mut self, now: Time, _request: Request) -> Answer {
+        Answer::Hit(now + Span::from_ns(50))
+    }
+
+    fn flat(&mut self, now: Time, page: PageId) -> Time {
+        self.0.borrow_mut().push(page);
+        now + Span::from_ns(50)
+    }
+
+    fn dirtied(&mut self, _page: PageId) {}
+
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+
+    fn advance(&mut self, _now: Time, _events: &mut Vec<Event>) {}
+
+    fn warm(&mut self, _page: PageId, _write: bool) {}
+
+    fn take_counters(&mut self) -> Counters {
+        Counters::default()
+    }
+
+    fn flash(&self) -> Option<&Flash> {
+        None
+    }
+}
+
+/// Pages of page tables that `jobs` cold jobs ask memory for, under a walk of `levels`.
+fn walked(levels: &str, jobs: u64) -> Vec<PageId> {
+    let config = resolve("dram-only", &[("cores.count", "1"), ("llc.size", "1MiB")]);
+    let mut config = config.expect("a design and its keys");
+    config.tlb.walk_levels = levels.parse().expect("a number");
+    let asked = Rc::new(RefCell::new(Vec::new()));
+    let memory_side = Box::new(Recorder(asked.clone()));
+    let parts = Parts { core_side: CoreSide::Block, memory_side };
+    let mut machine = Machine::new(&config, parts, FarApart).expect("a machine");
+    machine.run(jobs).expect("jobs end");
+    asked.take()
+}
+
+#[test]
+fn each_level_of_a_walk_asks_for_a_line_of_its_own() {
+    // A cold machine's first job: from the highest level down to the leaf.
+    let level = |start: u64, nodes: u64| PageId(start)..PageId(start + nodes);
+    let [leaves, middle, root] =
+        [level(PAGES, 2_048), level(PAGES + 2_048, 4), level(PAGES + 2_052, 1)];
+    let first = walked("3", 1);
+    assert_eq!(first.len(), 3, "{first:?}");
+    for (page, level) in first.iter().zip([root, middle, leaves.clone()]) {
+        assert!(level.contains(page), "{page:?} is not in {level:?}");
+    }
+    assert!(leaves.contains(&walked("1", 1)[0]));
+}
+
+#[test]
+fn upper_levels_stay_in_the_last_level_cache() {
+    // A hundred pages apart share the root's line and few lines of the middle level.
+    let walked = walked("3", 100);
+    let root = walked.iter().filter(|page| page.0 == PAGES + 2_052).count();
+    let leaves = walked.iter().filter(|page| page.0 < PAGES + 2_048).collect::<BTreeSet<_>>();
+    assert_eq!((root, leaves.len()), (1, 100));
+    assert!(walked.len() < 200, "{}", walked.len());
+}

@@ -1,0 +1,115 @@
+//! [`side_by_side`]: runs of the simulator on host threads, with results that do not depend on how
+//! many those are.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Is told by any of several threads what is being done, and about which share of all is done; says
+/// whether to go on.
+pub type Watch<'a> = &'a (dyn Fn(&str, f64) -> ControlFlow<()> + Sync);
+
+/// As many host threads as there are cores for them.
+pub fn host_threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does `run` for every number below `count`, up to `threads` at once, and gives the results in the
+/// order of their numbers. `run` passes what its simulation tells on to the watch it is given, which
+/// adds up the shares of all.
+///
+/// # Errors
+/// That of the lowest number that has one. No run begins after an error; those that have begun end.
+///
+/// # Panics
+/// When `run` does.
+pub fn side_by_side<T: Send, E: Send>(
+    count: usize,
+    threads: usize,
+    watch: Watch<'_>,
+    run: impl Fn(usize, ebbtide_sim::Watch<'_>) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let next = AtomicUsize::new(0);
+    let shares = Mutex::new(vec![0.0; count]);
+    let results = Mutex::new(Vec::with_capacity(count));
+    let tell = |number: usize, stage: &str, share: f64| {
+        let done = {
+            let mut shares = shares.lock().expect("no thread panics with it held");
+            shares[number] = share;
+            shares.iter().sum::<f64>() / count as f64
+        };
+        watch(stage, done)
+    };
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            let result = run(number, &|stage, share| tell(number, stage, share));
+            if result.is_err() {
+                next.store(count, Ordering::Relaxed);
+            }
+            results.lock().expect("no thread panics with it held").push((number, result));
+        }
+    };
+    thread::scope(|scope| {
+        (1..threads.min(count)).for_each(|_| {
+            scope.spawn(work);
+        });
+        work();
+    });
+    let mut results = results.into_inner().expect("no thread panicked with it held");
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn go_on(_: &str, _: f64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    #[test]
+    fn results_come_in_order_whatever_the_threads() {
+        for threads in [1, 2, 7] {
+            let squares = side_by_side(100, threads, &go_on, |n, _| Ok::<_, ()>(n * n));
+            assert_eq!(squares, Ok((0..100).map(|n| n * n).collect()));
+        }
+        assert_eq!(side_by_side(0, 4, &go_on, |_, _| Err::<(), _>(())), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_first_error_in_order_counts_and_no_run_begins_after_it() {
+        let begun = AtomicUsize::new(0);
+        let run = |n, _: ebbtide_sim::Watch<'_>| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if n >= 3 { Err(n) } else { Ok(()) }
+        };
+        assert_eq!(side_by_side(1_000, 1, &go_on, run), Err(3));
+        assert_eq!(begun.load(Ordering::Relaxed), 4);
+        assert_eq!(side_by_side(1_000, 4, &go_on, run), Err(3));
+    }
+
+    #[test]
+    fn shares_of_all_runs_add_up_and_a_break_reaches_every_run() {
+        let told = Mutex::new(Vec::new());
+        let watch = |stage: &str, share: f64| {
+            told.lock().expect("no panic").push((stage.to_string(), share));
+            if share < 0.5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let run = |_, watch: ebbtide_sim::Watch<'_>| match watch("halfway", 0.5) {
+            ControlFlow::Continue(()) => {
+                watch("done", 1.0).is_break().then_some(()).map_or(Ok(()), Err)
+            }
+            ControlFlow::Break(()) => Err(()),
+        };
+        assert_eq!(side_by_side(4, 1, &watch, run), Err(()));
+        let told = told.into_inner().expect("no panic");
+        assert_eq!(told.last(), Some(&("done".to_string(), 0.5)));
+        assert_eq!(told.len(), 4);
+    }
+}
