@@ -1,6 +1,7 @@
 //! The `ebbtide` command: arguments, progress and exit status.
 
 mod bench;
+mod designs;
 mod doctor;
 mod exit;
 mod progress;
@@ -41,6 +42,8 @@ enum Verb {
     /// under 8 GiB of DRAM, and takes a minute or two, nearly all of it to fill the DRAM cache;
     /// --scale 1/64 takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
+    /// Which systems can be simulated? What is each made of, and where do its numbers come from?
+    Designs(designs::Arguments),
     /// How much DRAM does my program need, what does that cost, how long does the SSD live?
     ///
     /// Counts how often a trace or a program misses by size of DRAM, and finds the least DRAM that
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
     };
     let result = match arguments.verb {
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Designs(arguments) => designs::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),

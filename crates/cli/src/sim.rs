@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_core::UnknownName;
-use ebbtide_sim::config::{Config, resolve};
-use ebbtide_sim::{Offered, Plan, SimError, designs};
+use ebbtide_sim::config::{Config, Scale, resolve};
+use ebbtide_sim::{Offered, Plan, SimError};
 use ebbtide_study::report::check_folder;
 use ebbtide_study::simulate::{self, Report};
 use ebbtide_workloads::Kind;
-use serde_json::json;
 
 use crate::exit::{Failure, print, say};
 use crate::{progress, sizes, stop};
@@ -19,7 +18,7 @@ const JOBS: u64 = 20_000;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A published system (see --list), or a TOML file of parameters
+    /// A published system (`ebbtide designs` lists them), or a TOML file of parameters
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "astriflash")]
     design: String,
     /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
@@ -39,8 +38,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Shrink dataset, DRAM cache and last-level cache together: a fraction such as 1/64
-    #[arg(long, value_name = "FRACTION", value_parser = scale, default_value = "1/1")]
-    scale: (u64, u64),
+    #[arg(long, value_name = "FRACTION", default_value_t = Scale::WHOLE)]
+    scale: Scale,
     /// Jobs measured, after the warm-up
     #[arg(long, value_name = "COUNT", value_parser = at_least_one, default_value_t = JOBS)]
     jobs: u64,
@@ -51,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
     seeds: Option<u64>,
     /// How jobs arrive: saturating (always one waiting), or poisson:SHARE of what DRAM-only can do
-    #[arg(long, value_parser = arrivals, default_value = "saturating")]
+    #[arg(long, default_value = "saturating")]
     arrivals: Offered,
     /// Print JSON instead of tables
     #[arg(long)]
@@ -62,9 +61,6 @@ pub(crate) struct Arguments {
     /// Also follow a typical miss: who waits for what, and how long
     #[arg(long, conflicts_with_all = ["trace", "seeds"])]
     explain: bool,
-    /// Say what each design is, and run nothing
-    #[arg(long)]
-    list: bool,
 }
 
 fn workload(name: &str) -> Result<Kind, UnknownName> {
@@ -81,16 +77,6 @@ fn setting(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn scale(text: &str) -> Result<(u64, u64), String> {
-    let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
-    match (numerator.trim().parse(), denominator.trim().parse()) {
-        (Ok(numerator), Ok(denominator)) if 0 < numerator && numerator <= denominator => {
-            Ok((numerator, denominator))
-        }
-        _ => Err(format!("'{text}' is no fraction up to 1; expected something like 1/64")),
-    }
-}
-
 fn at_least_one(text: &str) -> Result<u64, String> {
     match sizes::count(text)? {
         0 => Err("expected at least 1".to_string()),
@@ -98,24 +84,7 @@ fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
-fn arrivals(text: &str) -> Result<Offered, String> {
-    if text == "saturating" {
-        return Ok(Offered::Saturating);
-    }
-    let share = text.strip_prefix("poisson:").and_then(|share| share.parse::<f64>().ok());
-    match share {
-        Some(share) if share > 0.0 && share <= 1.0 => Ok(Offered::PoissonShare(share)),
-        _ => Err(format!(
-            "'{text}' is no load; expected saturating, or poisson: and a share up to 1, such as \
-             poisson:0.8"
-        )),
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.list {
-        return list(arguments.json);
-    }
     if let Some(folder) = &arguments.report {
         check_folder(folder).map_err(Failure::input)?;
     }
@@ -146,7 +115,7 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
     let set = arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let overrides: Vec<(&str, &str)> = preset.chain(set).collect();
     let config = resolve(&arguments.design, &overrides).map_err(Failure::input)?;
-    let config = config.scaled(arguments.scale.0, arguments.scale.1);
+    let config = arguments.scale.of(config);
     config.check().map_err(Failure::input)?;
     Ok(config)
 }
@@ -177,44 +146,14 @@ fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
     })
 }
 
-/// What there is to simulate.
-fn list(json: bool) -> Result<(), Failure> {
-    if json {
-        let entry = |design: &&designs::Design| json!({ "design": design.name, "description": design.about });
-        let entries: Vec<_> = designs::ALL.iter().map(entry).collect();
-        return print(&(serde_json::to_string_pretty(&entries)? + "\n"));
-    }
-    let width = designs::ALL.iter().map(|design| design.name.len()).max().unwrap_or(0);
-    let entry = |design: &&designs::Design| format!("{:<width$}  {}\n", design.name, design.about);
-    print(&designs::ALL.iter().map(entry).collect::<String>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scales_are_fractions_up_to_one() {
-        assert_eq!(scale("1/64"), Ok((1, 64)));
-        assert_eq!(scale("1"), Ok((1, 1)));
-        for text in ["0/64", "2/1", "1/0", "0.5", "a/b", "1/", "", "1/2/3", "-1/2"] {
-            assert!(scale(text).unwrap_err().contains("1/64"), "{text}");
-        }
-    }
 
     #[test]
     fn settings_have_a_key_and_a_value() {
         let set = |key: &str, value: &str| Ok((key.to_string(), value.to_string()));
         assert_eq!(setting("a.b=c=d"), set("a.b", "c=d"));
         assert!(setting("a.b").is_err() && setting("=c").is_err() && setting("a=").is_err());
-    }
-
-    #[test]
-    fn loads_are_saturating_or_a_share() {
-        assert_eq!(arrivals("saturating"), Ok(Offered::Saturating));
-        assert_eq!(arrivals("poisson:0.8"), Ok(Offered::PoissonShare(0.8)));
-        for text in ["poisson", "poisson:0", "poisson:1.5", "poisson:nan", "closed"] {
-            assert!(arrivals(text).unwrap_err().contains("poisson:0.8"), "{text}");
-        }
     }
 }

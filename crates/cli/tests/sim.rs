@@ -24,7 +24,7 @@ fn small_sim(folder: &Path, arguments: &[&str]) -> Command {
     ];
     let mut command = ebbtide(folder, &["sim"]);
     command.args(SMALL).args(arguments);
-    let given_otherwise = ["--jobs", "--trace", "--list"];
+    let given_otherwise = ["--jobs", "--trace"];
     let given = |argument: &&str| given_otherwise.iter().any(|name| argument.starts_with(name));
     if !arguments.iter().any(given) {
         command.arg("--jobs=500");
@@ -321,19 +321,6 @@ fn a_report_holds_the_same_numbers() {
     fs::write(report("trace"), trace(500)).expect("written");
     printed(&mut small_sim(folder.path(), &["--trace=trace", "--report=three"]));
     assert!(report("three/latency.csv").exists());
-}
-
-#[test]
-fn the_list_says_what_each_design_is() {
-    let folder = folder();
-    let text = printed(&mut ebbtide(folder.path(), &["sim", "--list"]));
-    for part in ["dram-only", "astriflash-nops", "os-swap", "flash-sync", "HPCA'23"] {
-        assert!(text.contains(part), "{text}");
-    }
-    let list = json(&mut ebbtide(folder.path(), &["sim", "--list", "--json"]));
-    let entries = list.as_array().expect("a list");
-    assert!(entries.iter().all(|entry| entry["description"].is_string()), "{list}");
-    assert_eq!(entries.len(), text.lines().count());
 }
 
 #[test]

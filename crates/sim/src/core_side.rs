@@ -72,6 +72,30 @@ impl CoreSide {
         })
     }
 
+    /// What a core does with a miss, in words.
+    pub fn description(&self) -> String {
+        let CoreSide::Switch(switching) = self else {
+            return "a miss blocks its core".to_string();
+        };
+        let Switching { threads, discipline, arrivals, flush, switch_out, switch_in, .. } =
+            switching;
+        let ns = |span: &Span| span.as_ps() as f64 / 1e3;
+        let learned = match arrivals {
+            Arrivals::Notified => "told of arrivals".to_string(),
+            Arrivals::Guessed { ripe_after } => {
+                format!("arrivals guessed after {} us", ns(ripe_after) / 1e3)
+            }
+        };
+        format!(
+            "a miss switches to another of {threads} threads ({}), {learned}; {} ns \
+             flush, {} ns out, {} ns in",
+            discipline.name(),
+            ns(flush),
+            ns(switch_out),
+            ns(switch_in),
+        )
+    }
+
     /// Threads a core needs.
     pub(crate) fn threads(&self) -> usize {
         match self {

@@ -13,6 +13,7 @@ use crate::core_side::CoreSide;
 use crate::designs::{self, Parts};
 use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
 use crate::memory_side::{AllDram, Counters, PlainLru};
+use crate::offered::Offered;
 use crate::timeline::Timeline;
 
 /// What to simulate.
@@ -28,16 +29,6 @@ pub struct Plan {
     pub seed: u64,
     /// How jobs come; a rate is a share of what DRAM-only can do.
     pub arrivals: Offered,
-}
-
-/// How much load is offered.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Offered {
-    /// A core always finds a new job.
-    Saturating,
-    /// Poisson arrivals at this share of DRAM-only's throughput.
-    PoissonShare(f64),
 }
 
 /// Evictions keep up with misses once they are this share of them over a window of jobs.

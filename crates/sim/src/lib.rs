@@ -11,14 +11,16 @@ mod experiment;
 mod hierarchy;
 mod machine;
 pub mod memory_side;
+mod offered;
 mod replay;
 mod timeline;
 
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{
-    FlashOutcome, Lifetime, Offered, Outcome, Plan, Simulation, WarmUp, Watch, simulate, warm_up,
+    FlashOutcome, Lifetime, Outcome, Plan, Simulation, Steady, WarmUp, Watch, simulate, warm_up,
 };
 pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
+pub use offered::{NoLoad, Offered};
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
 pub use timeline::{Step, Timeline};

@@ -24,15 +24,7 @@ pub type Overrides<'a> = &'a [(&'a str, &'a str)];
 /// # Errors
 /// [`ConfigError`] for what does not exist, does not parse, or cannot be.
 pub fn resolve(given: &str, overrides: Overrides<'_>) -> Result<Config, ConfigError> {
-    let is_file = given.ends_with(".toml") || given.contains('/');
-    let mut table = if is_file {
-        let text = std::fs::read_to_string(Path::new(given)).map_err(|error| {
-            ConfigError::Malformed { file: given.to_string(), reason: error.to_string() }
-        })?;
-        layered(given, &text)?
-    } else {
-        of_design(given)?
-    };
+    let mut table = layered(given)?;
     for (key, value) in overrides {
         match *key {
             "preset" => lay_preset(&mut table, value)?,
@@ -40,46 +32,64 @@ pub fn resolve(given: &str, overrides: Overrides<'_>) -> Result<Config, ConfigEr
         }
     }
     let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
-        let reason = format!("{}: {}", error.path(), one_line(error.inner()));
-        ConfigError::Malformed { file: given.to_string(), reason }
+        malformed(given, format!("{}: {}", error.path(), one_line(error.inner())))
     })?;
     config.check()?;
     Ok(config)
 }
 
-fn of_design(name: &str) -> Result<Table, ConfigError> {
-    let design = designs::find(name)?;
-    layered(design.name, design.config)
+/// What `given`, a design's name or a file, holds.
+pub(super) fn text_of(given: &str) -> Result<String, ConfigError> {
+    let is_file = given.ends_with(".toml") || given.contains('/');
+    if !is_file {
+        return Ok(designs::find(given)?.config.to_string());
+    }
+    std::fs::read_to_string(Path::new(given)).map_err(|error| malformed(given, error.to_string()))
 }
 
-/// Parses `text` and lays it over the design it names as its base.
-fn layered(file: &str, text: &str) -> Result<Table, ConfigError> {
-    let malformed = |reason| ConfigError::Malformed { file: file.to_string(), reason };
-    let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-        malformed(format!("line {line}: {}", error.message()))
-    })?;
+fn malformed(file: &str, reason: String) -> ConfigError {
+    ConfigError::Malformed { file: file.to_string(), reason }
+}
+
+/// Says where in `text` the TOML of `file` ends to be some.
+pub(super) fn malformed_toml(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
+    let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+    malformed(file, format!("line {line}: {}", error.message()))
+}
+
+/// Parses what is `given`, and lays it over what it names as its base.
+fn layered(given: &str) -> Result<Table, ConfigError> {
+    let text = text_of(given)?;
+    let mut table: Table = text.parse().map_err(|error| malformed_toml(given, &text, &error))?;
     let mut merged = match table.remove("base") {
         None => return Ok(table),
-        Some(Value::String(base)) => of_design(&base)?,
-        Some(other) => return Err(malformed(format!("base: expected a design, found {other}"))),
+        Some(Value::String(base)) => layered(designs::find(&base)?.name)?,
+        Some(other) => {
+            return Err(malformed(given, format!("base: expected a design, found {other}")));
+        }
     };
     match table.remove("preset") {
         None => {}
         Some(Value::String(name)) => lay_preset(&mut merged, &name)?,
-        Some(other) => return Err(malformed(format!("preset: expected a name, found {other}"))),
+        Some(other) => {
+            return Err(malformed(given, format!("preset: expected a name, found {other}")));
+        }
     }
-    merge(file, "", &mut merged, table, &keys())?;
+    merge(given, "", &mut merged, table, &keys())?;
     Ok(merged)
+}
+
+/// The keys of the preset called `name`.
+pub(super) fn preset_text(name: &str) -> Result<&'static str, ConfigError> {
+    Ok(find_by_name("preset", name, &PRESETS)?)
 }
 
 /// Lays the preset called `name` over `table`.
 fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
-    let text = find_by_name("preset", name, &PRESETS)?;
-    let preset: Table = text.parse().expect("shipped presets are TOML");
+    let preset: Table = preset_text(name)?.parse().expect("shipped presets are TOML");
     if let Some(section) = preset.keys().find(|section| !table.contains_key(*section)) {
         let reason = format!("preset {name}: the design has no [{section}] to lay it over");
-        return Err(ConfigError::Malformed { file: "preset".to_string(), reason });
+        return Err(malformed("preset", reason));
     }
     merge(name, "", table, preset, &keys())
 }

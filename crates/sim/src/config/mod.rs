@@ -4,7 +4,9 @@ mod flash;
 mod load;
 mod mos;
 mod promotion;
+mod scale;
 mod size;
+mod sources;
 
 use ebbtide_core::{Span, UnknownName};
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,9 @@ pub(crate) use flash::flash;
 pub use load::{Overrides, resolve};
 pub use mos::{Attachment, Mos};
 pub use promotion::{Promotion, WriteBack};
+pub use scale::{NoScale, Scale};
 pub use size::Size;
+pub use sources::{Parameter, Sources, sources};
 
 /// A design's parameters. Every key of the TOML file is a field here, and the other way round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 mod astriflash;
 mod cxl_flash;
+mod description;
 mod dram_only;
 mod flash_sync;
 mod flatflash;
@@ -16,6 +17,8 @@ use ebbtide_core::find_by_name;
 use crate::config::{Config, ConfigError, require};
 use crate::core_side::CoreSide;
 use crate::memory_side::MemorySide;
+
+pub use description::{Description, describe};
 
 /// A system by name.
 pub struct Design {

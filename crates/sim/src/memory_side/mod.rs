@@ -150,6 +150,12 @@ impl Counters {
 ///
 /// Time is told with every call and never runs back by more than cores run ahead.
 pub trait MemorySide {
+    /// Which part it is: the name of its type.
+    fn name(&self) -> &'static str {
+        let path = std::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path)
+    }
+
     /// A line of `request.page` is wanted.
     fn access(&mut self, now: Time, request: Request) -> Answer;
 

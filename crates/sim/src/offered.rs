@@ -1,0 +1,53 @@
+//! [`Offered`]: how jobs come, as a share of what DRAM-only can do.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+use thiserror::Error;
+
+/// How much load is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offered {
+    /// A core always finds a new job.
+    Saturating,
+    /// Poisson arrivals at this share of DRAM-only's throughput.
+    PoissonShare(f64),
+}
+
+/// A text that is no [`Offered`] load.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "'{0}' is no load; expected saturating, or poisson: and a share up to 1, such as poisson:0.8"
+)]
+pub struct NoLoad(String);
+
+impl FromStr for Offered {
+    type Err = NoLoad;
+
+    fn from_str(text: &str) -> Result<Offered, NoLoad> {
+        if text == "saturating" {
+            return Ok(Offered::Saturating);
+        }
+        let share = text.strip_prefix("poisson:").and_then(|share| share.parse::<f64>().ok());
+        match share {
+            Some(share) if share > 0.0 && share <= 1.0 => Ok(Offered::PoissonShare(share)),
+            _ => Err(NoLoad(text.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_saturating_or_a_share() {
+        assert_eq!("saturating".parse(), Ok(Offered::Saturating));
+        assert_eq!("poisson:0.8".parse(), Ok(Offered::PoissonShare(0.8)));
+        for text in ["poisson", "poisson:0", "poisson:1.5", "poisson:nan", "closed"] {
+            let error = text.parse::<Offered>().unwrap_err().to_string();
+            assert!(error.contains("poisson:0.8"), "{error}");
+        }
+    }
+}
