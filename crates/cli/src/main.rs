@@ -10,6 +10,7 @@ mod sim;
 mod size;
 mod sizes;
 mod stop;
+mod sweep;
 mod trace;
 
 use std::process::ExitCode;
@@ -44,6 +45,11 @@ enum Verb {
     Sim(sim::Arguments),
     /// Which systems can be simulated? What is each made of, and where do its numbers come from?
     Designs(designs::Arguments),
+    /// How does it change with design, program or parameter? All combinations, on all cores.
+    ///
+    /// Simulates the cross product of the values that a TOML file lists. Ctrl-C loses nothing but the
+    /// runs under way: the same command goes on from there. Without a file it takes a minute or two.
+    Sweep(sweep::Arguments),
     /// How much DRAM does my program need, what does that cost, how long does the SSD live?
     ///
     /// Counts how often a trace or a program misses by size of DRAM, and finds the least DRAM that
@@ -76,6 +82,7 @@ fn main() -> ExitCode {
         Verb::Designs(arguments) => designs::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
         Verb::Trace(arguments) => trace::run(arguments),

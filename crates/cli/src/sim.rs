@@ -41,13 +41,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FRACTION", default_value_t = Scale::WHOLE)]
     scale: Scale,
     /// Jobs measured, after the warm-up
-    #[arg(long, value_name = "COUNT", value_parser = at_least_one, default_value_t = JOBS)]
+    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one, default_value_t = JOBS)]
     jobs: u64,
     /// Seed of data, jobs and arrivals
     #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
     seed: u64,
     /// Run this many seeds, from --seed on, and give means with 95% confidence intervals
-    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
+    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one)]
     seeds: Option<u64>,
     /// How jobs arrive: saturating (always one waiting), or poisson:SHARE of what DRAM-only can do
     #[arg(long, default_value = "saturating")]
@@ -74,13 +74,6 @@ fn setting(text: &str) -> Result<(String, String), String> {
             Ok((key.to_string(), value.to_string()))
         }
         _ => Err(format!("'{text}' sets nothing; expected something like dram_cache.ways=8")),
-    }
-}
-
-fn at_least_one(text: &str) -> Result<u64, String> {
-    match sizes::count(text)? {
-        0 => Err("expected at least 1".to_string()),
-        count => Ok(count),
     }
 }
 

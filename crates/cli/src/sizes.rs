@@ -15,6 +15,14 @@ pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is no whole number; expected something like 4"))
 }
 
+/// A whole number above zero.
+pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        0 => Err("expected at least 1".to_string()),
+        count => Ok(count),
+    }
+}
+
 /// A number.
 pub(crate) fn number(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());

@@ -96,11 +96,10 @@ fn each_level_of_a_walk_asks_for_a_line_of_its_own() {
 }
 
 #[test]
-fn upper_levels_stay_in_the_last_level_cache() {
-    // A hundred pages that lie far apart share the root's line and few lines of the middle level.
+fn the_root_stays_in_the_last_level_cache() {
+    // A hundred pages that lie far apart share one line of the root, and no leaf.
     let asked = walked("3", 100);
     let root = asked.iter().filter(|page| page.0 == PAGES + 2_052).count();
     let leaves = asked.iter().filter(|page| page.0 < PAGES + 2_048).count();
-    let middle = asked.len() - root - leaves;
-    assert!(root == 1 && leaves >= 100 && middle < leaves, "{root}, {middle}, {leaves}");
+    assert!(root == 1 && leaves >= 100, "{root}, {leaves}");
 }

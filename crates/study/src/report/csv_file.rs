@@ -39,7 +39,7 @@ pub fn check_folder(folder: &Path) -> Result<(), ReportError> {
 
 /// Makes `folder` if it is missing and puts a file into it in one step: another process sees the
 /// old file or the new one, never a part.
-pub(super) fn write_whole(folder: &Path, name: &str, contents: &[u8]) -> Result<(), ReportError> {
+pub(crate) fn write_whole(folder: &Path, name: &str, contents: &[u8]) -> Result<(), ReportError> {
     let failed = |path: &Path, source| ReportError::Write { path: path.to_path_buf(), source };
     fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
     let path = folder.join(name);

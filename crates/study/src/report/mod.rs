@@ -25,6 +25,7 @@ use thiserror::Error;
 
 pub use bars::{BarChart, Range};
 pub use csv_file::check_folder;
+pub(crate) use csv_file::write_whole;
 pub use lines::LineChart;
 pub use page::{Page, Table};
 

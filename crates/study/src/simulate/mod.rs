@@ -10,6 +10,7 @@ use ebbtide_trace::Source;
 use serde::Serialize;
 
 pub use seeds::{Runs, run_seeds};
+pub(crate) use text::figure;
 
 use crate::side_by_side::Watch;
 

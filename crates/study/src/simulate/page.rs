@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::text::{machine, warmed};
 use super::{Report, Run, Runs};
+use crate::leaves::walk;
 use crate::report::{BarChart, Page, Range, ReportError, Table};
 
 impl Report {
@@ -151,19 +152,6 @@ fn leaves(run: &impl serde::Serialize) -> Vec<[String; 2]> {
         leaves.push([name.to_string(), text]);
     });
     leaves
-}
-
-/// Goes through everything in `value` that is no object, with its name: keys joined by dots.
-fn walk(value: &Value, name: &str, visit: &mut dyn FnMut(&str, &Value)) {
-    match value {
-        Value::Object(keys) => {
-            for (key, value) in keys {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                walk(value, &name, visit);
-            }
-        }
-        value => visit(name, value),
-    }
 }
 
 fn capitalised(text: &str) -> String {

@@ -224,7 +224,7 @@ pub(super) const SUMMARY: [(&str, &str, f64); 19] = [
 ];
 
 /// Three significant digits; whole numbers whole.
-pub(super) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-3..1e9).contains(&size) {
         return format!("{value:.2e}");

@@ -15,7 +15,6 @@ use ebbtide_flash::Flash;
 pub use manager::{Counts, Found, Manager, MosPage, Sizes};
 pub use queue::{Command, Copy, Kind, Mode};
 
-use super::dram::cycles;
 use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
 use crate::config::{Config, ConfigError, require};
 use nvdimm::Nvdimm;
@@ -70,7 +69,7 @@ impl MosCache {
             nvdimm: Nvdimm::new(config, Span::from_ns(mos.lock_ns)),
             nvme: Nvme::new(config, mos)?,
             pages_per_frame: mos.page.0 / PAGE_BYTES as u64,
-            command: cycles(&config.cores, dram_cache.backside_cycles),
+            command: config.cores.cycles(dram_cache.backside_cycles),
             stalled: Vec::new(),
             finished: Vec::new(),
             stalls: 0,

@@ -1,0 +1,91 @@
+//! `ebbtide sweep`.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ebbtide_study::report::check_folder;
+use ebbtide_study::side_by_side::host_threads;
+use ebbtide_study::sweep::{self, Options, Sweep};
+
+use crate::exit::{Failure, print, say};
+use crate::{progress, sizes, stop};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What to combine: a TOML file of options of `ebbtide sim` and, under [set], parameters, each
+    /// with a value or a list of values. Without it three designs over how often they miss
+    #[arg(value_name = "FILE.toml")]
+    file: Option<PathBuf>,
+    /// Runs at once [default: the host's cores]; the results do not depend on it
+    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one)]
+    threads: Option<u64>,
+    /// Forget the runs that the folder holds of another sweep, or of another build
+    #[arg(long)]
+    force: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Keep runs, and write charts (report.html), CSV and Parquet, in this folder [default: the
+    /// file's name, with .results, in the current folder]
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (sweep, name) = match &arguments.file {
+        None => (Sweep::standard(), "sweep".into()),
+        Some(path) => {
+            let shown = path.display().to_string();
+            let text = fs::read_to_string(path);
+            let text = text.map_err(|error| Failure::input(format!("{shown}: {error}")))?;
+            let stem = path.file_stem().unwrap_or(path.as_os_str());
+            (Sweep::parse(&shown, &text).map_err(Failure::input)?, stem.to_string_lossy())
+        }
+    };
+    let folder = arguments.report.clone().unwrap_or_else(|| format!("{name}.results").into());
+    check_folder(&folder).map_err(Failure::input)?;
+    let options = Options {
+        folder,
+        program: program()?,
+        threads: arguments.threads.map_or_else(host_threads, |threads| threads as usize),
+        force: arguments.force,
+    };
+    let (cancel, bar) = (stop::on_interrupt()?, progress::late_bar());
+    let swept = sweep::run(&sweep, &options, &|stage, share| {
+        bar.show(stage, share);
+        stop::unless_cancelled(&cancel)
+    });
+    bar.clear();
+    let swept = swept.map_err(|error| {
+        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
+    })?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&swept)? + "\n"
+    } else {
+        swept.to_string()
+    };
+    print(&text)?;
+    let written = swept.write(&options.folder)?;
+    say(&format!("the report is in {}", written[0].display()));
+    Ok(())
+}
+
+/// This program and its version: a checksum tells builds apart that share a number.
+fn program() -> Result<String, Failure> {
+    let path = std::env::current_exe()?;
+    let sum = checksum(&path)
+        .map_err(|error| Failure::run(format!("cannot read {}: {error}", path.display())))?;
+    Ok(format!("ebbtide {} ({sum:08x})", env!("CARGO_PKG_VERSION")))
+}
+
+fn checksum(path: &Path) -> io::Result<u32> {
+    let (mut file, mut buffer, mut sum) = (File::open(path)?, vec![0; 1 << 20], 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(sum),
+            length => sum = crc32c::crc32c_append(sum, &buffer[..length]),
+        }
+    }
+}

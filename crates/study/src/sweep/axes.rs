@@ -1,0 +1,290 @@
+//! [`Sweep`]: what is combined with what, as a TOML file lists it.
+
+use std::fmt::Display;
+
+use ebbtide_core::find_by_name;
+use ebbtide_sim::config::{Scale, resolve};
+use ebbtide_sim::{Offered, Plan, designs};
+use ebbtide_workloads::Kind;
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::SweepError;
+
+/// A parameter and the values that it takes one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Axis {
+    /// A key of [`KEYS`], or of a configuration, with its section.
+    pub key: String,
+    /// At least one, as they were given.
+    pub values: Vec<String>,
+}
+
+impl Axis {
+    /// Whether points differ in it.
+    pub fn varies(&self) -> bool {
+        self.values.len() > 1
+    }
+}
+
+/// Every combination of the values of some axes. The last axis changes from point to point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    axes: Vec<Axis>,
+}
+
+/// The options of `ebbtide sim` that can be listed, each under a second name for lists, and what a
+/// file that leaves them out has.
+const KEYS: [(&str, &str, &str); 6] = [
+    ("design", "designs", "astriflash"),
+    ("workload", "workloads", "hash-table"),
+    ("arrivals", "arrivals", "saturating"),
+    ("scale", "scales", "1/1"),
+    ("jobs", "jobs", "20000"),
+    ("seed", "seeds", "1"),
+];
+
+/// The table of a file that holds keys of a configuration.
+const SET: &str = "set";
+
+/// A sweep of more points is taken for a mistake.
+const POINTS_MAX: usize = 100_000;
+
+/// What `ebbtide sweep` runs where no file is given.
+const STANDARD: &str = include_str!("../../../../configs/sweep.toml");
+
+impl Sweep {
+    /// Designs over how often they miss, in a minute or two.
+    pub fn standard() -> Sweep {
+        Sweep::parse("configs/sweep.toml", STANDARD).expect("the shipped sweep is valid")
+    }
+
+    /// Reads `text`, the contents of `file`: options of `ebbtide sim` and, under `[set]`, keys of a
+    /// configuration, each with a value or a list of values.
+    ///
+    /// # Errors
+    /// [`SweepError::Malformed`] and [`SweepError::UnknownKey`].
+    pub fn parse(file: &str, text: &str) -> Result<Sweep, SweepError> {
+        let malformed = |reason| SweepError::Malformed { file: file.to_string(), reason };
+        let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            malformed(format!("line {line}: {}", error.message()))
+        })?;
+        let set = match table.remove(SET) {
+            None => Table::new(),
+            Some(Value::Table(set)) => set,
+            Some(_) => {
+                return Err(malformed(format!("{SET}: expected a table of keys and values")));
+            }
+        };
+        let known: Vec<(&str, ())> =
+            KEYS.iter().map(|(key, ..)| (*key, ())).chain([(SET, ())]).collect();
+        let mut axes = Vec::new();
+        for (key, plural, default) in KEYS {
+            let values = match (table.remove(key), table.remove(plural)) {
+                (Some(_), Some(_)) => {
+                    return Err(malformed(format!("{key} and {plural}: expected one of them")));
+                }
+                (Some(value), None) | (None, Some(value)) => {
+                    values(key, value).map_err(malformed)?
+                }
+                (None, None) => vec![default.to_string()],
+            };
+            axes.push(Axis { key: key.to_string(), values });
+        }
+        if let Some((key, _)) = table.into_iter().next() {
+            let error = find_by_name("key", &key, &known).expect_err("it was not taken out");
+            return Err(SweepError::UnknownKey { file: file.to_string(), error });
+        }
+        let seed = axes.pop().expect("there are keys");
+        add_keys(&mut axes, "", set).map_err(malformed)?;
+        axes.push(seed);
+        let counts = axes.iter().map(|axis| axis.values.len());
+        let points = counts.fold(1, |product: usize, count| product.saturating_mul(count));
+        if points > POINTS_MAX {
+            return Err(malformed(format!("{points} points: expected at most {POINTS_MAX}")));
+        }
+        Ok(Sweep { axes })
+    }
+
+    /// What is combined.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// How many combinations there are.
+    pub fn points(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product()
+    }
+
+    /// The values that point `number` combines, an axis each.
+    pub fn values(&self, number: usize) -> Vec<&str> {
+        let mut rest = number;
+        let mut values: Vec<&str> = Vec::with_capacity(self.axes.len());
+        for Axis { values: all, .. } in self.axes.iter().rev() {
+            values.push(&all[rest % all.len()]);
+            rest /= all.len();
+        }
+        values.reverse();
+        values
+    }
+
+    /// What sets point `number` apart from others.
+    pub(super) fn label(&self, number: usize) -> String {
+        let values = self.axes.iter().zip(self.values(number));
+        let told = values.filter(|(axis, _)| axis.varies() || axis.key == "design");
+        told.map(|(axis, value)| format!("{} {value}", axis.key)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Every point as a run of the simulator, of a machine that can be built.
+    ///
+    /// # Errors
+    /// [`SweepError::Point`] for the first that cannot be.
+    pub(super) fn plans(&self) -> Result<Vec<Plan>, SweepError> {
+        let plan = |number| {
+            let point = || self.label(number);
+            self.plan(number).map_err(|reason| SweepError::Point { point: point(), reason })
+        };
+        (0..self.points()).map(plan).collect()
+    }
+
+    fn plan(&self, number: usize) -> Result<Plan, String> {
+        let point: Vec<(&str, &str)> =
+            self.axes.iter().map(|axis| axis.key.as_str()).zip(self.values(number)).collect();
+        let of = |name: &str| {
+            let found = point.iter().find(|(key, _)| *key == name);
+            found.expect("every sweep has every key").1
+        };
+        let is_option = |key: &str| KEYS.iter().any(|(option, ..)| *option == key);
+        let set: Vec<_> = point.iter().copied().filter(|(key, _)| !is_option(key)).collect();
+        let config = resolve(of("design"), &set).map_err(text)?;
+        let config = of("scale").parse::<Scale>().map_err(text)?.of(config);
+        config.check().map_err(text)?;
+        designs::compose(&config).map_err(text)?;
+        Ok(Plan {
+            config,
+            workload: Kind::from_name(of("workload")).map_err(text)?,
+            jobs: whole("jobs", of("jobs"), 1)?,
+            seed: whole("seed", of("seed"), 0)?,
+            arrivals: of("arrivals").parse::<Offered>().map_err(text)?,
+        })
+    }
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+fn whole(key: &str, value: &str, least: u64) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| *number >= least);
+    number.ok_or_else(|| format!("{key} = {value}: expected a whole number from {least} on"))
+}
+
+/// Adds an axis for every key of `table`, which is a section of a configuration.
+fn add_keys(axes: &mut Vec<Axis>, section: &str, table: Table) -> Result<(), String> {
+    for (key, value) in table {
+        let key = format!("{section}{key}");
+        match value {
+            Value::Table(inner) => add_keys(axes, &format!("{key}."), inner)?,
+            value => {
+                let values = values(&key, value)?;
+                axes.push(Axis { key, values });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The values that `given` lists.
+fn values(key: &str, given: Value) -> Result<Vec<String>, String> {
+    let listed = match given {
+        Value::Array(listed) => listed,
+        value => vec![value],
+    };
+    let mut values = Vec::new();
+    for value in listed {
+        let value = match value {
+            Value::String(text) => text,
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => value.to_string(),
+            _ => return Err(format!("{key}: expected a value or a list of values")),
+        };
+        if values.contains(&value) {
+            return Err(format!("{key}: {value} is listed twice"));
+        }
+        values.push(value);
+    }
+    if values.is_empty() {
+        return Err(format!("{key}: expected at least one value"));
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let error = match Sweep::parse("file", text) {
+            Err(error) => error,
+            Ok(sweep) => sweep.plans().unwrap_err(),
+        };
+        assert!(error.is_input());
+        let error = error.to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
+    }
+
+    #[test]
+    fn every_combination_is_a_point_and_the_last_axis_changes_fastest() {
+        let text = "design = [\"astriflash\", \"os-swap\"]\nscale = \"1/64\"\nseeds = [1, 2]\n\
+                    [set]\ndram_cache.mshr = [64, 128]\nworkload.theta = 0.5\n";
+        let sweep = Sweep::parse("file", text).unwrap();
+        assert_eq!(sweep.points(), 8);
+        let plans = sweep.plans().unwrap();
+        let points: Vec<_> = plans
+            .iter()
+            .map(|plan| (plan.config.design.as_str(), plan.config.dram_cache.mshr, plan.seed))
+            .collect();
+        let expected: Vec<_> = ["astriflash", "os-swap"]
+            .into_iter()
+            .flat_map(|design| [64, 128].map(|mshr| [1, 2].map(|seed| (design, mshr, seed))))
+            .flatten()
+            .collect();
+        assert_eq!(points, expected);
+        assert!(plans.iter().all(|plan| plan.config.workload.theta == 0.5));
+        assert!(plans.iter().all(|plan| plan.config.dataset.size.0 == 4 << 30));
+    }
+
+    #[test]
+    fn what_cannot_be_swept_is_one_line_that_says_why() {
+        for (text, expected) in [
+            ("desing = \"astriflash\"", "did you mean 'design'?"),
+            ("design = \"astroflash\"", "did you mean 'astriflash'?"),
+            ("workload = [\"hash-table\", \"hash\"]", "workload hash: unknown"),
+            ("design = []", "design: expected at least one value"),
+            ("seed = [1, 1]", "seed: 1 is listed twice"),
+            ("seed = -1", "seed = -1: expected a whole number from 0 on"),
+            ("seed = 1\nseeds = [2]", "seed and seeds: expected one of them"),
+            ("jobs = [1, 0]", "jobs = 0: expected a whole number from 1 on"),
+            ("scale = \"2\"", "'2' is no fraction up to 1"),
+            ("arrivals = \"poisson\"", "'poisson' is no load"),
+            ("design = 1 2", "file: line 1:"),
+            ("design = [[\"astriflash\"]]", "design: expected a value or a list of values"),
+            ("set = 1", "set: expected a table"),
+            ("[set]\ndram_cache.way = 1", "dram_cache.way"),
+            ("[set]\ndram_cache.ways = [4, 0.5]", "dram_cache.ways 0.5: "),
+            ("[set]\ndram_cache.ways = [4, 3]", "a power of two of 4 KiB pages"),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        let many: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+        let text = format!("seed = [{0}]\njobs = [1{0}]", many.join(", "));
+        assert!(refused(&text).contains("at most 100000"));
+    }
+
+    #[test]
+    fn the_shipped_sweep_can_be_run() {
+        assert!(Sweep::standard().plans().unwrap().len() > 4);
+    }
+}

@@ -1,0 +1,161 @@
+//! The cross product of designs, programs and parameters on all host cores: what `ebbtide sweep`
+//! does.
+//!
+//! Each run that ends is kept in the results folder at once, so that a sweep that was broken off
+//! goes on where it was; the results do not depend on whether it was, nor on how many threads ran it.
+
+mod axes;
+mod kept;
+mod page;
+mod parquet_file;
+mod results;
+mod text;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use ebbtide_core::UnknownName;
+use ebbtide_sim::{SimError, Simulation};
+use thiserror::Error;
+
+pub use axes::{Axis, Sweep};
+pub use results::{Point, Swept};
+
+use crate::report::ReportError;
+use crate::side_by_side::{Watch, side_by_side};
+use kept::{Fingerprint, Kept};
+
+/// How to run a sweep.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where runs are kept.
+    pub folder: PathBuf,
+    /// The program and its version: another one's runs are not mixed with its own.
+    pub program: String,
+    /// Runs at once; the results do not depend on it.
+    pub threads: usize,
+    /// Forget what another sweep or another program kept in the folder.
+    pub force: bool,
+}
+
+/// Why a sweep gave no results.
+#[derive(Debug, Error)]
+pub enum SweepError {
+    /// The file is not as it should be.
+    #[error("{file}: {reason}")]
+    Malformed {
+        /// The file.
+        file: String,
+        /// Where, what, and what was expected.
+        reason: String,
+    },
+    /// A key that does not exist.
+    #[error("{file}: {error}")]
+    UnknownKey {
+        /// The file.
+        file: String,
+        /// The key, and the nearest there is.
+        error: UnknownName,
+    },
+    /// A combination that cannot be simulated.
+    #[error("{point}: {reason}")]
+    Point {
+        /// The values that are combined.
+        point: String,
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// A run failed.
+    #[error("{point}: {error}")]
+    Run {
+        /// The values that are combined.
+        point: String,
+        /// Why.
+        error: Box<SimError>,
+    },
+    /// The folder holds runs that do not belong to this sweep.
+    #[error("{} holds {what}; give another folder, or --force to run everything anew", folder.display())]
+    Mixed {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        what: String,
+    },
+    /// The folder cannot be read or written.
+    #[error("cannot keep runs in {}: {source}", path.display())]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The results cannot be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// The user broke it off.
+    #[error(
+        "cancelled; {kept} of {all} runs are kept in {}: the same command goes on from there",
+        folder.display()
+    )]
+    Cancelled {
+        /// Runs that ended.
+        kept: usize,
+        /// Runs there are.
+        all: usize,
+        /// Where they are kept.
+        folder: PathBuf,
+    },
+}
+
+impl SweepError {
+    /// Whether what was given is at fault, and not the run.
+    pub fn is_input(&self) -> bool {
+        match self {
+            SweepError::Run { error, .. } => {
+                matches!(**error, SimError::Config(_) | SimError::Shape(_))
+            }
+            SweepError::Keep { .. } | SweepError::Report(_) | SweepError::Cancelled { .. } => false,
+            _ => true,
+        }
+    }
+}
+
+/// Runs what is missing of `sweep`, and gives the results of all of it.
+///
+/// # Errors
+/// [`SweepError`]. Runs that ended are kept even then.
+pub fn run(sweep: &Sweep, options: &Options, watch: Watch<'_>) -> Result<Swept, SweepError> {
+    let plans = sweep.plans()?;
+    let kept =
+        Kept::open(&options.folder, &Fingerprint::new(&options.program, &plans), options.force)?;
+    let missing: Vec<usize> = (0..plans.len()).filter(|number| !kept.has(*number)).collect();
+    let before = (plans.len() - missing.len()) as f64;
+    let watch_all = |stage: &str, share: f64| {
+        watch(stage, (before + share * missing.len() as f64) / plans.len() as f64)
+    };
+    let kept = Mutex::new(kept);
+    let keep =
+        |number, outcome| kept.lock().expect("no thread panics with it held").add(number, outcome);
+    let ended = side_by_side(missing.len(), options.threads, &watch_all, |index, watch| {
+        let number = missing[index];
+        let label = sweep.label(number);
+        let watch = |stage: &str, share| watch(&format!("{label}: {stage}"), share);
+        let outcome = Simulation::warmed(&plans[number], &watch)
+            .and_then(|mut simulation| simulation.measure(&watch))
+            .map_err(|error| SweepError::Run { point: label.clone(), error: Box::new(error) })?;
+        keep(number, serde_json::to_value(outcome).expect("an outcome is plain data"))
+    });
+    let kept = kept.into_inner().expect("no thread panicked with it held");
+    match ended {
+        Ok(_) => Ok(Swept::new(sweep, kept.into_outcomes())),
+        Err(SweepError::Run { error, .. }) if matches!(*error, SimError::Cancelled) => {
+            Err(SweepError::Cancelled {
+                kept: kept.len(),
+                all: plans.len(),
+                folder: options.folder.clone(),
+            })
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,209 @@
+//! Results as a page: a chart a figure, over the axis that is a number where there is one.
+
+use std::collections::BTreeMap;
+
+use ebbtide_sim::config::Size;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error, StrDeserializer};
+use serde_json::Value;
+
+use super::Axis;
+use super::results::{Column, Point, Swept};
+use crate::report::{BarChart, LineChart, Page, Range, Table};
+
+/// A figure of a run that is shown.
+pub(super) struct Figure {
+    /// In a table.
+    pub(super) heading: &'static str,
+    /// On a chart, with its unit.
+    label: &'static str,
+    pub(super) of: fn(&Value) -> f64,
+}
+
+/// What is shown of a run; the tables have everything.
+pub(super) const FIGURES: [Figure; 5] = [
+    Figure {
+        heading: "of DRAM",
+        label: "throughput relative to DRAM-only",
+        of: |outcome| number(outcome, "/ratio_to_dram"),
+    },
+    Figure {
+        heading: "p50 us",
+        label: "median of service, microseconds",
+        of: |outcome| number(outcome, "/service_ns/p50") / 1e3,
+    },
+    Figure {
+        heading: "p99 us",
+        label: "99th percentile of service, microseconds",
+        of: |outcome| number(outcome, "/service_ns/p99") / 1e3,
+    },
+    Figure {
+        heading: "misses/job",
+        label: "misses a job",
+        of: |outcome| a_job(outcome, "/dram_cache/misses"),
+    },
+    Figure {
+        heading: "writes/job",
+        label: "pages written to flash a job",
+        of: |outcome| a_job(outcome, "/flash/writes"),
+    },
+];
+
+fn number(outcome: &Value, pointer: &str) -> f64 {
+    outcome.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+fn a_job(outcome: &Value, pointer: &str) -> f64 {
+    number(outcome, pointer) / number(outcome, "/jobs").max(1.0)
+}
+
+impl Swept {
+    /// Charts of the figures, and every column as data.
+    pub(super) fn page(&self, columns: &[Column]) -> Page {
+        let fixed = self.axes.iter().filter(|axis| !axis.varies());
+        let fixed = fixed.map(|axis| format!("{} {}", axis.key, axis.values[0]));
+        let runs = self.points.len();
+        let page = Page::new("A sweep")
+            .paragraph(&format!("{runs} runs. {}.", fixed.collect::<Vec<_>>().join(", ")));
+        let over = (0..self.axes.len()).find_map(|axis| Some((axis, self.numbers(axis)?)));
+        let page = FIGURES.iter().fold(page, |page, figure| match &over {
+            Some((axis, numbers)) => page.lines(self.lines(figure, *axis, numbers)),
+            None => page.bars(self.bars(figure)),
+        });
+        let header = columns.iter().map(|column| column.name.as_str());
+        let mut rows: Vec<_> = columns.iter().map(Column::texts).collect();
+        let rows = self.points.iter().map(|_| {
+            rows.iter_mut().map(|column| column.next().unwrap_or_default()).collect::<Vec<_>>()
+        });
+        page.data(rows.fold(Table::new("results", header), Table::row))
+    }
+
+    /// The values of an axis as numbers, with their unit, if it varies and they all are; seeds are
+    /// none.
+    fn numbers(&self, axis: usize) -> Option<(Vec<f64>, &'static str)> {
+        let axis = &self.axes[axis];
+        let numbers = || axis.values.iter().map(|value| quantity(value));
+        let unit = numbers().next()??.1;
+        let numbers = numbers().map(|number| number.filter(|(_, its)| *its == unit));
+        let numbers = numbers.map(|number| Some(number?.0)).collect::<Option<Vec<f64>>>()?;
+        (axis.varies() && axis.key != "seed").then_some((numbers, unit))
+    }
+
+    /// Points by what sets them apart from each other, `axis` and seeds aside.
+    fn groups(&self, axis: Option<usize>) -> BTreeMap<Vec<usize>, Vec<&Point>> {
+        let mut groups: BTreeMap<Vec<usize>, Vec<&Point>> = BTreeMap::new();
+        for point in &self.points {
+            let places = self.axes.iter().zip(&point.values).enumerate();
+            let places = places.filter(|(index, (its, _))| {
+                its.varies() && its.key != "seed" && Some(*index) != axis
+            });
+            let place =
+                places.map(|(_, (axis, value))| axis.values.iter().position(|v| v == value));
+            groups.entry(place.map(Option::unwrap_or_default).collect()).or_default().push(point);
+        }
+        groups
+    }
+
+    /// The values that the points of a group share.
+    fn name(&self, point: &Point, axis: Option<usize>) -> String {
+        let values = self.axes.iter().zip(&point.values).enumerate();
+        let values = values
+            .filter(|(index, (its, _))| its.varies() && its.key != "seed" && Some(*index) != axis);
+        let told = values.map(|(_, (axis, value))| match axis.key.as_str() {
+            "design" | "workload" => value.clone(),
+            key => format!("{key} {value}"),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    /// `figure` over `axis`, the mean of the seeds.
+    fn lines(
+        &self,
+        figure: &Figure,
+        axis: usize,
+        (numbers, unit): &(Vec<f64>, &'static str),
+    ) -> LineChart {
+        let Axis { key, values } = &self.axes[axis];
+        let label = if unit.is_empty() { key.clone() } else { format!("{key}, {unit}") };
+        let chart = LineChart::new(figure.heading, &label, figure.label);
+        self.groups(Some(axis)).values().fold(chart, |chart, points| {
+            let mut series: Vec<(f64, f64)> = values
+                .iter()
+                .zip(numbers)
+                .filter_map(|(value, x)| {
+                    let here = points.iter().filter(|point| point.values[axis] == *value);
+                    let y: Vec<f64> = here.map(|point| (figure.of)(&point.outcome)).collect();
+                    (!y.is_empty()).then(|| (*x, y.iter().sum::<f64>() / y.len() as f64))
+                })
+                .collect();
+            series.sort_by(|a, b| a.0.total_cmp(&b.0));
+            chart.series(&self.name(points[0], Some(axis)), series)
+        })
+    }
+
+    /// `figure` a bar a group, with the range over the seeds.
+    fn bars(&self, figure: &Figure) -> BarChart {
+        let bars = self.groups(None).into_values().map(|points| {
+            let mut y: Vec<f64> = points.iter().map(|point| (figure.of)(&point.outcome)).collect();
+            y.sort_by(f64::total_cmp);
+            let range = Range { min: y[0], median: y[y.len() / 2], max: y[y.len() - 1] };
+            (self.name(points[0], None), range)
+        });
+        BarChart::new(figure.heading, figure.label).group("", bars)
+    }
+}
+
+/// A number and its unit: plain ones, sizes, and loads as shares.
+fn quantity(text: &str) -> Option<(f64, &'static str)> {
+    if let Ok(number) = text.parse::<f64>() {
+        return number.is_finite().then_some((number, ""));
+    }
+    if let Some(share) = text.strip_prefix("poisson:") {
+        return Some((share.parse().ok()?, "share of DRAM-only's throughput"));
+    }
+    let size: StrDeserializer<'_, Error> = text.into_deserializer();
+    let Size(bytes) = Size::deserialize(size).ok()?;
+    Some((bytes as f64 / f64::from(1 << 30), "GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::swept;
+    use super::*;
+
+    #[test]
+    fn an_axis_of_numbers_is_what_charts_run_over() {
+        let swept = swept();
+        let axis = swept.axes.iter().position(|axis| axis.key == "dram_cache.size").unwrap();
+        assert_eq!(swept.numbers(axis), Some((vec![4.0, 8.0], "GiB")));
+        assert!((0..swept.axes.len()).all(|other| other == axis || swept.numbers(other).is_none()));
+        let groups = swept.groups(Some(axis));
+        assert_eq!(groups.values().map(Vec::len).collect::<Vec<_>>(), [4, 4]);
+        assert_eq!(swept.name(groups[&vec![1]][0], Some(axis)), "os-swap");
+        let html = swept.page(&swept.columns()).html().unwrap();
+        // The mean of both seeds at the first size.
+        assert!(html.contains("dram_cache.size, GiB") && html.contains("0.505"), "{html}");
+    }
+
+    #[test]
+    fn without_such_an_axis_charts_have_a_bar_a_combination() {
+        let mut swept = swept();
+        swept.axes.iter_mut().find(|axis| axis.key == "dram_cache.size").unwrap().values[0] =
+            "all".to_string();
+        swept.points.retain(|point| point.values[5] == "8GiB");
+        let html = swept.page(&swept.columns()).html().unwrap();
+        assert!(html.contains("astriflash, dram_cache.size 8GiB"), "{html}");
+    }
+
+    #[test]
+    fn numbers_sizes_and_loads_are_quantities() {
+        assert_eq!(quantity("0.5"), Some((0.5, "")));
+        assert_eq!(quantity("512MiB"), Some((0.5, "GiB")));
+        assert_eq!(quantity("poisson:0.5").map(|(share, _)| share), Some(0.5));
+        assert_eq!(
+            [quantity("saturating"), quantity("lru"), quantity("1/64"), quantity("nan")],
+            [None; 4]
+        );
+    }
+}

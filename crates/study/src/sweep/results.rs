@@ -1,0 +1,179 @@
+//! [`Swept`]: what came out of every point, as rows with named columns.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::parquet_file;
+use super::{Axis, Sweep};
+use crate::leaves::walk;
+use crate::report::{ReportError, write_whole};
+
+/// What came out of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Swept {
+    /// What was combined.
+    pub axes: Vec<Axis>,
+    /// A run each.
+    pub points: Vec<Point>,
+}
+
+/// A run of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// The values that it combines, an axis each.
+    pub values: Vec<String>,
+    /// What came out, as `ebbtide sim --json` prints it.
+    pub outcome: Value,
+}
+
+/// A column of the results: a name, and a value a point, if that has one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) values: Vec<Option<Value>>,
+}
+
+/// What depends on the host, and would make the same sweep give other tables every time.
+const OF_THE_HOST: [&str; 2] = ["wall_s", "accesses_per_wall_s"];
+
+impl Swept {
+    pub(super) fn new(sweep: &Sweep, outcomes: Vec<Value>) -> Swept {
+        let own = |values: Vec<&str>| values.into_iter().map(str::to_string).collect();
+        let points = outcomes.into_iter().enumerate();
+        let points = points
+            .map(|(number, outcome)| Point { values: own(sweep.values(number)), outcome })
+            .collect();
+        Swept { axes: sweep.axes().to_vec(), points }
+    }
+
+    /// Writes the page of charts, and every figure and parameter of every point as CSV and as
+    /// Parquet, into `folder`. Gives the paths written, the page first.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let columns = self.columns();
+        let mut written = self.page(&columns).write(folder)?;
+        let name = "results.parquet";
+        write_whole(folder, name, &parquet_file::bytes(&columns))?;
+        written.push(folder.join(name));
+        Ok(written)
+    }
+
+    /// First the axes, then what came out, then the resolved parameters.
+    pub(super) fn columns(&self) -> Vec<Column> {
+        let mut columns = Columns { rows: self.points.len(), ..Columns::default() };
+        for (row, point) in self.points.iter().enumerate() {
+            for (axis, value) in self.axes.iter().zip(&point.values) {
+                let number = serde_json::from_str(value).ok().filter(Value::is_number);
+                columns.put(&axis.key, row, &number.unwrap_or_else(|| value.as_str().into()));
+            }
+        }
+        let axes = columns.all.len();
+        for (row, point) in self.points.iter().enumerate() {
+            walk(&point.outcome, "", &mut |name, value| {
+                // The load is an axis, whatever JSON makes of it.
+                let axis = name.starts_with("arrivals");
+                if !axis && !OF_THE_HOST.contains(&name) && !columns.is_among(name, axes) {
+                    columns.put(name, row, value);
+                }
+            });
+        }
+        let mut columns = columns.all;
+        columns[axes..].sort_by_key(|column| column.name.starts_with("config."));
+        columns
+    }
+}
+
+#[derive(Default)]
+struct Columns {
+    rows: usize,
+    all: Vec<Column>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Columns {
+    fn is_among(&self, name: &str, first: usize) -> bool {
+        self.by_name.get(name).is_some_and(|index| *index < first)
+    }
+
+    fn put(&mut self, name: &str, row: usize, value: &Value) {
+        let (rows, all) = (self.rows, &mut self.all);
+        let index = *self.by_name.entry(name.to_string()).or_insert_with(|| {
+            all.push(Column { name: name.to_string(), values: vec![None; rows] });
+            all.len() - 1
+        });
+        self.all[index].values[row] = Some(value.clone()).filter(|value| !value.is_null());
+    }
+}
+
+impl Column {
+    /// The values as text, nothing where there is none.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        self.values.iter().map(|value| match value {
+            None => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two designs by two sizes by two seeds, made up.
+    pub(in crate::sweep) fn swept() -> Swept {
+        let sweep = Sweep::parse(
+            "file",
+            "design = [\"astriflash\", \"os-swap\"]\nseeds = [1, 2]\n\
+             [set]\ndram_cache.size = [\"4GiB\", \"8GiB\"]",
+        );
+        let outcomes = (0..8).map(|n: u64| {
+            json!({
+                "design": "x", "seed": n, "jobs": 20_000, "arrivals": "saturating",
+                "wall_s": n, "ratio_to_dram": 0.5 + n as f64 / 100.0, "jobs_per_s": 1e6,
+                "service_ns": { "p99": 10_000 * n }, "dram_cache": { "misses": 500 * n },
+                "flash": { "writes": 100 * n },
+                "lifetime_years": if n < 4 { Value::Null } else { json!({ "working_hours": 2.5 }) },
+                "config": { "dram_cache": { "ways": 4 } },
+            })
+        });
+        Swept::new(&sweep.unwrap(), outcomes.collect())
+    }
+
+    #[test]
+    fn columns_are_axes_then_figures_then_parameters() {
+        let columns = swept().columns();
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "design",
+                "workload",
+                "arrivals",
+                "scale",
+                "jobs",
+                "dram_cache.size",
+                "seed",
+                "dram_cache.misses",
+                "flash.writes",
+                "jobs_per_s",
+                "lifetime_years",
+                "ratio_to_dram",
+                "service_ns.p99",
+                "lifetime_years.working_hours",
+                "config.dram_cache.ways",
+            ]
+        );
+        let of = |name: &str| &columns.iter().find(|column| column.name == name).unwrap().values;
+        assert_eq!(of("dram_cache.size")[2], Some("8GiB".into()));
+        assert_eq!(of("seed")[..3], [Some(1.into()), Some(2.into()), Some(1.into())]);
+        assert_eq!(of("lifetime_years.working_hours")[3..5], [None, Some(2.5.into())]);
+    }
+}

@@ -1,0 +1,88 @@
+//! A sweep gives the same bytes on any number of threads, and whether or not it was broken off.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ebbtide_study::sweep::{Options, Sweep, SweepError, run};
+
+/// Twelve runs that take moments.
+const SMALL: &str = "
+    design = [\"astriflash\", \"os-swap\", \"dram-only\"]
+    workload = \"array-swap\"
+    jobs = 200
+    seeds = [1, 2]
+    [set]
+    cores.count = 2
+    llc.size = \"256KiB\"
+    dataset.size = \"16MiB\"
+    dram_cache.size = [\"1MiB\", \"2MiB\"]
+    switch.threads = 8
+";
+
+fn options(folder: &Path, threads: usize) -> Options {
+    let program = "a test".to_string();
+    Options { folder: folder.to_path_buf(), program, threads, force: false }
+}
+
+/// Runs the sweep until `runs` runs were begun; all of it without.
+fn sweep(folder: &Path, threads: usize, runs: Option<usize>) -> Result<(), SweepError> {
+    let begun = AtomicUsize::new(0);
+    let watch = |stage: &str, share: f64| {
+        assert!((0.0..=1.0).contains(&share), "{share}");
+        // The last thing that a run tells before it ends.
+        let measuring = stage.ends_with("measuring");
+        let number = begun.fetch_add(usize::from(measuring), Ordering::Relaxed);
+        match runs {
+            Some(runs) if measuring && number >= runs => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    let sweep = Sweep::parse("small.toml", SMALL).expect("a valid sweep");
+    run(&sweep, &options(folder, threads), &watch)?
+        .write(folder)
+        .map(drop)
+        .map_err(SweepError::from)
+}
+
+/// The bytes of every file that `folder` has but the one of kept runs, by name.
+fn results(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .filter(|(name, _)| name != "points.jsonl")
+        .map(|(name, path)| (name, fs::read(path).expect("a file")))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn results_are_the_same_bytes_on_any_number_of_threads_and_after_any_break() {
+    let folders = [(); 4].map(|()| tempfile::tempdir().expect("a folder"));
+    let [one, three, twelve, broken] = [0, 1, 2, 3].map(|n: usize| folders[n].path());
+    for (folder, threads) in [(one, 1), (three, 3), (twelve, 12)] {
+        sweep(folder, threads, None).expect("it ends");
+    }
+    let expected = results(one);
+    let names: Vec<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
+    for name in ["report.html", "results.csv", "results.parquet"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(results(three) == expected && results(twelve) == expected);
+
+    let csv = expected.iter().find(|(name, _)| name == "results.csv").expect("it was found");
+    assert_eq!(csv.1.iter().filter(|byte| **byte == b'\n').count(), 13);
+
+    for (runs, threads) in [(0, 1), (3, 1), (2, 4)] {
+        let error = sweep(broken, threads, Some(runs)).expect_err("it was broken off").to_string();
+        assert!(error.contains("the same command goes on"), "{error}");
+        assert!(results(broken).is_empty(), "nothing is written of a sweep that was broken off");
+    }
+    sweep(broken, 2, None).expect("it ends");
+    assert!(results(broken) == expected);
+    // Everything is there: no run begins any more.
+    sweep(broken, 1, Some(0)).expect("nothing is left to run");
+}
