@@ -1,6 +1,7 @@
 //! The `ebbtide` command: arguments, progress and exit status.
 
 mod bench;
+mod compare;
 mod designs;
 mod doctor;
 mod exit;
@@ -43,6 +44,12 @@ enum Verb {
     /// under 8 GiB of DRAM, and takes a minute or two, nearly all of it to fill the DRAM cache;
     /// --scale 1/64 takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
+    /// Which design would be best for this? Every design on the same program or trace.
+    ///
+    /// Gives all designs the same cores, data and amount of DRAM, and the same work, and prints
+    /// throughput, tails, flash traffic, lifetime and cost of each. Without arguments it takes a
+    /// minute or a few.
+    Compare(compare::Arguments),
     /// Which systems can be simulated? What is each made of, and where do its numbers come from?
     Designs(designs::Arguments),
     /// How does it change with design, program or parameter? All combinations, on all cores.
@@ -79,6 +86,7 @@ fn main() -> ExitCode {
     };
     let result = match arguments.verb {
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Designs(arguments) => designs::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Set a parameter, such as dram_cache.ways=8; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = sizes::setting)]
     set: Vec<(String, String)>,
     /// Shrink dataset, DRAM cache and last-level cache together: a fraction such as 1/64
     #[arg(long, value_name = "FRACTION", default_value_t = Scale::WHOLE)]
@@ -65,16 +65,6 @@ pub(crate) struct Arguments {
 
 fn workload(name: &str) -> Result<Kind, UnknownName> {
     Kind::from_name(name)
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
-    match parts {
-        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
-            Ok((key.to_string(), value.to_string()))
-        }
-        _ => Err(format!("'{text}' sets nothing; expected something like dram_cache.ways=8")),
-    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -137,16 +127,4 @@ fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
         SimError::Config(_) | SimError::Shape(_) => Failure::input(error),
         _ => Failure::run(error),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_have_a_key_and_a_value() {
-        let set = |key: &str, value: &str| Ok((key.to_string(), value.to_string()));
-        assert_eq!(setting("a.b=c=d"), set("a.b", "c=d"));
-        assert!(setting("a.b").is_err() && setting("=c").is_err() && setting("a=").is_err());
-    }
 }

@@ -1,4 +1,4 @@
-//! Sizes, shares and times as users type them.
+//! Sizes, shares, times and settings as users type them.
 
 use std::str::FromStr;
 
@@ -52,6 +52,17 @@ pub(crate) fn micros(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `dram_cache.ways=8`: a key and a value.
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+    match parts {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+            Ok((key.to_string(), value.to_string()))
+        }
+        _ => Err(format!("'{text}' sets nothing; expected something like dram_cache.ways=8")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +94,12 @@ mod tests {
         assert_eq!(micros("10us"), Ok(10.0));
         assert_eq!(micros("1.5ms"), Ok(1500.0));
         assert!(micros("10").is_err() && micros("-1us").is_err() && micros("us").is_err());
+    }
+
+    #[test]
+    fn settings_have_a_key_and_a_value() {
+        let set = |key: &str, value: &str| Ok((key.to_string(), value.to_string()));
+        assert_eq!(setting("a.b=c=d"), set("a.b", "c=d"));
+        assert!(setting("a.b").is_err() && setting("=c").is_err() && setting("a=").is_err());
     }
 }

@@ -47,7 +47,8 @@ pub struct WarmUp {
     pub lru_misses_per_job: f64,
     /// A job's time without added computing, in DRAM, in nanoseconds.
     pub bare_job_ns: f64,
-    /// What a job computes besides, in nanoseconds, so that plain LRU misses at the wished interval.
+    /// What a job computes besides, in nanoseconds: as `workload.work_us` says, or so that plain LRU
+    /// misses at the wished interval.
     pub work_ns: f64,
 }
 
@@ -175,7 +176,8 @@ impl Simulation {
         let dram = dram_only(plan, &program, watch)?;
         let steady = warm_up(&mut machine, &plan.config, watch)?;
         let interval_ns = plan.config.workload.miss_interval_us * 1e3;
-        let work_ns = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
+        let calibrated = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
+        let work_ns = plan.config.workload.work_us.map_or(calibrated, |us| us * 1e3);
         let work = Span::from_ps((work_ns * 1e3) as u64);
         let bare_job_ns = dram.bare_job_ns;
         tell(watch, IN_DRAM, WARM_SHARE)?;

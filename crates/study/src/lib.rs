@@ -3,6 +3,7 @@
 pub mod analytic;
 pub mod bench;
 pub mod claims;
+pub mod compare;
 pub mod doctor;
 mod leaves;
 pub mod report;

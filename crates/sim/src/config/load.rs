@@ -94,9 +94,13 @@ fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
     merge(name, "", table, preset, &keys())
 }
 
+/// Keys that no design sets.
+const OPTIONAL: &str =
+    "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0 }";
+
 /// Every key that there is: those of any design, and the sides that a design may take from others.
 fn keys() -> Table {
-    let mut all: Table = "parts = { core_side = \"\", memory_side = \"\" }".parse().expect("TOML");
+    let mut all: Table = OPTIONAL.parse().expect("TOML");
     for design in designs::ALL {
         let keys: Table = design.config.parse().expect("shipped designs are TOML");
         unite(&mut all, keys);

@@ -312,6 +312,9 @@ pub struct Workload {
     pub miss_interval_us: f64,
     /// Zipf skew of the keys.
     pub theta: f64,
+    /// What a job computes between its accesses, in all, where it is not to be calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_us: Option<f64>,
 }
 
 /// What is wrong with a configuration, in one line.
@@ -397,7 +400,9 @@ impl Config {
             promotion.check(self.dataset.size)?;
         }
         let theta = self.workload.theta;
-        require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")
+        require(theta.is_finite() && theta >= 0.0, "workload.theta", theta, "at least 0")?;
+        let work = self.workload.work_us.unwrap_or(0.0);
+        require((0.0..=1e9).contains(&work), "workload.work_us", work, "0 to 1000000000")
     }
 
     /// Numbers far beyond any machine would only exhaust the host's memory, or the 64 bits of time.

@@ -14,6 +14,7 @@ pub struct LineChart {
     title: String,
     x_label: String,
     y_label: String,
+    log_x: bool,
     log_y: bool,
     series: Vec<(String, Vec<(f64, f64)>)>,
 }
@@ -30,9 +31,16 @@ impl LineChart {
             title: title.to_string(),
             x_label: x_label.to_string(),
             y_label: y_label.to_string(),
+            log_x: false,
             log_y: false,
             series: Vec::new(),
         }
+    }
+
+    /// Makes the x axis logarithmic; every x must then be above zero.
+    pub fn log_x(mut self) -> LineChart {
+        self.log_x = true;
+        self
     }
 
     /// Makes the y axis logarithmic; every y must then be above zero.
@@ -59,9 +67,11 @@ impl LineChart {
                     let (chart, item) = place();
                     return Err(ReportError::NotFinite { chart, item, value });
                 }
-                if self.log_y && *y <= 0.0 {
-                    let (chart, item) = place();
-                    return Err(ReportError::NotPositive { chart, item, value: *y });
+                for (value, log) in [(*x, self.log_x), (*y, self.log_y)] {
+                    if log && value <= 0.0 {
+                        let (chart, item) = place();
+                        return Err(ReportError::NotPositive { chart, item, value });
+                    }
                 }
             }
         }
@@ -95,7 +105,12 @@ impl LineChart {
         } else {
             Scale::linear(self.points().map(|(_, y)| y), 5)
         };
-        let x_scale = Scale::linear(self.points().map(|(x, _)| x), (width.pixels / 110.0) as usize);
+        let xs = (width.pixels / 110.0) as usize;
+        let x_scale = if self.log_x {
+            Scale::log(self.points().map(|(x, _)| x), xs)
+        } else {
+            Scale::linear(self.points().map(|(x, _)| x), xs)
+        };
         let ticks = y_scale.ticks.iter().map(|&value| svg::text_width(&tick(value)));
         let left = ticks.fold(0.0, f64::max) + 12.0;
         let right = width.pixels - if key_above { 14.0 } else { longest + 28.0 };

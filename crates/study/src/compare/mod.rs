@@ -1,0 +1,421 @@
+//! Every design on the same work and the same machine: what `ebbtide compare` does.
+//!
+//! Published systems come with machines of their own. Here all have the cores, the caches, the data
+//! and the amount of DRAM of one of them, [`REFERENCE`], and keep what makes them what they are: what
+//! a core does with a miss, how memory handles it, the link and the flash device. Jobs compute the
+//! same on all of them: so much that plain LRU would miss at the wished interval on the reference.
+
+mod page;
+mod price;
+mod text;
+mod watched;
+
+use std::path::PathBuf;
+
+use ebbtide_core::{PAGE_BYTES, UnknownName};
+use ebbtide_sim::config::{Config, ConfigError, Scale, resolve};
+use ebbtide_sim::{
+    Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
+    Simulation, designs, replay,
+};
+use ebbtide_trace::TraceError;
+use ebbtide_workloads::Kind;
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+pub use price::Price;
+
+use crate::analytic::cost::effectiveness;
+use crate::analytic::lifetime::{Wear, endurance};
+use crate::leaves::walk;
+use crate::side_by_side::{Watch, side_by_side};
+use price::GIB;
+use watched::Watched;
+
+/// Whose machine all designs have.
+pub const REFERENCE: &str = "astriflash";
+
+/// What the others' throughput is a share of.
+const BASELINE: &str = "dram-only";
+
+/// What all designs have in common with [`REFERENCE`].
+const IN_COMMON: [&str; 8] = [
+    "cores",
+    "l1",
+    "llc",
+    "noc",
+    "dataset",
+    "dram_cache.size",
+    "workload.miss_interval_us",
+    "workload.theta",
+];
+
+/// What to compare.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The designs' names; all of them if there are none.
+    pub designs: Vec<String>,
+    /// What they do.
+    pub work: Work,
+    /// Parameters set for every design.
+    pub set: Vec<(String, String)>,
+    /// Capacities shrink to this for the runs, but not for prices.
+    pub scale: Scale,
+    /// Runs at once; the result does not depend on it.
+    pub threads: usize,
+}
+
+/// What every design does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// Runs a program.
+    Program {
+        /// Which.
+        workload: Kind,
+        /// Jobs measured.
+        jobs: u64,
+        /// Of layout and job stream.
+        seed: u64,
+    },
+    /// Replays a trace, straight into its memory side.
+    Trace(PathBuf),
+}
+
+/// Every design on the same work.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The program, or the trace.
+    pub work: String,
+    /// What throughput counts.
+    pub unit: &'static str,
+    /// What capacities were shrunk to.
+    pub scale: String,
+    /// What jobs compute between their accesses, in microseconds; traces compute nothing.
+    pub work_us: Option<f64>,
+    /// What the designs came to, in the order of [`designs::ALL`].
+    pub designs: Vec<Row>,
+    /// Designs that the common machine, or a parameter that was set, does not fit.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A design that could not be built.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Which.
+    pub design: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a design came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub design: String,
+    /// Jobs or accesses a second.
+    pub throughput_per_s: f64,
+    /// The same over DRAM-only's.
+    pub ratio_to_dram: f64,
+    /// Median of service of a job, or of an access.
+    pub p50_us: f64,
+    /// Its 99th percentile.
+    pub p99_us: f64,
+    /// Read from flash, in MB a second.
+    pub flash_read_mb_per_s: f64,
+    /// Written to flash by the host, in MB a second.
+    pub flash_write_mb_per_s: f64,
+    /// How long its flash lasts, if it has any and it is written to.
+    pub lifetime: Option<Life>,
+    /// What its memory costs.
+    pub price: Price,
+    /// How many times more DRAM-only's costs.
+    pub saving: f64,
+    /// Throughput for the money over DRAM-only's (FlatFlash, Table 3).
+    pub effectiveness: f64,
+    /// All that the run gave, as `ebbtide sim --json` prints it.
+    pub outcome: Value,
+}
+
+/// How long a design's flash lasts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Life {
+    /// In both of SPEC's years.
+    #[serde(flatten)]
+    pub years: Lifetime,
+    /// Whether the device's model wears; else C4's formula, for flash of two bits a cell.
+    pub modelled: bool,
+}
+
+/// Why there is no comparison.
+#[derive(Debug, Error)]
+pub enum CompareError {
+    /// A design that does not exist.
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
+    /// No design can be built.
+    #[error("{design}: {reason}")]
+    NoneFits {
+        /// The first of them.
+        design: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The machine is not as it should be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A run failed.
+    #[error("{design}: {error}")]
+    Run {
+        /// On which design.
+        design: String,
+        /// Why.
+        error: Box<SimError>,
+    },
+    /// The trace cannot be replayed.
+    #[error("{design}: {error}")]
+    Replay {
+        /// On which design.
+        design: String,
+        /// Why.
+        error: Box<ReplayError>,
+    },
+    /// The trace cannot be opened.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The user broke it off.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl CompareError {
+    /// Whether what was given is at fault, and not the run.
+    pub fn is_input(&self) -> bool {
+        match self {
+            CompareError::Run { error, .. } => {
+                matches!(**error, SimError::Config(_) | SimError::Shape(_))
+            }
+            CompareError::Cancelled => false,
+            _ => true,
+        }
+    }
+}
+
+/// Runs every design.
+///
+/// # Errors
+/// [`CompareError`]; nothing is reported unless every run ended.
+pub fn compare(options: &Options, watch: Watch<'_>) -> Result<Comparison, CompareError> {
+    let (machines, left_out) = machines(options)?;
+    let (baseline, others) = machines.split_first().expect("the baseline is among them");
+    let all = machines.len() as f64;
+    let first = run(baseline, None, &options.work, &|stage: &str, share: f64| {
+        watch(&format!("{BASELINE}: {stage}"), share / all)
+    })?;
+    let watch_others = |stage: &str, share: f64| watch(stage, (1.0 + share * (all - 1.0)) / all);
+    let work_us = first.work_us;
+    let rest = side_by_side(others.len(), options.threads, &watch_others, |number, watch| {
+        let machine = &others[number];
+        let name = &machine.design;
+        let watch = |stage: &str, share| watch(&format!("{name}: {stage}"), share);
+        run(machine, work_us, &options.work, &watch)
+    })?;
+    let mut rows: Vec<Row> = machines
+        .iter()
+        .zip([&first].into_iter().chain(&rest))
+        .map(|(machine, ran)| row(machine, ran, (baseline, &first)))
+        .collect();
+    let place = |row: &Row| designs::ALL.iter().position(|design| design.name == row.design);
+    rows.sort_by_key(place);
+    Ok(Comparison {
+        work: match &options.work {
+            Work::Program { workload, .. } => workload.name().to_string(),
+            Work::Trace(path) => path.display().to_string(),
+        },
+        unit: match &options.work {
+            Work::Program { .. } => "jobs",
+            Work::Trace(_) => "accesses",
+        },
+        scale: options.scale.to_string(),
+        work_us,
+        designs: rows,
+        left_out,
+    })
+}
+
+/// A design on the common machine.
+struct Machine {
+    design: String,
+    /// As it is run.
+    config: Config,
+    price: Price,
+}
+
+/// The baseline and every design asked for, and those that cannot be built.
+fn machines(options: &Options) -> Result<(Vec<Machine>, Vec<LeftOut>), CompareError> {
+    let mut names = vec![BASELINE];
+    if options.designs.is_empty() {
+        names.extend(designs::ALL.iter().map(|design| design.name));
+    }
+    for name in &options.designs {
+        names.push(designs::find(name)?.name);
+    }
+    let common = common()?;
+    let set = options.set.iter();
+    let overrides: Vec<(&str, &str)> =
+        common.iter().chain(set).map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let (mut machines, mut left_out) = (Vec::<Machine>::new(), Vec::new());
+    for name in names {
+        if machines.iter().any(|machine| machine.design == name) {
+            continue;
+        }
+        match machine(name, &overrides, options.scale) {
+            Ok(machine) => machines.push(machine),
+            Err(error) => {
+                let (design, reason) = (name.to_string(), error.to_string());
+                if name == BASELINE {
+                    return Err(CompareError::NoneFits { design, reason });
+                }
+                left_out.push(LeftOut { design, reason });
+            }
+        }
+    }
+    match left_out.first() {
+        Some(LeftOut { design, reason }) if machines.len() == 1 => {
+            let (design, reason) = (design.clone(), reason.clone());
+            Err(CompareError::NoneFits { design, reason })
+        }
+        _ => Ok((machines, left_out)),
+    }
+}
+
+fn machine(design: &str, overrides: &[(&str, &str)], scale: Scale) -> Result<Machine, ConfigError> {
+    let whole = resolve(design, overrides)?;
+    let config = scale.of(whole.clone());
+    config.check()?;
+    let has_flash = designs::compose(&config)?.memory_side.flash().is_some();
+    Ok(Machine { design: design.to_string(), config, price: Price::of(&whole, has_flash) })
+}
+
+/// What the designs have in common, as single keys.
+fn common() -> Result<Vec<(String, String)>, ConfigError> {
+    let reference = serde_json::to_value(resolve(REFERENCE, &[])?).expect("plain data");
+    let mut common = Vec::new();
+    walk(&reference, "", &mut |key, value| {
+        let within = |part: &&str| {
+            key.strip_prefix(*part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if IN_COMMON.iter().any(within) {
+            common.push((key.to_string(), value.to_string()));
+        }
+    });
+    Ok(common)
+}
+
+/// What a program and a trace both give.
+struct Ran {
+    /// Jobs or accesses.
+    count: u64,
+    simulated_ns: u64,
+    latency: Distribution,
+    flash: FlashOutcome,
+    lifetime: Option<Lifetime>,
+    work_us: Option<f64>,
+    outcome: Value,
+}
+
+fn run(
+    machine: &Machine,
+    work_us: Option<f64>,
+    work: &Work,
+    watch: ebbtide_sim::Watch<'_>,
+) -> Result<Ran, CompareError> {
+    let mut config = machine.config.clone();
+    config.workload.work_us = work_us.or(config.workload.work_us);
+    let design = &machine.design;
+    match work {
+        Work::Program { workload, jobs, seed } => {
+            let (workload, jobs, seed) = (*workload, *jobs, *seed);
+            let plan = Plan { config, workload, jobs, seed, arrivals: Offered::Saturating };
+            let outcome = Simulation::warmed(&plan, watch).and_then(|mut run| run.measure(watch));
+            outcome.map(of_program).map_err(|error| match error {
+                SimError::Cancelled => CompareError::Cancelled,
+                error => CompareError::Run { design: design.clone(), error: Box::new(error) },
+            })
+        }
+        Work::Trace(path) => {
+            let mut trace = Watched::new(ebbtide_trace::open(path)?, watch);
+            let replayed = replay(&config, &mut trace);
+            if trace.stopped() {
+                return Err(CompareError::Cancelled);
+            }
+            replayed.map(of_trace).map_err(|error| CompareError::Replay {
+                design: design.clone(),
+                error: Box::new(error),
+            })
+        }
+    }
+}
+
+fn of_program(outcome: Outcome) -> Ran {
+    Ran {
+        count: outcome.jobs,
+        simulated_ns: outcome.simulated_ns,
+        latency: outcome.service_ns.clone(),
+        flash: outcome.flash.clone(),
+        lifetime: outcome.lifetime_years.clone(),
+        work_us: Some(outcome.warm_up.work_ns / 1e3),
+        outcome: serde_json::to_value(outcome).expect("an outcome is plain data"),
+    }
+}
+
+fn of_trace(replay: Replay) -> Ran {
+    Ran {
+        count: replay.accesses,
+        simulated_ns: replay.simulated_ns,
+        latency: replay.latency_ns.clone(),
+        flash: replay.flash.clone(),
+        lifetime: replay.lifetime_years.clone(),
+        work_us: None,
+        outcome: serde_json::to_value(replay).expect("a replay is plain data"),
+    }
+}
+
+fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> Row {
+    let rate = |ran: &Ran| ran.count as f64 * 1e9 / ran.simulated_ns.max(1) as f64;
+    let seconds = ran.simulated_ns.max(1) as f64 / 1e9;
+    let mb_per_s = |pages: u64| pages as f64 * PAGE_BYTES as f64 / seconds / 1e6;
+    let ratio_to_dram = rate(ran) / rate(first);
+    let saving = baseline.price.dollars / machine.price.dollars;
+    Row {
+        design: machine.design.clone(),
+        throughput_per_s: rate(ran),
+        ratio_to_dram,
+        p50_us: ran.latency.p50 as f64 / 1e3,
+        p99_us: ran.latency.p99 as f64 / 1e3,
+        flash_read_mb_per_s: mb_per_s(ran.flash.reads),
+        flash_write_mb_per_s: mb_per_s(ran.flash.writes),
+        lifetime: life(machine, ran, seconds),
+        price: machine.price.clone(),
+        saving,
+        effectiveness: effectiveness(saving, 1.0 / ratio_to_dram),
+        outcome: ran.outcome.clone(),
+    }
+}
+
+/// As the device's model has it; else by SPEC C4, at the size that is paid for.
+fn life(machine: &Machine, ran: &Ran, seconds: f64) -> Option<Life> {
+    if let Some(years) = &ran.lifetime {
+        return Some(Life { years: years.clone(), modelled: true });
+    }
+    let wear = Wear {
+        cycles: endurance::MLC,
+        device_bytes: machine.price.flash_gib * GIB,
+        pages_written: ran.flash.writes as f64,
+        seconds,
+    };
+    (ran.flash.writes > 0).then(|| Life {
+        years: Lifetime { round_the_clock: wear.years(), working_hours: wear.working_years() },
+        modelled: false,
+    })
+}

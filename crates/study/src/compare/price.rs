@@ -1,0 +1,49 @@
+//! [`Price`]: what a design's memory costs (SPEC C2, with FlatFlash's prices).
+
+use ebbtide_sim::config::Config;
+use serde::Serialize;
+
+use crate::analytic::cost::{DRAM_DOLLARS_PER_GB, SSD_DOLLARS_PER_GB};
+
+/// Bytes of a GiB, which is priced as a GB.
+pub(super) const GIB: f64 = (1u64 << 30) as f64;
+
+/// A design's memory, and what it costs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Price {
+    /// DRAM in all: in front of flash and inside the SSD; what stands for DRAM is priced as DRAM.
+    pub dram_gib: f64,
+    /// Flash, which holds all the data where there is any.
+    pub flash_gib: f64,
+    /// At $30 a GB of DRAM and $2 of flash (FlatFlash §5.7), without the server around them.
+    pub dollars: f64,
+}
+
+impl Price {
+    /// What the memory of `config` costs.
+    pub(super) fn of(config: &Config, has_flash: bool) -> Price {
+        let data = config.dataset.size.0;
+        let in_ssd = config.mos.as_ref().map_or(0, |mos| mos.ssd_dram.0);
+        let (dram, flash) =
+            if has_flash { (config.dram_cache.size.0 + in_ssd, data) } else { (data, 0) };
+        let (dram_gib, flash_gib) = (dram as f64 / GIB, flash as f64 / GIB);
+        let dollars = DRAM_DOLLARS_PER_GB * dram_gib + SSD_DOLLARS_PER_GB * flash_gib;
+        Price { dram_gib, flash_gib, dollars }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbtide_sim::config::resolve;
+
+    use super::*;
+
+    #[test]
+    fn memory_is_priced_by_what_it_is_made_of() {
+        let price = |design, has_flash| Price::of(&resolve(design, &[]).unwrap(), has_flash);
+        assert_eq!(price("dram-only", false).dollars, 256.0 * 30.0);
+        assert_eq!(price("astriflash", true).dollars, 8.0 * 30.0 + 256.0 * 2.0);
+        // 8 GiB of NVDIMM and 1.5 in the SSD.
+        assert_eq!(price("lhams-e", true).dram_gib, 9.5);
+    }
+}
