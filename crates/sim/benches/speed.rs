@@ -1,6 +1,7 @@
 //! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
 //! its caches, and traces straight into the DRAM cache that hit, that miss, and that ask the same of
-//! datasets from 1 GiB to 1 TiB.
+//! datasets from 1 GiB to 1 TiB: a chart, whose bars are as long as each other where cost does not
+//! depend on capacity.
 //!
 //! Time is the thread's own processor time, so that a busy host does not count. Each line is the
 //! median of several rounds with their range. Targets, in millions a second: 10 for the machine, 20
@@ -27,9 +28,26 @@ fn main() {
     report("trace: pages on flash", trace(&paper, MISSES));
     let small = MadeUp { within: MISSES.within / 64, ..MISSES };
     report("trace: pages on flash, 1/64 of the size", trace(&paper.clone().scaled(1, 64), small));
-    for size in ["1GiB", "32GiB", "1TiB"] {
+    println!("\ntrace: pages of 1 GiB in DRAM or not, of a dataset of");
+    let sizes = ["1GiB", "4GiB", "16GiB", "64GiB", "256GiB", "1TiB"];
+    chart(&sizes.map(|size| {
         let config = config(&[("dataset.size", size), ("dram_cache.size", "64MiB")]);
-        report(&format!("trace: pages of 1 GiB in DRAM or not, of {size}"), trace(&config, MIXED));
+        (size, median(trace(&config, MIXED)))
+    }));
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// A bar a size: of the same length, if cost does not depend on capacity.
+fn chart(rates: &[(&str, f64)]) {
+    const WIDTH: f64 = 40.0;
+    let longest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    for (name, rate) in rates {
+        let bar = "#".repeat((rate / longest * WIDTH).round() as usize);
+        println!("{name:>8} {rate:>8.2}  {bar}");
     }
 }
 

@@ -169,9 +169,16 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed(plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
+        Simulation::warmed_of(plan, designs::compose(&plan.config)?, watch)
+    }
+
+    /// The same of `parts`, whatever design the plan names: for designs that are not in the list.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
         let clock = Instant::now();
         let program = program(plan)?;
-        let parts = designs::compose(&plan.config)?;
         let mut machine = Machine::new(&plan.config, parts, program.clone())?;
         let dram = dram_only(plan, &program, watch)?;
         let steady = warm_up(&mut machine, &plan.config, watch)?;

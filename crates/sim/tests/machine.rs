@@ -59,6 +59,34 @@ fn a_core_under_poisson_arrivals_is_the_queue_m_m_1() {
     }
 }
 
+/// The chance that all of `servers` are busy when a job comes, at so many jobs in service on the
+/// average (Erlang C).
+fn all_busy(servers: u32, offered: f64) -> f64 {
+    let term = |n: u32| (1..=n).fold(1.0, |term, i| term * offered / f64::from(i));
+    let waiting = term(servers) / (1.0 - offered / f64::from(servers));
+    waiting / ((0..servers).map(term).sum::<f64>() + waiting)
+}
+
+#[test]
+fn cores_that_share_a_queue_are_the_queue_m_m_k() {
+    for (cores, load, jobs) in [(2, 0.5, 200_000), (4, 0.8, 400_000)] {
+        let count = cores.to_string();
+        let keys = [("cores.count", count.as_str()), ("llc.size", "1MiB")];
+        let config = resolve("dram-only", &keys).unwrap();
+        let parts = designs::compose(&config).unwrap();
+        let mut machine = Machine::new(&config, parts, Exponential).unwrap();
+        machine.set_work(Span::from_us(10));
+        let servers = f64::from(cores);
+        machine.set_load(Load::PoissonShared { jobs_per_s: load * servers * 1e5, seed: 3 });
+        machine.run(jobs / 10).unwrap();
+        machine.take_measured();
+        machine.run(jobs).unwrap();
+        let response = machine.take_measured().response;
+        let exact_ns = 10_000.0 * (1.0 + all_busy(cores, load * servers) / servers / (1.0 - load));
+        assert!((response.mean / exact_ns - 1.0).abs() < 0.04, "{cores}: {}", response.mean);
+    }
+}
+
 fn small(design: &str, overrides: &[(&str, &str)]) -> Config {
     let size = [
         ("cores.count", "2"),

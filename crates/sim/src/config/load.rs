@@ -1,12 +1,13 @@
 //! From a design's name or a TOML file, and single keys set on top of it, to a [`Config`].
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use ebbtide_core::find_by_name;
 use toml::{Table, Value};
 
 use super::{Config, ConfigError};
-use crate::designs;
+use crate::designs::{self, Design};
 
 /// Layers of keys with a name, for `preset = "NAME"`.
 const PRESETS: [(&str, &str); 1] =
@@ -24,7 +25,25 @@ pub type Overrides<'a> = &'a [(&'a str, &'a str)];
 /// # Errors
 /// [`ConfigError`] for what does not exist, does not parse, or cannot be.
 pub fn resolve(given: &str, overrides: Overrides<'_>) -> Result<Config, ConfigError> {
-    let mut table = layered(given)?;
+    resolved(given, layered(given, &text_of(given)?)?, overrides)
+}
+
+/// The configuration of `design`, which need not be in the list, under `overrides`.
+///
+/// # Errors
+/// As [`resolve`].
+pub(crate) fn resolve_design(
+    design: &Design,
+    overrides: Overrides<'_>,
+) -> Result<Config, ConfigError> {
+    resolved(design.name, layered(design.name, design.config)?, overrides)
+}
+
+fn resolved(
+    given: &str,
+    mut table: Table,
+    overrides: Overrides<'_>,
+) -> Result<Config, ConfigError> {
     for (key, value) in overrides {
         match *key {
             "preset" => lay_preset(&mut table, value)?,
@@ -57,13 +76,15 @@ pub(super) fn malformed_toml(file: &str, text: &str, error: &toml::de::Error) ->
     malformed(file, format!("line {line}: {}", error.message()))
 }
 
-/// Parses what is `given`, and lays it over what it names as its base.
-fn layered(given: &str) -> Result<Table, ConfigError> {
-    let text = text_of(given)?;
-    let mut table: Table = text.parse().map_err(|error| malformed_toml(given, &text, &error))?;
+/// Parses `text`, which `given` holds, and lays it over what it names as its base.
+fn layered(given: &str, text: &str) -> Result<Table, ConfigError> {
+    let mut table: Table = text.parse().map_err(|error| malformed_toml(given, text, &error))?;
     let mut merged = match table.remove("base") {
         None => return Ok(table),
-        Some(Value::String(base)) => layered(designs::find(&base)?.name)?,
+        Some(Value::String(base)) => {
+            let base = designs::find(&base)?;
+            layered(base.name, base.config)?
+        }
         Some(other) => {
             return Err(malformed(given, format!("base: expected a design, found {other}")));
         }
@@ -75,7 +96,7 @@ fn layered(given: &str) -> Result<Table, ConfigError> {
             return Err(malformed(given, format!("preset: expected a name, found {other}")));
         }
     }
-    merge(given, "", &mut merged, table, &keys())?;
+    merge(given, "", &mut merged, table, &KEYS)?;
     Ok(merged)
 }
 
@@ -91,7 +112,7 @@ fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
         let reason = format!("preset {name}: the design has no [{section}] to lay it over");
         return Err(malformed("preset", reason));
     }
-    merge(name, "", table, preset, &keys())
+    merge(name, "", table, preset, &KEYS)
 }
 
 /// Keys that no design sets.
@@ -99,14 +120,14 @@ const OPTIONAL: &str =
     "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0 }";
 
 /// Every key that there is: those of any design, and the sides that a design may take from others.
-fn keys() -> Table {
+static KEYS: LazyLock<Table> = LazyLock::new(|| {
     let mut all: Table = OPTIONAL.parse().expect("TOML");
     for design in designs::ALL {
         let keys: Table = design.config.parse().expect("shipped designs are TOML");
         unite(&mut all, keys);
     }
     all
-}
+});
 
 fn unite(all: &mut Table, keys: Table) {
     for (key, value) in keys {
@@ -144,8 +165,9 @@ fn merge(
                 if key == "flash" && over.contains_key("preset") {
                     base.clear();
                 }
-                let keys = keys.get(&key).and_then(Value::as_table).cloned().unwrap_or_default();
-                merge(file, &format!("{section}{key}."), base, over, &keys)?;
+                let none = Table::new();
+                let keys = keys.get(&key).and_then(Value::as_table).unwrap_or(&none);
+                merge(file, &format!("{section}{key}."), base, over, keys)?;
             }
             (_, value) => {
                 base.insert(key, value);
@@ -168,7 +190,7 @@ fn set(table: &mut Table, path: &str, text: &str) -> Result<(), ConfigError> {
     for section in sections.rsplit('.').filter(|section| !section.is_empty()) {
         over = Table::from_iter([(section.to_string(), Value::Table(over))]);
     }
-    merge("--set", "", table, over, &keys())
+    merge("--set", "", table, over, &KEYS)
 }
 
 fn one_line(error: &toml::de::Error) -> String {

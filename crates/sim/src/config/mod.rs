@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub(crate) use flash::flash;
+pub(crate) use load::resolve_design;
 pub use load::{Overrides, resolve};
 pub use mos::{Attachment, Mos};
 pub use promotion::{Promotion, WriteBack};

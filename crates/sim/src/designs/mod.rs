@@ -14,7 +14,7 @@ mod unified_mmap;
 use ebbtide_core::UnknownName;
 use ebbtide_core::find_by_name;
 
-use crate::config::{Config, ConfigError, require};
+use crate::config::{Config, ConfigError, Overrides, require, resolve_design};
 use crate::core_side::CoreSide;
 use crate::memory_side::MemorySide;
 
@@ -34,6 +34,24 @@ pub struct Design {
     pub memory_side: fn(&Config) -> Result<Box<dyn MemorySide>, ConfigError>,
 }
 
+impl Design {
+    /// Its parameters under `overrides`; of a design that is not in the list too.
+    ///
+    /// # Errors
+    /// As [`resolve`](crate::config::resolve).
+    pub fn resolve(&self, overrides: Overrides<'_>) -> Result<Config, ConfigError> {
+        resolve_design(self, overrides)
+    }
+
+    /// Its parts under `config`; of a design that is not in the list too.
+    ///
+    /// # Errors
+    /// For parameters that a part cannot have.
+    pub fn compose(&self, config: &Config) -> Result<Parts, ConfigError> {
+        put_together(self, self, config)
+    }
+}
+
 /// The parts of a machine that differ between designs.
 pub struct Parts {
     /// What a core does with a miss.
@@ -50,6 +68,14 @@ pub struct Parts {
 pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
     let core_side = find(config.parts.core_side.as_ref().unwrap_or(&config.design))?;
     let memory_side = find(config.parts.memory_side.as_ref().unwrap_or(&config.design))?;
+    put_together(core_side, memory_side, config)
+}
+
+fn put_together(
+    core_side: &Design,
+    memory_side: &Design,
+    config: &Config,
+) -> Result<Parts, ConfigError> {
     let parts = Parts {
         core_side: (core_side.core_side)(config)?,
         memory_side: (memory_side.memory_side)(config)?,

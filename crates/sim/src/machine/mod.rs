@@ -42,6 +42,13 @@ pub enum Load {
         /// Of the arrival times.
         seed: u64,
     },
+    /// The same in one queue, from which any core takes its next job.
+    PoissonShared {
+        /// Mean arrivals per second.
+        jobs_per_s: f64,
+        /// Of the arrival times.
+        seed: u64,
+    },
 }
 
 /// Why a run gave no result.
@@ -72,7 +79,8 @@ pub struct Machine {
     chip: Rc<RefCell<Chip>>,
     jobs: Rc<dyn Jobs>,
     lanes: Vec<Lane>,
-    arrivals: Vec<Option<Arrivals>>,
+    /// Queues of jobs: none, one for all cores, or one a core.
+    arrivals: Vec<Arrivals>,
     switching: Option<Switching>,
     run_ahead: Span,
     /// When each queued core goes on.
@@ -131,7 +139,7 @@ impl Machine {
             chip,
             jobs,
             lanes,
-            arrivals: (0..cores).map(|_| None).collect(),
+            arrivals: Vec::new(),
             switching: match parts.core_side {
                 CoreSide::Block => None,
                 CoreSide::Switch(switching) => Some(switching),
@@ -179,19 +187,25 @@ impl Machine {
 
     /// How jobs come from now on.
     pub fn set_load(&mut self, load: Load) {
-        let cores = self.lanes.len();
-        for (core, arrivals) in (0u64..).zip(&mut self.arrivals) {
-            *arrivals = match load {
-                Load::Saturating => None,
-                Load::Poisson { jobs_per_s, seed } => {
-                    let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ core;
-                    let process = Poisson::new(jobs_per_s / cores as f64, seed);
-                    let mut arrivals = Arrivals { process, start: self.now, next: self.now };
-                    arrivals.advance();
-                    Some(arrivals)
-                }
-            };
-        }
+        let (queues, jobs_per_s, seed) = match load {
+            Load::Saturating => (0, 0.0, 0),
+            Load::Poisson { jobs_per_s, seed } => (self.lanes.len() as u64, jobs_per_s, seed),
+            Load::PoissonShared { jobs_per_s, seed } => (1, jobs_per_s, seed),
+        };
+        let queue = |queue: u64| {
+            let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ queue;
+            let process = Poisson::new(jobs_per_s / queues as f64, seed);
+            let mut arrivals = Arrivals { process, start: self.now, next: self.now };
+            arrivals.advance();
+            arrivals
+        };
+        self.arrivals = (0..queues).map(queue).collect();
+    }
+
+    /// The queue that `core` takes its jobs from, if they are queued.
+    fn queue_of(&mut self, core: usize) -> Option<&mut Arrivals> {
+        let last = self.arrivals.len().checked_sub(1)?;
+        Some(&mut self.arrivals[core.min(last)])
     }
 
     /// Runs until `jobs` more jobs are done. Gives how long that took in simulated time.
@@ -251,8 +265,8 @@ impl Machine {
                 return self.enqueue(core, now);
             }
             let Some(thread) = self.lanes[core].current.or_else(|| self.dispatch(core)) else {
-                if let Some(arrivals) = &self.arrivals[core] {
-                    self.enqueue(core, arrivals.next.max(now));
+                if let Some(next) = self.queue_of(core).map(|queue| queue.next) {
+                    self.enqueue(core, next.max(now));
                 }
                 self.lanes[core].state = State::Idle;
                 return;
@@ -280,7 +294,7 @@ impl Machine {
     /// Chooses what `core` runs next, and charges the switch to it.
     fn dispatch(&mut self, core: usize) -> Option<usize> {
         let now = self.clock(core);
-        let arrival = self.arrivals[core].as_ref().map(|arrivals| arrivals.next);
+        let arrival = self.queue_of(core).map(|queue| queue.next);
         let new_job = arrival.is_none_or(|next| next <= now);
         let lane = &mut self.lanes[core];
         match lane.choose(now, new_job)? {
@@ -297,8 +311,8 @@ impl Machine {
             Chosen::Start(thread) => {
                 lane.start(thread, self.next_job, arrival.unwrap_or(now), now);
                 self.next_job += 1;
-                if let Some(arrivals) = &mut self.arrivals[core] {
-                    arrivals.advance();
+                if let Some(queue) = self.queue_of(core) {
+                    queue.advance();
                 }
                 Some(thread)
             }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use ebbtide_core::replacement::{Geometry, Replacement};
 use ebbtide_core::{Begin, FrameId, MissTable, PageId, Span, Time};
 use ebbtide_flash::{Flash, Kind};
 use rustc_hash::FxHashMap;
@@ -66,6 +67,21 @@ impl DramCache {
     /// # Errors
     /// [`ConfigError`] for what cannot be built as described.
     pub fn new(config: &Config) -> Result<DramCache, ConfigError> {
+        DramCache::over(config, Residency::new(config)?)
+    }
+
+    /// The same under a replacement policy of one's own, which is told of hits as touches.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for what cannot be built as described.
+    pub fn with_policy(
+        config: &Config,
+        policy: impl FnOnce(Geometry) -> Box<dyn Replacement>,
+    ) -> Result<DramCache, ConfigError> {
+        DramCache::over(config, Residency::with_policy(config, policy)?)
+    }
+
+    fn over(config: &Config, residency: Residency) -> Result<DramCache, ConfigError> {
         let dram_cache = &config.dram_cache;
         let (entries, ways) = (dram_cache.mshr, dram_cache.mshr_ways);
         let whole = entries > 0 && entries.is_multiple_of(ways);
@@ -74,7 +90,7 @@ impl DramCache {
         Ok(DramCache {
             backsides: (0..controllers.count()).map(|_| Backside::default()).collect(),
             controllers,
-            residency: Residency::new(config)?,
+            residency,
             misses: MissTable::new(entries, usize::MAX),
             arriving: FxHashMap::default(),
             mshr_used: vec![0; entries / ways],

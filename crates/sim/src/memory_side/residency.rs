@@ -63,15 +63,31 @@ impl Residency {
     /// # Errors
     /// When its sets are not a power of two, or the policy does not exist.
     pub(super) fn new(config: &Config) -> Result<Residency, ConfigError> {
+        let kind = PolicyKind::from_name(&config.dram_cache.policy)?;
+        Ok(Residency::of(Residency::geometry(config)?, kind, config))
+    }
+
+    /// The same under a policy of one's own, which is told of hits as touches.
+    ///
+    /// # Errors
+    /// When its sets are not a power of two.
+    pub(super) fn with_policy(
+        config: &Config,
+        policy: impl FnOnce(Geometry) -> Box<dyn Replacement>,
+    ) -> Result<Residency, ConfigError> {
+        let geometry = Residency::geometry(config)?;
+        Ok(Residency::empty(geometry, policy(geometry), false))
+    }
+
+    fn geometry(config: &Config) -> Result<Geometry, ConfigError> {
         let dram_cache = &config.dram_cache;
         let frames = (dram_cache.size.0 / PAGE_BYTES as u64) as usize;
-        let kind = PolicyKind::from_name(&dram_cache.policy)?;
         let ways = if dram_cache.ways == 0 { frames } else { dram_cache.ways };
         let sets = frames.checked_div(ways).unwrap_or(0);
         let expected = format!("{ways} ways x a power of two of 4 KiB pages");
         let power = sets.is_power_of_two() && sets * ways == frames;
         require(power, "dram_cache.size", dram_cache.size, expected)?;
-        Ok(Residency::of(Geometry { sets, ways }, kind, config))
+        Ok(Geometry { sets, ways })
     }
 
     /// An empty cache of `size` under `policy`, whose frames take any page.
@@ -83,10 +99,14 @@ impl Residency {
     fn of(geometry: Geometry, policy: PolicyKind, config: &Config) -> Residency {
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
         let pages = PageTable::new(pages, config.tlb.walk_levels).end();
+        Residency::empty(geometry, policy.build(geometry, pages, 1), policy.needs_every_hit())
+    }
+
+    fn empty(geometry: Geometry, policy: Box<dyn Replacement>, every_hit: bool) -> Residency {
         Residency {
             geometry,
-            policy: policy.build(geometry, pages, 1),
-            every_hit: policy.needs_every_hit(),
+            policy,
+            every_hit,
             frames: vec![Entry(0); geometry.frames()],
             index: (geometry.ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
             vacated: FxHashMap::default(),

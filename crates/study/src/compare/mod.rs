@@ -5,6 +5,7 @@
 //! a core does with a miss, how memory handles it, the link and the flash device. Jobs compute the
 //! same on all of them: so much that plain LRU would miss at the wished interval on the reference.
 
+mod machine;
 mod page;
 mod price;
 mod text;
@@ -13,7 +14,7 @@ mod watched;
 use std::path::PathBuf;
 
 use ebbtide_core::{PAGE_BYTES, UnknownName};
-use ebbtide_sim::config::{Config, ConfigError, Scale, resolve};
+use ebbtide_sim::config::{ConfigError, Scale};
 use ebbtide_sim::{
     Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
     Simulation, designs, replay,
@@ -28,8 +29,8 @@ pub use price::Price;
 
 use crate::analytic::cost::effectiveness;
 use crate::analytic::lifetime::{Wear, endurance};
-use crate::leaves::walk;
 use crate::side_by_side::{Watch, side_by_side};
+use machine::{Machine, Machines};
 use price::GIB;
 use watched::Watched;
 
@@ -39,18 +40,6 @@ pub const REFERENCE: &str = "astriflash";
 /// What the others' throughput is a share of.
 const BASELINE: &str = "dram-only";
 
-/// What all designs have in common with [`REFERENCE`].
-const IN_COMMON: [&str; 8] = [
-    "cores",
-    "l1",
-    "llc",
-    "noc",
-    "dataset",
-    "dram_cache.size",
-    "workload.miss_interval_us",
-    "workload.theta",
-];
-
 /// What to compare.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -58,7 +47,7 @@ pub struct Options {
     pub designs: Vec<String>,
     /// What they do.
     pub work: Work,
-    /// Parameters set for every design.
+    /// Parameters set for every design that has them.
     pub set: Vec<(String, String)>,
     /// Capacities shrink to this for the runs, but not for prices.
     pub scale: Scale,
@@ -206,10 +195,9 @@ impl CompareError {
 /// # Errors
 /// [`CompareError`]; nothing is reported unless every run ended.
 pub fn compare(options: &Options, watch: Watch<'_>) -> Result<Comparison, CompareError> {
-    let (machines, left_out) = machines(options)?;
-    let (baseline, others) = machines.split_first().expect("the baseline is among them");
-    let all = machines.len() as f64;
-    let first = run(baseline, None, &options.work, &|stage: &str, share: f64| {
+    let Machines { baseline, others, left_out } = Machines::of(options)?;
+    let all = others.len() as f64 + 1.0;
+    let first = run(&baseline, None, &options.work, &|stage: &str, share: f64| {
         watch(&format!("{BASELINE}: {stage}"), share / all)
     })?;
     let watch_others = |stage: &str, share: f64| watch(stage, (1.0 + share * (all - 1.0)) / all);
@@ -220,10 +208,11 @@ pub fn compare(options: &Options, watch: Watch<'_>) -> Result<Comparison, Compar
         let watch = |stage: &str, share| watch(&format!("{name}: {stage}"), share);
         run(machine, work_us, &options.work, &watch)
     })?;
-    let mut rows: Vec<Row> = machines
-        .iter()
+    let mut rows: Vec<Row> = [&baseline]
+        .into_iter()
+        .chain(&others)
         .zip([&first].into_iter().chain(&rest))
-        .map(|(machine, ran)| row(machine, ran, (baseline, &first)))
+        .map(|(machine, ran)| row(machine, ran, (&baseline, &first)))
         .collect();
     let place = |row: &Row| designs::ALL.iter().position(|design| design.name == row.design);
     rows.sort_by_key(place);
@@ -241,75 +230,6 @@ pub fn compare(options: &Options, watch: Watch<'_>) -> Result<Comparison, Compar
         designs: rows,
         left_out,
     })
-}
-
-/// A design on the common machine.
-struct Machine {
-    design: String,
-    /// As it is run.
-    config: Config,
-    price: Price,
-}
-
-/// The baseline and every design asked for, and those that cannot be built.
-fn machines(options: &Options) -> Result<(Vec<Machine>, Vec<LeftOut>), CompareError> {
-    let mut names = vec![BASELINE];
-    if options.designs.is_empty() {
-        names.extend(designs::ALL.iter().map(|design| design.name));
-    }
-    for name in &options.designs {
-        names.push(designs::find(name)?.name);
-    }
-    let common = common()?;
-    let set = options.set.iter();
-    let overrides: Vec<(&str, &str)> =
-        common.iter().chain(set).map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let (mut machines, mut left_out) = (Vec::<Machine>::new(), Vec::new());
-    for name in names {
-        if machines.iter().any(|machine| machine.design == name) {
-            continue;
-        }
-        match machine(name, &overrides, options.scale) {
-            Ok(machine) => machines.push(machine),
-            Err(error) => {
-                let (design, reason) = (name.to_string(), error.to_string());
-                if name == BASELINE {
-                    return Err(CompareError::NoneFits { design, reason });
-                }
-                left_out.push(LeftOut { design, reason });
-            }
-        }
-    }
-    match left_out.first() {
-        Some(LeftOut { design, reason }) if machines.len() == 1 => {
-            let (design, reason) = (design.clone(), reason.clone());
-            Err(CompareError::NoneFits { design, reason })
-        }
-        _ => Ok((machines, left_out)),
-    }
-}
-
-fn machine(design: &str, overrides: &[(&str, &str)], scale: Scale) -> Result<Machine, ConfigError> {
-    let whole = resolve(design, overrides)?;
-    let config = scale.of(whole.clone());
-    config.check()?;
-    let has_flash = designs::compose(&config)?.memory_side.flash().is_some();
-    Ok(Machine { design: design.to_string(), config, price: Price::of(&whole, has_flash) })
-}
-
-/// What the designs have in common, as single keys.
-fn common() -> Result<Vec<(String, String)>, ConfigError> {
-    let reference = serde_json::to_value(resolve(REFERENCE, &[])?).expect("plain data");
-    let mut common = Vec::new();
-    walk(&reference, "", &mut |key, value| {
-        let within = |part: &&str| {
-            key.strip_prefix(*part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        if IN_COMMON.iter().any(within) {
-            common.push((key.to_string(), value.to_string()));
-        }
-    });
-    Ok(common)
 }
 
 /// What a program and a trace both give.

@@ -24,8 +24,9 @@ impl Price {
     pub(super) fn of(config: &Config, has_flash: bool) -> Price {
         let data = config.dataset.size.0;
         let in_ssd = config.mos.as_ref().map_or(0, |mos| mos.ssd_dram.0);
-        let (dram, flash) =
-            if has_flash { (config.dram_cache.size.0 + in_ssd, data) } else { (data, 0) };
+        let promoted = config.promotion.as_ref().map_or(0, |promotion| promotion.size.0);
+        let dram = config.dram_cache.size.0 + in_ssd + promoted;
+        let (dram, flash) = if has_flash { (dram, data) } else { (data, 0) };
         let (dram_gib, flash_gib) = (dram as f64 / GIB, flash as f64 / GIB);
         let dollars = DRAM_DOLLARS_PER_GB * dram_gib + SSD_DOLLARS_PER_GB * flash_gib;
         Price { dram_gib, flash_gib, dollars }
@@ -45,5 +46,7 @@ mod tests {
         assert_eq!(price("astriflash", true).dollars, 8.0 * 30.0 + 256.0 * 2.0);
         // 8 GiB of NVDIMM and 1.5 in the SSD.
         assert_eq!(price("lhams-e", true).dram_gib, 9.5);
+        // 2 GiB of promoted pages and 40 MiB in the SSD.
+        assert_eq!(price("flatflash", true).dram_gib, 2.0390625);
     }
 }

@@ -1,0 +1,173 @@
+//! [`Machines`]: each design on what all of them have in common.
+
+use ebbtide_sim::config::{Config, ConfigError, Scale, resolve};
+use ebbtide_sim::designs;
+use serde_json::Value;
+
+use super::price::Price;
+use super::{BASELINE, CompareError, LeftOut, Options, REFERENCE};
+use crate::leaves::walk;
+
+/// Sections and keys that all designs have in common with [`REFERENCE`]; and its amount of DRAM.
+const IN_COMMON: [&str; 7] =
+    ["cores", "l1", "llc", "noc", "dataset", "workload.miss_interval_us", "workload.theta"];
+
+/// The key for a design's DRAM; where promotion has it, for the cache of its device.
+const DRAM: &str = "dram_cache.size";
+
+/// A design on the common machine.
+pub(super) struct Machine {
+    pub(super) design: String,
+    /// As it is run.
+    pub(super) config: Config,
+    /// Of its memory in full.
+    pub(super) price: Price,
+}
+
+/// The baseline and every design asked for, and those that cannot be built.
+pub(super) struct Machines {
+    pub(super) baseline: Machine,
+    pub(super) others: Vec<Machine>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+type Setting = (String, String);
+
+impl Machines {
+    pub(super) fn of(options: &Options) -> Result<Machines, CompareError> {
+        let mut names = Vec::new();
+        for name in &options.designs {
+            names.push(designs::find(name)?.name);
+        }
+        if names.is_empty() {
+            names.extend(designs::ALL.iter().map(|design| design.name));
+        }
+        let all = designs::ALL.iter().map(|design| resolve(design.name, &[]));
+        let all = all.collect::<Result<Vec<Config>, _>>()?;
+        for setting in &options.set {
+            if !all.iter().any(|config| has(config, setting)) {
+                resolve(REFERENCE, &[(&setting.0, &setting.1)])?;
+            }
+        }
+        let reference = resolve_with(&resolve(REFERENCE, &[])?, &options.set)?;
+        let machine = |design: &str| machine(design, &reference, &options.set, options.scale);
+        let baseline = machine(BASELINE)?;
+        let (mut others, mut left_out) = (Vec::<Machine>::new(), Vec::new());
+        for name in names.into_iter().filter(|name| *name != BASELINE) {
+            match machine(name) {
+                _ if others.iter().any(|other| other.design == name) => {}
+                Ok(machine) => others.push(machine),
+                Err(error) => {
+                    let (design, reason) = (name.to_string(), error.to_string());
+                    left_out.push(LeftOut { design, reason });
+                }
+            }
+        }
+        match left_out.first() {
+            Some(LeftOut { design, reason }) if others.is_empty() => {
+                let (design, reason) = (design.clone(), reason.clone());
+                Err(CompareError::NoneFits { design, reason })
+            }
+            _ => Ok(Machines { baseline, others, left_out }),
+        }
+    }
+}
+
+fn machine(
+    design: &str,
+    reference: &Config,
+    set: &[Setting],
+    scale: Scale,
+) -> Result<Machine, ConfigError> {
+    let own = resolve(design, &[])?;
+    let dram = reference.dram_cache.size.to_string();
+    let of_dram = match &own.promotion {
+        None => vec![(DRAM.to_string(), dram)],
+        Some(_) => {
+            // The cache of the device keeps its share of the data.
+            let bytes = u128::from(own.dram_cache.size.0) * u128::from(reference.dataset.size.0);
+            let cache = bytes / u128::from(own.dataset.size.0);
+            vec![("promotion.size".to_string(), dram), (DRAM.to_string(), cache.to_string())]
+        }
+    };
+    let set = set.iter().filter(|(key, _)| key != DRAM).cloned();
+    let settings: Vec<Setting> = set.chain(common(reference)).chain(of_dram).collect();
+    let whole = resolve_with(&own, &settings)?;
+    let config = scale.of(whole.clone());
+    config.check()?;
+    let has_flash = designs::compose(&config)?.memory_side.flash().is_some();
+    Ok(Machine { design: design.to_string(), config, price: Price::of(&whole, has_flash) })
+}
+
+/// The design that `own` are the parameters of, with those of `settings` that it has.
+fn resolve_with(own: &Config, settings: &[Setting]) -> Result<Config, ConfigError> {
+    let taken = settings.iter().filter(|setting| has(own, setting));
+    let taken: Vec<(&str, &str)> =
+        taken.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    resolve(&own.design, &taken)
+}
+
+/// Whether a design has the section that the key is in; any can take its parts from another.
+fn has(own: &Config, (key, _): &Setting) -> bool {
+    let section = key.split('.').next().unwrap_or(key);
+    section == "parts" || as_json(own).get(section).is_some()
+}
+
+fn common(reference: &Config) -> Vec<Setting> {
+    let mut common = Vec::new();
+    walk(&as_json(reference), "", &mut |key, value| {
+        let within = |part: &&str| {
+            key.strip_prefix(*part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if IN_COMMON.iter().any(within) {
+            common.push((key.to_string(), value.to_string()));
+        }
+    });
+    common
+}
+
+fn as_json(config: &Config) -> Value {
+    serde_json::to_value(config).expect("parameters are plain data")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::Work;
+    use super::*;
+
+    fn machines(set: &[(&str, &str)]) -> Result<Machines, CompareError> {
+        let set = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let work = Work::Trace(PathBuf::new());
+        let scale = Scale { numerator: 1, denominator: 64 };
+        Machines::of(&Options { designs: Vec::new(), work, set, scale, threads: 1 })
+    }
+
+    #[test]
+    fn all_designs_have_the_same_cores_data_and_dram() {
+        let Machines { baseline, others, left_out } = machines(&[]).unwrap();
+        assert_eq!(left_out, []);
+        assert_eq!(others.len() + 1, designs::ALL.len());
+        for machine in &others {
+            let (config, name) = (&machine.config, &machine.design);
+            assert_eq!(config.cores, baseline.config.cores, "{name}");
+            assert_eq!(config.dataset, baseline.config.dataset, "{name}");
+            assert_eq!(config.dataset.size.0, 4 << 30, "{name}");
+            let dram = config.promotion.as_ref().map_or(config.dram_cache.size, |p| p.size);
+            assert_eq!(dram.0, 128 << 20, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_set_for_the_designs_that_have_it() {
+        let set = [("promotion.reset", "windowed"), ("dram_cache.size", "4GiB")];
+        let Machines { baseline, others, .. } = machines(&set).unwrap();
+        assert_eq!(baseline.config.dram_cache.size.0, 64 << 20);
+        let promoting = others.iter().filter_map(|machine| machine.config.promotion.as_ref());
+        let promoting: Vec<_> = promoting.map(|p| (p.reset.as_str(), p.size.0)).collect();
+        assert!(!promoting.is_empty() && promoting.iter().all(|p| *p == ("windowed", 64 << 20)));
+        let error = machines(&[("promotoin.reset", "strict")]).err().unwrap().to_string();
+        assert!(error.contains("did you mean 'promotion'?"), "{error}");
+    }
+}
