@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use ebbtide_core::UnknownName;
-use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::prefetch::PrefetcherKind;
+use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_study::bench::{self, BenchError, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
 use ebbtide_study::report::check_folder;
@@ -56,6 +57,17 @@ pub(crate) struct Arguments {
     /// Which page is evicted: adaptive-lrfu, s3-fifo, clock, fifo or random
     #[arg(long, value_parser = replacement, default_value = "adaptive-lrfu")]
     replacement: PolicyKind,
+    /// Which pages the replacement policy is given: always all, or adaptive (those that FlatFlash's
+    /// Algorithm 1 promotes; the others stay for a short time)
+    #[arg(long, value_parser = admission, default_value = "always")]
+    admission: Admission,
+    /// What Ebbtide fetches ahead of demand: none, next-n-line, feedback-directed, best-offset or
+    /// leap
+    #[arg(long, value_parser = prefetcher, default_value = "none")]
+    prefetch: PrefetcherKind,
+    /// Whether Ebbtide fetches what a workload hints at: on, or off
+    #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
+    hints: bool,
     /// Where popular keys lie: together on pages chosen by hash, or each key on its own (keys)
     #[arg(long, value_parser = scatter, default_value = "pages")]
     scatter: Scatter,
@@ -106,6 +118,18 @@ fn scheduler(name: &str) -> Result<Discipline, UnknownName> {
 
 fn replacement(name: &str) -> Result<PolicyKind, UnknownName> {
     PolicyKind::from_name(name)
+}
+
+fn admission(name: &str) -> Result<Admission, UnknownName> {
+    Admission::from_name(name)
+}
+
+fn prefetcher(name: &str) -> Result<PrefetcherKind, UnknownName> {
+    PrefetcherKind::from_name(name)
+}
+
+fn hints(name: &str) -> Result<bool, UnknownName> {
+    ebbtide_core::find_by_name("use of hints", name, &[("on", true), ("off", false)])
 }
 
 fn scatter(name: &str) -> Result<Scatter, UnknownName> {
@@ -168,6 +192,9 @@ fn options(arguments: &Arguments) -> Options {
     options.arrivals = arguments.arrivals;
     options.scheduler = arguments.scheduler.name();
     options.replacement = arguments.replacement.name();
+    options.admission = arguments.admission.name();
+    options.prefetch = arguments.prefetch.name();
+    options.hints = arguments.hints;
     options.scatter = arguments.scatter.name();
     options.theta = arguments.theta;
     options.threads = arguments.threads;

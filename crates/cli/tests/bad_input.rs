@@ -26,6 +26,9 @@ fn an_unknown_name_is_met_with_the_nearest() {
         (["hashtable", "--list"].as_slice(), ["'hashtable'", "did you mean 'hash-table'?"]),
         (&["--mode=dram,ebbtid"], ["unknown mode 'ebbtid'", "did you mean 'ebbtide'?"]),
         (&["--replacement=clok"], ["policy 'clok'", "did you mean 'clock'?"]),
+        (&["--admission=adaptiv"], ["'adaptiv'", "did you mean 'adaptive'?"]),
+        (&["--prefetch=lepa"], ["prefetcher 'lepa'", "did you mean 'leap'?"]),
+        (&["--hints=onn"], ["'onn'", "did you mean 'on'?"]),
         (&["--scheduler=fif"], ["'fif'", "did you mean 'fifo'?"]),
         (&["--arrivals=poison"], ["arrivals 'poison'", "did you mean 'poisson'?"]),
         (&["--scatter=page"], ["'page'", "did you mean 'pages'?"]),
@@ -78,6 +81,9 @@ fn a_budget_that_cannot_work_is_refused_with_what_can() {
 fn a_policy_that_only_a_simulator_can_have_is_refused_with_the_reason() {
     for policy in ["lru", "cflru"] {
         assert_refused(&["--replacement", policy], &[policy, "must see every hit"]);
+    }
+    for policy in ["srrip-hp", "drrip"] {
+        assert_refused(&["--replacement", policy], &[policy, "looks at every frame"]);
     }
 }
 

@@ -101,6 +101,34 @@ fn assert_report(report: &Path, results: &[Value]) {
 }
 
 #[test]
+fn what_is_fetched_ahead_is_counted_where_something_is() {
+    let folder = folder();
+    let run = |arguments: &[&str]| {
+        let scan = ["seq-read", "--mode=ebbtide", "--admission=adaptive", "--json"];
+        let found = json(&printed(&mut small_bench(folder.path(), &[&scan, arguments].concat())));
+        assert_eq!(found["config"]["admission"], "adaptive");
+        found
+    };
+    for arguments in [["--prefetch=next-n-line", "--hints=off"], ["--prefetch=none", "--hints=on"]]
+    {
+        let found = run(&arguments);
+        let ebbtide = &found["results"][1];
+        assert_eq!(
+            (&found["results"][0]["ahead"], &ebbtide["mode"]),
+            (&Value::Null, &"ebbtide".into())
+        );
+        for key in ["pages_per_s", "accuracy", "lateness", "pollution"] {
+            assert_spread(&ebbtide["ahead"][key], key);
+        }
+        assert!(ebbtide["ahead"]["pages_per_s"]["median"].as_f64() > Some(0.0), "{ebbtide}");
+    }
+    let found = run(&["--prefetch=none", "--hints=off"]);
+    assert_eq!(found["config"]["prefetch"], "none");
+    assert_eq!(found["config"]["hints"], false);
+    assert_eq!(found["results"][1]["ahead"], Value::Null);
+}
+
+#[test]
 fn an_open_loop_draws_responses_and_a_used_data_file_is_made_anew() {
     let folder = folder();
     let quick = ["tatp", "--mode=ebbtide", "--seconds=0.05"];

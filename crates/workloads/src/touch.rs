@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use rand::RngExt;
 
 use crate::keys::{job_rng, share};
@@ -16,12 +16,16 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// Lines that a job touches.
 const LINES: u64 = 64;
 
+/// A job hints at a line so many before it touches it.
+const HINTED_AHEAD: usize = 8;
+
 /// Touches 64 bytes at a time, and does nothing else: the mmap benchmark that HAMS is measured with
 /// (SPEC part D). Job `n` touches lines `64·n` to `64·n + 63` of one endless stream.
 ///
 /// In order, that is a line of each page of the dataset, of the first to the last, then the next line
 /// of each, and so on. At random, it is any line, each with the same chance; neither knows keys, so
-/// skew and scatter change nothing. A line is checked when it is read and before it is written.
+/// skew and scatter change nothing. A line is checked when it is read and before it is written. Eight
+/// lines before it is touched, a job hints at it.
 #[derive(Debug, Clone)]
 pub struct Touch<const RANDOM: bool, const WRITE: bool> {
     pages: u64,
@@ -162,7 +166,9 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for Touch<RANDOM, WRITE> {
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let mut hinted = self.job(job).skip(HINTED_AHEAD);
         for (part, at) in (0..).zip(self.job(job)) {
+            hinted.next().into_iter().for_each(|line| memory.hint(Hint::WillNeed(line)));
             memory.work(share(self.work, part, LINES));
             let _old = if WRITE { self.write(memory, at)? } else { self.read(memory, at)? };
         }

@@ -4,7 +4,8 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::prefetch::PrefetcherKind;
+use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PAGE_BYTES, Time, UnknownName};
 use ebbtide_engine::device::threads::Threads;
@@ -211,6 +212,10 @@ impl Under {
                 window.flash_reads = after.flash_reads - before.flash_reads;
                 window.flash_writes = after.flash_writes - before.flash_writes;
                 window.submissions = after.submissions - before.submissions;
+                window.fetched_ahead = after.fetched_ahead - before.fetched_ahead;
+                window.ahead_used = after.ahead_used - before.ahead_used;
+                window.ahead_late = after.ahead_late - before.ahead_late;
+                window.polluted = after.polluted - before.polluted;
                 window.idle_s = (after.idle_ns - before.idle_ns) as f64 / 1e9;
                 let read_ns = engine.counters().flash_read_ns();
                 window.flash_read_us = read_ns.value_at_quantile(0.5) as f64 / 1e3;
@@ -281,6 +286,12 @@ pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
     options.threads_per_core = if setup.mode == Mode::Sync { 1 } else { setup.threads };
     options.batch_max = setup.batch_max;
     options.replacement = PolicyKind::from_name(&setup.replacement)?;
+    options.admission = Admission::from_name(&setup.admission)?;
+    // Blocking reads cannot go on ahead of anything.
+    let ahead = setup.mode == Mode::Ebbtide;
+    let prefetcher = PrefetcherKind::from_name(&setup.prefetch)?;
+    options.prefetcher = if ahead { prefetcher } else { PrefetcherKind::None };
+    options.hints = ahead && setup.hints;
     options.scheduler = Discipline::from_name(&setup.scheduler)?;
     Ok(options)
 }

@@ -22,7 +22,8 @@ mod workload;
 use std::fmt;
 use std::path::PathBuf;
 
-use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::prefetch::PrefetcherKind;
+use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
 use ebbtide_engine::store::StoreError;
@@ -35,7 +36,9 @@ use thiserror::Error;
 pub use children::{CHILD_VERB, Cancel, die_with_parent};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission, measure as measure_profile};
 pub use protocol::{Arrivals, Calibration, Latency};
-pub use results::{Config, LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts};
+pub use results::{
+    AheadSpread, Config, LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts,
+};
 pub use subject::{GRAPH_WORKLOADS, GraphFile};
 
 use crate::doctor::machine::MachineSummary;
@@ -135,6 +138,12 @@ pub struct Options {
     pub scheduler: &'static str,
     /// Replacement policy by name.
     pub replacement: &'static str,
+    /// Admission to it by name.
+    pub admission: &'static str,
+    /// What Ebbtide fetches ahead of demand, by name.
+    pub prefetch: &'static str,
+    /// Whether Ebbtide fetches what a workload hints at.
+    pub hints: bool,
     /// Zipf skew of the keys.
     pub theta: f64,
     /// How keys lie over pages, by name.
@@ -171,6 +180,9 @@ impl Options {
             loads: vec![0.1, 0.3, 0.5, 0.7, 0.8, 0.9],
             scheduler: Discipline::Priority.name(),
             replacement: PolicyKind::AdaptiveLrfu.name(),
+            admission: Admission::Always.name(),
+            prefetch: PrefetcherKind::None.name(),
+            hints: true,
             theta: 0.99,
             scatter: Scatter::Pages.name(),
             threads: 128,
@@ -444,6 +456,9 @@ fn setup(
         data,
         offset,
         replacement: options.replacement.into(),
+        admission: options.admission.into(),
+        prefetch: options.prefetch.into(),
+        hints: options.hints,
         scheduler: options.scheduler.into(),
         threads: options.threads,
         batch_max: options.batch_max,

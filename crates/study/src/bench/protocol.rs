@@ -36,6 +36,12 @@ pub struct Setup {
     pub offset: u64,
     /// Replacement policy by name.
     pub replacement: String,
+    /// Admission to it by name.
+    pub admission: String,
+    /// What [`Mode::Ebbtide`] fetches ahead of demand, by name.
+    pub prefetch: String,
+    /// Whether it fetches what a workload hints at.
+    pub hints: bool,
     /// Scheduler by name.
     pub scheduler: String,
     /// User-level threads a core; for paging, the most kernel threads to try.
@@ -155,6 +161,14 @@ pub struct Window {
     pub flash_writes: u64,
     /// Submissions to the kernel.
     pub submissions: u64,
+    /// Pages fetched ahead of demand.
+    pub fetched_ahead: u64,
+    /// Those of them that were used.
+    pub ahead_used: u64,
+    /// Those of these that somebody had to wait for.
+    pub ahead_late: u64,
+    /// Misses on pages that had made room for one fetched ahead.
+    pub polluted: u64,
     /// Accesses that waited for a page somebody else had asked for.
     pub hits_under_miss: u64,
     /// Seconds in which a core had nothing to run, summed over cores.

@@ -232,6 +232,10 @@ fn columns(outcome: &Outcome) -> Vec<(String, String)> {
     columns.spread("flash_writes_per_s", Some(outcome.flash_writes_per_s));
     columns.spread("flash_read_us", outcome.flash_read_us);
     columns.spread("requests_per_submission", outcome.requests_per_submission);
+    columns.spread("ahead_pages_per_s", outcome.ahead.map(|ahead| ahead.pages_per_s));
+    columns.spread("ahead_accuracy", outcome.ahead.map(|ahead| ahead.accuracy));
+    columns.spread("ahead_lateness", outcome.ahead.map(|ahead| ahead.lateness));
+    columns.spread("ahead_pollution", outcome.ahead.map(|ahead| ahead.pollution));
     columns.spread("idle_share", outcome.idle_share);
     columns.spread("rss_mib", Some(outcome.rss_mib));
     columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::Mode;
-use super::protocol::{Calibration, Latency};
+use super::protocol::{Calibration, Latency, Window};
 use crate::doctor::machine::MachineSummary;
 
 /// A figure over several rounds.
@@ -53,6 +53,33 @@ impl LatencySpread {
     }
 }
 
+/// What came of fetching ahead of demand, over several rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AheadSpread {
+    /// Pages so fetched a second.
+    pub pages_per_s: Spread,
+    /// The share of them that was used.
+    pub accuracy: Spread,
+    /// The share of the used ones that somebody had to wait for.
+    pub lateness: Spread,
+    /// The share of misses on pages that had made room for one; 0 where there is no prefetcher.
+    pub pollution: Spread,
+}
+
+impl AheadSpread {
+    /// `None` if nothing was fetched ahead.
+    pub(super) fn of<'a>(rounds: impl Iterator<Item = &'a Window> + Clone) -> Option<AheadSpread> {
+        let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+        let of = |figure: &dyn Fn(&Window) -> f64| Spread::of(rounds.clone().map(figure));
+        rounds.clone().any(|window| window.fetched_ahead > 0).then(|| AheadSpread {
+            pages_per_s: of(&|window| window.fetched_ahead as f64 / window.seconds),
+            accuracy: of(&|window| share(window.ahead_used, window.fetched_ahead)),
+            lateness: of(&|window| share(window.ahead_late, window.ahead_used)),
+            pollution: of(&|window| share(window.polluted, window.misses)),
+        })
+    }
+}
+
 /// One workload in one memory, at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
@@ -94,6 +121,8 @@ pub struct Outcome {
     pub flash_read_us: Option<Spread>,
     /// Pages handed to the kernel at a time, those read and those written.
     pub requests_per_submission: Option<Spread>,
+    /// What came of fetching ahead of demand, where anything was.
+    pub ahead: Option<AheadSpread>,
     /// Share of the time in which a core had nothing to run.
     pub idle_share: Option<Spread>,
     /// Resident memory in MiB.
@@ -237,6 +266,17 @@ impl fmt::Display for Report {
                 {
                     let (mode, error) = (outcome.mode, error * 100.0);
                     writeln!(f, "  predicted {mode:<8} {predicted:>9.0} jobs/s, {error:+.1}%")?;
+                }
+                if let Some(ahead) = &outcome.ahead {
+                    writeln!(
+                        f,
+                        "  ahead of demand: {:.0} pages/s, {:.0}% of them used, {:.0}% of those \
+                         late; {:.1}% of misses on pages that made room for one",
+                        ahead.pages_per_s.median,
+                        ahead.accuracy.median * 100.0,
+                        ahead.lateness.median * 100.0,
+                        ahead.pollution.median * 100.0,
+                    )?;
                 }
                 if let Some(ratio) = outcome.ratio_without_work {
                     writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;

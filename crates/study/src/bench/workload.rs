@@ -14,8 +14,8 @@ use super::process;
 use super::protocol::{Arrivals, Calibration, Command, Latency, Reply, Setup, Window};
 use super::subject::Subject;
 use super::{
-    BenchError, Cancel, LatencySpread, Load, Machine, Mode, Options, Outcome, Profile, Progress,
-    Report, Spread, WorkloadFacts, places, setup, stored_modes, warm_up_s,
+    AheadSpread, BenchError, Cancel, LatencySpread, Load, Machine, Mode, Options, Outcome, Profile,
+    Progress, Report, Spread, WorkloadFacts, places, setup, stored_modes, warm_up_s,
 };
 use crate::doctor::machine::MachineSummary;
 
@@ -413,6 +413,7 @@ impl Bench<'_> {
                     requests as f64 / window.submissions.max(1) as f64
                 })
             }),
+            ahead: AheadSpread::of(rounds.iter().map(|round| &round.window)),
             idle_share: engine
                 .then(|| spread(&|round| round.window.idle_s / (round.window.seconds * cores))),
             rss_mib: spread(&|round| round.window.rss_bytes as f64 / (1 << 20) as f64),
