@@ -1,7 +1,7 @@
 //! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
 //! its caches, and traces straight into the DRAM cache that hit, that miss, and that ask the same of
 //! datasets from 1 GiB to 1 TiB: a chart, whose bars are as long as each other where cost does not
-//! depend on capacity.
+//! depend on capacity; and into the device of CXL-flash, with each prefetcher.
 //!
 //! Time is the thread's own processor time, so that a busy host does not count. Each line is the
 //! median of several rounds with their range. Targets, in millions a second: 10 for the machine, 20
@@ -28,6 +28,11 @@ fn main() {
     report("trace: pages on flash", trace(&paper, MISSES));
     let small = MadeUp { within: MISSES.within / 64, ..MISSES };
     report("trace: pages on flash, 1/64 of the size", trace(&paper.clone().scaled(1, 64), small));
+    for (name, prefetcher) in PREFETCHERS {
+        let device = resolve("cxl-flash", &[("prefetch.policy", prefetcher)]).expect("a design");
+        report(&format!("cxl-flash{name}: pages in its DRAM"), trace(&device, DEVICE_HITS));
+        report(&format!("cxl-flash{name}: pages on flash"), trace(&device, DEVICE_MISSES));
+    }
     println!("\ntrace: pages of 1 GiB in DRAM or not, of a dataset of");
     let sizes = ["1GiB", "4GiB", "16GiB", "64GiB", "256GiB", "1TiB"];
     chart(&sizes.map(|size| {
@@ -156,6 +161,18 @@ const HITS: MadeUp = MadeUp {
 };
 
 const MISSES: MadeUp = MadeUp { left: 2_000_000, gap_ns: 200, within: 256 << 30, ..HITS };
+
+/// As fast as the device's DRAM serves lines, and as its flash serves pages.
+const DEVICE_HITS: MadeUp = MadeUp { gap_ns: 50, within: 32 << 20, ..HITS };
+const DEVICE_MISSES: MadeUp = MadeUp { gap_ns: 500, within: 8 << 30, ..MISSES };
+
+const PREFETCHERS: [(&str, &str); 5] = [
+    ("", "none"),
+    (", next-n-line", "next-n-line"),
+    (", feedback-directed", "feedback-directed"),
+    (", best-offset", "best-offset"),
+    (", leap", "leap"),
+];
 
 const MIXED: MadeUp = MadeUp { gap_ns: 50, within: 32 << 20, one_in: 50, beyond: 1 << 30, ..HITS };
 

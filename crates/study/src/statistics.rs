@@ -36,6 +36,26 @@ impl Estimate {
     }
 }
 
+/// How far the second of each pair follows the first in rank, from -1 to 1 (Spearman's); 0 where one
+/// of them is always the same.
+pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
+    let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+        let rank = |value: f64| {
+            let below = pairs.iter().filter(|pair| of(pair) < value).count();
+            let equal = pairs.iter().filter(|pair| of(pair) == value).count();
+            below as f64 + (equal as f64 - 1.0) / 2.0
+        };
+        pairs.iter().map(|pair| rank(of(pair))).collect()
+    };
+    let (first, second) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
+    let middle = (pairs.len() as f64 - 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum()
+    };
+    let spread = (product(&first, &first) * product(&second, &second)).sqrt();
+    if spread > 0.0 { product(&first, &second) / spread } else { 0.0 }
+}
+
 /// The `t` that a variable of Student's distribution with `freedom` degrees of freedom stays within,
 /// on either side of zero, with probability `within`.
 ///
@@ -72,6 +92,14 @@ fn within_angle(angle: f64, freedom: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_correlate_whatever_the_scale() {
+        assert_eq!(rank_correlation(&[(1.0, 3.0), (2.0, 50.0), (3.0, 1e9)]), 1.0);
+        assert_eq!(rank_correlation(&[(1.0, 3.0), (2.0, 2.0), (3.0, -9.0)]), -1.0);
+        assert_eq!(rank_correlation(&[(1.0, 7.0), (2.0, 7.0)]), 0.0);
+        assert_eq!(rank_correlation(&[(1.0, 1.0), (2.0, 2.0), (3.0, 2.0), (4.0, 1.0)]), 0.0);
+    }
 
     #[test]
     fn quantiles_are_those_of_printed_tables() {

@@ -22,6 +22,8 @@ pub struct Finding {
     pub tolerance: String,
     /// How the claim fares.
     pub verdict: Verdict,
+    /// Whether ours rests on a stand-in for a trace that is not at hand.
+    pub stand_in: bool,
     /// What to know about it; often nothing.
     pub note: String,
 }
@@ -45,12 +47,24 @@ impl Finding {
             ours: ours.map(|ours| written(ours, part)),
             tolerance: part.accept.tolerance(part.unit),
             verdict,
+            stand_in: false,
             note: claim.note.to_string(),
         };
         match part.accept {
             Accept::NotTestable(reason) => finding.note(reason),
             _ => finding,
         }
+    }
+
+    /// The same, resting on a stand-in for a trace that is not at hand.
+    pub fn stand_in(self) -> Finding {
+        Finding { stand_in: true, ..self }
+    }
+
+    /// The verdict in words.
+    pub fn verdict_text(&self) -> String {
+        let verdict = self.verdict;
+        if self.stand_in { format!("{verdict} (stand-in)") } else { verdict.to_string() }
     }
 
     /// The same with another sentence at the end of its note.

@@ -45,7 +45,7 @@ fn write_finding(
         Some((_, part)) if again => ("", format!("– {part}")),
         _ => (finding.id, finding.quantity.clone()),
     };
-    let verdict = finding.verdict.to_string();
+    let verdict = finding.verdict_text();
     let ours = finding.ours.as_deref().unwrap_or("–");
     write_row(f, [id, &quantity, finding.theirs, ours, &finding.tolerance, &verdict])
 }

@@ -1,12 +1,13 @@
 //! The papers' experiments on the simulator, and what becomes of each claim.
 
 pub mod astriflash;
+pub mod cxl_flash;
 mod runs;
 
 use std::fmt;
 
 use ebbtide_core::{UnknownName, find_by_name};
-use ebbtide_sim::SimError;
+use ebbtide_sim::{ReplayError, SimError};
 use thiserror::Error;
 
 use crate::claims::Findings;
@@ -33,7 +34,7 @@ pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 pub type Reproduced = Box<dyn Reproduction>;
 
 /// Every paper.
-pub const ALL: [&Paper; 1] = [&astriflash::PAPER];
+pub const ALL: [&Paper; 2] = [&astriflash::PAPER, &cxl_flash::PAPER];
 
 /// The paper called `name`.
 ///
@@ -70,7 +71,7 @@ fn claims_table(findings: &Findings) -> Table {
             finding.theirs,
             finding.ours.as_deref().unwrap_or("–"),
             &finding.tolerance,
-            &finding.verdict.to_string(),
+            &finding.verdict_text(),
             &finding.note,
         ])
     })
@@ -106,6 +107,16 @@ pub enum ReproduceError {
         workload: &'static str,
         /// Why.
         error: Box<SimError>,
+    },
+    /// A replay failed.
+    #[error("{trace}, {setup}: {error}")]
+    Replay {
+        /// Of which program's trace.
+        trace: &'static str,
+        /// For which figure, on which device.
+        setup: String,
+        /// Why.
+        error: Box<ReplayError>,
     },
     /// A design's parameters do not resolve.
     #[error(transparent)]

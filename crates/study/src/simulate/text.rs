@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::Counters;
 use ebbtide_sim::{
-    Distribution, FlashOutcome, Lifetime, Offered, Outcome, Replay, Timeline, WarmUp,
+    Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome, Replay, Timeline,
+    WarmUp,
 };
 use serde_json::Value;
 
@@ -66,6 +67,14 @@ fn replayed(f: &mut Formatter<'_>, replay: &Replay) -> fmt::Result {
     writeln!(f, "{design}: {accesses} accesses of a trace, without the caches of a chip")?;
     writeln!(f, "{}; the DRAM cache starts empty\n", machine(config))?;
     memory(f, &replay.dram_cache, &replay.flash, replay.lifetime_years.as_ref())?;
+    if let Some(prefetch) = replay.prefetch.as_ref().filter(|prefetch| prefetch.issued > 0) {
+        let PrefetchOutcome { issued, used, late, .. } = prefetch;
+        line(f, "prefetch", &format!("{issued} pages, {used} used, {late} of those late"))?;
+        let [covered, polluted] =
+            [prefetch.coverage, prefetch.pollution].map(|share| figure(share * 100.0));
+        let of = format!("{covered}% of accesses hit them; {polluted}% of misses are due to them");
+        line(f, "", &of)?;
+    }
     distributions(
         f,
         &[

@@ -1,0 +1,408 @@
+//! The CXL-flash device against a plain model of it, written apart: queues and sets as the study's
+//! simulator has them (SPEC A4 "MQ"), one event after the other. And golden counts of every policy and
+//! prefetcher.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ebbtide_core::{Addr, Time};
+use ebbtide_sim::config::resolve;
+use ebbtide_sim::memory_side::Counters;
+use ebbtide_sim::{Replay, replay};
+use ebbtide_trace::{Access, Op, Source, TraceError};
+
+const PAGES: u64 = 1 << 16;
+const DRAM_NS: u64 = 46;
+const READ_NS: u64 = 50_000;
+const WRITE_NS: u64 = 100_000;
+const DRAM_QUEUE: usize = 8;
+const ROWS: usize = 1_024;
+const ROW: usize = 65;
+const FLASH: usize = 1_024;
+const PREFETCHES: usize = 1_024;
+
+/// A request: when it is due, its page, whether it writes.
+type Request = (u64, u64, bool);
+
+struct Xorshift(u64);
+
+impl Xorshift {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Pages one after the other, 64 lines each, written back a while later.
+fn scan(count: u64, gap: u64) -> Vec<Request> {
+    let line = |i: u64| if i.is_multiple_of(2) { i / 2 } else { (i / 2).saturating_sub(5_000) };
+    (0..count).map(|i| (i * gap, line(i) / 64 % PAGES, i % 2 == 1)).collect()
+}
+
+/// Any page of `pages`, a third written.
+fn anywhere(count: u64, gap: u64, pages: u64) -> Vec<Request> {
+    let mut random = Xorshift(7);
+    (0..count).map(|i| (i * gap, random.below(pages), random.below(3) == 0)).collect()
+}
+
+/// Short runs, from pages of which some are wanted again and again.
+fn mixed(count: u64) -> Vec<Request> {
+    let (mut random, mut at, mut page) = (Xorshift(3), 0, 0);
+    let step = |_| {
+        at += random.below(400);
+        if random.below(6) == 0 {
+            let hot = random.below(2) == 0;
+            page = if hot { random.below(200) } else { random.below(PAGES / 2) };
+        } else if random.below(8) == 0 {
+            page += 1;
+        }
+        (at, page, random.below(4) == 0)
+    };
+    (0..count).map(step).collect()
+}
+
+struct Made(VecDeque<Vec<Access>>);
+
+impl Source for Made {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        *batch = self.0.pop_front().unwrap_or_default();
+        Ok(!batch.is_empty())
+    }
+}
+
+fn simulated(requests: &[Request], keys: &[(&str, &str)]) -> Replay {
+    let access = |(at, page, write): &Request| Access {
+        at: Time::from_ns(*at),
+        address: Addr(page * 4096),
+        frame: None,
+        device: 0,
+        bytes: 64,
+        op: if *write { Op::Write } else { Op::Read },
+    };
+    let batches = requests.chunks(1_000).map(|part| part.iter().map(access).collect());
+    let small = [
+        ("preset", "atc23"),
+        ("dataset.size", "256MiB"),
+        ("dram_cache.size", "2MiB"),
+        ("flash.preset", "flat"),
+    ];
+    let config = resolve("cxl-flash", &[&small, keys].concat()).unwrap();
+    replay(&config, &mut Made(batches.collect())).unwrap()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Policy {
+    Fifo,
+    Lru,
+    Cflru,
+}
+
+#[derive(Default, Debug)]
+struct Counts {
+    hits: u64,
+    under_miss: u64,
+    reads: u64,
+    flushes: u64,
+}
+
+/// The device: 512 frames.
+struct Model {
+    policy: Policy,
+    prefetches: bool,
+    ways: usize,
+    now: u64,
+    /// Pages of each set with their dirty marks, the next to go first.
+    sets: Vec<Vec<(u64, bool)>>,
+    rows: BTreeMap<u64, VecDeque<bool>>,
+    /// What flash will have done when: pages read, or `None` for a flush.
+    flash: BTreeMap<(u64, u64), Option<u64>>,
+    commands: u64,
+    ahead: BTreeSet<u64>,
+    prefetched: BTreeSet<u64>,
+    untagged: BTreeSet<u64>,
+    /// Pages that came: none of their requests served, or some.
+    came: BTreeSet<u64>,
+    half_served: BTreeSet<u64>,
+    dram_ends: Option<u64>,
+    dram_queue: usize,
+    counts: Counts,
+}
+
+impl Model {
+    fn new(policy: Policy, ways: usize, prefetches: bool) -> Model {
+        Model {
+            policy,
+            prefetches,
+            ways,
+            now: 0,
+            sets: vec![Vec::new(); 512 / ways],
+            rows: BTreeMap::new(),
+            flash: BTreeMap::new(),
+            commands: 0,
+            ahead: BTreeSet::new(),
+            prefetched: BTreeSet::new(),
+            untagged: BTreeSet::new(),
+            came: BTreeSet::new(),
+            half_served: BTreeSet::new(),
+            dram_ends: None,
+            dram_queue: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    fn run(mut self, requests: &[Request]) -> Counts {
+        for &(due, page, write) in requests {
+            let due = due.max(self.now);
+            while self.next().is_some_and(|at| at <= due) {
+                self.step();
+            }
+            self.now = due;
+            // Whatever happens at one time happens before the device opens.
+            while self.is_closed() || self.next().is_some_and(|at| at <= self.now) {
+                self.step();
+            }
+            self.request(page, write);
+        }
+        while self.next().is_some() {
+            self.step();
+        }
+        self.counts
+    }
+
+    fn is_closed(&self) -> bool {
+        self.rows.len() >= ROWS
+            || self.rows.values().any(|row| row.len() >= ROW)
+            || self.flash.len() + self.came.len() >= FLASH
+            || self.dram_queue >= DRAM_QUEUE
+            || !self.came.is_empty()
+            || !self.half_served.is_empty()
+    }
+
+    fn next(&self) -> Option<u64> {
+        let flash = self.flash.keys().next().map(|(at, _)| *at);
+        flash.into_iter().chain(self.dram_ends).min()
+    }
+
+    fn step(&mut self) {
+        let at = self.next().expect("a closed device has something to do");
+        self.now = self.now.max(at);
+        if self.dram_ends == Some(at) {
+            self.dram_ends = (self.dram_queue > 0).then(|| at + DRAM_NS);
+            self.dram_queue = self.dram_queue.saturating_sub(1);
+        } else {
+            let (_, done) = self.flash.pop_first().expect("flash is next");
+            self.came.extend(done);
+        }
+        self.serve();
+    }
+
+    /// Serves pages that came for as long as the DRAM takes lines.
+    fn serve(&mut self) {
+        while self.dram_room() > 0 {
+            if let Some(page) = self.half_served.first().copied() {
+                self.serve_row(page);
+            } else if let Some(page) = self.came.pop_first() {
+                self.install(page);
+                self.serve_row(page);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn serve_row(&mut self, page: u64) {
+        self.half_served.remove(&page);
+        while self.dram_room() > 0 {
+            let Some(write) = self.rows.get_mut(&page).and_then(VecDeque::pop_front) else { break };
+            self.dram();
+            self.touch(page, write);
+        }
+        match self.rows.get(&page) {
+            Some(row) if row.is_empty() => drop(self.rows.remove(&page)),
+            Some(_) => drop(self.half_served.insert(page)),
+            None => {}
+        }
+    }
+
+    fn dram_room(&self) -> usize {
+        DRAM_QUEUE - self.dram_queue.min(DRAM_QUEUE) + usize::from(self.dram_ends.is_none())
+    }
+
+    fn dram(&mut self) {
+        match self.dram_ends {
+            None => self.dram_ends = Some(self.now + DRAM_NS),
+            Some(_) => self.dram_queue += 1,
+        }
+    }
+
+    fn install(&mut self, page: u64) {
+        let set = page as usize % self.sets.len();
+        let by_prefetch = self.ahead.remove(&page);
+        if self.sets[set].len() == self.ways {
+            let window = if self.policy == Policy::Cflru { self.ways / 2 } else { 0 };
+            let clean = self.sets[set][..window].iter().position(|(_, dirty)| !dirty);
+            let (victim, dirty) = self.sets[set].remove(clean.unwrap_or(0));
+            self.prefetched.remove(&victim);
+            self.untagged.remove(&victim);
+            if dirty {
+                self.counts.flushes += 1;
+                self.command(WRITE_NS, None);
+            }
+        }
+        // Whoever waited first decides whether it comes dirty, without being a use of it.
+        let first = self.rows.get_mut(&page).and_then(VecDeque::pop_front);
+        self.sets[set].push((page, first == Some(true)));
+        if first.is_some() || by_prefetch {
+            self.dram();
+        }
+        if self.prefetched.contains(&page) {
+            self.untagged.insert(page);
+        }
+    }
+
+    fn touch(&mut self, page: u64, write: bool) {
+        let set = page as usize % self.sets.len();
+        let place = self.sets[set].iter().position(|(cached, _)| *cached == page).unwrap();
+        self.sets[set][place].1 |= write;
+        if self.policy != Policy::Fifo {
+            let used = self.sets[set].remove(place);
+            self.sets[set].push(used);
+        }
+    }
+
+    fn is_cached(&self, page: u64) -> bool {
+        self.sets[page as usize % self.sets.len()].iter().any(|(cached, _)| *cached == page)
+    }
+
+    fn command(&mut self, takes: u64, read: Option<u64>) {
+        self.commands += 1;
+        self.flash.insert((self.now + takes, self.commands), read);
+    }
+
+    fn request(&mut self, page: u64, write: bool) {
+        if self.is_cached(page) {
+            self.counts.hits += 1;
+            self.dram();
+            self.touch(page, write);
+            if self.untagged.remove(&page) {
+                self.prefetch(page);
+            }
+            return;
+        }
+        let known = self.rows.contains_key(&page);
+        self.rows.entry(page).or_default().push_back(write);
+        if known {
+            self.counts.under_miss += 1;
+        } else if !self.ahead.contains(&page) {
+            self.prefetch(page);
+            self.read(page);
+        }
+    }
+
+    fn read(&mut self, page: u64) {
+        self.counts.reads += 1;
+        self.command(READ_NS, Some(page));
+    }
+
+    fn prefetch(&mut self, page: u64) {
+        let in_flash = self.flash.len();
+        if !self.prefetches || self.ahead.len() == PREFETCHES || FLASH - in_flash < 2 {
+            return;
+        }
+        let room = (PREFETCHES - self.ahead.len()).min(FLASH - in_flash - 1);
+        let new = |page: &u64| {
+            let known = self.rows.contains_key(page) || self.ahead.contains(page);
+            *page < PAGES && !known && !self.is_cached(*page)
+        };
+        let wanted: Vec<u64> = (page + 17..page + 21).filter(new).take(room).collect();
+        for page in wanted {
+            self.ahead.insert(page);
+            self.prefetched.insert(page);
+            self.read(page);
+        }
+    }
+}
+
+#[test]
+fn counts_agree_with_a_plain_model_to_one_percent() {
+    let traces = [
+        ("scan", scan(60_000, 60)),
+        ("scan, faster than DRAM", scan(60_000, 38)),
+        ("anywhere", anywhere(40_000, 400, 2_000)),
+        ("anywhere, more than flash takes", anywhere(40_000, 30, 60_000)),
+        ("mixed", mixed(60_000)),
+    ];
+    let policies = [("fifo", Policy::Fifo), ("lru", Policy::Lru), ("cflru", Policy::Cflru)];
+    let devices =
+        [(1, "none"), (16, "none"), (512, "none"), (4, "next-n-line"), (512, "next-n-line")];
+    for (name, requests) in &traces {
+        // Where flash is always full, how many prefetches find room hangs on the instant at which a
+        // flush begins, which is when the page for it comes here and when the DRAM has room for that
+        // page there: within 5%.
+        let prefetches = !name.contains("more than flash takes");
+        let compared = |(_, prefetcher): &&(usize, &str)| prefetches || *prefetcher == "none";
+        for (policy_name, policy) in policies {
+            for &(ways, prefetcher) in devices.iter().filter(compared) {
+                let model = Model::new(policy, ways, prefetcher != "none").run(requests);
+                let keys = [
+                    ("dram_cache.policy", policy_name),
+                    ("dram_cache.ways", &ways.to_string()),
+                    ("prefetch.policy", prefetcher),
+                ];
+                let ours = simulated(requests, &keys);
+                for (what, ours, theirs) in [
+                    ("hits", ours.dram_cache.hits, model.hits),
+                    ("hits under miss", ours.dram_cache.hits_under_miss, model.under_miss),
+                    ("flash reads", ours.flash.reads, model.reads),
+                    ("flushes", ours.dram_cache.evictions_dirty, model.flushes),
+                ] {
+                    // Where a count is small, a thousandth of all requests.
+                    let most = (theirs as f64 * 0.01).max(requests.len() as f64 * 0.001);
+                    let close = ours.abs_diff(theirs) as f64 <= most;
+                    let on = format!("{name}, {policy_name}, {ways} ways, {prefetcher}");
+                    assert!(close, "{on}: {what} {ours}, model {theirs}");
+                }
+            }
+        }
+    }
+}
+
+/// Hits, hits under miss, misses, prefetches used and issued, flushes.
+fn counted(replay: &Replay) -> [u64; 6] {
+    let (cache, prefetch) = (&replay.dram_cache, replay.prefetch.unwrap());
+    let Counters { hits, hits_under_miss, misses, evictions_dirty, .. } = *cache;
+    [hits, hits_under_miss, misses, prefetch.used, prefetch.issued, evictions_dirty]
+}
+
+const GOLDEN: [(&str, &str, &str, [u64; 6]); 12] = [
+    ("fifo", "none", "original", [39196, 33601, 7203, 0, 0, 4268]),
+    ("random", "none", "original", [38786, 34010, 7204, 0, 0, 4166]),
+    ("lru", "none", "original", [46244, 27327, 6429, 0, 0, 3590]),
+    ("cflru", "none", "original", [47422, 26351, 6227, 0, 0, 3235]),
+    ("cflru", "next-n-line", "original", [52927, 20401, 6486, 634, 16631, 3806]),
+    ("cflru", "next-n-line", "atc23", [52966, 20369, 6467, 658, 16714, 3808]),
+    ("cflru", "feedback-directed", "original", [52735, 20715, 6454, 402, 9361, 3662]),
+    ("cflru", "feedback-directed", "atc23", [52088, 21214, 6546, 559, 17411, 3805]),
+    ("cflru", "best-offset", "original", [46073, 27570, 4706, 1749, 4197, 3400]),
+    ("cflru", "best-offset", "atc23", [52094, 20799, 5336, 2168, 53513, 4021]),
+    ("cflru", "leap", "original", [47030, 26678, 5725, 587, 1427, 3291]),
+    ("cflru", "leap", "atc23", [51547, 21925, 5679, 1180, 9840, 3653]),
+];
+
+#[test]
+fn every_policy_and_prefetcher_counts_what_it_did_before() {
+    let mut requests = mixed(40_000);
+    let start = requests[requests.len() - 1].0;
+    requests
+        .extend(scan(40_000, 60).into_iter().map(|(at, page, write)| (start + at, page, write)));
+    let found = GOLDEN.map(|(policy, prefetcher, preset, _)| {
+        let keys = [
+            ("dram_cache.policy", policy),
+            ("prefetch.policy", prefetcher),
+            ("prefetch.preset", preset),
+        ];
+        (policy, prefetcher, preset, counted(&simulated(&requests, &keys)))
+    });
+    assert_eq!(found, GOLDEN);
+}
