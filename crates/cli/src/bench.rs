@@ -74,9 +74,10 @@ pub(crate) struct Arguments {
     /// Zipf skew of the keys; 0 is uniform
     #[arg(long, value_parser = sizes::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
-    /// User-level threads a core: the most jobs under way at once
-    #[arg(long, value_parser = sizes::count::<usize>, default_value = "128", value_name = "COUNT")]
-    threads: usize,
+    /// User-level threads a core: the most jobs under way at once; without it as many as suit the
+    /// DRAM budget, at most 128
+    #[arg(long, value_parser = sizes::count::<usize>, value_name = "COUNT")]
+    threads: Option<usize>,
     /// The most requests handed to the kernel together
     #[arg(long, value_parser = sizes::count::<usize>, default_value = "32", value_name = "COUNT")]
     batch: usize,

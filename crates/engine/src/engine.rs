@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Admission, Geometry, PolicyKind};
 use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{FrameId, Placement, Span, Time};
+use ebbtide_core::{FrameId, PAGE_BYTES, Placement, Span, Time};
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -63,14 +63,39 @@ pub struct Options {
     pub hold: Duration,
 }
 
+/// The most user-level threads that a core is given unless asked for more: they cover a read of
+/// 500 µs when a core misses every 4.
+const THREADS_MAX: usize = 128;
+
+/// The fewest: a core alone with its device hides little.
+const THREADS_MIN: usize = 8;
+
+/// A job needs about so many frames for the pages it works on. With fewer, jobs take each other's
+/// pages away, and the more of them are under way the less is done.
+const FRAMES_PER_THREAD: usize = 32;
+
 impl Options {
     /// The defaults, with a budget of `dram_bytes`.
     pub fn new(dram_bytes: usize) -> Options {
+        let options = Options::with_threads(dram_bytes, THREADS_MAX);
+        Options { threads_per_core: options.threads_that_fit(), ..options }
+    }
+
+    /// How many threads a core should have under this budget: few enough that stacks take an eighth
+    /// of it at most, and every job under way finds frames for its pages.
+    pub fn threads_that_fit(&self) -> usize {
+        let share = self.dram_bytes / self.cores.max(1);
+        let by_stacks = share / 8 / (self.stack_bytes + STACK_KERNEL_BYTES);
+        let by_frames = share / PAGE_BYTES / FRAMES_PER_THREAD;
+        by_stacks.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
+    }
+
+    fn with_threads(dram_bytes: usize, threads_per_core: usize) -> Options {
         Options {
             dram_bytes,
             cores: 1,
             cpus: Vec::new(),
-            threads_per_core: 128,
+            threads_per_core,
             stack_bytes: 64 << 10,
             replacement: PolicyKind::AdaptiveLrfu,
             admission: Admission::Always,
@@ -440,5 +465,18 @@ fn default_device(store: &Arc<Store>) -> (Arc<dyn Device>, Option<String>) {
             );
             (Arc::new(Threads::new(store.file(), 32)), Some(notice))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_budget_gets_few_threads_and_a_great_one_no_more_than_hide_a_read() {
+        let threads = |mib: usize| Options::new(mib << 20).threads_per_core;
+        assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 126, 128]);
+        let shared = Options { cores: 4, ..Options::new(64 << 20) };
+        assert_eq!(shared.threads_that_fit(), threads(16));
     }
 }

@@ -1,7 +1,7 @@
 //! [`Gups`]: random updates of a great table, HPC Challenge's RandomAccess (FlatFlash, ASPLOS'19
 //! Fig. 9; SPEC part D).
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::share;
 use crate::program::{Named, Shape};
@@ -189,6 +189,10 @@ impl Workload for Gups {
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        // The benchmark allows a process to know 1,024 updates ahead.
+        for number in self.job(job) {
+            memory.hint(Hint::WillNeed(self.address(number)));
+        }
         for (part, number) in (0..).zip(self.job(job)) {
             memory.work(share(self.work, part, UPDATES));
             self.update(memory, number)?;

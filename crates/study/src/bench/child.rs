@@ -130,7 +130,7 @@ impl Under {
         let work = self.setup.work_instructions;
         self.run(1.5, Arrivals::Closed, work)?;
         let mut best = (0.0, 0);
-        let at_most = self.setup.threads;
+        let at_most = self.setup.threads.unwrap_or(usize::MAX);
         for per_core in PAGING_THREADS.into_iter().filter(|&count| count <= at_most) {
             self.set_threads(per_core * self.setup.cpus.len());
             let window = self.run(PAGING_TRIAL_S, Arrivals::Closed, work)?;
@@ -283,7 +283,10 @@ pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
     options.cores = setup.cpus.len();
     options.cpus = setup.cpus.clone();
     options.stack_bytes = Kind::from_name(&setup.workload)?.stack_bytes();
-    options.threads_per_core = if setup.mode == Mode::Sync { 1 } else { setup.threads };
+    options.threads_per_core = match setup.mode {
+        Mode::Sync => 1,
+        _ => setup.threads.unwrap_or_else(|| options.threads_that_fit()),
+    };
     options.batch_max = setup.batch_max;
     options.replacement = PolicyKind::from_name(&setup.replacement)?;
     options.admission = Admission::from_name(&setup.admission)?;

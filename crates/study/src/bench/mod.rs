@@ -148,8 +148,8 @@ pub struct Options {
     pub theta: f64,
     /// How keys lie over pages, by name.
     pub scatter: &'static str,
-    /// User-level threads a core.
-    pub threads: usize,
+    /// User-level threads a core; if not given, as many as suit the DRAM budget.
+    pub threads: Option<usize>,
     /// The most requests handed to the kernel together.
     pub batch_max: usize,
     /// Seed of layouts and job streams.
@@ -185,7 +185,7 @@ impl Options {
             hints: true,
             theta: 0.99,
             scatter: Scatter::Pages.name(),
-            threads: 128,
+            threads: None,
             batch_max: 32,
             seed: 1,
             force: false,
@@ -394,8 +394,10 @@ fn check_memory(dataset_bytes: u64) -> Result<(), BenchError> {
 /// Refuses what the engine would, in terms of the options that say so.
 fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<(), BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
-    if !(1..=1 << 16).contains(&options.threads) {
-        return bad(format!("--threads {}: expected 1 to 65536", options.threads));
+    if let Some(threads) = options.threads
+        && !(1..=1 << 16).contains(&threads)
+    {
+        return bad(format!("--threads {threads}: expected 1 to 65536"));
     }
     if !(1..=4096).contains(&options.batch_max) {
         return bad(format!("--batch {}: expected 1 to 4096", options.batch_max));

@@ -44,8 +44,9 @@ pub struct Setup {
     pub hints: bool,
     /// Scheduler by name.
     pub scheduler: String,
-    /// User-level threads a core; for paging, the most kernel threads to try.
-    pub threads: usize,
+    /// User-level threads a core; if not given, as many as suit the DRAM budget. For paging the most
+    /// kernel threads to try.
+    pub threads: Option<usize>,
     /// The most requests handed to the kernel together.
     pub batch_max: usize,
     /// Instructions of added work a job, for trials during set-up.

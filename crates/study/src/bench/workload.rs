@@ -160,10 +160,11 @@ impl Bench<'_> {
         };
         let mut setup = setup(self.options, self.subject, mode, self.cpus, places.place(mode));
         setup.work_instructions = work_instructions;
-        if mode == Mode::Paging {
-            setup.threads = PAGING_THREADS[PAGING_THREADS.len() - 1];
-        }
+        let mut paging_threads = PAGING_THREADS[PAGING_THREADS.len() - 1];
         loop {
+            if mode == Mode::Paging {
+                setup.threads = Some(paging_threads);
+            }
             match self.attempt(&setup)? {
                 Attempt::Ready(runner, notices) => {
                     notices.into_iter().for_each(notice);
@@ -174,12 +175,11 @@ impl Bench<'_> {
                     return Ok(None);
                 }
                 // Fewer threads leave more of its memory to the data.
-                Attempt::OutOfMemory if setup.threads > PAGING_THREADS[0] => {
+                Attempt::OutOfMemory if paging_threads > PAGING_THREADS[0] => {
                     notice(format!(
-                        "{} threads a core do not fit into its DRAM; tried fewer",
-                        setup.threads
+                        "{paging_threads} threads a core do not fit into its DRAM; tried fewer"
                     ));
-                    setup.threads /= 2;
+                    paging_threads /= 2;
                     // It died with its data half changed.
                     self.make_data(program, places)?;
                 }

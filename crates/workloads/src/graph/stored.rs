@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use super::csr::{Csr, Summary};
 use super::generator::Generator;
@@ -211,12 +211,16 @@ impl Stored {
             // Entries are read a line at a time.
             let line = memory.line(self.sizes.entry_address(start));
             let stop = end.min((start / WORDS_PER_LINE + 1) * WORDS_PER_LINE);
-            for entry in start..stop {
+            let mut places = [0; WORDS_PER_LINE as usize];
+            for (entry, place) in (start..stop).zip(&mut places) {
                 let at = self.sizes.entry_address(entry);
-                let place = self.words.open(at, line[(entry % WORDS_PER_LINE) as usize])?;
-                if place >= self.sizes.vertices {
+                *place = self.words.open(at, line[(entry % WORDS_PER_LINE) as usize])?;
+                if *place >= self.sizes.vertices {
                     return Err(Wrong(format!("the entry at {at:?} names no vertex: {place}")));
                 }
+                memory.hint(Hint::WillNeed(self.sizes.value_address(*place)));
+            }
+            for &place in &places[..(stop - start) as usize] {
                 sees(place, self.read(memory, self.sizes.value_address(place))?)?;
             }
             start = stop;

@@ -1,7 +1,7 @@
 //! New-Order: a customer orders 5 to 15 items (TPC-C rev. 5.11, clause 2.4).
 
 use bytemuck::Zeroable;
-use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory};
 use smallvec::SmallVec;
 
 use super::database::{Database, line_address, with_latches};
@@ -76,6 +76,7 @@ impl Database {
     ) -> Result<Option<Prepared>, Wrong> {
         let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
         let parts = lines.len() as u64 + 2;
+        self.announce(memory, order);
         memory.work(share(work, 0, parts));
         let warehouse = self.read_office(memory, self.layout.warehouse(w_id))?;
         let district = self.read_office(memory, self.layout.district(w_id, d_id))?;
@@ -97,6 +98,21 @@ impl Database {
             }
         }
         Ok(Some(Prepared { goods, taxes: [warehouse.tax, district.tax] }))
+    }
+
+    /// Tells memory which rows this order will read.
+    fn announce<M: Memory>(&self, memory: &mut M, order: &NewOrder) {
+        let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
+        let own = [
+            self.layout.district(w_id, d_id),
+            self.layout.customer(w_id, d_id, c_id),
+            self.layout.last_order(w_id, d_id, c_id),
+        ];
+        let sold = lines.iter().filter(|line| line.i_id <= self.scale().items);
+        let goods = sold.flat_map(|line| {
+            [self.layout.item(line.i_id), self.layout.stock(line.supply_w_id, line.i_id)]
+        });
+        own.into_iter().chain(goods).for_each(|at| memory.hint(Hint::WillNeed(at)));
     }
 
     /// What is sold on `line`; `None` when there is no such item.
