@@ -112,7 +112,7 @@ impl Prediction<'_> {
         let threads = match self.setup.mode {
             Mode::Dram | Mode::Sync => 1,
             Mode::Paging => self.threads_per_core.unwrap_or(1),
-            Mode::Ebbtide => self.setup.threads,
+            Mode::Ebbtide => engine_options(self.setup)?.threads_per_core,
         };
         let discipline = match self.setup.mode {
             Mode::Ebbtide => Discipline::from_name(&self.setup.scheduler)?,
