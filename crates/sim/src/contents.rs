@@ -1,6 +1,7 @@
 //! [`Contents`]: what the dataset holds, in host memory that grows with what is touched.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Value};
 use ebbtide_workloads::Workload;
@@ -15,8 +16,9 @@ type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>
 /// Lines are regenerated from the image as they are touched and kept in a direct-mapped cache of
 /// pages in host memory; only lines that were stored to outlive their page's stay there. So 256 GiB
 /// of data cost what a run touches, and a run gives the same whatever the cache holds.
+#[derive(Clone)]
 pub struct Contents {
-    image: Box<Image>,
+    image: Rc<Image>,
     size_bytes: u64,
     pages: Vec<Page>,
     slots: Vec<Slot>,
@@ -38,13 +40,14 @@ struct Slot {
 }
 
 /// The lines of a page whose bit is set, in order.
+#[derive(Clone)]
 struct Written {
     lines: u64,
     contents: Box<[Line]>,
 }
 
-/// Pages in host memory: 256 MiB.
-const SLOTS_MAX: u64 = 1 << 16;
+/// Pages in host memory: 128 MiB.
+const SLOTS_MAX: u64 = 1 << 15;
 
 impl Contents {
     /// The untouched image of `program`.
@@ -53,7 +56,7 @@ impl Contents {
         let pages = size_bytes / PAGE_BYTES as u64;
         let slots = pages.next_power_of_two().min(SLOTS_MAX);
         Contents {
-            image: Box::new(move |page, lines, out| program.image_lines(page, lines, out)),
+            image: Rc::new(move |page, lines, out| program.image_lines(page, lines, out)),
             size_bytes,
             pages: vec![[0; PAGE_BYTES / 8]; slots as usize],
             slots: vec![Slot { tag: 0, present: 0, written: 0 }; slots as usize],

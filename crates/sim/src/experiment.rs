@@ -8,13 +8,14 @@ use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 use serde::Serialize;
 
+use crate::calibration::Calibration;
 use crate::config::Config;
-use crate::core_side::CoreSide;
 use crate::designs::{self, Parts};
 use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
-use crate::memory_side::{AllDram, Counters, PlainLru};
+use crate::memory_side::Counters;
 use crate::offered::Offered;
 use crate::timeline::Timeline;
+use crate::warm::{Steady, WARM_SHARE};
 
 /// What to simulate.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +31,6 @@ pub struct Plan {
     /// How jobs come; a rate is a share of what DRAM-only can do.
     pub arrivals: Offered,
 }
-
-/// Evictions keep up with misses once they are this share of them over a window of jobs.
-const STEADY_SHARE: f64 = 0.99;
 
 /// What the warm-up came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -150,7 +148,7 @@ pub fn simulate(plan: &Plan) -> Result<Outcome, SimError> {
 }
 
 /// Tells `watch`, and asks it whether to go on.
-fn tell(watch: Watch<'_>, stage: &str, share: f64) -> Result<(), SimError> {
+pub(crate) fn tell(watch: Watch<'_>, stage: &str, share: f64) -> Result<(), SimError> {
     if watch(stage, share).is_break() { Err(SimError::Cancelled) } else { Ok(()) }
 }
 
@@ -177,18 +175,20 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        let clock = Instant::now();
-        let program = program(plan)?;
-        let mut machine = Machine::new(&plan.config, parts, program.clone())?;
-        let dram = dram_only(plan, &program, watch)?;
-        let steady = warm_up(&mut machine, &plan.config, watch)?;
-        let interval_ns = plan.config.workload.miss_interval_us * 1e3;
-        let calibrated = (steady.lru_misses_per_job * interval_ns - dram.bare_job_ns).max(0.0);
-        let work_ns = plan.config.workload.work_us.map_or(calibrated, |us| us * 1e3);
-        let work = Span::from_ps((work_ns * 1e3) as u64);
-        let bare_job_ns = dram.bare_job_ns;
-        tell(watch, IN_DRAM, WARM_SHARE)?;
-        let dram_jobs_per_s = dram_rate(plan, dram.machine, work)?;
+        crate::warm::alone(plan, parts, watch)
+    }
+
+    /// Goes on with `machine`, which is warm, in time until it has settled. The whole run began at
+    /// `clock`.
+    pub(crate) fn settled(
+        plan: &Plan,
+        clock: Instant,
+        mut machine: Machine,
+        calibration: Calibration,
+        steady: Steady,
+        watch: Watch<'_>,
+    ) -> Result<Simulation, SimError> {
+        let Calibration { lru_misses_per_job, bare_job_ns, work, dram_jobs_per_s } = calibration;
         machine.set_work(work);
         machine.set_load(match plan.arrivals {
             Offered::Saturating => Load::Saturating,
@@ -200,14 +200,14 @@ impl Simulation {
         watched_run(&mut machine, timed_jobs, |share| {
             tell(watch, "settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE))
         })?;
-        let Steady { untimed_jobs, evictions_per_miss, lru_misses_per_job } = steady;
+        let Steady { untimed_jobs, evictions_per_miss } = steady;
         let warm_up = WarmUp {
             untimed_jobs,
             evictions_per_miss,
             timed_jobs,
             lru_misses_per_job,
             bare_job_ns,
-            work_ns,
+            work_ns: work.as_ps() as f64 / 1e3,
         };
         Ok(Simulation { plan: plan.clone(), clock, machine, warm_up, dram_jobs_per_s })
     }
@@ -270,9 +270,6 @@ const STORIES: usize = 500;
 /// Jobs that may run until there are as many.
 const STORY_JOBS_MAX: u64 = 20_000;
 
-/// Where the untimed warm-up ends on the way to a result, about.
-const WARM_SHARE: f64 = 0.5;
-
 /// Where the timed warm-up ends.
 const SETTLED_SHARE: f64 = 0.6;
 
@@ -296,7 +293,8 @@ fn watched_run(
     }
 }
 
-fn program(plan: &Plan) -> Result<Program, SimError> {
+/// The program of `plan`.
+pub(crate) fn program(plan: &Plan) -> Result<Program, SimError> {
     let shape = Shape {
         dataset_bytes: plan.config.dataset.size.0,
         theta: plan.config.workload.theta,
@@ -305,97 +303,6 @@ fn program(plan: &Plan) -> Result<Program, SimError> {
         work_instructions: WORK_UNITS,
     };
     Ok(plan.workload.build(&shape)?)
-}
-
-struct DramOnly {
-    machine: Machine,
-    bare_job_ns: f64,
-}
-
-/// Jobs per core that DRAM-only runs: it has no cache of pages to fill.
-const DRAM_ONLY_JOBS: u64 = 500;
-
-/// What is said of a run of DRAM-only.
-const IN_DRAM: &str = "running in DRAM";
-
-/// DRAM-only on the same cores, its caches warm, and how long a job takes there without work.
-fn dram_only(plan: &Plan, program: &Program, watch: Watch<'_>) -> Result<DramOnly, SimError> {
-    let parts =
-        Parts { core_side: CoreSide::Block, memory_side: Box::new(AllDram::new(&plan.config)) };
-    let mut machine = Machine::new(&plan.config, parts, program.clone())?;
-    let cores = plan.config.cores.count as u64;
-    let mut lru = PlainLru::new(&plan.config)?;
-    for _ in 0..10 {
-        tell(watch, IN_DRAM, 0.0)?;
-        machine.warm(DRAM_ONLY_JOBS * cores, &mut lru)?;
-    }
-    machine.run(DRAM_ONLY_JOBS * cores / 4)?;
-    let jobs = DRAM_ONLY_JOBS * cores;
-    let time = machine.run(jobs)?;
-    let bare_job_ns = time.as_ps() as f64 / 1e3 * cores as f64 / jobs as f64;
-    Ok(DramOnly { machine, bare_job_ns })
-}
-
-fn dram_rate(plan: &Plan, mut machine: Machine, work: Span) -> Result<f64, SimError> {
-    machine.set_work(work);
-    let jobs = DRAM_ONLY_JOBS * plan.config.cores.count as u64;
-    machine.run(jobs / 4)?;
-    let time = machine.run(jobs)?;
-    Ok(jobs as f64 * 1e12 / time.as_ps() as f64)
-}
-
-/// Jobs between looks at how many pages were missed.
-const WARM_BATCH: u64 = 256;
-
-/// A program whose data fits never misses: a window ends all the same.
-const WINDOW_JOBS_MAX: u64 = 4_000_000;
-
-/// What the untimed warm-up came to, as [`WarmUp`] has it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Steady {
-    /// Jobs that ran in no time.
-    pub untimed_jobs: u64,
-    /// Evictions over misses in the last window of those.
-    pub evictions_per_miss: f64,
-    /// Misses of a plain LRU cache of as many frames, a job.
-    pub lru_misses_per_job: f64,
-}
-
-/// Runs jobs in no time until evictions keep up with misses, in `machine`, which `config` describes,
-/// and in a plain LRU cache.
-///
-/// # Errors
-/// [`SimError`].
-pub fn warm_up(
-    machine: &mut Machine,
-    config: &Config,
-    watch: Watch<'_>,
-) -> Result<Steady, SimError> {
-    let mut lru = PlainLru::new(config)?;
-    let enough = (lru.frames() / 4).max(1_000);
-    let (mut jobs, mut filled) = (0, 0);
-    loop {
-        let mut window = 0;
-        while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
-            machine.warm(WARM_BATCH, &mut lru)?;
-            window += WARM_BATCH;
-            let misses = filled + lru.counters().misses;
-            let share = (misses as f64 / (2 * lru.frames()) as f64).min(1.0);
-            tell(watch, "warming up", WARM_SHARE * share)?;
-        }
-        (jobs, filled) = (jobs + window, filled + lru.counters().misses);
-        let plain = lru.take_counters();
-        let own = machine.take_measured().counters;
-        let full = |c: &Counters| c.left() as f64 >= STEADY_SHARE * c.misses as f64;
-        if full(&plain) && full(&own) {
-            let evictions = (plain.evictions_clean + plain.evictions_dirty) as f64;
-            return Ok(Steady {
-                untimed_jobs: jobs,
-                evictions_per_miss: evictions / (plain.misses as f64).max(1.0),
-                lru_misses_per_job: plain.misses as f64 / window as f64,
-            });
-        }
-    }
 }
 
 fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> FlashOutcome {

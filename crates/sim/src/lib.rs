@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calibration;
 pub mod config;
 mod contents;
 mod core_side;
@@ -14,13 +15,13 @@ pub mod memory_side;
 mod offered;
 mod replay;
 mod timeline;
+mod warm;
 
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
-pub use experiment::{
-    FlashOutcome, Lifetime, Outcome, Plan, Simulation, Steady, WarmUp, Watch, simulate, warm_up,
-};
+pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, Watch, simulate};
 pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
 pub use offered::{NoLoad, Offered};
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
 pub use timeline::{Step, Timeline};
+pub use warm::{Shared, Steady, warm_up};

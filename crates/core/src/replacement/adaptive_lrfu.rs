@@ -135,6 +135,7 @@ enum Place {
 }
 
 /// The frames by weight, the weights of all pages, and the clock.
+#[derive(Clone)]
 pub(super) struct AdaptiveLrfu {
     geometry: Geometry,
     /// `BUCKETS` lists a set by weight, then a list a set of its newest frames, oldest in front.
@@ -355,6 +356,7 @@ impl Replacement for AdaptiveLrfu {
 }
 
 /// Sums of weights, all as logarithms in key units.
+#[derive(Clone)]
 struct Weights {
     /// What the greater of two weights gains, by how much greater it is.
     gain: [u8; LEVELS],
@@ -393,6 +395,7 @@ enum Verdict {
 }
 
 /// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
+#[derive(Clone)]
 struct Forecasts {
     /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
     chance: [u32; LEVELS],
@@ -401,7 +404,7 @@ struct Forecasts {
 }
 
 /// The round so far. Touches are in 2⁻¹⁶.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Tally {
     forecasts: u64,
     expected: u64,

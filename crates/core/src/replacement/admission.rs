@@ -74,6 +74,7 @@ impl Admission {
 }
 
 /// Frames on probation in a queue a set, before those of `admitted`.
+#[derive(Clone)]
 struct Probation {
     geometry: Geometry,
     admitted: Box<dyn Replacement>,

@@ -5,6 +5,7 @@ use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
 /// A ring a set, as a list whose front is under the hand: what the hand passes moves to the back.
+#[derive(Clone)]
 pub(super) struct Clock {
     geometry: Geometry,
     rings: Lists,

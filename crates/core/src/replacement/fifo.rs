@@ -5,6 +5,7 @@ use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
 /// First in, first out: a list a set, oldest in front.
+#[derive(Clone)]
 pub(super) struct Fifo {
     geometry: Geometry,
     queues: Lists,

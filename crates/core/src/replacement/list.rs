@@ -13,6 +13,7 @@ struct Link {
 }
 
 /// The lists numbered `0..lists` over the frames `0..frames`.
+#[derive(Clone)]
 pub(super) struct Lists {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
     links: Vec<Link>,

@@ -6,6 +6,7 @@ use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
 /// Least recently used: a list a set, least recent in front.
+#[derive(Clone)]
 pub(super) struct Lru {
     geometry: Geometry,
     by_recency: Lists,

@@ -21,6 +21,8 @@ mod random;
 mod rrip;
 mod s3_fifo;
 
+use dyn_clone::DynClone;
+
 use crate::addr::{FrameId, PageId};
 use crate::names::{UnknownName, find_by_name};
 pub use admission::Admission;
@@ -68,7 +70,7 @@ pub trait Frames {
 
 /// A replacement policy. It knows a frame from [`insert`](Replacement::insert) until it gives it up
 /// in [`victim`](Replacement::victim) or is told to forget it in [`remove`](Replacement::remove).
-pub trait Replacement: Send {
+pub trait Replacement: Send + DynClone {
     /// Page `page` was installed in `frame`, which the policy did not know. The access that missed
     /// is not counted as a touch.
     fn insert(&mut self, frame: FrameId, page: PageId);
@@ -83,6 +85,8 @@ pub trait Replacement: Send {
     /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
     fn remove(&mut self, frame: FrameId);
 }
+
+dyn_clone::clone_trait_object!(Replacement);
 
 /// The policies there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -7,6 +7,7 @@ use crate::addr::{FrameId, PageId};
 const UNKNOWN: u32 = u32::MAX;
 
 /// The known frames of every set in an array without gaps, to draw from.
+#[derive(Clone)]
 pub(super) struct Random {
     geometry: Geometry,
     /// `ways` entries a set, of which the first `known[set]` count.
@@ -78,6 +79,7 @@ impl Replacement for Random {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, and the same on every machine.
+#[derive(Clone)]
 struct SplitMix64 {
     state: u64,
 }

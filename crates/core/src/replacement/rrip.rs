@@ -46,6 +46,7 @@ pub(super) enum Insertion {
 }
 
 /// The predictions of every frame, and the duel of insertions.
+#[derive(Clone)]
 pub(super) struct Rrip {
     geometry: Geometry,
     hit_rule: HitRule,

@@ -13,6 +13,7 @@ use crate::addr::{FrameId, PageId};
 const TOUCHES_TO_MOVE: u8 = 2;
 
 /// Small and main queue of each set, and the ghost queue as a time stamp a page (section 4.2).
+#[derive(Clone)]
 pub(super) struct S3Fifo {
     geometry: Geometry,
     small_target: usize,

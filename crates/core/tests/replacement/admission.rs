@@ -73,6 +73,7 @@ proptest! {
 }
 
 /// Pages on probation in one list, oldest first.
+#[derive(Clone)]
 struct Model {
     geometry: Geometry,
     every_hit: bool,

@@ -189,6 +189,7 @@ fn a_frame_pinned_for_long_can_still_be_given_up() {
 
 /// LRFU as its authors define it: told of every access, in real numbers, searching all frames but
 /// the newest, which have a window.
+#[derive(Clone)]
 struct ExactLrfu {
     window: usize,
     weights: Vec<f64>,

@@ -161,6 +161,7 @@ proptest! {
 }
 
 /// FIFO; with [`touch`](Replacement::touch), LRU; with a clean-first region, CFLRU.
+#[derive(Clone)]
 struct Ordered {
     geometry: Geometry,
     order: Vec<FrameId>,
@@ -193,6 +194,7 @@ impl Replacement for Ordered {
 }
 
 /// CLOCK as rings in arrays, each with the place of its hand.
+#[derive(Clone)]
 struct Rings {
     geometry: Geometry,
     rings: Vec<(Vec<FrameId>, usize)>,
@@ -243,6 +245,7 @@ enum Miss {
 }
 
 /// RRIP that ages step by step.
+#[derive(Clone)]
 struct Predictions {
     geometry: Geometry,
     hit: Hit,
@@ -316,13 +319,14 @@ impl Replacement for Predictions {
 }
 
 /// The queues of one set, and every page ever given up from the small one: `None` since it returned.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct ThreeQueues {
     small: VecDeque<(FrameId, PageId)>,
     main: VecDeque<(FrameId, PageId, u8)>,
     given_up: Vec<Option<PageId>>,
 }
 
+#[derive(Clone)]
 struct S3 {
     geometry: Geometry,
     sets: Vec<ThreeQueues>,

@@ -10,7 +10,7 @@ use super::latency::Latencies;
 use crate::config::{Cache, Config, ConfigError, PageTables};
 use crate::contents::Contents;
 use crate::hierarchy::{Noc, PageTable, Tlb, Translation};
-use crate::memory_side::{Answer, Event, MemorySide, Request, Waiter};
+use crate::memory_side::{Answer, Event, MemorySide, Request, Residency, Waiter};
 
 /// The state that every job's accesses go through.
 pub(crate) struct Chip {
@@ -53,6 +53,14 @@ pub(crate) struct Core {
     pub(crate) issued: Option<Time>,
     l1: LineCache,
     tlb: Tlb,
+}
+
+/// What accesses in no time brought about.
+pub(crate) struct Warmth {
+    residency: Residency,
+    contents: Contents,
+    private: Vec<(LineCache, Tlb)>,
+    slices: Vec<LineCache>,
 }
 
 struct Timing {
@@ -326,6 +334,29 @@ impl Chip {
         }
         slice.install(line, false);
         self.memory.warm(page, write);
+    }
+
+    /// What accesses in no time have brought about, unless memory keeps what cannot be handed on.
+    pub(crate) fn warmth(&self) -> Option<Warmth> {
+        Some(Warmth {
+            residency: self.memory.residency()?,
+            contents: self.contents.clone(),
+            private: self.cores.iter().map(|core| (core.l1.clone(), core.tlb.clone())).collect(),
+            slices: self.slices.clone(),
+        })
+    }
+
+    /// Takes `warmth` in place of its own, if memory can.
+    pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
+        if !self.memory.begin_with(&warmth.residency) {
+            return false;
+        }
+        self.contents = warmth.contents.clone();
+        for (core, (l1, tlb)) in self.cores.iter_mut().zip(&warmth.private) {
+            (core.l1, core.tlb) = (l1.clone(), tlb.clone());
+        }
+        self.slices = warmth.slices.clone();
+        true
     }
 
     /// Lets `enter` tell the journal, if there is one, of the miss that a thread has under way.

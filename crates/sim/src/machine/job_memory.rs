@@ -139,13 +139,15 @@ pub(crate) struct WarmMemory<'a> {
     pub(crate) chip: &'a mut Chip,
     pub(crate) core: usize,
     /// Sees the same accesses.
-    pub(crate) lru: &'a mut PlainLru,
+    pub(crate) lru: Option<&'a mut PlainLru>,
 }
 
 impl WarmMemory<'_> {
     #[inline]
     fn touch(&mut self, at: Addr, write: bool) {
-        self.lru.access(at.page());
+        if let Some(lru) = &mut self.lru {
+            lru.access(at.page());
+        }
         self.chip.warm(self.core, at, write);
     }
 }

@@ -165,19 +165,36 @@ impl Machine {
         self.completed
     }
 
-    /// Runs `jobs` jobs in no time, to fill every cache and `lru` beside them.
+    /// Runs `jobs` jobs in no time, to fill every cache, and `lru` beside them if there is one.
     ///
     /// # Errors
     /// [`SimError::Wrong`].
-    pub fn warm(&mut self, jobs: u64, lru: &mut PlainLru) -> Result<(), SimError> {
+    pub fn warm(&mut self, jobs: u64, mut lru: Option<&mut PlainLru>) -> Result<(), SimError> {
         let mut chip = self.chip.borrow_mut();
         for _ in 0..jobs {
             let core = self.next_job as usize % self.lanes.len();
-            let mut memory = WarmMemory { chip: &mut chip, core, lru };
+            let mut memory = WarmMemory { chip: &mut chip, core, lru: lru.as_deref_mut() };
             self.jobs.warm(self.next_job, &mut memory).map_err(SimError::Wrong)?;
             self.next_job += 1;
         }
         Ok(())
+    }
+
+    /// What [`warm`](Machine::warm) has brought into caches, data and DRAM so far, unless memory
+    /// keeps what cannot be handed on.
+    pub(crate) fn warmth(&self) -> Option<Warmth> {
+        let (chip, next_job) = (self.chip.borrow().warmth()?, self.next_job);
+        Some(Warmth { chip, next_job })
+    }
+
+    /// Takes what a machine with the same caches and frames was warmed to, in place of its own. Gives
+    /// whether its memory can.
+    pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
+        let can = self.chip.borrow_mut().begin_with(&warmth.chip);
+        if can {
+            self.next_job = warmth.next_job;
+        }
+        can
     }
 
     /// What a job computes from now on, between its accesses: `time` in all.
@@ -442,6 +459,12 @@ impl Machine {
             response: latencies.response(),
         }
     }
+}
+
+/// What a machine was warmed to.
+pub(crate) struct Warmth {
+    chip: chip::Warmth,
+    next_job: u64,
 }
 
 /// How single misses fared over a stretch of a run.

@@ -20,7 +20,7 @@ pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;
 pub use promotion::Promotion;
-pub use residency::PlainLru;
+pub use residency::{PlainLru, Residency};
 pub use software_cache::{SoftwareCache, SoftwareCosts};
 
 /// Who waits: a thread of a core.
@@ -181,6 +181,18 @@ pub trait MemorySide {
     /// What was fetched ahead of demand, hints included, and what came of it; for memories that do.
     fn prefetched(&self) -> Option<&Metrics> {
         None
+    }
+
+    /// Which pages are in DRAM, and what the policy knows of them, for another memory to begin with;
+    /// `None` from one that a warm-up leaves more in, or less.
+    fn residency(&self) -> Option<Residency> {
+        None
+    }
+
+    /// Takes what a memory with the same frames and policy was warmed to, in place of its own. Gives
+    /// whether it can.
+    fn begin_with(&mut self, _residency: &Residency) -> bool {
+        false
     }
 
     /// The counters since they were last taken.

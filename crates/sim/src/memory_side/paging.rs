@@ -164,6 +164,14 @@ impl MemorySide for Paging {
         self.residency.warm(page, write, &mut self.counters);
     }
 
+    fn residency(&self) -> Option<Residency> {
+        Some(self.residency.clone())
+    }
+
+    fn begin_with(&mut self, residency: &Residency) -> bool {
+        self.residency.begin_with(residency)
+    }
+
     fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }

@@ -9,7 +9,8 @@ use crate::config::{Config, ConfigError, Size, require};
 use crate::hierarchy::PageTable;
 
 /// A cache of pages: tags, dirty marks, and the policy that decides who goes.
-pub(super) struct Residency {
+#[derive(Clone)]
+pub struct Residency {
     geometry: Geometry,
     policy: Box<dyn Replacement>,
     every_hit: bool,
@@ -111,6 +112,15 @@ impl Residency {
             index: (geometry.ways > SEARCHED_WAYS_MAX).then(FxHashMap::default),
             vacated: FxHashMap::default(),
         }
+    }
+
+    /// Takes `other` in place of itself if that has as many sets and ways. Gives whether it has.
+    pub(super) fn begin_with(&mut self, other: &Residency) -> bool {
+        let fits = self.geometry == other.geometry;
+        if fits {
+            self.clone_from(other);
+        }
+        fits
     }
 
     pub(super) fn frames(&self) -> u64 {

@@ -19,6 +19,7 @@ pub const TOY: Design = Design {
 };
 
 /// Last in, first out: a stack of frames a set.
+#[derive(Clone)]
 pub struct LastInFirstOut {
     geometry: Geometry,
     stacks: Vec<Vec<FrameId>>,

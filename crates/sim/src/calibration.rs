@@ -1,0 +1,127 @@
+//! [`Calibration`]: what a program's jobs do with all data in DRAM, to which every design is held.
+
+use ebbtide_core::Span;
+use ebbtide_workloads::Program;
+
+use crate::config::PageTables;
+use crate::core_side::CoreSide;
+use crate::designs::Parts;
+use crate::experiment::{Plan, Watch, tell};
+use crate::machine::{Machine, SimError};
+use crate::memory_side::{AllDram, PlainLru};
+
+/// What jobs do in DRAM, and what they compute so that they miss at the wished interval.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Calibration {
+    /// Misses of a plain LRU cache of `dram_cache.size`, a job.
+    pub(crate) lru_misses_per_job: f64,
+    /// A job's time without added computing, in nanoseconds.
+    pub(crate) bare_job_ns: f64,
+    /// What a job computes besides.
+    pub(crate) work: Span,
+    /// Throughput with it.
+    pub(crate) dram_jobs_per_s: f64,
+}
+
+/// Evictions keep up with misses once they are this share of them over a window of jobs.
+const STEADY_SHARE: f64 = 0.99;
+
+/// Jobs between looks at how many pages were missed.
+pub(crate) const WARM_BATCH: u64 = 256;
+
+/// A program whose data fits never misses: a window ends all the same.
+pub(crate) const WINDOW_JOBS_MAX: u64 = 4_000_000;
+
+/// Misses in a window of the warm-up of a cache of `frames` frames.
+pub(crate) fn window_misses(frames: u64) -> u64 {
+    (frames / 4).max(1_000)
+}
+
+/// Whether pages that leave keep up with misses.
+pub(crate) fn is_steady(left: u64, misses: u64) -> bool {
+    left as f64 >= STEADY_SHARE * misses as f64
+}
+
+/// What is said of a run in DRAM.
+const IN_DRAM: &str = "running in DRAM";
+
+/// Jobs per core that a run in DRAM is measured over, if they do not have enough accesses before.
+const JOBS_MAX: u64 = 500;
+
+/// Accesses that are enough, over all cores.
+const ACCESSES: u64 = 8_000_000;
+
+/// Jobs per core between looks at how many accesses there were.
+const JOBS_STEP: u64 = 20;
+
+impl Calibration {
+    /// What the calibration of `plan` depends on: plans that agree in this have the same.
+    pub(crate) fn basis(plan: &Plan) -> Plan {
+        let mut basis = super::warm::basis(plan);
+        let config = &mut basis.config;
+        config.workload = plan.config.workload.clone();
+        config.dram_cache.ways = 0;
+        config.dram_cache.policy.clear();
+        // In DRAM all tables take the same time.
+        config.tlb.page_tables = PageTables::Flat;
+        basis
+    }
+
+    /// Runs `program` in DRAM on the cores of `plan`.
+    pub(crate) fn new(
+        plan: &Plan,
+        program: &Program,
+        watch: Watch<'_>,
+    ) -> Result<Calibration, SimError> {
+        let memory_side = Box::new(AllDram::new(&plan.config));
+        let parts = Parts { core_side: CoreSide::Block, memory_side };
+        let mut machine = Machine::new(&plan.config, parts, program.clone())?;
+        let lru_misses_per_job = plain_lru(plan, &mut machine, watch)?;
+        let cores = plan.config.cores.count as f64;
+        let bare_job_ns = 1e9 * cores / rate(plan, &mut machine, watch)?;
+        let interval_ns = plan.config.workload.miss_interval_us * 1e3;
+        let calibrated = (lru_misses_per_job * interval_ns - bare_job_ns).max(0.0);
+        let work_ns = plan.config.workload.work_us.map_or(calibrated, |us| us * 1e3);
+        let work = Span::from_ps((work_ns * 1e3) as u64);
+        machine.set_work(work);
+        let dram_jobs_per_s = rate(plan, &mut machine, watch)?;
+        Ok(Calibration { lru_misses_per_job, bare_job_ns, work, dram_jobs_per_s })
+    }
+}
+
+/// Runs jobs in no time until a plain LRU cache is in steady state, and `machine` with it. Gives the
+/// misses of that cache, a job.
+fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
+    let mut lru = PlainLru::new(&plan.config)?;
+    let enough = window_misses(lru.frames());
+    loop {
+        let mut window = 0;
+        while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
+            tell(watch, IN_DRAM, 0.0)?;
+            machine.warm(WARM_BATCH, Some(&mut lru))?;
+            window += WARM_BATCH;
+        }
+        let counters = lru.take_counters();
+        if is_steady(counters.left(), counters.misses) {
+            return Ok(counters.misses as f64 / window as f64);
+        }
+    }
+}
+
+/// Jobs a second, after a fourth as many that are not counted.
+fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
+    let step = JOBS_STEP * plan.config.cores.count as u64;
+    machine.take_measured();
+    let mut run = |jobs_max: u64, accesses_max: u64| {
+        let (mut jobs, mut accesses, mut time) = (0, 0, Span::ZERO);
+        while jobs < jobs_max * plan.config.cores.count as u64 && accesses < accesses_max {
+            tell(watch, IN_DRAM, 0.0)?;
+            time = time + machine.run(step)?;
+            jobs += step;
+            accesses += machine.take_measured().accesses;
+        }
+        Ok::<f64, SimError>(jobs as f64 * 1e12 / time.as_ps() as f64)
+    };
+    run(JOBS_MAX / 4, ACCESSES / 4)?;
+    run(JOBS_MAX, ACCESSES)
+}

@@ -1,0 +1,58 @@
+//! What runs have in common is worked out once, and changes nothing.
+
+use std::ops::ControlFlow;
+
+use ebbtide_sim::config::resolve;
+use ebbtide_sim::{Offered, Outcome, Plan, Shared, simulate};
+use ebbtide_workloads::Kind;
+
+fn plan(design: &str, set: &[(&str, &str)]) -> Plan {
+    let config = resolve(design, set).unwrap().scaled(1, 1024);
+    Plan { config, workload: Kind::Tatp, jobs: 800, seed: 3, arrivals: Offered::Saturating }
+}
+
+fn without_host_time(outcome: Outcome) -> String {
+    let outcome = Outcome { wall_s: 0.0, accesses_per_wall_s: 0.0, ..outcome };
+    format!("{outcome:?}")
+}
+
+#[test]
+fn a_run_gives_the_same_by_itself_and_after_others_of_the_same_jobs() {
+    let half_loaded = Plan { arrivals: Offered::PoissonShare(0.5), ..plan("astriflash", &[]) };
+    let plans = [
+        plan("astriflash", &[]),
+        plan("flash-sync", &[]),
+        plan("astriflash", &[("switch.threads", "4"), ("workload.miss_interval_us", "5")]),
+        half_loaded,
+        plan("os-swap", &[]),
+        plan("astriflash-nodp", &[]),
+        plan("astriflash-nops", &[]),
+        plan("dram-only", &[]),
+    ];
+    let mut shared = Shared::default();
+    let watch = |_: &str, _| ControlFlow::Continue(());
+    for plan in plans {
+        let together = shared.warmed(&plan, &watch).and_then(|mut run| run.measure(&watch));
+        let together = without_host_time(together.unwrap());
+        assert_eq!(together, without_host_time(simulate(&plan).unwrap()), "{}", plan.config.design);
+    }
+}
+
+#[test]
+fn a_shared_warm_up_is_not_repeated() {
+    let mut shared = Shared::default();
+    let warmed = |shared: &mut Shared, plan: &Plan| {
+        let seen = std::cell::Cell::new(0);
+        let watch = |stage: &str, _| {
+            seen.set(seen.get() + u32::from(stage == "warming up"));
+            ControlFlow::Continue(())
+        };
+        shared.warmed(plan, &watch).unwrap();
+        seen.get() > 0
+    };
+    assert!(warmed(&mut shared, &plan("astriflash", &[])));
+    assert!(!warmed(&mut shared, &plan("flash-sync", &[])));
+    assert!(warmed(&mut shared, &plan("os-swap", &[])), "other frames");
+    let other_seed = Plan { seed: 4, ..plan("os-swap", &[]) };
+    assert!(warmed(&mut shared, &other_seed), "other jobs");
+}
