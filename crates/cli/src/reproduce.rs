@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// A 64th of the paper's capacities: minutes instead of most of an hour
     #[arg(long)]
     quick: bool,
+    /// Also measure on this machine what papers say of real hosts: seconds, and a file of 64 MiB in
+    /// this folder while it lasts
+    #[arg(long)]
+    real: bool,
     /// Seed of layouts, job streams and arrivals
     #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
     seed: u64,
@@ -39,7 +43,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         check_folder(folder).map_err(Failure::input)?;
     }
     let (cancel, bar) = (stop::on_interrupt()?, progress::bar());
-    let options = Options { quick, seed: arguments.seed, threads: host_threads() };
+    let options =
+        Options { quick, real: arguments.real, seed: arguments.seed, threads: host_threads() };
     if !quick {
         for paper in &papers {
             let Paper { about, full_run, .. } = paper;

@@ -96,7 +96,7 @@ impl Prediction<'_> {
         let program = self.program.clone().with_work(WORK_UNITS);
         let mut machine = Machine::new(config, parts, program)?;
         let cores = config.cores.count as u64;
-        machine.warm(JOBS / 4 * cores, &mut PlainLru::new(config)?)?;
+        machine.warm(JOBS / 4 * cores, None)?;
         let time = machine.run(JOBS / 4 * cores)?;
         Ok(time.as_ps() as f64 / 1e3 * 4.0 / JOBS as f64)
     }
@@ -165,7 +165,7 @@ fn warmed_rate(
     let mut lru = PlainLru::new(config)?;
     let mut jobs = 0;
     while lru.counters().misses < WARM_TURNOVERS * lru.frames() && jobs < WARM_JOBS_MAX {
-        machine.warm(1024, &mut lru)?;
+        machine.warm(1024, Some(&mut lru))?;
         jobs += 1024;
     }
     machine.set_work(Span::from_ps((work_ns * 1e3) as u64));

@@ -77,6 +77,11 @@ fn claims_table(findings: &Findings) -> Table {
     })
 }
 
+/// Fails once the user has broken it off.
+fn go_on(cancel: &Cancel) -> Result<(), ReproduceError> {
+    if cancel.is_cancelled() { Err(ReproduceError::Cancelled) } else { Ok(()) }
+}
+
 /// How much to run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -84,6 +89,8 @@ pub struct Options {
     pub quick: bool,
     /// Of layouts, job streams and arrivals.
     pub seed: u64,
+    /// Measure what papers say of real hosts on this one, too.
+    pub real: bool,
     /// Host threads; the result does not depend on them.
     pub threads: usize,
 }
@@ -121,6 +128,15 @@ pub enum ReproduceError {
     /// A design's parameters do not resolve.
     #[error(transparent)]
     Config(#[from] ebbtide_sim::config::ConfigError),
+    /// A miss curve cannot be drawn.
+    #[error(transparent)]
+    Size(#[from] crate::size::SizeError),
+    /// A flash device cannot be as described.
+    #[error(transparent)]
+    Flash(#[from] ebbtide_flash::ConfigError),
+    /// This machine cannot be measured.
+    #[error(transparent)]
+    Host(#[from] crate::doctor::probe::ProbeError),
     /// The user broke it off.
     #[error("cancelled")]
     Cancelled,

@@ -2,15 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use ebbtide_sim::{Outcome, Plan, SimError, Simulation};
+use ebbtide_sim::{Outcome, Plan, Shared, SimError, Watch};
 
 use super::{Cancel, Options, ReproduceError};
 use crate::side_by_side::side_by_side;
 
-/// The outcome of each of `plans`, in their order. `progress` is told the share that is done.
+/// The outcome of each of `plans`, in their order. Plans over the same jobs share what they have in
+/// common. `progress` is told the share that is done.
 ///
 /// # Errors
-/// The first plan's, in their order, that failed; or that `cancel` broke off.
+/// The first plan's that failed; or that `cancel` broke off.
 pub(super) fn run_all(
     plans: &[Plan],
     options: &Options,
@@ -21,16 +22,66 @@ pub(super) fn run_all(
         progress(share);
         if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    side_by_side(plans.len(), options.threads, &watch, |number, watch| {
+    let numbers: Vec<usize> = (0..plans.len()).collect();
+    let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
+    let outcomes = side_by_side(groups.len(), options.threads, &watch, |number, watch| {
+        run_group(plans, groups[number].clone(), watch)
+    })?;
+    let mut outcomes: Vec<(usize, Outcome)> = outcomes.into_iter().flatten().collect();
+    outcomes.sort_by_key(|(number, _)| *number);
+    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+/// Runs those of `plans` that `numbers` are of, one after the other.
+fn run_group(
+    plans: &[Plan],
+    numbers: Vec<usize>,
+    watch: Watch<'_>,
+) -> Result<Vec<(usize, Outcome)>, ReproduceError> {
+    let mut shared = Shared::default();
+    let count = numbers.len() as f64;
+    let ordered = together(numbers, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b]));
+    let run = |(done, number): (usize, usize)| {
         let plan = &plans[number];
-        let outcome = Simulation::warmed(plan, watch).and_then(|mut run| run.measure(watch));
-        outcome.map_err(|error| match error {
+        let part = |stage: &str, share: f64| watch(stage, (done as f64 + share) / count);
+        let outcome = shared.warmed(plan, &part).and_then(|mut run| run.measure(&part));
+        let outcome = outcome.map_err(|error| match error {
             SimError::Cancelled => ReproduceError::Cancelled,
             error => ReproduceError::Run {
                 design: plan.config.design.clone(),
                 workload: plan.workload.name(),
                 error: Box::new(error),
             },
-        })
-    })
+        });
+        Ok((number, outcome?))
+    };
+    ordered.into_iter().flatten().enumerate().map(run).collect()
+}
+
+fn same_jobs(a: &Plan, b: &Plan) -> bool {
+    let dataset = |plan: &Plan| (plan.config.dataset.clone(), plan.config.workload.theta);
+    a.workload == b.workload && a.seed == b.seed && dataset(a) == dataset(b)
+}
+
+/// `items` in groups that are `alike`, each in the order given, and the groups too.
+fn together<T>(items: Vec<T>, alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for item in items {
+        match groups.iter_mut().find(|group| alike(&group[0], &item)) {
+            Some(group) => group.push(item),
+            None => groups.push(vec![item]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_alike_comes_together_in_the_order_given() {
+        let groups = together(vec![3, 10, 5, 12, 1], |a, b| a / 10 == b / 10);
+        assert_eq!(groups, [vec![3, 5, 1], vec![10, 12]]);
+    }
 }

@@ -1,79 +1,36 @@
 //! The share of requests that garbage collection blocks on AstriFlash's SSD, at the simulated size and
-//! at four times the planes (claims AS39 and AS40), over fill, request rate and write share.
-//!
-//!     cargo run --release -p ebbtide-flash --example gc_share
+//! at four times the planes (claims AS39 and AS40).
 //!
 //! Requests are uniformly random over the data and arrive at random (Poisson). Before anything is
 //! counted, so much is overwritten that planes collect independently of each other.
 
-use std::error::Error;
-
 use ebbtide_core::{PageId, Span, Time};
-use ebbtide_flash::{Command, Config, Counters, Flash, Kind, SsdConfig};
+use ebbtide_flash::{Command, Config, ConfigError, Counters, Flash, Kind, SsdConfig};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-
-/// Shares of the raw capacity that hold valid data: what Tiny-Tail's configuration ages a device to,
-/// and more.
-const VALID_PERCENTS: [f64; 3] = [33.0, 50.0, 66.0];
-const RATES: [u64; 4] = [50_000, 100_000, 200_000, 400_000];
-const WRITE_PERCENTS: [f64; 4] = [1.0, 5.0, 10.0, 20.0];
+use serde::Serialize;
 
 /// Several dozen collections of each plane.
 const WARM_UP_WRITES_A_PLANE: u64 = 10_000;
-const COUNTED_WRITES: u64 = 50_000;
 
 /// With this many commands waiting for each plane on average, the device falls behind.
 const BACKLOG_A_PLANE: u64 = 256;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-fn main() -> Result<()> {
-    for valid_percent in VALID_PERCENTS {
-        let small = Aged::new("astriflash-256g", valid_percent)?;
-        let large = Aged::new("astriflash-1t", valid_percent)?;
-        println!(
-            "{valid_percent}% of the raw capacity holds data, write amplification {:.2}",
-            small.amplification
-        );
-        println!(
-            "{:>10} {:>7} {:>7} | {:>20} | {:>20} | {:>5}",
-            "requests/s", "writes", "MB/s", "256 GiB: all (reads)", "1 TiB: all (reads)", "ratio"
-        );
-        for rate in RATES {
-            for write_percent in WRITE_PERCENTS {
-                let [small, large] = [&small, &large].map(|aged| aged.run(rate, write_percent));
-                println!(
-                    "{rate:>10} {write_percent:>6}% {:>7.1} | {:>20} | {:>20} | {:>5}",
-                    rate as f64 * write_percent / 100.0 * 4096.0 / 1e6,
-                    cell(small),
-                    cell(large),
-                    ratio(small, large),
-                );
-            }
-        }
-        println!();
-    }
-    Ok(())
-}
-
-fn cell(counters: Option<Counters>) -> String {
-    let Some(counters) = counters else { return "overloaded".to_string() };
-    let [all, reads] = [counters.share_blocked_by_gc(), counters.read_share_blocked_by_gc()];
-    format!("{:.2}% ({:.2}%)", 100.0 * all, 100.0 * reads)
-}
-
-fn ratio(small: Option<Counters>, large: Option<Counters>) -> String {
-    match (small, large) {
-        (Some(small), Some(large)) if large.share_blocked_by_gc() > 0.0 => {
-            format!("{:.1}", small.share_blocked_by_gc() / large.share_blocked_by_gc())
-        }
-        _ => "-".to_string(),
-    }
+/// What a device was asked for, and what collections did to it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GcShare {
+    /// Requests a second.
+    pub requests_per_s: u64,
+    /// Percent of them that are writes.
+    pub write_percent: f64,
+    /// Percent of them that collections blocked; `None` if the device fell behind.
+    pub blocked_percent: Option<f64>,
+    /// The same of reads.
+    pub reads_blocked_percent: Option<f64>,
 }
 
 /// A device in the steady state of random overwrites.
-struct Aged {
+pub struct AgedSsd {
     flash: Flash,
     start: Time,
     /// Pages that hold data.
@@ -82,10 +39,17 @@ struct Aged {
     amplification: f64,
 }
 
-impl Aged {
-    fn new(preset: &str, valid_percent: f64) -> Result<Aged> {
+impl AgedSsd {
+    /// The device called `preset`, so much of whose raw capacity holds valid data.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when there is none, or it cannot hold so much.
+    ///
+    /// # Panics
+    /// When it has no planes.
+    pub fn new(preset: &str, valid_percent: f64) -> Result<AgedSsd, ConfigError> {
         let Config::Ssd(config) = Config::preset(preset)? else {
-            return Err(format!("{preset} has no planes").into());
+            panic!("{preset} has no planes");
         };
         // Collections keep free what the threshold says, or half of what holds no data.
         let free_percent = config.gc_start_free_percent.min((100.0 - valid_percent) / 2.0);
@@ -94,7 +58,7 @@ impl Aged {
         let pages = (config.raw_bytes() as f64 * valid_percent / 100.0 / 4096.0) as u64;
         let planes = u64::from(config.planes());
         let flash = Flash::new(&Config::Ssd(Box::new(config)))?;
-        let mut aged = Aged { flash, start: Time::ZERO, pages, planes, amplification: 1.0 };
+        let mut aged = AgedSsd { flash, start: Time::ZERO, pages, planes, amplification: 1.0 };
         aged.overwrite(WARM_UP_WRITES_A_PLANE * planes);
         Ok(aged)
     }
@@ -119,14 +83,30 @@ impl Aged {
         self.amplification = self.flash.counters().write_amplification();
     }
 
-    /// What the device counts at `rate` requests per second; `None` if it falls behind.
-    fn run(&self, rate: u64, write_percent: f64) -> Option<Counters> {
+    /// Pages programmed for each page written.
+    pub fn amplification(&self) -> f64 {
+        self.amplification
+    }
+
+    /// What collections do at `requests_per_s`, over `writes` writes.
+    pub fn run(&self, requests_per_s: u64, write_percent: f64, writes: u64) -> GcShare {
+        let counters = self.counted(requests_per_s, write_percent, writes);
+        let percent = |share: fn(&Counters) -> f64| counters.as_ref().map(|c| 100.0 * share(c));
+        GcShare {
+            requests_per_s,
+            write_percent,
+            blocked_percent: percent(Counters::share_blocked_by_gc),
+            reads_blocked_percent: percent(Counters::read_share_blocked_by_gc),
+        }
+    }
+
+    fn counted(&self, rate: u64, write_percent: f64, writes_counted: u64) -> Option<Counters> {
         let mut flash = self.flash.clone();
         let mut random = Pcg64::seed_from_u64(1);
         let mut done = Vec::new();
         let mut now = self.start;
         let (mut tag, mut writes) = (0, 0);
-        while writes < COUNTED_WRITES {
+        while writes < writes_counted {
             let gap = -(1.0 - random.random::<f64>()).ln() / rate as f64;
             now += Span::from_ps((gap * 1e12) as u64);
             let is_write = random.random::<f64>() * 100.0 < write_percent;
