@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = sizes::number, default_value = "0.1", allow_hyphen_values = true)]
     flash_price: f64,
     /// Cores that share the flash, each with such a stream of jobs
-    #[arg(long, value_parser = sizes::count::<u32>, default_value = "16", value_name = "COUNT")]
+    #[arg(long, value_parser = sizes::count::<u32>, default_value = "1", value_name = "COUNT")]
     cores: u32,
     /// Size of the SSD, for its lifetime [default: as large as the data]
     #[arg(long, value_parser = sizes::bytes, value_name = "SIZE")]

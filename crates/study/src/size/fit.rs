@@ -61,6 +61,7 @@ struct Trial<'a> {
     demand: &'a Demand,
     anatomy: &'a Anatomy,
     goal: &'a Goal,
+    pages: u64,
     misses: f64,
 }
 
@@ -74,13 +75,16 @@ impl<'a> Trial<'a> {
         } else {
             demand.curve(&anatomy.policy).miss_ratio(pages) * demand.accesses_per_job
         };
-        Trial { demand, anatomy, goal, misses }
+        Trial { demand, anatomy, goal, pages, misses }
     }
 
-    /// How long flash takes at the offered load; `None` if it cannot serve that.
+    /// How long flash takes at the offered load; `None` if it cannot serve that, or if DRAM does not
+    /// hold a page for each core and each read on its way.
     fn flash_us(&self) -> Option<f64> {
-        let jobs_per_s = f64::from(self.goal.cores) * self.goal.load * 1e6 / self.demand.job_us;
-        self.anatomy.flash.read_us(jobs_per_s * self.misses)
+        let cores = f64::from(self.goal.cores);
+        let reads_per_s = cores * self.goal.load * 1e6 / self.demand.job_us * self.misses;
+        let us = self.anatomy.flash.read_us(reads_per_s)?;
+        (self.pages as f64 >= cores + reads_per_s * us / 1e6).then_some(us)
     }
 
     /// Core time lost a miss, and time in which the core can do other things.

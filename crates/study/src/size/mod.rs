@@ -90,7 +90,7 @@ impl Options {
             load: 0.8,
             dram_price: 3.0,
             flash_price: 0.1,
-            cores: 16,
+            cores: 1,
             ssd_bytes: None,
             policies: vec![PolicyKind::AdaptiveLrfu.name()],
         }
@@ -257,8 +257,7 @@ const CELLS: [(&str, f64); 4] = [
     ("TLC", endurance::TLC),
 ];
 
-/// Finds what `options` ask for, with the designs `anatomies`, of which `recommended` is the one
-/// that the answer is for. `machine` says where the anatomies are from.
+/// Finds what `options` ask for on the designs of `machine`.
 ///
 /// # Errors
 /// [`SizeError`]; nothing is reported for a trace that was not read to its end.

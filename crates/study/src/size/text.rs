@@ -14,7 +14,7 @@ impl Report {
         let options = &self.options;
         let tlc = worth.lifetimes.iter().find(|lifetime| lifetime.cells == "TLC");
         let lasts = match tlc.and_then(|tlc| tlc.years) {
-            Some(years) => format!("a TLC SSD lasts {} years", number(years)),
+            Some(years) => format!("a TLC SSD as large as that lasts {}", lasting(years)),
             None => "the SSD does not wear".to_string(),
         };
         format!(
@@ -49,7 +49,7 @@ impl Display for Report {
         writeln!(
             f,
             "knee of the LRU curve: {} ({}), {} of accesses miss, one every {} of execution; {} \
-             cores take {}/s from flash",
+             core(s) take {}/s from flash",
             bytes(knee.dram_bytes as f64),
             percent(knee.dram_share),
             percent(knee.miss_ratio),
@@ -136,7 +136,7 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let Worth { dollars, dollars_dram_only, lifetimes, .. } = worth;
     writeln!(
         f,
-        "\n{}: ${} instead of ${}; {}/s from flash and {}/s to it on {} cores",
+        "\n{}: ${} instead of ${}; {}/s from flash and {}/s to it on {} core(s)",
         report.recommended,
         number(*dollars),
         number(*dollars_dram_only),
@@ -144,13 +144,18 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         bytes(worth.flash_write_bytes_per_s),
         report.options.cores,
     )?;
-    let years = |years: Option<f64>| years.map_or("no wear".to_string(), number);
+    let years = |years: Option<f64>| years.map_or("no wear".to_string(), lasting);
     let last = |lifetime: &Lifetime| {
         let Lifetime { cells, years: all, working_years } = lifetime;
         format!("{cells} {} ({})", years(*all), years(*working_years))
     };
     let all: Vec<String> = lifetimes.iter().map(last).collect();
-    writeln!(f, "years until the SSD is worn out (years of 2080 hours): {}", all.join(", "))
+    writeln!(f, "until the SSD is worn out (in years of 2080 hours): {}", all.join(", "))
+}
+
+/// Years, or days where there are few.
+fn lasting(years: f64) -> String {
+    if years < 1.0 { format!("{} days", number(years * 365.0)) } else { number(years) + " years" }
 }
 
 /// Bytes with a unit, to three digits.
