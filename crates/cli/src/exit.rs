@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use ebbtide_trace::TraceError;
+
 /// Why a verb did not do what was asked.
 pub(crate) struct Failure {
     message: String,
@@ -19,6 +21,11 @@ impl Failure {
     /// The run is.
     pub(crate) fn run(error: impl ToString) -> Failure {
         Failure { message: error.to_string(), status: 1 }
+    }
+
+    /// A trace is: it cannot be read whole, or is none.
+    pub(crate) fn trace(error: TraceError) -> Failure {
+        if error.is_cut_short() { Failure::run(error) } else { Failure::input(error) }
     }
 
     /// Everything was said already.

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbtide_core::UnknownName;
 use ebbtide_sim::config::{Config, Scale, resolve};
-use ebbtide_sim::{Offered, Plan, SimError};
+use ebbtide_sim::{Offered, Plan, ReplayError, SimError};
 use ebbtide_study::report::check_folder;
 use ebbtide_study::simulate::{self, Report};
+use ebbtide_trace::Space;
 use ebbtide_workloads::Kind;
 
 use crate::exit::{Failure, print, say};
@@ -24,13 +25,17 @@ pub(crate) struct Arguments {
     /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
     #[arg(long, value_parser = workload)]
     workload: Option<Kind>,
-    /// Replay this trace instead, straight into the DRAM cache: text, plain or zstd; - is stdin
+    /// Replay this trace instead, straight into the DRAM cache, whatever its form (see trace
+    /// convert); - is stdin
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
+    /// Which addresses of the trace are replayed: virtual, or physical where it has them
+    #[arg(long, value_parser = address, default_value = "virtual", requires = "trace")]
+    address: Space,
     /// Lay a layer of parameters over the design: atc23 is the simulator of the CXL-flash study
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -67,6 +72,10 @@ fn workload(name: &str) -> Result<Kind, UnknownName> {
     Kind::from_name(name)
 }
 
+fn address(name: &str) -> Result<Space, UnknownName> {
+    name.parse()
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.report {
         check_folder(folder).map_err(Failure::input)?;
@@ -74,8 +83,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = config(arguments)?;
     let report = match &arguments.trace {
         Some(path) => {
-            let mut trace = ebbtide_trace::open(path).map_err(Failure::input)?;
-            simulate::run_trace(&config, &mut trace).map_err(Failure::input)?
+            let trace = ebbtide_trace::open(path).map_err(Failure::trace)?;
+            let mut trace = arguments.address.of(trace);
+            simulate::run_trace(&config, &mut trace).map_err(|error| match error {
+                ReplayError::Trace(error) => Failure::trace(error),
+                error => Failure::input(error),
+            })?
         }
         None => simulated(arguments, config)?,
     };

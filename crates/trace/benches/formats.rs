@@ -1,9 +1,11 @@
-//! How fast traces are read: accesses a second by one core, in text and native form.
+//! How fast traces are read: accesses a second by one core, in text and native form; made-up ones,
+//! half of whose addresses are random, and those of real programs (`traces/`).
 //!
 //!     cargo bench -p ebbtide-trace --bench formats
 
 use std::fs;
 use std::io::Cursor;
+use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ebbtide_core::{Addr, PageId, Time};
@@ -86,9 +88,18 @@ fn readers(criterion: &mut Criterion) {
     }
     let mut group = criterion.benchmark_group("read");
     group.throughput(Throughput::Elements(ACCESSES)).sample_size(20);
+    let programs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces"));
     let native = |bytes: &[u8]| read(NativeReader::new(input(bytes)).expect("a trace"));
     group.bench_function("native", |bencher| bencher.iter(|| native(&natives[0])));
     group.bench_function("native with frames", |bencher| bencher.iter(|| native(&natives[1])));
+    for program in ["perl", "sort", "sqlite", "xz"] {
+        let bytes = fs::read(programs.join(program).with_extension("ebt")).expect("a trace");
+        let accesses = NativeReader::new(input(&bytes)).expect("a trace").accesses().count();
+        println!("{program}: {:.2} bytes an access", bytes.len() as f64 / accesses as f64);
+        group.throughput(Throughput::Elements(accesses as u64));
+        group.bench_function(program, |bencher| bencher.iter(|| native(&bytes)));
+    }
+    group.throughput(Throughput::Elements(ACCESSES));
     group.bench_function("text", |bencher| bencher.iter(|| read(TextReader::new(input(&plain)))));
     group.bench_function("text zstd", |bencher| {
         bencher.iter(|| read(TextReader::new(input(&zstd))));

@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::MappingError;
 use crate::lackey::LackeyError;
 use crate::native::NativeError;
 use crate::text::LineError;
@@ -65,6 +66,51 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: NativeError,
     },
+    /// A line of a looser text form that is not what it should be.
+    #[error("{name}:{line}: expected {expected}")]
+    Unexpected {
+        /// The file.
+        name: String,
+        /// The line, counted from 1.
+        line: u64,
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// A record of libCacheSim's oracleGeneral that is none.
+    #[error(
+        "{name}: {records} accesses were read; expected at byte {offset} a record of 24 bytes whose \
+         time is not before the last"
+    )]
+    Record {
+        /// The file.
+        name: String,
+        /// Where it begins, in bytes after decompression.
+        offset: u64,
+        /// Records before it.
+        records: u64,
+    },
+    /// A file that is something else.
+    #[error(
+        "{name}: {found} at byte {offset}, expected a trace: native, text, CSV, Valgrind's memory \
+         trace, a list of addresses and operations, or a file named *.oracleGeneral"
+    )]
+    Foreign {
+        /// The file.
+        name: String,
+        /// Where it is seen, in bytes after decompression.
+        offset: usize,
+        /// What it is.
+        found: &'static str,
+    },
+    /// An entry that should have a physical address.
+    #[error("the entry at address {address:#x} has no physical address")]
+    NoPhysical {
+        /// Its virtual address.
+        address: u64,
+    },
+    /// An address that a mapping has no place for.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
     /// Output that cannot be written.
     #[error("cannot write {name}: {source}")]
     Write {
@@ -73,4 +119,16 @@ pub enum TraceError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl TraceError {
+    /// Whether the input was fine up to a place where it ends too soon.
+    pub fn is_cut_short(&self) -> bool {
+        match self {
+            TraceError::CutShort { .. } => true,
+            TraceError::Line { problem, .. } => *problem == LineError::CutShort,
+            TraceError::Native { problem, .. } => matches!(problem, NativeError::CutShort { .. }),
+            _ => false,
+        }
+    }
 }

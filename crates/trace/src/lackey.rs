@@ -52,7 +52,7 @@ pub struct LackeyError;
 pub(crate) struct Lines {
     /// The start of a line whose end has not come.
     rest: Vec<u8>,
-    /// Lines seen.
+    /// Lines seen, one that is refused included.
     pub(crate) lines: u64,
 }
 
@@ -121,7 +121,11 @@ impl Lines {
 
     fn keep(&mut self, text: &[u8]) -> Result<(), LackeyError> {
         self.rest.extend(text);
-        if self.rest.len() > LINE_BYTES_MAX { Err(LackeyError) } else { Ok(()) }
+        if self.rest.len() > LINE_BYTES_MAX {
+            self.lines += 1;
+            return Err(LackeyError);
+        }
+        Ok(())
     }
 
     /// Whether the text ended with a line's end.
@@ -177,12 +181,17 @@ fn eight_hexadecimal(digits: u64) -> Option<u64> {
     let values = (digits & (0x0f * ONES)) + letters * 9;
     // Whatever was no digit does not come back from its value.
     let back = values + 0x30 * ONES + (((values + 6 * ONES) >> 4) & ONES) * 0x27;
-    if back != digits {
+    if back != digits || values & (0xf0 * ONES) != 0 {
         return None;
     }
     let pairs = ((values >> 4) | values) & 0x00ff_00ff_00ff_00ff;
     let fours = ((pairs >> 8) | pairs) & 0x0000_ffff_0000_ffff;
     Some(((fours >> 16) | fours) & 0xffff_ffff)
+}
+
+/// Whether a trace whose first line is `line` is Valgrind's.
+pub(crate) fn is_lackey(line: &str) -> bool {
+    ["==", "I  ", " L ", " S ", " M "].iter().any(|start| line.starts_with(start))
 }
 
 /// Bytes read at once.
@@ -233,7 +242,7 @@ impl Source for LackeyReader {
             parsed.map_err(|problem| {
                 self.done = true;
                 let name = self.input.name().to_string();
-                TraceError::Lackey { name, line: self.lines.lines + 1, problem }
+                TraceError::Lackey { name, line: self.lines.lines, problem }
             })?;
         }
         Ok(!batch.is_empty())
@@ -273,5 +282,60 @@ impl crate::Sink for LackeyWriter {
     fn finish(mut self: Box<Self>) -> Result<(), TraceError> {
         self.output.write(self.buffer.as_bytes())?;
         self.output.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(parts: &[&[u8]]) -> Result<Vec<Line>, LackeyError> {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        for part in parts {
+            lines.parse(part, &mut |line| {
+                found.push(line);
+                Ok::<(), LackeyError>(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    const TEXT: &[u8] = b"==17== Lackey\n==17== \nI  0401ab70,3\n S 1fff000668,8\n\
+        \x20L 04032e40,16\n M ffffffffffffffff,1\n--17-- warning\n==x\nI  00000000,1\n";
+
+    #[test]
+    fn lines_are_the_same_however_the_text_is_cut() {
+        let expected = [
+            Line::Process(17),
+            Line::Process(17),
+            Line::Access(Event::Instruction, 0x401_ab70, 3),
+            Line::Access(Event::Store, 0x1f_ff00_0668, 8),
+            Line::Access(Event::Load, 0x403_2e40, 16),
+            Line::Access(Event::Modify, u64::MAX, 1),
+            Line::Access(Event::Instruction, 0, 1),
+        ];
+        for cut in 0..=TEXT.len() {
+            let (first, second) = TEXT.split_at(cut);
+            assert_eq!(lines(&[first, second]).as_deref(), Ok(&expected[..]), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn lines_that_valgrind_does_not_print_are_refused() {
+        for text in [
+            "hello\n",
+            "I 0401ab70,3\n",
+            " L 0401AB70,3\n",
+            " L 401ab70,3\n",
+            " L 0401ab70,\n",
+            " L 0401ab70,0\n",
+            " L 0401ab70 3\n",
+            " L 1ffffffffffffffff,1\n",
+            " L ffffffffffffffff,2\n",
+            " X 0401ab70,3\n",
+            " L 0401ab7g,3\n",
+        ] {
+            assert_eq!(lines(&[text.as_bytes()]), Err(LackeyError), "{text}");
+        }
     }
 }

@@ -18,6 +18,9 @@
 //! * [`text`]: the form a line an access, as published traces have it.
 //! * [`capture`]: a program's accesses as it runs, through [`CacheFilter`].
 //! * [`lackey`]: the text of Valgrind's memory tracer.
+//! * [`Format`]: these forms and others, told apart by content.
+//! * [`Mapped`], [`Physical`], [`Hinted`]: a trace with other addresses, or with hints.
+//! * [`Statistics`]: what a trace is like.
 //! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
 //! * [`curve`]: miss-ratio curves.
 //!
@@ -28,23 +31,35 @@
 
 mod access;
 pub mod capture;
+mod csv;
 pub mod curve;
 mod error;
 mod filter;
+mod format;
 mod frames;
+mod hints;
 mod input;
 pub mod lackey;
+mod lines;
+mod list;
+mod mapping;
 pub mod native;
+mod oracle_general;
 mod output;
 mod sink;
 mod source;
+mod statistics;
 pub mod text;
 
 pub use access::{Access, Op};
 pub use error::TraceError;
 pub use filter::{CacheError, CacheFilter, CacheShape, Hierarchy, Traffic};
+pub use format::Format;
 pub use frames::FrameMap;
+pub use hints::{Hinted, Hints};
 pub use input::Input;
+pub use mapping::{Mapped, Mapping, MappingError, Physical, Space};
 pub use output::{Compression, Output};
 pub use sink::Sink;
 pub use source::{Accesses, Source, open};
+pub use statistics::{Hottest, Statistics};

@@ -66,11 +66,6 @@ impl Output {
         }
     }
 
-    /// What messages call it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Bytes written so far, before compression.
     pub fn written_bytes(&self) -> u64 {
         self.written
@@ -86,7 +81,12 @@ impl Output {
             Encoder::Plain(target) => target.write_all(bytes),
             Encoder::Zstd(encoder) => encoder.write_all(bytes),
         };
-        written.map_err(|source| TraceError::Write { name: self.name.clone(), source })
+        written.map_err(|source| self.fault(source))
+    }
+
+    /// It cannot be written, as `source` says.
+    pub(crate) fn fault(&self, source: io::Error) -> TraceError {
+        TraceError::Write { name: self.name.clone(), source }
     }
 
     /// Ends the output; a file takes its place, instead of an older one if there is one.

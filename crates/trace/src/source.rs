@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::vec;
 
-use crate::native::{MAGIC, NativeReader};
-use crate::text::TextReader;
-use crate::{Access, Input, TraceError};
+use crate::{Access, Format, Input, TraceError};
 
 /// A stream of accesses in the order of time. Memory stays bounded however long it is.
 pub trait Source {
@@ -35,13 +33,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 /// Opens the trace at `path`, or standard input for `-`, whatever its format and compression.
 ///
 /// # Errors
-/// When it cannot be opened or its start cannot be read.
+/// When it cannot be opened, its start cannot be read, or it is no trace.
 pub fn open(path: &Path) -> Result<Box<dyn Source + Send>, TraceError> {
     let mut input = Input::open(path)?;
-    Ok(match input.peek(MAGIC.len())? {
-        start if start == MAGIC => Box::new(NativeReader::new(input)?),
-        _ => Box::new(TextReader::new(input)),
-    })
+    Format::of(&mut input)?.read(input)
 }
 
 /// The accesses of a source one by one; after an error there are no more.

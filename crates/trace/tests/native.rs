@@ -6,11 +6,22 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-use common::{any_trace, written};
+use common::any_trace;
 use ebbtide_core::{Addr, PageId, Time};
 use ebbtide_trace::native::{NativeError, NativeReader, NativeWriter};
 use ebbtide_trace::{Access, Compression, Input, Op, Output, Source, TraceError, open};
 use proptest::prelude::*;
+
+/// `trace` in native form.
+fn written(trace: &[Access], description: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.ebt");
+    let output = Output::create(&path, Compression::None).expect("a new file");
+    let mut writer = NativeWriter::new(output, description).expect("room");
+    trace.iter().for_each(|access| writer.write(access).expect("room"));
+    writer.finish().expect("room");
+    fs::read(&path).expect("the file")
+}
 
 fn read(bytes: &[u8]) -> (Vec<Access>, Option<TraceError>) {
     let input = Input::new("t.ebt", Cursor::new(bytes.to_vec())).expect("bytes in memory");

@@ -37,7 +37,7 @@ impl NativeWriter {
         output.write(&header)?;
         let mut compressor = zstd::bulk::Compressor::default();
         let level = compressor.set_compression_level(ZSTD_LEVEL);
-        level.map_err(|source| TraceError::Write { name: output.name().to_string(), source })?;
+        level.map_err(|source| output.fault(source))?;
         Ok(NativeWriter {
             output,
             encoder: Encoder::default(),
@@ -66,10 +66,8 @@ impl NativeWriter {
     fn end_block(&mut self) -> Result<(), TraceError> {
         let entries = self.encoder.entries();
         self.encoder.take(&mut self.raw);
-        let stored = self
-            .compressor
-            .compress(&self.raw)
-            .map_err(|source| TraceError::Write { name: self.output.name().to_string(), source })?;
+        let stored = self.compressor.compress(&self.raw);
+        let stored = stored.map_err(|source| self.output.fault(source))?;
         self.entries += entries as u64;
         self.block(entries, self.raw.len(), &stored)
     }

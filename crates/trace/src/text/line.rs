@@ -84,7 +84,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {
 }
 
 /// A time as the text form has it: nanoseconds, with decimals only where they are needed.
-pub(super) struct Nanoseconds(pub(super) Time);
+pub(crate) struct Nanoseconds(pub(crate) Time);
 
 impl fmt::Display for Nanoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +98,8 @@ impl fmt::Display for Nanoseconds {
     }
 }
 
-fn nanoseconds(text: &[u8]) -> Result<Time, LineError> {
+/// The reverse of [`Nanoseconds`].
+pub(crate) fn nanoseconds(text: &[u8]) -> Result<Time, LineError> {
     let expected = "nanoseconds below 18446744073709551, with at most three decimals";
     let (whole, decimals) = match text.iter().position(|&byte| byte == b'.') {
         Some(point) => (&text[..point], &text[point + 1..]),

@@ -13,5 +13,6 @@ mod reader;
 mod writer;
 
 pub use line::LineError;
+pub(crate) use line::{Nanoseconds, nanoseconds};
 pub use reader::TextReader;
 pub use writer::TextWriter;

@@ -1,22 +1,8 @@
 //! Traces to test with.
 
-use std::fs;
-
 use ebbtide_core::{Addr, PageId, Time};
-use ebbtide_trace::native::NativeWriter;
-use ebbtide_trace::{Access, Compression, Op, Output};
+use ebbtide_trace::{Access, Op};
 use proptest::prelude::*;
-
-/// `trace` in native form.
-pub fn written(trace: &[Access], description: &str) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("trace.ebt");
-    let output = Output::create(&path, Compression::None).expect("a new file");
-    let mut writer = NativeWriter::new(output, description).expect("room");
-    trace.iter().for_each(|access| writer.write(access).expect("room"));
-    writer.finish().expect("room");
-    fs::read(&path).expect("the file")
-}
 
 /// Entries of every kind, with times and addresses near to and far from each other.
 pub fn any_trace() -> impl Strategy<Value = Vec<Access>> {

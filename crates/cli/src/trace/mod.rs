@@ -1,5 +1,8 @@
 //! `ebbtide trace`.
 
+mod convert;
+mod info;
+
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,14 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Verb {}
+enum Verb {
+    /// Change a trace's form, give it physical addresses, or put hints into it
+    ///
+    /// Says what the new form has no place for.
+    Convert(convert::Arguments),
+    /// What is a trace like? Count, reads and writes, footprint, locality, and which pages are hot
+    Info(info::Arguments),
+}
 
 #[derive(Args)]
 struct Capture {
@@ -77,7 +87,8 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.verb {
-        Some(verb) => match verb {},
+        Some(Verb::Convert(arguments)) => convert::run(&arguments),
+        Some(Verb::Info(arguments)) => info::run(&arguments),
         None => trace(arguments.capture),
     }
 }

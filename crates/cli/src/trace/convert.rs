@@ -1,0 +1,160 @@
+//! `ebbtide trace convert`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ebbtide_core::{Span, UnknownName};
+use ebbtide_trace::{
+    Compression, Format, Hinted, Hints, Input, Mapped, Mapping, Output, Source, Space, TraceError,
+};
+
+use crate::exit::{Failure, say};
+use crate::sizes;
+
+/// Decides where fragmented runs lie and which accesses are announced.
+const SEED: u64 = 1;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The trace to read, plain or zstd; - is standard input
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The trace to write, zstd if its name ends in .zst; - is standard output
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Form of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by content]
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    from: Option<Format>,
+    /// Form of OUT [default: by its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3,
+    /// .oracleGeneral]
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    to: Option<Format>,
+    /// Give pages physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in
+    /// 64 GiB), or a file with a virtual and a physical page number a line
+    #[arg(long, value_name = "MAP")]
+    map: Option<String>,
+    /// Which addresses become those of OUT: virtual or physical
+    #[arg(long, value_parser = space, default_value = "virtual")]
+    address: Space,
+    /// Insert hints for the hottest TOP% of pages, with this chance, TIME before each access, such as
+    /// 5%,0.1,10us; reads IN twice
+    #[arg(long, value_name = "TOP%,CHANCE,TIME", value_parser = hints)]
+    hints: Option<Hints>,
+}
+
+fn format(name: &str) -> Result<Format, UnknownName> {
+    name.parse()
+}
+
+fn space(name: &str) -> Result<Space, UnknownName> {
+    name.parse()
+}
+
+/// The longest lead: accesses of that time are held in memory.
+const LEAD_US_MAX: f64 = 10_000.0;
+
+fn hints(text: &str) -> Result<Hints, String> {
+    let parse = || {
+        let [top, chance, lead] = text.split(',').collect::<Vec<_>>().try_into().ok()?;
+        let share = |text: &str| text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+        let top = share_of_percent(top)?;
+        let lead = sizes::micros(lead).ok().filter(|&lead| lead <= LEAD_US_MAX)?;
+        let lead = Span::from_ps((lead * 1e6) as u64);
+        Some(Hints { top, chance: share(chance)?, lead, seed: SEED })
+    };
+    parse().ok_or_else(|| {
+        format!("'{text}' are no hints; expected something like 5%,0.1,10us, up to 10ms ahead")
+    })
+}
+
+fn share_of_percent(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
+/// The mapping that `text` names.
+fn mapping(text: &str) -> Result<Mapping, Failure> {
+    if text == "identity" {
+        return Ok(Mapping::Identity);
+    }
+    if let Some(run) = text.strip_prefix("fragmented:") {
+        let run = sizes::count(run).map_err(Failure::input)?;
+        return Mapping::fragmented(run, SEED).map_err(Failure::input);
+    }
+    Mapping::read(Path::new(text)).map_err(Failure::input)
+}
+
+/// Opens the trace that is to be read, as it will be written but for hints.
+fn open(arguments: &Arguments) -> Result<Box<dyn Source + Send>, Failure> {
+    let mut input = Input::open(&arguments.input).map_err(Failure::trace)?;
+    let format = match arguments.from {
+        Some(format) => format,
+        None => Format::of(&mut input).map_err(Failure::trace)?,
+    };
+    let source = format.read(input).map_err(Failure::trace)?;
+    Ok(match &arguments.map {
+        Some(map) => Box::new(Mapped::new(source, mapping(map)?)),
+        None => source,
+    })
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut source = open(arguments)?;
+    if let Some(hints) = arguments.hints {
+        if arguments.input.as_os_str() == "-" {
+            return Err(Failure::input("--hints reads IN twice, which standard input cannot be"));
+        }
+        let hottest = hints.hottest(&mut source).map_err(Failure::trace)?;
+        source = Box::new(Hinted::new(open(arguments)?, hints, hottest));
+    }
+    let mut source = arguments.address.of(source);
+    let path = &arguments.output;
+    let format = arguments.to.unwrap_or(Format::for_path(path));
+    let compression = match format {
+        // Its blocks are compressed already.
+        Format::Native => Compression::None,
+        _ => Compression::for_path(path),
+    };
+    let output = Output::create(path, compression).map_err(Failure::input)?;
+    let description = format!("converted from {}", arguments.input.display());
+    let mut sink = format.write(output, &description)?;
+    let mut batch = Vec::new();
+    loop {
+        let more = source.fill(&mut batch).map_err(Failure::trace)?;
+        batch.iter().try_for_each(|access| sink.write(access)).map_err(written)?;
+        if !more {
+            break;
+        }
+    }
+    sink.finish().map_err(written)?;
+    if !format.cannot_hold().is_empty() {
+        say(&format!("{} has no place for {}", format.name(), format.cannot_hold().join(", ")));
+    }
+    Ok(())
+}
+
+fn written(error: TraceError) -> Failure {
+    Failure::run(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_have_three_parts() {
+        let lead = Span::from_ns(10_000);
+        assert_eq!(hints("5%,0.1,10us"), Ok(Hints { top: 0.05, chance: 0.1, lead, seed: SEED }));
+        for text in ["5,0.1,10us", "5%,1.1,10us", "5%,0.1", "101%,1,1us", "1%,1,1s", ""] {
+            assert!(hints(text).unwrap_err().contains("5%,0.1,10us"), "{text}");
+        }
+    }
+
+    #[test]
+    fn mappings_are_named_or_files() {
+        assert!(matches!(mapping("identity"), Ok(Mapping::Identity)));
+        assert!(matches!(mapping("fragmented:16"), Ok(Mapping::Fragmented(_))));
+        assert!(mapping("fragmented:3").is_err() && mapping("fragmented:x").is_err());
+        assert!(mapping("no/such/file").is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! `ebbtide trace info`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ebbtide_trace::Statistics;
+
+use crate::exit::{Failure, print};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The trace, in any form; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print JSON instead of a table and a picture
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut source = ebbtide_trace::open(&arguments.file).map_err(Failure::trace)?;
+    let statistics = Statistics::gather(&mut source).map_err(Failure::trace)?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&statistics)? + "\n"
+    } else {
+        statistics.to_string()
+    };
+    print(&text)
+}

@@ -1,0 +1,95 @@
+//! How much slower a program is traced than it runs under the same Valgrind tool whose output goes
+//! to /dev/null: wall-clock and processor time, medians over interleaved rounds.
+//!
+//!     cargo run --release -p ebbtide-trace --example slowdown -- ROUNDS COMMAND ARGS…
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use ebbtide_trace::capture::{Ended, Options, capture};
+use ebbtide_trace::native::NativeWriter;
+use ebbtide_trace::{Compression, Hierarchy, Output};
+
+/// What a run took, in seconds: on the wall, and of processors by it and what it started.
+struct Cost {
+    wall: f64,
+    processor: f64,
+}
+
+fn cost(run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Cost, Box<dyn Error>> {
+    let (start, before) = (Instant::now(), processor()?);
+    run()?;
+    Ok(Cost { wall: start.elapsed().as_secs_f64(), processor: processor()? - before })
+}
+
+/// Seconds of processor time that this process and those it has waited for used.
+fn processor() -> Result<f64, Box<dyn Error>> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    // Fields 14 to 17 of proc_pid_stat(5), in ticks of 10 ms; the first here is field 3.
+    let ticks = fields.split(' ').skip(11).take(4).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
+}
+
+/// The tool alone: standard error, where it prints, is /dev/null, and so is the program's output.
+fn plain(command: &[OsString]) -> Result<(), Box<dyn Error>> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--"]).args(command);
+    let status = valgrind.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(format!("valgrind: {status}").into()) }
+}
+
+fn traced(command: &[OsString], path: &Path) -> Result<(), Box<dyn Error>> {
+    let options = Options {
+        command: command.to_vec(),
+        hierarchy: Hierarchy::default(),
+        ps_per_instruction: 500.0,
+        children: false,
+        skip: 0,
+        limit: None,
+    };
+    let mut writer = NativeWriter::new(Output::create(path, Compression::None)?, "")?;
+    let mut write = |access: &_| writer.write(access);
+    let captured = capture(&options, &mut write, &mut |_| (), &AtomicBool::new(false))?;
+    writer.finish()?;
+    match captured.ended {
+        Ended::Program(status) if status.success() => Ok(()),
+        other => Err(format!("the program ended otherwise: {other:?}").into()),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let (least, most) = (values[0], values[values.len() - 1]);
+    format!("{:.2} ({least:.2}-{most:.2})", values[values.len() / 2])
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args_os().skip(1);
+    let rounds = arguments.next().and_then(|rounds| rounds.to_str()?.parse::<u32>().ok());
+    let command: Vec<_> = arguments.collect();
+    let (Some(rounds @ 1..), false) = (rounds, command.is_empty()) else {
+        return Err("expected a number of rounds and a command".into());
+    };
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("trace.ebt");
+    let (mut walls, mut processors) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let plain = cost(|| plain(&command))?;
+        let traced = cost(|| traced(&command, &path))?;
+        println!(
+            "round {round}: /dev/null {:.2} s, {:.2} s of processors; traced {:.2} s, {:.2} s",
+            plain.wall, plain.processor, traced.wall, traced.processor
+        );
+        walls.push(traced.wall / plain.wall);
+        processors.push(traced.processor / plain.processor);
+    }
+    println!("traced / plain: wall {}, processors {}", median(walls), median(processors));
+    Ok(())
+}

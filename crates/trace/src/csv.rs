@@ -1,0 +1,141 @@
+//! Comma-separated values with a header, a line an access.
+//!
+//! Written are `time_ns,address,bytes,op,device,physical`; read are these in any order, by their
+//! names. Only `address` must be there, which libCacheSim calls `obj_id` (and `bytes` `obj_size`):
+//! its own reader takes the first three columns by number.
+
+use ebbtide_core::{Addr, Time};
+
+use crate::lines::{Lines, fits, number};
+use crate::text::{Nanoseconds, nanoseconds};
+use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
+
+/// The columns as they are written.
+const HEADER: &str = "time_ns,address,bytes,op,device,physical\n";
+
+const ADDRESS: &str = "a column 'address' with numbers below 2^64";
+
+/// Where each column stands, if it is there.
+struct Columns {
+    time: Option<usize>,
+    address: usize,
+    bytes: Option<usize>,
+    op: Option<usize>,
+    device: Option<usize>,
+    physical: Option<usize>,
+}
+
+impl Columns {
+    fn of(header: &str) -> Option<Columns> {
+        let names: Vec<_> = header.split(',').map(str::trim).collect();
+        let place = |known: &[&str]| names.iter().position(|name| known.contains(name));
+        Some(Columns {
+            time: place(&["time_ns"]),
+            address: place(&["address", "obj_id"])?,
+            bytes: place(&["bytes", "obj_size"]),
+            op: place(&["op"]),
+            device: place(&["device"]),
+            physical: place(&["physical"]),
+        })
+    }
+
+    fn parse(&self, line: &str, latest: Time) -> Result<Access, &'static str> {
+        let fields: Vec<_> = line.split(',').map(str::trim).collect();
+        let field = |place: Option<usize>| match place.map(|place| fields.get(place)) {
+            None => Ok(None),
+            Some(None) => Err("as many fields as the header names"),
+            Some(Some(text)) => Ok(Some(*text)),
+        };
+        let at = match field(self.time)? {
+            Some(text) => nanoseconds(text.as_bytes())
+                .ok()
+                .filter(|at| *at >= latest)
+                .ok_or("a column 'time_ns' with nanoseconds that never run back")?,
+            None => latest,
+        };
+        let address = field(Some(self.address))?.and_then(number).ok_or(ADDRESS)?;
+        let bytes = field(self.bytes)?.map_or(Some(64), |text| text.parse().ok());
+        let bytes = bytes.filter(|&bytes| fits(address, bytes));
+        let bytes = bytes.ok_or("a column 'bytes' with sizes from 1, within 64 bits of address")?;
+        let op = match field(self.op)? {
+            None | Some("R") => Op::Read,
+            Some("W") => Op::Write,
+            Some("H") => Op::Hint,
+            Some(_) => return Err("a column 'op' with R (read), W (write) or H (hint)"),
+        };
+        let device = field(self.device)?.map_or(Some(0), |text| text.parse().ok());
+        let device = device.ok_or("a column 'device' with numbers below 2^32")?;
+        let address = Addr(address);
+        let physical = |text| {
+            let physical = number(text).map(Addr);
+            physical.filter(|physical| physical.page_offset() == address.page_offset())
+        };
+        let frame = match field(self.physical)? {
+            None | Some("") => None,
+            Some(text) => Some(
+                physical(text)
+                    .ok_or("a column 'physical' with addresses as far into a page as 'address'")?
+                    .page(),
+            ),
+        };
+        Ok(Access { at, address, frame, device, bytes, op })
+    }
+}
+
+/// Reads comma-separated values.
+pub(crate) struct CsvReader {
+    lines: Lines,
+    columns: Columns,
+    latest: Time,
+}
+
+impl CsvReader {
+    /// Reads `input` from its start.
+    pub(crate) fn new(input: Input) -> Result<CsvReader, TraceError> {
+        let mut lines = Lines::new(input);
+        let header = lines.next()?.unwrap_or_default();
+        let columns = Columns::of(&header).ok_or_else(|| lines.fault(ADDRESS))?;
+        Ok(CsvReader { lines, columns, latest: Time::ZERO })
+    }
+}
+
+impl Source for CsvReader {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let (columns, latest) = (&self.columns, &mut self.latest);
+        self.lines.fill(batch, &mut |line| {
+            let access = columns.parse(line, *latest)?;
+            *latest = access.at;
+            Ok(access)
+        })
+    }
+}
+
+/// Writes comma-separated values.
+pub(crate) struct CsvWriter(Output);
+
+impl CsvWriter {
+    /// Writes to `output`.
+    pub(crate) fn new(mut output: Output) -> Result<CsvWriter, TraceError> {
+        output.write(HEADER.as_bytes())?;
+        Ok(CsvWriter(output))
+    }
+}
+
+impl Sink for CsvWriter {
+    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        let Access { at, address, device, bytes, op, .. } = *access;
+        let op = match op {
+            Op::Read => 'R',
+            Op::Write => 'W',
+            Op::Hint => 'H',
+        };
+        let physical = access.physical().map(|physical| physical.0.to_string());
+        let (time, physical) = (Nanoseconds(at), physical.unwrap_or_default());
+        let line = format!("{time},{},{bytes},{op},{device},{physical}\n", address.0);
+        self.0.write(line.as_bytes())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TraceError> {
+        self.0.finish()
+    }
+}

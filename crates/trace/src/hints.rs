@@ -1,0 +1,124 @@
+//! [`Hinted`]: a trace with a host's hints in it.
+//!
+//! A kernel that knows the future tells the device shortly before that a page will be needed: for the
+//! pages accessed most, and not always (CXL-flash, ATC'23 observation 7; SPEC A4). When it tells is not
+//! published: the lead is a parameter.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::{PageId, Span, Time};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{Access, Op, Source, TraceError};
+
+/// Which accesses are announced, and when.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hints {
+    /// The share of pages, those accessed most, whose accesses are announced: 0 to 1.
+    pub top: f64,
+    /// The chance that one of these is: 0 to 1.
+    pub chance: f64,
+    /// How long before the access.
+    pub lead: Span,
+    /// Decides which.
+    pub seed: u64,
+}
+
+/// A page of memory where that is known, or else of the program.
+fn page(access: &Access) -> PageId {
+    access.frame.unwrap_or(access.address.page())
+}
+
+impl Hints {
+    /// The pages of `source`, which is read to its end, that are accessed most.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn hottest(&self, source: &mut dyn Source) -> Result<FxHashSet<PageId>, TraceError> {
+        let (mut counts, mut batch) = (FxHashMap::<PageId, u64>::default(), Vec::new());
+        while source.fill(&mut batch)? {
+            let accesses = batch.iter().filter(|access| access.op != Op::Hint);
+            accesses.for_each(|access| *counts.entry(page(access)).or_default() += 1);
+        }
+        let mut pages: Vec<_> = counts.into_iter().collect();
+        // By count, then by number, so that the same trace gives the same pages.
+        pages.sort_unstable_by_key(|&(page, count)| (std::cmp::Reverse(count), page));
+        let top = (pages.len() as f64 * self.top).round() as usize;
+        Ok(pages.into_iter().take(top).map(|(page, _)| page).collect())
+    }
+}
+
+/// A trace with hints in it.
+pub struct Hinted<S> {
+    source: S,
+    hints: Hints,
+    hottest: FxHashSet<PageId>,
+    /// Accesses and hints that were read and not given, each in the order of time: as much as a
+    /// lead holds.
+    accesses: VecDeque<Access>,
+    announced: VecDeque<Access>,
+    number: u64,
+    batch: Vec<Access>,
+}
+
+impl<S: Source> Hinted<S> {
+    /// Announces accesses of `source` to the pages `hottest` as `hints` says.
+    pub fn new(source: S, hints: Hints, hottest: FxHashSet<PageId>) -> Hinted<S> {
+        let (accesses, announced, batch) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        Hinted { source, hints, hottest, accesses, announced, number: 0, batch }
+    }
+
+    /// Takes `access` in; gives what comes before any hint of a later one.
+    fn take(&mut self, access: Access, out: &mut Vec<Access>) {
+        let lead = Time::from_ps(self.hints.lead.as_ps());
+        let told = Time::ZERO + access.at.since(lead);
+        self.number += 1;
+        if access.op != Op::Hint && self.hottest.contains(&page(&access)) && self.is_drawn() {
+            self.announced.push_back(Access { at: told, op: Op::Hint, ..access });
+        }
+        self.accesses.push_back(access);
+        self.give(told, out);
+    }
+
+    /// Gives what is due before `until`.
+    fn give(&mut self, until: Time, out: &mut Vec<Access>) {
+        loop {
+            let hint = self.announced.front().map(|hint| hint.at);
+            let access = self.accesses.front().map(|access| access.at);
+            let next = match (hint, access) {
+                (Some(hint), Some(access)) if hint <= access => &mut self.announced,
+                (_, Some(_)) => &mut self.accesses,
+                // A hint comes before its access.
+                _ => return,
+            };
+            match next.pop_front_if(|entry| entry.at < until) {
+                Some(entry) => out.push(entry),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether the chance is with this access.
+    fn is_drawn(&self) -> bool {
+        let mixed = (self.number ^ self.hints.seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((mixed >> 11) as f64) < self.hints.chance * (1_u64 << 53) as f64
+    }
+}
+
+impl<S: Source> Source for Hinted<S> {
+    fn fill(&mut self, out: &mut Vec<Access>) -> Result<bool, TraceError> {
+        out.clear();
+        let mut batch = std::mem::take(&mut self.batch);
+        while out.is_empty() {
+            let more = self.source.fill(&mut batch)?;
+            batch.drain(..).for_each(|access| self.take(access, out));
+            if !more {
+                self.give(Time::from_ps(u64::MAX), out);
+                break;
+            }
+        }
+        self.batch = batch;
+        Ok(!out.is_empty())
+    }
+}

@@ -1,0 +1,100 @@
+//! [`Lines`]: the lines of a trace in one of the looser text forms.
+
+use crate::{Access, Input, TraceError};
+
+/// The longest line that is read, in bytes.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Input line by line.
+pub(crate) struct Lines {
+    input: Input,
+    buffer: Vec<u8>,
+    start: usize,
+    /// Of the last line given, counted from 1.
+    number: u64,
+}
+
+impl Lines {
+    /// Reads `input` from its start.
+    pub(crate) fn new(input: Input) -> Lines {
+        Lines { input, buffer: Vec::new(), start: 0, number: 0 }
+    }
+
+    /// The next line that is not empty, without its end and blanks around it. `None` at the end.
+    ///
+    /// # Errors
+    /// When the input cannot be read, or the line is too long or no text.
+    pub(crate) fn next(&mut self) -> Result<Option<String>, TraceError> {
+        loop {
+            let rest = &self.buffer[self.start..];
+            let length = match rest.iter().position(|&byte| byte == b'\n') {
+                Some(length) => length,
+                None if rest.len() > LINE_BYTES_MAX => return Err(self.fault("a shorter line")),
+                None if self.read_on()? => continue,
+                None if rest_is_empty(&self.buffer, self.start) => return Ok(None),
+                None => self.buffer.len() - self.start,
+            };
+            let line = &self.buffer[self.start..self.start + length];
+            let line = str::from_utf8(line).map(|line| line.trim().to_string());
+            self.start = (self.start + length + 1).min(self.buffer.len());
+            self.number += 1;
+            match line {
+                Ok(line) if line.is_empty() => {}
+                Ok(line) => return Ok(Some(line)),
+                Err(_) => return Err(self.fault("text")),
+            }
+        }
+    }
+
+    /// The next accesses, as `parse` reads them from a line or says what was expected; at most as
+    /// many as stay in a core's cache. Returns whether there were any.
+    pub(crate) fn fill(
+        &mut self,
+        batch: &mut Vec<Access>,
+        parse: &mut impl FnMut(&str) -> Result<Access, &'static str>,
+    ) -> Result<bool, TraceError> {
+        batch.clear();
+        while batch.len() < 2048 {
+            let Some(line) = self.next()? else { break };
+            batch.push(parse(&line).map_err(|expected| self.fault(expected))?);
+        }
+        Ok(!batch.is_empty())
+    }
+
+    /// The last line given is not what was expected.
+    pub(crate) fn fault(&self, expected: &'static str) -> TraceError {
+        let name = self.input.name().to_string();
+        TraceError::Unexpected { name, line: self.number, expected }
+    }
+
+    /// Reads more into the buffer. Returns whether there was more.
+    fn read_on(&mut self) -> Result<bool, TraceError> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + BUFFER_BYTES, 0);
+        let count = self.input.read(&mut self.buffer[filled..])?;
+        self.buffer.truncate(filled + count);
+        Ok(count > 0)
+    }
+}
+
+fn rest_is_empty(buffer: &[u8], start: usize) -> bool {
+    start == buffer.len()
+}
+
+/// A decimal number, or a hexadecimal one after `0x`.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Whether `bytes` at `address` are some, and end within 64 bits.
+pub(crate) fn fits(address: u64, bytes: u32) -> bool {
+    bytes > 0 && address.checked_add(u64::from(bytes) - 1).is_some()
+}

@@ -1,0 +1,105 @@
+//! Lists of addresses and operations, a line an access, as simulators of DRAM read them.
+//!
+//! `0x1f40 R` (Ramulator), `0x1f40 READ 120` (DRAMsim3; DRAMSim2's `P_MEM_RD`) and `LD 0x1f40`
+//! (Ramulator 2). A third field is a cycle, which counts as a nanosecond; without it entries lie a
+//! nanosecond apart. Every access is one line of 64 bytes.
+
+use ebbtide_core::{Addr, Time};
+
+use crate::lines::{Lines, fits, number};
+use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
+
+const BYTES: u32 = 64;
+
+const EXPECTED: &str = "an address and an operation (R or W, READ or WRITE, LD or ST), and perhaps \
+                        a cycle that is not before the one before";
+
+/// The operation that `word` names.
+pub(crate) fn operation(word: &str) -> Option<Op> {
+    match word {
+        "R" | "READ" | "LD" | "P_MEM_RD" => Some(Op::Read),
+        "W" | "WRITE" | "ST" | "P_MEM_WR" => Some(Op::Write),
+        _ => None,
+    }
+}
+
+/// The access of `line`, which is the next after `next`, the earliest time it can have.
+fn parse(line: &str, next: u64, latest: u64) -> Option<Access> {
+    let mut words = line.split_whitespace();
+    let (first, second) = (words.next()?, words.next()?);
+    let (address, op) = match operation(first) {
+        Some(op) => (number(second)?, op),
+        None => (number(first)?, operation(second)?),
+    };
+    let ns = words.next().map_or(Some(next), number).filter(|&ns| ns >= latest)?;
+    let at = Time::from_ps(ns.checked_mul(1000)?);
+    let whole = words.next().is_none() && fits(address, BYTES);
+    whole.then_some(Access { at, address: Addr(address), frame: None, device: 0, bytes: BYTES, op })
+}
+
+/// Reads a list.
+pub(crate) struct ListReader {
+    lines: Lines,
+    /// When an access without a cycle comes, and when the last one came.
+    next: u64,
+    latest: u64,
+}
+
+impl ListReader {
+    /// Reads `input` from its start.
+    pub(crate) fn new(input: Input) -> ListReader {
+        ListReader { lines: Lines::new(input), next: 0, latest: 0 }
+    }
+}
+
+impl Source for ListReader {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let (next, latest) = (&mut self.next, &mut self.latest);
+        self.lines.fill(batch, &mut |line| {
+            let access = parse(line, *next, *latest).ok_or(EXPECTED)?;
+            *latest = access.at.as_ns();
+            *next = *latest + 1;
+            Ok(access)
+        })
+    }
+}
+
+/// Whose list is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dialect {
+    Ramulator,
+    Dramsim3,
+}
+
+/// Writes a list.
+pub(crate) struct ListWriter {
+    output: Output,
+    dialect: Dialect,
+}
+
+impl ListWriter {
+    /// Writes to `output`.
+    pub(crate) fn new(output: Output, dialect: Dialect) -> ListWriter {
+        ListWriter { output, dialect }
+    }
+}
+
+impl Sink for ListWriter {
+    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        let (letter, word) = match access.op {
+            Op::Read => ("R", "READ"),
+            Op::Write => ("W", "WRITE"),
+            Op::Hint => return Ok(()),
+        };
+        let address = access.address.0;
+        let line = match self.dialect {
+            Dialect::Ramulator => format!("{address:#x} {letter}\n"),
+            Dialect::Dramsim3 => format!("{address:#x} {word} {}\n", access.at.as_ns()),
+        };
+        self.output.write(line.as_bytes())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TraceError> {
+        self.output.finish()
+    }
+}

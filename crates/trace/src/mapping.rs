@@ -1,0 +1,152 @@
+//! [`Mapping`]: where virtual pages lie in physical memory.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use ebbtide_core::PageId;
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+use crate::lines::{Lines, number};
+use crate::{Access, FrameMap, Input, Source, TraceError};
+
+/// Pages of the memory that fragmented mappings hand out: 64 GiB.
+const FRAMES: u64 = 1 << 24;
+
+/// The greatest page number whose bytes have addresses of 64 bits.
+const FRAME_MAX: u64 = (1 << 52) - 1;
+
+/// Where virtual pages lie in physical memory.
+#[derive(Debug, Clone)]
+pub enum Mapping {
+    /// Physical addresses are the virtual ones.
+    Identity,
+    /// As a system with fragmented memory of 64 GiB gives them out.
+    Fragmented(FrameMap),
+    /// As a list says.
+    Table(FxHashMap<PageId, PageId>),
+}
+
+/// A page whose place is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MappingError {
+    /// The list does not have it.
+    #[error("the mapping has no virtual page {0:#x}")]
+    Missing(u64),
+    /// More pages are touched than there are.
+    #[error("memory is full: the trace touches more than 64 GiB")]
+    Full,
+}
+
+impl Mapping {
+    /// Runs of `run_pages` pages, in an order that follows from `seed`.
+    ///
+    /// # Errors
+    /// When the length is no power of two up to 2^24; says what was expected.
+    pub fn fragmented(run_pages: u64, seed: u64) -> Result<Mapping, String> {
+        if run_pages.is_power_of_two() && run_pages <= FRAMES {
+            return Ok(Mapping::Fragmented(FrameMap::fragmented(FRAMES, run_pages, seed)));
+        }
+        Err(format!("runs of {run_pages} pages: expected a power of two up to {FRAMES}"))
+    }
+
+    /// The list at `path`: a virtual and a physical page number a line.
+    ///
+    /// # Errors
+    /// When it cannot be read or a line is not such.
+    pub fn read(path: &Path) -> Result<Mapping, TraceError> {
+        let mut lines = Lines::new(Input::open(path)?);
+        let mut table = FxHashMap::default();
+        while let Some(line) = lines.next()? {
+            let mut words = line.split_whitespace().map(number);
+            let pair = (words.next().flatten(), words.next().flatten(), words.next());
+            let (Some(page), Some(frame @ 0..=FRAME_MAX), None) = pair else {
+                return Err(lines.fault("a virtual and a physical page number"));
+            };
+            table.insert(PageId(page), PageId(frame));
+        }
+        Ok(Mapping::Table(table))
+    }
+
+    fn frame(&mut self, page: PageId) -> Result<PageId, MappingError> {
+        match self {
+            Mapping::Identity => Ok(page),
+            Mapping::Fragmented(frames) => frames.frame(page).ok_or(MappingError::Full),
+            Mapping::Table(table) => table.get(&page).copied().ok_or(MappingError::Missing(page.0)),
+        }
+    }
+}
+
+/// A trace with the physical pages that a mapping gives.
+pub struct Mapped<S> {
+    source: S,
+    mapping: Mapping,
+}
+
+impl<S: Source> Mapped<S> {
+    /// Gives every entry of `source` its physical page by `mapping`, whatever it had.
+    pub fn new(source: S, mapping: Mapping) -> Mapped<S> {
+        Mapped { source, mapping }
+    }
+}
+
+impl<S: Source> Source for Mapped<S> {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let more = self.source.fill(batch)?;
+        for access in batch {
+            access.frame = Some(self.mapping.frame(access.address.page())?);
+        }
+        Ok(more)
+    }
+}
+
+/// A trace by its physical addresses.
+pub struct Physical<S>(S);
+
+impl<S: Source> Physical<S> {
+    /// Takes the physical addresses of `source` for its addresses.
+    pub fn new(source: S) -> Physical<S> {
+        Physical(source)
+    }
+}
+
+impl<S: Source> Source for Physical<S> {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let more = self.0.fill(batch)?;
+        for access in batch {
+            let virtual_address = access.address.0;
+            let missing = || TraceError::NoPhysical { address: virtual_address };
+            (access.address, access.frame) = (access.physical().ok_or_else(missing)?, None);
+        }
+        Ok(more)
+    }
+}
+
+/// Which addresses of a trace are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Space {
+    /// The program's own.
+    #[default]
+    Virtual,
+    /// Those of memory.
+    Physical,
+}
+
+impl FromStr for Space {
+    type Err = ebbtide_core::UnknownName;
+
+    fn from_str(name: &str) -> Result<Space, Self::Err> {
+        let known = [("virtual", Space::Virtual), ("physical", Space::Physical)];
+        ebbtide_core::find_by_name("addresses", name, &known)
+    }
+}
+
+impl Space {
+    /// `source` by these addresses.
+    pub fn of(self, source: Box<dyn Source + Send>) -> Box<dyn Source + Send> {
+        match self {
+            Space::Virtual => source,
+            Space::Physical => Box::new(Physical::new(source)),
+        }
+    }
+}

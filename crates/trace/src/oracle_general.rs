@@ -1,0 +1,154 @@
+//! libCacheSim's oracleGeneral: records of 24 bytes, each of which also says when its object is
+//! accessed next.
+//!
+//! Little-endian: time in seconds (4 bytes), object (8), size (4), number of the record that accesses
+//! the object next, from 0, or -1 (8). An object is an address here, and times count from the first.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+
+use ebbtide_core::{Addr, Time};
+use rustc_hash::FxHashMap;
+
+use crate::lines::fits;
+use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
+
+const RECORD_BYTES: usize = 24;
+
+/// Where in a record the next access stands.
+const NEXT: usize = 16;
+
+const PS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// Reads oracleGeneral; every access is a read.
+pub(crate) struct OracleGeneralReader {
+    input: Input,
+    records: u64,
+    first: Option<u32>,
+    latest: Time,
+}
+
+impl OracleGeneralReader {
+    /// Reads `input` from its start.
+    pub(crate) fn new(input: Input) -> OracleGeneralReader {
+        OracleGeneralReader { input, records: 0, first: None, latest: Time::ZERO }
+    }
+
+    fn record(&mut self, record: &[u8; RECORD_BYTES]) -> Option<Access> {
+        let (time, rest) = record.split_first_chunk::<4>()?;
+        let (object, rest) = rest.split_first_chunk::<8>()?;
+        let (size, _) = rest.split_first_chunk::<4>()?;
+        let seconds = u32::from_le_bytes(*time);
+        let since = seconds.checked_sub(*self.first.get_or_insert(seconds))?;
+        let at = Time::from_ps(u64::from(since).checked_mul(PS_PER_SECOND)?);
+        let (address, bytes) = (u64::from_le_bytes(*object), u32::from_le_bytes(*size));
+        if at < self.latest || !fits(address, bytes) {
+            return None;
+        }
+        self.latest = at;
+        Some(Access { at, address: Addr(address), frame: None, device: 0, bytes, op: Op::Read })
+    }
+}
+
+impl Source for OracleGeneralReader {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        batch.clear();
+        while batch.len() < 2048 {
+            let mut record = [0; RECORD_BYTES];
+            let mut found = 0;
+            while found < RECORD_BYTES {
+                match self.input.read(&mut record[found..])? {
+                    0 => break,
+                    count => found += count,
+                }
+            }
+            if found == 0 {
+                break;
+            }
+            let access = if found == RECORD_BYTES { self.record(&record) } else { None };
+            batch.push(access.ok_or_else(|| TraceError::Record {
+                name: self.input.name().to_string(),
+                offset: self.records * RECORD_BYTES as u64,
+                records: self.records,
+            })?);
+            self.records += 1;
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+/// Records that wait in memory before they go to the temporary file.
+const WINDOW: usize = 1 << 16;
+
+/// Writes oracleGeneral. Records wait, in memory and then in a temporary file, because each is
+/// complete only when its object is accessed again.
+pub(crate) struct OracleGeneralWriter {
+    output: Output,
+    waiting: File,
+    /// The records after those in the file.
+    window: Vec<u8>,
+    filed: u64,
+    /// The last record of each object.
+    last: FxHashMap<u64, u64>,
+}
+
+impl OracleGeneralWriter {
+    /// Writes to `output`.
+    pub(crate) fn new(output: Output) -> Result<OracleGeneralWriter, TraceError> {
+        let waiting = tempfile::tempfile().map_err(|source| output.fault(source))?;
+        let (window, last) = (Vec::new(), FxHashMap::default());
+        Ok(OracleGeneralWriter { output, waiting, window, filed: 0, last })
+    }
+
+    fn add(&mut self, access: &Access) -> io::Result<()> {
+        let number = self.filed + (self.window.len() / RECORD_BYTES) as u64;
+        if let Some(before) = self.last.insert(access.address.0, number) {
+            let number = number.to_le_bytes();
+            match before.checked_sub(self.filed) {
+                Some(before) => {
+                    let place = before as usize * RECORD_BYTES + NEXT;
+                    self.window[place..place + 8].copy_from_slice(&number);
+                }
+                None => {
+                    let place = before * RECORD_BYTES as u64 + NEXT as u64;
+                    self.waiting.write_all_at(&number, place)?;
+                }
+            }
+        }
+        let seconds = (access.at.as_ps() / PS_PER_SECOND) as u32;
+        self.window.extend(seconds.to_le_bytes());
+        self.window.extend(access.address.0.to_le_bytes());
+        self.window.extend(access.bytes.to_le_bytes());
+        self.window.extend((-1_i64).to_le_bytes());
+        if self.window.len() == WINDOW * RECORD_BYTES { self.file_window() } else { Ok(()) }
+    }
+
+    fn file_window(&mut self) -> io::Result<()> {
+        self.waiting.write_all_at(&self.window, self.filed * RECORD_BYTES as u64)?;
+        self.filed += (self.window.len() / RECORD_BYTES) as u64;
+        self.window.clear();
+        Ok(())
+    }
+}
+
+impl Sink for OracleGeneralWriter {
+    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        if access.op == Op::Hint {
+            return Ok(());
+        }
+        self.add(access).map_err(|source| self.output.fault(source))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), TraceError> {
+        self.file_window().map_err(|source| self.output.fault(source))?;
+        let mut buffer = vec![0; WINDOW];
+        loop {
+            match self.waiting.read(&mut buffer) {
+                Ok(0) => return self.output.finish(),
+                Ok(count) => self.output.write(&buffer[..count])?,
+                Err(source) => return Err(self.output.fault(source)),
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Every form gives back what it can hold, is known by its content, and refuses what is not of it.
+
+mod common;
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+
+use common::any_trace;
+use ebbtide_core::{Addr, PageId, Span, Time};
+use ebbtide_trace::{
+    Access, Compression, Format, Hinted, Hints, Input, Mapped, Mapping, Op, Output, Physical,
+    Source, Statistics, TraceError, open,
+};
+use proptest::prelude::*;
+
+fn write(format: Format, path: &Path, trace: &[Access]) {
+    let output = Output::create(path, Compression::None).expect("a new file");
+    let mut sink = format.write(output, "").expect("room");
+    trace.iter().for_each(|access| sink.write(access).expect("room"));
+    sink.finish().expect("room");
+}
+
+fn read(path: &Path) -> Result<Vec<Access>, TraceError> {
+    open(path)?.accesses().collect()
+}
+
+fn complaint(name: &str, bytes: &[u8]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(name);
+    fs::write(&path, bytes).expect("room");
+    let said = read(&path).expect_err("no trace").to_string();
+    assert!(!said.contains('\n') && said.contains(name), "{said}");
+    said
+}
+
+/// `access` as far as `format` has a place for it; `number` is its place in the trace.
+fn held(format: Format, access: Access, number: u64) -> Option<Access> {
+    if matches!(format, Format::Native | Format::Csv) {
+        return Some(access);
+    }
+    let Access { at, address, bytes, op, .. } = access;
+    let plain = Access { frame: None, device: 0, ..access };
+    let lists = Access { bytes: 64, ..plain };
+    let fits = address.0 <= u64::MAX - 63;
+    match (format, op) {
+        (_, Op::Hint) => None,
+        (Format::Text, _) => Some(Access { frame: None, ..access }),
+        (Format::Lackey, _) => Some(Access { at: Time::ZERO, ..plain }),
+        (Format::Ramulator, _) => fits.then_some(Access { at: Time::from_ns(number), ..lists }),
+        (Format::Dramsim3, _) => fits.then_some(Access { at: Time::from_ns(at.as_ns()), ..lists }),
+        (Format::OracleGeneral, _) => {
+            // Whole seconds, of which these traces have none, and reads.
+            Some(Access { at: Time::ZERO, op: Op::Read, bytes, ..plain })
+        }
+        (Format::Native | Format::Csv, _) => unreachable!("both hold everything"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_both_forms_hold_comes_back(trace in any_trace()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Lists cannot hold a line at the very end of the address space.
+        let trace: Vec<_> = trace.into_iter().filter(|a| a.address.0 < 1 << 63).collect();
+        for (name, format) in Format::ALL {
+            let path = folder.path().join(format!("trace.{name}"));
+            write(format, &path, &trace);
+            let (mut number, mut should) = (0, Vec::new());
+            for access in &trace {
+                should.extend(held(format, *access, number));
+                number += u64::from(access.op != Op::Hint);
+            }
+            if should.is_empty() {
+                continue;
+            }
+            prop_assert_eq!(read(&path).expect("a trace"), should, "{}", name);
+        }
+    }
+
+    #[test]
+    fn hints_come_one_lead_before_their_accesses_and_change_nothing_else(trace in any_trace()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trace.ebt");
+        let trace: Vec<_> = trace.into_iter().filter(|access| access.op != Op::Hint).collect();
+        write(Format::Native, &path, &trace);
+        let lead = Span::from_ns(1000);
+        let hints = Hints { top: 0.5, chance: 1.0, lead, seed: 1 };
+        let hottest = hints.hottest(&mut open(&path).expect("a trace")).expect("a trace");
+        let pages = hottest.clone();
+        let hinted = Hinted::new(open(&path).expect("a trace"), hints, hottest);
+        let all: Vec<_> = hinted.accesses().collect::<Result<_, _>>().expect("a trace");
+        prop_assert!(all.is_sorted_by_key(|access| access.at));
+        let (told, accesses): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|access| access.op == Op::Hint);
+        let page = |access: &Access| access.frame.unwrap_or(access.address.page());
+        let should: Vec<_> = trace
+            .iter()
+            .filter(|access| pages.contains(&page(access)))
+            .map(|access| (access.address, access.at.as_ps().saturating_sub(lead.as_ps())))
+            .collect();
+        let told: Vec<_> = told.iter().map(|hint| (hint.address, hint.at.as_ps())).collect();
+        prop_assert_eq!(accesses, trace);
+        prop_assert_eq!(told, should);
+    }
+}
+
+#[test]
+fn dram_simulators_lists_are_read_whoever_wrote_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("list");
+    let text = "0x40 R\n0x80 WRITE 7\nST 128\n0xc0 P_MEM_RD 9\n";
+    fs::write(&path, text).expect("room");
+    let found: Vec<_> = read(&path).expect("a trace");
+    let found: Vec<_> = found.iter().map(|a| (a.address.0, a.op, a.at.as_ns())).collect();
+    let should = [(64, Op::Read, 0), (128, Op::Write, 7), (128, Op::Write, 8), (192, Op::Read, 9)];
+    assert_eq!(found, should);
+}
+
+#[test]
+fn oracle_general_knows_every_next_access() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.oracleGeneral");
+    // Farther apart than records wait in memory, and close by.
+    let address = |n: u64| Addr(if n.is_multiple_of(70_000) { 0 } else { 64 * (1 + n % 1000) });
+    let access = |n| Access {
+        at: Time::ZERO,
+        address: address(n),
+        frame: None,
+        device: 0,
+        bytes: 64,
+        op: Op::Read,
+    };
+    let trace: Vec<_> = (0..150_000).map(access).collect();
+    write(Format::OracleGeneral, &path, &trace);
+    let bytes = fs::read(&path).expect("the file");
+    let mut next = std::collections::HashMap::new();
+    for (number, record) in bytes.chunks(24).enumerate().rev() {
+        let object = u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"));
+        let stored = i64::from_le_bytes(record[16..].try_into().expect("eight bytes"));
+        let should = next.insert(object, number as i64).unwrap_or(-1);
+        assert_eq!(stored, should, "record {number}");
+    }
+}
+
+#[test]
+fn csv_needs_an_address_and_takes_libcachesims_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "clock,obj_id,obj_size\n1,4096,100\n2,0x40,8").expect("room");
+    let found: Vec<_> = read(&path).expect("a trace");
+    let found: Vec<_> = found.iter().map(|access| (access.address.0, access.bytes)).collect();
+    assert_eq!(found, [(4096, 100), (64, 8)]);
+    let said = complaint("t.csv", b"time_ns,where\n1,2\n");
+    assert!(said.ends_with(":1: expected a column 'address' with numbers below 2^64"), "{said}");
+    let said = complaint("t.csv", b"address,op\n64,R\n64,X\n");
+    assert!(
+        said.ends_with(":3: expected a column 'op' with R (read), W (write) or H (hint)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn files_that_are_no_traces_are_named_with_what_they_are_and_where() {
+    let said = complaint("t.gz", b"\x1f\x8b\x08\0\0\0\0\0");
+    assert!(said.contains("byte 0") && said.contains("gzip data"), "{said}");
+    let said = complaint("t", b"12 0 64 8 1\n\0\0\0");
+    assert!(said.contains("byte 12") && said.contains("binary data"), "{said}");
+    let said = complaint("t.oracleGeneral.bin", &[1; 30]);
+    assert!(said.contains("byte 24"), "{said}");
+    let said = complaint("t", b"I  0401ab70,3\n L 04xx2e40,8\n");
+    assert!(said.contains(":2: expected 'I  ADDRESS,SIZE'"), "{said}");
+}
+
+#[test]
+fn a_table_maps_pages_and_names_one_that_it_does_not_have() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, table) = (folder.path().join("t.txt"), folder.path().join("map"));
+    fs::write(&path, "1 0 4100 8 1\n2 0 8192 8 0\n").expect("room");
+    fs::write(&table, "1 0x77\n2 3\n").expect("room");
+    let mapping = || Mapping::read(&table).expect("a mapping");
+    let mapped = Physical::new(Mapped::new(open(&path).expect("a trace"), mapping()));
+    let found: Vec<_> = mapped.accesses().collect::<Result<_, _>>().expect("a trace");
+    assert_eq!(found[0].address, PageId(0x77).start() + 4);
+    assert_eq!(found[1].address, PageId(3).start());
+    fs::write(&path, "1 0 12288 8 1\n").expect("room");
+    let mut missing = Mapped::new(open(&path).expect("a trace"), mapping());
+    let said = missing.fill(&mut Vec::new()).expect_err("page 3 is not there").to_string();
+    assert!(said.contains("no virtual page 0x3"), "{said}");
+    let mut none = Physical::new(open(&path).expect("a trace"));
+    let said = none.fill(&mut Vec::new()).expect_err("nothing is known").to_string();
+    assert!(said.contains("0x3000 has no physical address"), "{said}");
+}
+
+#[test]
+fn statistics_are_what_their_definitions_say() {
+    // Two pages; lines 0, 1, 64, 0: strides -, 1, 63, 0 (the same line counts as none).
+    let text = "0 0 0 64 1\n10 0 64 64 1\n20 0 4096 64 0\n30 0 0 64 1\n";
+    let input = Input::new("t", Cursor::new(text)).expect("bytes in memory");
+    let mut source = Format::Text.read(input).expect("a trace");
+    let found = Statistics::gather(&mut source).expect("a trace");
+    assert_eq!((found.accesses, found.reads, found.writes), (4, 3, 1));
+    assert_eq!((found.footprint_bytes, found.inter_arrival_ns), (8192, 10.0));
+    assert!((found.spatial_locality - (1.0 + 1.0 / 63.0) / 4.0).abs() < 1e-12);
+    // Distances 1 and 2 of 4 accesses.
+    let closeness = 2.0 - (2.0_f64.ln() + 3.0_f64.ln()) / 5.0_f64.ln();
+    assert!((found.temporal_locality - closeness / 4.0).abs() < 1e-12);
+    assert_eq!(found.heat, [3, 1]);
+    assert_eq!(found.hottest[0].accesses_share, 0.75);
+}
