@@ -34,7 +34,7 @@ impl Lines {
                 Some(length) => length,
                 None if rest.len() > LINE_BYTES_MAX => return Err(self.fault("a shorter line")),
                 None if self.read_on()? => continue,
-                None if rest_is_empty(&self.buffer, self.start) => return Ok(None),
+                None if self.start == self.buffer.len() => return Ok(None),
                 None => self.buffer.len() - self.start,
             };
             let line = &self.buffer[self.start..self.start + length];
@@ -80,10 +80,6 @@ impl Lines {
         self.buffer.truncate(filled + count);
         Ok(count > 0)
     }
-}
-
-fn rest_is_empty(buffer: &[u8], start: usize) -> bool {
-    start == buffer.len()
 }
 
 /// A decimal number, or a hexadecimal one after `0x`.

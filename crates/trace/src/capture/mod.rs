@@ -134,6 +134,8 @@ pub fn capture(
         }
         watch(recorder.counts());
         match ended_at {
+            // It has ended by itself.
+            _ if status.is_some() => {}
             None if stop.load(Ordering::Relaxed) => {
                 program.terminate();
                 ended_at = Some((Ended::Stopped, Instant::now()));
