@@ -85,7 +85,7 @@ fn what_cannot_be_swept_leaves_nothing() {
     for (text, expected) in [
         ("design = \"astroflash\"", "design astroflash: unknown design"),
         ("designs = 3 4", "small.toml: line 1:"),
-        ("workloads = [\"hash-table\"]\nsize = 4", "did you mean"),
+        ("workloads = [\"hash-table\"]\nsize = 4", "unknown key 'size'"),
         ("[set]\ndram_cache.size = \"512GiB\"", "less than dataset.size"),
     ] {
         fs::write(folder.path().join("small.toml"), text).expect("written");
