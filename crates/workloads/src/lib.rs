@@ -4,7 +4,7 @@
 //! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
 //! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo::tpcc::SiloTpcc);
 //! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
-//! mixes of [`tpcc`], [`tpcb`] and [`tatp`]; HAMS's are the four that only [`Touch`]. [`Program`] is
+//! mixes of [`tpcc`], [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`Touch`] and [`sql`]. [`Program`] is
 //! any of them, chosen by name.
 //!
 //! Two promises let one program run on many memories and on datasets of any size:
@@ -33,6 +33,7 @@ mod permutation;
 mod program;
 mod red_black_tree;
 pub mod silo;
+pub mod sql;
 pub mod tatp;
 mod touch;
 pub mod tpcb;

@@ -184,6 +184,11 @@ programs! {
     SeqWrite: crate::SeqWrite,
     RandomRead: crate::RandomRead,
     RandomWrite: crate::RandomWrite,
+    SqlSeqSelect: crate::sql::SqlSeqSelect,
+    SqlRandomSelect: crate::sql::SqlRandomSelect,
+    SqlSeqInsert: crate::sql::SqlSeqInsert,
+    SqlRandomInsert: crate::sql::SqlRandomInsert,
+    SqlUpdate: crate::sql::SqlUpdate,
 }
 
 impl Kind {

@@ -1,6 +1,6 @@
 //! [`Masstree`]: TailBench's key-value store as AstriFlash runs it (HPCA'23 §V-A).
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
 use rand::RngExt;
@@ -126,6 +126,63 @@ impl Masstree {
         self.put_at(m, at, number)
     }
 
+    /// As [`put`](Masstree::put), but waits for a miss of the record with nothing held.
+    pub(crate) fn update<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
+        let at = self.find(m, number)?;
+        let _latch: u64 = m.load(at);
+        self.put_at(m, at, number).map(|_| ())
+    }
+
+    /// Takes key number `number` out, gives its record the next value, and puts the key in again.
+    pub(crate) fn replace<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
+        let at = self.record_address(number);
+        let key = key(number).to_be_bytes();
+        // Misses are waited for with nothing held.
+        self.tree.get(m, &key)?;
+        let _latch: u64 = m.load(at);
+        // Another job that replaces the same key may have taken it out.
+        let gone = self.tree.remove(m, &key)?;
+        self.put_at(m, at, number)?;
+        let there = self.tree.put(m, &key, at.0)?;
+        match gone.or(there).filter(|found| *found != at.0) {
+            Some(found) => Err(misled(number, Some(found), at)),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the records of keys number `numbers`, which follow each other but for a start from the
+    /// first again, by going along the tree. `each` is called before each.
+    pub(crate) fn scan<M: Memory>(
+        &self,
+        m: &mut M,
+        numbers: &[u64],
+        mut each: impl FnMut(&mut M),
+    ) -> Result<(), Wrong> {
+        for run in numbers.chunk_by(|before, after| before + 1 == *after) {
+            let mut found = Vec::with_capacity(run.len());
+            self.tree.scan(m, &key(run[0]).to_be_bytes(), |at, value| {
+                // Keys that come and go lie between.
+                if number_of(at).is_multiple_of(KEY_STEP) {
+                    found.push(value);
+                }
+                if found.len() == run.len() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            for (index, number) in run.iter().enumerate() {
+                each(m);
+                let (at, value) = (self.record_address(*number), found.get(index).copied());
+                if value != Some(at.0) {
+                    return Err(misled(*number, value, at));
+                }
+                check(self.seals.read(m, at)?, *number)?;
+            }
+        }
+        Ok(())
+    }
+
     fn put_at<M: Memory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Wrong> {
         latch::write(m, at, |m| {
             let old = check(self.seals.open(at, m.line(at))?, number)?;
@@ -141,10 +198,7 @@ impl Masstree {
         let expected = self.record_address(number);
         match self.tree.get(m, &key(number).to_be_bytes())? {
             Some(at) if Addr(at) == expected => Ok(expected),
-            found => Err(Wrong(format!(
-                "key {number} leads to {:?} instead of {expected:?}",
-                found.map(Addr)
-            ))),
+            found => Err(misled(number, found, expected)),
         }
     }
 
@@ -174,6 +228,16 @@ impl Masstree {
     fn record_address(&self, number: u64) -> Addr {
         self.records + number * LINE_BYTES as u64
     }
+}
+
+#[cold]
+fn misled(number: u64, found: Option<u64>, expected: Addr) -> Wrong {
+    Wrong(format!("key {number} leads to {:?} instead of {expected:?}", found.map(Addr)))
+}
+
+/// The number that a key of the tree is.
+fn number_of(key: &[u8]) -> u64 {
+    key.try_into().map_or(u64::MAX, u64::from_be_bytes)
 }
 
 /// The key of number `number` of those that stay.

@@ -1,0 +1,143 @@
+//! [`Sql`]: statements on one table in the order of its keys, as SQLite's benchmark has them.
+
+use std::ops::Range;
+
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use rand::RngExt;
+
+use crate::keys::{job_rng, share};
+use crate::masstree::Masstree;
+use crate::program::{Named, Shape};
+use crate::{Workload, Wrong};
+
+/// Rows that a job reads or writes.
+const ROWS: u64 = 16;
+
+/// Reads rows by key.
+const SELECT: u8 = 0;
+/// Inserts rows in place of those that have their keys, as `REPLACE INTO` does: a row and its entry
+/// in the index are taken out and put in anew, so the table keeps its size.
+const INSERT: u8 = 1;
+/// Writes rows where they are.
+const UPDATE: u8 = 2;
+
+/// Statements on a table of 64-byte rows with an index over their keys, a [`Masstree`]: what HAMS
+/// runs SQLite for (SPEC part D). No SQL is parsed and no journal written: this is the memory that
+/// the statements touch.
+///
+/// Job `n` does one statement on 16 rows. In order, they are rows `16·n` to `16·n + 15`, from the
+/// first again after the last; a select finds the first of them and then goes along the index. At
+/// random, they are any, each looked up on its own and with the same chance: skew and scatter change
+/// nothing.
+#[derive(Debug, Clone)]
+pub struct Sql<const IN_ORDER: bool, const STATEMENT: u8> {
+    table: Masstree,
+    seed: u64,
+    work: u64,
+}
+
+/// Selects rows in the order of their keys.
+pub type SqlSeqSelect = Sql<true, SELECT>;
+/// Selects rows at random.
+pub type SqlRandomSelect = Sql<false, SELECT>;
+/// Inserts rows in the order of their keys.
+pub type SqlSeqInsert = Sql<true, INSERT>;
+/// Inserts rows at random.
+pub type SqlRandomInsert = Sql<false, INSERT>;
+/// Updates rows at random.
+pub type SqlUpdate = Sql<false, UPDATE>;
+
+impl<const IN_ORDER: bool, const STATEMENT: u8> Sql<IN_ORDER, STATEMENT> {
+    /// The table and its index.
+    pub fn table(&self) -> &Masstree {
+        &self.table
+    }
+
+    /// The rows of job `job`.
+    #[inline]
+    pub fn job(&self, job: u64) -> [u64; ROWS as usize] {
+        let rows = self.table.keys();
+        if IN_ORDER {
+            let first = job.wrapping_mul(ROWS);
+            return std::array::from_fn(|i| first.wrapping_add(i as u64) % rows);
+        }
+        let mut rng = job_rng(self.seed, job);
+        std::array::from_fn(|_| rng.random_range(0..rows))
+    }
+}
+
+impl<const IN_ORDER: bool, const STATEMENT: u8> Named for Sql<IN_ORDER, STATEMENT> {
+    const NAME: &'static str = match (STATEMENT, IN_ORDER) {
+        (SELECT, true) => "sql-seq-select",
+        (SELECT, false) => "sql-random-select",
+        (INSERT, true) => "sql-seq-insert",
+        (INSERT, false) => "sql-random-insert",
+        _ => "sql-update",
+    };
+    const DESCRIPTION: &'static str = match (STATEMENT, IN_ORDER) {
+        (SELECT, true) => "selects the rows of a table in the order of their keys",
+        (SELECT, false) => "selects rows of a table at random",
+        (INSERT, true) => "replaces the rows of a table in the order of their keys",
+        (INSERT, false) => "replaces rows of a table at random",
+        _ => "updates rows of a table at random",
+    };
+    const MIX: &'static str = match (STATEMENT, IN_ORDER) {
+        (SELECT, true) => "16 rows: 1 look-up in the index, and along it",
+        (SELECT, false) => "16 rows, each looked up in the index",
+        (INSERT, _) => "16 rows, each taken out of the index and put in again",
+        _ => "16 rows, each looked up in the index and written",
+    };
+    const SOURCE: &'static str = "the SQLite benchmark of HAMS (ISCA'21); 64-byte rows are ours";
+    const MIN_BYTES: u64 = <Masstree as Named>::MIN_BYTES;
+
+    fn with_shape(shape: &Shape) -> Self {
+        Sql { table: Masstree::with_shape(shape), seed: shape.seed, work: shape.work_instructions }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl<const IN_ORDER: bool, const STATEMENT: u8> Workload for Sql<IN_ORDER, STATEMENT> {
+    fn size_bytes(&self) -> u64 {
+        self.table.size_bytes()
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.table.image(page, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        self.table.image_lines(page, lines, out)
+    }
+
+    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Wrong> {
+        let rows = self.job(job);
+        if IN_ORDER && STATEMENT == SELECT {
+            let mut done = 0;
+            return self.table.scan(m, &rows, |m| {
+                m.work(share(self.work, done, ROWS));
+                done += 1;
+            });
+        }
+        for (part, row) in (0..).zip(rows) {
+            m.work(share(self.work, part, ROWS));
+            match STATEMENT {
+                SELECT => self.table.get(m, row).map(|_| ())?,
+                INSERT => self.table.replace(m, row)?,
+                _ => self.table.update(m, row)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        STATEMENT != SELECT
+    }
+}
