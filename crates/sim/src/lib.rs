@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod cold;
 pub mod config;
 mod contents;
 mod core_side;
@@ -17,6 +18,7 @@ mod replay;
 mod timeline;
 mod warm;
 
+pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, Watch, simulate};

@@ -2,6 +2,7 @@
 
 pub mod astriflash;
 pub mod cxl_flash;
+pub mod hams;
 mod runs;
 
 use std::fmt;
@@ -10,7 +11,7 @@ use ebbtide_core::{UnknownName, find_by_name};
 use ebbtide_sim::{ReplayError, SimError};
 use thiserror::Error;
 
-use crate::claims::Findings;
+use crate::claims::{Claim, Finding, Findings};
 use crate::report::{Page, Table};
 
 pub use crate::bench::Cancel;
@@ -34,7 +35,7 @@ pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 pub type Reproduced = Box<dyn Reproduction>;
 
 /// Every paper.
-pub const ALL: [&Paper; 2] = [&astriflash::PAPER, &cxl_flash::PAPER];
+pub const ALL: [&Paper; 3] = [&astriflash::PAPER, &hams::PAPER, &cxl_flash::PAPER];
 
 /// The paper called `name`.
 ///
@@ -58,6 +59,20 @@ pub trait Reproduction: fmt::Display {
 
     /// Its figures and tables as a page.
     fn page(&self) -> Page;
+}
+
+/// Every claim of a paper in its order: what was `decided` of it, or what was known beforehand.
+fn of_every_claim(claims: &[Claim], decided: impl Iterator<Item = Finding>) -> Findings {
+    let decided: Vec<Finding> = decided.collect();
+    let mut all = Vec::new();
+    for claim in claims {
+        let before = all.len();
+        all.extend(decided.iter().filter(|finding| finding.id == claim.id).cloned());
+        if all.len() == before {
+            all.extend(claim.findings_beforehand());
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// Findings as a table of a page.

@@ -45,17 +45,21 @@ fn run_group(
         let plan = &plans[number];
         let part = |stage: &str, share: f64| watch(stage, (done as f64 + share) / count);
         let outcome = shared.warmed(plan, &part).and_then(|mut run| run.measure(&part));
-        let outcome = outcome.map_err(|error| match error {
-            SimError::Cancelled => ReproduceError::Cancelled,
-            error => ReproduceError::Run {
-                design: plan.config.design.clone(),
-                workload: plan.workload.name(),
-                error: Box::new(error),
-            },
-        });
-        Ok((number, outcome?))
+        Ok((number, outcome.map_err(|error| failed(plan, error))?))
     };
     ordered.into_iter().flatten().enumerate().map(run).collect()
+}
+
+/// That a run of `plan` ended in `error`.
+pub(super) fn failed(plan: &Plan, error: SimError) -> ReproduceError {
+    match error {
+        SimError::Cancelled => ReproduceError::Cancelled,
+        error => ReproduceError::Run {
+            design: plan.config.design.clone(),
+            workload: plan.workload.name(),
+            error: Box::new(error),
+        },
+    }
 }
 
 fn same_jobs(a: &Plan, b: &Plan) -> bool {

@@ -1,0 +1,36 @@
+//! [`run_cold`]: a program from an empty machine on, stretch by stretch: how it warms up.
+
+use ebbtide_core::Span;
+use serde::Serialize;
+
+use crate::designs;
+use crate::experiment::{Plan, program};
+use crate::machine::{Machine, SimError};
+
+/// A part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stretch {
+    /// Jobs done.
+    pub jobs: u64,
+    /// Simulated time they took.
+    pub simulated_ns: u64,
+    /// Accesses that started a read from flash.
+    pub misses: u64,
+}
+
+/// Runs `stretches` stretches of `plan.jobs` jobs each on a machine whose caches are all empty at
+/// first. A job computes for `work` between its accesses.
+///
+/// # Errors
+/// [`SimError`].
+pub fn run_cold(plan: &Plan, work: Span, stretches: usize) -> Result<Vec<Stretch>, SimError> {
+    let parts = designs::compose(&plan.config)?;
+    let mut machine = Machine::new(&plan.config, parts, program(plan)?)?;
+    machine.set_work(work);
+    let mut stretch = || {
+        let simulated_ns = machine.run(plan.jobs)?.as_ns();
+        let misses = machine.take_measured().counters.misses;
+        Ok(Stretch { jobs: plan.jobs, simulated_ns, misses })
+    };
+    (0..stretches).map(|_| stretch()).collect()
+}
