@@ -15,7 +15,6 @@ use super::runs::{failed, run_all};
 use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
 use crate::claims::Findings;
 use crate::report::Page;
-use crate::side_by_side::Watch;
 
 /// The mmap benchmark's four and SQLite's five, as the paper calls them; without Rodinia's three.
 const WORKLOADS: [(&str, Kind); 9] = [
