@@ -13,9 +13,9 @@ use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Whose claims: astriflash, or all; without it all, quickly
+    /// Whose claims: astriflash, hams, or all; without it all, quickly
     paper: Option<String>,
-    /// A 64th of the paper's capacities: minutes instead of most of an hour
+    /// A small part of the capacities: minutes instead of most of an hour
     #[arg(long)]
     quick: bool,
     /// Also measure on this machine what papers say of real hosts: seconds, and a file of 64 MiB in
