@@ -3,6 +3,7 @@
 pub mod astriflash;
 pub mod cxl_flash;
 pub mod hams;
+pub mod flatflash;
 mod runs;
 
 use std::fmt;
@@ -35,7 +36,8 @@ pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 pub type Reproduced = Box<dyn Reproduction>;
 
 /// Every paper.
-pub const ALL: [&Paper; 3] = [&astriflash::PAPER, &hams::PAPER, &cxl_flash::PAPER];
+pub const ALL: [&Paper; 4] =
+    [&astriflash::PAPER, &flatflash::PAPER, &hams::PAPER, &cxl_flash::PAPER];
 
 /// The paper called `name`.
 ///

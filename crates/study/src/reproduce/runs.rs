@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use ebbtide_sim::{Outcome, Plan, Shared, SimError, Watch};
 
-use super::{Cancel, Options, ReproduceError};
+use super::{Cancel, Options, Progress, ReproduceError};
 use crate::side_by_side::side_by_side;
 
 /// The outcome of each of `plans`, in their order. Plans over the same jobs share what they have in
@@ -16,15 +16,11 @@ pub(super) fn run_all(
     plans: &[Plan],
     options: &Options,
     cancel: &Cancel,
-    progress: &(dyn Fn(f64) + Sync),
+    progress: Progress<'_>,
 ) -> Result<Vec<Outcome>, ReproduceError> {
-    let watch = |_: &str, share| {
-        progress(share);
-        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
     let numbers: Vec<usize> = (0..plans.len()).collect();
     let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
-    let outcomes = side_by_side(groups.len(), options.threads, &watch, |number, watch| {
+    let outcomes = run_each(groups.len(), options, cancel, progress, |number, watch| {
         run_group(plans, groups[number].clone(), watch)
     })?;
     let mut outcomes: Vec<(usize, Outcome)> = outcomes.into_iter().flatten().collect();
@@ -50,13 +46,41 @@ fn run_group(
     ordered.into_iter().flatten().enumerate().map(run).collect()
 }
 
+/// What `run` gives for every number below `count`, in that order, run side by side. `progress` is
+/// told the share that is done.
+///
+/// # Errors
+/// That of the lowest number that failed; or that `cancel` broke off.
+pub(super) fn run_each<T: Send>(
+    count: usize,
+    options: &Options,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+    run: impl Fn(usize, Watch<'_>) -> Result<T, ReproduceError> + Sync,
+) -> Result<Vec<T>, ReproduceError> {
+    let watch = |_: &str, share| {
+        progress(share);
+        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    side_by_side(count, options.threads, &watch, run)
+}
+
 /// That a run of `plan` ended in `error`.
 pub(super) fn failed(plan: &Plan, error: SimError) -> ReproduceError {
+    failed_on(&plan.config.design, plan.workload.name(), error)
+}
+
+/// That a run of `workload` on `design` ended in `error`.
+pub(super) fn failed_on(
+    design: &str,
+    workload: &'static str,
+    error: SimError,
+) -> ReproduceError {
     match error {
         SimError::Cancelled => ReproduceError::Cancelled,
         error => ReproduceError::Run {
-            design: plan.config.design.clone(),
-            workload: plan.workload.name(),
+            design: design.to_string(),
+            workload,
             error: Box::new(error),
         },
     }

@@ -1,0 +1,363 @@
+//! What becomes of each claim of FlatFlash.
+
+use ebbtide_sim::config::resolve;
+
+use super::databases::{DatabaseRow, log_pages};
+use super::experiments::{
+    AT_ONCE, CACHES_MIB, DATABASES, DEVICES_US, GRAPH_RATIOS, GRAPHS, GUPS, WINDOWED, YCSB,
+    YCSB_RATIOS, at, on_device, with_cache,
+};
+use super::files::{FILE_SYSTEMS, FileRow, OPERATIONS};
+use super::logging::Logging;
+use super::trial::{DRAM_ONLY, FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
+use super::{FlatFlash, ReproduceError};
+use crate::claims::{self, Finding, Findings};
+
+/// The system and what the claims call it.
+const BASELINES: [(&str, &str); 2] =
+    [("UnifiedMMap", UNIFIED_MMAP), ("TraditionalStack", TRADITIONAL_STACK)];
+
+/// The largest set of YCSB, for which single figures are given.
+const YCSB_RATIO: u64 = YCSB_RATIOS[YCSB_RATIOS.len() - 1];
+
+/// The graph for which single figures are given, in the middle of the sweep.
+const GRAPH_RATIO: u64 = GRAPH_RATIOS[1];
+
+fn found(id: &str, part: &str, ours: impl Into<claims::Ours>) -> Finding {
+    claims::find(id).expect("it is in the table").finding(part, ours)
+}
+
+/// Every claim: those that the runs decide, then formulas, then inputs.
+pub(super) fn findings(r: &FlatFlash) -> Result<Findings, ReproduceError> {
+    let mut decided = [
+        highlights(r),
+        constants()?,
+        table_1(r),
+        files(r),
+        micro(r),
+        gups(r),
+        graphs(r),
+        ycsb(r),
+        databases(r),
+        table_3(r),
+    ]
+    .concat();
+    decided.extend(claims::analytic::flatflash::findings());
+    let mut all = Vec::new();
+    for claim in claims::flatflash::CLAIMS {
+        let before = all.len();
+        all.extend(decided.iter().filter(|finding| finding.id == claim.id).cloned());
+        if all.len() == before {
+            all.extend(claim.findings_beforehand());
+        }
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// Of several values the geometric mean, and their range in words.
+struct Spread {
+    mean: f64,
+    range: String,
+    most: f64,
+}
+
+fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
+    let values: Vec<f64> = values.into_iter().collect();
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let range = format!("Geometric mean; from {least:.2} to {most:.2}.");
+    Spread { mean: (logs / values.len() as f64).exp(), range, most }
+}
+
+fn highlights(r: &FlatFlash) -> Vec<Finding> {
+    let graphs = GRAPHS.iter().flat_map(|(name, _)| GRAPH_RATIOS.map(|ratio| at(name, ratio)));
+    let memory = graphs.chain([GUPS.to_string()]).map(|name| r.gain(&name, UNIFIED_MMAP));
+    let tails = YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)));
+    let tails = tails.map(|name| p99(r, &name, UNIFIED_MMAP));
+    let databases = own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap);
+    vec![
+        found("FL1", "", spread(memory).most),
+        found("FL2", "", spread(tails).most),
+        found("FL3", "", spread(databases).most).note(
+            "The most of any database and number of clients, each transaction with its own log. On \
+             UnifiedMMap 16 clients of TPCB wait for the device, which takes a page every 6.7 us \
+             (assumption).",
+        ),
+        found("FL4", "", spread(r.files.iter().map(|row| row.gain)).most)
+            .note("The most of any operation and file system."),
+    ]
+}
+
+fn constants() -> Result<Vec<Finding>, ReproduceError> {
+    let config = resolve(FLATFLASH, &[])?;
+    let promotion = config.promotion.expect("FlatFlash promotes");
+    Ok(vec![
+        found("FL11", "lower ratio", promotion.lower_ratio),
+        found("FL11", "higher ratio", promotion.higher_ratio),
+        found("FL11", "greatest threshold", promotion.threshold_max as f64),
+        found("FL11", "epoch", promotion.epoch as f64),
+    ])
+}
+
+/// What the claim owes to the threshold. As listed, a page whose count is past a threshold that fell
+/// meanwhile stays where it is, and the SSD-Cache keeps the popular ones of them.
+fn at_once(r: &FlatFlash, experiment: &str, system: &str) -> String {
+    let gain = r.run(experiment, system).job_ns / r.run(experiment, AT_ONCE).job_ns;
+    format!("With a threshold of 1, which no count can pass, {gain:.2}.")
+}
+
+/// Pages written on one system over those on another; as many where neither writes.
+fn ratio_of_writes(on: f64, over: f64) -> f64 {
+    if on == over { 1.0 } else { on / over }
+}
+
+fn table_1(r: &FlatFlash) -> Vec<Finding> {
+    let lifetime = |name: &str| {
+        let written = |system| r.run(name, system).pages_written;
+        ratio_of_writes(written(UNIFIED_MMAP), written(FLATFLASH))
+    };
+    let mut findings = vec![
+        found("FL12", "GUPS", r.gain(GUPS, UNIFIED_MMAP)),
+        found("FL12", "GUPS, lifetime", lifetime(GUPS)).note(
+            "Uniform updates dirty a page each: what DRAM merges on one system, the SSD-Cache does on \
+             the other.",
+        ),
+    ];
+    for (name, _) in GRAPHS {
+        let at = at(name, GRAPH_RATIO);
+        findings.push(found("FL12", name, r.gain(&at, UNIFIED_MMAP)).note(at_once(
+            r,
+            &at,
+            UNIFIED_MMAP,
+        )));
+        findings.push(found("FL12", &format!("{name}, lifetime"), lifetime(&at)));
+    }
+    for (name, _) in YCSB {
+        let at = at(name, YCSB_RATIO);
+        let mean = r.gain(&at, UNIFIED_MMAP);
+        findings.push(
+            found("FL12", name, p99(r, &at, UNIFIED_MMAP))
+                .note(format!("By p99; the mean gains {mean:.2}."))
+                .note(at_once(r, &at, UNIFIED_MMAP)),
+        );
+        findings.push(found("FL12", &format!("{name}, lifetime"), lifetime(&at)));
+    }
+    for (name, _) in DATABASES {
+        let row = database(r, name, 16, DEVICES_US[0], Logging::PerTransaction);
+        let run = on_device(name, DEVICES_US[0]);
+        findings.push(found("FL12", name, row.over_unified_mmap).note(format!(
+            "16 clients. Without commits {:.2}. {}",
+            r.gain(&run, UNIFIED_MMAP),
+            at_once(r, &run, UNIFIED_MMAP),
+        )));
+        let written = |system| r.run(&run, system).pages_written + log_pages(name);
+        let lifetime = written(UNIFIED_MMAP) / written(FLATFLASH);
+        findings.push(
+            found("FL12", &format!("{name}, lifetime"), lifetime)
+                .note("Against a central log, whose records share pages."),
+        );
+    }
+    findings
+}
+
+fn files(r: &FlatFlash) -> Vec<Finding> {
+    let of = |of: &dyn Fn(&FileRow) -> bool, value: fn(&FileRow) -> f64| {
+        spread(r.files.iter().filter(|row| of(row)).map(value))
+    };
+    let mut findings = Vec::new();
+    for operation in OPERATIONS {
+        let same = |row: &FileRow| row.operation == operation.name;
+        let gain = of(&same, |row| row.gain);
+        findings.push(found("FL13", operation.name, gain.mean).note(gain.range));
+        let lifetime = of(&same, |row| row.lifetime);
+        findings.push(
+            found("FL13", &format!("{}, lifetime", operation.name), lifetime.mean).note(format!(
+                "{} The battery-backed cache merges small pieces for as long as they stay in it; the \
+                 paper writes them back from time to time, in whole blocks, and does not say how often.",
+                lifetime.range
+            )),
+        );
+    }
+    for file_system in FILE_SYSTEMS {
+        let gain = of(&|row: &FileRow| row.file_system == file_system.name, |row| row.gain);
+        findings.push(found("FL25", file_system.name, gain.mean).note(gain.range));
+    }
+    findings
+}
+
+fn micro(r: &FlatFlash) -> Vec<Finding> {
+    let sequential = "sequential read";
+    let ratio = 1.0 / r.gain(sequential, UNIFIED_MMAP);
+    let traditional = r.run(sequential, TRADITIONAL_STACK).job_ns;
+    let far = BASELINES_AND_OWN.map(|system| traditional / r.run(sequential, system).job_ns);
+    let mut findings = vec![
+        found("FL14", "ratio", ratio),
+        found("FL14", "both", far.iter().all(|far| *far > FAR_BELOW)).note(format!(
+            "TraditionalStack takes {:.2} times as long as FlatFlash and {:.2} times as UnifiedMMap.",
+            far[0], far[1],
+        )),
+    ];
+    for (part, system) in BASELINES {
+        let small =
+            r.run("random read", system).job_ns / r.run("random read", &with_cache(40)).job_ns;
+        findings.push(
+            found("FL15", part, r.gain("random read", system))
+                .note(format!("On an SSD of 1 TB; on one of 32 GB {small:.2}.")),
+        );
+    }
+    findings
+}
+
+/// What is called far below here: a quarter more at least.
+const FAR_BELOW: f64 = 1.25;
+
+const BASELINES_AND_OWN: [&str; 2] = [FLATFLASH, UNIFIED_MMAP];
+
+fn gups(r: &FlatFlash) -> Vec<Finding> {
+    let moved = |system: &str| r.run(GUPS, system).pages_moved;
+    let mut findings: Vec<Finding> =
+        BASELINES.iter().map(|(part, system)| found("FL16", part, r.gain(GUPS, system))).collect();
+    for (part, system) in BASELINES {
+        let part = format!("{part} over FlatFlash");
+        let at_once = moved(system) / moved(AT_ONCE);
+        findings.push(found("FL17", &part, moved(system) / moved(FLATFLASH)).note(format!(
+            "Uniform updates come back to a page too seldom for its count to meet the threshold: \
+             hardly a page moves. With a threshold of 1 the ratio is {at_once:.2}, and FlatFlash is \
+             {:.2} times as fast as UnifiedMMap.",
+            r.run(GUPS, UNIFIED_MMAP).job_ns / r.run(GUPS, AT_ONCE).job_ns,
+        )));
+    }
+    findings.push(found(
+        "FL17",
+        "UnifiedMMap below TraditionalStack",
+        moved(UNIFIED_MMAP) < moved(TRADITIONAL_STACK),
+    ));
+    let mut caches: Vec<(u64, f64)> = CACHES_MIB
+        .iter()
+        .map(|mib| (*mib, r.run(GUPS, &with_cache(*mib)).job_ns))
+        .chain([(1280, r.run(GUPS, FLATFLASH).job_ns)])
+        .collect();
+    caches.sort_by_key(|(mib, _)| *mib);
+    let base = r.run(GUPS, UNIFIED_MMAP).job_ns;
+    let gains: Vec<String> =
+        caches.iter().map(|(mib, ns)| format!("{:.2} at {mib} MiB", base / ns)).collect();
+    findings.push(
+        found("FL18", "", caches.is_sorted_by(|small, large| small.1 > large.1))
+            .note(format!("Over UnifiedMMap: {}.", gains.join(", "))),
+    );
+    findings
+}
+
+fn graphs(r: &FlatFlash) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut grows = true;
+    for (id, (name, _)) in ["FL19", "FL20"].into_iter().zip(GRAPHS) {
+        for (part, system) in BASELINES {
+            let gains = GRAPH_RATIOS.map(|ratio| r.gain(&at(name, ratio), system));
+            grows &= gains[gains.len() - 1] > gains[0];
+            let gains = spread(gains);
+            let middle = at_once(r, &at(name, GRAPH_RATIO), system);
+            findings.push(found(id, part, gains.mean).note(gains.range).note(middle));
+        }
+    }
+    findings.push(found("FL21", "", grows));
+    findings
+}
+
+fn p99(r: &FlatFlash, experiment: &str, system: &str) -> f64 {
+    r.run(experiment, system).p99_ns / r.run(experiment, FLATFLASH).p99_ns
+}
+
+fn ycsb(r: &FlatFlash) -> Vec<Finding> {
+    let names = || YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)));
+    let mut findings = Vec::new();
+    for (part, system) in BASELINES {
+        let tails = spread(names().map(|name| p99(r, &name, system)));
+        findings.push(found("FL22", part, tails.mean).note(tails.range));
+        let means = spread(names().map(|name| r.gain(&name, system)));
+        findings.push(found("FL23", part, means.mean).note(means.range));
+    }
+    let largest = at(YCSB[0].0, YCSB_RATIO);
+    let moved = |system: &str| r.run(&largest, system).pages_moved;
+    findings.push(found("FL24", "", moved(TRADITIONAL_STACK) / moved(FLATFLASH)).note(format!(
+        "With the reset repaired {:.2}.",
+        moved(TRADITIONAL_STACK) / moved(WINDOWED)
+    )));
+    findings
+}
+
+fn database<'a>(
+    r: &'a FlatFlash,
+    name: &str,
+    clients: usize,
+    device_us: u64,
+    logging: Logging,
+) -> &'a DatabaseRow {
+    let found = r.databases.iter().find(|row| {
+        row.database == name
+            && row.clients == clients
+            && row.device_us == device_us
+            && row.logging == logging
+    });
+    found.expect("every database has every point")
+}
+
+/// Fig. 14 gives each transaction its own log on all systems.
+fn own_logs(r: &FlatFlash, device_us: u64) -> impl Iterator<Item = &DatabaseRow> {
+    let own = |row: &&DatabaseRow| row.logging == Logging::PerTransaction;
+    r.databases.iter().filter(own).filter(move |row| row.device_us == device_us)
+}
+
+fn databases(r: &FlatFlash) -> Vec<Finding> {
+    let unified = spread(own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap));
+    let traditional = spread(own_logs(r, DEVICES_US[0]).map(|row| row.over_traditional_stack));
+    let central = r
+        .databases
+        .iter()
+        .filter(|row| row.logging == Logging::Central && row.device_us == DEVICES_US[0]);
+    let central = spread(central.map(|row| row.over_unified_mmap));
+    let faster = r.databases.iter().filter(|row| {
+        row.logging == Logging::PerTransaction
+            && row.clients == 16
+            && row.device_us != DEVICES_US[0]
+    });
+    vec![
+        found("FL27", "UnifiedMMap", unified.mean)
+            .note(format!("{} With central logs on both {:.2}.", unified.range, central.mean)),
+        found("FL27", "TraditionalStack", traditional.mean).note(traditional.range),
+        found("FL28", "", spread(faster.map(|row| row.over_unified_mmap)).most).note(
+            "The most of any database on devices of 10 and 5 us; see FL3 for what bounds it.",
+        ),
+    ]
+}
+
+fn table_3(r: &FlatFlash) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut slow = |part: &str, experiment: &str, jobs: f64, claimed: f64| {
+        let (own, dram) = (r.run(experiment, FLATFLASH), r.run(experiment, DRAM_ONLY));
+        let slow_down = own.job_ns / dram.job_ns;
+        // (own + x) / (dram + x) = claimed
+        let computing_ns = (own.job_ns - claimed * dram.job_ns) / (claimed - 1.0);
+        let unified = r.run(experiment, UNIFIED_MMAP).job_ns;
+        findings.push(found("FL29", &format!("{part}, slow-down"), slow_down).note(format!(
+            "Nothing is computed between accesses here. {:.2} us of computing an operation would \
+             make it {claimed}, and FlatFlash {:.2} times as fast as UnifiedMMap.",
+            computing_ns / jobs / 1e3,
+            (unified + computing_ns) / (own.job_ns + computing_ns),
+        )));
+    };
+    slow("GUPS", GUPS, 64.0, 8.9);
+    slow("PageRank", &at("PageRank", GRAPH_RATIO), 1.0, 11.0);
+    slow("CC", &at("CC", GRAPH_RATIO), 1.0, 6.9);
+    slow("YCSB-B", &at("YCSB-B", YCSB_RATIO), 1.0, 6.1);
+    slow("YCSB-D", &at("YCSB-D", YCSB_RATIO), 1.0, 5.5);
+    for (name, _) in DATABASES {
+        let own = database(r, name, 16, DEVICES_US[0], Logging::PerTransaction);
+        findings.push(
+            found("FL29", &format!("{name}, slow-down"), own.slow_down)
+                .note("16 clients; DRAM-only commits to the same SSD, by pages."),
+        );
+    }
+    findings
+}

@@ -1,0 +1,180 @@
+//! Which programs run on which machines: the paper's experiments as [`Trial`]s.
+
+use ebbtide_workloads::Kind;
+
+use super::trial::{DRAM_ONLY, FLATFLASH, Runs, Shared, TRADITIONAL_STACK, Trial, UNIFIED_MMAP};
+
+/// A trial and what it is called.
+pub(super) struct Experiment {
+    pub(super) name: String,
+    pub(super) system: String,
+    pub(super) trial: Trial,
+}
+
+/// An SSD-Cache of 0.125% of a TiB, in MiB, and the ways that make such a size (SPEC A2).
+const OF_1_TIB: (u64, u64) = (1280, 20);
+
+/// The microbenchmark of Fig. 8, by name: whether at random, whether written.
+pub(super) const MICRO: [(&str, bool, bool); 4] = [
+    ("sequential read", false, false),
+    ("sequential write", false, true),
+    ("random read", true, false),
+    ("random write", true, true),
+];
+
+/// GUPS of Fig. 9.
+pub(super) const GUPS: &str = "GUPS";
+
+/// SSD-Caches of Fig. 9b in MiB, apart from the default.
+pub(super) const CACHES_MIB: [u64; 3] = [40, 320, 5120];
+
+/// The graphs of Fig. 10, with the share of their data that DRAM holds.
+pub(super) const GRAPHS: [(&str, Kind); 2] =
+    [("PageRank", Kind::PageRank), ("CC", Kind::ConnectedComponents)];
+
+/// How many times the data is as large as DRAM.
+pub(super) const GRAPH_RATIOS: [u64; 3] = [2, 4, 8];
+
+/// YCSB of Figs. 11 and 12.
+pub(super) const YCSB: [(&str, Kind); 2] = [("YCSB-B", Kind::YcsbB64), ("YCSB-D", Kind::YcsbD64)];
+
+/// How many times the data is as large as DRAM.
+pub(super) const YCSB_RATIOS: [u64; 2] = [4, 16];
+
+/// The databases of Fig. 14.
+pub(super) const DATABASES: [(&str, Kind); 3] =
+    [("TPCC", Kind::TpccMix), ("TPCB", Kind::Tpcb), ("TATP", Kind::TatpMix)];
+
+/// Latencies of the device in Fig. 14d, in microseconds; the first one is that of Figs. 14a to 14c.
+pub(super) const DEVICES_US: [u64; 3] = [20, 10, 5];
+
+/// The name of an experiment whose data is `ratio` times as large as DRAM.
+pub(super) fn at(name: &str, ratio: u64) -> String {
+    format!("{name} at {ratio}x")
+}
+
+/// The name of an experiment on a device of another latency.
+pub(super) fn on_device(name: &str, device_us: u64) -> String {
+    format!("{name}, {device_us} us")
+}
+
+/// FlatFlash with an SSD-Cache of another size.
+pub(super) fn with_cache(mib: u64) -> String {
+    format!("{FLATFLASH}, SSD-Cache {mib} MiB")
+}
+
+/// FlatFlash whose promotion resets every epoch.
+pub(super) const WINDOWED: &str = "flatflash, windowed";
+
+/// FlatFlash that promotes at the first access.
+pub(super) const AT_ONCE: &str = "flatflash, threshold 1";
+
+/// Every run.
+pub(super) fn all() -> Vec<Experiment> {
+    let mut all = Vec::new();
+    micro(&mut all);
+    gups(&mut all);
+    graphs(&mut all);
+    ycsb(&mut all);
+    databases(&mut all);
+    all
+}
+
+fn add(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
+    let system = trial.design.to_string();
+    all.push(Experiment { name: name.to_string(), system, trial });
+}
+
+fn variant(all: &mut Vec<Experiment>, name: &str, system: impl ToString, trial: Trial) {
+    all.push(Experiment { name: name.to_string(), system: system.to_string(), trial });
+}
+
+fn each(
+    all: &mut Vec<Experiment>,
+    name: &str,
+    runs: Runs,
+    shared: Shared,
+    systems: &[&'static str],
+) {
+    systems.iter().for_each(|system| add(all, name, Trial::new(system, runs, shared)));
+}
+
+/// The same with promotion at the first access: what a claim owes to the threshold.
+fn at_once(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
+    variant(all, name, AT_ONCE, trial.with("promotion.threshold_max", 1));
+}
+
+const THREE: [&str; 3] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK];
+const FOUR: [&str; 4] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK, DRAM_ONLY];
+
+/// §5.1: 2 M pages, 2 GB of DRAM, an SSD of 32 GB to 1 TB.
+fn micro(all: &mut Vec<Experiment>) {
+    for (name, random, write) in MICRO {
+        let runs = Runs::Lines { random, write };
+        let shared = Shared { data_mib: 8192, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 1 };
+        each(all, name, runs, shared, &THREE);
+        let of_32_gib = Shared { ssd_cache: (40, 20), ..shared };
+        variant(all, name, with_cache(40), Trial::new(FLATFLASH, runs, of_32_gib));
+    }
+}
+
+/// §5.2: a table of 32 GB, 2 GB of DRAM, SSD:DRAM 512. Several threads: four (assumption).
+fn gups(all: &mut Vec<Experiment>) {
+    let runs = Runs::Program(Kind::Gups);
+    let shared = Shared { data_mib: 32 << 10, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 4 };
+    each(all, GUPS, runs, shared, &FOUR);
+    let flatflash = Trial::new(FLATFLASH, runs, shared);
+    variant(all, GUPS, WINDOWED, flatflash.clone().with("promotion.reset", "windowed"));
+    at_once(all, GUPS, flatflash);
+    for mib in CACHES_MIB {
+        let shared = Shared { ssd_cache: (mib, 20), ..shared };
+        variant(all, GUPS, with_cache(mib), Trial::new(FLATFLASH, runs, shared));
+    }
+}
+
+/// §5.3: graphs larger than DRAM, here of 16 GiB (assumption: about Twitter's edges as stored here).
+fn graphs(all: &mut Vec<Experiment>) {
+    const DATA_MIB: u64 = 16 << 10;
+    for (name, kind) in GRAPHS {
+        for ratio in GRAPH_RATIOS {
+            let dram_mib = DATA_MIB / ratio;
+            let shared = Shared { data_mib: DATA_MIB, dram_mib, ssd_cache: OF_1_TIB, cores: 4 };
+            each(all, &at(name, ratio), Runs::Program(kind), shared, &FOUR);
+            at_once(all, &at(name, ratio), Trial::new(FLATFLASH, Runs::Program(kind), shared));
+        }
+    }
+}
+
+/// §5.4: 16 clients, SSD:DRAM 256, sets of up to 16 times the DRAM.
+fn ycsb(all: &mut Vec<Experiment>) {
+    for (name, kind) in YCSB {
+        for ratio in YCSB_RATIOS {
+            let (runs, dram_mib) = (Runs::Program(kind), 2048);
+            let data_mib = ratio * dram_mib;
+            let shared = Shared { data_mib, dram_mib, ssd_cache: (640, 20), cores: 16 };
+            each(all, &at(name, ratio), runs, shared, &FOUR);
+            let windowed = Trial::new(FLATFLASH, runs, shared).with("promotion.reset", "windowed");
+            variant(all, &at(name, ratio), WINDOWED, windowed);
+            at_once(all, &at(name, ratio), Trial::new(FLATFLASH, runs, shared));
+        }
+    }
+}
+
+/// §5.6: a database of 48 GB with 6 GB of buffer. The SSD-Cache is 0.125% of the database, as the
+/// SSD's size is not printed (assumption).
+fn databases(all: &mut Vec<Experiment>) {
+    let shared = Shared { data_mib: 48 << 10, dram_mib: 6 << 10, ssd_cache: (60, 15), cores: 16 };
+    for (name, kind) in DATABASES {
+        for device_us in DEVICES_US {
+            for system in FOUR {
+                let trial = Trial::new(system, Runs::Program(kind), shared);
+                let write_us = device_us * 4 / 5;
+                let trial = trial.with("flash.read_us", device_us).with("flash.write_us", write_us);
+                add(all, &on_device(name, device_us), trial);
+            }
+        }
+        // The configured device is the first of those.
+        let trial = Trial::new(FLATFLASH, Runs::Program(kind), shared);
+        at_once(all, &on_device(name, DEVICES_US[0]), trial);
+    }
+}

@@ -1,0 +1,179 @@
+//! [`Logging`]: what committing a transaction costs, with one log for all clients or one a
+//! transaction (FlatFlash, ASPLOS'19 §3.5, §5.6).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, Span, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+/// Where commits go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Logging {
+    /// One write-ahead log: whoever commits while it is being written joins the next group.
+    Central,
+    /// A log for each transaction, written beside those of others.
+    PerTransaction,
+}
+
+/// How a system makes a log record durable.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Durable {
+    /// By lines: each posted, then a read that verifies them.
+    Lines {
+        /// A posted write.
+        post: Span,
+        /// The read.
+        verify: Span,
+    },
+    /// By pages, which the device takes one after the other.
+    Pages {
+        /// Software before a write.
+        software: Span,
+        /// A write, of any number of pages.
+        write: Span,
+        /// Between two pages that the device takes.
+        interval: Span,
+    },
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clients {
+    /// How many.
+    pub(super) count: usize,
+    /// A transaction without its commit, on average; exponentially distributed.
+    pub(super) execution: Span,
+    /// Bytes of a transaction's log.
+    pub(super) log_bytes: u64,
+    /// Share of transactions that write.
+    pub(super) write_share: f64,
+}
+
+impl Durable {
+    fn time(self, bytes: u64) -> Span {
+        match self {
+            Durable::Lines { post, verify } => {
+                Span::from_ps(bytes.div_ceil(LINE_BYTES as u64) * post.as_ps()) + verify
+            }
+            Durable::Pages { software, write, .. } => software + write,
+        }
+    }
+
+    /// How long the device is busy with a record of `bytes`.
+    fn occupies(self, bytes: u64) -> Span {
+        match self {
+            Durable::Lines { .. } => Span::ZERO,
+            Durable::Pages { interval, .. } => {
+                Span::from_ps(bytes.div_ceil(PAGE_BYTES as u64) * interval.as_ps())
+            }
+        }
+    }
+}
+
+/// Transactions simulated.
+const TRANSACTIONS: u64 = 20_000;
+
+/// Transactions a second of `clients`, each of which starts one as soon as its last is durable.
+pub(super) fn throughput(clients: Clients, logging: Logging, durable: Durable, seed: u64) -> f64 {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut execution = |from: Time| {
+        let uniform: f64 = rng.random();
+        let ps = -(1.0 - uniform).ln() * clients.execution.as_ps() as f64;
+        (from + Span::from_ps(ps as u64), rng.random::<f64>() < clients.write_share)
+    };
+    // When each client has run its transaction, and whether it must commit.
+    let mut executed: BinaryHeap<_> =
+        (0..clients.count).map(|_| Reverse(execution(Time::ZERO))).collect();
+    let (mut device_free, mut log_free) = (Time::ZERO, Time::ZERO);
+    let mut group: Vec<Time> = Vec::new();
+    let (mut done, mut end) = (0, Time::ZERO);
+    while done < TRANSACTIONS {
+        let next = executed.peek().map(|Reverse((at, _))| *at);
+        // A waiting group is written once the log is free, with all who commit until then.
+        let begins = group.first().map(|first| log_free.max(*first));
+        if let Some(start) = begins.filter(|begins| next.is_none_or(|at| at > *begins)) {
+            let bytes = clients.log_bytes * group.len() as u64;
+            log_free = start + durable.time(bytes) + durable.occupies(bytes);
+            done += group.len() as u64;
+            end = end.max(log_free);
+            group.drain(..).for_each(|_| executed.push(Reverse(execution(log_free))));
+            continue;
+        }
+        let Some(Reverse((at, writes))) = executed.pop() else { break };
+        if writes && logging == Logging::Central {
+            group.push(at);
+            continue;
+        }
+        let mut durable_at = at;
+        if writes {
+            let start = device_free.max(at);
+            device_free = start + durable.occupies(clients.log_bytes);
+            durable_at = start + durable.time(clients.log_bytes);
+        }
+        done += 1;
+        end = end.max(durable_at);
+        executed.push(Reverse(execution(durable_at)));
+    }
+    done as f64 * 1e12 / end.as_ps() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: Durable =
+        Durable::Lines { post: Span::from_ns(600), verify: Span::from_ns(4_800) };
+    const PAGES: Durable = Durable::Pages {
+        software: Span::ZERO,
+        write: Span::from_us(16),
+        interval: Span::from_us(2),
+    };
+
+    fn clients(count: usize, execution_us: u64) -> Clients {
+        let execution = Span::from_us(execution_us);
+        Clients { count, execution, log_bytes: 128, write_share: 1.0 }
+    }
+
+    #[test]
+    fn a_lone_client_waits_for_its_own_commit_whatever_the_log() {
+        for logging in [Logging::Central, Logging::PerTransaction] {
+            let per_s = throughput(clients(1, 0), logging, LINES, 1);
+            // Two lines and the read that verifies them: 6 us.
+            assert!((per_s - 1e6 / 6.0).abs() < 1.0, "{per_s}");
+        }
+    }
+
+    #[test]
+    fn a_central_log_of_pages_groups_commits_and_pays_for_a_page_once() {
+        let central = throughput(clients(16, 10), Logging::Central, PAGES, 1);
+        // 18 us a group, which sixteen clients could not pass one by one.
+        assert!(central > 3.0 * 1e6 / 18.0, "{central}");
+    }
+
+    #[test]
+    fn the_device_takes_pages_of_all_transactions_one_after_the_other() {
+        let own = throughput(clients(64, 1), Logging::PerTransaction, PAGES, 1);
+        assert!((own - 0.5e6).abs() < 0.01e6, "a page every 2 us: {own}");
+    }
+
+    #[test]
+    fn byte_granular_commits_beside_each_other_beat_all_others() {
+        let best = throughput(clients(16, 10), Logging::PerTransaction, LINES, 1);
+        for (logging, durable) in
+            [(Logging::Central, LINES), (Logging::Central, PAGES), (Logging::PerTransaction, PAGES)]
+        {
+            assert!(best > throughput(clients(16, 10), logging, durable, 1));
+        }
+    }
+
+    #[test]
+    fn transactions_that_only_read_do_not_commit() {
+        let readers = Clients { write_share: 0.0, ..clients(4, 10) };
+        let per_s = throughput(readers, Logging::Central, PAGES, 1);
+        assert!((per_s - 0.4e6).abs() < 0.02e6, "{per_s}");
+    }
+}

@@ -1,0 +1,205 @@
+//! [`Trial`]: a program on a machine, warmed up and measured.
+
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::designs::compose;
+use ebbtide_sim::{Machine, SimError, WORK_UNITS, Watch, warm_up};
+use ebbtide_workloads::{Kind, Scatter, Shape, Workload};
+use serde::Serialize;
+
+use super::super::runs::{failed_on, run_each};
+use super::super::{Cancel, Options, Progress, ReproduceError};
+use super::lines::Lines;
+
+/// A machine that any of the systems runs on, at the paper's capacities.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shared {
+    /// The data, in MiB.
+    pub(super) data_mib: u64,
+    /// Host DRAM, in MiB.
+    pub(super) dram_mib: u64,
+    /// The SSD-Cache, in MiB, and its ways.
+    pub(super) ssd_cache: (u64, u64),
+    /// Cores, each with a thread.
+    pub(super) cores: u64,
+}
+
+/// What a machine runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Runs {
+    /// A program by name.
+    Program(Kind),
+    /// The microbenchmark.
+    Lines {
+        /// Lines in any order instead of one after the other.
+        random: bool,
+        /// Written instead of read.
+        write: bool,
+    },
+}
+
+/// A program on a machine.
+#[derive(Debug, Clone)]
+pub(super) struct Trial {
+    pub(super) design: &'static str,
+    pub(super) runs: Runs,
+    pub(super) shared: Shared,
+    /// Further settings: key and value.
+    pub(super) settings: Vec<(&'static str, String)>,
+}
+
+/// What came of a [`Trial`], a job on average.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Measure {
+    /// From its start to its end.
+    pub job_ns: f64,
+    /// The same for all but the slowest hundredth.
+    pub p99_ns: f64,
+    /// Pages moved between the SSD and host DRAM.
+    pub pages_moved: f64,
+    /// Pages that the host or the device's cache wrote to flash.
+    pub pages_written: f64,
+    /// Promotions for which there was no room.
+    pub promotions_dropped: f64,
+    /// Jobs measured.
+    pub jobs: u64,
+}
+
+impl Trial {
+    pub(super) fn new(design: &'static str, runs: Runs, shared: Shared) -> Trial {
+        Trial { design, runs, shared, settings: Vec::new() }
+    }
+
+    /// The same with a further setting.
+    pub(super) fn with(mut self, key: &'static str, value: impl ToString) -> Trial {
+        self.settings.push((key, value.to_string()));
+        self
+    }
+
+    fn config(&self, options: &Options) -> Result<Config, ReproduceError> {
+        let Shared { data_mib, dram_mib, ssd_cache: (cache_mib, cache_ways), cores } = self.shared;
+        let mib = |mib: u64| format!("{mib}MiB");
+        let mut settings = vec![
+            ("dataset.size", mib(data_mib)),
+            ("cores.count", cores.to_string()),
+            ("llc.size", mib(LLC_MIB_A_CORE * cores)),
+            ("noc.columns", cores.isqrt().to_string()),
+        ];
+        let mut base = self.design;
+        match self.design {
+            FLATFLASH => settings.extend([
+                ("promotion.size", mib(dram_mib)),
+                ("dram_cache.size", mib(cache_mib)),
+                ("dram_cache.ways", cache_ways.to_string()),
+            ]),
+            TRADITIONAL_STACK => {
+                let index_mib = data_mib / (PAGE_BYTES as u64 / INDEX_BYTES_A_PAGE);
+                settings.push(("dram_cache.size", mib(dram_mib - index_mib)));
+            }
+            UNIFIED_MMAP => settings.push(("dram_cache.size", mib(dram_mib))),
+            // On the same cores as the others.
+            design => {
+                base = UNIFIED_MMAP;
+                let sides = ["parts.core_side", "parts.memory_side"];
+                settings.extend(sides.map(|side| (side, design.to_string())));
+            }
+        }
+        settings.extend(self.settings.iter().cloned());
+        let settings: Vec<_> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        Ok(resolve(base, &settings)?.scaled(1, options.scale_denominator()))
+    }
+
+    fn run(&self, options: &Options, watch: Watch<'_>) -> Result<Measure, ReproduceError> {
+        let config = self.config(options)?;
+        let outcome = match self.runs {
+            Runs::Lines { random, write } => {
+                let pages = config.dataset.size.0 / PAGE_BYTES as u64;
+                self.measure(&config, Lines { pages, random, write, seed: options.seed }, watch)
+            }
+            Runs::Program(kind) => {
+                let shape = Shape {
+                    dataset_bytes: config.dataset.size.0,
+                    theta: config.workload.theta,
+                    // Keys are hashed: neighbours in popularity share no page.
+                    scatter: Scatter::Keys,
+                    seed: options.seed,
+                    work_instructions: WORK_UNITS,
+                };
+                kind.build(&shape)
+                    .map_err(SimError::from)
+                    .and_then(|p| self.measure(&config, p, watch))
+            }
+        };
+        let name = match self.runs {
+            Runs::Program(kind) => kind.name(),
+            Runs::Lines { .. } => "lines",
+        };
+        outcome.map_err(|error| failed_on(self.design, name, error))
+    }
+
+    fn measure(
+        &self,
+        config: &Config,
+        program: impl Workload + Clone + 'static,
+        watch: Watch<'_>,
+    ) -> Result<Measure, SimError> {
+        let mut machine = Machine::new(config, compose(config)?, program)?;
+        warm_up(&mut machine, config, watch)?;
+        let threads = machine.threads() as u64;
+        machine.run(SETTLING_JOBS * threads)?;
+        let settled = machine.take_measured();
+        let per_job = (settled.accesses / (SETTLING_JOBS * threads)).max(1);
+        let jobs = (ACCESSES / per_job).max(SETTLING_JOBS * threads);
+        let time = machine.run(jobs)?;
+        let measured = machine.take_measured();
+        let each = |count: u64| count as f64 / jobs as f64;
+        let written =
+            |flash: Option<ebbtide_flash::Counters>| flash.map_or(0, |flash| flash.writes);
+        let counters = measured.counters;
+        let moved = match config.promotion {
+            Some(_) => counters.promotions + counters.demotions_written,
+            None => counters.misses + counters.evictions_dirty,
+        };
+        Ok(Measure {
+            // Cores run side by side, each a job at a time.
+            job_ns: time.as_ns() as f64 * threads as f64 / jobs as f64,
+            p99_ns: measured.service.p99 as f64,
+            pages_moved: each(moved),
+            pages_written: each(written(measured.flash) - written(settled.flash)),
+            promotions_dropped: each(counters.promotions_dropped),
+            jobs,
+        })
+    }
+}
+
+/// Accesses measured, about.
+const ACCESSES: u64 = 300_000;
+
+/// Jobs that run in time before those that count, for each thread.
+const SETTLING_JOBS: u64 = 20;
+
+/// Of the last-level cache; as in `configs/unified-mmap.toml`.
+const LLC_MIB_A_CORE: u64 = 2;
+
+/// What TraditionalStack keeps in host DRAM besides data: an FTL entry and a page-table entry.
+const INDEX_BYTES_A_PAGE: u64 = 16;
+
+pub(super) const FLATFLASH: &str = "flatflash";
+pub(super) const UNIFIED_MMAP: &str = "unified-mmap";
+pub(super) const TRADITIONAL_STACK: &str = "traditional-stack";
+pub(super) const DRAM_ONLY: &str = "dram-only";
+
+/// Runs `trials` and gives what came of each, in their order.
+///
+/// # Errors
+/// The first one's, in their order, that failed; or that `cancel` broke off.
+pub(super) fn measure_all(
+    trials: &[Trial],
+    options: &Options,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Vec<Measure>, ReproduceError> {
+    run_each(trials.len(), options, cancel, progress, |number, watch| {
+        trials[number].run(options, watch)
+    })
+}
