@@ -13,7 +13,7 @@ use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Whose claims: astriflash, hams, cxl-flash, or all; without it all, quickly
+    /// Whose claims: astriflash, flatflash, hams, cxl-flash, or all; without it all, quickly
     paper: Option<String>,
     /// A small part of the capacities: minutes instead of most of an hour
     #[arg(long)]

@@ -2,8 +2,8 @@
 
 pub mod astriflash;
 pub mod cxl_flash;
-pub mod hams;
 pub mod flatflash;
+pub mod hams;
 mod runs;
 
 use std::fmt;

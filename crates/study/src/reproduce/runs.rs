@@ -71,18 +71,12 @@ pub(super) fn failed(plan: &Plan, error: SimError) -> ReproduceError {
 }
 
 /// That a run of `workload` on `design` ended in `error`.
-pub(super) fn failed_on(
-    design: &str,
-    workload: &'static str,
-    error: SimError,
-) -> ReproduceError {
+pub(super) fn failed_on(design: &str, workload: &'static str, error: SimError) -> ReproduceError {
     match error {
         SimError::Cancelled => ReproduceError::Cancelled,
-        error => ReproduceError::Run {
-            design: design.to_string(),
-            workload,
-            error: Box::new(error),
-        },
+        error => {
+            ReproduceError::Run { design: design.to_string(), workload, error: Box::new(error) }
+        }
     }
 }
 
