@@ -62,7 +62,8 @@ fn software(hams: &Hams) -> Vec<Finding> {
          derived from these shares, so this only says that the parts add up.",
         percent(|row| row.flash),
         percent(|row| row.compute),
-    ))]
+    ))
+    .note("Where cores read one after the other, one waits for the fault of another: that is under flash.")]
 }
 
 fn figure4(hams: &Hams) -> Vec<Finding> {

@@ -226,13 +226,15 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
 }
 
 /// Fig. 4: the mmap benchmark reads as many pages as fill half of the NVDIMM, from cold on and again.
-/// A job computes for `work`.
+/// A job computes for `work`. Its capacities are a full run's always: in a smaller one a stretch is a
+/// job a core, and says how cores start side by side.
 fn curves(options: &Options, work: Span, cancel: &Cancel) -> Result<Vec<Curve>, ReproduceError> {
     let run = |design| {
         if cancel.is_cancelled() {
             return Err(ReproduceError::Cancelled);
         }
         let mut plan = plan(options, design, Kind::SeqRead, &[])?;
+        plan.config = scaled(resolve(design, &[])?, FULL_DENOMINATOR);
         plan.config.dataset.size = Size(plan.config.dram_cache.size.0 / 2);
         plan.jobs = plan.config.dataset.size.0 / 4096 / PAGES_PER_JOB / STRETCHES;
         let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
