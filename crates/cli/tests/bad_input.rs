@@ -71,7 +71,7 @@ fn numbers_out_of_range_are_met_with_the_range() {
 #[test]
 fn a_budget_that_cannot_work_is_refused_with_what_can() {
     assert_refused(&["--dram=65MiB"], &["--dram", "68157440 bytes", "dataset of 67108864 bytes"]);
-    assert_refused(&["--dram=1MiB"], &["--dram", "1048576 bytes", "need at least", "(3 MiB)"]);
+    assert_refused(&["--dram=512KiB"], &["--dram", "524288 bytes", "need at least", "(1 MiB)"]);
     assert_refused(&["tatp", "--dataset=1KiB", "--dram=1KiB"], &["'tatp'", "dataset of 8192 to"]);
     assert_refused(&["--dataset=1024TiB", "--dram=1GiB"], &["1125899906842624"]);
     assert_refused(&["--dataset=60TiB", "--dram=1TiB"], &["--dataset", "are available"]);

@@ -41,9 +41,9 @@ fn both_graph_programs_run_on_a_file_within_their_dram() {
         for mode in ["dram", "ebbtide"] {
             assert!(of_mode(mode)["jobs_per_s"]["median"].as_f64() > Some(0.0), "{mode}");
         }
-        // More than the graph's megabytes beyond the budget would show that the child loaded it.
+        // The graph alone is 17 MiB: a child that loaded it would take more than that.
         let rss_mib = of_mode("ebbtide")["rss_mib"]["median"].as_f64().expect("a number");
-        assert!(rss_mib < 12.0, "{workload} takes {rss_mib} MiB");
+        assert!(rss_mib < 17.0, "{workload} takes {rss_mib} MiB");
     }
     // 8 bytes an edge and a rank, 16 a row.
     assert_eq!(report["workloads"][0]["pages"], 391 + 1954 + 196);

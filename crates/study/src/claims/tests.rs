@@ -137,11 +137,13 @@ fn findings_are_written_as_the_json_of_reproduce() {
         {
             "id": "AS4", "source": "abstract, §II-A", "quantity": "memory cost reduction",
             "theirs": "20×", "ours": "20.0×", "tolerance": "±0.5×", "verdict": "within", "note": "",
+            "stand_in": false,
         },
         {
             "id": "AS1", "source": "§I, slide 3",
             "quantity": "price of DRAM over that of flash, a GB",
             "theirs": "50×", "ours": null, "tolerance": "–", "verdict": "input", "note": "",
+            "stand_in": false,
         },
     ]});
     assert_eq!(found, expected);

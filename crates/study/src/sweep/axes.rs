@@ -278,9 +278,9 @@ mod tests {
             let error = refused(text);
             assert!(error.contains(expected), "{text}: {error}");
         }
-        let many: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
-        let text = format!("seed = [{0}]\njobs = [1{0}]", many.join(", "));
-        assert!(refused(&text).contains("at most 100000"));
+        let many: Vec<String> = (1..=1_000).map(|n| n.to_string()).collect();
+        let error = refused(&format!("seed = [{0}]\njobs = [{0}]", many.join(", ")));
+        assert!(error.contains("at most 100000"), "{error}");
     }
 
     #[test]
