@@ -14,7 +14,7 @@ use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// What to combine: a TOML file of options of `ebbtide sim` and, under [set], parameters, each
+    /// What to combine: a TOML file of options of `ebbtide sim` and, under `[set]`, parameters, each
     /// with a value or a list of values. Without it three designs over how often they miss
     #[arg(value_name = "FILE.toml")]
     file: Option<PathBuf>,

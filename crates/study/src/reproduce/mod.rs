@@ -102,7 +102,7 @@ fn go_on(cancel: &Cancel) -> Result<(), ReproduceError> {
 /// How much to run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// A 64th of the paper's capacities instead of all of them.
+    /// A small part of the paper's capacities, as each paper says, instead of all of them.
     pub quick: bool,
     /// Of layouts, job streams and arrivals.
     pub seed: u64,

@@ -14,7 +14,7 @@ use super::SweepError;
 /// A parameter and the values that it takes one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Axis {
-    /// A key of [`KEYS`], or of a configuration, with its section.
+    /// A key of `KEYS`, or of a configuration, with its section.
     pub key: String,
     /// At least one, as they were given.
     pub values: Vec<String>,

@@ -62,7 +62,7 @@ struct Waiting<W> {
 
 /// The inclusive, direct-mapped cache of the MoS address space. `W` is who waits.
 ///
-/// A miss gives its frame the new page's tag and marks it busy. A dirty victim is [copied](Copy)
+/// A miss gives its frame the new page's tag and marks it busy. A dirty victim is copied
 /// into the PRP pool, so that the fill and the eviction can be under way together; nothing may land
 /// in a frame before its copy is made. An access to another page of a busy frame waits until the
 /// frame is there, so nothing is evicted or filled twice. Each call is one transition of the state

@@ -1,8 +1,8 @@
 //! [`MosCache`]: HAMS's memory-over-storage (ISCA'21): an NVDIMM that caches flash by itself, without
 //! the operating system.
 //!
-//! [`Manager`] and its queue decide, without time; [`Nvdimm`](nvdimm::Nvdimm) and
-//! [`Nvme`](nvme::Nvme) take the time of what was decided.
+//! [`Manager`] and its queue decide, without time; `nvdimm` and
+//! `nvme` take the time of what was decided.
 
 mod manager;
 mod nvdimm;

@@ -1,8 +1,8 @@
 //! CXL-flash (USENIX ATC'23) on the simulator: its Figs. 5 to 14, its Tables 3 and 5, and every claim
 //! that they and the formulas decide.
 //!
-//! The five synthetic programs make the paper's own references ([`programs`]). The five real ones are
-//! stand-ins made from Table 5 ([`stand_ins`]): verdicts that rest on them say so.
+//! The five synthetic programs make the paper's own references (`programs`). The five real ones are
+//! stand-ins made from Table 5 (`stand_ins`): verdicts that rest on them say so.
 
 mod findings;
 mod page;

@@ -48,7 +48,7 @@ pub(super) struct Trial {
     pub(super) settings: Vec<(&'static str, String)>,
 }
 
-/// What came of a [`Trial`], a job on average.
+/// What came of a `Trial`, a job on average.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Measure {
     /// From its start to its end.
