@@ -9,7 +9,7 @@ use ebbtide_study::doctor::{self, DoctorError};
 use indicatif::ProgressBar;
 
 use crate::exit::{Failure, print};
-use crate::{progress, sizes};
+use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -30,9 +30,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let cancel = Cancel::default();
-    let canceller = cancel.clone();
-    ctrlc::set_handler(move || canceller.cancel())?;
+    let cancel = stop::on_interrupt()?;
     let folder = arguments.data.clone().unwrap_or_else(|| PathBuf::from("."));
     if arguments.write.is_some() && !folder.is_dir() {
         let given = folder.display();

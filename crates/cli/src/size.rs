@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbtide_core::UnknownName;
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_study::bench::{Cancel, Profile};
+use ebbtide_study::bench::Profile;
 use ebbtide_study::report::check_folder;
 use ebbtide_study::size::{self, Input, Machine, Options, SizeError};
 use ebbtide_workloads::Kind;
 
 use crate::exit::{Failure, print, say};
-use crate::{progress, sizes};
+use crate::{progress, sizes, stop};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -88,9 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => Machine::published().map_err(Failure::input)?,
         Some(path) => Machine::from(&Profile::read(path).map_err(Failure::input)?),
     };
-    let cancel = Cancel::default();
-    let canceller = cancel.clone();
-    ctrlc::set_handler(move || canceller.cancel())?;
+    let cancel = stop::on_interrupt()?;
     let bar = progress::late_bar();
     let watch = |stage: &str, share: f64| bar.show(stage, share);
     let report = size::run(&options(arguments), &machine, &cancel, &watch);

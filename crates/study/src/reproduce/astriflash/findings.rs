@@ -4,6 +4,7 @@ use super::experiments::{DEEPER_WALK, DESIGNS, MIDDLE_US, Outcomes, Run, TPCC_US
 use super::rows::{self, IntervalRow, LoadRow, TailCauseRow, WorkloadRow};
 use super::{AstriFlash, found};
 use crate::claims::{self, Finding, Findings, Verdict};
+use crate::reproduce::of_every_claim;
 use crate::size::figure1;
 use crate::statistics::Estimate;
 
@@ -26,15 +27,7 @@ pub(super) fn all(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
     ]
     .concat();
     decided.extend(r.host.iter().flat_map(|host| host.findings()));
-    let mut all = Vec::new();
-    for claim in claims::astriflash::CLAIMS {
-        let before = all.len();
-        all.extend(decided.iter().filter(|finding| finding.id == claim.id).cloned());
-        if all.len() == before {
-            all.extend(claim.findings_beforehand());
-        }
-    }
-    all.into_iter().collect()
+    of_every_claim(claims::astriflash::CLAIMS, decided.into_iter())
 }
 
 fn interval(estimate: Estimate, unit: &str) -> String {

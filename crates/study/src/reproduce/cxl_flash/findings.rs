@@ -10,6 +10,7 @@ use super::stand_ins::{REUSED, STAND_INS, StandIn};
 use crate::analytic::lifetime::{Wear, endurance};
 use crate::claims::analytic::cxl_flash as formulas;
 use crate::claims::{self, Finding, Findings};
+use crate::reproduce::of_every_claim;
 use crate::statistics::rank_correlation;
 
 /// Programs of which most accesses follow each other.
@@ -42,15 +43,7 @@ pub(super) fn all(study: &CxlFlash) -> Findings {
         formulas,
     ]
     .concat();
-    let mut all = Vec::new();
-    for claim in claims::cxl_flash::CLAIMS {
-        let before = all.len();
-        all.extend(found.iter().filter(|finding| finding.id == claim.id).cloned());
-        if all.len() == before {
-            all.extend(claim.findings_beforehand());
-        }
-    }
-    all.into_iter().collect()
+    of_every_claim(claims::cxl_flash::CLAIMS, found.into_iter())
 }
 
 fn found(id: &str, part: &str, ours: impl Into<claims::Ours>) -> Finding {
