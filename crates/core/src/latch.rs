@@ -12,6 +12,7 @@
 //! whoever comes later. (Should the device give the page back after all, they wait for ever: what
 //! the page holds is then not known to be whole.)
 
+use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::addr::Addr;
@@ -24,22 +25,10 @@ const VERSION: u64 = 4;
 /// How often a latch is tried to be released whose page the device does not give back.
 const RELEASE_ATTEMPTS_MAX: u32 = 8;
 
-/// Runs `body` with the latch at `at` held.
-///
-/// When `body` unwinds (a device error, a panic) the latch is released and the unwinding goes on:
-/// other jobs find what was stored so far, as they would after any write.
-///
-/// A latch that cannot be released because its page cannot be had back ends the job with that
-/// error, even though all of `body` was done; see the [module](self) for what becomes of the latch.
+/// Runs `body` with the latch at `at` held; see [`write_all`].
+#[inline]
 pub fn write<M: Memory, R>(memory: &mut M, at: Addr, body: impl FnOnce(&mut M) -> R) -> R {
-    acquire(memory, at);
-    // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
-    let result = catch_unwind(AssertUnwindSafe(|| body(memory)));
-    let released = release(memory, at);
-    // What went wrong first is what the job is told.
-    result
-        .and_then(|result| released.map(|()| result))
-        .unwrap_or_else(|payload| resume_unwind(payload))
+    write_all(memory, &[at], body)
 }
 
 /// Runs `body` with two latches held, in the one order that cannot deadlock. They may be the same.
@@ -49,11 +38,43 @@ pub fn write_two<M: Memory, R>(
     other: Addr,
     body: impl FnOnce(&mut M) -> R,
 ) -> R {
-    if one == other {
-        return write(memory, one, body);
+    match one.cmp(&other) {
+        Ordering::Less => write_all(memory, &[one, other], body),
+        Ordering::Equal => write(memory, one, body),
+        Ordering::Greater => write_all(memory, &[other, one], body),
     }
-    let (first, second) = if one < other { (one, other) } else { (other, one) };
-    write(memory, first, |memory| write(memory, second, body))
+}
+
+/// Runs `body` with all of `latches` held, which are in the order of their addresses, each once:
+/// the one order that cannot deadlock. However many they are, the job's stack holds one frame.
+///
+/// When `body` or the taking of a latch unwinds (a device error, a panic) the latches are released
+/// and the unwinding goes on: other jobs find what was stored so far, as they would after any write.
+///
+/// A latch that cannot be released because its page cannot be had back ends the job with that
+/// error, even though all of `body` was done; see the [module](self) for what becomes of the latch.
+#[inline]
+pub fn write_all<M: Memory, R>(
+    memory: &mut M,
+    latches: &[Addr],
+    body: impl FnOnce(&mut M) -> R,
+) -> R {
+    debug_assert!(latches.is_sorted_by(|one, next| one < next), "{latches:?}");
+    let mut held = 0;
+    // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
+    let mut result = catch_unwind(AssertUnwindSafe(|| {
+        for &at in latches {
+            acquire(memory, at);
+            held += 1;
+        }
+        body(memory)
+    }));
+    for &at in latches[..held].iter().rev() {
+        let released = release(memory, at);
+        // What went wrong first is what the job is told.
+        result = result.and_then(|result| released.map(|()| result));
+    }
+    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Runs `body` until it saw what it reads without a writer in between, and gives its last result.

@@ -101,3 +101,20 @@ fn a_panic_that_is_no_fault_is_not_tried_again() {
     assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "boom");
     assert!(!held(&memory, ONE));
 }
+
+/// Where the stack ends for whoever calls this.
+#[inline(never)]
+fn stack_pointer() -> usize {
+    let here = 0u8;
+    (&raw const here).addr()
+}
+
+#[test]
+fn a_job_with_many_latches_needs_the_stack_of_one() {
+    let outside = stack_pointer();
+    let depth_bytes = |latches: &[Addr]| {
+        latch::write_all(&mut Plain::zeroed(8192), latches, |_| outside.abs_diff(stack_pointer()))
+    };
+    let sixteen: Vec<Addr> = (0..16).map(|number| ONE + number * 64).collect();
+    assert_eq!(depth_bytes(&sixteen), depth_bytes(&sixteen[..1]));
+}

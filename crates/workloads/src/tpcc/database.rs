@@ -323,21 +323,6 @@ pub(super) fn line_address(slot: Addr, number: u8) -> Addr {
     slot + u64::from(number) * LINE
 }
 
-/// Runs `body` with all of `latches` held, which are in the order of their addresses, each once.
-pub(super) fn with_latches<M: Memory, R>(
-    memory: &mut M,
-    latches: &[Addr],
-    body: &mut dyn FnMut(&mut M) -> R,
-) -> R {
-    match latches {
-        [] => body(memory),
-        [first, rest @ ..] => {
-            debug_assert!(rest.first().is_none_or(|next| first < next), "{latches:?}");
-            latch::write(memory, *first, |memory| with_latches(memory, rest, body))
-        }
-    }
-}
-
 fn lines_of(first: Addr) -> impl Iterator<Item = Addr> {
     (0..).map(move |line| first + line * LINE)
 }

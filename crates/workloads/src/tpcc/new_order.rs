@@ -1,10 +1,10 @@
 //! New-Order: a customer orders 5 to 15 items (TPC-C rev. 5.11, clause 2.4).
 
 use bytemuck::Zeroable;
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, latch};
 use smallvec::SmallVec;
 
-use super::database::{Database, line_address, with_latches};
+use super::database::{Database, line_address};
 use super::input::{LINES_MAX, NewOrder, Ordered, Who};
 use super::rows::{
     Customer, District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts,
@@ -62,7 +62,7 @@ impl Database {
         let stocks = each_once(prepared.goods.iter().map(|goods| goods.stock));
         let latches: SmallVec<[Addr; LINES_MAX + 1]> =
             std::iter::once(district).chain(stocks.iter().copied()).collect();
-        with_latches(memory, &latches, &mut |memory| {
+        latch::write_all(memory, &latches, |memory| {
             self.place(memory, order, &prepared, &stocks).map(Some)
         })
     }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use ebbtide_core::{Addr, Memory};
+use ebbtide_core::{Addr, Memory, latch};
 use smallvec::SmallVec;
 
-use super::database::{Database, with_latches};
+use super::database::Database;
 use super::input::Payment;
 use super::rows::{Customer, CustomerData, District, History, Warehouse};
 use crate::Wrong;
@@ -51,7 +51,7 @@ impl Database {
             [self.layout.district(c_w_id, c_d_id), district, warehouse].into_iter().collect();
         latches.sort_unstable();
         latches.dedup();
-        with_latches(memory, &latches, &mut |memory| self.pay(memory, payment, c_id, data))
+        latch::write_all(memory, &latches, |memory| self.pay(memory, payment, c_id, data))
     }
 
     /// The transaction itself, with all latches held. `data` is H_DATA.
