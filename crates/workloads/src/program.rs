@@ -73,7 +73,7 @@ pub trait Named: Workload + Sized {
     const SOURCE: &'static str;
     /// The least `dataset_bytes` that holds its structure.
     const MIN_BYTES: u64;
-    /// The stack that a job needs, with room to unwind.
+    /// The stack that a job needs in a release build, with about 4 KiB more to unwind.
     const STACK_BYTES: usize = 16 << 10;
 
     /// As large a dataset as fits in `shape.dataset_bytes`, which is at least

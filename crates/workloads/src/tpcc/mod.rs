@@ -161,6 +161,8 @@ impl Named for TpccMix {
                                Stock-Level";
     const SOURCE: &'static str = "FlatFlash (ASPLOS'19) section 5.6; TPC-C standard, revision 5.11";
     const MIN_BYTES: u64 = Size::LEAST.bytes();
+    /// Five transactions, of which New-Order keeps 15 lines and its latches.
+    const STACK_BYTES: usize = 24 << 10;
 
     fn with_shape(shape: &Shape) -> TpccMix {
         TpccMix(Terminals::new(Kind::TpccMix, shape))

@@ -172,6 +172,8 @@ impl Named for YcsbE {
     const SOURCE: &'static str = "YCSB (SoCC'10) and the core workloads of its public client";
     /// The least index, with room, and the least table.
     const MIN_BYTES: u64 = 16 * PAGE_BYTES as u64;
+    /// The table under it is a Masstree.
+    const STACK_BYTES: usize = 24 << 10;
 
     fn with_shape(shape: &Shape) -> YcsbE {
         let (mut table_pages, mut too_many) =
