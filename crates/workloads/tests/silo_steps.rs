@@ -85,6 +85,26 @@ fn who_read_what_another_changed_does_not_commit() {
 }
 
 #[test]
+fn a_rehearsal_touches_what_it_reads_and_binds_nobody() {
+    let ledger = Ledger::new();
+    let shared = Shared::new(&ledger.words());
+    let mut memory = Raced(&shared);
+    let mut read = None;
+    ledger.silo.rehearse(&mut memory, |transaction| {
+        read = transaction.get(&ledger.table, 2)?.map(|found| found.row);
+        let mut found = transaction.get(&ledger.table, 4)?.unwrap();
+        found.row = ROW;
+        transaction.put(&found);
+        Ok(())
+    });
+    assert!(read.is_some());
+    insert(&ledger, Raced(&shared), &[ABSENT]);
+    let mut bound = Transaction::new(&ledger.silo, &mut memory, Isolation::Serializable);
+    assert_ne!(bound.get(&ledger.table, 4).unwrap().unwrap().row, ROW, "it wrote nothing");
+    bound.commit().unwrap();
+}
+
+#[test]
 fn phantoms_are_seen_also_where_a_nodes_keys_went_by_ones_own_inserts() {
     let ledger = Ledger::new();
     // Ten keys at first: six more split the node.

@@ -31,6 +31,9 @@ impl<M: Memory> Transaction<'_, M> {
         // In this order nobody deadlocks.
         self.writes.sort_unstable_by_key(|write| write.at);
         self.touch();
+        // Whoever lost already need not hold anything up; and whatever of what it read has left
+        // memory is waited for here, too.
+        self.check()?;
         // Nothing is shared with `decide` but memory itself, whose words are valid at any moment.
         let decided = catch_unwind(AssertUnwindSafe(|| self.decide()));
         let released = match decided {

@@ -126,6 +126,19 @@ impl Silo {
         Silo { epoch: Epoch::new(epoch, seals), seals }
     }
 
+    /// Runs `reads` only for the pages it touches, so that a transaction right after it has nothing
+    /// to wait for between what it reads and its commit; what it finds counts for nothing, and it
+    /// must not insert. (Thomson and Abadi, VLDB'10, call that a reconnaissance.) Without it, a
+    /// transaction that misses while it depends on what many change is likely to run again.
+    pub fn rehearse<'a, M: Memory, R>(
+        &'a self,
+        memory: &'a mut M,
+        reads: impl FnOnce(&mut Transaction<'a, M>) -> Result<R, Abort>,
+    ) {
+        // A record that seems wrong may have been caught half-way; if not, the transaction finds it.
+        let _found = reads(&mut Transaction::new(self, memory, Isolation::ReadCommitted));
+    }
+
     /// Runs `body` as one transaction, as often as it takes to commit. `None` if it rolled back.
     ///
     /// `job` differs between jobs that run at a time. `body` may see a state that never was; so

@@ -4,9 +4,10 @@ use ebbtide_core::Memory;
 
 use super::database::{Database, expect};
 use super::keys;
+use super::rows::{CustomerRow, OrderRow, Pointer};
 use crate::Wrong;
 use crate::keys::share;
-use crate::silo::{Abort, Isolation, Transaction};
+use crate::silo::{Abort, Found, Isolation, Transaction};
 use crate::tpcc::DISTRICTS;
 use crate::tpcc::input::Delivery;
 
@@ -25,6 +26,8 @@ impl Database {
     ) -> Result<u32, Wrong> {
         let mut delivered = 0;
         for d_id in 1..=DISTRICTS {
+            let w_id = input.w_id;
+            self.silo.rehearse(memory, |transaction| self.due(transaction, w_id, d_id));
             let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
                 let part = u64::from(d_id - 1);
                 transaction.memory().work(share(work, part, u64::from(DISTRICTS)));
@@ -35,6 +38,24 @@ impl Database {
         Ok(delivered)
     }
 
+    /// The oldest undelivered order of one district, if there is one.
+    fn due<'a, M: Memory>(
+        &'a self,
+        transaction: &mut Transaction<'a, M>,
+        w_id: u32,
+        d_id: u8,
+    ) -> Result<Option<Due>, Abort> {
+        let district = keys::order(w_id, d_id, 0)..=keys::order(w_id, d_id, keys::ORDERS_MAX - 1);
+        let oldest = transaction.scan(&self.new_orders.table, district, 1)?;
+        let Some(&pointer) = oldest.first() else { return Ok(None) };
+        let order = expect(transaction, &self.orders.table, pointer.key)?;
+        let lines = self.lines_of(transaction, (w_id, d_id, pointer.row.o_id), &order.row)?;
+        let key = keys::customer(w_id, d_id, order.row.c_id);
+        let customer = expect(transaction, &self.customers.table, key)?;
+        let cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
+        Ok(Some(Due { pointer, order, customer, cents }))
+    }
+
     /// Delivers the oldest order of one district, if there is one.
     fn deliver<'a, M: Memory>(
         &'a self,
@@ -42,24 +63,25 @@ impl Database {
         input: &Delivery,
         d_id: u8,
     ) -> Result<bool, Abort> {
-        let w_id = input.w_id;
-        let district = keys::order(w_id, d_id, 0)..=keys::order(w_id, d_id, keys::ORDERS_MAX - 1);
-        let oldest = transaction.scan(&self.new_orders.table, district, 1)?;
-        let Some(oldest) = oldest.first() else { return Ok(false) };
-        transaction.remove(&self.new_orders.table, oldest);
-
-        let mut order = expect(transaction, &self.orders.table, oldest.key)?;
+        let Some(due) = self.due(transaction, input.w_id, d_id)? else { return Ok(false) };
+        let Due { pointer, mut order, mut customer, cents } = due;
+        transaction.remove(&self.new_orders.table, &pointer);
         order.row.carrier_id = input.carrier_id;
         order.row.delivery_d = input.date;
         transaction.put(&order);
-        let lines = self.lines_of(transaction, (w_id, d_id, oldest.row.o_id), &order.row)?;
-
-        let key = keys::customer(w_id, d_id, order.row.c_id);
-        let mut customer = expect(transaction, &self.customers.table, key)?;
         let account = &mut customer.row.account;
-        account.balance_cents += lines.iter().map(|line| i64::from(line.amount_cents)).sum::<i64>();
+        account.balance_cents += cents;
         account.delivery_cnt = account.delivery_cnt.wrapping_add(1);
         transaction.put(&customer);
         Ok(true)
     }
+}
+
+/// An order to deliver.
+struct Due {
+    pointer: Found<Pointer>,
+    order: Found<OrderRow>,
+    customer: Found<CustomerRow>,
+    /// What its lines cost together.
+    cents: i64,
 }

@@ -24,7 +24,7 @@ impl Database {
     /// Runs a New-Order as job `job`, computing `work` instructions on the way. `None` if it asks
     /// for an item that does not exist: then nothing changes.
     ///
-    /// What is likely to be far away is read first, and what many need last.
+    /// What is likely to be far away is read first, and what many need last; all of it is rehearsed.
     ///
     /// # Errors
     /// [`Wrong`] when a row is not what it must be.
@@ -35,6 +35,7 @@ impl Database {
         input: &NewOrder,
         work: u64,
     ) -> Result<Option<Placed>, Wrong> {
+        self.silo.rehearse(memory, |transaction| self.foresee(transaction, input));
         let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
             let mut rows = Vec::with_capacity(input.lines.len());
             for (part, line) in (0..).zip(&input.lines) {
@@ -44,6 +45,55 @@ impl Database {
             self.place_order(transaction, input, &rows)
         })?;
         Ok(done.map(|done| done.value))
+    }
+
+    /// Reads what the order will need, should it be the next of its district.
+    fn foresee<'a, M: Memory>(
+        &'a self,
+        transaction: &mut Transaction<'a, M>,
+        input: &NewOrder,
+    ) -> Result<(), Abort> {
+        let &NewOrder { w_id, d_id, c_id, .. } = input;
+        for line in &input.lines {
+            transaction.get(&self.items.table, keys::one(line.i_id))?;
+            transaction.get(&self.stocks.table, keys::stock(line.supply_w_id, line.i_id))?;
+        }
+        transaction.get(&self.customers.table, keys::customer(w_id, d_id, c_id))?;
+        let district = expect(transaction, &self.districts.table, keys::district(w_id, d_id))?;
+        let o_id = district.row.next_o_id;
+        self.foresee_order(transaction, (w_id, d_id, o_id), c_id, input.lines.len() as u64)?;
+        let Some(oldest) = (o_id + 1).checked_sub(self.size().ring) else { return Ok(()) };
+        let Some(order) = transaction.get(&self.orders.table, keys::order(w_id, d_id, oldest))?
+        else {
+            return Ok(());
+        };
+        let (c_id, lines) = (order.row.c_id, u64::from(order.row.ol_cnt));
+        self.foresee_order(transaction, (w_id, d_id, oldest), c_id, lines)
+    }
+
+    /// Reads an order of customer `c_id` with `lines` lines, or the places where they will be.
+    fn foresee_order<'a, M: Memory>(
+        &'a self,
+        transaction: &mut Transaction<'a, M>,
+        (w_id, d_id, o_id): (u32, u8, u64),
+        c_id: u32,
+        lines: u64,
+    ) -> Result<(), Abort> {
+        let place = order_place(self.size(), w_id, d_id, o_id);
+        let key = keys::order(w_id, d_id, o_id);
+        transaction.get(&self.orders.table, key)?;
+        let _record: u64 = transaction.memory().load(self.orders.place(place));
+        transaction.get(&self.new_orders.table, key)?;
+        let _record: u64 = transaction.memory().load(self.new_orders.place(place));
+        let key = keys::customer_order(w_id, d_id, c_id, o_id);
+        transaction.get(&self.customer_orders.table, key)?;
+        let _record: u64 = transaction.memory().load(self.customer_orders.place(place));
+        for number in 1..=lines {
+            transaction.get(&self.order_lines.table, keys::line(w_id, d_id, o_id, number))?;
+            let place = self.order_lines.place(line_place(place, number));
+            let _record: u64 = transaction.memory().load(place);
+        }
+        Ok(())
     }
 
     /// Takes one line's goods from stock; the line as it will be.
