@@ -179,3 +179,10 @@ pub struct Window {
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
 }
+
+impl Window {
+    /// Reads that cost CPU time, whether a miss started them or somebody fetched ahead.
+    pub fn reads_started(&self) -> u64 {
+        self.misses + self.fetched_ahead
+    }
+}

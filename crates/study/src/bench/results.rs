@@ -103,10 +103,10 @@ pub struct Outcome {
     pub miss_interval_us: Option<Spread>,
     /// Misses a job; `None` likewise.
     pub misses_per_job: Option<Spread>,
-    /// CPU a miss costs; `None` likewise: all CPU used, the kernel's threads included, beyond what DRAM-only uses for
-    /// the same jobs.
+    /// CPU that a page read costs, for a miss or ahead of demand; `None` likewise: all CPU used, the
+    /// kernel's threads included, beyond what DRAM-only uses for the same jobs.
     pub cpu_us_per_miss: Option<Spread>,
-    /// The CPU that the kernel used, its own threads included, over misses.
+    /// The CPU that the kernel used, its own threads included, over the same pages.
     pub kernel_cpu_us_per_miss: Option<Spread>,
     /// From a job's start to its end.
     pub service_us: LatencySpread,

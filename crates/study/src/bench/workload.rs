@@ -393,13 +393,13 @@ impl Bench<'_> {
             }),
             kernel_cpu_us_per_miss: missed(&|_, round| {
                 let kernel_s = round.window.system_s + round.kernel_cpu_s;
-                kernel_s * 1e6 / round.window.misses as f64
+                kernel_s * 1e6 / round.window.reads_started() as f64
             }),
             cpu_us_per_miss: missed(&|number, round| {
                 let dram = dram_of(number);
                 let dram_cpu_per_job = dram.cpu_s() / dram.window.jobs as f64;
                 let extra = round.cpu_s() - round.window.jobs as f64 * dram_cpu_per_job;
-                extra * 1e6 / round.window.misses as f64
+                extra * 1e6 / round.window.reads_started() as f64
             }),
             service_us: LatencySpread::of(&service),
             response_us: LatencySpread::of(&response),
