@@ -9,65 +9,64 @@ use crate::core_side::CoreSide;
 use crate::memory_side::mos::MosCache;
 use crate::memory_side::{AllDram, MemorySide, Paging};
 
-pub(super) const LHAMS_E: Design = Design {
-    name: "lhams-e",
-    about: "HAMS, loosely coupled over PCIe, extend mode: many I/Os at once (ISCA'21 section III-B)",
-    config: include_str!("../../../../configs/lhams-e.toml"),
-    core_side: block,
-    memory_side: mos,
-};
+pub(super) const LHAMS_E: Design = design(
+    "lhams-e",
+    "HAMS, loosely coupled over PCIe, extend mode: many I/Os at once (ISCA'21 section III-B)",
+    include_str!("../../../../configs/lhams-e.toml"),
+    mos,
+);
 
-pub(super) const THAMS_E: Design = Design {
-    name: "thams-e",
-    about: "advanced HAMS, tightly coupled on the DDR bus, extend mode (ISCA'21 section III-B)",
-    config: include_str!("../../../../configs/thams-e.toml"),
-    core_side: block,
-    memory_side: mos,
-};
+pub(super) const THAMS_E: Design = design(
+    "thams-e",
+    "advanced HAMS, tightly coupled on the DDR bus, extend mode (ISCA'21 section III-B)",
+    include_str!("../../../../configs/thams-e.toml"),
+    mos,
+);
 
-pub(super) const LHAMS_P: Design = Design {
-    name: "lhams-p",
-    about: "HAMS, loosely coupled, persist mode: one journaled I/O at a time (after ISCA'21)",
-    config: include_str!("../../../../configs/lhams-p.toml"),
-    core_side: block,
-    memory_side: mos,
-};
+pub(super) const LHAMS_P: Design = design(
+    "lhams-p",
+    "HAMS, loosely coupled, persist mode: one journaled I/O at a time (after ISCA'21)",
+    include_str!("../../../../configs/lhams-p.toml"),
+    mos,
+);
 
-pub(super) const THAMS_P: Design = Design {
-    name: "thams-p",
-    about: "advanced HAMS, tightly coupled, persist mode: one journaled I/O at a time (after ISCA'21)",
-    config: include_str!("../../../../configs/thams-p.toml"),
-    core_side: block,
-    memory_side: mos,
-};
+pub(super) const THAMS_P: Design = design(
+    "thams-p",
+    "advanced HAMS, tightly coupled, persist mode: one journaled I/O at a time (after ISCA'21)",
+    include_str!("../../../../configs/thams-p.toml"),
+    mos,
+);
 
 /// A miss costs its core the software of a memory-mapped file, and the wait for flash.
-pub(super) const MMAP: Design = Design {
-    name: "hams-mmap",
-    about: "files mapped by the operating system, NVDIMM as page cache (ISCA'21 section II)",
-    config: include_str!("../../../../configs/hams-mmap.toml"),
-    core_side: block,
-    memory_side: |config| Ok(Box::new(Paging::new(config)?)),
-};
+pub(super) const MMAP: Design = design(
+    "hams-mmap",
+    "files mapped by the operating system, NVDIMM as page cache (ISCA'21 section II)",
+    include_str!("../../../../configs/hams-mmap.toml"),
+    |config| Ok(Box::new(Paging::new(config)?)),
+);
 
-pub(super) const NVDIMM: Design = Design {
-    name: "nvdimm",
-    about: "all data in an NVDIMM, HAMS's ideal (ISCA'21 section IV)",
-    config: include_str!("../../../../configs/nvdimm.toml"),
-    core_side: block,
-    memory_side: |config| Ok(Box::new(AllDram::new(config))),
-};
+pub(super) const NVDIMM: Design = design(
+    "nvdimm",
+    "all data in an NVDIMM, HAMS's ideal (ISCA'21 section IV)",
+    include_str!("../../../../configs/nvdimm.toml"),
+    |config| Ok(Box::new(AllDram::new(config))),
+);
 
-pub(super) const OPTANE_P: Design = Design {
-    name: "optane-p",
-    about: "all data in Optane DC persistent memory (ISCA'21 section IV)",
-    config: include_str!("../../../../configs/optane-p.toml"),
-    core_side: block,
-    memory_side: |config| Ok(Box::new(AllDram::new(config))),
-};
+pub(super) const OPTANE_P: Design = design(
+    "optane-p",
+    "all data in Optane DC persistent memory (ISCA'21 section IV)",
+    include_str!("../../../../configs/optane-p.toml"),
+    |config| Ok(Box::new(AllDram::new(config))),
+);
 
-fn block(_: &Config) -> Result<CoreSide, ConfigError> {
-    Ok(CoreSide::Block)
+/// A system of the paper: in all of them a core waits for what it misses.
+const fn design(
+    name: &'static str,
+    about: &'static str,
+    config: &'static str,
+    memory_side: fn(&Config) -> Result<Box<dyn MemorySide>, ConfigError>,
+) -> Design {
+    Design { name, about, config, core_side: |_| Ok(CoreSide::Block), memory_side }
 }
 
 fn mos(config: &Config) -> Result<Box<dyn MemorySide>, ConfigError> {
