@@ -11,6 +11,7 @@ use ebbtide_study::side_by_side::host_threads;
 use ebbtide_workloads::Kind;
 
 use crate::exit::{Failure, print, say};
+use crate::sim::energy_table;
 use crate::{progress, sizes, stop};
 
 #[derive(Args)]
@@ -36,6 +37,9 @@ pub(crate) struct Arguments {
     /// Seed of data and jobs
     #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
     seed: u64,
+    /// What operations take in energy: a file with the keys of configs/energy.toml [default: that]
+    #[arg(long, value_name = "FILE.toml")]
+    energy: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -94,5 +98,6 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         set: set.clone(),
         scale: scale.unwrap_or(usual),
         threads: host_threads(),
+        energy: energy_table(arguments.energy.as_deref())?,
     })
 }

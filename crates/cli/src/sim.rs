@@ -1,11 +1,12 @@
 //! `ebbtide sim`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ebbtide_core::UnknownName;
 use ebbtide_sim::config::{Config, Scale, resolve};
-use ebbtide_sim::{Offered, Plan, ReplayError, SimError};
+use ebbtide_sim::{Offered, Plan, ReplayError, SimError, designs};
+use ebbtide_study::energy::{Meter, Table};
 use ebbtide_study::report::check_folder;
 use ebbtide_study::simulate::{self, Report};
 use ebbtide_trace::Space;
@@ -57,6 +58,9 @@ pub(crate) struct Arguments {
     /// How jobs arrive: saturating (always one waiting), or poisson:SHARE of what DRAM-only can do
     #[arg(long, default_value = "saturating")]
     arrivals: Offered,
+    /// What operations take in energy: a file with the keys of configs/energy.toml [default: that]
+    #[arg(long, value_name = "FILE.toml")]
+    energy: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -80,17 +84,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.report {
         check_folder(folder).map_err(Failure::input)?;
     }
-    let config = config(arguments)?;
+    let (config, meter) = machine(arguments)?;
     let report = match &arguments.trace {
         Some(path) => {
             let trace = ebbtide_trace::open(path).map_err(Failure::trace)?;
             let mut trace = arguments.address.of(trace);
-            simulate::run_trace(&config, &mut trace).map_err(|error| match error {
-                ReplayError::Trace(error) => Failure::trace(error),
-                error => Failure::input(error),
-            })?
+            simulate::run_trace(&config, meter.as_ref(), &mut trace).map_err(
+                |error| match error {
+                    ReplayError::Trace(error) => Failure::trace(error),
+                    error => Failure::input(error),
+                },
+            )?
         }
-        None => simulated(arguments, config)?,
+        None => simulated(arguments, config, meter.as_ref())?,
     };
     let text = if arguments.json {
         serde_json::to_string_pretty(&report)? + "\n"
@@ -106,17 +112,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn config(arguments: &Arguments) -> Result<Config, Failure> {
+/// The machine, and how its energy is read: a machine at a smaller scale stands for the whole.
+fn machine(arguments: &Arguments) -> Result<(Config, Option<Meter>), Failure> {
     let preset = arguments.preset.iter().map(|name| ("preset", name.as_str()));
     let set = arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let overrides: Vec<(&str, &str)> = preset.chain(set).collect();
-    let config = resolve(&arguments.design, &overrides).map_err(Failure::input)?;
-    let config = arguments.scale.of(config);
+    let whole = resolve(&arguments.design, &overrides).map_err(Failure::input)?;
+    let config = arguments.scale.of(whole.clone());
     config.check().map_err(Failure::input)?;
-    Ok(config)
+    let table = energy_table(arguments.energy.as_deref())?;
+    let has_flash = designs::has_flash(&config).map_err(Failure::input)?;
+    let meter = Meter::new(&table, &whole, has_flash).map_err(Failure::input)?;
+    Ok((config, meter))
 }
 
-fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
+/// The table of energies in `file`, or the shipped one.
+pub(crate) fn energy_table(file: Option<&Path>) -> Result<Table, Failure> {
+    file.map_or_else(|| Ok(Table::shipped()), |file| Table::read(file).map_err(Failure::input))
+}
+
+fn simulated(
+    arguments: &Arguments,
+    config: Config,
+    meter: Option<&Meter>,
+) -> Result<Report, Failure> {
     let plan = Plan {
         config,
         workload: arguments.workload.unwrap_or(Kind::HashTable),
@@ -130,10 +149,9 @@ fn simulated(arguments: &Arguments, config: Config) -> Result<Report, Failure> {
         stop::unless_cancelled(&cancel)
     };
     let report = match arguments.seeds {
-        Some(count) => simulate::run_seeds(&plan, count, &watch).map(Report::Runs),
-        None => {
-            simulate::run(&plan, arguments.explain, &watch).map(|run| Report::Run(Box::new(run)))
-        }
+        Some(count) => simulate::run_seeds(&plan, count, meter, &watch).map(Report::Runs),
+        None => simulate::run(&plan, arguments.explain, meter, &watch)
+            .map(|run| Report::Run(Box::new(run))),
     };
     bar.clear();
     report.map_err(|error| match error {

@@ -55,6 +55,8 @@ fn every_design_does_the_same_work_on_the_same_machine() {
         assert!(row["throughput_per_s"].as_f64() > Some(0.0), "{name}");
         let (p50, p99) = (row["p50_us"].as_f64(), row["p99_us"].as_f64());
         assert!(p50 > Some(0.0) && p99 >= p50, "{name}");
+        let described = name != "optane-p";
+        assert_eq!(row["energy"]["total_uj"].as_f64() > Some(0.0), described, "{name}");
     }
     let dram = row(&all, "dram-only");
     assert_eq!((&dram["ratio_to_dram"], &dram["effectiveness"]), (&1.0.into(), &1.0.into()));

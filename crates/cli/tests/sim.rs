@@ -104,6 +104,7 @@ fn an_outcome_has_every_key() {
         ("device_latency_ns", ["mean", "p50", "p99", "p999", "max"]),
         ("service_ns", ["mean", "p50", "p99", "p999", "max"]),
         ("response_ns", ["mean", "p50", "p99", "p999", "max"]),
+        ("energy", ["total_uj", "cores_busy_uj", "dram_uj", "link_uj", "flash_reads_uj"]),
     ] {
         assert!(keys.iter().all(|key| found[section][key].is_number()), "{section}: {found}");
     }
@@ -113,6 +114,32 @@ fn an_outcome_has_every_key() {
     assert!(found["service_ns"].get("sub_us_share").is_none());
     assert!(found.get("lifetime_years").is_some());
     assert!(found["warm_up"]["evictions_per_miss"].as_f64() >= Some(0.99), "{found}");
+}
+
+#[test]
+fn energy_comes_from_the_table_that_is_given() {
+    let folder = folder();
+    let shipped = include_str!("../../../configs/energy.toml");
+    let twice = shipped.replace("busy_mw = 1030 ", "busy_mw = 2060 ");
+    fs::write(folder.path().join("mine.toml"), twice).expect("written");
+    let usual = json(&mut small_sim(folder.path(), &["--json"]));
+    let mine = json(&mut small_sim(folder.path(), &["--json", "--energy=mine.toml"]));
+    assert_eq!(usual["simulated_ns"], mine["simulated_ns"]);
+    let uj = |found: &Value, key: &str| found["energy"][key].as_f64().expect("a number");
+    let busy = uj(&usual, "cores_busy_uj");
+    assert!((uj(&mine, "cores_busy_uj") / busy - 2.0).abs() < 1e-9, "{mine}");
+    assert!((uj(&mine, "total_uj") - uj(&usual, "total_uj") - busy).abs() < 1e-6 * busy);
+    let text = printed(&mut small_sim(folder.path(), &[]));
+    assert!(text.contains("energy ") && text.contains(" uJ a job: cores at work "), "{text}");
+    // The table is not for every design, and a wrong one is refused.
+    let optane = ["--json", "--design=optane-p", "--set=noc.columns=2"];
+    assert!(json(&mut small_sim(folder.path(), &optane)).get("energy").is_none());
+    fs::write(folder.path().join("wrong.toml"), "[core]\nbusy_mw = 1\n").expect("written");
+    for (file, expected) in [("wrong.toml", "line"), ("none.toml", "No such file")] {
+        let option = format!("--energy={file}");
+        let said = complaint(&mut small_sim(folder.path(), &[&option]), 2);
+        assert!(said.contains(file) && said.contains(expected), "{said}");
+    }
 }
 
 #[test]

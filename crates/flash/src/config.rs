@@ -103,6 +103,19 @@ pub struct SsdConfig {
     pub suspensions_max: u32,
 }
 
+/// What the operations of a device's arrays take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operations {
+    /// Sensing a page; on a flat device, all that a read takes.
+    pub read_us: f64,
+    /// Programming a page; on a flat device, all that a write takes.
+    pub program_us: f64,
+    /// Erasing a block; a flat device erases none.
+    pub erase_us: f64,
+    /// Pages of 4 KiB that one program writes.
+    pub pages_per_program: u32,
+}
+
 /// What a collection keeps from working (Yan et al., "Tiny-Tail Flash", FAST 2017, §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -207,6 +220,24 @@ impl Config {
         })?;
         config.check()?;
         Ok(config)
+    }
+
+    /// What the operations of its arrays take.
+    pub fn operations(&self) -> Operations {
+        match self {
+            Config::Flat(flat) => Operations {
+                read_us: flat.read_us,
+                program_us: flat.write_us,
+                erase_us: 0.0,
+                pages_per_program: 1,
+            },
+            Config::Ssd(ssd) => Operations {
+                read_us: ssd.read_us,
+                program_us: ssd.program_us,
+                erase_us: ssd.erase_ms * 1e3,
+                pages_per_program: ssd.page_bytes / PAGE_BYTES as u32,
+            },
+        }
     }
 
     /// Checks that there can be such a device.

@@ -31,7 +31,8 @@ mod translation;
 
 pub use aged::victim_share;
 pub use config::{
-    Config, ConfigError, FlatConfig, GarbageCollection, SsdConfig, Suspend, WriteDone, WriteUnit,
+    Config, ConfigError, FlatConfig, GarbageCollection, Operations, SsdConfig, Suspend, WriteDone,
+    WriteUnit,
 };
 pub use counters::{Counters, Lifetime, Wear};
 pub use flash::{Command, Done, Flash, Kind};

@@ -6,7 +6,7 @@ use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 use crate::config::{Config, ConfigError};
-use crate::memory_side::{Noted, Stage};
+use crate::memory_side::{Counters, Moved, Noted, Stage};
 
 /// A page that came over the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Device {
     flash_now: Time,
     /// When the next thing happens, which is asked for far more often than it changes.
     next: Option<Time>,
+    /// Pages that came over the link and went over it, since they were last counted.
+    moved: Moved,
     /// Of pages on their way in, while somebody wants to know.
     notes: Option<Vec<Noted>>,
 }
@@ -60,6 +62,7 @@ impl Device {
             done: Vec::new(),
             flash_now: Time::ZERO,
             next: None,
+            moved: Moved::default(),
             notes: None,
         })
     }
@@ -104,7 +107,10 @@ impl Device {
         while let Some((at, kind, page)) = self.outbound.pop_front_if(|(at, ..)| *at <= now) {
             self.flash.submit(now, Command { tag: page.0, kind, page });
             match kind {
-                Kind::Write => transfers.push(Transfer { page, kind, at }),
+                Kind::Write => {
+                    self.moved.went += 1;
+                    transfers.push(Transfer { page, kind, at });
+                }
                 Kind::Read => self.note(page, Stage::Commanded, at),
             }
         }
@@ -119,9 +125,18 @@ impl Device {
         }
         self.done = done;
         while let Some((at, page)) = self.inbound.pop_front_if(|(at, _)| *at <= now) {
+            self.moved.came += 1;
             transfers.push(Transfer { page, kind: Kind::Read, at });
         }
         self.next = self.find_next();
+    }
+
+    /// Adds to `counters` what was moved since this was last asked. An SSD writes a page into its own
+    /// DRAM and reads it from there on its way, in whichever direction.
+    pub(crate) fn count(&mut self, counters: &mut Counters) {
+        let moved = std::mem::take(&mut self.moved);
+        counters.pages_moved(moved);
+        counters.device_dram_bytes += 2 * (moved.came + moved.went) * PAGE_BYTES as u64;
     }
 
     /// Notes that `page` ended a stage of its way in, if notes are kept.

@@ -75,6 +75,11 @@ pub struct Outcome {
     pub wall_s: f64,
     /// Accesses per second of host time, over the measured part.
     pub accesses_per_wall_s: f64,
+    /// Share of the cores' time in which they executed, or waited for no more than the chip and what
+    /// DRAM has: neither for a page, nor for a job.
+    pub busy_share: f64,
+    /// Written lines that left the last-level cache.
+    pub lines_written_back: u64,
     /// Throughput.
     pub jobs_per_s: f64,
     /// The same over DRAM-only's on the same jobs.
@@ -106,6 +111,11 @@ pub struct FlashOutcome {
     pub writes: u64,
     /// Blocks erased.
     pub erases: u64,
+    /// Pages of 4 KiB sensed in the array: those read, unless the write buffer had them, and those
+    /// that collections moved.
+    pub array_reads: u64,
+    /// Pages of 4 KiB programmed, padding and collections included.
+    pub pages_programmed: u64,
     /// Pages programmed per page written.
     pub write_amplification: f64,
     /// Share of requests that waited for garbage collection.
@@ -227,6 +237,7 @@ impl Simulation {
         let measured = machine.take_measured();
         let jobs_per_s = plan.jobs as f64 * 1e12 / simulated.as_ps() as f64;
         let misses = measured.counters.misses.max(1) as f64;
+        let cores_ps = simulated.as_ps() as f64 * plan.config.cores.count as f64;
         let execution_ns = (warm_up.bare_job_ns + warm_up.work_ns) * plan.jobs as f64;
         Ok(Outcome {
             design: plan.config.design.clone(),
@@ -240,6 +251,8 @@ impl Simulation {
             simulated_ns: simulated.as_ns(),
             wall_s: self.clock.elapsed().as_secs_f64(),
             accesses_per_wall_s: measured.accesses as f64 / measured_s,
+            busy_share: (1.0 - measured.waited.as_ps() as f64 / cores_ps).max(0.0),
+            lines_written_back: measured.lines_written_back,
             jobs_per_s,
             ratio_to_dram: jobs_per_s / self.dram_jobs_per_s,
             miss_interval_us: execution_ns / misses / 1e3,
@@ -309,12 +322,15 @@ fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> FlashOutcome 
     let (Some(before), Some(after)) = (before, after) else { return FlashOutcome::default() };
     let programmed = |c: &Flash| c.host_pages_programmed + c.gc_pages_programmed;
     let blocked = |c: &Flash| c.reads_blocked_by_gc + c.writes_blocked_by_gc;
+    let sensed = |c: &Flash| c.reads - c.buffer_reads + c.gc_pages_moved;
     let (reads, writes) = (after.reads - before.reads, after.writes - before.writes);
     let programmed = programmed(after) - programmed(before);
     FlashOutcome {
         reads,
         writes,
         erases: after.erases - before.erases,
+        array_reads: sensed(after) - sensed(before),
+        pages_programmed: programmed,
         write_amplification: if writes == 0 { 1.0 } else { programmed as f64 / writes as f64 },
         gc_blocked_share: (blocked(after) - blocked(before)) as f64
             / (reads + writes).max(1) as f64,

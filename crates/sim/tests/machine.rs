@@ -49,8 +49,11 @@ fn a_core_under_poisson_arrivals_is_the_queue_m_m_1() {
         machine.set_load(Load::Poisson { jobs_per_s: load * 1e5, seed: 3 });
         machine.run(jobs / 10).unwrap();
         machine.take_measured();
-        machine.run(jobs).unwrap();
-        let response = machine.take_measured().response;
+        let time = machine.run(jobs).unwrap();
+        let measured = machine.take_measured();
+        let waited = measured.waited.as_ps() as f64 / time.as_ps() as f64;
+        assert!((waited - (1.0 - load)).abs() < 0.02, "at {load} a core waits for {waited}");
+        let response = measured.response;
         // The mean response of M/M/1 is 1 / (mu - lambda), its 99th percentile ln(100) times that.
         let exact_ns = 10_000.0 / (1.0 - load);
         assert!((response.mean / exact_ns - 1.0).abs() < 0.06, "{load}: {}", response.mean);
@@ -178,4 +181,26 @@ fn free_switches_cost_less_and_first_in_first_out_waits_longer() {
         .map(|design| run(design, Kind::Tatp, &[]));
     assert!(ideal.jobs_per_s > plain.jobs_per_s);
     assert!(no_ps.service_ns.p99 > 3 * plain.service_ns.p99);
+}
+
+#[test]
+fn what_moves_is_counted_where_it_moves_and_who_waits_is_not_busy() {
+    for design in ["astriflash", "os-swap", "flash-sync"] {
+        let outcome = run(design, Kind::ArraySwap, &[]);
+        let counters = &outcome.dram_cache;
+        // Pages on their way when the count begins or ends.
+        let moving = counters.in_flight_peak;
+        assert!(counters.dram_pages_in.abs_diff(counters.misses) <= moving, "{counters:?}");
+        let out = counters.dram_pages_out.abs_diff(counters.evictions_dirty);
+        assert!(out <= moving && counters.dram_pages_out > 0, "{counters:?}");
+        let pages = counters.dram_pages_in + counters.dram_pages_out;
+        assert_eq!(counters.link_bytes, pages * PAGE_BYTES as u64);
+        assert_eq!(counters.device_dram_bytes, 2 * counters.link_bytes);
+        assert!(counters.dram_lines >= counters.hits && outcome.lines_written_back > 0);
+        let flash = &outcome.flash;
+        assert_eq!((flash.array_reads, flash.reads > 0), (flash.reads, true), "{flash:?}");
+    }
+    let busy = |design| run(design, Kind::RedBlackTree, &[]).busy_share;
+    let [waiting, switching] = ["flash-sync", "astriflash"].map(busy);
+    assert!(waiting < 0.5 && switching > 0.9, "{waiting} {switching}");
 }

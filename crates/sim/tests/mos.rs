@@ -250,5 +250,9 @@ proptest! {
         prop_assert_eq!(flash.reads, PAGES * counters.misses);
         prop_assert_eq!(flash.writes, PAGES * counters.evictions_dirty);
         prop_assert_eq!(counters.copied_bytes, 2 * 4096 * PAGES * counters.evictions_dirty);
+        let moved = (counters.dram_pages_in, counters.dram_pages_out);
+        prop_assert_eq!(moved, (flash.reads, flash.writes));
+        prop_assert_eq!(counters.link_bytes, 4096 * (flash.reads + flash.writes));
+        prop_assert!(counters.dram_lines >= counters.hits + waited);
     }
 }

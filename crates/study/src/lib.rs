@@ -5,6 +5,7 @@ pub mod bench;
 pub mod claims;
 pub mod compare;
 pub mod doctor;
+pub mod energy;
 pub mod gc_share;
 mod leaves;
 pub mod report;

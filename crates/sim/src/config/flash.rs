@@ -12,9 +12,23 @@ use super::{ConfigError, Size, require};
 /// # Errors
 /// [`ConfigError`] for a preset, key or value that cannot be, and for a device too small.
 pub(crate) fn flash(table: &Table, bytes: u64) -> Result<Flash, ConfigError> {
-    let malformed = |reason| ConfigError::Malformed { file: "[flash]".to_string(), reason };
+    let config = flash_config(table)?;
+    let flash = Flash::new(&config).map_err(malformed)?;
+    if let Some(pages) = flash.logical_pages() {
+        let capacity = Size(pages * PAGE_BYTES as u64);
+        let expected = format!("no more than the flash device holds, {capacity}");
+        require(bytes <= capacity.0, "dataset.size", Size(bytes), expected)?;
+    }
+    Ok(flash)
+}
+
+/// The parameters that `table` describes: a preset's with some of them replaced.
+///
+/// # Errors
+/// [`ConfigError`] for a preset, key or value that cannot be.
+pub(super) fn flash_config(table: &Table) -> Result<Config, ConfigError> {
     let Some(Value::String(preset)) = table.get("preset") else {
-        return Err(malformed("preset: expected the name of a flash preset".to_string()));
+        return Err(malformed("preset: expected the name of a flash preset"));
     };
     let text = Config::preset_text(preset)?;
     let mut keys: Table = text.parse().expect("presets are TOML, as their tests show");
@@ -23,13 +37,9 @@ pub(crate) fn flash(table: &Table, bytes: u64) -> Result<Flash, ConfigError> {
         find_by_name("key of [flash]", key, &known)?;
         keys.insert(key.clone(), value.clone());
     }
-    let config =
-        Config::from_toml(&keys.to_string()).map_err(|error| malformed(error.to_string()))?;
-    let flash = Flash::new(&config).map_err(|error| malformed(error.to_string()))?;
-    if let Some(pages) = flash.logical_pages() {
-        let capacity = Size(pages * PAGE_BYTES as u64);
-        let expected = format!("no more than the flash device holds, {capacity}");
-        require(bytes <= capacity.0, "dataset.size", Size(bytes), expected)?;
-    }
-    Ok(flash)
+    Config::from_toml(&keys.to_string()).map_err(malformed)
+}
+
+fn malformed(reason: impl ToString) -> ConfigError {
+    ConfigError::Malformed { file: "[flash]".to_string(), reason: reason.to_string() }
 }

@@ -477,6 +477,14 @@ impl Config {
         Ok(())
     }
 
+    /// The parameters of the flash device: those of the preset that `[flash]` names, and its own.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a preset, key or value that cannot be.
+    pub fn flash_device(&self) -> Result<ebbtide_flash::Config, ConfigError> {
+        flash::flash_config(&self.flash)
+    }
+
     /// The memory that a program's pages share with each other: host DRAM where pages are promoted
     /// to it, and the DRAM cache otherwise. With its key.
     pub(crate) fn memory_size(&self) -> (&'static str, Size) {

@@ -71,6 +71,14 @@ pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
     put_together(core_side, memory_side, config)
 }
 
+/// Whether there is flash in the machine that `config` describes.
+///
+/// # Errors
+/// As [`compose`].
+pub fn has_flash(config: &Config) -> Result<bool, ConfigError> {
+    Ok(compose(config)?.memory_side.flash().is_some())
+}
+
 fn put_together(
     core_side: &Design,
     memory_side: &Design,

@@ -27,6 +27,10 @@ pub(crate) struct Chip {
     /// Threads that wait for a word to change.
     parked: FxHashMap<Addr, Vec<Waiter>>,
     pub(crate) accesses: u64,
+    /// Written lines that left the last-level cache.
+    pub(crate) lines_written_back: u64,
+    /// Time that cores waited for memory or for a job, in all.
+    pub(crate) waited: Span,
     pub(crate) latencies: Latencies,
     /// The first job that read something wrong.
     pub(crate) wrong: Option<Wrong>,
@@ -125,6 +129,8 @@ impl Chip {
             events: Vec::new(),
             parked: FxHashMap::default(),
             accesses: 0,
+            lines_written_back: 0,
+            waited: Span::ZERO,
             latencies: Latencies::default(),
             wrong: None,
             journal: None,
@@ -301,8 +307,8 @@ impl Chip {
     /// Lines that leave the last-level cache written were reported when they were: memory knows.
     fn install_in_llc(&mut self, line: u64, dirty: bool) {
         let slice = &mut self.slices[self.noc.home(line)];
-        if slice.touch(line, dirty).is_none() {
-            slice.install(line, dirty);
+        if slice.touch(line, dirty).is_none() && slice.install(line, dirty).is_some() {
+            self.lines_written_back += 1;
         }
     }
 

@@ -272,9 +272,12 @@ impl Machine {
     /// Lets `core` run from `at` until its clock passes `limit` or it has nothing to run.
     fn take_turn(&mut self, core: usize, at: Time, limit: Time) {
         {
-            let clock = &mut self.chip.borrow_mut().cores[core];
+            let mut chip = self.chip.borrow_mut();
+            let clock = &mut chip.cores[core];
+            let waited = at.since(clock.now);
             clock.now = clock.now.max(at);
             clock.limit = limit;
+            chip.waited = chip.waited + waited;
         }
         loop {
             let now = self.clock(core);
@@ -450,6 +453,8 @@ impl Machine {
         let latencies = std::mem::take(&mut chip.latencies);
         Measured {
             accesses: std::mem::take(&mut chip.accesses),
+            lines_written_back: std::mem::take(&mut chip.lines_written_back),
+            waited: std::mem::take(&mut chip.waited),
             counters: chip.memory.take_counters(),
             flash: chip.memory.flash().map(|flash| *flash.counters()),
             lifetime: chip.memory.flash().and_then(|flash| flash.lifetime(self.now - Time::ZERO)),
@@ -480,6 +485,10 @@ pub(crate) struct Story {
 pub struct Measured {
     /// Accesses of jobs.
     pub accesses: u64,
+    /// Written lines that left the last-level cache.
+    pub lines_written_back: u64,
+    /// Time that cores waited for memory beyond the chip or for a job, in all.
+    pub waited: Span,
     /// Of the memory side.
     pub counters: Counters,
     /// Of the flash device, since the start.

@@ -43,7 +43,8 @@ impl MemorySide for AllDram {
     fn warm(&mut self, _page: PageId, _write: bool) {}
 
     fn take_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
+        let dram_lines = self.controllers.take_lines();
+        Counters { dram_lines, ..std::mem::take(&mut self.counters) }
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -14,6 +14,8 @@ pub(super) struct Controllers {
     latency: Span,
     bus: Span,
     tag_latency: Span,
+    /// Lines read and tags looked at since they were last taken.
+    lines: u64,
     /// A whole page written into DRAM.
     pub(super) fill: Span,
 }
@@ -30,6 +32,7 @@ impl Controllers {
             latency: span(dram.ras_cycles + line + 2 * dram.command_cycles),
             bus: span(line),
             tag_latency: span(tags),
+            lines: 0,
             fill: span(dram.ras_cycles + column(PAGE_BYTES as u64)),
         }
     }
@@ -63,7 +66,13 @@ impl Controllers {
     fn occupy(&mut self, now: Time, controller: usize, span: Span) -> Time {
         let start = now.max(self.free[controller]);
         self.free[controller] = start + span;
+        self.lines += 1;
         start
+    }
+
+    /// Lines read, and looks at tags, since this was last asked.
+    pub(super) fn take_lines(&mut self) -> u64 {
+        std::mem::take(&mut self.lines)
     }
 }
 

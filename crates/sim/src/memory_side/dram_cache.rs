@@ -274,7 +274,10 @@ impl MemorySide for DramCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
+        let mut counters = std::mem::take(&mut self.counters);
+        counters.dram_lines = self.controllers.take_lines();
+        self.device.count(&mut counters);
+        counters
     }
 
     fn keep_notes(&mut self, keep: bool) {

@@ -11,7 +11,7 @@ mod residency;
 mod software_cache;
 
 use ebbtide_core::prefetch::Metrics;
-use ebbtide_core::{Addr, LINE_BYTES, PageId, Time};
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Time};
 use ebbtide_flash::Flash;
 use serde::Serialize;
 
@@ -129,6 +129,14 @@ pub struct Counters {
     pub copied_bytes: u64,
     /// Bytes written into and read from the flash device's own DRAM.
     pub device_dram_bytes: u64,
+    /// Lines that the chip read from host DRAM, and looks at tags there.
+    pub dram_lines: u64,
+    /// Pages written into host DRAM, copies apart.
+    pub dram_pages_in: u64,
+    /// Pages read from host DRAM, copies apart.
+    pub dram_pages_out: u64,
+    /// Bytes of data over the link between host and flash, either way.
+    pub link_bytes: u64,
     /// Pages that began to move from the device to host DRAM.
     pub promotions: u64,
     /// Pages that should have, but for which there was no room.
@@ -139,10 +147,26 @@ pub struct Counters {
     pub demotions_written: u64,
 }
 
+/// Pages that moved between host DRAM and a flash device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// To host DRAM.
+    pub(crate) came: u64,
+    /// From it.
+    pub(crate) went: u64,
+}
+
 impl Counters {
     /// Pages that left the cache in front of flash, to make room or for host DRAM.
     pub fn left(&self) -> u64 {
         self.evictions_clean + self.evictions_dirty + self.promotions
+    }
+
+    /// Counts the transfers of whole pages over the link, to host DRAM and from it.
+    pub(crate) fn pages_moved(&mut self, Moved { came, went }: Moved) {
+        self.dram_pages_in += came;
+        self.dram_pages_out += went;
+        self.link_bytes += (came + went) * PAGE_BYTES as u64;
     }
 }
 

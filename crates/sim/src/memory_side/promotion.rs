@@ -11,7 +11,9 @@ use rustc_hash::FxHashMap;
 
 use super::dram::Controllers;
 use super::residency::Residency;
-use super::{Answer, Counters, DeviceCache, Event, Happened, MemorySide, Request, Seen, Waiter};
+use super::{
+    Answer, Counters, DeviceCache, Event, Happened, MemorySide, Moved, Request, Seen, Waiter,
+};
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
 /// One memory of host DRAM and a byte-addressable SSD.
@@ -294,9 +296,11 @@ impl MemorySide for Promotion {
 
     fn take_counters(&mut self) -> Counters {
         let own = std::mem::take(&mut self.counters);
-        let device = self.device.take_counters();
+        let mut device = self.device.take_counters();
+        device.pages_moved(Moved { came: own.promotions, went: own.demotions_written });
         Counters {
             hits: own.hits + device.hits,
+            dram_lines: device.dram_lines + self.controllers.take_lines(),
             promotions: own.promotions,
             promotions_dropped: own.promotions_dropped,
             demotions: own.demotions,

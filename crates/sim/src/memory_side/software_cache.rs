@@ -168,7 +168,8 @@ impl MemorySide for SoftwareCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
+        let dram_lines = self.controllers.take_lines();
+        Counters { dram_lines, ..std::mem::take(&mut self.counters) }
     }
 
     fn flash(&self) -> Option<&Flash> {

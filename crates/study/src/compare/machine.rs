@@ -1,11 +1,12 @@
 //! [`Machines`]: each design on what all of them have in common.
 
-use ebbtide_sim::config::{Config, ConfigError, Scale, resolve};
+use ebbtide_sim::config::{Config, ConfigError, resolve};
 use ebbtide_sim::designs;
 use serde_json::Value;
 
 use super::price::Price;
 use super::{BASELINE, CompareError, LeftOut, Options, REFERENCE};
+use crate::energy::Meter;
 use crate::leaves::walk;
 
 /// Sections and keys that all designs have in common with [`REFERENCE`]; and its amount of DRAM.
@@ -22,6 +23,8 @@ pub(super) struct Machine {
     pub(super) config: Config,
     /// Of its memory in full.
     pub(super) price: Price,
+    /// Likewise, if the table of energies is for it.
+    pub(super) meter: Option<Meter>,
 }
 
 /// The baseline and every design asked for, and those that cannot be built.
@@ -50,7 +53,7 @@ impl Machines {
             }
         }
         let reference = resolve_with(&resolve(REFERENCE, &[])?, &options.set)?;
-        let machine = |design: &str| machine(design, &reference, &options.set, options.scale);
+        let machine = |design: &str| machine(design, &reference, options);
         let baseline = machine(BASELINE)?;
         let (mut others, mut left_out) = (Vec::<Machine>::new(), Vec::new());
         for name in names.into_iter().filter(|name| *name != BASELINE) {
@@ -76,8 +79,7 @@ impl Machines {
 fn machine(
     design: &str,
     reference: &Config,
-    set: &[Setting],
-    scale: Scale,
+    Options { set, scale, energy: table, .. }: &Options,
 ) -> Result<Machine, ConfigError> {
     let own = resolve(design, &[])?;
     let dram = reference.dram_cache.size.to_string();
@@ -95,8 +97,13 @@ fn machine(
     let whole = resolve_with(&own, &settings)?;
     let config = scale.of(whole.clone());
     config.check()?;
-    let has_flash = designs::compose(&config)?.memory_side.flash().is_some();
-    Ok(Machine { design: design.to_string(), config, price: Price::of(&whole, has_flash) })
+    let has_flash = designs::has_flash(&config)?;
+    Ok(Machine {
+        design: design.to_string(),
+        config,
+        price: Price::of(&whole, has_flash),
+        meter: Meter::new(table, &whole, has_flash)?,
+    })
 }
 
 /// The design that `own` are the parameters of, with those of `settings` that it has.
@@ -134,14 +141,18 @@ fn as_json(config: &Config) -> Value {
 mod tests {
     use std::path::PathBuf;
 
+    use ebbtide_sim::config::Scale;
+
     use super::super::Work;
     use super::*;
+    use crate::energy::Table;
 
     fn machines(set: &[(&str, &str)]) -> Result<Machines, CompareError> {
         let set = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let work = Work::Trace(PathBuf::new());
         let scale = Scale { numerator: 1, denominator: 64 };
-        Machines::of(&Options { designs: Vec::new(), work, set, scale, threads: 1 })
+        let energy = Table::shipped();
+        Machines::of(&Options { designs: Vec::new(), work, set, scale, threads: 1, energy })
     }
 
     #[test]

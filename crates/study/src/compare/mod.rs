@@ -29,6 +29,7 @@ pub use price::Price;
 
 use crate::analytic::cost::effectiveness;
 use crate::analytic::lifetime::{Wear, endurance};
+use crate::energy::{Energy, Table};
 use crate::side_by_side::{Watch, side_by_side};
 use machine::{Machine, Machines};
 use price::GIB;
@@ -53,6 +54,8 @@ pub struct Options {
     pub scale: Scale,
     /// Runs at once; the result does not depend on it.
     pub threads: usize,
+    /// What operations take.
+    pub energy: Table,
 }
 
 /// What every design does.
@@ -116,6 +119,8 @@ pub struct Row {
     pub flash_write_mb_per_s: f64,
     /// How long its flash lasts, if it has any and it is written to.
     pub lifetime: Option<Life>,
+    /// What a job or an access takes in energy, if the table is for the design.
+    pub energy: Option<Energy>,
     /// What its memory costs.
     pub price: Price,
     /// How many times more DRAM-only's costs.
@@ -241,6 +246,7 @@ struct Ran {
     flash: FlashOutcome,
     lifetime: Option<Lifetime>,
     work_us: Option<f64>,
+    energy: Option<Energy>,
     outcome: Value,
 }
 
@@ -258,7 +264,7 @@ fn run(
             let (workload, jobs, seed) = (*workload, *jobs, *seed);
             let plan = Plan { config, workload, jobs, seed, arrivals: Offered::Saturating };
             let outcome = Simulation::warmed(&plan, watch).and_then(|mut run| run.measure(watch));
-            outcome.map(of_program).map_err(|error| match error {
+            outcome.map(|outcome| of_program(machine, outcome)).map_err(|error| match error {
                 SimError::Cancelled => CompareError::Cancelled,
                 error => CompareError::Run { design: design.clone(), error: Box::new(error) },
             })
@@ -269,7 +275,7 @@ fn run(
             if trace.stopped() {
                 return Err(CompareError::Cancelled);
             }
-            replayed.map(of_trace).map_err(|error| CompareError::Replay {
+            replayed.map(|replay| of_trace(machine, replay)).map_err(|error| CompareError::Replay {
                 design: design.clone(),
                 error: Box::new(error),
             })
@@ -277,7 +283,7 @@ fn run(
     }
 }
 
-fn of_program(outcome: Outcome) -> Ran {
+fn of_program(machine: &Machine, outcome: Outcome) -> Ran {
     Ran {
         count: outcome.jobs,
         simulated_ns: outcome.simulated_ns,
@@ -285,11 +291,12 @@ fn of_program(outcome: Outcome) -> Ran {
         flash: outcome.flash.clone(),
         lifetime: outcome.lifetime_years.clone(),
         work_us: Some(outcome.warm_up.work_ns / 1e3),
+        energy: machine.meter.as_ref().map(|meter| meter.of_program(&outcome)),
         outcome: serde_json::to_value(outcome).expect("an outcome is plain data"),
     }
 }
 
-fn of_trace(replay: Replay) -> Ran {
+fn of_trace(machine: &Machine, replay: Replay) -> Ran {
     Ran {
         count: replay.accesses,
         simulated_ns: replay.simulated_ns,
@@ -297,6 +304,7 @@ fn of_trace(replay: Replay) -> Ran {
         flash: replay.flash.clone(),
         lifetime: replay.lifetime_years.clone(),
         work_us: None,
+        energy: machine.meter.as_ref().map(|meter| meter.of_trace(&replay)),
         outcome: serde_json::to_value(replay).expect("a replay is plain data"),
     }
 }
@@ -316,6 +324,7 @@ fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> Row
         flash_read_mb_per_s: mb_per_s(ran.flash.reads),
         flash_write_mb_per_s: mb_per_s(ran.flash.writes),
         lifetime: life(machine, ran, seconds),
+        energy: ran.energy.clone(),
         price: machine.price.clone(),
         saving,
         effectiveness: effectiveness(saving, 1.0 / ratio_to_dram),

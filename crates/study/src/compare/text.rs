@@ -3,10 +3,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{Comparison, REFERENCE, Row};
-use crate::simulate::figure;
+use crate::report::figure;
 
 /// The columns beside the design.
-pub(super) const HEADER: [&str; 11] = [
+pub(super) const HEADER: [&str; 12] = [
     "of DRAM",
     "/s",
     "p50 us",
@@ -14,6 +14,7 @@ pub(super) const HEADER: [&str; 11] = [
     "read MB/s",
     "write MB/s",
     "years",
+    "energy uJ",
     "GiB DRAM",
     "memory $",
     "saves",
@@ -22,7 +23,7 @@ pub(super) const HEADER: [&str; 11] = [
 
 impl Row {
     /// A number for each of [`HEADER`], where there is one.
-    pub(super) fn numbers(&self) -> [Option<f64>; 11] {
+    pub(super) fn numbers(&self) -> [Option<f64>; 12] {
         let years = self.lifetime.as_ref().map(|life| life.years.round_the_clock);
         [
             Some(self.ratio_to_dram),
@@ -32,6 +33,7 @@ impl Row {
             Some(self.flash_read_mb_per_s),
             Some(self.flash_write_mb_per_s),
             years,
+            self.energy.as_ref().map(|energy| energy.total_uj),
             Some(self.price.dram_gib),
             Some(self.price.dollars),
             Some(self.saving),
@@ -57,10 +59,12 @@ impl Comparison {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
             "of DRAM and /s: {}; p50 and p99: {}; years: round the clock, of flash of two bits a cell \
-             by formula (~) where the device's model does not wear; prices: $30 a GB of DRAM and what \
+             by formula (~) where the device's model does not wear; energy: of {}, cores included, by \
+             configs/energy.toml or --energy; prices: $30 a GB of DRAM and what \
              stands for it, $2 of flash; saves and perf/$: over DRAM-only",
             self.unit,
             if self.work_us.is_some() { "service of a job" } else { "an access from its time on" },
+            if self.work_us.is_some() { "a job" } else { "an access" },
         )];
         for left_out in &self.left_out {
             notes.push(format!("left out: {}, {}", left_out.design, left_out.reason));

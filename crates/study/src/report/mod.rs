@@ -27,6 +27,7 @@ pub use bars::{BarChart, Range};
 pub use csv_file::check_folder;
 pub(crate) use csv_file::write_whole;
 pub use lines::LineChart;
+pub(crate) use number::figure;
 pub use page::{Page, Table};
 
 /// Why a report could not be drawn or written.

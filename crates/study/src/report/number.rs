@@ -1,20 +1,19 @@
 //! Numbers as people read them.
 
-/// Three significant digits, thousands separated by a narrow no-break space: 0.914, 12.5, 107 000.
+use std::ops::Range;
+
+/// Three significant digits, whole numbers whole, in the characters of any terminal: 0.914, 12.5,
+/// 107000.
+pub(crate) fn figure(value: f64) -> String {
+    rounded(value, 1e-3..1e9)
+}
+
+/// The same with thousands separated by a narrow no-break space and a true minus: 107 000.
 pub(super) fn readable(value: f64) -> String {
-    let size = value.abs();
-    if size != 0.0 && !(1e-4..1e12).contains(&size) {
-        return format!("{value:.2e}");
+    let text = rounded(value, 1e-4..1e12);
+    if text.contains('e') {
+        return text;
     }
-    let decimals = match size {
-        0.0 => 0,
-        s if s < 0.01 => 5,
-        s if s < 0.1 => 4,
-        s if s < 9.995 => 3 - usize::from(s >= 1.0),
-        s if s < 99.95 => 1,
-        _ => 0,
-    };
-    let text = format!("{value:.decimals$}");
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |parts| parts);
     let digits = whole.trim_start_matches('-');
     let mut grouped = String::new();
@@ -27,6 +26,24 @@ pub(super) fn readable(value: f64) -> String {
     let sign = if value < 0.0 { "\u{2212}" } else { "" };
     let point = if fraction.is_empty() { "" } else { "." };
     format!("{sign}{grouped}{point}{fraction}")
+}
+
+/// Three significant digits; powers of ten only outside of `plain`.
+fn rounded(value: f64, plain: Range<f64>) -> String {
+    let size = value.abs();
+    if size != 0.0 && !plain.contains(&size) {
+        return format!("{value:.2e}");
+    }
+    let decimals = match size {
+        0.0 => 0,
+        s if s < 0.009_995 => 5,
+        s if s < 0.099_95 => 4,
+        s if s < 0.9995 => 3,
+        s if s < 9.995 => 2,
+        s if s < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
 }
 
 /// As [`readable`], without zeros at the end: for axes.
@@ -60,6 +77,15 @@ mod tests {
             (1e-7, "1.00e-7"),
         ] {
             assert_eq!(readable(value), text);
+        }
+    }
+
+    #[test]
+    fn figures_are_plain_text() {
+        for (value, text) in
+            [(107_178.0, "107178"), (-0.05, "-0.0500"), (0.005, "0.00500"), (2e9, "2.00e9")]
+        {
+            assert_eq!(figure(value), text);
         }
     }
 

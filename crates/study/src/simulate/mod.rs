@@ -10,9 +10,8 @@ use ebbtide_trace::Source;
 use serde::Serialize;
 
 pub use seeds::{Runs, run_seeds};
-pub(crate) use text::figure;
 
-use crate::side_by_side::Watch;
+use crate::energy::{Energy, Meter};
 
 /// What there is to show.
 #[derive(Debug, Serialize)]
@@ -23,7 +22,7 @@ pub enum Report {
     /// The same program under several seeds.
     Runs(Runs),
     /// A trace.
-    Replay(Box<Replay>),
+    Replay(Box<Replayed>),
 }
 
 /// One run of a program.
@@ -32,26 +31,52 @@ pub struct Run {
     /// What came out.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// What a job took in energy, if there is a table for the design.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// One of the misses that came next, if that was asked for and there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub typical_miss: Option<Timeline>,
 }
 
-/// Simulates `plan`; follows a typical miss afterwards if `explain`.
+/// A trace that was replayed.
+#[derive(Debug, Serialize)]
+pub struct Replayed {
+    /// What came out.
+    #[serde(flatten)]
+    pub replay: Replay,
+    /// What an access took in energy, if there is a table for the design.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
+}
+
+/// Simulates `plan`, with the energy that `meter` reads; follows a typical miss afterwards if
+/// `explain`.
 ///
 /// # Errors
 /// [`SimError`]; nothing is reported for a run that did not end.
-pub fn run(plan: &Plan, explain: bool, watch: Watch<'_>) -> Result<Run, SimError> {
-    let mut simulation = Simulation::warmed(plan, &watch)?;
-    let outcome = simulation.measure(&watch)?;
+pub fn run(
+    plan: &Plan,
+    explain: bool,
+    meter: Option<&Meter>,
+    watch: ebbtide_sim::Watch<'_>,
+) -> Result<Run, SimError> {
+    let mut simulation = Simulation::warmed(plan, watch)?;
+    let outcome = simulation.measure(watch)?;
     let typical_miss = if explain { simulation.typical_miss()? } else { None };
-    Ok(Run { outcome, typical_miss })
+    Ok(Run { energy: meter.map(|meter| meter.of_program(&outcome)), outcome, typical_miss })
 }
 
-/// Replays `trace` on the design of `config`.
+/// Replays `trace` on the design of `config`, with the energy that `meter` reads.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing is reported for a trace that was not read to its end.
-pub fn run_trace(config: &Config, trace: &mut dyn Source) -> Result<Report, ReplayError> {
-    Ok(Report::Replay(Box::new(replay(config, trace)?)))
+pub fn run_trace(
+    config: &Config,
+    meter: Option<&Meter>,
+    trace: &mut dyn Source,
+) -> Result<Report, ReplayError> {
+    let replay = replay(config, trace)?;
+    let energy = meter.map(|meter| meter.of_trace(&replay));
+    Ok(Report::Replay(Box::new(Replayed { replay, energy })))
 }

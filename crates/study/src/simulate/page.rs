@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use ebbtide_sim::config::Config;
-use ebbtide_sim::{Distribution, Replay, Timeline};
+use ebbtide_sim::{Distribution, Timeline};
 use serde_json::Value;
 
 use super::text::{machine, warmed};
-use super::{Report, Run, Runs};
+use super::{Replayed, Report, Run, Runs};
+use crate::energy::Energy;
 use crate::leaves::walk;
-use crate::report::{BarChart, Page, Range, ReportError, Table};
+use crate::report::{BarChart, Page, Range, ReportError, Table, figure};
 
 impl Report {
     /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
@@ -49,7 +50,7 @@ fn of_run(run: &Run) -> Page {
         Some(miss) => page.section("A typical miss").table(timeline(miss)),
         None => page,
     };
-    finish(page, &latencies, &[outcome], &outcome.config)
+    finish(energies(page, run.energy.as_ref()), &latencies, &[run], &outcome.config)
 }
 
 fn timeline(miss: &Timeline) -> Table {
@@ -61,20 +62,22 @@ fn timeline(miss: &Timeline) -> Table {
     })
 }
 
-fn of_replay(replay: &Replay) -> Page {
+fn of_replay(replayed: &Replayed) -> Page {
+    let replay = &replayed.replay;
     let latencies = [
         ("access, from its time", &replay.latency_ns),
         ("access, in memory", &replay.device_latency_ns),
     ];
     let page = Page::new(&format!("{} on a trace", replay.design))
         .paragraph(&format!("{}; the DRAM cache started empty.", machine(&replay.config)));
-    finish(page, &latencies, &[replay], &replay.config)
+    finish(energies(page, replayed.energy.as_ref()), &latencies, &[replayed], &replay.config)
 }
 
 fn of_runs(runs: &Runs) -> Page {
     let Some(first) = runs.runs.first() else { return Page::new("No runs") };
+    let first = &first.outcome;
     let title = format!("{} on {}", first.design, first.workload);
-    let mut ratios: Vec<f64> = runs.runs.iter().map(|run| run.ratio_to_dram).collect();
+    let mut ratios: Vec<f64> = runs.runs.iter().map(|run| run.outcome.ratio_to_dram).collect();
     ratios.sort_by(f64::total_cmp);
     let range =
         Range { min: ratios[0], median: ratios[ratios.len() / 2], max: ratios[ratios.len() - 1] };
@@ -85,6 +88,18 @@ fn of_runs(runs: &Runs) -> Page {
         .section("Figures")
         .table(estimates(&runs.summary));
     parameters(page, &runs.runs.iter().collect::<Vec<_>>(), &first.config)
+}
+
+/// A bar for each part of the energy.
+fn energies(page: Page, energy: Option<&Energy>) -> Page {
+    let Some(energy) = energy else { return page };
+    let label = format!("microjoules: {} for each {}", figure(energy.total_uj), energy.per);
+    let chart = BarChart::new("Energy, by where it goes", &label);
+    let parts = energy.parts();
+    let parts = parts.iter().filter(|(_, uj)| *uj > 0.0);
+    let chart =
+        parts.fold(chart, |chart, (name, uj)| chart.group(name, [("energy", Range::single(*uj))]));
+    page.section("Energy").bars(chart)
 }
 
 fn ratio(title: &str, range: Range) -> BarChart {

@@ -1,9 +1,11 @@
 //! [`run_seeds`]: the same program under several seeds, on host threads, with confidence intervals.
 
-use ebbtide_sim::{Outcome, Plan, SimError, Simulation};
+use ebbtide_sim::{Plan, SimError};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::{Run, run};
+use crate::energy::Meter;
 use crate::side_by_side::{Watch, host_threads, side_by_side};
 use crate::statistics::Estimate;
 
@@ -11,7 +13,7 @@ use crate::statistics::Estimate;
 #[derive(Debug, Serialize)]
 pub struct Runs {
     /// What came out, in the order of seeds.
-    pub runs: Vec<Outcome>,
+    pub runs: Vec<Run>,
     /// Every figure of a run, under the same keys, as an [`Estimate`].
     pub summary: Value,
 }
@@ -24,12 +26,17 @@ pub struct Runs {
 ///
 /// # Panics
 /// When `count` is zero.
-pub fn run_seeds(plan: &Plan, count: u64, watch: Watch<'_>) -> Result<Runs, SimError> {
+pub fn run_seeds(
+    plan: &Plan,
+    count: u64,
+    meter: Option<&Meter>,
+    watch: Watch<'_>,
+) -> Result<Runs, SimError> {
     assert!(count > 0, "at least one seed");
     let runs = side_by_side(count as usize, host_threads(), watch, |number, watch| {
         let plan = Plan { seed: plan.seed.wrapping_add(number as u64), ..plan.clone() };
         let watch = |stage: &str, share| watch(&format!("seed {}: {stage}", plan.seed), share);
-        Simulation::warmed(&plan, &watch)?.measure(&watch)
+        run(&plan, false, meter, &watch)
     })?;
     let summary = summary(&runs);
     Ok(Runs { runs, summary })
@@ -40,11 +47,11 @@ const NO_FIGURES: [&str; 6] =
     ["config", "seed", "arrivals", "jobs", "wall_s", "accesses_per_wall_s"];
 
 /// Every figure of `runs` as an [`Estimate`], under its own key.
-fn summary(runs: &[Outcome]) -> Value {
+fn summary(runs: &[Run]) -> Value {
     let values: Vec<Value> = runs
         .iter()
-        .map(|outcome| {
-            let mut value = serde_json::to_value(outcome).expect("an outcome is plain data");
+        .map(|run| {
+            let mut value = serde_json::to_value(run).expect("an outcome is plain data");
             if let Value::Object(keys) = &mut value {
                 keys.retain(|key, _| !NO_FIGURES.contains(&key.as_str()));
             }

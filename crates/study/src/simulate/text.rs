@@ -10,13 +10,15 @@ use ebbtide_sim::{
 };
 use serde_json::Value;
 
-use super::{Report, Runs};
+use super::{Replayed, Report, Run, Runs};
+use crate::energy::Energy;
+use crate::report::figure;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Report::Run(one) => {
-                run(f, &one.outcome)?;
+                run(f, one)?;
                 one.typical_miss.as_ref().map_or(Ok(()), |miss| timeline(f, miss))
             }
             Report::Runs(runs) => several(f, runs),
@@ -25,14 +27,20 @@ impl Display for Report {
     }
 }
 
-fn run(f: &mut Formatter<'_>, outcome: &Outcome) -> fmt::Result {
+fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result {
     heading(f, outcome, &format!("seed {}", outcome.seed))?;
     warm_up(f, &outcome.warm_up)?;
     let ratio = outcome.ratio_to_dram;
     line(f, "throughput", &format!("{:.0} jobs/s, {ratio:.3} of DRAM-only", outcome.jobs_per_s))?;
     let interval = figure(outcome.miss_interval_us);
     line(f, "miss interval", &format!("{interval} us of execution a miss and core"))?;
-    memory(f, &outcome.dram_cache, &outcome.flash, outcome.lifetime_years.as_ref())?;
+    memory(
+        f,
+        &outcome.dram_cache,
+        &outcome.flash,
+        outcome.lifetime_years.as_ref(),
+        energy.as_ref(),
+    )?;
     distributions(
         f,
         &[
@@ -62,11 +70,11 @@ fn timeline(f: &mut Formatter<'_>, miss: &Timeline) -> fmt::Result {
     Ok(())
 }
 
-fn replayed(f: &mut Formatter<'_>, replay: &Replay) -> fmt::Result {
+fn replayed(f: &mut Formatter<'_>, Replayed { replay, energy }: &Replayed) -> fmt::Result {
     let Replay { design, accesses, config, .. } = replay;
     writeln!(f, "{design}: {accesses} accesses of a trace, without the caches of a chip")?;
     writeln!(f, "{}; the DRAM cache starts empty\n", machine(config))?;
-    memory(f, &replay.dram_cache, &replay.flash, replay.lifetime_years.as_ref())?;
+    memory(f, &replay.dram_cache, &replay.flash, replay.lifetime_years.as_ref(), energy.as_ref())?;
     if let Some(prefetch) = replay.prefetch.as_ref().filter(|prefetch| prefetch.issued > 0) {
         let PrefetchOutcome { issued, used, late, .. } = prefetch;
         line(f, "prefetch", &format!("{issued} pages, {used} used, {late} of those late"))?;
@@ -130,6 +138,7 @@ fn memory(
     cache: &Counters,
     flash: &FlashOutcome,
     lifetime: Option<&Lifetime>,
+    energy: Option<&Energy>,
 ) -> fmt::Result {
     let Counters { hits, hits_under_miss, misses, .. } = cache;
     line(
@@ -149,6 +158,9 @@ fn memory(
     if let Some(Lifetime { round_the_clock, working_hours }) = lifetime {
         let (all, working) = (figure(*round_the_clock), figure(*working_hours));
         line(f, "lifetime", &format!("{all} years, or {working} of 2080 hours each"))?;
+    }
+    if let Some(energy) = energy {
+        line(f, "energy", &energy.to_string())?;
     }
     writeln!(f)
 }
@@ -190,8 +202,9 @@ fn host(
 
 fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
     let (Some(first), Some(last)) = (runs.runs.first(), runs.runs.last()) else { return Ok(()) };
+    let (first, last) = (&first.outcome, &last.outcome);
     heading(f, first, &format!("seeds {} to {}", first.seed, last.seed))?;
-    for outcome in &runs.runs {
+    for Run { outcome, .. } in &runs.runs {
         writeln!(f, "seed {}: {}", outcome.seed, warmed(&outcome.warm_up))?;
     }
     writeln!(f, "\n{:<32}{:>12}   95% confidence", "", "mean")?;
@@ -210,7 +223,7 @@ fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
 
 /// What is shown of several seeds: its name, where it is in the summary, and what its unit is of
 /// the one shown.
-pub(super) const SUMMARY: [(&str, &str, f64); 19] = [
+pub(super) const SUMMARY: [(&str, &str, f64); 20] = [
     ("jobs/s", "/jobs_per_s", 1.0),
     ("throughput over DRAM-only's", "/ratio_to_dram", 1.0),
     ("us of execution a miss", "/miss_interval_us", 1.0),
@@ -230,21 +243,5 @@ pub(super) const SUMMARY: [(&str, &str, f64); 19] = [
     ("us a job, p99", "/service_ns/p99", 1e-3),
     ("us a response, p99", "/response_ns/p99", 1e-3),
     ("years of life", "/lifetime_years/round_the_clock", 1.0),
+    ("uJ a job", "/energy/total_uj", 1.0),
 ];
-
-/// Three significant digits; whole numbers whole.
-pub(crate) fn figure(value: f64) -> String {
-    let size = value.abs();
-    if size != 0.0 && !(1e-3..1e9).contains(&size) {
-        return format!("{value:.2e}");
-    }
-    let decimals = match size {
-        0.0 => 0,
-        s if s < 0.0995 => 4,
-        s if s < 0.9995 => 3,
-        s if s < 9.995 => 2,
-        s if s < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}")
-}

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Swept;
 use super::page::FIGURES;
-use crate::simulate::figure as rounded;
+use crate::report::figure as rounded;
 
 impl Display for Swept {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

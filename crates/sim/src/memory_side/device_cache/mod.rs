@@ -7,7 +7,7 @@ mod dram;
 use std::collections::VecDeque;
 
 use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, PrefetcherKind, Prefetching, Preset};
-use ebbtide_core::{Begin, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Begin, FrameId, LINE_BYTES, MissTable, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
 
@@ -166,7 +166,7 @@ impl DeviceCache {
     fn hit(&mut self, now: Time, frame: FrameId, request: Request) -> Answer {
         let Request { page, write, .. } = request;
         self.counters.hits += 1;
-        let ready = self.dram.serve(now) + self.link;
+        let ready = self.serve(now);
         let cache = self.cache.as_mut().expect("a hit is in the cache");
         cache.residency.hit(frame, write);
         if let Some(demand) = cache.ahead.hit(frame) {
@@ -226,6 +226,13 @@ impl DeviceCache {
         self.counters.in_flight_peak = self.counters.in_flight_peak.max(in_flight);
     }
 
+    /// Serves the host a line from the device's DRAM: when it is there.
+    fn serve(&mut self, now: Time) -> Time {
+        self.counters.link_bytes += LINE_BYTES as u64;
+        self.counters.device_dram_bytes += LINE_BYTES as u64;
+        self.dram.serve(now) + self.link
+    }
+
     /// What the prefetcher wants at a demand access.
     fn wanted(&mut self, page: PageId, demand: Demand) -> Vec<PageId> {
         let Some(Cache { residency, ahead }) = &mut self.cache else { return Vec::new() };
@@ -251,6 +258,7 @@ impl DeviceCache {
             Misses::Single { waiting, free } => {
                 free.push(done.tag);
                 let (waiter, _) = waiting[done.tag as usize];
+                self.counters.link_bytes += LINE_BYTES as u64;
                 events.push(Event::Arrived(waiter, done.at + self.link));
             }
             Misses::Repeated(reads) => {
@@ -285,7 +293,7 @@ impl DeviceCache {
                 let cache = self.cache.as_mut().expect("pages come to the cache");
                 cache.residency.hit(frame, write);
             }
-            events.push(Event::Arrived(waiter, self.dram.serve(now) + self.link));
+            events.push(Event::Arrived(waiter, self.serve(now)));
             self.tell(frame, page, Happened::Served { write });
         }
     }
@@ -303,11 +311,13 @@ impl DeviceCache {
             ahead.evicted(frame, victim.page, prefetched);
         }
         residency.install(frame, page, dirty);
+        self.counters.device_dram_bytes += PAGE_BYTES as u64;
         ahead.installed(frame, prefetched, awaited);
         self.counters.evicted(victim);
         if let Some(victim) = victim {
             self.tell(frame, victim.page, Happened::Evicted);
             if victim.dirty {
+                self.counters.device_dram_bytes += PAGE_BYTES as u64;
                 self.backend.write(now, victim.page, FLUSH);
             }
         }
@@ -467,7 +477,8 @@ impl MemorySide for DeviceCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        std::mem::take(&mut self.counters)
+        let dram_lines = self.host_dram.take_lines();
+        Counters { dram_lines, ..std::mem::take(&mut self.counters) }
     }
 
     fn flash(&self) -> Option<&Flash> {

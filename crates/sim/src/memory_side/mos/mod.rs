@@ -157,9 +157,10 @@ impl MemorySide for MosCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        let Traffic { copied_bytes, ssd_dram_bytes } = std::mem::take(&mut self.nvme.traffic);
+        let Traffic { copied_bytes, ssd_dram_bytes, moved } =
+            std::mem::take(&mut self.nvme.traffic);
         let Counts { hits, merged, fills, clean, dirty } = self.manager.take_counts();
-        Counters {
+        let mut counters = Counters {
             hits,
             hits_under_miss: merged,
             misses: fills,
@@ -169,8 +170,11 @@ impl MemorySide for MosCache {
             in_flight_peak: std::mem::take(&mut self.in_flight_peak),
             copied_bytes,
             device_dram_bytes: ssd_dram_bytes,
+            dram_lines: self.nvdimm.take_lines(),
             ..Counters::default()
-        }
+        };
+        counters.pages_moved(moved);
+        counters
     }
 
     fn flash(&self) -> Option<&Flash> {

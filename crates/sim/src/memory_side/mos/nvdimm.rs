@@ -49,6 +49,11 @@ impl<T> Nvdimm<T> {
         ready
     }
 
+    /// Lines that the host read since this was last asked.
+    pub(super) fn take_lines(&mut self) -> u64 {
+        self.controllers.take_lines()
+    }
+
     /// A burst of `span` is wanted.
     pub(super) fn transfer(&mut self, now: Time, span: Span, then: T) {
         self.waiting.push_back((span, then));

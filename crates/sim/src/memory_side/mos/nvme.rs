@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::nvdimm::Nvdimm;
 use super::queue::{Command, Copy, Kind};
 use crate::config::{Attachment, Config, ConfigError, Mos};
+use crate::memory_side::Moved;
 
 /// What a burst on the NVDIMM's bus ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +102,7 @@ pub(super) struct Nvme {
 pub(super) struct Traffic {
     pub(super) copied_bytes: u64,
     pub(super) ssd_dram_bytes: u64,
+    pub(super) moved: Moved,
 }
 
 impl Nvme {
@@ -260,8 +262,12 @@ impl Nvme {
     pub(super) fn burst_over(&mut self, burst: Burst, at: Time) -> Option<u64> {
         match burst {
             Burst::Copied { id, left } => return (left == 0).then_some(id),
-            Burst::Landed { id } => self.page_done(id, at),
+            Burst::Landed { id } => {
+                self.traffic.moved.came += 1;
+                self.page_done(id, at);
+            }
             Burst::Pulled { id, page } => {
+                self.traffic.moved.went += 1;
                 let stored = match self.attachment {
                     Attachment::Pcie => self.outbound.pass(at) + self.latency,
                     Attachment::Ddr => at,

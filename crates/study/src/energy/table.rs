@@ -1,0 +1,176 @@
+//! [`Table`]: what an operation takes.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The table that is used unless another is given, with the source of every number.
+pub const SHIPPED: &str = include_str!("../../../../configs/energy.toml");
+
+/// What operations take. Every key of the file is a field here, and the other way round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Designs made of something else than what the table describes.
+    pub not_for: Vec<String>,
+    /// Cores.
+    pub core: Core,
+    /// Host DRAM, NVDIMMs included.
+    pub dram: Dram,
+    /// Between host and flash.
+    pub link: Link,
+    /// Flash arrays.
+    pub flash: Flash,
+    /// What else is in an SSD.
+    pub ssd: Ssd,
+}
+
+/// A core.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    /// While it executes.
+    pub busy_mw: f64,
+    /// While it waits for a page or a job.
+    pub waiting_mw: f64,
+}
+
+/// Host DRAM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// A line of a closed row.
+    pub line_read_nj: f64,
+    /// Likewise.
+    pub line_write_nj: f64,
+    /// A page of 4 KiB in one row.
+    pub page_read_nj: f64,
+    /// Likewise.
+    pub page_write_nj: f64,
+    /// All the time.
+    pub standby_mw_per_gib: f64,
+    /// All the time.
+    pub refresh_mw_per_gib: f64,
+    /// Every byte between DRAM and its controller.
+    pub bus_pj_per_byte: f64,
+}
+
+/// The link. Where flash sits on the bus of DRAM, there is none but that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Both of its ends.
+    pub pcie_pj_per_byte: f64,
+    /// Both of its ends.
+    pub cxl_pj_per_byte: f64,
+}
+
+/// Flash arrays and their channels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flash {
+    /// While an array reads, programs or erases.
+    pub array_mw: f64,
+    /// Every byte between an array and the SSD's controller.
+    pub channel_pj_per_byte: f64,
+}
+
+/// What else is in an SSD.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ssd {
+    /// Every byte written into its DRAM or read from it.
+    pub dram_pj_per_byte: f64,
+    /// All the time.
+    pub dram_mw_per_gib: f64,
+    /// How much there is, where the design does not say.
+    pub dram_gib: f64,
+    /// Its controller, all the time.
+    pub idle_mw: f64,
+}
+
+/// That a file is no table.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{file}: {reason}; expected the keys of configs/energy.toml")]
+pub struct TableError {
+    /// The file.
+    pub file: String,
+    /// What is wrong, and where.
+    pub reason: String,
+}
+
+impl Table {
+    /// The shipped one.
+    ///
+    /// # Panics
+    /// Never: a test reads it.
+    pub fn shipped() -> Table {
+        Table::parse("configs/energy.toml", SHIPPED).expect("the shipped table is one")
+    }
+
+    /// That of the file at `path`.
+    ///
+    /// # Errors
+    /// [`TableError`] when it cannot be read or is none.
+    pub fn read(path: &Path) -> Result<Table, TableError> {
+        let file = path.display().to_string();
+        let text = fs::read_to_string(path)
+            .map_err(|error| TableError { file: file.clone(), reason: error.to_string() })?;
+        Table::parse(&file, &text)
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Table, TableError> {
+        let wrong = |reason| TableError { file: file.to_string(), reason };
+        let table: Table = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            let message = error.message().lines().collect::<Vec<_>>().join("; ");
+            wrong(format!("line {line}: {message}"))
+        })?;
+        match table.negative() {
+            Some((key, value)) => Err(wrong(format!("{key} = {value}: less than nothing"))),
+            None => Ok(table),
+        }
+    }
+
+    /// A number that no energy can be.
+    fn negative(&self) -> Option<(String, f64)> {
+        let table = serde_json::to_value(self).unwrap_or_default();
+        let mut found = None;
+        crate::leaves::walk(&table, "", &mut |key, value| {
+            let number = value.as_f64().filter(|number| *number < 0.0);
+            found = found.take().or(number.map(|number| (key.to_string(), number)));
+        });
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_the_shipped_table_has_a_source() {
+        Table::parse("configs/energy.toml", SHIPPED).expect("it is one");
+        for line in SHIPPED.lines().filter(|line| line.contains(" = ")) {
+            let (_, source) = line.split_once('#').unwrap_or((line, ""));
+            assert!(!source.trim().is_empty(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_file_and_place() {
+        let refused = |text: &str| {
+            let said = Table::parse("mine.toml", text).expect_err("it is none").to_string();
+            assert!(said.starts_with("mine.toml: ") && !said.contains('\n'), "{said}");
+            said
+        };
+        assert!(refused(&SHIPPED.replace("busy_mw", "busi_mw")).contains("busi_mw"));
+        assert!(refused(&SHIPPED.replace("= 1030", "= \"a lot\"")).contains("line 12"));
+        assert!(refused(&SHIPPED.replace("= 1030", "= -1")).contains("core.busy_mw = -1"));
+        assert!(refused("").contains("not_for"));
+        let missing = Table::read(Path::new("/nowhere/mine.toml")).expect_err("it is not there");
+        assert!(missing.to_string().starts_with("/nowhere/mine.toml: "));
+    }
+}
