@@ -1,5 +1,6 @@
 //! Runs of the simulator side by side, under a paper's options.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use ebbtide_sim::{Outcome, Plan, Shared, SimError, Watch};
@@ -7,8 +8,8 @@ use ebbtide_sim::{Outcome, Plan, Shared, SimError, Watch};
 use super::{Cancel, Options, Progress, ReproduceError};
 use crate::side_by_side::side_by_side;
 
-/// The outcome of each of `plans`, in their order. Plans over the same jobs share what they have in
-/// common. `progress` is told the share that is done.
+/// The outcome of each of `plans`, in their order. Equal plans are run once, and plans over the same
+/// jobs share what they have in common. `progress` is told the share that is done.
 ///
 /// # Errors
 /// The first plan's that failed; or that `cancel` broke off.
@@ -18,14 +19,14 @@ pub(super) fn run_all(
     cancel: &Cancel,
     progress: Progress<'_>,
 ) -> Result<Vec<Outcome>, ReproduceError> {
-    let numbers: Vec<usize> = (0..plans.len()).collect();
+    let first = |plan: &Plan| plans.iter().position(|other| other == plan).unwrap_or(0);
+    let numbers: Vec<usize> = (0..plans.len()).filter(|n| first(&plans[*n]) == *n).collect();
     let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
     let outcomes = run_each(groups.len(), options, cancel, progress, |number, watch| {
         run_group(plans, groups[number].clone(), watch)
     })?;
-    let mut outcomes: Vec<(usize, Outcome)> = outcomes.into_iter().flatten().collect();
-    outcomes.sort_by_key(|(number, _)| *number);
-    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    let outcomes: BTreeMap<usize, Outcome> = outcomes.into_iter().flatten().collect();
+    Ok(plans.iter().map(|plan| outcomes[&first(plan)].clone()).collect())
 }
 
 /// Runs those of `plans` that `numbers` are of, one after the other.

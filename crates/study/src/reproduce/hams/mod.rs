@@ -11,9 +11,10 @@ use ebbtide_sim::{Offered, Outcome, Plan, Stretch, run_cold};
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 
-use super::runs::{failed, run_all};
+use super::runs::{failed, run_all, run_each};
 use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
 use crate::claims::Findings;
+use crate::energy::{Energy, Meter, Table};
 use crate::report::Page;
 
 /// The mmap benchmark's four and SQLite's five, as the paper calls them; without Rodinia's three.
@@ -39,19 +40,49 @@ const THAMS_E: &str = "thams-e";
 const CURVES: [&str; 5] = [MMAP, LHAMS_E, THAMS_E, OPTANE_P, "nvdimm"];
 const OPTANE_P: &str = "optane-p";
 
-/// What the sources leave open, otherwise than configured; and persist mode.
-const VARIATIONS: [(&str, &[(&str, &str)]); 7] = [
-    ("MoS pages of 4 KiB", &[("mos.page", "4KiB")]),
-    ("MoS pages of 16 KiB", &[("mos.page", "16KiB")]),
-    ("20 us of computing between misses", &[("workload.miss_interval_us", "20")]),
-    ("15 us of software a fault", &[("os.fault_us", "7"), ("os.io_us", "8")]),
-    ("20 us of software a fault", &[("os.fault_us", "10"), ("os.io_us", "10")]),
-    ("one core", &[("cores.count", "1"), ("noc.columns", "1")]),
-    ("persist mode (lhams-P, thams-P)", &[("mos.mode", "persist")]),
-];
+/// Something that is otherwise than configured.
+struct Variation {
+    what: &'static str,
+    keys: &'static [(&'static str, &'static str)],
+    /// The workloads it is varied under.
+    under: &'static [(&'static str, Kind)],
+}
 
-/// Under which workloads: the best and the worst for pages of 128 KiB.
-const VARIED: [(&str, Kind); 2] = [WORKLOADS[0], WORKLOADS[3]];
+/// What the sources leave open; and persist mode. Under every workload, what HM1 and HM4 move with.
+const VARIATIONS: [Variation; 7] = [
+    Variation { what: SMALL_PAGES, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
+    Variation {
+        what: ONE_CORE,
+        keys: &[("cores.count", "1"), ("noc.columns", "1")],
+        under: &WORKLOADS,
+    },
+    Variation { what: "MoS pages of 16 KiB", keys: &[("mos.page", "16KiB")], under: &EXTREMES },
+    Variation {
+        what: "20 us of computing between misses",
+        keys: &[("workload.miss_interval_us", "20")],
+        under: &EXTREMES,
+    },
+    Variation {
+        what: "15 us of software a fault",
+        keys: &[("os.fault_us", "7"), ("os.io_us", "8")],
+        under: &EXTREMES,
+    },
+    Variation {
+        what: "20 us of software a fault",
+        keys: &[("os.fault_us", "10"), ("os.io_us", "10")],
+        under: &EXTREMES,
+    },
+    Variation {
+        what: "persist mode (lhams-P, thams-P)",
+        keys: &[("mos.mode", "persist")],
+        under: &EXTREMES,
+    },
+];
+const SMALL_PAGES: &str = "MoS pages of 4 KiB";
+const ONE_CORE: &str = "one core";
+
+/// The best and the worst workload for MoS pages of 128 KiB.
+const EXTREMES: [(&str, Kind); 2] = [WORKLOADS[0], WORKLOADS[3]];
 
 /// Capacities of a quick run are the paper's divided by this: 32 MiB of NVDIMM.
 const QUICK_DENOMINATOR: u64 = 256;
@@ -79,6 +110,8 @@ pub struct Hams {
     pub workloads: Vec<WorkloadRow>,
     /// Fig. 3a.
     pub shares: Vec<ShareRow>,
+    /// What a job takes in energy, by the shipped table.
+    pub energies: Vec<EnergyRow>,
     /// Fig. 4.
     pub curves: Vec<Curve>,
     /// What follows from what the sources leave open.
@@ -141,6 +174,17 @@ pub struct VariationRow {
     pub what: &'static str,
     /// The workloads it is varied under.
     pub workloads: Vec<WorkloadRow>,
+    /// Where mmap's time goes under them.
+    pub shares: Vec<ShareRow>,
+}
+
+/// Energy of a workload.
+#[derive(Debug, Clone, Serialize)]
+pub struct EnergyRow {
+    /// Which.
+    pub workload: &'static str,
+    /// What a job takes, by design.
+    pub designs: Vec<(&'static str, Energy)>,
 }
 
 pub(super) const PAPER: Paper = Paper {
@@ -162,31 +206,35 @@ fn reproduce(
         }
     }
     let compared = plans.len();
-    for (_, keys) in VARIATIONS {
-        for (_, workload) in VARIED {
+    for &Variation { keys, under, .. } in &VARIATIONS {
+        for (_, workload) in under {
             for design in DESIGNS {
-                plans.push(plan(options, design, workload, keys)?);
+                plans.push(plan(options, design, *workload, keys)?);
             }
         }
     }
-    let outcomes = run_all(&plans, options, cancel, &|share| progress(0.95 * share))?;
-    let (outcomes, varied) = outcomes.split_at(compared);
-    let by_workload = || WORKLOADS.iter().zip(outcomes.chunks(DESIGNS.len()));
-    let varied = varied.chunks(DESIGNS.len() * VARIED.len());
+    let outcomes = run_all(&plans, options, cancel, &|share| progress(SIMULATED * share))?;
+    let (outcomes, mut varied) = outcomes.split_at(compared);
+    let mut variations = Vec::new();
+    for &Variation { what, under, .. } in &VARIATIONS {
+        let (own, others) = varied.split_at(under.len() * DESIGNS.len());
+        let (workloads, shares) = rows(under, own);
+        variations.push(VariationRow { what, workloads, shares });
+        varied = others;
+    }
     let work = Span::from_ps((outcomes[0].warm_up.work_ns * 1e3) as u64);
-    let curves = curves(options, work, cancel)?;
-    progress(1.0);
+    let curves = curves(options, work, cancel, &|share| {
+        progress(SIMULATED + (1.0 - SIMULATED) * share);
+    })?;
+    let (workloads, shares) = rows(&WORKLOADS, outcomes);
     let mut hams = Hams {
         scale_denominator: denominator(options),
         seed: options.seed,
-        workloads: by_workload().map(|((name, _), runs)| workload_row(name, runs)).collect(),
-        shares: by_workload().map(|((name, _), runs)| share_row(name, &runs[0])).collect(),
+        workloads,
+        shares,
+        energies: energies(outcomes)?,
         curves,
-        variations: VARIATIONS
-            .iter()
-            .zip(varied)
-            .map(|((what, _), r)| variation(what, r))
-            .collect(),
+        variations,
         findings: Findings::default(),
     };
     hams.findings = findings::findings(&hams);
@@ -225,12 +273,21 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
+/// What of `reproduce` is done when Fig. 4 begins.
+const SIMULATED: f64 = 0.8;
+
 /// Fig. 4: the mmap benchmark reads as many pages as fill half of the NVDIMM, from cold on and again.
 /// A job computes for `work`. Its capacities are a full run's always: in a smaller one a stretch is a
 /// job a core, and says how cores start side by side.
-fn curves(options: &Options, work: Span, cancel: &Cancel) -> Result<Vec<Curve>, ReproduceError> {
-    let run = |design| {
-        if cancel.is_cancelled() {
+fn curves(
+    options: &Options,
+    work: Span,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<Vec<Curve>, ReproduceError> {
+    run_each(CURVES.len(), options, cancel, progress, |number, watch| {
+        let design = CURVES[number];
+        if watch(design, 0.0).is_break() {
             return Err(ReproduceError::Cancelled);
         }
         let mut plan = plan(options, design, Kind::SeqRead, &[])?;
@@ -239,8 +296,7 @@ fn curves(options: &Options, work: Span, cancel: &Cancel) -> Result<Vec<Curve>, 
         plan.jobs = plan.config.dataset.size.0 / 4096 / PAGES_PER_JOB / STRETCHES;
         let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
         Ok(curve(design, &stretches.map_err(|error| failed(&plan, error))?))
-    };
-    CURVES.into_iter().map(run).collect()
+    })
 }
 
 fn curve(design: &'static str, stretches: &[Stretch]) -> Curve {
@@ -278,19 +334,42 @@ fn share_row(workload: &'static str, run: &Outcome) -> ShareRow {
     ShareRow { workload, mmap, io_stack, flash: 1.0 - mmap - io_stack - compute, compute }
 }
 
-fn variation(what: &'static str, runs: &[Outcome]) -> VariationRow {
-    let rows = VARIED.iter().zip(runs.chunks(DESIGNS.len()));
-    VariationRow {
-        what,
-        workloads: rows.map(|((name, _), runs)| workload_row(name, runs)).collect(),
-    }
+/// What the runs of every design under `workloads` say.
+fn rows(
+    workloads: &[(&'static str, Kind)],
+    outcomes: &[Outcome],
+) -> (Vec<WorkloadRow>, Vec<ShareRow>) {
+    let runs = workloads.iter().zip(outcomes.chunks(DESIGNS.len()));
+    runs.map(|((name, _), runs)| (workload_row(name, runs), share_row(name, &runs[0]))).unzip()
+}
+
+/// By the shipped table, with the paper's capacities powered whatever those of the runs.
+fn energies(outcomes: &[Outcome]) -> Result<Vec<EnergyRow>, ReproduceError> {
+    let table = Table::shipped();
+    let meter = |design| Ok((design, Meter::new(&table, &resolve(design, &[])?, true)?));
+    let meters = DESIGNS.into_iter().map(meter).collect::<Result<Vec<_>, ReproduceError>>()?;
+    let row = |(&(workload, _), runs): (&(&'static str, Kind), &[Outcome])| EnergyRow {
+        workload,
+        designs: meters
+            .iter()
+            .zip(runs)
+            .filter_map(|((design, meter), run)| Some((*design, meter.as_ref()?.of_program(run))))
+            .collect(),
+    };
+    Ok(WORKLOADS.iter().zip(outcomes.chunks(DESIGNS.len())).map(row).collect())
 }
 
 impl Hams {
-    /// The mean of a design's throughput over mmap's.
-    fn mean_speedup(&self, design: &str) -> f64 {
-        let of = |row: &WorkloadRow| row.speedup(design);
-        self.workloads.iter().map(of).sum::<f64>() / self.workloads.len() as f64
+    /// What was found where something is otherwise than configured.
+    fn variation(&self, what: &str) -> &VariationRow {
+        let found = self.variations.iter().find(|row| row.what == what);
+        found.expect("every variation was run")
+    }
+
+    /// The mean over workloads of a design's energy a job over mmap's.
+    fn mean_energy(&self, design: &str) -> f64 {
+        let of = |row: &EnergyRow| row.total_uj(design) / row.total_uj(MMAP);
+        mean(self.energies.iter().map(of))
     }
 
     fn curve(&self, design: &str) -> &[Point] {
@@ -303,10 +382,38 @@ impl Hams {
         let pairs = self.curve(design).iter().zip(self.curve(other));
         pairs.map(|(a, b)| a.pages_per_s / b.pages_per_s).fold(0.0, f64::max)
     }
+}
 
-    /// The mean over workloads of a share of mmap's time.
-    fn mean_share(&self, of: fn(&ShareRow) -> f64) -> f64 {
-        self.shares.iter().map(of).sum::<f64>() / self.shares.len() as f64
+/// The mean over workloads of a design's throughput over mmap's.
+fn mean_speedup(rows: &[WorkloadRow], design: &str) -> f64 {
+    mean(rows.iter().map(|row| row.speedup(design)))
+}
+
+/// The mean over workloads of a share of mmap's time.
+fn mean_share(rows: &[ShareRow], of: fn(&ShareRow) -> f64) -> f64 {
+    mean(rows.iter().map(of))
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len() as f64;
+    values.sum::<f64>() / count
+}
+
+impl EnergyRow {
+    fn total_uj(&self, design: &str) -> f64 {
+        self.of(design).total_uj
+    }
+
+    fn of(&self, design: &str) -> &Energy {
+        let found = self.designs.iter().find(|(name, _)| *name == design);
+        &found.expect("the shipped table is for every design here").1
+    }
+}
+
+impl ShareRow {
+    /// What HM4 counts.
+    fn software(&self) -> f64 {
+        self.mmap + self.io_stack
     }
 }
 

@@ -1,6 +1,7 @@
 //! HAMS's figures as a page, in the paper's own form.
 
-use super::{DESIGNS, Hams, LHAMS_E, THAMS_E};
+use super::{DESIGNS, EnergyRow, Hams, LHAMS_E, THAMS_E};
+use crate::energy::SHIPPED;
 use crate::report::{BarChart, LineChart, Page, Range, Table};
 use crate::reproduce::claims_table;
 
@@ -22,6 +23,13 @@ impl Hams {
             .lines(self.figure4())
             .section("Throughput over mmap's")
             .bars(self.speedups())
+            .section("Energy")
+            .paragraph(
+                "HAMS's inputs are not published; these are ours, and listed at the end with their \
+                 sources.",
+            )
+            .bars(self.energies())
+            .table(self.energy_parts())
             .section("What the sources leave open")
             .table(self.open())
             .section("Parameters: the machine")
@@ -30,6 +38,29 @@ impl Hams {
             .preformatted(config(LHAMS_E))
             .section("Parameters: thams-e")
             .preformatted(config(THAMS_E))
+            .section("Energy per operation")
+            .preformatted(SHIPPED)
+    }
+
+    fn energies(&self) -> BarChart {
+        let chart = BarChart::new("By program and design", "microjoules a job");
+        self.energies.iter().fold(chart, |chart, EnergyRow { workload, designs }| {
+            let bars = designs.iter().map(|(name, energy)| (*name, Range::single(energy.total_uj)));
+            chart.group(workload, bars)
+        })
+    }
+
+    fn energy_parts(&self) -> Table {
+        let rows = self
+            .energies
+            .iter()
+            .flat_map(|row| row.designs.iter().map(|design| (row.workload, design)));
+        let names = rows.clone().next().map(|(_, (_, energy))| energy.parts().map(|part| part.0));
+        let header = ["program", "design"].into_iter().chain(names.into_iter().flatten());
+        let table = Table::new("Energy by where it goes, microjoules a job", header);
+        rows.fold(table, |table, (workload, (design, energy))| {
+            table.numbers([workload, *design], energy.parts().map(|part| part.1))
+        })
     }
 
     fn figure3a(&self) -> BarChart {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{DESIGNS, Hams, LHAMS_E, Point, THAMS_E};
+use super::{DESIGNS, EXTREMES, Hams, LHAMS_E, MMAP, Point, THAMS_E, WORKLOADS, mean_speedup};
 
 impl fmt::Display for Hams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,7 +17,8 @@ impl fmt::Display for Hams {
             writeln!(f, " {:>10.2}", row.nvdimm)?;
         }
         write!(f, "{:<8}", "mean")?;
-        DESIGNS.iter().try_for_each(|design| write!(f, " {:>10.2}", self.mean_speedup(design)))?;
+        let mean = |design: &&str| mean_speedup(&self.workloads, design);
+        DESIGNS.iter().try_for_each(|design| write!(f, " {:>10.2}", mean(design)))?;
         writeln!(f, "\n\nFig. 3a: where mmap's time goes, in %")?;
         writeln!(f, "{:<8} {:>8} {:>10} {:>8} {:>8}", "", "mmap", "I/O stack", "flash", "compute")?;
         for row in &self.shares {
@@ -25,6 +26,16 @@ impl fmt::Display for Hams {
                 [row.mmap, row.io_stack, row.flash, row.compute].map(|share| 100.0 * share);
             let workload = row.workload;
             writeln!(f, "{workload:<8} {mmap:>8.1} {io:>10.1} {flash:>8.1} {compute:>8.1}")?;
+        }
+        writeln!(
+            f,
+            "\nEnergy a job in microjoules, by configs/energy.toml (HAMS's inputs are unpublished)"
+        )?;
+        for row in &self.energies {
+            for (design, energy) in &row.designs {
+                let percent = 100.0 * (energy.total_uj / row.total_uj(MMAP) - 1.0);
+                writeln!(f, "{:<8} {design:<10} {percent:>+5.0}%  {energy}", row.workload)?;
+            }
         }
         writeln!(f, "\nFig. 4: thousands of pages a second over pages touched, reading in order")?;
         write!(f, "{:>8}", "pages")?;
@@ -41,9 +52,15 @@ impl fmt::Display for Hams {
         writeln!(f, "\nWhat the sources leave open: throughput over mmap's, lhams-e / thams-e")?;
         for row in &self.variations {
             write!(f, "{:<34}", row.what)?;
-            for row in &row.workloads {
+            let extreme = |name: &str| EXTREMES.iter().any(|(workload, _)| *workload == name);
+            for row in row.workloads.iter().filter(|row| extreme(row.workload)) {
                 let [lhams, thams] = [LHAMS_E, THAMS_E].map(|design| row.speedup(design));
                 write!(f, " {} {lhams:>5.2} / {thams:.2}  ", row.workload)?;
+            }
+            if row.workloads.len() == WORKLOADS.len() {
+                let [lhams, thams] =
+                    [LHAMS_E, THAMS_E].map(|design| mean_speedup(&row.workloads, design));
+                write!(f, " mean {lhams:.2} / {thams:.2}")?;
             }
             writeln!(f)?;
         }
