@@ -1,6 +1,7 @@
-//! AstriFlash whose DRAM cache gives up the page that came last: the example of
+//! AstriFlash whose DRAM cache gives up the page that came last, and a prefetcher: the examples of
 //! `docs/ADDING_A_DESIGN.md`.
 
+use ebbtide_core::prefetch::{Demand, Metrics, Prefetcher};
 use ebbtide_core::replacement::{Frames, Geometry, Replacement};
 use ebbtide_core::{FrameId, PageId};
 use ebbtide_sim::CoreSide;
@@ -44,5 +45,22 @@ impl Replacement for LastInFirstOut {
 
     fn remove(&mut self, frame: FrameId) {
         self.stacks[self.geometry.set_of(frame)].retain(|known| *known != frame);
+    }
+}
+
+/// At every miss, and the first use of a prefetched page, the page before.
+pub struct PageBefore;
+
+impl Prefetcher for PageBefore {
+    fn demand(
+        &mut self,
+        page: PageId,
+        demand: Demand,
+        _metrics: &Metrics,
+        candidates: &mut Vec<PageId>,
+    ) {
+        if demand == Demand::Miss || demand.is_first_use() {
+            candidates.extend(page.0.checked_sub(1).map(PageId));
+        }
     }
 }

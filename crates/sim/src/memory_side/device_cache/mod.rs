@@ -6,7 +6,9 @@ mod dram;
 
 use std::collections::VecDeque;
 
-use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, PrefetcherKind, Prefetching, Preset};
+use ebbtide_core::prefetch::{
+    Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching, Preset,
+};
 use ebbtide_core::{Begin, FrameId, LINE_BYTES, MissTable, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
@@ -101,8 +103,25 @@ impl DeviceCache {
     /// # Errors
     /// [`ConfigError`] for what cannot be built as described.
     pub fn new(config: &Config) -> Result<DeviceCache, ConfigError> {
+        let is_cached = config.dram_cache.size.0 > 0;
+        let cache = || Cache::new(config, configured_prefetcher(config)?);
+        DeviceCache::over(config, is_cached.then(cache).transpose()?)
+    }
+
+    /// The same under a prefetcher of one's own, whatever `config.prefetch` names.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for what cannot be built as described.
+    pub fn with_prefetcher(
+        config: &Config,
+        prefetcher: Box<dyn Prefetcher>,
+    ) -> Result<DeviceCache, ConfigError> {
+        require_merging(config, "one of its own")?;
+        DeviceCache::over(config, Some(Cache::new(config, prefetcher)?))
+    }
+
+    fn over(config: &Config, cache: Option<Cache>) -> Result<DeviceCache, ConfigError> {
         let (dram_cache, device) = (&config.dram_cache, needed(&config.device, "device")?);
-        let cache = (dram_cache.size.0 > 0).then(|| Cache::new(config)).transpose()?;
         let misses = match (&cache, dram_cache.mshr) {
             (None, _) => Misses::Single { waiting: Vec::new(), free: Vec::new() },
             (Some(_), 0) => Misses::Repeated(FxHashMap::default()),
@@ -339,25 +358,39 @@ impl DeviceCache {
 }
 
 impl Cache {
-    fn new(config: &Config) -> Result<Cache, ConfigError> {
+    fn new(config: &Config, prefetcher: Box<dyn Prefetcher>) -> Result<Cache, ConfigError> {
         let residency = Residency::new(config)?;
         let prefetch = needed(&config.prefetch, "prefetch")?;
-        let kind = PrefetcherKind::from_name(&prefetch.policy)?;
-        let merges = config.dram_cache.mshr > 0 || kind == PrefetcherKind::None;
-        let expected = "none, where dram_cache.mshr = 0: without miss status registers nobody knows what is on its way";
-        require(merges, "prefetch.policy", &prefetch.policy, expected)?;
-        let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
-        let preset = Preset::from_name(&prefetch.preset)?;
-        let prefetcher = match kind {
-            PrefetcherKind::NextNLine => {
-                Box::new(NextNLine { degree: prefetch.degree, offset: prefetch.offset, preset })
-            }
-            kind => kind.build(preset, pages),
-        };
-        let prefetching = Prefetching::new(prefetcher, pages);
+        let prefetching = Prefetching::new(prefetcher, pages(config));
         let ahead = Ahead::new(prefetching, residency.frames(), prefetch.in_flight);
         Ok(Cache { residency, ahead })
     }
+}
+
+/// The prefetcher that `config` names.
+fn configured_prefetcher(config: &Config) -> Result<Box<dyn Prefetcher>, ConfigError> {
+    let prefetch = needed(&config.prefetch, "prefetch")?;
+    let preset = Preset::from_name(&prefetch.preset)?;
+    let kind = PrefetcherKind::from_name(&prefetch.policy)?;
+    if kind != PrefetcherKind::None {
+        require_merging(config, &prefetch.policy)?;
+    }
+    Ok(match kind {
+        PrefetcherKind::NextNLine => {
+            Box::new(NextNLine { degree: prefetch.degree, offset: prefetch.offset, preset })
+        }
+        kind => kind.build(preset, pages(config)),
+    })
+}
+
+/// Without miss status registers nobody knows what is on its way.
+fn require_merging(config: &Config, policy: &str) -> Result<(), ConfigError> {
+    let expected = "none, where dram_cache.mshr = 0: without miss status registers nobody knows what is on its way";
+    require(config.dram_cache.mshr > 0, "prefetch.policy", policy, expected)
+}
+
+fn pages(config: &Config) -> u64 {
+    config.dataset.size.0.div_ceil(PAGE_BYTES as u64)
 }
 
 impl Misses {
