@@ -62,7 +62,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = admission, default_value = "always")]
     admission: Admission,
     /// What Ebbtide fetches ahead of demand: none, next-n-line, feedback-directed, best-offset or
-    /// leap
+    /// leap. Whatever is tried, here or by --admission or --hints, is compared with Ebbtide without
+    /// it; with --predict in the simulator too
     #[arg(long, value_parser = prefetcher, default_value = "none")]
     prefetch: PrefetcherKind,
     /// Whether Ebbtide fetches what a workload hints at: on, or off

@@ -90,6 +90,11 @@ impl Options {
         by_stacks.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
     }
 
+    /// The most pages that a core fetches ahead of demand at once.
+    pub fn ahead_max(&self) -> usize {
+        2 * self.batch_max
+    }
+
     fn with_threads(dram_bytes: usize, threads_per_core: usize) -> Options {
         Options {
             dram_bytes,
@@ -290,7 +295,7 @@ impl Engine {
             batch_max: options.batch_max,
             hold: Span::from_ns(options.hold.as_nanos() as u64),
             reserve,
-            ahead_max: 2 * options.batch_max,
+            ahead_max: options.ahead_max(),
         };
         // Misses, pages fetched ahead, and runs of pages on their way out.
         let depth = options.threads_per_core + 4 * options.batch_max;

@@ -388,6 +388,14 @@ impl Chip {
         }
     }
 
+    /// A job of `core` says that it will need `page` soon.
+    pub(crate) fn hint(&mut self, core: usize, page: PageId) {
+        let now = self.cores[core].now;
+        if page.0 < self.contents.size_bytes() / PAGE_BYTES as u64 {
+            self.cores[core].now = self.memory.hint(now, page).max(now);
+        }
+    }
+
     /// No core keeps a translation of `page`.
     pub(crate) fn unmap(&mut self, page: PageId) {
         self.cores.iter_mut().for_each(|core| core.tlb.forget(page));

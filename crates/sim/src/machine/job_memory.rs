@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ebbtide_core::{Addr, Memory, Time, Value, check_access};
+use ebbtide_core::{Addr, Hint, Memory, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
 use ebbtide_workloads::{Workload, Wrong};
 
@@ -131,6 +131,12 @@ impl Memory for JobMemory<'_> {
 
     fn wake(&mut self, at: Addr) {
         self.chip.borrow_mut().wake(self.waiter.core as usize, at);
+    }
+
+    fn hint(&mut self, hint: Hint) {
+        if let Hint::WillNeed(at) = hint {
+            self.chip.borrow_mut().hint(self.waiter.core as usize, at.page());
+        }
     }
 }
 

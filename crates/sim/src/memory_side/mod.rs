@@ -1,5 +1,6 @@
 //! What happens to a line that no cache on the chip has: the memory sides that designs choose from.
 
+mod ahead;
 mod all_dram;
 mod device_cache;
 mod dram;
@@ -199,8 +200,11 @@ pub trait MemorySide {
     /// An access in no time, to warm up.
     fn warm(&mut self, page: PageId, write: bool);
 
-    /// The host says that `page` will be needed soon (SPEC A4, hints). Most memories do not listen.
-    fn hint(&mut self, _now: Time, _page: PageId) {}
+    /// The host says that `page` will be needed soon (SPEC A4, hints): until when that keeps the
+    /// core. Most memories do not listen.
+    fn hint(&mut self, now: Time, _page: PageId) -> Time {
+        now
+    }
 
     /// What was fetched ahead of demand, hints included, and what came of it; for memories that do.
     fn prefetched(&self) -> Option<&Metrics> {

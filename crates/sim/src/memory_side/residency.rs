@@ -1,6 +1,8 @@
 //! [`Residency`]: which page is in which frame, under a replacement policy of `core`.
 
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX};
+use ebbtide_core::replacement::{
+    Admission, Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX,
+};
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
 
@@ -80,6 +82,20 @@ impl Residency {
         Ok(Residency::empty(geometry, policy(geometry), false))
     }
 
+    /// The same under `policy`, which is given the pages that `admission` lets through.
+    ///
+    /// # Errors
+    /// When its sets are not a power of two.
+    pub(super) fn admitting(
+        config: &Config,
+        policy: PolicyKind,
+        admission: Admission,
+    ) -> Result<Residency, ConfigError> {
+        let (geometry, pages) = (Residency::geometry(config)?, Residency::pages(config));
+        let replacement = admission.build(policy, geometry, pages, 1);
+        Ok(Residency::empty(geometry, replacement, policy.needs_every_hit()))
+    }
+
     fn geometry(config: &Config) -> Result<Geometry, ConfigError> {
         let dram_cache = &config.dram_cache;
         let frames = (dram_cache.size.0 / PAGE_BYTES as u64) as usize;
@@ -98,9 +114,14 @@ impl Residency {
     }
 
     fn of(geometry: Geometry, policy: PolicyKind, config: &Config) -> Residency {
+        let replacement = policy.build(geometry, Residency::pages(config), 1);
+        Residency::empty(geometry, replacement, policy.needs_every_hit())
+    }
+
+    /// Pages of the data and of their page table.
+    fn pages(config: &Config) -> u64 {
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
-        let pages = PageTable::new(pages, config.tlb.walk_levels).end();
-        Residency::empty(geometry, policy.build(geometry, pages, 1), policy.needs_every_hit())
+        PageTable::new(pages, config.tlb.walk_levels).end()
     }
 
     fn empty(geometry: Geometry, policy: Box<dyn Replacement>, every_hit: bool) -> Residency {

@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::prefetch::{Demand, Metrics, PrefetcherKind, Prefetching, Preset};
+use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::{Begin, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
+use super::ahead::Ahead;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
@@ -20,7 +22,16 @@ pub struct SoftwareCosts {
     pub frames: u64,
     /// Who goes.
     pub policy: PolicyKind,
-    /// Core time of a miss: software and kernel, submission and completion.
+    /// Which pages the policy is given.
+    pub admission: Admission,
+    /// What is fetched ahead of demand, in the form that its paper has.
+    pub prefetcher: PrefetcherKind,
+    /// Whether hints are heard.
+    pub hints: bool,
+    /// Pages fetched ahead at once.
+    pub ahead_max: u64,
+    /// Core time of a miss: software and kernel, submission and completion. A page fetched ahead of
+    /// demand is taken to cost as much.
     pub miss: Span,
     /// Core time of a written page on its way out.
     pub write_back: Span,
@@ -61,6 +72,7 @@ pub struct SoftwareCache {
     residency: Residency,
     misses: MissTable<Waiter>,
     costs: SoftwareCosts,
+    ahead: Ahead,
     frames: FxHashMap<PageId, (FrameId, bool)>,
     /// When what is in flight ends: the page of a read, nothing of a write.
     in_flight: BinaryHeap<Reverse<(Time, Option<PageId>)>>,
@@ -81,10 +93,17 @@ impl SoftwareCache {
         let mut own = config.clone();
         own.dram_cache.size = Size(costs.frames * PAGE_BYTES as u64);
         own.dram_cache.ways = 0;
-        own.dram_cache.policy = costs.policy.name().to_string();
+        let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
+        let prefetcher = costs.prefetcher.build(Preset::Original, pages);
+        let residency = Residency::admitting(&own, costs.policy, costs.admission)?;
         Ok(SoftwareCache {
             controllers: Controllers::new(config),
-            residency: Residency::new(&own)?,
+            ahead: Ahead::new(
+                Prefetching::new(prefetcher, pages),
+                residency.frames(),
+                costs.ahead_max,
+            ),
+            residency,
             misses: MissTable::new(costs.in_flight_max, usize::MAX),
             costs,
             frames: FxHashMap::default(),
@@ -98,6 +117,45 @@ impl SoftwareCache {
         let takes = self.costs.transfer(self.in_flight.len() + 1);
         self.in_flight.push(Reverse((now + takes, page)));
     }
+
+    /// Puts `waiter` off until a page has come.
+    fn stall(&mut self, waiter: Waiter) -> Answer {
+        self.counters.stalls += 1;
+        self.stalled.push(waiter);
+        Answer::Stalled
+    }
+
+    /// Reads `page` into a frame: when the core has done its part, or nothing if there is no frame.
+    fn fetch(&mut self, now: Time, page: PageId, write: bool, ahead: bool) -> Option<Time> {
+        let (frame, victim) = self.residency.reserve(page)?;
+        self.frames.insert(page, (frame, write));
+        self.counters.evicted(victim);
+        let mut asked = now + self.costs.miss;
+        if let Some(victim) = victim {
+            self.ahead.evicted(frame, victim.page, ahead);
+            if victim.dirty {
+                asked += self.costs.write_back;
+                self.send(asked, None);
+            }
+        }
+        self.send(asked, Some(page));
+        Some(asked)
+    }
+
+    /// Fetches `page` ahead of demand, if there is room: until when that keeps the core.
+    fn fetch_ahead(&mut self, now: Time, page: PageId) -> Time {
+        let Some(asked) = self.fetch(now, page, false, true) else { return now };
+        self.ahead.issued(page);
+        asked
+    }
+
+    /// Fetches what the prefetcher makes of an access to `page` that found what `demand` says.
+    fn look_ahead(&mut self, now: Time, page: PageId, demand: Demand) -> Time {
+        let (residency, frames) = (&self.residency, &self.frames);
+        let known = |page| residency.find(page).is_some() || frames.contains_key(&page);
+        let wanted = self.ahead.wanted(page, demand, u64::MAX, known);
+        wanted.into_iter().fold(now, |now, page| self.fetch_ahead(now, page))
+    }
 }
 
 impl MemorySide for SoftwareCache {
@@ -106,33 +164,34 @@ impl MemorySide for SoftwareCache {
         if let Some(frame) = self.residency.find(page) {
             self.counters.hits += 1;
             self.residency.hit(frame, write);
+            // Software notices the first use of a page fetched ahead, and no hit after it.
+            let first = self.ahead.hit(frame).filter(|demand| demand.is_first_use());
+            let after = first.map(|demand| self.look_ahead(now, page, demand));
             let controller = self.controllers.of(page);
-            return Answer::Hit(self.controllers.plain(now, controller));
+            let ready = self.controllers.plain(after.unwrap_or(now), controller);
+            return after.map_or(Answer::Hit(ready), |_| Answer::Posted(ready));
         }
         if self.misses.contains(page) {
             self.misses.begin(page, waiter);
             self.counters.hits_under_miss += 1;
             return Answer::Miss(now);
         }
-        let room = self.misses.len() < self.costs.in_flight_max;
-        let Some((frame, victim)) = room.then(|| self.residency.reserve(page)).flatten() else {
-            self.counters.stalls += 1;
-            self.stalled.push(waiter);
-            return Answer::Stalled;
-        };
+        if self.misses.len() == self.costs.in_flight_max {
+            return self.stall(waiter);
+        }
+        if let Some((_, written)) = self.frames.get_mut(&page) {
+            // It is on its way ahead of demand, but not there yet.
+            *written |= write;
+            self.misses.begin(page, waiter);
+            self.counters.hits_under_miss += 1;
+            return Answer::Miss(self.look_ahead(now, page, Demand::Late));
+        }
+        let Some(asked) = self.fetch(now, page, write, false) else { return self.stall(waiter) };
         let begun = self.misses.begin(page, waiter);
         debug_assert_eq!(begun, Begin::Started);
-        self.frames.insert(page, (frame, write));
         self.counters.misses += 1;
         self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
-        self.counters.evicted(victim);
-        let mut asked = now + self.costs.miss;
-        if victim.is_some_and(|victim| victim.dirty) {
-            asked += self.costs.write_back;
-            self.send(asked, None);
-        }
-        self.send(asked, Some(page));
-        Answer::Miss(asked)
+        Answer::Miss(self.look_ahead(asked, page, Demand::Miss))
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
@@ -158,13 +217,28 @@ impl MemorySide for SoftwareCache {
             let Some(page) = page else { continue };
             let (frame, write) = self.frames.remove(&page).expect("it was asked for");
             self.residency.install(frame, page, write);
+            let (before, prefetched) = (events.len(), self.ahead.arrived(page));
             self.misses.complete(page, |waiter| events.push(Event::Arrived(waiter, at)));
+            self.ahead.installed(frame, prefetched, events.len() > before);
             events.extend(self.stalled.drain(..).map(|waiter| Event::Unstalled(waiter, at)));
         }
     }
 
     fn warm(&mut self, page: PageId, write: bool) {
         self.residency.warm(page, write, &mut self.counters);
+    }
+
+    fn hint(&mut self, now: Time, page: PageId) -> Time {
+        let known = self.residency.find(page).is_some() || self.frames.contains_key(&page);
+        if self.costs.hints && !known && self.ahead.places(u64::MAX) > 0 {
+            self.fetch_ahead(now, page)
+        } else {
+            now
+        }
+    }
+
+    fn prefetched(&self) -> Option<&Metrics> {
+        Some(self.ahead.metrics())
     }
 
     fn take_counters(&mut self) -> Counters {
@@ -186,6 +260,10 @@ mod tests {
         SoftwareCosts {
             frames: 2,
             policy: PolicyKind::Fifo,
+            admission: Admission::Always,
+            prefetcher: PrefetcherKind::None,
+            hints: true,
+            ahead_max: 4,
             miss: Span::from_us(3),
             write_back: Span::from_us(5),
             transfers: vec![(1, Span::from_us(60)), (3, Span::from_us(100))],
@@ -194,8 +272,12 @@ mod tests {
     }
 
     fn cache() -> SoftwareCache {
+        cache_of(costs())
+    }
+
+    fn cache_of(costs: SoftwareCosts) -> SoftwareCache {
         let config = resolve("astriflash", &[]).expect("it is shipped").scaled(1, 64);
-        SoftwareCache::new(&config, costs()).expect("it has frames")
+        SoftwareCache::new(&config, costs).expect("it has frames")
     }
 
     fn at(us: u64) -> Time {
@@ -229,5 +311,42 @@ mod tests {
         let counters = cache.take_counters();
         assert_eq!((counters.misses, counters.hits_under_miss), (4, 1));
         assert_eq!((counters.evictions_dirty, counters.evictions_clean), (1, 1));
+    }
+
+    #[test]
+    fn a_hinted_page_costs_its_core_what_a_miss_does_and_is_then_a_hit() {
+        let (mut cache, mut events) = (cache(), Vec::new());
+        assert_eq!(cache.hint(at(0), PageId(1)), at(3));
+        assert_eq!(cache.hint(at(3), PageId(1)), at(3), "it is on its way");
+        // Whoever asks before it is there waits for it, and starts no read.
+        assert_eq!(cache.access(at(10), request(1, false)), Answer::Miss(at(10)));
+        cache.advance(at(63), &mut events);
+        assert_eq!(events.len(), 1);
+        assert!(matches!(cache.access(at(70), request(1, false)), Answer::Hit(_)));
+        let counters = cache.take_counters();
+        assert_eq!((counters.misses, counters.hits_under_miss, counters.hits), (0, 1, 1));
+        let deaf = SoftwareCosts { hints: false, ..costs() };
+        assert_eq!(cache_of(deaf).hint(at(0), PageId(1)), at(0));
+    }
+
+    #[test]
+    fn a_prefetcher_runs_ahead_of_misses_and_first_uses() {
+        let prefetcher = PrefetcherKind::NextNLine;
+        let mut cache = cache_of(SoftwareCosts { frames: 64, prefetcher, ..costs() });
+        let mut events = Vec::new();
+        let Answer::Miss(asked) = cache.access(at(0), request(0, false)) else {
+            panic!("nothing is there yet")
+        };
+        let issued = |cache: &SoftwareCache| cache.ahead.metrics().issued;
+        let first = issued(&cache);
+        assert!(first > 0 && asked == at(3 * (1 + first)), "{first} pages, {asked:?}");
+        let ahead: Vec<u64> =
+            cache.frames.keys().map(|page| page.0).filter(|page| *page > 0).collect();
+        cache.advance(at(1_000), &mut events);
+        let used = cache.access(at(1_000), request(ahead[0], false));
+        assert!(matches!(used, Answer::Posted(until) if until > at(1_003)), "{used:?}");
+        assert!(issued(&cache) > first, "its first use fetches more");
+        assert!(matches!(cache.access(at(2_000), request(ahead[0], false)), Answer::Hit(_)));
+        assert_eq!(cache.take_counters().misses, 1);
     }
 }

@@ -99,7 +99,7 @@ impl Under {
                 Tested::Mapped { memory, threads: setup.cpus.len() }
             }
             Mode::Paging => paging(&setup, &program).map_err(failed)?,
-            Mode::Sync | Mode::Ebbtide => {
+            Mode::Sync | Mode::Ebbtide | Mode::Plain => {
                 let engine = engine(&setup, &program).map_err(failed)?;
                 frames = Some(engine.budget().frames as u64);
                 notices.extend_from_slice(engine.notices());
@@ -291,7 +291,7 @@ pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
     options.replacement = PolicyKind::from_name(&setup.replacement)?;
     options.admission = Admission::from_name(&setup.admission)?;
     // Blocking reads cannot go on ahead of anything.
-    let ahead = setup.mode == Mode::Ebbtide;
+    let ahead = setup.mode != Mode::Sync;
     let prefetcher = PrefetcherKind::from_name(&setup.prefetch)?;
     options.prefetcher = if ahead { prefetcher } else { PrefetcherKind::None };
     options.hints = ahead && setup.hints;

@@ -1,8 +1,8 @@
 //! Where each memory under test has its copy of the data.
 //!
 //! Every mode starts from the same image. Modes whose jobs write have a copy each: the engine the
-//! data file itself, the others one beside it (`FILE.sync`, `FILE.paging`), or in a third of a block
-//! device of its own. Jobs that only read share the data file.
+//! data file itself, the others one beside it (`FILE.sync`, `FILE.paging`, `FILE.plain`), or in a
+//! quarter of a block device of its own. Jobs that only read share the data file.
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom};
@@ -27,7 +27,7 @@ pub(super) struct DataPlaces {
     force: bool,
     /// On a block device: room of each store. It must not depend on the workload, or the store of
     /// one would be written into the middle of another's, whose header would know nothing of it.
-    third_bytes: Option<u64>,
+    part_bytes: Option<u64>,
 }
 
 impl DataPlaces {
@@ -40,7 +40,7 @@ impl DataPlaces {
             shared: !program.writes(),
             tag,
             force,
-            third_bytes: device_bytes(data).map(|bytes| bytes / 3 / GRAIN_BYTES * GRAIN_BYTES),
+            part_bytes: device_bytes(data).map(|bytes| bytes / PARTS / GRAIN_BYTES * GRAIN_BYTES),
         }
     }
 
@@ -54,9 +54,10 @@ impl DataPlaces {
         let (number, suffix) = match mode {
             Mode::Paging if !self.shared => (2, ".paging"),
             Mode::Sync if !self.shared => (1, ".sync"),
+            Mode::Plain if !self.shared => (3, ".plain"),
             _ => (0, ""),
         };
-        if let Some(bytes) = self.third_bytes {
+        if let Some(bytes) = self.part_bytes {
             return (self.data.clone(), number * bytes);
         }
         let mut path = self.data.clone().into_os_string();
@@ -74,8 +75,11 @@ impl DataPlaces {
         places.sort();
         places.dedup();
         let bytes = self.store(self.data.clone(), 0, false).bytes();
-        if self.third_bytes.is_some_and(|third| bytes > third) {
-            return Err(StoreError::NoSpace { path: self.data.clone(), needed_bytes: 3 * bytes });
+        if self.part_bytes.is_some_and(|part| bytes > part) {
+            return Err(StoreError::NoSpace {
+                path: self.data.clone(),
+                needed_bytes: PARTS * bytes,
+            });
         }
         let mut missing = Vec::new();
         for (path, offset) in places {
@@ -104,7 +108,10 @@ impl DataPlaces {
     }
 }
 
-/// Thirds of a device begin at multiples of this.
+/// Copies of the data that a block device has room for.
+const PARTS: u64 = 4;
+
+/// Parts of a device begin at multiples of this.
 const GRAIN_BYTES: u64 = 1 << 20;
 
 /// The size of the block device at `path`; nothing if it is something else. One that cannot be

@@ -37,7 +37,8 @@ pub use children::{CHILD_VERB, Cancel, die_with_parent};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission, measure as measure_profile};
 pub use protocol::{Arrivals, Calibration, Latency};
 pub use results::{
-    AheadSpread, Config, LatencySpread, Machine, Outcome, Report, Spread, WorkloadFacts,
+    AheadSpread, Config, Effect, LatencySpread, Machine, Outcome, Report, Spread, Tried,
+    WorkloadFacts,
 };
 pub use subject::{GRAPH_WORKLOADS, GraphFile};
 
@@ -60,10 +61,12 @@ pub enum Mode {
     Sync,
     /// Ebbtide's engine.
     Ebbtide,
+    /// The same without what is [tried](Options::tries): what that is compared with.
+    Plain,
 }
 
 impl Mode {
-    /// Every mode with the name users type.
+    /// Every mode that users choose, with the name they type.
     pub const ALL: [(&'static str, Mode); 4] = [
         ("dram", Mode::Dram),
         ("paging", Mode::Paging),
@@ -82,8 +85,8 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Mode::ALL.iter().find(|(_, mode)| mode == self);
-        f.pad(known.expect("every mode is listed").0)
+        let chosen = Mode::ALL.iter().find(|(_, mode)| mode == self);
+        f.pad(chosen.map_or("plain", |(name, _)| name))
     }
 }
 
@@ -194,6 +197,18 @@ impl Options {
         }
     }
 
+    /// What is tried about misses beside what the engine does by itself, as the user said it; empty
+    /// if nothing is.
+    pub fn tries(&self) -> String {
+        let usual = Options::new(PathBuf::new());
+        let tried = [
+            (self.prefetch != usual.prefetch).then(|| format!("--prefetch {}", self.prefetch)),
+            (self.admission != usual.admission).then(|| format!("--admission {}", self.admission)),
+            (self.hints != usual.hints).then(|| "--hints off".to_string()),
+        ];
+        tried.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
     /// The DRAM budget in bytes.
     pub fn dram_bytes(&self) -> u64 {
         match self.dram {
@@ -253,7 +268,7 @@ fn warm_up_s(mode: Mode, options: &Options) -> f64 {
         // Paging is warmed while its number of threads is chosen.
         Mode::Paging => 0.0,
         Mode::Sync => 2.0,
-        Mode::Ebbtide => 2.0,
+        Mode::Ebbtide | Mode::Plain => 2.0,
     };
     seconds * (options.rounds as f64 * options.seconds / SHORT_BENCH_S).min(1.0)
 }
@@ -277,6 +292,7 @@ pub fn run(
         config: Config { options: options.clone(), dram_bytes: options.dram_bytes() },
         workloads: Vec::new(),
         results: Vec::new(),
+        tried: Vec::new(),
         notices: Vec::new(),
     };
     let profile = profile(options, cancel, progress)?;
@@ -421,10 +437,12 @@ fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<
     }
 }
 
-/// The modes beside DRAM-only, each once.
+/// The modes beside DRAM-only, each once; what is tried is compared with the plain engine.
 fn stored_modes(options: &Options) -> impl Iterator<Item = Mode> {
     let all = Mode::ALL.into_iter().map(|(_, mode)| mode);
-    all.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode))
+    let compared = options.modes.contains(&Mode::Ebbtide) && options.arrivals == Load::Closed;
+    let plain = (compared && !options.tries().is_empty()).then_some(Mode::Plain);
+    all.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode)).chain(plain)
 }
 
 /// Where the data of `subject` is; its tag is what the image depends on.
@@ -445,6 +463,8 @@ fn setup(
     cpus: &[usize],
     (data, offset): (PathBuf, u64),
 ) -> Setup {
+    let usual = Options::new(PathBuf::new());
+    let tried = if mode == Mode::Plain { &usual } else { options };
     Setup {
         mode,
         workload: subject.kind.name().into(),
@@ -458,9 +478,9 @@ fn setup(
         data,
         offset,
         replacement: options.replacement.into(),
-        admission: options.admission.into(),
-        prefetch: options.prefetch.into(),
-        hints: options.hints,
+        admission: tried.admission.into(),
+        prefetch: tried.prefetch.into(),
+        hints: tried.hints,
         scheduler: options.scheduler.into(),
         threads: options.threads,
         batch_max: options.batch_max,

@@ -5,7 +5,8 @@
 //! job. What a miss costs comes from a [`Profile`], measured with other programs; nothing is fitted
 //! to what the bench then measures.
 
-use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::prefetch::PrefetcherKind;
+use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::{Arrivals as Arrive, Discipline};
 use ebbtide_core::{PAGE_BYTES, Span};
 use ebbtide_engine::Budget;
@@ -31,6 +32,14 @@ pub(super) struct Prediction<'a> {
     pub(super) threads_per_core: Option<usize>,
 }
 
+/// What the simulator expects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Expected {
+    pub(super) jobs_per_s: f64,
+    /// Reads from flash that a job waits for; none in DRAM.
+    pub(super) misses_per_job: f64,
+}
+
 /// Turnovers of the DRAM cache before jobs are timed: the policy has settled.
 const WARM_TURNOVERS: u64 = 6;
 
@@ -41,14 +50,15 @@ const JOBS: u64 = 20_000;
 const WARM_JOBS_MAX: u64 = 2_000_000;
 
 impl Prediction<'_> {
-    /// Jobs a second in the mode of the setup; `None` if its costs are not known.
+    /// What comes of the mode of the setup; `None` if its costs are not known.
     ///
     /// # Errors
     /// [`BenchError`] when the simulator cannot be set up so.
-    pub(super) fn jobs_per_s(&self) -> Result<Option<f64>, BenchError> {
+    pub(super) fn expected(&self) -> Result<Option<Expected>, BenchError> {
         let cores = self.setup.cpus.len();
         if self.setup.mode == Mode::Dram {
-            return Ok(Some(cores as f64 * 1e9 / self.calibration.job_ns));
+            let jobs_per_s = cores as f64 * 1e9 / self.calibration.job_ns;
+            return Ok(Some(Expected { jobs_per_s, misses_per_job: 0.0 }));
         }
         let Some(costs) = self.profile.mode(self.setup.mode) else { return Ok(None) };
         let failed = |error: SimError| BenchError::Predict(error.to_string());
@@ -59,8 +69,8 @@ impl Prediction<'_> {
         let parts = self.parts(&config, costs, frames, policy)?;
         let program = self.program.clone().with_work(WORK_UNITS);
         let mut machine = Machine::new(&config, parts, program).map_err(failed)?;
-        let rate = warmed_rate(&mut machine, &config, work_ns, cores as u64);
-        rate.map(Some).map_err(failed)
+        let expected = warmed(&mut machine, &config, work_ns, cores as u64);
+        expected.map(Some).map_err(failed)
     }
 
     /// Frames of the mode's DRAM cache, and who manages them.
@@ -112,16 +122,16 @@ impl Prediction<'_> {
         let threads = match self.setup.mode {
             Mode::Dram | Mode::Sync => 1,
             Mode::Paging => self.threads_per_core.unwrap_or(1),
-            Mode::Ebbtide => engine_options(self.setup)?.threads_per_core,
+            Mode::Ebbtide | Mode::Plain => engine_options(self.setup)?.threads_per_core,
         };
         let discipline = match self.setup.mode {
-            Mode::Ebbtide => Discipline::from_name(&self.setup.scheduler)?,
+            Mode::Ebbtide | Mode::Plain => Discipline::from_name(&self.setup.scheduler)?,
             _ => Discipline::Priority,
         };
         let core_side = match self.setup.mode {
             // The read is in what a miss costs.
             Mode::Dram | Mode::Sync => CoreSide::Block,
-            Mode::Paging | Mode::Ebbtide => CoreSide::Switch(Switching {
+            Mode::Paging | Mode::Ebbtide | Mode::Plain => CoreSide::Switch(Switching {
                 threads,
                 discipline,
                 arrivals: Arrive::Notified,
@@ -141,9 +151,22 @@ impl Prediction<'_> {
                 .map(|at: &ReadsAt| (at.in_flight, us(at.mean_us)))
                 .collect(),
         };
+        // What the engine does about misses, the kernel does not.
+        let (admission, prefetcher, hints, ahead_max) = match self.setup.mode {
+            Mode::Dram | Mode::Paging => (Admission::Always, PrefetcherKind::None, false, 0),
+            Mode::Sync | Mode::Ebbtide | Mode::Plain => {
+                let options = engine_options(self.setup)?;
+                let ahead_max = options.ahead_max() * self.setup.cpus.len();
+                (options.admission, options.prefetcher, options.hints, ahead_max as u64)
+            }
+        };
         let costs = SoftwareCosts {
             frames,
             policy,
+            admission,
+            prefetcher,
+            hints,
+            ahead_max,
             miss: us(costs.miss_us),
             write_back: us(costs.write_back_us),
             transfers,
@@ -155,13 +178,13 @@ impl Prediction<'_> {
     }
 }
 
-/// Jobs a second once the DRAM cache of `machine` has turned over several times.
-fn warmed_rate(
+/// What comes of jobs once the DRAM cache of `machine` has turned over several times.
+fn warmed(
     machine: &mut Machine,
     config: &Config,
     work_ns: f64,
     cores: u64,
-) -> Result<f64, SimError> {
+) -> Result<Expected, SimError> {
     let mut lru = PlainLru::new(config)?;
     let mut jobs = 0;
     while lru.counters().misses < WARM_TURNOVERS * lru.frames() && jobs < WARM_JOBS_MAX {
@@ -170,6 +193,11 @@ fn warmed_rate(
     }
     machine.set_work(Span::from_ps((work_ns * 1e3) as u64));
     machine.run(JOBS / 4 * cores)?;
-    let time = machine.run(JOBS * cores)?;
-    Ok(JOBS as f64 * cores as f64 * 1e12 / time.as_ps() as f64)
+    machine.take_measured();
+    let (jobs, time) = (JOBS * cores, machine.run(JOBS * cores)?);
+    let misses = machine.take_measured().counters.misses;
+    Ok(Expected {
+        jobs_per_s: jobs as f64 * 1e12 / time.as_ps() as f64,
+        misses_per_job: misses as f64 / jobs as f64,
+    })
 }

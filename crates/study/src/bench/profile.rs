@@ -71,8 +71,9 @@ pub struct ModeCosts {
 }
 
 impl Profile {
-    /// The costs of `mode`.
+    /// The costs of `mode`; of the engine, whatever is tried with it.
     pub fn mode(&self, mode: Mode) -> Option<&ModeCosts> {
+        let mode = if mode == Mode::Plain { Mode::Ebbtide } else { mode };
         self.modes.iter().find(|costs| costs.mode == mode)
     }
 
@@ -230,7 +231,7 @@ impl Lost {
         // A job in DRAM was timed by itself; against it, modes were timed turn by turn. The time in
         // which the engine had nothing to run is not what a miss costs it.
         let idle = match mode {
-            Mode::Ebbtide => own.idle_share.map_or(0.0, |idle| idle.median),
+            Mode::Ebbtide | Mode::Plain => own.idle_share.map_or(0.0, |idle| idle.median),
             _ => 0.0,
         };
         let longer = (1.0 - idle) / own.ratio_to_dram.median - 1.0;

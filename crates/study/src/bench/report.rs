@@ -200,6 +200,7 @@ fn name(mode: Mode) -> &'static str {
         Mode::Paging => "OS paging",
         Mode::Sync => "blocking reads",
         Mode::Ebbtide => "Ebbtide",
+        Mode::Plain => "Ebbtide, nothing tried",
     }
 }
 

@@ -139,6 +139,38 @@ pub struct Outcome {
     pub prediction_error: Option<f64>,
 }
 
+/// What came of what was tried about misses, with one workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tried {
+    /// Workload.
+    pub workload: &'static str,
+    /// What was tried, as the user said it.
+    pub what: String,
+    /// Measured here.
+    pub measured: Effect,
+    /// In the simulator with the same objects, where it was asked to predict.
+    pub simulated: Option<Effect>,
+}
+
+/// What a change does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Effect {
+    /// Misses a job without it.
+    pub misses_per_job_without: f64,
+    /// Misses a job with it.
+    pub misses_per_job_with: f64,
+    /// Jobs a second with it over those without it; measured, the median of the rounds' ratios.
+    pub speedup: f64,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Effect { misses_per_job_without: without, misses_per_job_with: with, speedup } = self;
+        let change = 100.0 * (speedup - 1.0);
+        write!(f, "{without:.2} -> {with:.2} misses a job, {change:+.1}% jobs/s")
+    }
+}
+
 /// A workload as it was run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkloadFacts {
@@ -205,6 +237,8 @@ pub struct Report {
     pub workloads: Vec<WorkloadFacts>,
     /// What came out.
     pub results: Vec<Outcome>,
+    /// What came of what was tried, where something was.
+    pub tried: Vec<Tried>,
     /// What the user should know.
     pub notices: Vec<String>,
 }
@@ -281,6 +315,13 @@ impl fmt::Display for Report {
                 if let Some(ratio) = outcome.ratio_without_work {
                     writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
                 }
+            }
+        }
+        for Tried { workload, what, measured, simulated } in &self.tried {
+            writeln!(f, "\n{workload}, {what}: measured {measured}")?;
+            match simulated {
+                Some(simulated) => writeln!(f, "  simulated {simulated}")?,
+                None => writeln!(f, "  --predict says what the simulator expects of it")?,
             }
         }
         if let Some((median, most)) = self.prediction_errors() {

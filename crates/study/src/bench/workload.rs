@@ -9,13 +9,14 @@ use ebbtide_workloads::{Program, Workload};
 use super::child::PAGING_THREADS;
 use super::children::Child;
 use super::data::{self, DataPlaces};
-use super::predict::Prediction;
+use super::predict::{Expected, Prediction};
 use super::process;
 use super::protocol::{Arrivals, Calibration, Command, Latency, Reply, Setup, Window};
 use super::subject::Subject;
 use super::{
-    AheadSpread, BenchError, Cancel, LatencySpread, Load, Machine, Mode, Options, Outcome, Profile,
-    Progress, Report, Spread, WorkloadFacts, places, setup, stored_modes, warm_up_s,
+    AheadSpread, BenchError, Cancel, Effect, LatencySpread, Load, Machine, Mode, Options, Outcome,
+    Profile, Progress, Report, Spread, Tried, WorkloadFacts, places, setup, stored_modes,
+    warm_up_s,
 };
 use crate::doctor::machine::MachineSummary;
 
@@ -59,6 +60,10 @@ struct Round {
 impl Round {
     fn jobs_per_s(&self) -> f64 {
         self.window.jobs as f64 / self.window.seconds
+    }
+
+    fn misses_per_job(&self) -> f64 {
+        self.window.misses as f64 / self.window.jobs as f64
     }
 
     fn cpu_s(&self) -> f64 {
@@ -291,6 +296,7 @@ impl Bench<'_> {
             .zip(without_work.get(&Mode::Dram))
             .map(|(ebbtide, dram)| ebbtide / dram);
         let dram = results[&Mode::Dram].clone();
+        let mut expected = BTreeMap::new();
         for runner in runners.iter() {
             let mut outcome =
                 self.outcome(runner, &results[&runner.mode], &dram, calibration, None);
@@ -299,13 +305,43 @@ impl Bench<'_> {
                 outcome.ratio_without_work = ratio_without_work;
             }
             (self.progress)(&format!("predicting {}", runner.mode), 0.97);
-            let predicted = self.predicted(runner, calibration)?;
-            outcome.predicted_jobs_per_s = predicted;
-            outcome.prediction_error =
-                predicted.map(|predicted| predicted / outcome.jobs_per_s.median - 1.0);
+            if let Some(predicted) = self.predicted(runner, calibration)? {
+                outcome.predicted_jobs_per_s = Some(predicted.jobs_per_s);
+                outcome.prediction_error =
+                    Some(predicted.jobs_per_s / outcome.jobs_per_s.median - 1.0);
+                expected.insert(runner.mode, predicted);
+            }
             report.results.push(outcome);
         }
+        report.tried.extend(self.tried(&results, &expected));
         Ok(())
+    }
+
+    /// What came of what was tried, if something was.
+    fn tried(
+        &self,
+        results: &BTreeMap<Mode, Vec<Round>>,
+        expected: &BTreeMap<Mode, Expected>,
+    ) -> Option<Tried> {
+        let (plain, tried) = (results.get(&Mode::Plain)?, results.get(&Mode::Ebbtide)?);
+        let misses = |rounds: &[Round]| Spread::of(rounds.iter().map(Round::misses_per_job)).median;
+        let pairs = plain.iter().zip(tried);
+        let measured = Effect {
+            misses_per_job_without: misses(plain),
+            misses_per_job_with: misses(tried),
+            speedup: Spread::of(
+                pairs.map(|(plain, tried)| tried.jobs_per_s() / plain.jobs_per_s()),
+            )
+            .median,
+        };
+        let both = expected.get(&Mode::Plain).zip(expected.get(&Mode::Ebbtide));
+        let simulated = both.map(|(plain, tried)| Effect {
+            misses_per_job_without: plain.misses_per_job,
+            misses_per_job_with: tried.misses_per_job,
+            speedup: tried.jobs_per_s / plain.jobs_per_s,
+        });
+        let (workload, what) = (self.subject.kind.name(), self.options.tries());
+        Some(Tried { workload, what, measured, simulated })
     }
 
     /// What the simulator expects of `runner`.
@@ -313,7 +349,7 @@ impl Bench<'_> {
         &self,
         runner: &Runner,
         calibration: &Calibration,
-    ) -> Result<Option<f64>, BenchError> {
+    ) -> Result<Option<Expected>, BenchError> {
         let Some(profile) = self.profile else { return Ok(None) };
         let nowhere = (self.options.data.clone(), 0);
         let setup = setup(self.options, self.subject, runner.mode, self.cpus, nowhere);
@@ -324,7 +360,7 @@ impl Bench<'_> {
             setup: &setup,
             threads_per_core: runner.threads_per_core,
         };
-        prediction.jobs_per_s()
+        prediction.expected()
     }
 
     fn open(
@@ -372,7 +408,7 @@ impl Bench<'_> {
             let mut values = values.map(|(number, round)| figure(number, round)).peekable();
             values.peek().is_some().then(|| Spread::of(values))
         };
-        let engine = matches!(runner.mode, Mode::Sync | Mode::Ebbtide);
+        let engine = matches!(runner.mode, Mode::Sync | Mode::Ebbtide | Mode::Plain);
         let per_s = |count: u64, round: &Round| count as f64 / round.window.seconds;
         let service: Vec<Latency> = rounds.iter().map(|round| round.window.service_us).collect();
         let response: Vec<Latency> = rounds.iter().map(|round| round.window.response_us).collect();
@@ -388,9 +424,7 @@ impl Bench<'_> {
             miss_interval_us: missed(&|number, round| {
                 job_us(number) * round.window.jobs as f64 / round.window.misses as f64
             }),
-            misses_per_job: missed(&|_, round| {
-                round.window.misses as f64 / round.window.jobs as f64
-            }),
+            misses_per_job: missed(&|_, round| round.misses_per_job()),
             kernel_cpu_us_per_miss: missed(&|_, round| {
                 let kernel_s = round.window.system_s + round.kernel_cpu_s;
                 kernel_s * 1e6 / round.window.reads_started() as f64

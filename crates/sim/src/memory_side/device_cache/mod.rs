@@ -1,6 +1,5 @@
 //! [`DeviceCache`]: a flash device that answers single lines, from a cache in its own DRAM (SPEC A4).
 
-mod ahead;
 mod backend;
 mod dram;
 
@@ -13,9 +12,9 @@ use ebbtide_core::{Begin, FrameId, LINE_BYTES, MissTable, PAGE_BYTES, PageId, Sp
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
 
-use self::ahead::Ahead;
 use self::backend::Backend;
 use self::dram::DramServer;
+use super::ahead::Ahead;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
@@ -493,9 +492,9 @@ impl MemorySide for DeviceCache {
         self.tell(frame, page, Happened::Served { write });
     }
 
-    fn hint(&mut self, now: Time, page: PageId) {
+    fn hint(&mut self, now: Time, page: PageId) -> Time {
         let page = self.mapped(page);
-        let Some(Cache { residency, ahead }) = &self.cache else { return };
+        let Some(Cache { residency, ahead }) = &self.cache else { return now };
         let merges = matches!(self.misses, Misses::Merged(_));
         let known = residency.find(page).is_some()
             || self.misses.contains(page)
@@ -503,6 +502,7 @@ impl MemorySide for DeviceCache {
         if merges && !known && ahead.places(self.backend.room()) > 0 {
             self.prefetch(now, &[page]);
         }
+        now
     }
 
     fn prefetched(&self) -> Option<&Metrics> {

@@ -1,4 +1,4 @@
-//! [`Ahead`]: pages that the device fetches before anybody asks.
+//! [`Ahead`]: pages that a memory fetches before anybody asks.
 
 use ebbtide_core::prefetch::{Demand, Metrics, Origin, Prefetching};
 use ebbtide_core::{FrameId, PageId};
@@ -16,7 +16,7 @@ enum Mark {
     Hit,
 }
 
-/// A prefetcher at work on a device's cache: what is on its way because of it, and what it brought.
+/// A prefetcher at work on a cache: what is on its way because of it, and what it brought.
 pub(super) struct Ahead {
     prefetching: Prefetching,
     in_flight: FxHashSet<PageId>,
