@@ -9,7 +9,7 @@ use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_study::bench::{self, BenchError, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
 use ebbtide_study::report::check_folder;
-use ebbtide_workloads::{Kind, Scatter};
+use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
@@ -33,6 +33,15 @@ pub(crate) struct Arguments {
     /// Market coordinate file
     #[arg(long, value_name = "FILE", conflicts_with = "dataset")]
     graph: Option<PathBuf>,
+    /// Replay this trace instead, whatever its form (see trace convert); - is standard input. Its
+    /// pages are laid side by side and its accesses made over and over, 64 lines a job; of one that
+    /// is longer than 16 Mi lines, the first so many
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["workloads", "graph", "dataset", "theta", "scatter"]
+    )]
+    trace: Option<PathBuf>,
     /// DRAM for everything Ebbtide needs: a share of the dataset, or a size
     #[arg(long, value_parser = sizes::dram, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
@@ -180,12 +189,15 @@ fn options(arguments: &Arguments) -> Options {
         options.workloads = arguments.workloads.iter().map(|kind| kind.name()).collect();
     } else if arguments.graph.is_some() {
         options.workloads = GRAPH_WORKLOADS.map(Kind::name).to_vec();
+    } else if arguments.trace.is_some() {
+        options.workloads = vec![Replay::NAME];
     }
     if !arguments.mode.is_empty() {
         options.modes = arguments.mode.clone();
     }
     options.dataset_bytes = arguments.dataset;
     options.graph = arguments.graph.clone();
+    options.trace = arguments.trace.clone();
     options.dram = arguments.dram;
     options.cores = arguments.cores;
     options.miss_interval_us = arguments.miss_interval;

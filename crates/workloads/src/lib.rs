@@ -5,7 +5,7 @@
 //! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo::tpcc::SiloTpcc);
 //! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
 //! mixes of [`tpcc`], [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`Touch`] and [`sql`]. [`Program`] is
-//! any of them, chosen by name.
+//! any of them, chosen by name, or the [`Replay`] of a trace.
 //!
 //! Two promises let one program run on many memories and on datasets of any size:
 //!
@@ -32,6 +32,7 @@ mod observe;
 mod permutation;
 mod program;
 mod red_black_tree;
+mod replay;
 pub mod silo;
 pub mod sql;
 pub mod tatp;
@@ -51,6 +52,7 @@ pub use observe::{Observed, Work};
 pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
+pub use replay::{Replay, Step};
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
 pub use touch::{RandomRead, RandomWrite, SeqRead, SeqWrite, Touch, Touched};
 pub use tpcb::Tpcb;

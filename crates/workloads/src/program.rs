@@ -5,7 +5,7 @@ use std::ops::Range;
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, UnknownName, find_by_name};
 use thiserror::Error;
 
-use crate::{ArraySwap, HashTable, RedBlackTree, Scatter, Tatp, Workload, Wrong};
+use crate::{ArraySwap, HashTable, RedBlackTree, Replay, Scatter, Tatp, Workload, Wrong};
 
 /// What a program's data and job stream look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,10 +94,12 @@ macro_rules! programs {
             $(#[doc = concat!("[`", stringify!($workload), "`].")] $program),+
         }
 
-        /// Any of the programs: a [`Workload`] chosen at run time.
+        /// Any of the programs, or a replay: a [`Workload`] chosen at run time.
         #[derive(Debug, Clone)]
         pub enum Program {
-            $(#[doc = concat!("A [`", stringify!($workload), "`].")] $program($workload)),+
+            $(#[doc = concat!("A [`", stringify!($workload), "`].")] $program($workload),)+
+            /// A [`Replay`], which is made of a trace and so has no [`Kind`].
+            Replay(Replay),
         }
 
         impl Kind {
@@ -143,16 +145,22 @@ macro_rules! programs {
         }
 
         impl Program {
-            /// Which program it is.
-            pub fn kind(&self) -> Kind {
-                match self { $(Program::$program(_) => Kind::$program),+ }
+            /// Which program it is; `None` for a replay.
+            pub fn kind(&self) -> Option<Kind> {
+                match self {
+                    $(Program::$program(_) => Some(Kind::$program),)+
+                    Program::Replay(_) => None,
+                }
             }
         }
 
         /// Does the same with whichever program it is.
         macro_rules! each {
             ($any:expr, $one:ident => $does:expr) => {
-                match $any { $(Program::$program($one) => $does),+ }
+                match $any {
+                    $(Program::$program($one) => $does,)+
+                    Program::Replay($one) => $does,
+                }
             };
         }
     };
@@ -243,6 +251,16 @@ impl Program {
         Kind::from_name(name)?.build(shape)
     }
 
+    /// What reports call it: the name users type, or `replay`.
+    pub fn name(&self) -> &'static str {
+        self.kind().map_or(Replay::NAME, Kind::name)
+    }
+
+    /// The stack that a job needs.
+    pub fn stack_bytes(&self) -> usize {
+        self.kind().map_or(Replay::STACK_BYTES, Kind::stack_bytes)
+    }
+
     /// The same program computing `instructions` per job.
     #[must_use]
     pub fn with_work(mut self, instructions: u64) -> Program {
@@ -288,7 +306,7 @@ mod tests {
         for (name, kind) in Kind::ALL {
             let mut shape = Shape { dataset_bytes: kind.min_bytes(), ..Shape::default() };
             let program = Program::new(name, &shape).unwrap();
-            assert_eq!((program.kind(), kind.name()), (kind, name));
+            assert_eq!((program.kind(), program.name()), (Some(kind), name));
             assert!(program.size_bytes() <= shape.dataset_bytes);
             shape.dataset_bytes -= 1;
             let error = Program::new(name, &shape).unwrap_err().to_string();

@@ -17,7 +17,7 @@ use super::calibrate::calibrate;
 use super::process;
 use super::protocol::{Arrivals, Command, Reply, Setup, Window};
 use super::window::{Measured, Stream, StreamService, Total, run_threads, total};
-use super::{BenchError, Mode};
+use super::{BenchError, Mode, replay};
 
 /// Kernel threads a core tried for OS paging; the best is kept.
 pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
@@ -232,6 +232,10 @@ impl Under {
 
 /// The workload as `setup` says.
 pub(super) fn program(setup: &Setup) -> Result<Program, String> {
+    if let Some(steps) = &setup.replay {
+        let unread = |error| format!("cannot read {}: {error}", steps.display());
+        return replay::load(steps, setup.seed).map_err(unread);
+    }
     let kind = Kind::from_name(&setup.workload).map_err(|error| error.to_string())?;
     let shape = Shape {
         dataset_bytes: setup.dataset_bytes,
@@ -282,7 +286,7 @@ pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
     let mut options = Options::new(setup.dram_bytes as usize);
     options.cores = setup.cpus.len();
     options.cpus = setup.cpus.clone();
-    options.stack_bytes = Kind::from_name(&setup.workload)?.stack_bytes();
+    options.stack_bytes = setup.stack_bytes;
     options.threads_per_core = match setup.mode {
         Mode::Sync => 1,
         _ => setup.threads.unwrap_or_else(|| options.threads_that_fit()),

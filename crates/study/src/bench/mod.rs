@@ -13,6 +13,7 @@ mod predict;
 mod process;
 mod profile;
 mod protocol;
+mod replay;
 mod report;
 mod results;
 mod subject;
@@ -28,6 +29,7 @@ use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
 use ebbtide_engine::store::StoreError;
 use ebbtide_engine::{Budget, EngineError, affinity, check_replacement};
+use ebbtide_trace::TraceError;
 use ebbtide_workloads::graph::GraphError;
 use ebbtide_workloads::{Kind, Scatter, Shape, ShapeError, Workload};
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,7 @@ use crate::doctor::machine::MachineSummary;
 use crate::doctor::probe::ProbeError;
 use data::DataPlaces;
 use protocol::Setup;
+use replay::Kept;
 use subject::{Subject, subjects};
 use workload::Bench;
 
@@ -119,10 +122,12 @@ pub struct Options {
     pub modes: Vec<Mode>,
     /// The data file or block device.
     pub data: PathBuf,
-    /// Size of each workload's data in bytes; with a graph from a file, what that takes.
+    /// Size of each workload's data in bytes; with a graph or a trace from a file, what that takes.
     pub dataset_bytes: u64,
     /// A file with the graph to run on, for [`GRAPH_WORKLOADS`] alone.
     pub graph: Option<PathBuf>,
+    /// A trace to replay instead of workloads; `-` is standard input.
+    pub trace: Option<PathBuf>,
     /// DRAM for Ebbtide, blocking reads and paging.
     pub dram: Dram,
     /// Cores.
@@ -174,6 +179,7 @@ impl Options {
             data,
             dataset_bytes: 2 << 30,
             graph: None,
+            trace: None,
             dram: Dram::Share(0.03),
             cores: 1,
             miss_interval_us: 10.0,
@@ -231,6 +237,10 @@ pub enum BenchError {
     #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]
+    Trace(#[from] TraceError),
+    #[error("cannot keep what is replayed in a temporary file: {0}")]
+    Replay(std::io::Error),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("cannot measure the device: {0}")]
     Probe(#[from] ProbeError),
@@ -249,6 +259,8 @@ impl BenchError {
             BenchError::BadInput(_) | BenchError::Name(_) => true,
             BenchError::Shape(_) | BenchError::Graph(_) => true,
             BenchError::Store(error) => error.is_input(),
+            BenchError::Trace(error) => !error.is_cut_short(),
+            BenchError::Replay(_) => false,
             BenchError::Probe(_) | BenchError::Child { .. } => false,
             BenchError::Predict(_) | BenchError::Cancelled => false,
         }
@@ -287,13 +299,14 @@ pub fn run(
     let subjects = subjects(&mut options)?;
     let options = &options;
     check_room(options, &subjects, &cpus)?;
+    let replayed = subjects.iter().filter_map(|subject| subject.replay.as_ref());
     let mut report = Report {
         machine: Machine::new(&MachineSummary::of_system(), &cpus),
         config: Config { options: options.clone(), dram_bytes: options.dram_bytes() },
         workloads: Vec::new(),
         results: Vec::new(),
         tried: Vec::new(),
-        notices: Vec::new(),
+        notices: replayed.map(|kept| kept.notice.clone()).collect(),
     };
     let profile = profile(options, cancel, progress)?;
     // Measuring a profile takes about as long as a workload.
@@ -301,7 +314,7 @@ pub fn run(
     let count = subjects.len() as f64 + ahead;
     for (number, subject) in subjects.iter().enumerate() {
         let part = |stage: &str, share: f64| {
-            let name = subject.kind.name();
+            let name = subject.program.name();
             progress(&format!("{name}: {stage}"), (ahead + number as f64 + share) / count);
         };
         let profile = profile.as_ref();
@@ -355,7 +368,12 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
             options.miss_interval_us
         ));
     }
-    for (option, path) in [("--data", Some(&options.data)), ("--graph", options.graph.as_ref())] {
+    let paths = [
+        ("--data", Some(&options.data)),
+        ("--graph", options.graph.as_ref()),
+        ("--trace", options.trace.as_ref()),
+    ];
+    for (option, path) in paths {
         if let Some(path) = path.filter(|path| path.to_str().is_none()) {
             return bad(format!("{option} {}: the path must be UTF-8", path.display()));
         }
@@ -428,7 +446,7 @@ fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<
         Err(EngineError::BudgetTooSmall { given_bytes, needed_bytes, .. }) => bad(format!(
             "--dram: {given_bytes} bytes are too few for {} of {}: page states, stacks and buffers \
              need at least {needed_bytes} ({})",
-            subject.kind.name(),
+            subject.program.name(),
             data::mib(bytes),
             data::mib(needed_bytes as u64),
         )),
@@ -447,8 +465,9 @@ fn stored_modes(options: &Options) -> impl Iterator<Item = Mode> {
 
 /// Where the data of `subject` is; its tag is what the image depends on.
 fn places(options: &Options, subject: &Subject) -> DataPlaces {
-    let name = subject.kind.name();
+    let name = subject.program.name();
     let tag = match &subject.graph {
+        None if subject.replay.is_some() => format!("{name} seed={}", options.seed),
         None => format!("{name} scatter={} seed={}", options.scatter, options.seed),
         Some(graph) => format!("{name} graph={:016x} seed={}", graph.checksum, options.seed),
     };
@@ -467,9 +486,11 @@ fn setup(
     let tried = if mode == Mode::Plain { &usual } else { options };
     Setup {
         mode,
-        workload: subject.kind.name().into(),
+        workload: subject.program.name().into(),
         dataset_bytes: options.dataset_bytes,
         graph: subject.graph.clone(),
+        replay: subject.replay.as_ref().map(Kept::path),
+        stack_bytes: subject.program.stack_bytes(),
         theta: options.theta,
         scatter: options.scatter.into(),
         seed: options.seed,

@@ -20,6 +20,10 @@ pub struct Setup {
     pub dataset_bytes: u64,
     /// The graph to run on, if it is from a file.
     pub graph: Option<GraphFile>,
+    /// Where the steps to replay are kept, if it is a trace.
+    pub replay: Option<PathBuf>,
+    /// The stack that a job needs, in bytes.
+    pub stack_bytes: usize,
     /// Zipf skew of the keys.
     pub theta: f64,
     /// How keys lie over pages, by name.

@@ -262,11 +262,14 @@ impl fmt::Display for Report {
             let calibration = &facts.calibration;
             writeln!(
                 f,
-                "\n{}: {} MiB, Zipf {}, LRU would miss {:.2} times a job, every {:.1} us; {:.0}% of \
-                 a job's {:.1} us is added work",
+                "\n{}: {} MiB, {}, LRU would miss {:.2} times a job, every {:.1} us; {:.0}% of a \
+                 job's {:.1} us is added work",
                 facts.workload,
                 facts.pages >> 8,
-                self.config.options.theta,
+                match &self.config.options.trace {
+                    Some(trace) => trace.display().to_string(),
+                    None => format!("Zipf {}", self.config.options.theta),
+                },
                 calibration.lru_misses_per_job,
                 calibration.job_ns / calibration.lru_misses_per_job / 1e3,
                 calibration.work_share * 100.0,

@@ -1,4 +1,5 @@
-//! What a bench runs: a program, with generated data or a graph from a file (`--graph`).
+//! What a bench runs: a program, with generated data or a graph from a file (`--graph`), or a trace
+//! (`--trace`).
 //!
 //! Only the bench itself and the DRAM-only child hold a loaded graph. The other children have a
 //! DRAM budget to keep to: they know how large it is, and read all else from the data file.
@@ -9,6 +10,7 @@ use ebbtide_workloads::graph::{self, EdgeList, Summary};
 use ebbtide_workloads::{ConnectedComponents, Kind, PageRank, Program, Shape, Workload};
 use serde::{Deserialize, Serialize};
 
+use super::replay::{self, Kept};
 use super::{BenchError, Options, shape};
 
 /// The workloads that can run on a graph from a file.
@@ -16,11 +18,12 @@ pub const GRAPH_WORKLOADS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponent
 
 /// A program to bench.
 pub(super) struct Subject {
-    pub(super) kind: Kind,
     /// With its image.
     pub(super) program: Program,
     /// The graph it runs on, if that is from a file.
     pub(super) graph: Option<GraphFile>,
+    /// Its steps, if it replays a trace.
+    pub(super) replay: Option<Kept>,
 }
 
 /// A graph in a file, as one workload stores it.
@@ -72,18 +75,23 @@ impl GraphFile {
     }
 }
 
-/// Builds what `options` name. With a graph from a file, the size of the dataset becomes that of
-/// the largest image.
+/// Builds what `options` name. With a graph or a trace from a file, the size of the dataset becomes
+/// that of the largest image.
 ///
 /// # Errors
-/// When a program cannot have its shape, or the graph cannot be read.
+/// When a program cannot have its shape, or the file cannot be read.
 pub(super) fn subjects(options: &mut Options) -> Result<Vec<Subject>, BenchError> {
+    if let Some(path) = &options.trace {
+        let (program, kept) = replay::read(path, options.seed)?;
+        options.dataset_bytes = program.size_bytes();
+        return Ok(vec![Subject { program, graph: None, replay: Some(kept) }]);
+    }
     let kinds = options.workloads.iter().map(|name| Ok(Kind::from_name(name)?));
     let kinds = kinds.collect::<Result<Vec<Kind>, BenchError>>()?;
     let Some(path) = options.graph.clone() else {
         let shape = shape(options);
         let generated =
-            |kind: Kind| Ok(Subject { kind, program: kind.build(&shape)?, graph: None });
+            |kind: Kind| Ok(Subject { program: kind.build(&shape)?, graph: None, replay: None });
         return kinds.into_iter().map(generated).collect();
     };
     if let Some(&other) = kinds.iter().find(|kind| !GRAPH_WORKLOADS.contains(kind)) {
@@ -93,7 +101,7 @@ pub(super) fn subjects(options: &mut Options) -> Result<Vec<Subject>, BenchError
     let mut subjects = Vec::new();
     for kind in kinds {
         let (program, graph) = on_graph(kind, &edges, &path, &shape(options))?;
-        subjects.push(Subject { kind, program, graph: Some(graph) });
+        subjects.push(Subject { program, graph: Some(graph), replay: None });
     }
     let largest = subjects.iter().map(|subject| subject.program.size_bytes()).max();
     options.dataset_bytes = largest.unwrap_or(options.dataset_bytes);

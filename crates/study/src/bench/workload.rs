@@ -81,7 +81,7 @@ impl Bench<'_> {
         }
         let (mut runners, calibration) = self.start(program, &places, report)?;
         report.workloads.push(WorkloadFacts {
-            workload: self.subject.kind.name(),
+            workload: self.subject.program.name(),
             pages: program.size_bytes() / PAGE_BYTES as u64,
             calibration,
         });
@@ -202,7 +202,9 @@ impl Bench<'_> {
         let mut child = Child::spawn(self.cancel)
             .map_err(|error| self.child_error(mode, &format!("cannot start a process: {error}")))?;
         if mode == Mode::Paging {
-            let group = MemoryCgroup::create(self.options.dram_bytes())
+            // What is replayed belongs to whoever makes the load.
+            let beside = self.subject.replay.as_ref().map_or(0, |kept| kept.bytes);
+            let group = MemoryCgroup::create(self.options.dram_bytes() + beside)
                 .and_then(|group| group.join(child.id()).map(|()| group));
             match group {
                 Ok(group) => limit = Some(group),
@@ -340,7 +342,7 @@ impl Bench<'_> {
             misses_per_job_with: tried.misses_per_job,
             speedup: tried.jobs_per_s / plain.jobs_per_s,
         });
-        let (workload, what) = (self.subject.kind.name(), self.options.tries());
+        let (workload, what) = (self.subject.program.name(), self.options.tries());
         Some(Tried { workload, what, measured, simulated })
     }
 
@@ -413,7 +415,7 @@ impl Bench<'_> {
         let service: Vec<Latency> = rounds.iter().map(|round| round.window.service_us).collect();
         let response: Vec<Latency> = rounds.iter().map(|round| round.window.response_us).collect();
         Outcome {
-            workload: self.subject.kind.name(),
+            workload: self.subject.program.name(),
             mode: runner.mode,
             cores: self.options.cores,
             load,
@@ -463,7 +465,11 @@ impl Bench<'_> {
         if self.cancel.is_cancelled() {
             return BenchError::Cancelled;
         }
-        BenchError::Child { mode, workload: self.subject.kind.name(), reason: reason.to_string() }
+        BenchError::Child {
+            mode,
+            workload: self.subject.program.name(),
+            reason: reason.to_string(),
+        }
     }
 
     fn unexpected(&self, mode: Mode, reply: std::io::Result<Reply>) -> BenchError {
