@@ -10,6 +10,7 @@ mod exact;
 mod policy;
 mod sampled;
 mod stack;
+mod table;
 
 pub use exact::StackDistances;
 pub use policy::PolicyCaches;

@@ -3,14 +3,15 @@
 use std::iter;
 
 use ebbtide_core::PageId;
-use rustc_hash::FxHashMap;
+
+use super::table::PageTable;
 
 /// Bits that one count of the tree stands for: a line of memory.
 const BLOCK_BITS: usize = 512;
 const BLOCK_WORDS: usize = BLOCK_BITS / 64;
 
 /// No page has so many times of use at once; also the mark of a page with no write outstanding.
-const NEVER: u32 = u32::MAX;
+pub(super) const NEVER: u32 = u32::MAX;
 
 /// What an access to a page means for caches of all sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub(super) struct Reuse {
 /// blocks of bits count those (Bennett and Kruskal, IBM J. R&D 1975). When times run out, those not
 /// struck out are numbered anew.
 pub(super) struct LruStack {
-    pages: FxHashMap<PageId, Uses>,
+    pages: PageTable,
     struck: Vec<u64>,
     /// Fenwick tree: times struck out, by block.
     blocks: Vec<u32>,
@@ -38,18 +39,19 @@ pub(super) struct LruStack {
     next: u32,
 }
 
-#[derive(Clone, Copy)]
-struct Uses {
-    last: u32,
+/// When a page was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Uses {
+    pub(super) last: u32,
     /// The greatest distance since the last write; [`NEVER`] without one.
-    since_write: u32,
+    pub(super) since_write: u32,
 }
 
 impl LruStack {
     /// An empty stack.
     pub(super) fn new() -> LruStack {
         let mut stack = LruStack {
-            pages: FxHashMap::default(),
+            pages: PageTable::new(),
             struck: Vec::new(),
             blocks: Vec::new(),
             struck_out: 0,
@@ -64,6 +66,12 @@ impl LruStack {
         self.pages.len()
     }
 
+    /// `page` is about to be used.
+    #[inline]
+    pub(super) fn prefetch(&self, page: PageId) {
+        self.pages.prefetch(page);
+    }
+
     /// `page` is used.
     #[inline]
     pub(super) fn touch(&mut self, page: PageId, write: bool) -> Reuse {
@@ -73,7 +81,7 @@ impl LruStack {
         let time = self.next;
         self.next += 1;
         let fresh = Uses { last: time, since_write: if write { 0 } else { NEVER } };
-        let Some(uses) = self.pages.get_mut(&page) else {
+        let Some(uses) = self.pages.get_mut(page) else {
             assert!(self.pages.len() < (NEVER / 8) as usize, "too many pages for 32-bit times");
             self.pages.insert(page, fresh);
             return Reuse { distance: None, rewrite: None };
@@ -95,7 +103,7 @@ impl LruStack {
 
     /// Forgets `page`.
     pub(super) fn forget(&mut self, page: PageId) {
-        if let Some(uses) = self.pages.remove(&page) {
+        if let Some(uses) = self.pages.remove(page) {
             self.strike(uses.last);
         }
     }
