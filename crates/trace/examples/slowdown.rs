@@ -1,7 +1,7 @@
 //! How much slower a program is traced than it runs under the same Valgrind tool whose output goes
 //! to /dev/null: wall-clock and processor time, medians over interleaved rounds.
 //!
-//!     cargo run --release -p ebbtide-trace --example slowdown -- ROUNDS COMMAND ARGS…
+//!     cargo run --release -p ebbtide-trace --example slowdown -- [--children] ROUNDS COMMAND ARGS…
 
 use std::env;
 use std::error::Error;
@@ -38,19 +38,20 @@ fn processor() -> Result<f64, Box<dyn Error>> {
 }
 
 /// The tool alone: standard error, where it prints, is /dev/null, and so is the program's output.
-fn plain(command: &[OsString]) -> Result<(), Box<dyn Error>> {
+fn plain(command: &[OsString], children: bool) -> Result<(), Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--"]).args(command);
+    valgrind.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"]);
+    valgrind.args(children.then_some("--trace-children=yes")).arg("--").args(command);
     let status = valgrind.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(format!("valgrind: {status}").into()) }
 }
 
-fn traced(command: &[OsString], path: &Path) -> Result<(), Box<dyn Error>> {
+fn traced(command: &[OsString], children: bool, path: &Path) -> Result<(), Box<dyn Error>> {
     let options = Options {
         command: command.to_vec(),
         hierarchy: Hierarchy::default(),
         ps_per_instruction: 500.0,
-        children: false,
+        children,
         skip: 0,
         limit: None,
     };
@@ -71,7 +72,8 @@ fn median(mut values: Vec<f64>) -> String {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = env::args_os().skip(1);
+    let mut arguments = env::args_os().skip(1).peekable();
+    let children = arguments.next_if(|argument| argument == "--children").is_some();
     let rounds = arguments.next().and_then(|rounds| rounds.to_str()?.parse::<u32>().ok());
     let command: Vec<_> = arguments.collect();
     let (Some(rounds @ 1..), false) = (rounds, command.is_empty()) else {
@@ -81,8 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = folder.path().join("trace.ebt");
     let (mut walls, mut processors) = (Vec::new(), Vec::new());
     for round in 0..rounds {
-        let plain = cost(|| plain(&command))?;
-        let traced = cost(|| traced(&command, &path))?;
+        let plain = cost(|| plain(&command, children))?;
+        let traced = cost(|| traced(&command, children, &path))?;
         println!(
             "round {round}: /dev/null {:.2} s, {:.2} s of processors; traced {:.2} s, {:.2} s",
             plain.wall, plain.processor, traced.wall, traced.processor
