@@ -58,6 +58,12 @@ pub(crate) struct Arguments {
     /// Size of the SSD, for its lifetime [default: as large as the data]
     #[arg(long, value_parser = sizes::bytes, value_name = "SIZE")]
     ssd: Option<u64>,
+    /// Kind of flash: ull, slc, mlc or tlc
+    #[arg(long, value_parser = cells, default_value = "tlc", value_name = "KIND")]
+    cells: &'static str,
+    /// How long it must last in use round the clock: more DRAM spares it writes
+    #[arg(long, value_parser = sizes::number, value_name = "YEARS", allow_hyphen_values = true)]
+    min_lifetime: Option<f64>,
     /// Size Ebbtide on the machine that `doctor --write` has measured, instead of the published designs
     #[arg(long, value_name = "FILE.toml")]
     machine: Option<PathBuf>,
@@ -78,6 +84,11 @@ fn workload(name: &str) -> Result<Kind, UnknownName> {
 
 fn policy(name: &str) -> Result<PolicyKind, UnknownName> {
     PolicyKind::from_name(name)
+}
+
+fn cells(name: &str) -> Result<&'static str, UnknownName> {
+    let kinds = size::CELLS.map(|(kind, _)| (kind, kind));
+    ebbtide_core::find_by_name("kind of flash", &name.to_uppercase(), &kinds)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -128,6 +139,8 @@ fn options(arguments: &Arguments) -> Options {
         flash_price: arguments.flash_price,
         cores: arguments.cores,
         ssd_bytes: arguments.ssd,
+        cells: arguments.cells,
+        min_lifetime_years: arguments.min_lifetime,
         policies: arguments.policy.iter().map(|kind| kind.name()).collect(),
         ..Options::new(input)
     }

@@ -49,6 +49,23 @@ fn a_program_gets_a_size_a_cost_and_a_lifetime() {
 }
 
 #[test]
+fn a_lifetime_that_must_be_kept_takes_more_dram() {
+    let years = |report: &Value, cells: &str| {
+        let lifetimes = design(report, "astriflash")["worth"]["lifetimes"].as_array();
+        let of_kind = |lifetime: &&Value| lifetime["cells"] == cells;
+        let found = lifetimes.expect("a list").iter().find(of_kind).expect("it is listed");
+        found["years"].as_f64().unwrap_or(f64::INFINITY)
+    };
+    let dram = |report: &Value| design(report, "astriflash")["need"]["dram_bytes"].as_u64();
+    let free = json(&["--workload=array-swap"]);
+    let wished = 2.0 * years(&free, "TLC");
+    let bound = format!("--min-lifetime={wished}");
+    let kept = json(&["--workload=array-swap", &bound]);
+    assert!(years(&kept, "TLC") >= wished, "{} of {wished} years", years(&kept, "TLC"));
+    assert!(dram(&kept) > dram(&free));
+}
+
+#[test]
 fn the_same_arguments_give_the_same_answer() {
     assert_eq!(json(&["--seed=3"]), json(&["--seed=3"]));
 }
@@ -72,6 +89,9 @@ fn a_trace_gets_an_answer_and_a_report() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let first = said.lines().next().expect("a line");
     assert!(first.contains(" of DRAM, ") && first.contains("p99 within 2.000 ms"), "{said}");
+    for id in ["AS4 ", "AS6 ", "AS7 ", "AS10 ", "AS11 "] {
+        assert!(said.lines().any(|line| line.starts_with(id)), "{id} in {said}");
+    }
     let written = names(&folder.path().join("out"));
     assert!(written.contains(&"report.html".to_string()), "{written:?}");
     assert!(written.contains(&"miss-ratio.csv".to_string()), "{written:?}");
@@ -90,6 +110,8 @@ fn what_cannot_be_answered_is_said_in_a_line() {
         (&["--flash-price=-1"], ["--flash-price -1: expected", "more than 0"]),
         (&["--load=1"], ["--load 1: expected", "below 1"]),
         (&["--cores=0"], ["--cores 0: expected", "at least 1"]),
+        (&["--min-lifetime=0"], ["--min-lifetime 0: expected", "years, more than 0"]),
+        (&["--cells=tcl"], ["unknown kind of flash 'TCL'", "known: ULL, SLC, MLC, TLC"]),
         (&["--slo=soon"], ["'soon' is no time", "expected something like 10us"]),
         (&["--workload=hash-tabel"], ["'hash-tabel'", "did you mean 'hash-table'?"]),
         (&["--policy=clok"], ["'clok'", "did you mean 'clock'?"]),
@@ -111,5 +133,24 @@ fn what_cannot_be_answered_is_said_in_a_line() {
         let argument = format!("--trace={trace}");
         let text = complaint(&mut ebbtide(folder.path(), &["size", &argument]), 2);
         assert!(text.contains(expected), "{trace}: {text}");
+    }
+}
+
+#[test]
+fn of_a_trace_that_was_cut_short_is_said_what_could_be_read() {
+    let folder = folder();
+    let text: String = (0..5000).map(|n| format!("{} 0 {} 8 1\n", n * 500, n * 64)).collect();
+    fs::write(folder.path().join("t.txt"), &text).expect("a file");
+    let convert = ["trace", "convert", "t.txt", "t.ebt"];
+    assert!(ebbtide(folder.path(), &convert).status().expect("it runs").success());
+    let whole = fs::read(folder.path().join("t.ebt")).expect("the file");
+    fs::write(folder.path().join("cut.ebt"), &whole[..whole.len() - 9]).expect("a file");
+    fs::write(folder.path().join("cut.txt"), &text[..text.len() - 4]).expect("a file");
+    for (trace, expected) in
+        [("cut.ebt", "cut.ebt: 5000 entries were read"), ("cut.txt", "cut.txt:5000: ")]
+    {
+        let argument = format!("--trace={trace}");
+        let text = complaint(&mut ebbtide(folder.path(), &["size", &argument]), 1);
+        assert!(text.contains(expected) && text.contains("accesses were read before it"), "{text}");
     }
 }

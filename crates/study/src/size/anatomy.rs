@@ -130,20 +130,27 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     }))
 }
 
+/// Events of its own that a memory may need to bring one page.
+const EVENTS_MAX: usize = 1 << 16;
+
 /// When the page comes that `memory` was asked for.
+///
+/// # Panics
+/// When it never comes: a fault of the design.
 fn arrival(memory: &mut dyn MemorySide) -> Time {
     let mut events = Vec::new();
-    while let Some(due) = memory.next_event() {
+    for _ in 0..EVENTS_MAX {
+        let Some(due) = memory.next_event() else { break };
         memory.advance(due, &mut events);
-        let arrived = events.iter().find_map(|event| match event {
-            Event::Arrived(_, at) => Some(*at),
+        let arrived = events.drain(..).find_map(|event| match event {
+            Event::Arrived(_, at) => Some(at),
             _ => None,
         });
         if let Some(at) = arrived {
             return at;
         }
     }
-    Time::ZERO
+    panic!("a page that was asked for did not come within {EVENTS_MAX} events");
 }
 
 #[cfg(test)]

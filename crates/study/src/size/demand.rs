@@ -8,7 +8,7 @@ use ebbtide_sim::Contents;
 use ebbtide_trace::curve::{
     Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
 };
-use ebbtide_trace::{Source, open};
+use ebbtide_trace::{Access, Op, Source, open};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, ShapeError, Workload};
 use serde::Serialize;
 
@@ -241,16 +241,22 @@ fn trace(
 fn each_batch(
     path: &Path,
     cancel: &Cancel,
-    mut read: impl FnMut(&[ebbtide_trace::Access]),
+    mut read: impl FnMut(&[Access]),
 ) -> Result<(), SizeError> {
-    let (mut source, mut batch) = (open(path)?, Vec::new());
-    while source.fill(&mut batch)? {
+    let (mut batch, mut accesses) = (Vec::new(), 0);
+    let counted = |batch: &[Access]| batch.iter().filter(|access| access.op != Op::Hint).count();
+    let mut source = open(path).map_err(|error| SizeError::Trace { error, accesses })?;
+    loop {
+        let more = source.fill(&mut batch);
+        accesses += counted(&batch) as u64;
+        if !more.map_err(|error| SizeError::Trace { error, accesses })? {
+            return Ok(());
+        }
         if cancel.is_cancelled() {
             return Err(SizeError::Cancelled);
         }
         read(&batch);
     }
-    Ok(())
 }
 
 /// Accesses a page that a run makes to warm up, and again to be counted.

@@ -17,12 +17,14 @@ pub struct Goal {
     pub load: f64,
     /// On so many cores, which share the flash.
     pub cores: u32,
+    /// Pages that they may write to it a second, or it would not last.
+    pub writes_per_s_max: f64,
 }
 
 /// What meeting the goal takes, and what then happens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
-    /// The larger of the two answers.
+    /// The largest of the answers.
     pub dram_bytes: u64,
     /// The same as a share of the data.
     pub dram_share: f64,
@@ -30,6 +32,8 @@ pub struct Need {
     pub analytic_dram_bytes: u64,
     /// The least under the event model.
     pub simulated_dram_bytes: u64,
+    /// The least with which the flash lasts long enough.
+    pub lasting_dram_bytes: u64,
     /// p99 response with `dram_bytes` by the analytic queue, in microseconds.
     pub analytic_p99_us: f64,
     /// The same by the event model.
@@ -117,6 +121,21 @@ impl<'a> Trial<'a> {
         core.map_or(f64::INFINITY, |core| core.p99(self.goal.load, EFFORT).mean)
     }
 
+    /// Pages written to flash a job.
+    fn write_backs(&self) -> f64 {
+        if self.anatomy.all_dram {
+            return 0.0;
+        }
+        let curve = self.demand.curve(&self.anatomy.policy);
+        curve.write_back_ratio(self.pages) * self.demand.accesses_per_job
+    }
+
+    /// Whether the flash lasts long enough at the offered load.
+    fn lasts(&self) -> bool {
+        let jobs_per_s = f64::from(self.goal.cores) * self.goal.load * 1e6 / self.demand.job_us;
+        jobs_per_s * self.write_backs() <= self.goal.writes_per_s_max
+    }
+
     /// Throughput relative to DRAM-only's when jobs never run out.
     fn throughput_kept(&self) -> f64 {
         let reads_max = self.anatomy.flash.reads_per_s_max() / f64::from(self.goal.cores);
@@ -130,29 +149,29 @@ impl<'a> Trial<'a> {
 pub(super) fn need(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Option<Need> {
     let all = demand.dataset_pages;
     let at = |pages| Trial::new(demand, anatomy, goal, pages);
-    let (analytic, simulated) = if anatomy.all_dram {
+    let (analytic, simulated, lasting) = if anatomy.all_dram {
         let meets = at(all).analytic_p99_us() <= goal.slo_us;
-        (meets.then_some(all)?, all)
+        (meets.then_some(all)?, all, all)
     } else {
         let analytic = least(all, |pages| at(pages).analytic_p99_us() <= goal.slo_us)?;
-        (analytic, least(all, |pages| at(pages).simulated_p99_us() <= goal.slo_us)?)
+        let simulated = least(all, |pages| at(pages).simulated_p99_us() <= goal.slo_us)?;
+        (analytic, simulated, least(all, |pages| at(pages).lasts())?)
     };
-    let pages = analytic.max(simulated);
+    let pages = analytic.max(simulated).max(lasting);
     let trial = at(pages);
     let bytes = |pages: u64| pages * PAGE_BYTES as u64;
-    let curve = demand.curve(&anatomy.policy);
-    let write_backs = if anatomy.all_dram { 0.0 } else { curve.write_back_ratio(pages) };
     Some(Need {
         dram_bytes: bytes(pages),
         dram_share: pages as f64 / all as f64,
         analytic_dram_bytes: bytes(analytic),
         simulated_dram_bytes: bytes(simulated),
+        lasting_dram_bytes: bytes(lasting),
         analytic_p99_us: trial.analytic_p99_us(),
         simulated_p99_us: trial.simulated_p99_us(),
         throughput_kept: trial.throughput_kept(),
         misses_per_job: trial.misses,
         miss_interval_us: (trial.misses > 0.0).then(|| demand.job_us / trial.misses),
-        write_backs_per_job: write_backs * demand.accesses_per_job,
+        write_backs_per_job: trial.write_backs(),
     })
 }
 

@@ -8,10 +8,12 @@
 mod anatomy;
 mod demand;
 pub mod figure1;
+mod findings;
 mod fit;
 mod memory;
 mod page;
 mod text;
+mod worth;
 
 use std::path::PathBuf;
 
@@ -26,10 +28,11 @@ use thiserror::Error;
 pub use anatomy::{Anatomy, Flash};
 pub use demand::{Demand, PolicyCurve};
 pub use fit::{Goal, Need, Point};
+pub use worth::{CELLS, Lifetime, Worth};
 
 use crate::analytic::bandwidth::Traffic;
-use crate::analytic::lifetime::{Wear, endurance};
 use crate::bench::{Cancel, Profile};
+use crate::claims::Findings;
 
 /// Where accesses come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,6 +77,10 @@ pub struct Options {
     pub cores: u32,
     /// Bytes of the SSD, for its lifetime; as large as the data if not given.
     pub ssd_bytes: Option<u64>,
+    /// Its kind of cell: one of [`CELLS`].
+    pub cells: &'static str,
+    /// The years round the clock that it must last, if any.
+    pub min_lifetime_years: Option<f64>,
     /// Replacement policies to draw curves of beside those of the designs.
     pub policies: Vec<&'static str>,
 }
@@ -92,6 +99,8 @@ impl Options {
             flash_price: 0.1,
             cores: 1,
             ssd_bytes: None,
+            cells: "TLC",
+            min_lifetime_years: None,
             policies: vec![PolicyKind::AdaptiveLrfu.name()],
         }
     }
@@ -124,8 +133,13 @@ pub enum SizeError {
         expected: String,
     },
     /// The trace cannot be read to its end.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
+    #[error("{error}{}", read_before(*.accesses))]
+    Trace {
+        /// Why.
+        error: TraceError,
+        /// Reads and writes that were read before.
+        accesses: u64,
+    },
     /// The trace cannot serve.
     #[error("{name}: {problem}")]
     Unfit {
@@ -163,8 +177,16 @@ pub enum SizeError {
 impl SizeError {
     /// Whether the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
-        !matches!(self, SizeError::Wrong(_) | SizeError::Cancelled)
+        match self {
+            SizeError::Trace { error, .. } => !error.is_cut_short(),
+            SizeError::Wrong(_) | SizeError::Cancelled => false,
+            _ => true,
+        }
     }
+}
+
+fn read_before(accesses: u64) -> String {
+    if accesses == 0 { String::new() } else { format!("; {accesses} accesses were read before it") }
 }
 
 /// Told of how far it is: what it does now, and the share done in 0..=1.
@@ -185,6 +207,8 @@ pub struct Report {
     pub recommended: &'static str,
     /// What each design needs.
     pub designs: Vec<Design>,
+    /// Of a trace: what AstriFlash says of services, beside it.
+    pub astriflash: Findings,
     /// What the user should know.
     pub notices: Vec<String>,
 }
@@ -219,44 +243,6 @@ pub struct Design {
     pub worth: Option<Worth>,
 }
 
-/// What a size of DRAM is worth.
-#[derive(Debug, Clone, Serialize)]
-pub struct Worth {
-    /// Dollars for the DRAM and the flash.
-    pub dollars: f64,
-    /// Dollars for all data in DRAM.
-    pub dollars_dram_only: f64,
-    /// How many times cheaper (SPEC C2).
-    pub saving: f64,
-    /// The saving times the throughput kept.
-    pub effectiveness: f64,
-    /// What all cores take from flash at the offered load, in bytes a second.
-    pub flash_read_bytes_per_s: f64,
-    /// What they write to it.
-    pub flash_write_bytes_per_s: f64,
-    /// By kind of cell.
-    pub lifetimes: Vec<Lifetime>,
-}
-
-/// How long flash of one kind lasts; `None` where nothing is written.
-#[derive(Debug, Clone, Serialize)]
-pub struct Lifetime {
-    /// The kind of cell.
-    pub cells: &'static str,
-    /// Years round the clock.
-    pub years: Option<f64>,
-    /// Years of 2,080 hours (SPEC C4).
-    pub working_years: Option<f64>,
-}
-
-/// Kinds of flash and how many erases a block survives (ATC'23, Table 1).
-const CELLS: [(&str, f64); 4] = [
-    ("ULL", endurance::ULL),
-    ("SLC", endurance::SLC),
-    ("MLC", endurance::MLC),
-    ("TLC", endurance::TLC),
-];
-
 /// Finds what `options` ask for on the designs of `machine`.
 ///
 /// # Errors
@@ -271,7 +257,12 @@ pub fn run(
     let policies = policies(options, &machine.designs)?;
     let mut notices = Vec::new();
     let demand = demand::measure(&options.input, &policies, cancel, progress, &mut notices)?;
-    let goal = Goal { slo_us: options.slo_us, load: options.load, cores: options.cores };
+    let goal = Goal {
+        slo_us: options.slo_us,
+        load: options.load,
+        cores: options.cores,
+        writes_per_s_max: worth::writes_per_s_max(options, &demand),
+    };
     let count = machine.designs.len() as f64;
     let mut designs = Vec::new();
     for (number, anatomy) in machine.designs.iter().enumerate() {
@@ -280,7 +271,7 @@ pub fn run(
         }
         progress(&format!("sizing {}", anatomy.design), 0.8 + 0.2 * number as f64 / count);
         let need = fit::need(&demand, anatomy, &goal);
-        let worth = need.as_ref().map(|need| worth(options, &demand, need));
+        let worth = need.as_ref().map(|need| Worth::new(options, &demand, need));
         let points = fit::points(&demand, anatomy, &goal);
         designs.push(Design { anatomy: anatomy.clone(), need, points, worth });
     }
@@ -296,6 +287,10 @@ pub fn run(
         });
     }
     let knee = knee(options, &demand);
+    let astriflash = match options.input {
+        Input::Trace { .. } => findings::of_trace(&demand, &knee),
+        Input::Workload { .. } => Findings::default(),
+    };
     Ok(Report {
         options: options.clone(),
         machine: machine.source.clone(),
@@ -303,6 +298,7 @@ pub fn run(
         knee,
         recommended: machine.recommended,
         designs,
+        astriflash,
         notices,
     })
 }
@@ -361,6 +357,8 @@ fn check(options: &Options) -> Result<(), SizeError> {
     }
     let cores = f64::from(options.cores);
     positive("--cores", cores, "at least 1")?;
+    let years = options.min_lifetime_years.unwrap_or(f64::MIN_POSITIVE);
+    positive("--min-lifetime", years, "years, more than 0")?;
     match options.input {
         Input::Trace { job_us, .. } => positive("--job", job_us, "more than 0"),
         Input::Workload { miss_interval_us, .. } => {
@@ -401,32 +399,4 @@ fn traffic(demand: &Demand) -> Traffic {
     let (block_bytes, page_bytes) = (64.0, PAGE_BYTES as f64);
     let dram_bytes_per_second = block_bytes * 1e6 / demand.access_us();
     Traffic { dram_bytes_per_second, block_bytes, page_bytes }
-}
-
-fn worth(options: &Options, demand: &Demand, need: &Need) -> Worth {
-    const GB: f64 = 1e9;
-    let dataset_bytes = (demand.dataset_pages * PAGE_BYTES as u64) as f64;
-    let all_dram = need.dram_bytes >= demand.dataset_pages * PAGE_BYTES as u64;
-    let flash_dollars = if all_dram { 0.0 } else { dataset_bytes / GB * options.flash_price };
-    let dollars = need.dram_bytes as f64 / GB * options.dram_price + flash_dollars;
-    let dollars_dram_only = dataset_bytes / GB * options.dram_price;
-    let saving = dollars_dram_only / dollars;
-    let jobs_per_s = f64::from(options.cores) * options.load * 1e6 / demand.job_us;
-    let page = PAGE_BYTES as f64;
-    let writes_per_s = jobs_per_s * need.write_backs_per_job;
-    let device_bytes = options.ssd_bytes.map_or(dataset_bytes, |bytes| bytes as f64);
-    let lifetimes = CELLS.map(|(cells, cycles)| {
-        let wear = Wear { cycles, device_bytes, pages_written: writes_per_s, seconds: 1.0 };
-        let some = |years: f64| years.is_finite().then_some(years);
-        Lifetime { cells, years: some(wear.years()), working_years: some(wear.working_years()) }
-    });
-    Worth {
-        dollars,
-        dollars_dram_only,
-        saving,
-        effectiveness: saving * need.throughput_kept,
-        flash_read_bytes_per_s: jobs_per_s * need.misses_per_job * page,
-        flash_write_bytes_per_s: writes_per_s * page,
-        lifetimes: lifetimes.to_vec(),
-    }
 }

@@ -43,6 +43,10 @@ impl Report {
                  CXL-flash authors count.",
             )
             .table(self.lifetimes());
+        if !self.astriflash.claims.is_empty() {
+            let findings = self.astriflash.to_string();
+            page = page.section("Beside what AstriFlash says of services").preformatted(&findings);
+        }
         for notice in &self.notices {
             page = page.paragraph(&format!("Note: {notice}."));
         }

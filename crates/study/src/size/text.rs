@@ -12,9 +12,13 @@ impl Report {
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
         let Some((need, worth)) = answer else { return "nothing to recommend".to_string() };
         let options = &self.options;
-        let tlc = worth.lifetimes.iter().find(|lifetime| lifetime.cells == "TLC");
-        let lasts = match tlc.and_then(|tlc| tlc.years) {
-            Some(years) => format!("a TLC SSD as large as that lasts {}", lasting(years)),
+        let chosen = worth.lifetimes.iter().find(|lifetime| lifetime.cells == options.cells);
+        let size = options.ssd_bytes.map_or(self.demand.dataset_pages * 4096, |bytes| bytes);
+        let lasts = match chosen.and_then(|chosen| chosen.years) {
+            Some(years) => {
+                let size = bytes(size as f64);
+                format!("{} of {} flash last {}", size, options.cells, lasting(years))
+            }
             None => "the SSD does not wear".to_string(),
         };
         format!(
@@ -68,6 +72,9 @@ impl Display for Report {
         )?;
         designs(f, &self.designs)?;
         lifetimes(f, self)?;
+        if !self.astriflash.claims.is_empty() {
+            writeln!(f, "\nbeside what AstriFlash says of services\n{}", self.astriflash)?;
+        }
         self.notices.iter().try_for_each(|notice| writeln!(f, "\nnote: {notice}"))
     }
 }
@@ -150,7 +157,17 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         format!("{cells} {} ({})", years(*all), years(*working_years))
     };
     let all: Vec<String> = lifetimes.iter().map(last).collect();
-    writeln!(f, "until the SSD is worn out (in years of 2080 hours): {}", all.join(", "))
+    writeln!(f, "until the SSD is worn out (in years of 2080 hours): {}", all.join(", "))?;
+    match (report.options.min_lifetime_years, chosen.and_then(|design| design.need)) {
+        (Some(years), Some(need)) => writeln!(
+            f,
+            "to last {} years, {} flash needs {} of DRAM before it",
+            number(years),
+            report.options.cells,
+            bytes(need.lasting_dram_bytes as f64),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Years, or days where there are few.

@@ -1,0 +1,45 @@
+//! A trace beside what AstriFlash says of services (its Fig. 1 and §II-A): claims AS4, AS6, AS7, AS10
+//! and AS11.
+
+use super::figure1::DRAM_SHARE;
+use super::{Demand, Knee, traffic};
+use crate::analytic::cost;
+use crate::claims::{self, Finding, Findings, Ours};
+
+/// Cores that share the flash of AS7.
+const CORES: f64 = 64.0;
+
+/// How many times dearer DRAM is than flash (AS1).
+const PRICE_RATIO: f64 = 50.0;
+
+/// What `demand` of a trace, with its `knee`, makes of these claims. Nothing of the trace is made to
+/// fit: its times are what they are.
+pub(super) fn of_trace(demand: &Demand, knee: &Knee) -> Findings {
+    let usual = (demand.dataset_pages as f64 * DRAM_SHARE) as u64;
+    let miss_ratio = demand.lru().miss_ratio(usual);
+    let (traffic, share) = (traffic(demand), 100.0 * knee.dram_share);
+    let knee_bytes_per_s = CORES * traffic.flash_bytes_per_second(knee.miss_ratio);
+    [
+        found("AS4", cost::saving(knee.dram_share, PRICE_RATIO))
+            .note(format!("With DRAM for {share:.2}% of the data, its knee.")),
+        found("AS6", share),
+        found("AS7", knee_bytes_per_s / 1e9).note(format!(
+            "As many cores that make these accesses, each {:.2} GB/s of lines.",
+            traffic.dram_bytes_per_second / 1e9
+        )),
+        found("AS10", demand.access_us() / miss_ratio).note(format!(
+            "With 3% of the data in DRAM; {:.2} at the knee.",
+            knee.miss_interval_us
+        )),
+        found("AS11", 100.0 * (1.0 - miss_ratio)).note(format!(
+            "{:.2}% are the first to their page, which no size absorbs.",
+            100.0 * demand.first_touches
+        )),
+    ]
+    .into_iter()
+    .collect()
+}
+
+fn found(id: &str, ours: impl Into<Ours>) -> Finding {
+    claims::find(id).expect("it is in the table").finding("", ours)
+}

@@ -1,0 +1,126 @@
+//! [`Worth`]: what a size of DRAM costs, and how long the flash behind it lasts.
+
+use ebbtide_core::PAGE_BYTES;
+use serde::Serialize;
+
+use super::{Demand, Need, Options};
+use crate::analytic::lifetime::{Wear, endurance};
+
+/// What a size of DRAM is worth.
+#[derive(Debug, Clone, Serialize)]
+pub struct Worth {
+    /// Dollars for the DRAM and the flash.
+    pub dollars: f64,
+    /// Dollars for all data in DRAM.
+    pub dollars_dram_only: f64,
+    /// How many times cheaper (SPEC C2).
+    pub saving: f64,
+    /// The saving times the throughput kept.
+    pub effectiveness: f64,
+    /// What all cores take from flash at the offered load, in bytes a second.
+    pub flash_read_bytes_per_s: f64,
+    /// What they write to it.
+    pub flash_write_bytes_per_s: f64,
+    /// By kind of cell.
+    pub lifetimes: Vec<Lifetime>,
+}
+
+/// How long flash of one kind lasts; `None` where nothing is written.
+#[derive(Debug, Clone, Serialize)]
+pub struct Lifetime {
+    /// The kind of cell.
+    pub cells: &'static str,
+    /// Years round the clock.
+    pub years: Option<f64>,
+    /// Years of 2,080 hours (SPEC C4).
+    pub working_years: Option<f64>,
+}
+
+/// Kinds of flash and how many erases a block survives (ATC'23, Table 1).
+pub const CELLS: [(&str, f64); 4] = [
+    ("ULL", endurance::ULL),
+    ("SLC", endurance::SLC),
+    ("MLC", endurance::MLC),
+    ("TLC", endurance::TLC),
+];
+
+impl Worth {
+    /// What the DRAM of `need` is worth.
+    pub(super) fn new(options: &Options, demand: &Demand, need: &Need) -> Worth {
+        const GB: f64 = 1e9;
+        let dataset_bytes = dataset_bytes(demand);
+        let all_dram = need.dram_bytes as f64 >= dataset_bytes;
+        let flash_dollars = if all_dram { 0.0 } else { dataset_bytes / GB * options.flash_price };
+        let dollars = need.dram_bytes as f64 / GB * options.dram_price + flash_dollars;
+        let dollars_dram_only = dataset_bytes / GB * options.dram_price;
+        let saving = dollars_dram_only / dollars;
+        let jobs_per_s = f64::from(options.cores) * options.load * 1e6 / demand.job_us;
+        let page = PAGE_BYTES as f64;
+        let writes_per_s = jobs_per_s * need.write_backs_per_job;
+        let lifetimes = CELLS.map(|(cells, cycles)| {
+            let wear = wear(options, demand, cycles, writes_per_s);
+            let some = |years: f64| years.is_finite().then_some(years);
+            Lifetime { cells, years: some(wear.years()), working_years: some(wear.working_years()) }
+        });
+        Worth {
+            dollars,
+            dollars_dram_only,
+            saving,
+            effectiveness: saving * need.throughput_kept,
+            flash_read_bytes_per_s: jobs_per_s * need.misses_per_job * page,
+            flash_write_bytes_per_s: writes_per_s * page,
+            lifetimes: lifetimes.to_vec(),
+        }
+    }
+}
+
+/// The pages a second that may be written to the flash of `options` for it to last as long as it
+/// must; any number if nothing is said of that.
+pub(super) fn writes_per_s_max(options: &Options, demand: &Demand) -> f64 {
+    let cycles = CELLS.iter().find(|(cells, _)| *cells == options.cells).map(|(_, cycles)| *cycles);
+    match options.min_lifetime_years.zip(cycles) {
+        Some((years, cycles)) => wear(options, demand, cycles, 1.0).years() / years,
+        None => f64::INFINITY,
+    }
+}
+
+/// The flash of `options` under so many pages written a second.
+fn wear(options: &Options, demand: &Demand, cycles: f64, writes_per_s: f64) -> Wear {
+    let device_bytes = options.ssd_bytes.map_or(dataset_bytes(demand), |bytes| bytes as f64);
+    Wear { cycles, device_bytes, pages_written: writes_per_s, seconds: 1.0 }
+}
+
+fn dataset_bytes(demand: &Demand) -> f64 {
+    (demand.dataset_pages * PAGE_BYTES as u64) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::demand::Sampling;
+    use super::super::{Input, Options};
+    use super::*;
+
+    #[test]
+    fn flash_may_be_written_as_often_as_it_lasts_the_years_that_are_asked_for() {
+        let demand = Demand {
+            source: String::new(),
+            dataset_pages: 1000,
+            accesses: 1,
+            accesses_per_job: 1.0,
+            job_us: 1.0,
+            first_touches: 0.0,
+            sampling: Sampling { rate: 1.0, error: None },
+            curves: Vec::new(),
+        };
+        let mut options = Options::new(Input::default());
+        assert_eq!(writes_per_s_max(&options, &demand), f64::INFINITY);
+        options.min_lifetime_years = Some(2.0);
+        // 3,000 erases of each of its pages in two years.
+        let seconds = 2.0 * 365.0 * 86400.0;
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-9;
+        assert!(near(writes_per_s_max(&options, &demand), 3000.0 * 1000.0 / seconds));
+        options.cells = "ULL";
+        options.ssd_bytes = Some(4096 * 5000);
+        assert!(near(writes_per_s_max(&options, &demand), 100_000.0 * 5000.0 / seconds));
+    }
+}
