@@ -9,6 +9,7 @@
 //!   control built on it.
 //! * [`collections`]: a vector and a hash map over any memory.
 //! * [`replacement`]: which frame to give up.
+//! * [`Footprints`]: which lines of a page to fetch.
 //! * [`LineCache`]: which lines a processor's cache holds.
 //! * [`prefetch`]: which pages to fetch before anybody asks.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
@@ -20,6 +21,7 @@
 
 mod addr;
 pub mod collections;
+mod footprint;
 pub mod latch;
 mod line_cache;
 mod memory;
@@ -33,6 +35,7 @@ pub mod schedule;
 mod time;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
+pub use footprint::{Footprints, Lines, Trigger};
 pub use line_cache::{LineCache, LineId, Writeback};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};

@@ -1,8 +1,8 @@
-//! [`Device`]: the flash device behind its link, in whole pages.
+//! [`Device`]: the flash device behind its link, in pages or some lines of them.
 
 use std::collections::VecDeque;
 
-use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 use crate::config::{Config, ConfigError};
@@ -19,6 +19,19 @@ pub struct Transfer {
     pub at: Time,
 }
 
+/// Lines of a page.
+const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+
+/// A command's tag says its page, and how many lines of it are wanted.
+fn tag(page: PageId, lines: u64) -> u64 {
+    page.0 * (LINES + 1) + lines
+}
+
+/// What [`tag`] has put together.
+fn told(tag: u64) -> (PageId, u64) {
+    (PageId(tag / (LINES + 1)), tag % (LINES + 1))
+}
+
 /// Flash and its link. Commands and pages going out, and pages coming in, share no lane.
 ///
 /// A read is over when its page is here; a write is over, for us, when its page is there: the
@@ -26,11 +39,12 @@ pub struct Transfer {
 pub struct Device {
     flash: Flash,
     latency: Span,
-    page_time: Span,
+    bandwidth_gb_per_s: u64,
     inbound_free: Time,
     outbound_free: Time,
-    /// Commands on their way out, in order: their pages too if they are writes.
-    outbound: VecDeque<(Time, Kind, PageId)>,
+    /// Commands on their way out, in order, with how many lines of the page they are about; those
+    /// lines too if they are writes.
+    outbound: VecDeque<(Time, Kind, PageId, u64)>,
     inbound: VecDeque<(Time, PageId)>,
     done: Vec<Done>,
     /// The latest time the flash was told.
@@ -50,11 +64,10 @@ impl Device {
     /// When the flash cannot be as described.
     pub fn new(config: &Config) -> Result<Device, ConfigError> {
         let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
-        let ps = PAGE_BYTES as u64 * 1_000 / config.link.bandwidth_gb_per_s;
         Ok(Device {
             flash,
             latency: Span::from_ns(config.link.latency_ns),
-            page_time: Span::from_ps(ps),
+            bandwidth_gb_per_s: config.link.bandwidth_gb_per_s,
             inbound_free: Time::ZERO,
             outbound_free: Time::ZERO,
             outbound: VecDeque::new(),
@@ -69,18 +82,34 @@ impl Device {
 
     /// Asks for `page`.
     pub fn read(&mut self, now: Time, page: PageId) {
-        self.send(now, Kind::Read, page, Span::ZERO);
+        self.read_lines(now, page, LINES);
+    }
+
+    /// Asks for so many lines of `page`, of which flash reads all.
+    pub fn read_lines(&mut self, now: Time, page: PageId, lines: u64) {
+        self.send(now, Kind::Read, page, lines);
     }
 
     /// Sends `page` to be written.
     pub fn write(&mut self, now: Time, page: PageId) {
-        self.send(now, Kind::Write, page, self.page_time);
+        self.write_lines(now, page, LINES);
     }
 
-    fn send(&mut self, now: Time, kind: Kind, page: PageId, span: Span) {
-        self.outbound_free = self.outbound_free.max(now) + span;
+    /// Sends so many lines of `page` to be written; the device adds the rest of it.
+    pub fn write_lines(&mut self, now: Time, page: PageId, lines: u64) {
+        self.send(now, Kind::Write, page, lines);
+    }
+
+    /// So many lines over the link.
+    fn over(&self, lines: u64) -> Span {
+        Span::from_ps(lines * LINE_BYTES as u64 * 1_000 / self.bandwidth_gb_per_s)
+    }
+
+    fn send(&mut self, now: Time, kind: Kind, page: PageId, lines: u64) {
+        let sent = if kind == Kind::Write { lines } else { 0 };
+        self.outbound_free = self.outbound_free.max(now) + self.over(sent);
         let arrives = self.outbound_free + self.latency;
-        self.outbound.push_back((arrives, kind, page));
+        self.outbound.push_back((arrives, kind, page, lines));
         // Cores that run ahead of each other may ask for something in flash's past.
         let arrives = arrives.max(self.flash_now);
         self.next = Some(self.next.map_or(arrives, |next| next.min(arrives)));
@@ -104,8 +133,9 @@ impl Device {
     pub fn step(&mut self, now: Time, transfers: &mut Vec<Transfer>) {
         self.flash_now = now;
         self.flash.advance(now, &mut self.done);
-        while let Some((at, kind, page)) = self.outbound.pop_front_if(|(at, ..)| *at <= now) {
-            self.flash.submit(now, Command { tag: page.0, kind, page });
+        while let Some((at, kind, page, lines)) = self.outbound.pop_front_if(|(at, ..)| *at <= now)
+        {
+            self.flash.submit(now, Command { tag: tag(page, lines), kind, page });
             match kind {
                 Kind::Write => {
                     self.moved.went += 1;
@@ -116,9 +146,9 @@ impl Device {
         }
         let mut done = std::mem::take(&mut self.done);
         for read in done.drain(..).filter(|done| done.kind == Kind::Read) {
-            let page = PageId(read.tag);
+            let (page, lines) = told(read.tag);
             self.note(page, Stage::Read, read.at);
-            self.inbound_free = self.inbound_free.max(read.at) + self.page_time;
+            self.inbound_free = self.inbound_free.max(read.at) + self.over(lines);
             let over = self.inbound_free + self.latency;
             self.note(page, Stage::Carried, over);
             self.inbound.push_back((over, page));

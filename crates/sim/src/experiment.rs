@@ -11,7 +11,9 @@ use serde::Serialize;
 use crate::calibration::Calibration;
 use crate::config::Config;
 use crate::designs::{self, Parts};
-use crate::machine::{Distribution, Load, Machine, SimError, WORK_UNITS};
+use crate::machine::{
+    Distribution, Load, Machine, MissedAccesses, ServiceParts, SimError, WORK_UNITS,
+};
 use crate::memory_side::Counters;
 use crate::offered::Offered;
 use crate::timeline::Timeline;
@@ -94,8 +96,12 @@ pub struct Outcome {
     pub latency_ns: Distribution,
     /// Per access that left the chip, from its entry to memory.
     pub device_latency_ns: Distribution,
+    /// Accesses that missed.
+    pub missed: MissedAccesses,
     /// Per job, from its start.
     pub service_ns: Distribution,
+    /// What that goes into.
+    pub service_parts: ServiceParts,
     /// Per job, from its arrival.
     pub response_ns: Distribution,
     /// Years until the flash is worn out at this rate.
@@ -261,7 +267,9 @@ impl Simulation {
             flash: flash_outcome(before.flash.as_ref(), measured.flash.as_ref()),
             latency_ns: measured.access,
             device_latency_ns: measured.device,
+            missed: measured.missed,
             service_ns: measured.service,
+            service_parts: measured.service_parts,
             response_ns: measured.response,
         })
     }

@@ -22,7 +22,10 @@ pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, Watch, simulate};
-pub use machine::{Distribution, Load, Machine, Measured, SimError, WORK_UNITS};
+pub use machine::{
+    Breakdown, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts, SimError,
+    WORK_UNITS,
+};
 pub use offered::{NoLoad, Offered};
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
 pub use timeline::{Step, Timeline};

@@ -179,6 +179,17 @@ pub struct Dram {
     pub command_cycles: u64,
 }
 
+/// How much of a missed page is fetched into the DRAM cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// All of it.
+    #[default]
+    Page,
+    /// The lines that [`Footprints`](ebbtide_core::Footprints) expects (AstriFlash §II-A).
+    Footprint,
+}
+
 /// The DRAM cache of pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,6 +200,9 @@ pub struct DramCache {
     pub ways: usize,
     /// A name of [`ebbtide_core::replacement::PolicyKind`].
     pub policy: String,
+    /// How much of a page is fetched.
+    #[serde(default)]
+    pub fill: Fill,
     /// Miss status entries in all.
     pub mshr: usize,
     /// Associativity of the miss status table.

@@ -14,7 +14,7 @@ mod unified_mmap;
 use ebbtide_core::UnknownName;
 use ebbtide_core::find_by_name;
 
-use crate::config::{Config, ConfigError, Overrides, require, resolve_design};
+use crate::config::{Config, ConfigError, Fill, Overrides, require, resolve_design};
 use crate::core_side::CoreSide;
 use crate::memory_side::MemorySide;
 
@@ -88,6 +88,12 @@ fn put_together(
         core_side: (core_side.core_side)(config)?,
         memory_side: (memory_side.memory_side)(config)?,
     };
+    require(
+        config.dram_cache.fill == Fill::Page || parts.memory_side.fetches_lines(),
+        "dram_cache.fill",
+        "footprint",
+        "page: only a hardware DRAM cache, as astriflash has, fetches single lines",
+    )?;
     require(
         config.promotion.is_none() || parts.memory_side.is_byte_addressable(),
         "parts.memory_side",

@@ -3,6 +3,7 @@
 use ebbtide_core::{Addr, LINE_BYTES, LineCache, PAGE_BYTES, PageId, Span, Time, Writeback};
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::WORK_UNITS;
 use super::journal::{Journal, Missed};
@@ -31,6 +32,7 @@ pub(crate) struct Chip {
     pub(crate) lines_written_back: u64,
     /// Time that cores waited for memory or for a job, in all.
     pub(crate) waited: Span,
+    pub(crate) missed: MissedAccesses,
     pub(crate) latencies: Latencies,
     /// The first job that read something wrong.
     pub(crate) wrong: Option<Wrong>,
@@ -55,8 +57,25 @@ pub(crate) struct Core {
     pub(crate) granted: Option<PageId>,
     /// When the access that is being repeated was first issued.
     pub(crate) issued: Option<Time>,
+    /// When the core began with the last access that missed, and when its line was there.
+    begun: Time,
+    done: Time,
     l1: LineCache,
     tlb: Tlb,
+}
+
+/// Accesses whose page had to come first, as far as a core that blocks could have hidden that: what a
+/// core of AstriFlash's could overlap at most (SPEC A1: 128 entries to reorder, 32 in the store
+/// buffer).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MissedAccesses {
+    /// Loads.
+    pub loads: u64,
+    /// Of these, such as began within a reorder buffer of the last miss's end, and could have been
+    /// under way beside it if they did not depend on it. Only of cores that run one job at a time.
+    pub loads_close: u64,
+    /// Stores, which a store buffer could take.
+    pub stores: u64,
 }
 
 /// What accesses in no time brought about.
@@ -104,6 +123,8 @@ impl Chip {
                 missed: PageId(0),
                 granted: None,
                 issued: None,
+                begun: Time::ZERO,
+                done: Time::ZERO,
                 l1: tags(&config.l1, 1, "l1.size")?,
                 tlb: Tlb::new(&config.tlb)?,
             })
@@ -131,6 +152,7 @@ impl Chip {
             accesses: 0,
             lines_written_back: 0,
             waited: Span::ZERO,
+            missed: MissedAccesses::default(),
             latencies: Latencies::default(),
             wrong: None,
             journal: None,
@@ -146,13 +168,16 @@ impl Chip {
         self.cores[core].now += Span::from_ps((share / u128::from(WORK_UNITS)) as u64);
     }
 
-    /// Reaches for the line of `at`.
+    /// Reaches for a line.
     #[inline]
-    pub(crate) fn reach(&mut self, waiter: Waiter, at: Addr, write: bool) -> Reach {
+    pub(crate) fn reach(&mut self, request: Request) -> Reach {
+        let Request { page, write, waiter, .. } = request;
         let number = waiter.core as usize;
-        let page = at.page();
         let core = &mut self.cores[number];
         let begun = core.now;
+        if core.issued.is_none() {
+            core.begun = begun;
+        }
         core.now += self.timing.instruction;
         match core.tlb.look_up(page) {
             Translation::First => {}
@@ -166,13 +191,13 @@ impl Chip {
             },
         }
         let core = &mut self.cores[number];
-        let line = at.0 / LINE_BYTES as u64;
+        let line = line_of(request);
         if let Some(was_dirty) = core.l1.touch(line, write) {
             if write && !was_dirty {
                 self.memory.dirtied(page);
             }
         } else {
-            match self.fetch(line, Request::new(at, write, waiter), begun) {
+            match self.fetch(line, request, begun) {
                 Reach::Done => {}
                 missed => return missed,
             }
@@ -182,6 +207,14 @@ impl Chip {
         self.accesses += 1;
         if let Some(issued) = core.issued.take() {
             self.latencies.missed(core.now - issued);
+            if write {
+                self.missed.stores += 1;
+            } else {
+                self.missed.loads += 1;
+                let close = core.begun.since(core.done) <= self.timing.hidden;
+                self.missed.loads_close += u64::from(close);
+            }
+            core.done = core.now;
             if let Some(journal) = &mut self.journal {
                 journal.end(waiter, core.now);
             }
@@ -313,15 +346,17 @@ impl Chip {
     }
 
     /// An access in no time, which fills every cache on its way.
-    pub(crate) fn warm(&mut self, number: usize, at: Addr, write: bool) {
-        let page = at.page();
+    pub(crate) fn warm(&mut self, request: Request) {
+        let Request { page, write, waiter, .. } = request;
+        let number = waiter.core as usize;
         let core = &mut self.cores[number];
         if core.tlb.look_up(page) == Translation::Walk && self.page_tables == PageTables::Cached {
             for level in (0..self.page_table.levels()).rev() {
-                self.memory.warm(self.page_table.entry(level, page).page(), false);
+                let entry = self.page_table.entry(level, page);
+                self.memory.warm_line(Request::new(entry, false, waiter));
             }
         }
-        let line = at.0 / LINE_BYTES as u64;
+        let line = line_of(request);
         if let Some(was_dirty) = core.l1.touch(line, write) {
             if write && !was_dirty {
                 self.memory.dirtied(page);
@@ -339,7 +374,7 @@ impl Chip {
             return;
         }
         slice.install(line, false);
-        self.memory.warm(page, write);
+        self.memory.warm_line(request);
     }
 
     /// What accesses in no time have brought about, unless memory keeps what cannot be handed on.
@@ -400,6 +435,12 @@ impl Chip {
     pub(crate) fn unmap(&mut self, page: PageId) {
         self.cores.iter_mut().for_each(|core| core.tlb.forget(page));
     }
+}
+
+/// The number of the line, counted over all pages.
+#[inline]
+fn line_of(request: Request) -> u64 {
+    request.page.0 * (PAGE_BYTES / LINE_BYTES) as u64 + u64::from(request.line)
 }
 
 /// The tags of one of the `slices` that make up `cache`, which errors call `key`.

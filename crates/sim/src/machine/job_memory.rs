@@ -8,7 +8,7 @@ use ebbtide_fiber::Suspend;
 use ebbtide_workloads::{Workload, Wrong};
 
 use super::chip::{Chip, Reach};
-use crate::memory_side::{PlainLru, Waiter};
+use crate::memory_side::{PlainLru, Request, Waiter};
 
 /// A program as the machine runs it: any [`Workload`], whatever its type.
 pub(crate) trait Jobs {
@@ -48,6 +48,8 @@ pub(crate) struct JobMemory<'a> {
     pub(crate) chip: &'a Rc<RefCell<Chip>>,
     pub(crate) waiter: Waiter,
     pub(crate) suspend: &'a Suspend<'a, u64, Leave>,
+    /// Accesses that the job has made.
+    pub(crate) accesses: u32,
 }
 
 impl JobMemory<'_> {
@@ -55,9 +57,11 @@ impl JobMemory<'_> {
     /// that takes.
     #[inline]
     fn reach<R>(&mut self, at: Addr, write: bool, access: impl FnOnce(&mut Chip) -> R) -> R {
+        self.accesses = self.accesses.wrapping_add(1);
+        let request = Request { site: self.accesses, ..Request::new(at, write, self.waiter) };
         loop {
             let mut chip = self.chip.borrow_mut();
-            let leave = match chip.reach(self.waiter, at, write) {
+            let leave = match chip.reach(request) {
                 Reach::Done => {
                     let result = access(&mut chip);
                     let core = &chip.cores[self.waiter.core as usize];
@@ -144,6 +148,8 @@ impl Memory for JobMemory<'_> {
 pub(crate) struct WarmMemory<'a> {
     pub(crate) chip: &'a mut Chip,
     pub(crate) core: usize,
+    /// Accesses that the job has made.
+    pub(crate) accesses: u32,
     /// Sees the same accesses.
     pub(crate) lru: Option<&'a mut PlainLru>,
 }
@@ -154,7 +160,10 @@ impl WarmMemory<'_> {
         if let Some(lru) = &mut self.lru {
             lru.access(at.page());
         }
-        self.chip.warm(self.core, at, write);
+        self.accesses = self.accesses.wrapping_add(1);
+        let waiter = Waiter { core: self.core as u32, thread: 0 };
+        let request = Request { site: self.accesses, ..Request::new(at, write, waiter) };
+        self.chip.warm(request);
     }
 }
 

@@ -9,6 +9,7 @@ use ebbtide_fiber::{Fiber, Stack};
 
 use super::chip::Chip;
 use super::job_memory::{JobMemory, Jobs, Leave};
+use super::spent::{Waited, WaitsFor};
 use crate::core_side::{CoreSide, Switching};
 use crate::memory_side::Waiter;
 
@@ -41,6 +42,9 @@ struct Thread {
     started: Time,
     /// Whether an event must tell that it can go on.
     waits: bool,
+    /// What it stopped for, since when, and when that was over.
+    stopped: Option<(WaitsFor, Time, Option<Time>)>,
+    waited: Waited,
     /// When the access it waits for was issued.
     issued: Option<Time>,
     /// The page that its core waits for with it.
@@ -71,6 +75,8 @@ impl Lane {
                 arrived: Time::ZERO,
                 started: Time::ZERO,
                 waits: false,
+                stopped: None,
+                waited: Waited::default(),
                 issued: None,
                 wanted: None,
             }
@@ -109,36 +115,50 @@ impl Lane {
     pub(crate) fn start(&mut self, thread: usize, job: u64, arrived: Time, now: Time) {
         let thread = &mut self.threads[thread];
         (thread.job, thread.arrived, thread.started) = (job, arrived, now);
+        thread.waited = Waited::default();
     }
 
     /// Runs `thread` until it leaves its fiber.
     pub(crate) fn run(&mut self, thread: usize, chip: &RefCell<Chip>, core: usize) -> Leave {
         let thread = &mut self.threads[thread];
         thread.waits = false;
-        chip.borrow_mut().cores[core].issued = thread.issued.take();
+        {
+            let clock = &mut chip.borrow_mut().cores[core];
+            if let Some((what, since, over)) = thread.stopped.take() {
+                thread.waited.add(what, since, over, clock.now);
+            }
+            clock.issued = thread.issued.take();
+        }
         let leave = thread.fiber.resume(thread.job).expect("a job loop never ends");
         thread.issued = chip.borrow_mut().cores[core].issued.take();
         leave
     }
 
-    /// The job of `thread` is done: how long since its start and since its arrival.
-    pub(crate) fn finish(&mut self, thread: usize, now: Time) -> (Span, Span) {
+    /// The job of `thread` is done: how long since its start and since its arrival, and what it
+    /// waited for.
+    pub(crate) fn finish(&mut self, thread: usize, now: Time) -> (Span, Span, Waited) {
         self.free.push(thread);
         let thread = &self.threads[thread];
-        (now.since(thread.started), now.since(thread.arrived))
+        (now.since(thread.started), now.since(thread.arrived), thread.waited)
     }
 
-    /// `thread` waits on its core, for `page` if it missed one.
-    pub(crate) fn block(&mut self, thread: usize, page: Option<PageId>) {
-        self.threads[thread].waits = true;
+    /// `thread` waits on its core from `now` on, for `page` if it missed one.
+    pub(crate) fn block(&mut self, thread: usize, page: Option<PageId>, what: WaitsFor, now: Time) {
+        self.stop(thread, what, now);
         self.threads[thread].wanted = page;
         self.current = Some(thread);
         self.state = State::Blocked;
     }
 
-    /// `thread` waits while others run.
-    pub(crate) fn halt(&mut self, thread: usize, now: Time) {
-        self.threads[thread].waits = true;
+    fn stop(&mut self, thread: usize, what: WaitsFor, now: Time) {
+        let thread = &mut self.threads[thread];
+        thread.waits = true;
+        thread.stopped = Some((what, now, None));
+    }
+
+    /// `thread` waits from `now` on while others run.
+    pub(crate) fn halt(&mut self, thread: usize, what: WaitsFor, now: Time) {
+        self.stop(thread, what, now);
         self.current = None;
         let scheduler = self.scheduler.as_mut().expect("only a core that switches halts threads");
         scheduler.halted(thread, now);
@@ -149,10 +169,14 @@ impl Lane {
         self.threads[thread].wanted.take()
     }
 
-    /// What `thread` waited for is there. Gives when its access was issued, if it waited for that.
-    pub(crate) fn arrived(&mut self, thread: usize) -> Option<Time> {
+    /// What `thread` waited for is there at `at`. Gives when its access was issued, if it waited for
+    /// that.
+    pub(crate) fn arrived(&mut self, thread: usize, at: Time) -> Option<Time> {
         if !std::mem::replace(&mut self.threads[thread].waits, false) {
             return None;
+        }
+        if let Some((_, _, over)) = &mut self.threads[thread].stopped {
+            *over = Some(at);
         }
         if self.current != Some(thread)
             && let Some(scheduler) = &mut self.scheduler
@@ -173,7 +197,7 @@ fn job_loop(
 ) -> Fiber<u64, Leave> {
     Fiber::new(stack, move |suspend, mut job: u64| {
         loop {
-            let mut memory = JobMemory { chip: &chip, waiter, suspend };
+            let mut memory = JobMemory { chip: &chip, waiter, suspend, accesses: 0 };
             if let Err(wrong) = jobs.run(job, &mut memory) {
                 chip.borrow_mut().wrong.get_or_insert(wrong);
             }

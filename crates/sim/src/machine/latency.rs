@@ -4,6 +4,8 @@ use ebbtide_core::Span;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::spent::{ServiceParts, Spent, Waited};
+
 /// Of accesses that no cache on the chip answered.
 pub(crate) struct Latencies {
     /// From the moment the core issues one until it has its line, time at the door included.
@@ -14,13 +16,15 @@ pub(crate) struct Latencies {
     service: Histogram<u64>,
     /// Of jobs, from their arrival.
     response: Histogram<u64>,
+    spent: Spent,
 }
 
 impl Default for Latencies {
     fn default() -> Latencies {
         // Picoseconds would not fit the buckets: nanoseconds, to three digits, up to a minute.
         let new = || Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds");
-        Latencies { access: new(), device: new(), service: new(), response: new() }
+        let (service, response, spent) = (new(), new(), Spent::default());
+        Latencies { access: new(), device: new(), service, response, spent }
     }
 }
 
@@ -61,8 +65,10 @@ impl Latencies {
     }
 
     /// A job is done.
-    pub(crate) fn job(&mut self, service: Span, response: Span) {
+    pub(crate) fn job(&mut self, service: Span, response: Span, waited: Waited) {
         self.service.saturating_record(service.as_ns());
+        let bucket = self.service.highest_equivalent(service.as_ns());
+        self.spent.job(bucket, service, waited);
         self.response.saturating_record(response.as_ns());
     }
 
@@ -76,6 +82,10 @@ impl Latencies {
 
     pub(crate) fn service(&self) -> Distribution {
         distribution(&self.service, false)
+    }
+
+    pub(crate) fn service_parts(&self) -> ServiceParts {
+        self.spent.parts(self.service.value_at_quantile(0.99))
     }
 
     pub(crate) fn response(&self) -> Distribution {

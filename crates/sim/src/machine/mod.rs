@@ -5,6 +5,7 @@ mod job_memory;
 mod journal;
 mod lane;
 mod latency;
+mod spent;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -17,9 +18,11 @@ use ebbtide_workloads::load::Poisson;
 use ebbtide_workloads::{ShapeError, Workload, Wrong};
 use thiserror::Error;
 
+pub use chip::MissedAccesses;
 pub(crate) use journal::Missed;
 pub use latency::Distribution;
 pub(crate) use latency::Latencies;
+pub use spent::{Breakdown, ServiceParts};
 
 use crate::config::{Config, ConfigError};
 use crate::contents::Contents;
@@ -29,6 +32,7 @@ use crate::memory_side::{Counters, Event, Noted, PlainLru, Waiter};
 use chip::Chip;
 use job_memory::{Jobs, Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
+use spent::WaitsFor;
 
 /// How jobs come.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,7 +177,8 @@ impl Machine {
         let mut chip = self.chip.borrow_mut();
         for _ in 0..jobs {
             let core = self.next_job as usize % self.lanes.len();
-            let mut memory = WarmMemory { chip: &mut chip, core, lru: lru.as_deref_mut() };
+            let lru = lru.as_deref_mut();
+            let mut memory = WarmMemory { chip: &mut chip, core, accesses: 0, lru };
             self.jobs.warm(self.next_job, &mut memory).map_err(SimError::Wrong)?;
             self.next_job += 1;
         }
@@ -294,18 +299,21 @@ impl Machine {
             match self.lanes[core].run(thread, &self.chip, core) {
                 Leave::RanAhead => self.lanes[core].current = Some(thread),
                 Leave::Done => self.finish(core, thread),
-                Leave::Stalled => return self.lanes[core].block(thread, None),
+                Leave::Stalled => {
+                    let now = self.clock(core);
+                    return self.lanes[core].block(thread, None, WaitsFor::Memory, now);
+                }
                 Leave::Missed(reply) => {
                     if self.missed(core, thread, reply) {
                         return;
                     }
                 }
                 Leave::Waits => {
-                    if self.switching.is_none() {
-                        return self.lanes[core].block(thread, None);
-                    }
                     let now = self.clock(core);
-                    self.lanes[core].halt(thread, now);
+                    if self.switching.is_none() {
+                        return self.lanes[core].block(thread, None, WaitsFor::Word, now);
+                    }
+                    self.lanes[core].halt(thread, WaitsFor::Word, now);
                 }
             }
         }
@@ -343,8 +351,8 @@ impl Machine {
         let now = self.clock(core);
         let lane = &mut self.lanes[core];
         lane.current = None;
-        let (service, response) = lane.finish(thread, now);
-        self.chip.borrow_mut().latencies.job(service, response);
+        let (service, response, waited) = lane.finish(thread, now);
+        self.chip.borrow_mut().latencies.job(service, response, waited);
         self.completed += 1;
     }
 
@@ -359,14 +367,14 @@ impl Machine {
             Some(switching) if !must_progress => {
                 clock.now += switching.flush;
                 let flushed = clock.now;
-                lane.halt(thread, flushed);
+                lane.halt(thread, WaitsFor::Memory, flushed);
                 clock.now += switching.switch_out;
                 let left = clock.now;
                 chip.tell(core, thread, |missed| (missed.flushed, missed.left) = (flushed, left));
                 false
             }
             _ => {
-                lane.block(thread, Some(clock.missed));
+                lane.block(thread, Some(clock.missed), WaitsFor::Memory, clock.now);
                 true
             }
         }
@@ -389,7 +397,7 @@ impl Machine {
     fn arrived(&mut self, waiter: Waiter, at: Time) {
         let (core, thread) = (waiter.core as usize, waiter.thread as usize);
         let lane = &mut self.lanes[core];
-        if let Some(issued) = lane.arrived(thread) {
+        if let Some(issued) = lane.arrived(thread, at) {
             let mut chip = self.chip.borrow_mut();
             chip.latencies.arrived(at.since(issued));
             chip.tell(core, thread, |missed| missed.arrived = at);
@@ -461,6 +469,8 @@ impl Machine {
             access: latencies.access(),
             device: latencies.device(),
             service: latencies.service(),
+            service_parts: latencies.service_parts(),
+            missed: std::mem::take(&mut chip.missed),
             response: latencies.response(),
         }
     }
@@ -501,6 +511,10 @@ pub struct Measured {
     pub device: Distribution,
     /// Of jobs, from their start.
     pub service: Distribution,
+    /// What that goes into.
+    pub service_parts: ServiceParts,
+    /// Accesses that missed.
+    pub missed: MissedAccesses,
     /// Of jobs, from their arrival.
     pub response: Distribution,
 }

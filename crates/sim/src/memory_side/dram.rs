@@ -18,6 +18,7 @@ pub(super) struct Controllers {
     lines: u64,
     /// A whole page written into DRAM.
     pub(super) fill: Span,
+    row: Span,
 }
 
 impl Controllers {
@@ -34,6 +35,7 @@ impl Controllers {
             tag_latency: span(tags),
             lines: 0,
             fill: span(dram.ras_cycles + column(PAGE_BYTES as u64)),
+            row: span(dram.ras_cycles),
         }
     }
 
@@ -43,6 +45,11 @@ impl Controllers {
 
     pub(super) fn count(&self) -> usize {
         self.free.len()
+    }
+
+    /// So many lines of a page written into DRAM, or read.
+    pub(super) fn lines(&self, count: u64) -> Span {
+        Span::from_ps(self.row.as_ps() + count * self.bus.as_ps())
     }
 
     /// A line without tags: when it is there.

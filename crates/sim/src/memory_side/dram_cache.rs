@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 
 use ebbtide_core::replacement::{Geometry, Replacement};
-use ebbtide_core::{Begin, FrameId, MissTable, PageId, Span, Time};
+use ebbtide_core::{Begin, FrameId, LINE_BYTES, Lines, MissTable, PageId, Span, Time, Trigger};
 use ebbtide_flash::{Flash, Kind};
 use rustc_hash::FxHashMap;
 
 use super::dram::Controllers;
-use super::residency::Residency;
+use super::partial_pages::PartialPages;
+use super::residency::{Residency, Victim};
 use super::{Answer, Counters, Event, MemorySide, Noted, Request, Stage, Waiter};
-use crate::config::{Config, ConfigError, require};
+use crate::config::{Config, ConfigError, Fill, require};
 use crate::device::{Device, Transfer};
 
 /// The frontside controller of each memory controller probes the tags and answers hit or miss; its
@@ -21,13 +22,18 @@ use crate::device::{Device, Transfer};
 /// so one that needs an entry of a full set waits for a flash completion, and all misses of its
 /// controller behind it. The victim is chosen while the page is in flight, and a dirty one moves
 /// through the evict buffer to flash behind the read.
+///
+/// With [`Fill::Footprint`] only those lines of a page are fetched that are expected to be used. An
+/// access to another one is a miss again, for that line alone; the page keeps its frame meanwhile
+/// unless another takes it. Flash reads and writes whole pages all the same.
 pub struct DramCache {
     controllers: Controllers,
     residency: Residency,
+    /// What each frame holds of its page, where that is not all of it.
+    partial: Option<PartialPages>,
     backsides: Vec<Backside>,
     misses: MissTable<Waiter>,
-    /// Where each page on its way will go, and whether it was stored to.
-    arriving: FxHashMap<PageId, (FrameId, bool)>,
+    arriving: FxHashMap<PageId, Arriving>,
     /// Pages on their way by set of the miss status table.
     mshr_used: Vec<u32>,
     mshr_ways: u32,
@@ -55,10 +61,19 @@ struct Backside {
 
 #[derive(Clone, Copy)]
 struct Miss {
-    page: PageId,
-    write: bool,
-    waiter: Waiter,
+    request: Request,
     at: Time,
+}
+
+/// What is on its way from flash.
+#[derive(Clone, Copy)]
+struct Arriving {
+    frame: FrameId,
+    lines: Lines,
+    /// The page is in the frame, or was when these lines of it were found missing.
+    completes: bool,
+    /// It was stored to.
+    write: bool,
 }
 
 impl DramCache {
@@ -87,7 +102,10 @@ impl DramCache {
         let whole = entries > 0 && entries.is_multiple_of(ways);
         require(whole, "dram_cache.mshr", entries, format!("a multiple of mshr_ways, {ways}"))?;
         let controllers = Controllers::new(config);
+        let partial =
+            (dram_cache.fill == Fill::Footprint).then(|| PartialPages::new(residency.frames()));
         Ok(DramCache {
+            partial,
             backsides: (0..controllers.count()).map(|_| Backside::default()).collect(),
             controllers,
             residency,
@@ -129,9 +147,9 @@ impl DramCache {
 
     /// Handles `miss`, unless what it needs is not free.
     fn take(&mut self, number: usize, start: Time, miss: Miss) -> bool {
-        let Miss { page, write, waiter, .. } = miss;
+        let Request { page, line, write, waiter, .. } = miss.request;
         let searched = start + self.backside_step;
-        if self.residency.find(page).is_some() {
+        if self.find(page, line).is_some() {
             // It came while the miss was queued.
             self.told.push(Event::Arrived(waiter, searched));
             self.backsides[number].free = searched;
@@ -140,40 +158,83 @@ impl DramCache {
         if self.misses.contains(page) {
             let begun = self.misses.begin(page, waiter);
             assert_eq!(begun, Begin::Merged, "an entry has room for any number");
-            self.arriving.get_mut(&page).expect("it is on its way").1 |= write;
+            self.arriving.get_mut(&page).expect("it is on its way").write |= write;
             self.counters.hits_under_miss += 1;
             self.backsides[number].free = searched;
             return true;
         }
         let set = self.mshr_set(page);
-        let evict_full = self.backsides[number].evicting == self.evict_max;
-        if self.mshr_used[set] == self.mshr_ways || (evict_full && self.residency.is_full(page)) {
+        if self.mshr_used[set] == self.mshr_ways {
             return false;
         }
-        let Some((frame, victim)) = self.residency.reserve(page) else { return false };
+        let Some((arriving, victim)) = self.make_room(number, miss.request) else { return false };
         let begun = self.misses.begin(page, waiter);
         assert_eq!(begun, Begin::Started, "a set with room means a table with room");
         self.mshr_used[set] += 1;
-        self.arriving.insert(page, (frame, write));
-        self.counters.misses += 1;
+        self.arriving.insert(page, arriving);
         self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
-        self.counters.evicted(victim);
         let asked = searched + self.backside_step;
         self.device.note(page, Stage::Taken, start);
         self.device.note(page, Stage::Asked, asked);
-        self.device.read(asked, page);
+        self.device.read_lines(asked, page, arriving.lines.count());
         self.backsides[number].free = asked;
-        if let Some(victim) = victim.filter(|victim| victim.dirty) {
+        if let Some((victim, lines)) = victim.filter(|(victim, _)| victim.dirty) {
             self.backsides[number].evicting += 1;
             self.outgoing.push_back(number);
-            self.device.write(asked + self.controllers.fill, victim.page);
+            let copied = asked + self.controllers.lines(lines.count());
+            self.device.write_lines(copied, victim.page, lines.count());
         }
         true
     }
 
+    /// Where the missing line of `request` will go, with what comes along, and who must leave for it,
+    /// of whose page these lines were there. `None` if there is no room now.
+    fn make_room(
+        &mut self,
+        number: usize,
+        request: Request,
+    ) -> Option<(Arriving, Option<(Victim, Lines)>)> {
+        let Request { page, line, site, write, .. } = request;
+        let resident = if self.partial.is_some() { self.residency.find(page) } else { None };
+        if let Some(frame) = resident {
+            let lines = Lines::one(line);
+            self.counters.underpredictions += 1;
+            self.counters.refilled_bytes += LINE_BYTES as u64;
+            return Some((Arriving { frame, lines, completes: true, write }, None));
+        }
+        let evict_full = self.backsides[number].evicting == self.evict_max;
+        if evict_full && self.residency.is_full(page) {
+            return None;
+        }
+        let (frame, victim) = self.residency.reserve(page)?;
+        self.counters.misses += 1;
+        self.counters.evicted(victim);
+        let Some(partial) = &mut self.partial else {
+            let arriving = Arriving { frame, lines: Lines::ALL, completes: false, write };
+            return Some((arriving, victim.map(|victim| (victim, Lines::ALL))));
+        };
+        let victim = victim.map(|victim| (victim, partial.leave(frame)));
+        let lines = partial.bring(frame, Trigger { site, line });
+        self.counters.refilled_bytes += lines.count() * LINE_BYTES as u64;
+        Some((Arriving { frame, lines, completes: false, write }, victim))
+    }
+
+    /// The frame that holds `line` of `page`.
+    fn find(&mut self, page: PageId, line: u8) -> Option<FrameId> {
+        let frame = self.residency.find(page)?;
+        let there = self.partial.as_mut().is_none_or(|partial| partial.take_line(frame, line));
+        there.then_some(frame)
+    }
+
     fn install(&mut self, page: PageId, at: Time) {
-        let (frame, write) = self.arriving.remove(&page).expect("it is on its way");
-        self.residency.install(frame, page, write);
+        let Arriving { frame, lines, completes, write } =
+            self.arriving.remove(&page).expect("it is on its way");
+        if !completes {
+            self.residency.install(frame, page, write);
+        } else if self.residency.find(page) == Some(frame) {
+            self.partial.iter_mut().for_each(|partial| partial.complete(frame, lines));
+            self.residency.hit(frame, write);
+        }
         let told = &mut self.told;
         self.misses.complete(page, |waiter| told.push(Event::Arrived(waiter, at)));
         let set = self.mshr_set(page);
@@ -189,14 +250,14 @@ impl DramCache {
 
 impl MemorySide for DramCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter, .. } = request;
+        let Request { page, line, write, waiter, .. } = request;
         let number = self.controllers.of(page);
         if !self.backsides[number].stalled.is_empty() {
             self.counters.stalls += 1;
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
         }
-        if let Some(frame) = self.residency.find(page) {
+        if let Some(frame) = self.find(page, line) {
             self.counters.hits += 1;
             self.residency.hit(frame, write);
             return Answer::Hit(self.controllers.hit(now, number));
@@ -207,7 +268,7 @@ impl MemorySide for DramCache {
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
         }
-        self.backsides[number].queue.push_back(Miss { page, write, waiter, at: reply });
+        self.backsides[number].queue.push_back(Miss { request, at: reply });
         self.drain(number, reply);
         Answer::Miss(reply)
     }
@@ -248,7 +309,13 @@ impl MemorySide for DramCache {
                 self.device.step(at, &mut transfers);
                 for Transfer { page, kind, at } in transfers.drain(..) {
                     match kind {
-                        Kind::Read => self.installs.push_back((at + self.controllers.fill, page)),
+                        Kind::Read => {
+                            let due =
+                                at + self.controllers.lines(self.arriving[&page].lines.count());
+                            // A few lines are written sooner than a page that came just before.
+                            let place = self.installs.partition_point(|(other, _)| *other <= due);
+                            self.installs.insert(place, (due, page));
+                        }
                         Kind::Write => {
                             let number = self.outgoing.pop_front().expect("a page goes out once");
                             self.backsides[number].evicting -= 1;
@@ -265,12 +332,40 @@ impl MemorySide for DramCache {
         self.residency.warm(page, write, &mut self.counters);
     }
 
+    fn warm_line(&mut self, request: Request) {
+        let Request { page, line, site, write, .. } = request;
+        if self.partial.is_none() {
+            return self.warm(page, write);
+        }
+        if let Some(frame) = self.find(page, line) {
+            self.counters.hits += 1;
+            return self.residency.hit(frame, write);
+        }
+        let Some(partial) = &mut self.partial else { return };
+        if let Some(frame) = self.residency.find(page) {
+            self.counters.underpredictions += 1;
+            partial.complete(frame, Lines::one(line));
+            return self.residency.hit(frame, write);
+        }
+        let (frame, victim) = self.residency.bring(page, write);
+        if victim.is_some() {
+            partial.leave(frame);
+        }
+        partial.bring(frame, Trigger { site, line });
+        self.counters.misses += 1;
+        self.counters.evicted(victim);
+    }
+
     fn residency(&self) -> Option<Residency> {
-        Some(self.residency.clone())
+        self.partial.is_none().then(|| self.residency.clone())
     }
 
     fn begin_with(&mut self, residency: &Residency) -> bool {
-        self.residency.begin_with(residency)
+        self.partial.is_none() && self.residency.begin_with(residency)
+    }
+
+    fn fetches_lines(&self) -> bool {
+        true
     }
 
     fn take_counters(&mut self) -> Counters {

@@ -7,6 +7,7 @@ mod dram;
 mod dram_cache;
 pub mod mos;
 mod paging;
+mod partial_pages;
 mod promotion;
 mod residency;
 mod software_cache;
@@ -40,6 +41,10 @@ pub struct Request {
     pub page: PageId,
     /// Which line of its page, for memories that tell lines apart.
     pub line: u8,
+    /// Where in its job the access stands: how many the job has made, itself included. It stands for
+    /// the address of the instruction, which a simulated program has not; 0 where there are no jobs, as
+    /// in a trace, and for page tables.
+    pub site: u32,
     /// Whether it will be written.
     pub write: bool,
     /// Who is told when the page is there.
@@ -47,10 +52,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// `waiter` wants the line that `at` lies in.
+    /// `waiter` wants the line that `at` lies in, from no place in a job that is known.
     #[inline]
     pub fn new(at: Addr, write: bool, waiter: Waiter) -> Request {
-        Request { page: at.page(), line: (at.page_offset() / LINE_BYTES) as u8, write, waiter }
+        let line = (at.page_offset() / LINE_BYTES) as u8;
+        Request { page: at.page(), line, site: 0, write, waiter }
     }
 }
 
@@ -126,6 +132,11 @@ pub struct Counters {
     pub stalls: u64,
     /// The most pages that were on their way at once.
     pub in_flight_peak: u64,
+    /// Accesses to lines of resident pages that were not fetched with them: each started a read that
+    /// is none of `misses`. Only of a DRAM cache that fetches footprints.
+    pub underpredictions: u64,
+    /// Bytes fetched from flash into such a DRAM cache, which has whole pages sent otherwise.
+    pub refilled_bytes: u64,
     /// Bytes read and written within DRAM, to keep a copy.
     pub copied_bytes: u64,
     /// Bytes written into and read from the flash device's own DRAM.
@@ -200,6 +211,11 @@ pub trait MemorySide {
     /// An access in no time, to warm up.
     fn warm(&mut self, page: PageId, write: bool);
 
+    /// An access in no time, for memories that tell the lines of a page apart.
+    fn warm_line(&mut self, request: Request) {
+        self.warm(request.page, request.write);
+    }
+
     /// The host says that `page` will be needed soon (SPEC A4, hints): until when that keeps the
     /// core. Most memories do not listen.
     fn hint(&mut self, now: Time, _page: PageId) -> Time {
@@ -237,6 +253,11 @@ pub trait MemorySide {
 
     /// The flash device, if there is one.
     fn flash(&self) -> Option<&Flash>;
+
+    /// Whether it can fetch less than a whole page.
+    fn fetches_lines(&self) -> bool {
+        false
+    }
 
     /// Whether it answers lines from where they are, so that pages need not move for an access.
     fn is_byte_addressable(&self) -> bool {

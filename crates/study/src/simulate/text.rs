@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use ebbtide_core::PAGE_BYTES;
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::Counters;
 use ebbtide_sim::{
-    Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome, Replay, Timeline,
-    WarmUp,
+    Breakdown, Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome, Replay,
+    ServiceParts, Timeline, WarmUp,
 };
 use serde_json::Value;
 
@@ -41,6 +42,9 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
         outcome.lifetime_years.as_ref(),
         energy.as_ref(),
     )?;
+    let ServiceParts { mean, slowest } = &outcome.service_parts;
+    line(f, "a job's time", &format!("{}, on the average", spent(mean)))?;
+    line(f, "", &format!("{}, of the slowest 1%", spent(slowest)))?;
     distributions(
         f,
         &[
@@ -51,6 +55,19 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
         ],
     )?;
     host(f, outcome.accesses, outcome.simulated_ns, outcome.wall_s, outcome.accesses_per_wall_s)
+}
+
+/// Where a job's time goes, in words.
+pub(crate) fn spent(parts: &Breakdown) -> String {
+    let Breakdown { running_ns, memory_ns, core_ns, latch_ns } = parts;
+    let us = |ns: &f64| figure(ns / 1e3);
+    format!(
+        "{} us running, {} waiting for memory, {} for the core, {} for latches",
+        us(running_ns),
+        us(memory_ns),
+        us(core_ns),
+        us(latch_ns)
+    )
 }
 
 /// A miss, a step a line. What the core does and what memory does overlap.
@@ -146,6 +163,11 @@ fn memory(
         "DRAM cache",
         &format!("{hits} hits, {hits_under_miss} under a miss, {misses} misses"),
     )?;
+    if cache.refilled_bytes > 0 {
+        let (later, pages) = (cache.underpredictions, *misses as f64 * PAGE_BYTES as f64);
+        let share = figure(100.0 * cache.refilled_bytes as f64 / pages);
+        line(f, "footprints", &format!("{share}% of whole pages; {later} lines fetched later"))?;
+    }
     let Counters { evictions_clean, evictions_dirty, stalls, in_flight_peak, .. } = cache;
     line(f, "", &format!("{evictions_clean} clean and {evictions_dirty} dirty evictions"))?;
     line(f, "", &format!("{stalls} stalls; at most {in_flight_peak} pages on their way"))?;

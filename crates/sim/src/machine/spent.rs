@@ -1,0 +1,146 @@
+//! [`Spent`]: what jobs' time goes into, on the average and in the tail.
+
+use std::collections::BTreeMap;
+
+use ebbtide_core::{Span, Time};
+use serde::Serialize;
+
+/// What the time of a job from its start to its end goes into, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Breakdown {
+    /// It runs on its core, switches to and from it included.
+    pub running_ns: f64,
+    /// It waits for a page, or for memory to take its access; its core may be blocked by that.
+    pub memory_ns: f64,
+    /// It could go on, but its core runs another job.
+    pub core_ns: f64,
+    /// It waits for a word that another job will change: a latch, mostly.
+    pub latch_ns: f64,
+}
+
+impl Breakdown {
+    /// All of it.
+    pub fn total_ns(&self) -> f64 {
+        self.running_ns + self.memory_ns + self.core_ns + self.latch_ns
+    }
+}
+
+/// Where jobs' time goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ServiceParts {
+    /// A job's, on the average.
+    pub mean: Breakdown,
+    /// That of a job of at least the 99th percentile, on the average.
+    pub slowest: Breakdown,
+}
+
+/// What a thread that does not run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    Memory,
+    Word,
+}
+
+/// How long a job has waited for what.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Waited {
+    memory: Span,
+    core: Span,
+    word: Span,
+}
+
+impl Waited {
+    /// The job goes on at `now`, after it waited from `since` for something that came at `over`; a
+    /// job that is resumed before that waited for nothing else.
+    pub(crate) fn add(&mut self, what: WaitsFor, since: Time, over: Option<Time>, now: Time) {
+        let over = over.unwrap_or(now).clamp(since, now.max(since));
+        let waited = match what {
+            WaitsFor::Memory => &mut self.memory,
+            WaitsFor::Word => &mut self.word,
+        };
+        *waited = *waited + over.since(since);
+        self.core = self.core + now.since(over);
+    }
+}
+
+/// What jobs have waited for, by how long they took.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spent(BTreeMap<u64, Sum>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    jobs: u64,
+    total: Span,
+    waited: Waited,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum) {
+        self.jobs += other.jobs;
+        self.total = self.total + other.total;
+        let (to, from) = (&mut self.waited, &other.waited);
+        to.memory = to.memory + from.memory;
+        to.core = to.core + from.core;
+        to.word = to.word + from.word;
+    }
+
+    fn a_job(&self) -> Breakdown {
+        let ns = |span: Span| span.as_ps() as f64 / 1e3 / self.jobs.max(1) as f64;
+        let Waited { memory, core, word } = self.waited;
+        let waited = memory + core + word;
+        Breakdown {
+            running_ns: ns(self.total) - ns(waited),
+            memory_ns: ns(memory),
+            core_ns: ns(core),
+            latch_ns: ns(word),
+        }
+    }
+}
+
+impl Spent {
+    /// A job took `total`, which falls into the bucket up to `bucket` nanoseconds.
+    pub(crate) fn job(&mut self, bucket: u64, total: Span, waited: Waited) {
+        self.0.entry(bucket).or_default().add(&Sum { jobs: 1, total, waited });
+    }
+
+    /// Of all jobs, and of those in the bucket up to `p99` nanoseconds and later ones.
+    pub(crate) fn parts(&self, p99: u64) -> ServiceParts {
+        let over = |from: u64| {
+            let mut sum = Sum::default();
+            self.0.range(from..).for_each(|(_, bucket)| sum.add(bucket));
+            sum.a_job()
+        };
+        ServiceParts { mean: over(0), slowest: over(p99) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_what_was_waited_for_is_there_and_the_rest_is_for_the_core() {
+        let at = |us: u64| Time::from_ns(us * 1_000);
+        let mut waited = Waited::default();
+        waited.add(WaitsFor::Memory, at(10), Some(at(60)), at(75));
+        waited.add(WaitsFor::Word, at(80), Some(at(81)), at(81));
+        // Resumed on a guess, before the page was there.
+        waited.add(WaitsFor::Memory, at(90), None, at(100));
+        let expected =
+            Waited { memory: Span::from_us(60), core: Span::from_us(15), word: Span::from_us(1) };
+        assert_eq!(waited, expected);
+    }
+
+    #[test]
+    fn the_slowest_are_looked_at_by_themselves() {
+        let mut spent = Spent::default();
+        let waited = |us| Waited { memory: Span::from_us(us), ..Waited::default() };
+        (0..99).for_each(|_| spent.job(10_000, Span::from_us(10), waited(4)));
+        spent.job(100_000, Span::from_us(100), waited(90));
+        let parts = spent.parts(100_000);
+        let nearly = |a: f64, b: f64| (a - b).abs() < 1e-6;
+        assert!(nearly(parts.slowest.memory_ns, 90e3) && nearly(parts.slowest.running_ns, 10e3));
+        assert!(nearly(parts.mean.memory_ns, 4_860.0), "{parts:?}");
+        assert!(nearly(parts.mean.total_ns(), 10_900.0), "{parts:?}");
+    }
+}
