@@ -1,5 +1,6 @@
 //! `ebbtide sim`.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -86,16 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (config, meter) = machine(arguments)?;
     let report = match &arguments.trace {
-        Some(path) => {
-            let trace = ebbtide_trace::open(path).map_err(Failure::trace)?;
-            let mut trace = arguments.address.of(trace);
-            simulate::run_trace(&config, meter.as_ref(), &mut trace).map_err(
-                |error| match error {
-                    ReplayError::Trace(error) => Failure::trace(error),
-                    error => Failure::input(error),
-                },
-            )?
-        }
+        Some(path) => replayed(path, arguments, &config, meter.as_ref())?,
         None => simulated(arguments, config, meter.as_ref())?,
     };
     let text = if arguments.json {
@@ -129,6 +121,29 @@ fn machine(arguments: &Arguments) -> Result<(Config, Option<Meter>), Failure> {
 /// The table of energies in `file`, or the shipped one.
 pub(crate) fn energy_table(file: Option<&Path>) -> Result<Table, Failure> {
     file.map_or_else(|| Ok(Table::shipped()), |file| Table::read(file).map_err(Failure::input))
+}
+
+fn replayed(
+    path: &Path,
+    arguments: &Arguments,
+    config: &Config,
+    meter: Option<&Meter>,
+) -> Result<Report, Failure> {
+    let trace = arguments.address.of(ebbtide_trace::open(path).map_err(Failure::trace)?);
+    // Whoever writes into standard input may leave us waiting for more: there Ctrl-C ends the process.
+    let cancel = if path == Path::new("-") { None } else { Some(stop::on_interrupt()?) };
+    let bar = progress::late_bar();
+    let watch = |stage: &str, share: f64| {
+        bar.show(stage, share);
+        cancel.as_ref().map_or(ControlFlow::Continue(()), stop::unless_cancelled)
+    };
+    let report = simulate::run_trace(config, meter, trace, &watch);
+    bar.clear();
+    match report {
+        Ok(report) => report.ok_or_else(|| Failure::run("cancelled")),
+        Err(ReplayError::Trace(error)) => Err(Failure::trace(error)),
+        Err(error) => Err(Failure::input(error)),
+    }
 }
 
 fn simulated(

@@ -1,18 +1,21 @@
 //! However a bench is stopped, nothing of it stays: no process, no cgroup, and no data file that
-//! would be trusted wrongly. Its children hold gigabytes and would run on for minutes.
+//! would be trusted wrongly. Its children hold gigabytes and would run on for minutes. A replay that
+//! is stopped has no result.
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use common::{
-    cgroups_of, children, complaint_of, cpu_ticks, folder, has_open, is_alive, small_bench,
-    wait_for,
+    cgroups_of, children, complaint_of, cpu_ticks, ebbtide, folder, has_open, is_alive,
+    small_bench, wait_for,
 };
 use ebbtide_study::bench::CHILD_VERB;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
@@ -139,4 +142,27 @@ fn killed_it_takes_its_children_along() {
     let since = Instant::now();
     wait_for("the children's end", || running.iter().all(|&child| !is_alive(child)).then_some(()));
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+}
+
+#[test]
+fn interrupted_while_it_replays_a_trace_it_says_so_and_prints_no_result() {
+    let folder = folder();
+    let trace = folder.path().join("trace");
+    mknodat(CWD, &trace, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe with a name");
+    let process = ebbtide(folder.path(), &["sim", "--trace=trace"]).spawn().expect("it runs");
+    let mut pipe = File::options().write(true).open(&trace).expect("it opens the trace");
+    // A trace without end; the pipe takes only what is read, and breaks when nobody does.
+    let mut time_ns = 0u64;
+    let mut write = || {
+        let lines: String = (0..4_096u64)
+            .map(|i| format!("{} 0 {} 8 1\n", time_ns + 100 * i, i % 512 * 4096))
+            .collect();
+        time_ns += 409_600;
+        pipe.write_all(lines.as_bytes())
+    };
+    (0..64).for_each(|_| write().expect("it reads on"));
+    kill_process(Pid::from_child(&process), Signal::INT).expect("it runs still");
+    while write().is_ok() {}
+    let output = process.wait_with_output().expect("it ends");
+    assert_eq!(complaint_of(&output, 1), "ebbtide: cancelled\n");
 }

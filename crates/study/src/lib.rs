@@ -15,3 +15,4 @@ pub mod simulate;
 pub mod size;
 pub mod statistics;
 pub mod sweep;
+mod watched;

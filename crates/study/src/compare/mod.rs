@@ -9,7 +9,6 @@ mod machine;
 mod page;
 mod price;
 mod text;
-mod watched;
 
 use std::path::PathBuf;
 
@@ -31,9 +30,9 @@ use crate::analytic::cost::effectiveness;
 use crate::analytic::lifetime::{Wear, endurance};
 use crate::energy::{Energy, Table};
 use crate::side_by_side::{Watch, side_by_side};
+use crate::watched::Watched;
 use machine::{Machine, Machines};
 use price::GIB;
-use watched::Watched;
 
 /// Whose machine all designs have.
 pub const REFERENCE: &str = "astriflash";

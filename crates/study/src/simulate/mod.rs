@@ -10,8 +10,10 @@ use ebbtide_trace::Source;
 use serde::Serialize;
 
 pub use seeds::{Runs, run_seeds};
+pub(crate) use text::spent;
 
 use crate::energy::{Energy, Meter};
+use crate::watched::Watched;
 
 /// What there is to show.
 #[derive(Debug, Serialize)]
@@ -67,16 +69,23 @@ pub fn run(
     Ok(Run { energy: meter.map(|meter| meter.of_program(&outcome)), outcome, typical_miss })
 }
 
-/// Replays `trace` on the design of `config`, with the energy that `meter` reads.
+/// Replays `trace` on the design of `config`, with the energy that `meter` reads. `None` if `watch`
+/// broke that off.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing is reported for a trace that was not read to its end.
 pub fn run_trace(
     config: &Config,
     meter: Option<&Meter>,
-    trace: &mut dyn Source,
-) -> Result<Report, ReplayError> {
-    let replay = replay(config, trace)?;
+    trace: impl Source,
+    watch: ebbtide_sim::Watch<'_>,
+) -> Result<Option<Report>, ReplayError> {
+    let mut trace = Watched::new(trace, watch);
+    let replayed = replay(config, &mut trace);
+    if trace.stopped() {
+        return Ok(None);
+    }
+    let replay = replayed?;
     let energy = meter.map(|meter| meter.of_trace(&replay));
-    Ok(Report::Replay(Box::new(Replayed { replay, energy })))
+    Ok(Some(Report::Replay(Box::new(Replayed { replay, energy }))))
 }

@@ -4,18 +4,18 @@ use ebbtide_sim::Watch;
 use ebbtide_trace::{Access, Source, TraceError};
 
 /// A trace that ends early when its watch says so; who reads it must ask whether it did.
-pub(super) struct Watched<'a, S> {
+pub(crate) struct Watched<'a, S> {
     trace: S,
     watch: Watch<'a>,
     stopped: bool,
 }
 
 impl<'a, S: Source> Watched<'a, S> {
-    pub(super) fn new(trace: S, watch: Watch<'a>) -> Watched<'a, S> {
+    pub(crate) fn new(trace: S, watch: Watch<'a>) -> Watched<'a, S> {
         Watched { trace, watch, stopped: false }
     }
 
-    pub(super) fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.stopped
     }
 }
