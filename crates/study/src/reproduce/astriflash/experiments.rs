@@ -62,6 +62,13 @@ pub(super) const SCALED: [&str; 3] = ["astriflash", "flash-sync", "os-swap"];
 pub(super) const TAIL_CAUSES: [Setting; 3] =
     [("switch.threads", "8"), ("switch.threads", "4"), ("switch.arrivals", "notified")];
 
+/// Under which jobs share rows less, and the workload whose jobs run again when rows they read were
+/// written.
+pub(super) const SHARED_LESS: Setting = ("workload.theta", "0.5");
+
+/// See [`SHARED_LESS`].
+pub(super) const OPTIMISTIC: Kind = Kind::Silo;
+
 /// What makes a walk without the partition for page tables longer.
 pub(super) const DEEPER_WALK: Setting = ("tlb.walk_levels", "4");
 
@@ -181,6 +188,10 @@ fn all(quick: bool) -> Vec<Run> {
         let run = |(key, value)| Run::of("astriflash", workload).set(key, value);
         runs.extend(TAIL_CAUSES.map(run));
         runs.push(Run::of("astriflash-nodp", workload).set(DEEPER_WALK.0, DEEPER_WALK.1));
+        runs.push(Run::of("dram-only", workload));
+    }
+    for design in LOADED {
+        runs.push(Run::of(design, OPTIMISTIC).set(SHARED_LESS.0, SHARED_LESS.1));
     }
     for (design, key, values) in ASSUMPTIONS {
         runs.extend(values.map(|value| Run::of(design, VARIED).set(key, value)));
@@ -222,6 +233,15 @@ impl Outcomes {
     pub(super) fn of(&self, run: &Run) -> &Outcome {
         let found = self.0.iter().find(|(known, _)| known == run);
         &found.unwrap_or_else(|| panic!("{run:?} was not run")).1
+    }
+
+    /// Accesses of a job on AstriFlash over those on DRAM-only, where `set` is the same.
+    pub(super) fn accesses_over_dram(&self, workload: Kind, set: Option<Setting>) -> f64 {
+        let accesses = |design| {
+            let outcome = self.of(&Run { set, ..Run::of(design, workload) });
+            outcome.accesses as f64 / outcome.jobs as f64
+        };
+        accesses("astriflash") / accesses("dram-only")
     }
 
     /// Throughput relative to DRAM-only.

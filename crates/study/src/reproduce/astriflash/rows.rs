@@ -1,6 +1,6 @@
 //! The rows of AstriFlash's figures and tables, out of what the runs gave.
 
-use ebbtide_sim::Outcome;
+use ebbtide_sim::{Outcome, ServiceParts};
 use serde::Serialize;
 
 use super::super::Options;
@@ -30,6 +30,29 @@ pub struct WorkloadRow {
     pub absorbed: f64,
     /// The most pages in flight on AstriFlash.
     pub in_flight_peak: u64,
+    /// Accesses of a job on AstriFlash over those on DRAM-only: above one where jobs run again.
+    pub accesses_over_dram: f64,
+    /// Misses on noDP over those on AstriFlash: what page tables add.
+    pub misses_over_astriflash_nodp: f64,
+    /// What a job's time goes into, by design.
+    pub service_parts: ByDesign<ServiceParts>,
+    /// Misses of Flash-Sync.
+    pub blocked: BlockedRow,
+}
+
+/// What the misses of a core that waits for them are like.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct BlockedRow {
+    /// Execution between them.
+    pub miss_interval_us: f64,
+    /// What one takes.
+    pub miss_us: f64,
+    /// Share of them that are stores, which a store buffer might take.
+    pub stores: f64,
+    /// Share that are loads within a reorder buffer of the miss before.
+    pub loads_close: f64,
+    /// Throughput relative to DRAM-only if neither cost anything.
+    pub throughput_if_hidden: f64,
 }
 
 /// Throughput at one interval between misses.
@@ -100,6 +123,8 @@ pub struct ScaleRow {
     pub scale_denominator: u64,
     /// Mean throughput by design.
     pub mean_throughput: ByDesign<f64>,
+    /// AstriFlash's throughput by workload.
+    pub throughput: Vec<(&'static str, f64)>,
     /// AstriFlash's p99 of service over Flash-Sync's, by workload, the geometric mean last.
     pub p99_over_flash_sync: Vec<(&'static str, f64)>,
 }
@@ -116,12 +141,38 @@ pub(super) fn workloads(outcomes: &Outcomes) -> Vec<WorkloadRow> {
             throughput: by_design(&|run| outcomes.throughput(run)),
             p99_over_flash_sync: by_design(&|run| outcomes.p99_ratio(run)),
             miss_interval_us: astriflash.miss_interval_us,
-            misses_per_job: astriflash.dram_cache.misses as f64 / astriflash.jobs as f64,
+            misses_per_job: misses(astriflash),
             absorbed: absorbed(astriflash),
             in_flight_peak: astriflash.dram_cache.in_flight_peak,
+            accesses_over_dram: outcomes.accesses_over_dram(kind, None),
+            misses_over_astriflash_nodp: misses(outcomes.of(&Run::of("astriflash-nodp", kind)))
+                / misses(astriflash),
+            service_parts: DESIGNS
+                .map(|design| (design, outcomes.of(&Run::of(design, kind)).service_parts))
+                .to_vec(),
+            blocked: blocked(outcomes.of(&Run::of("flash-sync", kind))),
         }
     };
     WORKLOADS.map(row).to_vec()
+}
+
+fn misses(outcome: &Outcome) -> f64 {
+    outcome.dram_cache.misses as f64 / outcome.jobs as f64
+}
+
+fn blocked(outcome: &Outcome) -> BlockedRow {
+    let missed = &outcome.missed;
+    let all = (missed.loads + missed.stores).max(1) as f64;
+    let [stores, loads_close] = [missed.stores, missed.loads_close].map(|of| of as f64 / all);
+    // Of a job's time over DRAM-only's, all but one is waiting.
+    let waiting = 1.0 / outcome.ratio_to_dram - 1.0;
+    BlockedRow {
+        miss_interval_us: outcome.miss_interval_us,
+        miss_us: outcome.service_parts.mean.memory_ns / misses(outcome) / 1e3,
+        stores,
+        loads_close,
+        throughput_if_hidden: 1.0 / (1.0 + waiting * (1.0 - stores - loads_close)),
+    }
 }
 
 fn absorbed(outcome: &Outcome) -> f64 {
@@ -206,10 +257,13 @@ pub(super) fn scales(outcomes: &Outcomes, options: &Options) -> Vec<ScaleRow> {
         let mut p99_over_flash_sync = WORKLOADS.map(ratio).to_vec();
         let mean = outcomes.geometric_mean_p99("astriflash", run);
         p99_over_flash_sync.push(("geometric mean", mean));
+        let throughput =
+            |(workload, kind)| (workload, outcomes.throughput(&run(Run::of("astriflash", kind))));
         let mean = |design| (design, outcomes.mean_throughput(design, run));
         ScaleRow {
             scale_denominator: scale.unwrap_or(options.scale_denominator()),
             mean_throughput: super::experiments::SCALED.map(mean).to_vec(),
+            throughput: WORKLOADS.map(throughput).to_vec(),
             p99_over_flash_sync,
         }
     };
