@@ -73,6 +73,27 @@ fn a_full_dram_queue_closes_the_door_until_a_line_is_served() {
 }
 
 #[test]
+fn a_page_that_comes_while_the_dram_is_busy_gives_up_another_only_when_there_is_room() {
+    let mut device = device(&[]);
+    [8, 12, 16, 20].iter().for_each(|page| device.warm(PageId(*page), true));
+    // Twenty lines of one page are served before the other page, whose set is full and dirty.
+    (0..20).for_each(|thread| {
+        assert!(matches!(device.access(Time::ZERO, read(3, thread)), Answer::Miss(_)))
+    });
+    device.access(Time::ZERO, read(4, 20));
+    let lines = |count: u64| Span::from_ns(count * DRAM.as_ns());
+    let mut events = Vec::new();
+    device.advance(Time::ZERO + FLASH + lines(11), &mut events);
+    assert_eq!((events.len(), device.flash().unwrap().counters().writes), (20, 0));
+    assert_eq!(device.access(Time::ZERO + FLASH + lines(11), read(3, 21)), Answer::Stalled);
+    events.extend(settle(&mut device));
+    assert_eq!(arrival(&events, 20), Some(Time::ZERO + FLASH + lines(21)));
+    assert_eq!(device.flash().unwrap().counters().writes, 1);
+    let opened = Event::Unstalled(Waiter { core: 0, thread: 21 }, Time::ZERO + FLASH + lines(13));
+    assert!(events.contains(&opened), "{events:?}");
+}
+
+#[test]
 fn requests_for_a_page_on_its_way_are_merged_and_served_one_after_the_other() {
     let mut device = device(&[]);
     for thread in 0..3 {
@@ -218,6 +239,32 @@ fn a_hint_fetches_a_page_that_is_not_known_yet() {
     settle(&mut device);
     assert!(matches!(device.access(Time::ZERO + FLASH + FLASH, read(3, 0)), Answer::Hit(_)));
     assert_eq!(device.prefetched().unwrap().used, 1);
+}
+
+#[test]
+fn a_device_told_not_to_listen_fetches_nothing_for_a_hint() {
+    let mut device = device(&[("prefetch.hints", "false")]);
+    device.hint(Time::ZERO, PageId(3));
+    assert_eq!(device.flash().unwrap().outstanding(), 0);
+}
+
+#[test]
+fn pages_that_feedback_fetched_in_vain_go_before_those_that_were_asked_for() {
+    let keys = [("dram_cache.policy", "lru"), ("prefetch.policy", "feedback-directed")];
+    let mut device = device(&keys);
+    // All of one set. Page 32 enters it before its most recent half.
+    [0, 4, 8, 12].iter().for_each(|page| device.warm(PageId(*page), false));
+    let mut now = Time::ZERO;
+    // At a miss of page p, p + 17 and p + 18 are fetched: one of the set, 32.
+    for page in [15, 16, 20, 24] {
+        now += FLASH + FLASH;
+        device.access(now, read(page, 0));
+        settle(&mut device);
+    }
+    now += FLASH + FLASH;
+    let answers = [12, 16, 20, 24].map(|page| device.access(now, read(page, 1)));
+    assert!(answers.iter().all(|answer| matches!(answer, Answer::Hit(_))), "{answers:?}");
+    assert!(matches!(device.access(now, read(32, 1)), Answer::Miss(_)));
 }
 
 proptest! {

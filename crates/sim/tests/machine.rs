@@ -153,6 +153,20 @@ fn designs_rank_as_in_their_paper() {
 }
 
 #[test]
+fn hints_of_a_program_reach_a_device_that_listens() {
+    let [deaf, listening] =
+        ["false", "true"].map(|hints| run("cxl-flash", Kind::Gups, &[("prefetch.hints", hints)]));
+    // A blocked core reads one page at a time; hints have the flash read many.
+    assert!(listening.dram_cache.misses * 2 < deaf.dram_cache.misses, "{:?}", listening.dram_cache);
+    assert!(
+        listening.jobs_per_s > 1.5 * deaf.jobs_per_s,
+        "{} {}",
+        listening.jobs_per_s,
+        deaf.jobs_per_s
+    );
+}
+
+#[test]
 fn jobs_end_however_few_frames_there_are() {
     // Sixteen frames under 64 threads: pages are gone again before their threads run.
     let tiny = [("dram_cache.size", "64KiB")];

@@ -1,8 +1,9 @@
-//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line whose length and distance
-//! follow from how accurate, late and polluting it has been.
+//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line whose length, distance and
+//! place in the cache follow from how accurate, late and polluting it has been.
 
 use super::{Demand, Metrics, NextNLine, Prefetcher, Preset};
 use crate::addr::PageId;
+use crate::replacement::Position;
 
 /// Degree and distance by level, from very conservative to very aggressive (HPCA'07 Table 1).
 const LEVELS: [(u64, u64); 5] = [(1, 4), (1, 8), (2, 16), (4, 32), (4, 64)];
@@ -20,8 +21,8 @@ const INTERVAL: u64 = 8_192;
 /// Runs of pages ahead, on the same occasions as [`NextNLine`]'s.
 ///
 /// `original` changes its level at the end of an interval, and begins in the middle; `atc23` does so
-/// whenever it is consulted, and begins at the top. Where pages are inserted into the cache, which the
-/// paper varies too, is left to the replacement policy.
+/// whenever it is consulted, and begins at the top. Pages of `original` enter the cache the nearer to
+/// being given up the more it has polluted (HPCA'07 §3.3.3); those of `atc23` enter as any other.
 pub(super) struct FeedbackDirected {
     preset: Preset,
     level: usize,
@@ -90,6 +91,13 @@ impl Prefetcher for FeedbackDirected {
         }
     }
 
+    fn position(&self) -> Position {
+        match &self.judge {
+            Judge::Intervals { average, .. } => average.position(),
+            Judge::WholeRun(_) => Position::MostRecent,
+        }
+    }
+
     fn evicted(&mut self, metrics: &Metrics) {
         if let Judge::Intervals { start, average } = &mut self.judge {
             let during = metrics.since(start);
@@ -124,6 +132,9 @@ struct Average {
 impl Average {
     /// Misses that prefetches caused are pollution from this share on (HPCA'07 §4).
     const POLLUTION: f64 = 0.005;
+    /// Pages enter in the middle below the first of these shares of such misses, and first to go from
+    /// the second on (HPCA'07 §4).
+    const POSITIONS: [f64; 2] = [0.005, 0.25];
 
     fn end_interval(&mut self, during: &Metrics) {
         let weigh_in = |average: &mut f64, count: u64| *average = (*average + count as f64) / 2.0;
@@ -135,13 +146,25 @@ impl Average {
     }
 
     fn verdict(&self) -> Verdict {
-        let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
         Verdict {
             accuracy: share(self.used, self.issued),
             late: share(self.late, self.used) >= LATENESS,
             polluting: share(self.polluted, self.misses) >= Self::POLLUTION,
         }
     }
+
+    fn position(&self) -> Position {
+        let [low, high] = Self::POSITIONS;
+        match share(self.polluted, self.misses) {
+            pollution if pollution < low => Position::Middle,
+            pollution if pollution < high => Position::LeastRecentQuarter,
+            _ => Position::LeastRecent,
+        }
+    }
+}
+
+fn share(part: f64, of: f64) -> f64 {
+    if of > 0.0 { part / of } else { 0.0 }
 }
 
 /// The pages that were ever prefetched, used and late, each counted once however often it was: what

@@ -17,6 +17,7 @@ mod none;
 
 use crate::addr::PageId;
 use crate::names::{UnknownName, find_by_name};
+use crate::replacement::Position;
 
 pub use metrics::Metrics;
 pub use next_n_line::NextNLine;
@@ -84,6 +85,11 @@ pub trait Prefetcher: Send {
 
     /// Another page was given up, which `metrics` count already.
     fn evicted(&mut self, _metrics: &Metrics) {}
+
+    /// Where pages that nobody has asked for yet enter the cache, if its policy keeps an order.
+    fn position(&self) -> Position {
+        Position::MostRecent
+    }
 }
 
 /// The prefetchers there are.
@@ -254,6 +260,11 @@ impl Prefetching {
             self.displaced[page.index() / 64] |= 1 << (page.index() % 64);
         }
         self.prefetcher.evicted(&self.metrics);
+    }
+
+    /// Where pages that nobody has asked for yet enter the cache, if its policy keeps an order.
+    pub fn position(&self) -> Position {
+        self.prefetcher.position()
     }
 
     /// What came of it so far.

@@ -3,7 +3,7 @@
 //! hit.
 
 use super::list::Lists;
-use super::{Frames, Geometry, Replacement};
+use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 
 /// The clean-first region is half a set, but at most this many frames (the ATC'23 CXL-flash study).
@@ -33,6 +33,14 @@ impl Cflru {
 impl Replacement for Cflru {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
         self.by_recency.push_back(self.geometry.set_of(frame), frame);
+    }
+
+    fn insert_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
+        if at == Position::MostRecent {
+            return self.insert(frame, page);
+        }
+        let (set, before) = (self.geometry.set_of(frame), at.behind(self.geometry.ways));
+        self.by_recency.insert_behind(set, before, frame);
     }
 
     fn touch(&mut self, frame: FrameId) {

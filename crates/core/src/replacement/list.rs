@@ -60,6 +60,24 @@ impl Lists {
         self.links[sentinel as usize].previous = frame.0;
     }
 
+    /// Puts `frame`, which is in no list, behind the first `count` frames of `list`, or behind all of
+    /// them if there are fewer. Walks over those.
+    pub(super) fn insert_behind(&mut self, list: usize, count: usize, frame: FrameId) {
+        assert_eq!(self.links[frame.index()].next, UNLINKED, "{frame:?} is known already");
+        let sentinel = (self.frames + list) as u32;
+        let mut previous = sentinel;
+        for _ in 0..count {
+            let next = self.links[previous as usize].next;
+            if next == sentinel {
+                break;
+            }
+            previous = next;
+        }
+        let next = std::mem::replace(&mut self.links[previous as usize].next, frame.0);
+        self.links[next as usize].previous = frame.0;
+        self.links[frame.index()] = Link { previous, next };
+    }
+
     /// Takes `frame` out of its list.
     pub(super) fn remove(&mut self, frame: FrameId) {
         let Link { previous, next } = self.links[frame.index()];

@@ -2,7 +2,7 @@
 //! it must be told of every hit.
 
 use super::list::Lists;
-use super::{Frames, Geometry, Replacement};
+use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 
 /// Least recently used: a list a set, least recent in front.
@@ -25,6 +25,14 @@ impl Lru {
 impl Replacement for Lru {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
         self.by_recency.push_back(self.geometry.set_of(frame), frame);
+    }
+
+    fn insert_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
+        if at == Position::MostRecent {
+            return self.insert(frame, page);
+        }
+        let (set, before) = (self.geometry.set_of(frame), at.behind(self.geometry.ways));
+        self.by_recency.insert_behind(set, before, frame);
     }
 
     fn touch(&mut self, frame: FrameId) {

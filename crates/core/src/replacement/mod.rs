@@ -58,6 +58,32 @@ impl Geometry {
     }
 }
 
+/// Where a new page enters the order in which a set's pages are given up (HPCA'07 §3.3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Position {
+    /// Behind all others, as if it had just been used: where what somebody missed enters.
+    #[default]
+    MostRecent,
+    /// Before half of the set's frames.
+    Middle,
+    /// Before three quarters of them: the fourth to go of sixteen ways.
+    LeastRecentQuarter,
+    /// First of all.
+    LeastRecent,
+}
+
+impl Position {
+    /// How many pages of a set of `ways` frames go before the new one; all, if it is the most recent.
+    const fn behind(self, ways: usize) -> usize {
+        match self {
+            Position::MostRecent => ways,
+            Position::Middle => ways / 2,
+            Position::LeastRecentQuarter => ways / 4,
+            Position::LeastRecent => 0,
+        }
+    }
+}
+
 /// What a policy may ask of the cache whose frames it manages.
 pub trait Frames {
     /// Hits on `frame` since this was last asked, at most [`TOUCHES_MAX`]; the count starts anew.
@@ -74,6 +100,12 @@ pub trait Replacement: Send + DynClone {
     /// Page `page` was installed in `frame`, which the policy did not know. The access that missed
     /// is not counted as a touch.
     fn insert(&mut self, frame: FrameId, page: PageId);
+
+    /// The same for a page that was fetched ahead of demand. A policy that keeps no order of recency
+    /// inserts it as any other.
+    fn insert_ahead(&mut self, frame: FrameId, page: PageId, _at: Position) {
+        self.insert(frame, page);
+    }
 
     /// A hit on `frame`, told in order; only where [`PolicyKind::needs_every_hit`].
     fn touch(&mut self, _frame: FrameId) {}

@@ -5,6 +5,7 @@ use ebbtide_core::PageId;
 use ebbtide_core::prefetch::{
     Demand, Metrics, NextNLine, Origin, Prefetcher, PrefetcherKind, Prefetching, Preset,
 };
+use ebbtide_core::replacement::Position;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -209,6 +210,25 @@ fn feedback_of_2007_changes_its_level_as_its_table_says() {
         tell(&mut at_work, Interval { used: used - 1, late, polluted });
         assert_eq!(run_ahead(&mut at_work), then, "row {row}");
     }
+}
+
+#[test]
+fn feedback_of_2007_puts_pages_nearer_the_end_of_the_cache_the_more_it_pollutes() {
+    let kind = PrefetcherKind::FeedbackDirected;
+    for (polluted, position) in [
+        (9, Position::Middle),
+        (10, Position::LeastRecentQuarter),
+        (499, Position::LeastRecentQuarter),
+        (500, Position::LeastRecent),
+    ] {
+        let mut at_work = Prefetching::new(kind.build(Preset::Original, PAGES), PAGES);
+        assert_eq!(at_work.position(), Position::Middle);
+        tell(&mut at_work, Interval { used: 500, late: 0, polluted });
+        assert_eq!(at_work.position(), position, "{polluted} of 2000");
+    }
+    let mut at_work = Prefetching::new(kind.build(Preset::Atc23, PAGES), PAGES);
+    tell(&mut at_work, Interval { used: 500, late: 0, polluted: 2_000 });
+    assert_eq!(at_work.position(), Position::MostRecent);
 }
 
 #[test]

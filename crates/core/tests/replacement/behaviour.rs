@@ -1,7 +1,7 @@
 //! What the policies must and must not do to a program's misses, and their exact miss counts on a
 //! fixed stream.
 
-use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
+use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Position, Replacement};
 use ebbtide_core::{FrameId, PageId};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
@@ -30,6 +30,41 @@ fn skewed(pages: u64, count: usize, seed: u64) -> Vec<u64> {
         random.random_range(0..=bound)
     };
     (0..count).map(|_| draw()).collect()
+}
+
+#[test]
+fn a_page_fetched_ahead_enters_the_order_of_recency_where_it_is_told_to() {
+    struct Clean;
+    impl Frames for Clean {
+        fn take_touches(&mut self, _: FrameId) -> u8 {
+            0
+        }
+        fn is_dirty(&self, _: FrameId) -> bool {
+            false
+        }
+        fn is_pinned(&self, _: FrameId) -> bool {
+            false
+        }
+    }
+    let geometry = Geometry { sets: 2, ways: 8 };
+    for kind in [PolicyKind::Lru, PolicyKind::Cflru] {
+        for (position, before) in [
+            (Position::MostRecent, 7),
+            (Position::Middle, 4),
+            (Position::LeastRecentQuarter, 2),
+            (Position::LeastRecent, 0),
+        ] {
+            // The other set is empty.
+            let mut policy = kind.build(geometry, 100, 1);
+            (8..15).for_each(|frame| policy.insert(FrameId(frame), PageId(u64::from(frame))));
+            policy.insert_ahead(FrameId(15), PageId(15), position);
+            policy.touch(FrameId(8));
+            let left = std::iter::from_fn(|| policy.victim(1, &mut Clean));
+            let place = left.map(|frame| frame.0).position(|frame| frame == 15);
+            // The least recent was used again.
+            assert_eq!(place, Some(usize::max(before, 1) - 1), "{kind:?} {position:?}");
+        }
+    }
 }
 
 #[test]

@@ -250,6 +250,8 @@ pub struct Prefetch {
     pub degree: u64,
     /// Of next-n-line: how many pages are left out before them.
     pub offset: u64,
+    /// Whether pages that the host says it will need are fetched, too.
+    pub hints: bool,
 }
 
 /// Switching between user-level threads.

@@ -1,6 +1,7 @@
 //! [`Ahead`]: pages that a memory fetches before anybody asks.
 
 use ebbtide_core::prefetch::{Demand, Metrics, Origin, Prefetching};
+use ebbtide_core::replacement::Position;
 use ebbtide_core::{FrameId, PageId};
 use rustc_hash::FxHashSet;
 
@@ -100,13 +101,21 @@ impl Ahead {
         prefetched
     }
 
-    /// A page that came lies in `frame`; `awaited` if somebody waited for it.
-    pub(super) fn installed(&mut self, frame: FrameId, prefetched: bool, awaited: bool) {
-        self.marks[frame.index()] = match (prefetched, awaited) {
+    /// A page that came lies in `frame`; `awaited` if somebody waited for it. Gives where it enters
+    /// the cache's order if nobody has asked for it.
+    pub(super) fn installed(
+        &mut self,
+        frame: FrameId,
+        prefetched: bool,
+        awaited: bool,
+    ) -> Option<Position> {
+        let mark = match (prefetched, awaited) {
             (false, _) => Mark::Demanded,
             (true, false) => Mark::Unused,
             (true, true) => Mark::Late,
         };
+        self.marks[frame.index()] = mark;
+        (mark == Mark::Unused).then(|| self.prefetching.position())
     }
 
     /// `page` was given up in `frame`; `by_prefetch` if for a prefetched one.

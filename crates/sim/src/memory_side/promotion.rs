@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::promotion::{Adaptive, LookAside, Place, Reset};
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
@@ -292,6 +293,17 @@ impl MemorySide for Promotion {
                 }
             }
         }
+    }
+
+    fn hint(&mut self, now: Time, page: PageId) -> Time {
+        if self.host.find(page).is_some() || self.look_aside.contains(page) {
+            return now;
+        }
+        self.device.hint(now, page)
+    }
+
+    fn prefetched(&self) -> Option<&Metrics> {
+        self.device.prefetched()
     }
 
     fn take_counters(&mut self) -> Counters {

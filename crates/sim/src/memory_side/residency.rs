@@ -1,7 +1,7 @@
 //! [`Residency`]: which page is in which frame, under a replacement policy of `core`.
 
 use ebbtide_core::replacement::{
-    Admission, Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX,
+    Admission, Frames, Geometry, PolicyKind, Position, Replacement, TOUCHES_MAX,
 };
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
@@ -211,13 +211,23 @@ impl Residency {
 
     /// `page` is in `frame`, which was reserved for it.
     pub(super) fn install(&mut self, frame: FrameId, page: PageId, dirty: bool) {
+        self.occupy(frame, page, dirty);
+        self.policy.insert(frame, page);
+    }
+
+    /// The same of a page that nobody has asked for yet.
+    pub(super) fn install_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
+        self.occupy(frame, page, false);
+        self.policy.insert_ahead(frame, page, at);
+    }
+
+    fn occupy(&mut self, frame: FrameId, page: PageId, dirty: bool) {
         let entry = &mut self.frames[frame.index()];
         assert!(*entry == Entry(RESERVED), "{frame:?} was not reserved");
         *entry = Entry((page.0 + 1) | if dirty { DIRTY } else { 0 });
         if let Some(index) = &mut self.index {
             index.insert(page, frame);
         }
-        self.policy.insert(frame, page);
     }
 
     /// Takes `page` out. Gives the frame it was in, and whether it was written; `None` if it was in

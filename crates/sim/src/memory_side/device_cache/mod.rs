@@ -3,7 +3,8 @@
 mod backend;
 mod dram;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use ebbtide_core::prefetch::{
     Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching, Preset,
@@ -27,7 +28,7 @@ use crate::config::{Config, ConfigError, needed, require};
 /// queue is, or flash has as many commands as it takes. Whoever finds it closed waits at the door.
 /// (The study's queue of 32 before the door makes no difference: it holds requests back where a
 /// longer one would.) A page that comes from flash takes its frame, and gives up another page for
-/// it, when it comes.
+/// it, when the DRAM's queue has room for it; until then the door is closed.
 ///
 /// Without a cache (`dram_cache.size = 0`) every request is a flash command. Without registers
 /// (`dram_cache.mshr = 0`) a miss reads its page even if that is on its way already.
@@ -39,11 +40,15 @@ pub struct DeviceCache {
     /// To the device and back.
     link: Span,
     prefetches_first: bool,
+    takes_hints: bool,
     fold_addresses: bool,
     /// Of the host, for what is not in the device.
     host_dram: Controllers,
     /// Those who found the door closed.
     stalled: Vec<Waiter>,
+    /// Pages that flash has read and the DRAM's queue had no room for. It takes the lowest first, as
+    /// that of the study's simulator does.
+    came: BinaryHeap<Reverse<PageId>>,
     done: Vec<Done>,
     /// What is told about frames, if somebody watches.
     seen: Option<Vec<Seen>>,
@@ -134,9 +139,11 @@ impl DeviceCache {
             backend: Backend::new(flash, device.flash_commands),
             link: Span::from_ns(2 * config.link.latency_ns),
             prefetches_first: device.prefetches_first,
+            takes_hints: needed(&config.prefetch, "prefetch")?.hints,
             fold_addresses: device.fold_addresses,
             host_dram: Controllers::new(config),
             stalled: Vec::new(),
+            came: BinaryHeap::new(),
             done: Vec::new(),
             seen: None,
             waiting: Vec::new(),
@@ -166,12 +173,31 @@ impl DeviceCache {
         self.backend.write(now, page, FLUSH);
     }
 
-    /// Since when, or from when on, the device takes requests. `None` if that needs flash to end
-    /// something.
+    /// Since when, or from when on, the device takes requests. `None` if something must end first, in
+    /// flash or with a page that came.
     #[inline]
     fn open_from(&self) -> Option<Time> {
         let full = matches!(&self.misses, Misses::Merged(table) if table.is_full());
-        (!full && self.backend.room() > 0).then(|| self.dram.open_from())
+        let open = !full && self.backend.room() > 0 && self.came.is_empty();
+        open.then(|| self.dram.open_from())
+    }
+
+    /// When the DRAM has room for what waits for it: a page that came, or else a request.
+    #[inline]
+    fn room_from(&self) -> Option<Time> {
+        match (self.came.is_empty(), self.stalled.is_empty()) {
+            (false, _) => Some(self.dram.open_from()),
+            (true, false) => self.open_from(),
+            (true, true) => None,
+        }
+    }
+
+    /// The DRAM has room.
+    fn room(&mut self, now: Time, events: &mut Vec<Event>) {
+        match self.came.pop() {
+            Some(Reverse(page)) => self.arrived(now, page, events),
+            None => events.extend(self.stalled.drain(..).map(|w| Event::Unstalled(w, now))),
+        }
     }
 
     /// Puts `waiter` off until the door opens.
@@ -272,35 +298,43 @@ impl DeviceCache {
         if done.tag == FLUSH {
             return;
         }
-        match &mut self.misses {
-            Misses::Single { waiting, free } => {
-                free.push(done.tag);
-                let (waiter, _) = waiting[done.tag as usize];
-                self.counters.link_bytes += LINE_BYTES as u64;
-                events.push(Event::Arrived(waiter, done.at + self.link));
-            }
-            Misses::Repeated(reads) => {
-                let page = PageId(done.tag);
-                let waiting = reads.get_mut(&page).expect("somebody waits for every read");
-                let first = waiting.pop_front().expect("somebody waits for every read");
-                if waiting.is_empty() {
-                    reads.remove(&page);
-                }
-                self.arrived(done.at, page, &[first], events);
-            }
-            Misses::Merged(table) => {
-                let page = PageId(done.tag);
-                let mut waiting = std::mem::take(&mut self.waiting);
-                table.complete(page, |waiter| waiting.push(waiter));
-                self.arrived(done.at, page, &waiting, events);
-                waiting.clear();
-                self.waiting = waiting;
-            }
+        if let Misses::Single { waiting, free } = &mut self.misses {
+            free.push(done.tag);
+            let (waiter, _) = waiting[done.tag as usize];
+            self.counters.link_bytes += LINE_BYTES as u64;
+            return events.push(Event::Arrived(waiter, done.at + self.link));
+        }
+        let page = PageId(done.tag);
+        if self.came.is_empty() && self.dram.open_from() <= done.at {
+            self.arrived(done.at, page, events);
+        } else {
+            self.came.push(Reverse(page));
         }
     }
 
+    /// `page`, which flash has read, comes into the DRAM.
+    fn arrived(&mut self, now: Time, page: PageId, events: &mut Vec<Event>) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        match &mut self.misses {
+            Misses::Single { .. } => unreachable!("without a cache no page comes into the DRAM"),
+            Misses::Repeated(reads) => {
+                let all = reads.get_mut(&page).expect("somebody waits for every read");
+                waiting.extend(all.pop_front());
+                if all.is_empty() {
+                    reads.remove(&page);
+                }
+            }
+            Misses::Merged(table) => {
+                table.complete(page, |waiter| waiting.push(waiter));
+            }
+        }
+        self.deliver(now, page, &waiting, events);
+        waiting.clear();
+        self.waiting = waiting;
+    }
+
     /// `page` came for all who are `waiting`; each is served by the DRAM, as is a page for nobody.
-    fn arrived(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
+    fn deliver(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
         let writes = waiting.first().is_some_and(|(_, write)| *write);
         let frame = self.install(now, page, writes, !waiting.is_empty());
         if waiting.is_empty() {
@@ -328,9 +362,11 @@ impl DeviceCache {
         if let Some(victim) = victim {
             ahead.evicted(frame, victim.page, prefetched);
         }
-        residency.install(frame, page, dirty);
+        match ahead.installed(frame, prefetched, awaited) {
+            Some(position) => residency.install_ahead(frame, page, position),
+            None => residency.install(frame, page, dirty),
+        }
         self.counters.device_dram_bytes += PAGE_BYTES as u64;
-        ahead.installed(frame, prefetched, awaited);
         self.counters.evicted(victim);
         if let Some(victim) = victim {
             self.tell(frame, victim.page, Happened::Evicted);
@@ -447,21 +483,16 @@ impl MemorySide for DeviceCache {
     }
 
     fn next_event(&self) -> Option<Time> {
-        let flash = self.backend.next_event();
-        if self.stalled.is_empty() {
-            return flash;
-        }
-        flash.into_iter().chain(self.open_from()).min()
+        self.backend.next_event().into_iter().chain(self.room_from()).min()
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         loop {
             let flash = self.backend.next_event().filter(|at| *at <= now);
-            let opens = self.open_from().filter(|from| *from <= now && !self.stalled.is_empty());
-            match (flash, opens) {
+            let room = self.room_from().filter(|from| *from <= now);
+            match (flash, room) {
                 (flash, Some(from)) if flash.is_none_or(|at| from < at) => {
-                    let at = from.max(self.backend.now());
-                    events.extend(self.stalled.drain(..).map(|w| Event::Unstalled(w, at)));
+                    self.room(from.max(self.backend.now()), events);
                 }
                 (Some(at), _) => {
                     let mut done = std::mem::take(&mut self.done);
@@ -495,11 +526,11 @@ impl MemorySide for DeviceCache {
     fn hint(&mut self, now: Time, page: PageId) -> Time {
         let page = self.mapped(page);
         let Some(Cache { residency, ahead }) = &self.cache else { return now };
-        let merges = matches!(self.misses, Misses::Merged(_));
+        let takes = self.takes_hints && matches!(self.misses, Misses::Merged(_));
         let known = residency.find(page).is_some()
             || self.misses.contains(page)
             || ahead.is_in_flight(page);
-        if merges && !known && ahead.places(self.backend.room()) > 0 {
+        if takes && !known && ahead.places(self.backend.room()) > 0 {
             self.prefetch(now, &[page]);
         }
         now
