@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use ebbtide_core::FrameId;
-use ebbtide_core::promotion::{Adaptive, Parameters, Reset};
+use ebbtide_core::promotion::{Adaptive, Meets, Parameters, Reset};
 use proptest::prelude::*;
 
 /// Algorithm 1 as its listing reads, line by line.
@@ -14,6 +14,8 @@ struct Listing {
     accesses: u64,
     promoted: u64,
     threshold: u64,
+    /// Whether more than the threshold promotes as well.
+    at_least: bool,
     /// A window's accesses, where that is what ends an epoch.
     window: Option<u64>,
 }
@@ -21,7 +23,7 @@ struct Listing {
 const EPOCH: u64 = 100;
 
 impl Listing {
-    fn new(windowed: bool) -> Listing {
+    fn new(windowed: bool, at_least: bool) -> Listing {
         let window = windowed.then_some(0);
         Listing {
             page_counts: HashMap::new(),
@@ -29,6 +31,7 @@ impl Listing {
             accesses: 0,
             promoted: 0,
             threshold: 7,
+            at_least,
             window,
         }
     }
@@ -38,7 +41,7 @@ impl Listing {
         self.accesses += 1;
         let count = self.page_counts.entry(slot).or_insert(0);
         *count += 1;
-        let hit = *count == self.threshold;
+        let hit = *count == self.threshold || self.at_least && *count > self.threshold;
         if hit {
             self.promoted += *count;
         }
@@ -72,13 +75,15 @@ proptest! {
     #[test]
     fn it_promotes_what_the_listing_promotes(
         windowed: bool,
+        at_least: bool,
         steps in prop::collection::vec((0u32..12, 0u32..10), 0..2_000),
         promoted_pages_leave: bool,
     ) {
         let reset = if windowed { Reset::Windowed } else { Reset::Strict };
-        let parameters = Parameters { epoch: EPOCH, ..Parameters::default() };
+        let meets = if at_least { Meets::AtLeast } else { Meets::Equal };
+        let parameters = Parameters { epoch: EPOCH, meets, ..Parameters::default() };
         let mut adaptive = Adaptive::new(12, parameters, reset);
-        let mut listing = Listing::new(windowed);
+        let mut listing = Listing::new(windowed, at_least);
         for (slot, action) in steps {
             let evicted = action == 0;
             let promoted = !evicted && {

@@ -133,6 +133,25 @@ impl Flash {
         self.outstanding
     }
 
+    /// Tells from now on which pages move.
+    pub fn watch_moves(&mut self) {
+        self.moved().get_or_insert_default();
+    }
+
+    /// Pages that lie elsewhere than when this was last asked, in the order in which they went there:
+    /// those that were written, and those that collections moved. Nothing unless
+    /// [watched](Flash::watch_moves).
+    pub fn take_moved(&mut self) -> Vec<PageId> {
+        self.moved().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn moved(&mut self) -> &mut Option<Vec<PageId>> {
+        match &mut self.device {
+            Device::Flat(flat) => &mut flat.moved,
+            Device::Ssd(ssd) => &mut ssd.moved,
+        }
+    }
+
     /// Whether nothing is under way: no command, no buffered write, no collection.
     pub fn is_idle(&self) -> bool {
         self.next_event().is_none()

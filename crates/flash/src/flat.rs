@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ebbtide_core::{Span, Time};
+use ebbtide_core::{PageId, Span, Time};
 
 use crate::config::FlatConfig;
 use crate::counters::Counters;
@@ -14,6 +14,8 @@ use crate::timing::span_us;
 pub(crate) struct Flat {
     latencies: [Span; 2],
     under_way: [VecDeque<Done>; 2],
+    /// Pages that were written, if somebody watches: no flash is written in place.
+    pub moved: Option<Vec<PageId>>,
     pub counters: Counters,
 }
 
@@ -22,12 +24,16 @@ impl Flat {
         Flat {
             latencies: [span_us(config.read_us), span_us(config.write_us)],
             under_way: Default::default(),
+            moved: None,
             counters: Counters::default(),
         }
     }
 
     pub fn submit(&mut self, now: Time, command: Command) {
-        let Command { tag, kind, .. } = command;
+        let Command { tag, kind, page } = command;
+        if let (Kind::Write, Some(moved)) = (kind, &mut self.moved) {
+            moved.push(page);
+        }
         let at = now + self.latencies[kind as usize];
         let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
         self.under_way[kind as usize].push_back(done);

@@ -57,6 +57,8 @@ pub(crate) struct Ssd {
     from_buffer: [VecDeque<Done>; 2],
     /// When writes have waited long enough for others to fill their page, and on which plane.
     pads: VecDeque<(Time, u32)>,
+    /// Pages that were programmed, if somebody watches.
+    pub moved: Option<Vec<PageId>>,
     pub counters: Counters,
 }
 
@@ -91,6 +93,7 @@ impl Ssd {
             unacknowledged: VecDeque::new(),
             from_buffer: Default::default(),
             pads: VecDeque::new(),
+            moved: None,
             counters: Counters::default(),
         }
     }
@@ -290,12 +293,12 @@ impl Ssd {
         };
         plane.suspensions = 0;
         self.update_urgency(index);
-        self.count_collection(work);
+        self.count_collection(index, &work);
         let (start, copying) = match self.config.garbage_collection {
             GarbageCollection::Free => return false,
-            GarbageCollection::PlaneBlocking => (now, self.timing.copyback(work)),
+            GarbageCollection::PlaneBlocking => (now, self.timing.copyback(&work)),
             GarbageCollection::ControllerBlocking => {
-                let copying = self.timing.copy_over_bus(work);
+                let copying = self.timing.copy_over_bus(&work);
                 let held = copying + self.timing.erase;
                 let channel = self.channel(index);
                 let start = now.max(channel.free_at);
@@ -309,9 +312,15 @@ impl Ssd {
         true
     }
 
-    fn count_collection(&mut self, work: Collection) {
+    fn count_collection(&mut self, index: usize, work: &Collection) {
+        let planes = self.planes.len() as u64;
+        if let Some(moved) = &mut self.moved {
+            // The inverse of `place`.
+            let page = |own: &u32| PageId(u64::from(*own) * planes + index as u64);
+            moved.extend(work.moved.iter().map(page));
+        }
         self.counters.erases += 1;
-        self.counters.gc_pages_moved += u64::from(work.moved);
+        self.counters.gc_pages_moved += work.moved.len() as u64;
         self.counters.gc_pages_programmed +=
             u64::from(work.programs) * u64::from(self.layout.slots_per_page);
     }
@@ -392,6 +401,9 @@ impl Ssd {
         plane.suspensions = 0;
         plane.current = self.pool.split(&mut plane.writes, unit);
         let pages = self.pool.iter(plane.current).map(|request| (request.page.0 / planes) as u32);
+        if let Some(moved) = &mut self.moved {
+            moved.extend(self.pool.iter(plane.current).map(|request| request.page));
+        }
         let map = plane.map.get_or_insert_with(|| Box::new(PlaneMap::new(&self.layout)));
         map.program(&self.layout, pages);
         self.counters.host_pages_programmed += u64::from(self.layout.slots_per_page);

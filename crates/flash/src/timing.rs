@@ -50,12 +50,14 @@ impl Timing {
     }
 
     /// Moving the valid pages of a block inside the plane.
-    pub fn copyback(&self, work: Collection) -> Span {
+    pub fn copyback(&self, work: &Collection) -> Span {
         times(self.read, work.reads) + times(self.program, work.programs)
     }
 
     /// Moving the valid pages of a block out over the channel and back in.
-    pub fn copy_over_bus(&self, work: Collection) -> Span {
-        self.copyback(work) + times(self.page_out, work.moved) + times(self.unit_in, work.programs)
+    pub fn copy_over_bus(&self, work: &Collection) -> Span {
+        self.copyback(work)
+            + times(self.page_out, work.moved.len() as u32)
+            + times(self.unit_in, work.programs)
     }
 }

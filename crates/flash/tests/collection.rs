@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Host, PROGRAM, READ, TRANSFER, about_to_collect, random_commands, small, us};
-use ebbtide_core::{Span, Time};
+use ebbtide_core::{PageId, Span, Time};
 use ebbtide_flash::{GarbageCollection, Kind, SsdConfig};
 
 /// When the write that sets off the collection is done.
@@ -183,4 +183,17 @@ fn completions_do_not_depend_on_how_often_the_device_is_looked_at() {
     seldom.finish();
     often.finish();
     assert_eq!(seldom.done, often.done);
+}
+
+#[test]
+fn who_watches_learns_which_pages_were_written_and_which_a_collection_moved() {
+    let mut host = Host::new(about_to_collect(GarbageCollection::PlaneBlocking, 11));
+    host.flash.watch_moves();
+    host.write(us(0), 0);
+    host.finish();
+    let moved = host.flash.take_moved();
+    assert_eq!(moved[0], PageId(0));
+    assert_eq!(moved.len() as u64, 1 + host.flash.counters().gc_pages_moved);
+    assert!(moved.iter().all(|page| page.0 % 4 == 0), "all of plane 0: {moved:?}");
+    assert_eq!(host.flash.take_moved(), []);
 }

@@ -29,6 +29,31 @@ impl Reset {
     }
 }
 
+/// Which counts promote a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Meets {
+    /// As printed: the count that equals the threshold. A page past a threshold that was lowered
+    /// since is promoted only if the threshold climbs to a count that it has yet to reach, or after
+    /// it left and returned.
+    Equal,
+    /// A count of the threshold or more: nobody is past it.
+    AtLeast,
+}
+
+impl Meets {
+    /// Every kind with the name users type.
+    pub const ALL: [(&'static str, Meets); 2] =
+        [("equal", Meets::Equal), ("at-least", Meets::AtLeast)];
+
+    /// The kind called `name`.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn from_name(name: &str) -> Result<Meets, UnknownName> {
+        find_by_name("count that promotes", name, &Meets::ALL)
+    }
+}
+
 /// The constants of Algorithm 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Parameters {
@@ -40,21 +65,28 @@ pub struct Parameters {
     pub threshold_max: u64,
     /// Accesses in an epoch.
     pub epoch: u64,
+    /// Which counts promote.
+    pub meets: Meets,
 }
 
 impl Default for Parameters {
     /// As printed with Algorithm 1 (FL11).
     fn default() -> Parameters {
-        Parameters { lower_ratio: 0.25, higher_ratio: 0.75, threshold_max: 7, epoch: 10_000 }
+        Parameters {
+            lower_ratio: 0.25,
+            higher_ratio: 0.75,
+            threshold_max: 7,
+            epoch: 10_000,
+            meets: Meets::Equal,
+        }
     }
 }
 
-/// FlatFlash's Algorithm 1 (§3.4), to the letter of its listing.
+/// FlatFlash's Algorithm 1 (§3.4): to the letter of its listing with [`Reset::Strict`] and
+/// [`Meets::Equal`].
 ///
-/// A page is promoted by the access whose count *equals* the threshold: one whose count passed a
-/// threshold that was lowered since stays where it is until the threshold climbs to a count that it
-/// has yet to reach, or until it is evicted and returns. The threshold falls only with an access
-/// that promotes, though the prose around the listing lowers it by the ratio alone.
+/// The threshold falls only with an access that promotes, though the prose around the listing lowers
+/// it by the ratio alone.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     parameters: Parameters,
@@ -94,7 +126,10 @@ impl Adaptive {
         self.since_reset += 1;
         let count = &mut self.counts[slot.index()];
         *count += 1;
-        let promote = *count == self.threshold;
+        let promote = match self.parameters.meets {
+            Meets::Equal => *count == self.threshold,
+            Meets::AtLeast => *count >= self.threshold,
+        };
         if promote {
             self.promoted += *count;
         }
@@ -238,7 +273,18 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_reset_have_names() {
+    fn a_count_past_a_lowered_threshold_promotes_where_at_least_the_threshold_does() {
+        let parameters = Parameters { meets: Meets::AtLeast, ..Parameters::default() };
+        let mut promotion = Adaptive::new(4, parameters, Reset::Strict);
+        (0..6).for_each(|_| assert!(!promotion.access(FrameId(3))));
+        (0..3).for_each(|slot| assert_eq!(promoted_after(&mut promotion, slot), 7));
+        assert_eq!(promotion.threshold(), 6);
+        assert!(promotion.access(FrameId(3)), "its seventh");
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!(Meets::from_name("at-least"), Ok(Meets::AtLeast));
         assert_eq!(Reset::from_name("windowed"), Ok(Reset::Windowed));
         let error = Reset::from_name("window").unwrap_err().to_string();
         assert!(error.contains("did you mean 'windowed'?"), "{error}");

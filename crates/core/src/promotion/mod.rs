@@ -3,9 +3,15 @@
 //!
 //! * [`Adaptive`]: counts accesses by page and says which page to promote (Algorithm 1).
 //! * [`LookAside`]: lets a page be read and written while it moves.
+//! * [`Cleaning`]: when written pages of the device's cache go to flash, by blocks.
+//! * [`Relocations`]: serves pages that moved in flash until page tables are mended.
 
 mod adaptive;
+mod cleaning;
 mod look_aside;
+mod relocations;
 
-pub use adaptive::{Adaptive, Parameters, Reset};
+pub use adaptive::{Adaptive, Meets, Parameters, Reset};
+pub use cleaning::Cleaning;
 pub use look_aside::{LookAside, Place};
+pub use relocations::Relocations;

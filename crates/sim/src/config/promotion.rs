@@ -1,7 +1,7 @@
 //! [`Promotion`]: host DRAM to which pages of a byte-addressable SSD are promoted.
 
 use ebbtide_core::PAGE_BYTES;
-use ebbtide_core::promotion::Parameters;
+use ebbtide_core::promotion::{Meets, Parameters};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Size, require};
@@ -18,6 +18,8 @@ pub struct Promotion {
     pub write_back: WriteBack,
     /// A name of [`ebbtide_core::promotion::Reset`].
     pub reset: String,
+    /// A name of [`ebbtide_core::promotion::Meets`].
+    pub meets: String,
     /// See [`Parameters::lower_ratio`].
     pub lower_ratio: f64,
     /// See [`Parameters::higher_ratio`].
@@ -39,6 +41,13 @@ pub struct Promotion {
     pub persist: Size,
     /// Whether what is in the device's cache survives a power cut.
     pub battery_backed: bool,
+    /// So long after a block's first write in the device's cache, the block is read, what was written
+    /// of it merged, and written anew. 0: pages go to flash one by one, when they leave the cache.
+    pub clean_after_us: u64,
+    /// 4 KiB pages of a block.
+    pub block_pages: u64,
+    /// Page-table entries that one interrupt mends, after their pages moved in flash.
+    pub mend_batch: usize,
 }
 
 /// Which demoted pages are written to flash.
@@ -53,9 +62,13 @@ pub enum WriteBack {
 
 impl Promotion {
     /// The constants of Algorithm 1.
-    pub fn parameters(&self) -> Parameters {
+    ///
+    /// # Errors
+    /// For a [`meets`](Promotion::meets) that does not exist.
+    pub fn parameters(&self) -> Result<Parameters, ConfigError> {
         let Promotion { lower_ratio, higher_ratio, threshold_max, epoch, .. } = *self;
-        Parameters { lower_ratio, higher_ratio, threshold_max, epoch }
+        let meets = Meets::from_name(&self.meets)?;
+        Ok(Parameters { lower_ratio, higher_ratio, threshold_max, epoch, meets })
     }
 
     pub(super) fn check(&self, dataset: Size) -> Result<(), ConfigError> {
@@ -68,6 +81,9 @@ impl Promotion {
             ("promotion.move_ns", self.move_ns, 1, NS),
             ("promotion.map_ns", self.map_ns, 0, NS),
             ("promotion.posted_write_ns", self.posted_write_ns, 0, NS),
+            ("promotion.clean_after_us", self.clean_after_us, 0, NS),
+            ("promotion.block_pages", self.block_pages, 1, ENTRIES),
+            ("promotion.mend_batch", self.mend_batch as u64, 1, ENTRIES),
         ] {
             let expected = format!("{least} to {most}");
             require((least..=most).contains(&value), key, value, expected)?;

@@ -1,5 +1,7 @@
 //! [`Chip`]: cores' clocks and everything an access meets on its way to memory.
 
+use std::ops::Range;
+
 use ebbtide_core::{Addr, LINE_BYTES, LineCache, PAGE_BYTES, PageId, Span, Time, Writeback};
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
@@ -40,6 +42,8 @@ pub(crate) struct Chip {
     pub(crate) journal: Option<Box<Journal>>,
     page_tables: PageTables,
     page_table: PageTable,
+    /// Pages whose stores are flushed one by one.
+    durable: Range<PageId>,
     controllers: usize,
 }
 
@@ -146,6 +150,7 @@ impl Chip {
             cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
             slices: vec![slice; count],
             noc: Noc::new(&config.noc, count),
+            durable: memory.durable(),
             memory,
             events: Vec::new(),
             parked: FxHashMap::default(),
@@ -192,7 +197,13 @@ impl Chip {
         }
         let core = &mut self.cores[number];
         let line = line_of(request);
-        if let Some(was_dirty) = core.l1.touch(line, write) {
+        if write && self.durable.contains(&page) {
+            // A store and the flush of its line: the caches keep what they have of it, unwritten.
+            let start = core.now;
+            if let Err(reach) = self.ask(request, start, start) {
+                return reach;
+            }
+        } else if let Some(was_dirty) = core.l1.touch(line, write) {
             if write && !was_dirty {
                 self.memory.dirtied(page);
             }
@@ -357,6 +368,9 @@ impl Chip {
             }
         }
         let line = line_of(request);
+        if write && self.durable.contains(&page) {
+            return self.memory.warm(page, write);
+        }
         if let Some(was_dirty) = core.l1.touch(line, write) {
             if write && !was_dirty {
                 self.memory.dirtied(page);

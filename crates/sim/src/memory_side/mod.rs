@@ -12,6 +12,8 @@ mod promotion;
 mod residency;
 mod software_cache;
 
+use std::ops::Range;
+
 use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Time};
 use ebbtide_flash::Flash;
@@ -157,6 +159,18 @@ pub struct Counters {
     pub demotions: u64,
     /// Those of them that went to flash.
     pub demotions_written: u64,
+    /// Stores that were durable when the core went on.
+    pub durable_writes: u64,
+    /// Written pages of a device's cache that went to flash with their blocks.
+    pub pages_cleaned: u64,
+    /// Other pages of those blocks, which were read and written again with them.
+    pub pages_carried: u64,
+    /// Pages that a write or a collection left elsewhere in flash than page tables said.
+    pub pages_moved_in_flash: u64,
+    /// Accesses that the device served by an old place.
+    pub redirected: u64,
+    /// Interrupts that had the host mend its page tables, a batch each.
+    pub page_tables_mended: u64,
 }
 
 /// Pages that moved between host DRAM and a flash device.
@@ -249,6 +263,12 @@ pub trait MemorySide {
     /// What was noted since this was last asked; nothing by a memory that does not.
     fn take_notes(&mut self) -> Vec<Noted> {
         Vec::new()
+    }
+
+    /// Pages whose stores are durable once [`access`](MemorySide::access) says when they are posted:
+    /// none of them may stay in a cache on the chip.
+    fn durable(&self) -> Range<PageId> {
+        PageId(0)..PageId(0)
     }
 
     /// The flash device, if there is one.

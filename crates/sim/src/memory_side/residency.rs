@@ -177,6 +177,21 @@ impl Residency {
         self.frames[frame.index()].0 |= DIRTY;
     }
 
+    /// `page`'s contents go to where it came from. Gives whether it is here, written.
+    pub(super) fn clean(&mut self, page: PageId) -> bool {
+        let Some(frame) = self.find(page) else { return false };
+        let entry = &mut self.frames[frame.index()];
+        let was_dirty = entry.is_dirty();
+        entry.0 &= !DIRTY;
+        was_dirty
+    }
+
+    /// Every page here that was written.
+    pub(super) fn dirty(&self) -> impl Iterator<Item = PageId> {
+        let dirty = self.frames.iter().filter(|entry| entry.is_dirty());
+        dirty.map(|entry| PageId((entry.0 & PAGE) - 1))
+    }
+
     /// The page that would have to go for `page` is unknown before it goes; this says whether one
     /// must, because no frame of its set was left unused.
     pub(super) fn is_full(&self, page: PageId) -> bool {

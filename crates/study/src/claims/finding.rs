@@ -67,6 +67,12 @@ impl Finding {
         if self.stand_in { format!("{verdict} (stand-in)") } else { verdict.to_string() }
     }
 
+    /// The same without `beginning` of its note, if that is how it begins.
+    pub(crate) fn without(self, beginning: &str) -> Finding {
+        let rest = self.note.strip_prefix(beginning).map(|rest| rest.trim_start().to_string());
+        Finding { note: rest.unwrap_or_else(|| self.note.clone()), ..self }
+    }
+
     /// The same with another sentence at the end of its note.
     pub fn note(mut self, sentence: impl AsRef<str>) -> Finding {
         if !self.note.is_empty() {

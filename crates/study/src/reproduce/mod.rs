@@ -69,7 +69,13 @@ fn of_every_claim(claims: &[Claim], decided: impl Iterator<Item = Finding>) -> F
     let mut all = Vec::new();
     for claim in claims {
         let before = all.len();
-        all.extend(decided.iter().filter(|finding| finding.id == claim.id).cloned());
+        let parts = decided.iter().filter(|finding| finding.id == claim.id).cloned();
+        // What is to be known of a claim is said with its first part.
+        let once = |(number, part): (usize, Finding)| match number {
+            0 => part,
+            _ => part.without(claim.note),
+        };
+        all.extend(parts.enumerate().map(once));
         if all.len() == before {
             all.extend(claim.findings_beforehand());
         }

@@ -54,6 +54,16 @@ impl Backend {
         self.now
     }
 
+    /// Remembers from now on which pages move in flash.
+    pub(super) fn watch_moves(&mut self) {
+        self.flash.watch_moves();
+    }
+
+    /// Takes which did.
+    pub(super) fn take_moved(&mut self) -> Vec<PageId> {
+        self.flash.take_moved()
+    }
+
     pub(super) fn flash(&self) -> &Flash {
         &self.flash
     }

@@ -154,6 +154,7 @@ impl DeviceCache {
     /// Tells from now on what happens in which frame.
     pub fn watch(&mut self) {
         self.seen.get_or_insert_default();
+        self.backend.watch_moves();
     }
 
     /// What happened in which frame since this was last asked, in order; nothing unless
@@ -166,6 +167,28 @@ impl DeviceCache {
     /// if it is not there.
     pub(super) fn forget(&mut self, page: PageId) -> Option<(FrameId, bool)> {
         self.cache.as_mut()?.residency.remove(page)
+    }
+
+    /// Pages that moved in flash since this was last asked; nothing unless
+    /// [watched](DeviceCache::watch).
+    pub(super) fn take_moved(&mut self) -> Vec<PageId> {
+        self.backend.take_moved()
+    }
+
+    /// What the cache holds of `page` goes to flash. Gives whether it is newer than what is there.
+    pub(super) fn clean(&mut self, page: PageId) -> bool {
+        let cache = self.cache.as_mut();
+        cache.is_some_and(|cache| cache.residency.clean(page))
+    }
+
+    /// Pages that the cache holds newer than flash.
+    pub(super) fn dirty(&self) -> impl Iterator<Item = PageId> {
+        self.cache.iter().flat_map(|cache| cache.residency.dirty())
+    }
+
+    /// Reads `page` from flash, past the cache.
+    pub(super) fn read_page(&mut self, now: Time, page: PageId) {
+        self.backend.read(now, page, FLUSH);
     }
 
     /// Writes `page` to flash, past the cache.

@@ -35,11 +35,17 @@ pub(super) const GRAPHS: [(&str, Kind); 2] =
 /// How many times the data is as large as DRAM.
 pub(super) const GRAPH_RATIOS: [u64; 3] = [2, 4, 8];
 
+/// The one of them for which single figures are given, in the middle.
+pub(super) const GRAPH_RATIO: u64 = GRAPH_RATIOS[1];
+
 /// YCSB of Figs. 11 and 12.
 pub(super) const YCSB: [(&str, Kind); 2] = [("YCSB-B", Kind::YcsbB64), ("YCSB-D", Kind::YcsbD64)];
 
 /// How many times the data is as large as DRAM.
 pub(super) const YCSB_RATIOS: [u64; 2] = [4, 16];
+
+/// The largest of them, for which single figures are given.
+pub(super) const YCSB_RATIO: u64 = YCSB_RATIOS[YCSB_RATIOS.len() - 1];
 
 /// The databases of Fig. 14.
 pub(super) const DATABASES: [(&str, Kind); 3] =
@@ -66,8 +72,30 @@ pub(super) fn with_cache(mib: u64) -> String {
 /// FlatFlash whose promotion resets every epoch.
 pub(super) const WINDOWED: &str = "flatflash, windowed";
 
+/// FlatFlash that promotes a page past a lowered threshold too.
+pub(super) const AT_LEAST: &str = "flatflash, at least";
+
 /// FlatFlash that promotes at the first access.
 pub(super) const AT_ONCE: &str = "flatflash, threshold 1";
+
+/// FlatFlash that promotes at the second access.
+pub(super) const TWICE: &str = "flatflash, threshold 2";
+
+/// FlatFlash that cleans its SSD-Cache by whole blocks.
+pub(super) const BY_BLOCKS: &str = "flatflash, cleaned by blocks";
+
+/// A block is cleaned so long after its first write (assumption: the paper says "periodically").
+pub(super) const CLEAN_AFTER_US: u64 = 200_000;
+
+/// TraditionalStack whose software takes as long as the longer of what HM gives.
+pub(super) const SLOW_STACK: &str = "traditional-stack, 20 us of software";
+
+const SLOW_IO_US: u64 = 20;
+
+/// A modelled SSD of the class of a Z-SSD, on which reads wait for planes.
+pub(super) fn on_ssd(system: &str) -> String {
+    format!("{system}, modelled SSD")
+}
 
 /// Every run.
 pub(super) fn all() -> Vec<Experiment> {
@@ -99,8 +127,10 @@ fn each(
     systems.iter().for_each(|system| add(all, name, Trial::new(system, runs, shared)));
 }
 
-/// The same with promotion at the first access: what a claim owes to the threshold.
-fn at_once(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
+/// Other readings of Algorithm 1, and promotion at the first access: what a claim owes to it.
+fn readings(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
+    variant(all, name, WINDOWED, trial.clone().with("promotion.reset", "windowed"));
+    variant(all, name, AT_LEAST, trial.clone().with("promotion.meets", "at-least"));
     variant(all, name, AT_ONCE, trial.with("promotion.threshold_max", 1));
 }
 
@@ -115,6 +145,8 @@ fn micro(all: &mut Vec<Experiment>) {
         each(all, name, runs, shared, &THREE);
         let of_32_gib = Shared { ssd_cache: (40, 20), ..shared };
         variant(all, name, with_cache(40), Trial::new(FLATFLASH, runs, of_32_gib));
+        let slow = Trial::new(TRADITIONAL_STACK, runs, shared).with("os.io_us", SLOW_IO_US);
+        variant(all, name, SLOW_STACK, slow);
     }
 }
 
@@ -124,8 +156,12 @@ fn gups(all: &mut Vec<Experiment>) {
     let shared = Shared { data_mib: 32 << 10, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 4 };
     each(all, GUPS, runs, shared, &FOUR);
     let flatflash = Trial::new(FLATFLASH, runs, shared);
-    variant(all, GUPS, WINDOWED, flatflash.clone().with("promotion.reset", "windowed"));
-    at_once(all, GUPS, flatflash);
+    readings(all, GUPS, flatflash.clone());
+    let twice = flatflash.clone().with("promotion.threshold_max", 2);
+    variant(all, GUPS, TWICE, twice);
+    variant(all, GUPS, BY_BLOCKS, flatflash.with("promotion.clean_after_us", CLEAN_AFTER_US));
+    let slow = Trial::new(TRADITIONAL_STACK, runs, shared).with("os.io_us", SLOW_IO_US);
+    variant(all, GUPS, SLOW_STACK, slow);
     for mib in CACHES_MIB {
         let shared = Shared { ssd_cache: (mib, 20), ..shared };
         variant(all, GUPS, with_cache(mib), Trial::new(FLATFLASH, runs, shared));
@@ -140,7 +176,9 @@ fn graphs(all: &mut Vec<Experiment>) {
             let dram_mib = DATA_MIB / ratio;
             let shared = Shared { data_mib: DATA_MIB, dram_mib, ssd_cache: OF_1_TIB, cores: 4 };
             each(all, &at(name, ratio), Runs::Program(kind), shared, &FOUR);
-            at_once(all, &at(name, ratio), Trial::new(FLATFLASH, Runs::Program(kind), shared));
+            if ratio == GRAPH_RATIO {
+                readings(all, &at(name, ratio), Trial::new(FLATFLASH, Runs::Program(kind), shared));
+            }
         }
     }
 }
@@ -153,9 +191,13 @@ fn ycsb(all: &mut Vec<Experiment>) {
             let data_mib = ratio * dram_mib;
             let shared = Shared { data_mib, dram_mib, ssd_cache: (640, 20), cores: 16 };
             each(all, &at(name, ratio), runs, shared, &FOUR);
-            let windowed = Trial::new(FLATFLASH, runs, shared).with("promotion.reset", "windowed");
-            variant(all, &at(name, ratio), WINDOWED, windowed);
-            at_once(all, &at(name, ratio), Trial::new(FLATFLASH, runs, shared));
+            if ratio == YCSB_RATIO {
+                for system in [FLATFLASH, UNIFIED_MMAP] {
+                    let trial = Trial::new(system, runs, shared).with("flash.preset", "ull");
+                    variant(all, &at(name, ratio), on_ssd(system), trial);
+                }
+                readings(all, &at(name, ratio), Trial::new(FLATFLASH, runs, shared));
+            }
         }
     }
 }
@@ -169,12 +211,15 @@ fn databases(all: &mut Vec<Experiment>) {
             for system in FOUR {
                 let trial = Trial::new(system, Runs::Program(kind), shared);
                 let write_us = device_us * 4 / 5;
-                let trial = trial.with("flash.read_us", device_us).with("flash.write_us", write_us);
+                let trial = match system {
+                    DRAM_ONLY => trial,
+                    _ => trial.with("flash.read_us", device_us).with("flash.write_us", write_us),
+                };
                 add(all, &on_device(name, device_us), trial);
             }
         }
         // The configured device is the first of those.
         let trial = Trial::new(FLATFLASH, Runs::Program(kind), shared);
-        at_once(all, &on_device(name, DEVICES_US[0]), trial);
+        readings(all, &on_device(name, DEVICES_US[0]), trial);
     }
 }

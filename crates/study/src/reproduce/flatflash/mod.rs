@@ -11,6 +11,7 @@ mod files;
 mod lines;
 mod logging;
 mod page;
+mod readings;
 mod trial;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use crate::report::Page;
 pub use databases::DatabaseRow;
 pub use files::FileRow;
 pub use logging::Logging;
+pub use readings::ReadingRow;
 pub use trial::Measure;
 use trial::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 
@@ -35,6 +37,8 @@ pub struct FlatFlash {
     pub seed: u64,
     /// Every run of the simulator.
     pub runs: Vec<RunRow>,
+    /// What the claims owe to Algorithm 1.
+    pub readings: Vec<ReadingRow>,
     /// Fig. 14.
     pub databases: Vec<DatabaseRow>,
     /// Fig. 13.
@@ -79,12 +83,14 @@ fn reproduce(
     let mut flatflash = FlatFlash {
         scale_denominator: options.scale_denominator(),
         seed: options.seed,
+        readings: Vec::new(),
         databases: Vec::new(),
         files: files::rows(files::PRICES, files::SSD_CACHE_PAGES, options.seed),
         findings: Findings::default(),
         runs,
     };
-    flatflash.databases = databases::rows(&flatflash, options.seed);
+    flatflash.readings = readings::rows(&flatflash);
+    flatflash.databases = databases::rows(&flatflash);
     flatflash.findings = claims::findings(&flatflash)?;
     Ok(Box::new(flatflash))
 }
@@ -141,6 +147,18 @@ impl fmt::Display for FlatFlash {
                 measure.p99_ns / 1e3,
                 measure.pages_moved,
                 measure.pages_written,
+            )?;
+        }
+        writeln!(
+            f,
+            "\nReadings of Algorithm 1: UnifiedMMap's time, pages moved and pages written over FlatFlash's"
+        )?;
+        writeln!(f, "{:<24} {:<34} {:>10} {:>10} {:>8}", "", "", "gain", "moved", "written")?;
+        for row in &self.readings {
+            writeln!(
+                f,
+                "{:<24} {:<34} {:>10.2} {:>10.2} {:>8.2}",
+                row.experiment, row.reading, row.gain, row.fewer_moves, row.fewer_writes
             )?;
         }
         writeln!(

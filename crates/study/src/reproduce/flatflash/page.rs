@@ -27,6 +27,8 @@ impl FlatFlash {
             ))
             .section("Claims")
             .table(claims_table(&self.findings))
+            .section("Readings of Algorithm 1")
+            .table(self.reading_table())
             .section("Fig. 8: 64 bytes at a time")
             .bars(self.relative("By pattern", &micro, mean))
             .section("Fig. 9: GUPS")
@@ -83,6 +85,19 @@ impl FlatFlash {
             let numbers = [row.pages, row.bytes, row.gain, row.lifetime];
             table.row(
                 [row.file_system.to_string(), row.operation.to_string()]
+                    .into_iter()
+                    .chain(numbers.map(|number| format!("{number:.2}"))),
+            )
+        })
+    }
+
+    fn reading_table(&self) -> Table {
+        let header = ["experiment", "reading", "gain", "fewer moves", "fewer writes"];
+        let table = Table::new("UnifiedMMap over FlatFlash", header);
+        self.readings.iter().fold(table, |table, row| {
+            let numbers = [row.gain, row.fewer_moves, row.fewer_writes];
+            table.row(
+                [row.experiment.clone(), row.reading.to_string()]
                     .into_iter()
                     .chain(numbers.map(|number| format!("{number:.2}"))),
             )

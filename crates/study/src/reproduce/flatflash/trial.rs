@@ -109,12 +109,16 @@ impl Trial {
         Ok(resolve(base, &settings)?.scaled(1, options.scale_denominator()))
     }
 
-    fn run(&self, options: &Options, watch: Watch<'_>) -> Result<Measure, ReproduceError> {
-        let config = self.config(options)?;
+    fn run(
+        &self,
+        config: &Config,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Measure, ReproduceError> {
         let outcome = match self.runs {
             Runs::Lines { random, write } => {
                 let pages = config.dataset.size.0 / PAGE_BYTES as u64;
-                self.measure(&config, Lines { pages, random, write, seed: options.seed }, watch)
+                self.measure(config, Lines { pages, random, write, seed: options.seed }, watch)
             }
             Runs::Program(kind) => {
                 let shape = Shape {
@@ -127,7 +131,7 @@ impl Trial {
                 };
                 kind.build(&shape)
                     .map_err(SimError::from)
-                    .and_then(|p| self.measure(&config, p, watch))
+                    .and_then(|p| self.measure(config, p, watch))
             }
         };
         let name = match self.runs {
@@ -189,7 +193,8 @@ pub(super) const UNIFIED_MMAP: &str = "unified-mmap";
 pub(super) const TRADITIONAL_STACK: &str = "traditional-stack";
 pub(super) const DRAM_ONLY: &str = "dram-only";
 
-/// Runs `trials` and gives what came of each, in their order.
+/// Runs `trials` and gives what came of each, in their order. Those that come to the same machine and
+/// program run once: DRAM-only's do, whatever DRAM and flash the others have.
 ///
 /// # Errors
 /// The first one's, in their order, that failed; or that `cancel` broke off.
@@ -199,7 +204,20 @@ pub(super) fn measure_all(
     cancel: &Cancel,
     progress: Progress<'_>,
 ) -> Result<Vec<Measure>, ReproduceError> {
-    run_each(trials.len(), options, cancel, progress, |number, watch| {
-        trials[number].run(options, watch)
-    })
+    let configs: Vec<Config> =
+        trials.iter().map(|trial| trial.config(options)).collect::<Result<_, _>>()?;
+    let same = |a: usize, b: usize| trials[a].runs == trials[b].runs && configs[a] == configs[b];
+    let mut distinct: Vec<usize> = Vec::new();
+    let run_as: Vec<usize> = (0..trials.len())
+        .map(|number| {
+            distinct.iter().position(|known| same(*known, number)).unwrap_or_else(|| {
+                distinct.push(number);
+                distinct.len() - 1
+            })
+        })
+        .collect();
+    let measures = run_each(distinct.len(), options, cancel, progress, |number, watch| {
+        trials[distinct[number]].run(&configs[distinct[number]], options, watch)
+    })?;
+    Ok(run_as.into_iter().map(|number| measures[number]).collect())
 }

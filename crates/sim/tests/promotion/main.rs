@@ -1,82 +1,15 @@
 //! FlatFlash's memory, driven access by access: what moves to DRAM, when, and what is used meanwhile.
 
-use ebbtide_core::{LINE_BYTES, PageId, Span, Time};
-use ebbtide_sim::config::{Config, resolve};
+mod driven;
+mod persistence;
+mod upkeep;
+mod warm_up;
+
+use driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE};
+use ebbtide_core::{PageId, Span};
+use ebbtide_sim::config::resolve;
 use ebbtide_sim::designs::compose;
-use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
-
-/// Of a line that the SSD-Cache has.
-const MMIO_READ: Span = Span::from_ns(4_800);
-const POSTED_WRITE: Span = Span::from_ns(600);
-const FLASH: Span = Span::from_us(20);
-const MOVE: Span = Span::from_ns(12_100);
-const MAP: Span = Span::from_ns(1_400);
-
-/// A small machine: four frames of host DRAM, an SSD-Cache of 16 in sets of four.
-fn config(overrides: &[(&str, &str)]) -> Config {
-    let small = [
-        ("dataset.size", "1MiB"),
-        ("dram_cache.size", "64KiB"),
-        ("dram_cache.ways", "4"),
-        ("promotion.size", "16KiB"),
-        ("dram.controllers", "1"),
-    ];
-    resolve("flatflash", &[&small, overrides].concat()).unwrap()
-}
-
-/// A memory at a point in time, with what it told.
-struct Driven {
-    memory: Box<dyn MemorySide>,
-    now: Time,
-    events: Vec<Event>,
-}
-
-impl Driven {
-    fn new(overrides: &[(&str, &str)]) -> Driven {
-        let memory = compose(&config(overrides)).unwrap().memory_side;
-        Driven { memory, now: Time::from_ns(1_000_000), events: Vec::new() }
-    }
-
-    fn access(&mut self, page: u64, line: u64, write: bool) -> Answer {
-        let at = PageId(page).start() + line * LINE_BYTES as u64;
-        let answer =
-            self.memory.access(self.now, Request::new(at, write, Waiter { core: 3, thread: 0 }));
-        // What an access starts is due at once.
-        self.pass(Span::ZERO);
-        answer
-    }
-
-    fn read(&mut self, page: u64, line: u64) -> Answer {
-        self.access(page, line, false)
-    }
-
-    fn write(&mut self, page: u64, line: u64) -> Answer {
-        self.access(page, line, true)
-    }
-
-    fn pass(&mut self, span: Span) {
-        self.now += span;
-        self.memory.advance(self.now, &mut self.events);
-    }
-
-    /// Reads line 0 of `page`, which the SSD-Cache has, until the seventh access promotes it.
-    fn promote(&mut self, page: u64) {
-        self.memory.warm(PageId(page), false);
-        (0..6).for_each(|_| assert!(self.waits_for_ssd(page, 0)));
-    }
-
-    /// Whether a read of this line waits for the SSD.
-    fn waits_for_ssd(&mut self, page: u64, line: u64) -> bool {
-        match self.read(page, line) {
-            Answer::Hit(ready) => ready - self.now >= MMIO_READ,
-            answer => panic!("page {page} is not at hand: {answer:?}"),
-        }
-    }
-
-    fn unmapped(&self, page: u64) -> bool {
-        self.events.contains(&Event::Unmapped(PageId(page)))
-    }
-}
+use ebbtide_sim::memory_side::{Answer, Event, Request, Waiter};
 
 #[test]
 fn a_line_costs_mmio_and_flash_as_printed() {
@@ -183,24 +116,6 @@ fn a_promoted_page_frees_its_place_in_the_ssd_cache() {
     }
     let counters = driven.memory.take_counters();
     assert_eq!((counters.misses, counters.evictions_clean + counters.evictions_dirty), (6, 0));
-}
-
-#[test]
-fn a_persist_page_is_never_promoted_and_its_stores_are_verified() {
-    let mut driven = Driven::new(&[("promotion.persist", "512KiB")]);
-    let (volatile, persist) = (127, 128);
-    driven.memory.warm(PageId(volatile), false);
-    driven.memory.warm(PageId(persist), false);
-    for _ in 0..50 {
-        assert_eq!(driven.write(persist, 0), Answer::Posted(driven.now + POSTED_WRITE + MMIO_READ));
-        driven.pass(Span::from_us(20));
-    }
-    assert!(driven.waits_for_ssd(persist, 0));
-    assert_eq!(driven.memory.take_counters().promotions, 0);
-    for _ in 0..7 {
-        driven.write(volatile, 0);
-    }
-    assert_eq!(driven.memory.take_counters().promotions, 1);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! [`Promotion`]: host DRAM over a device that answers lines, to which hot pages move (FlatFlash,
 //! ASPLOS'19).
 
+mod upkeep;
+
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::promotion::{Adaptive, LookAside, Place, Reset};
@@ -10,6 +13,7 @@ use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
+use self::upkeep::Upkeep;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
@@ -27,7 +31,11 @@ use crate::config::{Config, ConfigError, WriteBack, needed};
 /// pages on their way, the promotion is dropped.
 ///
 /// Pages of the persist region are not counted, so that they stay where a store is durable. A store
-/// there waits for the read that verifies it.
+/// there waits for the read that verifies it, and survives a power cut, for the device's cache has a
+/// battery.
+///
+/// Page tables point into the SSD. An access by a stale entry costs a look into the device's DRAM
+/// more.
 pub struct Promotion {
     device: DeviceCache,
     adaptive: Adaptive,
@@ -37,13 +45,18 @@ pub struct Promotion {
     /// Pages on their way, and in the order in which they come.
     moving: FxHashMap<PageId, Moving>,
     arrivals: VecDeque<(Time, PageId)>,
-    /// From here on pages are of the persist region.
-    persist_from: PageId,
+    persist: Range<PageId>,
+    battery_backed: bool,
+    upkeep: Upkeep,
+    /// The latest time that was told.
+    now: Time,
     write_back: WriteBack,
     move_time: Span,
     map_time: Span,
     posted_write: Span,
     verified_write: Span,
+    /// Finding where a page has moved to.
+    redirect: Span,
     told: Vec<Event>,
     device_events: Vec<Event>,
     counters: Counters,
@@ -75,12 +88,13 @@ impl Promotion {
         let slots = (config.dram_cache.size.0 / PAGE_BYTES as u64) as usize;
         let read = Span::from_ns(2 * config.link.latency_ns + device_config.dram_ns);
         let posted_write = Span::from_ns(promotion.posted_write_ns);
-        let persist_bytes = config.dataset.size.0 - promotion.persist.0;
+        let volatile_bytes = config.dataset.size.0 - promotion.persist.0;
+        let pages = |bytes: u64| PageId(bytes.div_ceil(PAGE_BYTES as u64));
         Ok(Promotion {
             device,
             adaptive: Adaptive::new(
                 slots,
-                promotion.parameters(),
+                promotion.parameters()?,
                 Reset::from_name(&promotion.reset)?,
             ),
             look_aside: LookAside::new(promotion.look_aside),
@@ -92,20 +106,37 @@ impl Promotion {
             controllers: Controllers::new(config),
             moving: FxHashMap::default(),
             arrivals: VecDeque::new(),
-            persist_from: PageId(persist_bytes.div_ceil(PAGE_BYTES as u64)),
+            persist: pages(volatile_bytes)..pages(config.dataset.size.0),
+            battery_backed: promotion.battery_backed,
+            upkeep: Upkeep::new(config, promotion),
+            now: Time::ZERO,
             write_back: promotion.write_back,
             move_time: Span::from_ns(promotion.move_ns),
             map_time: Span::from_ns(promotion.map_ns),
             posted_write,
             verified_write: posted_write + read,
+            redirect: Span::from_ns(device_config.dram_ns),
             told: Vec::new(),
             device_events: Vec::new(),
             counters: Counters::default(),
         })
     }
 
+    /// Pages whose latest contents a power cut now would lose: those written in host DRAM, and in the
+    /// device's cache too if that has no battery. Contents of the chip's own caches are not told.
+    pub fn lost_in_power_cut(&self) -> Vec<PageId> {
+        let moving = self.moving.iter().filter(|(_, moving)| moving.dirty).map(|(page, _)| *page);
+        let mut lost: Vec<PageId> = self.host.dirty().chain(moving).collect();
+        if !self.battery_backed {
+            lost.extend(self.device.dirty());
+        }
+        lost.sort_unstable();
+        lost.dedup();
+        lost
+    }
+
     fn is_persist(&self, page: PageId) -> bool {
-        page >= self.persist_from
+        self.persist.contains(&page)
     }
 
     fn in_dram(&mut self, now: Time, page: PageId) -> Answer {
@@ -145,6 +176,7 @@ impl Promotion {
 
     /// Learns what the device did, and promotes what is due.
     fn observe(&mut self, now: Time) {
+        self.upkeep.observe(&mut self.device, &mut self.told, &mut self.counters);
         for Seen { frame, page, what } in self.device.take_seen() {
             match what {
                 Happened::Evicted => self.adaptive.evict(frame),
@@ -178,6 +210,7 @@ impl Promotion {
         self.counters.demotions += 1;
         if dirty || self.write_back == WriteBack::All {
             self.counters.demotions_written += 1;
+            self.upkeep.demoted(page);
             self.device.write_page(now, page);
         }
     }
@@ -211,6 +244,7 @@ impl Promotion {
 
 impl MemorySide for Promotion {
     fn access(&mut self, now: Time, request: Request) -> Answer {
+        self.now = self.now.max(now);
         let Request { page, write, waiter, .. } = request;
         if let Some(frame) = self.host.find(page) {
             self.host.hit(frame, write);
@@ -221,17 +255,26 @@ impl MemorySide for Promotion {
         {
             return answer;
         }
+        let mut asked = now;
+        if self.upkeep.is_stale(page) {
+            self.counters.redirected += 1;
+            asked += self.redirect;
+        }
         if !write {
-            let answer = self.device.access(now, request);
+            let answer = self.device.access(asked, request);
             self.observe(now);
             return answer;
         }
+        self.upkeep.written(self.now, page);
         let posted = Waiter { core: POSTED, thread: waiter.core };
-        let answer = self.device.access(now, Request { waiter: posted, ..request });
+        let answer = self.device.access(asked, Request { waiter: posted, ..request });
         self.observe(now);
         match answer {
             Answer::Stalled => Answer::Stalled,
-            _ if self.is_persist(page) => Answer::Posted(now + self.verified_write),
+            _ if self.is_persist(page) => {
+                self.counters.durable_writes += 1;
+                Answer::Posted(now + self.verified_write)
+            }
             _ => Answer::Posted(now + self.posted_write),
         }
     }
@@ -248,6 +291,7 @@ impl MemorySide for Promotion {
             moving.dirty = true;
         } else {
             self.device.dirtied(page);
+            self.upkeep.written(self.now, page);
         }
     }
 
@@ -256,15 +300,19 @@ impl MemorySide for Promotion {
             return Some(Time::ZERO);
         }
         let arrival = self.arrivals.front().map(|(at, _)| *at);
-        arrival.into_iter().chain(self.device.next_event()).min()
+        let due = [arrival, self.upkeep.next_event(), self.device.next_event()];
+        due.into_iter().flatten().min()
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
+        self.now = self.now.max(now);
         loop {
             events.append(&mut self.told);
             let Some(at) = self.next_event().filter(|at| *at <= now) else { return };
             if let Some((at, page)) = self.arrivals.pop_front_if(|(due, _)| *due <= at) {
                 self.arrive(at, page);
+            } else if self.upkeep.next_event().is_some_and(|due| due <= at) {
+                self.upkeep.clean(at, &mut self.device, &mut self.counters);
             } else {
                 self.device.advance(at, &mut self.device_events);
                 self.observe(at);
@@ -317,12 +365,22 @@ impl MemorySide for Promotion {
             promotions_dropped: own.promotions_dropped,
             demotions: own.demotions,
             demotions_written: own.demotions_written,
+            durable_writes: own.durable_writes,
+            pages_cleaned: own.pages_cleaned,
+            pages_carried: own.pages_carried,
+            pages_moved_in_flash: own.pages_moved_in_flash,
+            redirected: own.redirected,
+            page_tables_mended: own.page_tables_mended,
             ..device
         }
     }
 
     fn flash(&self) -> Option<&Flash> {
         self.device.flash()
+    }
+
+    fn durable(&self) -> Range<PageId> {
+        self.persist.clone()
     }
 
     fn is_byte_addressable(&self) -> bool {

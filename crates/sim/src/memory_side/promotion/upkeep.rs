@@ -1,0 +1,91 @@
+//! [`Upkeep`]: what the SSD does by itself, beside accesses.
+
+use ebbtide_core::promotion::{Cleaning, Relocations};
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use rustc_hash::FxHashSet;
+
+use super::super::{Counters, DeviceCache, Event};
+use crate::config::{Config, Promotion};
+
+/// The SSD cleans its cache by whole blocks, if it is told to, and serves pages that moved in flash
+/// by their old place until it has the host mend a batch of page-table entries (SPEC A2).
+pub(super) struct Upkeep {
+    cleaning: Option<Cleaning>,
+    relocations: Relocations,
+    /// Pages that the host is writing back, which it maps anew itself.
+    demoted: FxHashSet<PageId>,
+    /// Of the data; the last block may hold fewer than the others.
+    pages: u64,
+}
+
+impl Upkeep {
+    pub(super) fn new(config: &Config, promotion: &Promotion) -> Upkeep {
+        let after = Span::from_us(promotion.clean_after_us);
+        let cleans = promotion.clean_after_us > 0;
+        Upkeep {
+            cleaning: cleans.then(|| Cleaning::new(after, promotion.block_pages)),
+            relocations: Relocations::new(promotion.mend_batch),
+            demoted: FxHashSet::default(),
+            pages: config.dataset.size.0.div_ceil(PAGE_BYTES as u64),
+        }
+    }
+
+    /// `page` was written where it is in the SSD.
+    pub(super) fn written(&mut self, now: Time, page: PageId) {
+        if let Some(cleaning) = &mut self.cleaning {
+            cleaning.written(now, page);
+        }
+    }
+
+    /// The host writes `page` back, and its page table will say where to.
+    pub(super) fn demoted(&mut self, page: PageId) {
+        self.demoted.insert(page);
+    }
+
+    /// Whether the page table says where `page` was, not where it is.
+    pub(super) fn is_stale(&self, page: PageId) -> bool {
+        self.relocations.is_stale(page)
+    }
+
+    /// When the next block is to be cleaned.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.cleaning.as_ref().and_then(Cleaning::next_due)
+    }
+
+    /// Reads the block that is due at `now`, merges the pages that the cache holds newer, and writes
+    /// it. Nobody waits for either.
+    pub(super) fn clean(&mut self, now: Time, device: &mut DeviceCache, counters: &mut Counters) {
+        let due = self.cleaning.as_mut().and_then(|cleaning| cleaning.take_due(now));
+        let Some(block) = due.map(|block| block.start..block.end.min(self.pages)) else { return };
+        let merged: Vec<bool> = block.clone().map(|page| device.clean(PageId(page))).collect();
+        let dirty = merged.iter().filter(|merged| **merged).count() as u64;
+        if dirty == 0 {
+            return;
+        }
+        counters.pages_cleaned += dirty;
+        counters.pages_carried += merged.len() as u64 - dirty;
+        for (page, _) in block.clone().zip(merged).filter(|(_, merged)| !merged) {
+            device.read_page(now, PageId(page));
+        }
+        block.for_each(|page| device.write_page(now, PageId(page)));
+    }
+
+    /// Learns which pages moved in flash; has page tables mended once that is a batch.
+    pub(super) fn observe(
+        &mut self,
+        device: &mut DeviceCache,
+        told: &mut Vec<Event>,
+        counters: &mut Counters,
+    ) {
+        for page in device.take_moved() {
+            if self.demoted.remove(&page) {
+                continue;
+            }
+            counters.pages_moved_in_flash += 1;
+            if let Some(mended) = self.relocations.moved(page) {
+                counters.page_tables_mended += 1;
+                told.extend(mended.into_iter().map(Event::Unmapped));
+            }
+        }
+    }
+}
