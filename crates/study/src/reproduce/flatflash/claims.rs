@@ -288,7 +288,7 @@ fn contradiction(r: &FlatFlash) -> String {
          two thirds of the pages that paging does, which with promotion at the second access is 1/{:.0}, \
          at the first 1/{:.2}. Over all programs the gain over UnifiedMMap is {} as printed, {} with \
          the reset repaired, {} where at least the threshold promotes (a page past a lowered \
-         threshold is stuck as printed: graphs), and {} at the first access, as Table 1 has it.",
+         threshold is stuck as printed: graphs), and {} at the first access.",
         moved(TWICE),
         moved(AT_ONCE),
         range(FLATFLASH),
