@@ -1,7 +1,9 @@
 //! The study's figures and tables as a page, in the paper's own form.
 
 use super::CxlFlash;
-use super::runs::{POLICIES, PREFETCHERS, REAL, Row, SYNTHETIC};
+use super::captured::CAPTURED;
+use super::experiments::{POLICIES, PREFETCHERS, REAL, SYNTHETIC};
+use super::runs::Row;
 use crate::report::{BarChart, Page, Range, Table};
 use crate::reproduce::claims_table;
 
@@ -37,6 +39,8 @@ pub(super) fn page(study: &CxlFlash) -> Page {
         .table(shares(study, "Obs. 7", &[REAL[0]]))
         .section("Stand-ins whose accesses return further back")
         .table(shares(study, "Reuse", &REAL))
+        .section("Programs captured here, by virtual and physical addresses")
+        .table(shares(study, "Captured", &CAPTURED.each_ref().map(|captured| captured.name)))
         .section("Parameters")
         .preformatted(ebbtide_sim::designs::find("cxl-flash").map_or("", |design| design.config))
         .data(everything(study))

@@ -1,74 +1,28 @@
-//! The study's figures and tables as runs of the simulated device.
+//! A run of the simulated device, and what came of it.
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
+use ebbtide_core::Span;
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::{Replay, ReplayError, replay};
-use ebbtide_trace::{FrameMap, Source};
+use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
 use serde::Serialize;
 
+use super::cancellable::Cancellable;
+use super::captured::{CAPTURED, Wrapped};
+use super::experiments::{REAL, SYNTHETIC};
 use super::programs::PROGRAMS;
 use super::recording::Recording;
-use super::sources::{Cancellable, Hinted, Hints, Mapped};
 use super::stand_ins::{REUSED, STAND_INS};
 use crate::reproduce::{Cancel, Options, Progress, ReproduceError};
 use crate::side_by_side::side_by_side;
 
-/// Programs of the synthetic studies, in the order of [`PROGRAMS`].
-pub(super) const SYNTHETIC: [&str; 5] =
-    [PROGRAMS[0].name, PROGRAMS[1].name, PROGRAMS[2].name, PROGRAMS[3].name, PROGRAMS[4].name];
-
-/// Programs of the study of real ones, in the order of [`STAND_INS`].
-pub(super) const REAL: [&str; 5] =
-    [STAND_INS[0].name, STAND_INS[1].name, STAND_INS[2].name, STAND_INS[3].name, STAND_INS[4].name];
-
-/// Policies of Fig. 11.
-pub(super) const POLICIES: [&str; 4] = ["fifo", "random", "lru", "cflru"];
-
-/// Prefetchers of Figs. 13 and 14, with how the paper calls them.
-pub(super) const PREFETCHERS: [(&str, &str); 5] = [
-    ("none", "NP"),
-    ("next-n-line", "NL"),
-    ("feedback-directed", "FD"),
-    ("best-offset", "BO"),
-    ("leap", "LP"),
-];
-
-/// Kinds of flash of Fig. 9.
-pub(super) const FLASH: [&str; 4] = ["ull", "slc", "mlc", "tlc"];
-
-/// Table 3's five physical traces: the run of pages that stay neighbours in memory. The last two were
-/// made on a machine whose memory had been fragmented; the numbers are assumptions.
-pub(super) const FRAGMENTS: [u64; 5] = [64, 64, 16, 1, 1];
-
-/// What real programs run in: a memory not yet fragmented, an assumption.
-const FRESH: u64 = 64;
-
-/// Frames of the host: 16 GiB.
+/// Frames of the host, which are the device's pages: 16 GiB.
 const FRAMES: u64 = 1 << 22;
 
-/// Hints of observation 7: top share, chance, lead in us.
-pub(super) const HINTS: [(f64, f64, u64); 7] = [
-    (0.05, 0.01, 10),
-    (0.05, 0.05, 10),
-    (0.05, 0.10, 10),
-    (0.05, 0.50, 10),
-    (0.01, 0.10, 10),
-    (0.05, 0.10, 1),
-    (0.05, 0.10, 100),
-];
-
-/// How a run with hints is called.
-pub(super) fn hinted((top, chance, lead_us): (f64, f64, u64)) -> String {
-    format!("top {:.0}% at {:.0}%, {lead_us} us", top * 100.0, chance * 100.0)
-}
-
-/// How far back accesses of stand-ins return in an experiment on what Table 5 leaves open.
-pub(super) const FAR_REUSED: usize = 1 << 16;
-
 /// What came of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Row {
     /// The figure or table that it belongs to.
     pub figure: &'static str,
@@ -117,22 +71,41 @@ impl Row {
 
 /// A run: what [`Row`] says of it, and how to do it.
 pub(super) struct Run {
-    figure: &'static str,
-    trace: Trace,
-    setup: String,
-    keys: Vec<(&'static str, String)>,
-    /// Runs of pages that stay neighbours, and a seed; virtual addresses without.
-    mapping: Option<(u64, u64)>,
-    hints: Option<Hints>,
+    pub(super) figure: &'static str,
+    pub(super) trace: Trace,
+    pub(super) setup: String,
+    pub(super) keys: Vec<(&'static str, String)>,
+    pub(super) addresses: Addresses,
+    pub(super) hints: Option<Hints>,
     /// How far back accesses of a stand-in return.
-    reused: usize,
+    pub(super) reused: usize,
 }
 
+/// Which trace, by its place in its list.
 #[derive(Clone, Copy)]
-enum Trace {
+pub(super) enum Trace {
+    /// Of [`PROGRAMS`].
     Synthetic(usize),
+    /// Of [`STAND_INS`].
     Real(usize),
+    /// Of [`CAPTURED`].
+    Captured(usize),
 }
+
+/// Which addresses of a trace reach the device.
+#[derive(Clone, Copy)]
+pub(super) enum Addresses {
+    /// The program's own.
+    Virtual,
+    /// Those of a memory that keeps runs of so many pages together, in an order that the seed decides.
+    Mapped { run_pages: u64, seed: u64 },
+    /// Those that the trace has beside the program's own.
+    Physical,
+}
+
+/// Hints of observation 7: the top share of pages, the chance, and the lead in microseconds, which is
+/// an assumption and varied.
+pub(super) type Hints = (f64, f64, u64);
 
 /// How much of the study is run.
 #[derive(Debug, Clone, Copy)]
@@ -153,180 +126,86 @@ impl Scale {
 }
 
 impl Run {
-    fn synthetic(figure: &'static str, program: usize, setup: String) -> Run {
-        let trace = Trace::Synthetic(program);
-        let (keys, mapping, hints) = (Vec::new(), None, None);
-        Run { figure, trace, setup, keys, mapping, hints, reused: REUSED }
+    /// `trace` on the study's device by its own addresses.
+    pub(super) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
+        let (keys, addresses, hints) = (Vec::new(), Addresses::Virtual, None);
+        Run { figure, trace, setup, keys, addresses, hints, reused: REUSED }
     }
 
-    fn real(figure: &'static str, program: usize, setup: String) -> Run {
-        Run { trace: Trace::Real(program), ..Run::synthetic(figure, program, setup) }
-    }
-
-    fn set(mut self, key: &'static str, value: impl ToString) -> Run {
+    pub(super) fn set(mut self, key: &'static str, value: impl ToString) -> Run {
         self.keys.push((key, value.to_string()));
         self
     }
 
     /// The device of section 4: fully associative, FIFO.
-    fn cache(self, scale: Scale, mib: u64) -> Run {
+    pub(super) fn cache(self, scale: Scale, mib: u64) -> Run {
         let size = format!("{}KiB", mib * 1024 / scale.synthetic);
         self.set("dram_cache.policy", "fifo").set("dram_cache.ways", 0).set("dram_cache.size", size)
     }
 
-    fn flash(self, preset: &str, (channels, chips): (u64, u64)) -> Run {
+    pub(super) fn flash(self, preset: &str, (channels, chips): (u64, u64)) -> Run {
         self.set("flash.preset", preset)
             .set("flash.channels", channels)
             .set("flash.chips_per_channel", chips)
     }
 
     /// Next-n-line of section 4.
-    fn next_line(self, degree: u64, offset: u64) -> Run {
+    pub(super) fn next_line(self, degree: u64, offset: u64) -> Run {
         self.prefetch("next-n-line").set("prefetch.degree", degree).set("prefetch.offset", offset)
     }
 
     /// A prefetcher as the authors' simulator has it.
-    fn prefetch(self, policy: &str) -> Run {
+    pub(super) fn prefetch(self, policy: &str) -> Run {
         self.set("prefetch.policy", policy)
             .set("prefetch.preset", "atc23")
             .set("device.prefetches_first", true)
     }
 
-    fn mapped(mut self, run_pages: u64, seed: u64) -> Run {
-        self.mapping = Some((run_pages, seed));
-        self
+    /// By the addresses of a memory that keeps runs of `run_pages` together.
+    pub(super) fn mapped(self, run_pages: u64, seed: u64) -> Run {
+        Run { addresses: Addresses::Mapped { run_pages, seed }, ..self }
     }
 
-    fn program(&self) -> &'static str {
+    pub(super) fn program(&self) -> &'static str {
         match self.trace {
             Trace::Synthetic(program) => SYNTHETIC[program],
             Trace::Real(program) => REAL[program],
+            Trace::Captured(program) => CAPTURED[program].name,
         }
     }
-}
 
-/// Every run of the study.
-pub(super) fn all(scale: Scale) -> Vec<Run> {
-    [figures_5_to_7(scale), figure_8(scale), figure_9(scale), figure_10(scale), table_3(scale)]
-        .into_iter()
-        .chain([figure_11(), figures_13_and_14(), hints(), far_reuse()])
-        .flatten()
-        .collect()
-}
-
-/// No cache, a cache alone, and miss registers: 32 x 32 chips of SLC.
-fn figures_5_to_7(scale: Scale) -> Vec<Run> {
-    let runs = |program| {
-        let run = |setup: &str, gib: u64, mshr| {
-            let run = Run::synthetic("Fig. 5", program, setup.to_string());
-            run.cache(scale, gib * 1024).flash("slc", (32, 32)).set("dram_cache.mshr", mshr)
+    /// The accesses that reach the device.
+    fn source<'a>(
+        &self,
+        scale: Scale,
+        recordings: &'a Recordings,
+        options: &Options,
+        cancel: &'a Cancel,
+    ) -> Result<Box<dyn Source + 'a>, TraceError> {
+        let source: Box<dyn Source> = match self.trace {
+            Trace::Synthetic(program) => {
+                let record = || PROGRAMS[program].record(scale.synthetic);
+                Box::new(recordings[program].get_or_init(record).replay())
+            }
+            Trace::Real(program) => {
+                let stand_in = STAND_INS[program];
+                let accesses = stand_in.accesses.min(scale.accesses_max);
+                Box::new(stand_in.trace(accesses, self.reused, options.seed))
+            }
+            Trace::Captured(program) => Box::new(CAPTURED[program].trace()?),
         };
-        [
-            run("no cache", 0, 0),
-            run("2 GiB", 2, 0),
-            run("8 GiB", 8, 0),
-            run("8 GiB, registers", 8, 1024),
-        ]
-    };
-    (0..SYNTHETIC.len()).flat_map(runs).collect()
-}
-
-/// Next-n-line by degree and offset, on 8 GiB.
-fn figure_8(scale: Scale) -> Vec<Run> {
-    let run = |program, degree, offset| {
-        let run = Run::synthetic("Fig. 8", program, format!("degree {degree}, offset {offset}"));
-        run.cache(scale, 8192).flash("slc", (32, 32)).next_line(degree, offset)
-    };
-    let offsets =
-        [0, 1, 2, 4].into_iter().flat_map(|p| [4, 16, 64].map(|offset| run(p, 4, offset)));
-    offsets.chain([run(1, 1, 16)]).collect()
-}
-
-/// Stride on four kinds of flash; with offset 64 as well, which leaves prefetches more time.
-fn figure_9(scale: Scale) -> Vec<Run> {
-    let run = |flash: &'static str, gib: u64| {
-        let run = Run::synthetic("Fig. 9", 4, format!("{flash}, {gib} GiB"));
-        let run = run.cache(scale, gib * 1024).flash(flash, (32, 32));
-        if gib == 0 { run } else { run.next_line(4, 16) }
-    };
-    let runs = FLASH.into_iter().flat_map(|flash| [0, 1, 2, 4].map(|gib| run(flash, gib)));
-    let in_time = FLASH.map(|flash| Run {
-        setup: format!("{flash}, 4 GiB, offset 64"),
-        ..run(flash, 4).next_line(4, 64)
-    });
-    runs.chain(in_time).collect()
-}
-
-/// Chips against cache.
-fn figure_10(scale: Scale) -> Vec<Run> {
-    let run = |program, chips: (u64, u64), gib: u64| {
-        let setup = format!("{} x {}, {gib} GiB", chips.0, chips.1);
-        let run = Run::synthetic("Fig. 10", program, setup);
-        run.cache(scale, gib * 1024).flash("slc", chips).next_line(4, 16)
-    };
-    let all = [0, 2, 3, 4].into_iter();
-    all.flat_map(|p| [(8, 4), (32, 32)].map(|chips| [1, 8].map(|gib| run(p, chips, gib))))
-        .flatten()
-        .collect()
-}
-
-/// Virtual against physical addresses: 8 x 8 chips, 512 MiB, next-n-line.
-fn table_3(scale: Scale) -> Vec<Run> {
-    let run = |program, setup: String| {
-        let run = Run::synthetic("Table 3", program, setup);
-        run.cache(scale, 512).flash("ull", (8, 8)).next_line(4, 16)
-    };
-    let runs = |program| {
-        let physical = (1..).zip(FRAGMENTS).map(move |(number, pages)| {
-            run(program, format!("physical {number}")).mapped(pages, number)
-        });
-        std::iter::once(run(program, "virtual".to_string())).chain(physical)
-    };
-    (0..SYNTHETIC.len()).flat_map(runs).collect()
-}
-
-/// Policies and ways.
-fn figure_11() -> Vec<Run> {
-    let run = |program, policy: &str, ways: u64| {
-        let run = Run::real("Fig. 11", program, format!("{policy}, {ways} ways"));
-        run.set("dram_cache.policy", policy).set("dram_cache.ways", ways)
-    };
-    let ways = POLICIES.into_iter().flat_map(|policy| [1, 4, 16].map(|ways| (policy, ways)));
-    let setups: Vec<_> =
-        ways.filter(|(policy, ways)| *ways > 1 || *policy == POLICIES[0]).collect();
-    let runs = |program| setups.iter().map(move |(policy, ways)| run(program, policy, *ways));
-    (0..REAL.len()).flat_map(runs).collect()
-}
-
-/// Prefetchers, by physical addresses; best-offset by virtual ones as well.
-fn figures_13_and_14() -> Vec<Run> {
-    let run = |program, (policy, name): (&str, &str)| {
-        Run::real("Fig. 13", program, name.to_string()).prefetch(policy)
-    };
-    let runs = |program| PREFETCHERS.map(|prefetcher| run(program, prefetcher).mapped(FRESH, 1));
-    let virtually = [0, 1]
-        .map(|program| Run { setup: "BO, virtual".to_string(), ..run(program, PREFETCHERS[3]) });
-    (0..REAL.len()).flat_map(runs).chain(virtually).collect()
-}
-
-/// BERT with hints.
-fn hints() -> Vec<Run> {
-    let run = |setup: (f64, f64, u64)| {
-        let (top, chance, lead_us) = setup;
-        let hints = Some(Hints { top, chance, lead_us });
-        Run { hints, ..Run::real("Obs. 7", 0, hinted(setup)).mapped(FRESH, 1) }
-    };
-    HINTS.map(run).into()
-}
-
-/// Stand-ins whose accesses return further back, which Table 5 leaves open.
-fn far_reuse() -> Vec<Run> {
-    let run = |program, policy: &str| {
-        let run = Run::real("Reuse", program, policy.to_string()).set("dram_cache.policy", policy);
-        Run { reused: FAR_REUSED, ..run }
-    };
-    let policies = ["fifo", "cflru"];
-    (0..REAL.len()).flat_map(|program| policies.map(|policy| run(program, policy))).collect()
+        let source = Cancellable { source, cancel };
+        let source: Box<dyn Source> = match self.addresses {
+            Addresses::Virtual => Box::new(source),
+            Addresses::Mapped { run_pages, seed } => {
+                let seed = seed.wrapping_add(options.seed);
+                let frames = FrameMap::fragmented(FRAMES, run_pages, seed);
+                Box::new(Physical::new(Mapped::new(source, Mapping::Fragmented(frames))))
+            }
+            Addresses::Physical => Box::new(Physical::new(source)),
+        };
+        Ok(Box::new(Wrapped { source, pages: FRAMES }))
+    }
 }
 
 /// Synthetic programs, recorded when they are first wanted.
@@ -375,34 +254,12 @@ fn run_one(
     let keys: Vec<(&str, &str)> =
         run.keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let config = resolve("cxl-flash", &keys)?;
-    let trace = || -> Box<dyn Source> {
-        let virtually: Box<dyn Source> = match run.trace {
-            Trace::Synthetic(program) => {
-                let record = || PROGRAMS[program].record(scale.synthetic);
-                Box::new(recordings[program].get_or_init(record).replay())
-            }
-            Trace::Real(program) => {
-                let stand_in = STAND_INS[program];
-                Box::new(stand_in.trace(
-                    stand_in.accesses.min(scale.accesses_max),
-                    run.reused,
-                    options.seed,
-                ))
-            }
-        };
-        let source = Cancellable { source: virtually, cancel };
-        match run.mapping {
-            None => Box::new(source),
-            Some((pages, seed)) => {
-                let frames = FrameMap::fragmented(FRAMES, pages, seed.wrapping_add(options.seed));
-                Box::new(Mapped { virtually: source, frames })
-            }
-        }
-    };
-    match run.hints {
-        None => replay(&config, &mut *trace()),
-        Some(hints) => replay(&config, &mut Hinted::new(trace(), trace(), hints, options.seed)?),
-    }
+    let source = || run.source(scale, recordings, options, cancel);
+    let Some((top, chance, lead_us)) = run.hints else { return replay(&config, &mut *source()?) };
+    let hints =
+        ebbtide_trace::Hints { top, chance, lead: Span::from_us(lead_us), seed: options.seed };
+    let hottest = hints.hottest(&mut *source()?)?;
+    replay(&config, &mut Hinted::new(source()?, hints, hottest))
 }
 
 fn row(run: &Run, replay: &Replay) -> Row {

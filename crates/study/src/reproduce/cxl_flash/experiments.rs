@@ -1,0 +1,258 @@
+//! The study's figures and tables as lists of runs.
+//!
+//! Its device sees physical addresses; virtual ones only where the two are compared (ATC'23 section
+//! 3.2; the configurations shipped with its authors' simulator name physical traces).
+
+use super::captured::CAPTURED;
+use super::programs::PROGRAMS;
+use super::runs::{Addresses, Hints, Run, Scale, Trace};
+use super::stand_ins::STAND_INS;
+
+/// Programs of the synthetic studies, in the order of [`PROGRAMS`].
+pub(super) const SYNTHETIC: [&str; 5] =
+    [PROGRAMS[0].name, PROGRAMS[1].name, PROGRAMS[2].name, PROGRAMS[3].name, PROGRAMS[4].name];
+
+/// Programs of the study of real ones, in the order of [`STAND_INS`].
+pub(super) const REAL: [&str; 5] =
+    [STAND_INS[0].name, STAND_INS[1].name, STAND_INS[2].name, STAND_INS[3].name, STAND_INS[4].name];
+
+/// Policies of Fig. 11.
+pub(super) const POLICIES: [&str; 4] = ["fifo", "random", "lru", "cflru"];
+
+/// Prefetchers of Figs. 13 and 14, with how the paper calls them.
+pub(super) const PREFETCHERS: [(&str, &str); 5] = [
+    ("none", "NP"),
+    ("next-n-line", "NL"),
+    ("feedback-directed", "FD"),
+    ("best-offset", "BO"),
+    ("leap", "LP"),
+];
+
+/// Kinds of flash of Fig. 9.
+pub(super) const FLASH: [&str; 4] = ["ull", "slc", "mlc", "tlc"];
+
+/// Table 3's five physical traces: the run of pages that stay neighbours in memory. The last two were
+/// made on a machine whose memory had been fragmented; the numbers are assumptions.
+pub(super) const FRAGMENTS: [u64; 5] = [64, 64, 16, 1, 1];
+
+/// What all other runs of programs that are made up see: a memory not yet fragmented, an assumption.
+const FRESH: u64 = 64;
+
+/// Memories that Fig. 8 is varied by.
+pub(super) const OTHER_MEMORIES: [u64; 2] = [16, 512];
+
+/// Hints of observation 7.
+pub(super) const HINTS: [Hints; 7] = [
+    (0.05, 0.01, 10),
+    (0.05, 0.05, 10),
+    (0.05, 0.10, 10),
+    (0.05, 0.50, 10),
+    (0.01, 0.10, 10),
+    (0.05, 0.10, 1),
+    (0.05, 0.10, 100),
+];
+
+/// Those of them that are tried on captured programs.
+pub(super) const CAPTURED_HINTS: [Hints; 2] = [HINTS[2], HINTS[3]];
+
+/// How a run with hints is called.
+pub(super) fn hinted((top, chance, lead_us): Hints) -> String {
+    format!("top {:.0}% at {:.0}%, {lead_us} us", top * 100.0, chance * 100.0)
+}
+
+/// How far back accesses of stand-ins return in an experiment on what Table 5 leaves open.
+pub(super) const FAR_REUSED: usize = 1 << 16;
+
+/// Every run of the study.
+pub(super) fn all(scale: Scale) -> Vec<Run> {
+    [figures_5_to_7(scale), figure_8(scale), other_memories(scale), figure_9(scale)]
+        .into_iter()
+        .chain([figure_10(scale), table_3(scale), figure_11(), figures_13_and_14(), hints()])
+        .chain([far_reuse(), captured()])
+        .flatten()
+        .collect()
+}
+
+/// A synthetic program by physical addresses.
+fn synthetic(figure: &'static str, program: usize, setup: String) -> Run {
+    Run::new(figure, Trace::Synthetic(program), setup).mapped(FRESH, 1)
+}
+
+/// A stand-in by physical addresses.
+fn real(figure: &'static str, program: usize, setup: String) -> Run {
+    Run::new(figure, Trace::Real(program), setup).mapped(FRESH, 1)
+}
+
+/// No cache, a cache alone, and miss registers: 32 x 32 chips of SLC.
+fn figures_5_to_7(scale: Scale) -> Vec<Run> {
+    let runs = |program| {
+        let run = |setup: &str, gib: u64, mshr| {
+            let run = synthetic("Fig. 5", program, setup.to_string());
+            run.cache(scale, gib * 1024).flash("slc", (32, 32)).set("dram_cache.mshr", mshr)
+        };
+        [
+            run("no cache", 0, 0),
+            run("2 GiB", 2, 0),
+            run("8 GiB", 8, 0),
+            run("8 GiB, registers", 8, 1024),
+        ]
+    };
+    (0..SYNTHETIC.len()).flat_map(runs).collect()
+}
+
+/// Programs of Fig. 8.
+const NEXT_LINE: [usize; 4] = [0, 1, 2, 4];
+
+/// Next-n-line by degree and offset, on 8 GiB.
+fn figure_8(scale: Scale) -> Vec<Run> {
+    let run = |program, degree, offset| {
+        let run = synthetic("Fig. 8", program, format!("degree {degree}, offset {offset}"));
+        run.cache(scale, 8192).flash("slc", (32, 32)).next_line(degree, offset)
+    };
+    let offsets = NEXT_LINE.into_iter().flat_map(|p| [4, 16, 64].map(|offset| run(p, 4, offset)));
+    offsets.chain([run(1, 1, 16)]).collect()
+}
+
+/// The same in memories that keep other runs of pages together.
+fn other_memories(scale: Scale) -> Vec<Run> {
+    let fresh = || figure_8(scale).into_iter();
+    let other = |pages: u64| {
+        fresh().map(move |run| {
+            let setup = format!("{}, runs of {pages}", run.setup);
+            Run { figure: "Memories", setup, ..run }.mapped(pages, 1)
+        })
+    };
+    OTHER_MEMORIES.into_iter().flat_map(other).collect()
+}
+
+/// Stride on four kinds of flash; with offset 64 as well, which leaves prefetches more time.
+fn figure_9(scale: Scale) -> Vec<Run> {
+    let run = |flash: &'static str, gib: u64| {
+        let run = synthetic("Fig. 9", 4, format!("{flash}, {gib} GiB"));
+        let run = run.cache(scale, gib * 1024).flash(flash, (32, 32));
+        if gib == 0 { run } else { run.next_line(4, 16) }
+    };
+    let runs = FLASH.into_iter().flat_map(|flash| [0, 1, 2, 4].map(|gib| run(flash, gib)));
+    let in_time = FLASH.map(|flash| Run {
+        setup: format!("{flash}, 4 GiB, offset 64"),
+        ..run(flash, 4).next_line(4, 64)
+    });
+    runs.chain(in_time).collect()
+}
+
+/// Chips against cache.
+fn figure_10(scale: Scale) -> Vec<Run> {
+    let run = |program, chips: (u64, u64), gib: u64| {
+        let setup = format!("{} x {}, {gib} GiB", chips.0, chips.1);
+        let run = synthetic("Fig. 10", program, setup);
+        run.cache(scale, gib * 1024).flash("slc", chips).next_line(4, 16)
+    };
+    let all = [0, 2, 3, 4].into_iter();
+    all.flat_map(|p| [(8, 4), (32, 32)].map(|chips| [1, 8].map(|gib| run(p, chips, gib))))
+        .flatten()
+        .collect()
+}
+
+/// Virtual against physical addresses: 8 x 8 chips, 512 MiB, next-n-line.
+fn table_3(scale: Scale) -> Vec<Run> {
+    let run = |program, setup: String| {
+        let run = Run::new("Table 3", Trace::Synthetic(program), setup);
+        run.cache(scale, 512).flash("ull", (8, 8)).next_line(4, 16)
+    };
+    let runs = |program| {
+        let physical = (1..).zip(FRAGMENTS).map(move |(number, pages)| {
+            run(program, format!("physical {number}")).mapped(pages, number)
+        });
+        std::iter::once(run(program, "virtual".to_string())).chain(physical)
+    };
+    (0..SYNTHETIC.len()).flat_map(runs).collect()
+}
+
+/// Policies and ways, each once: with one way there is nothing to decide.
+fn policies_and_ways() -> impl Iterator<Item = (&'static str, u64)> {
+    let ways = POLICIES.into_iter().flat_map(|policy| [1, 4, 16].map(|ways| (policy, ways)));
+    ways.filter(|(policy, ways)| *ways > 1 || *policy == POLICIES[0])
+}
+
+fn replaced(run: Run, policy: &str, ways: u64) -> Run {
+    run.set("dram_cache.policy", policy).set("dram_cache.ways", ways)
+}
+
+/// Policies and ways.
+fn figure_11() -> Vec<Run> {
+    let run = |program, (policy, ways): (&str, u64)| {
+        replaced(real("Fig. 11", program, format!("{policy}, {ways} ways")), policy, ways)
+    };
+    let runs = |program| policies_and_ways().map(move |setup| run(program, setup));
+    (0..REAL.len()).flat_map(runs).collect()
+}
+
+/// Prefetchers; best-offset by virtual addresses as well.
+fn figures_13_and_14() -> Vec<Run> {
+    let run = |program, (policy, name): (&str, &str)| {
+        real("Fig. 13", program, name.to_string()).prefetch(policy)
+    };
+    let runs = |program| PREFETCHERS.map(|prefetcher| run(program, prefetcher));
+    let virtually = [0, 1].map(|program| Run {
+        setup: "BO, virtual".to_string(),
+        addresses: Addresses::Virtual,
+        ..run(program, PREFETCHERS[3])
+    });
+    (0..REAL.len()).flat_map(runs).chain(virtually).collect()
+}
+
+/// BERT with hints.
+fn hints() -> Vec<Run> {
+    HINTS.map(|setup| Run { hints: Some(setup), ..real("Obs. 7", 0, hinted(setup)) }).into()
+}
+
+/// Stand-ins whose accesses return further back, which Table 5 leaves open.
+fn far_reuse() -> Vec<Run> {
+    let run = |program, policy: &str| {
+        let run = real("Reuse", program, policy.to_string()).set("dram_cache.policy", policy);
+        Run { reused: FAR_REUSED, ..run }
+    };
+    let policies = ["fifo", "cflru"];
+    (0..REAL.len()).flat_map(|program| policies.map(|policy| run(program, policy))).collect()
+}
+
+/// The cache for captured programs, an assumption: about the share of their footprints of 3 to 6 MiB
+/// that 64 MiB are of Table 5's, which is 2 to 13%.
+const CAPTURED_CACHE: &str = "256KiB";
+
+/// Another, for some of the runs.
+pub(super) const CAPTURED_CACHE_LARGE: &str = "1MiB";
+
+/// How a run by physical addresses, or not, is called.
+pub(super) fn of_space(setup: &str, physical: bool) -> String {
+    format!("{setup}, {}", if physical { "physical" } else { "virtual" })
+}
+
+/// Captured programs: prefetchers by both kinds of addresses, some with a larger cache as well;
+/// policies and ways; hints.
+fn captured() -> Vec<Run> {
+    let run = |program, setup: &str, physical: bool| {
+        let run = Run::new("Captured", Trace::Captured(program), of_space(setup, physical));
+        let addresses = if physical { Addresses::Physical } else { Addresses::Virtual };
+        Run { addresses, ..run }.set("dram_cache.size", CAPTURED_CACHE)
+    };
+    let runs = move |program| {
+        let prefetchers = PREFETCHERS.into_iter().flat_map(move |(policy, name)| {
+            [false, true].map(|physical| run(program, name, physical).prefetch(policy))
+        });
+        let larger =
+            [PREFETCHERS[1], PREFETCHERS[3]].into_iter().flat_map(move |(policy, name)| {
+                [false, true].map(|physical| {
+                    let run = run(program, &format!("{name}, {CAPTURED_CACHE_LARGE}"), physical);
+                    run.prefetch(policy).set("dram_cache.size", CAPTURED_CACHE_LARGE)
+                })
+            });
+        let policies = policies_and_ways().map(move |(policy, ways)| {
+            replaced(run(program, &format!("{policy}, {ways} ways"), true), policy, ways)
+        });
+        let hints = CAPTURED_HINTS
+            .map(|setup| Run { hints: Some(setup), ..run(program, &hinted(setup), true) });
+        prefetchers.chain(larger).chain(policies).chain(hints)
+    };
+    (0..CAPTURED.len()).flat_map(runs).collect()
+}
