@@ -114,7 +114,7 @@ pub(crate) fn basis(plan: &Plan) -> Plan {
 
 /// Runs jobs in no time until evictions keep up with misses in `machine`, which `config` describes,
 /// and where pages are promoted over a cache, demotions with promotions: host DRAM is full then. It
-/// may never be if hardly any page is promoted; [`FILLS_MAX`] ends that.
+/// may never be if hardly any page is promoted; then eight misses a frame end that.
 ///
 /// # Errors
 /// [`SimError`].
