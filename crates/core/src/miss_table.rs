@@ -1,6 +1,8 @@
 //! The miss table (AstriFlash's MSRs, CXL-flash's MSHRs): which pages are on their way from flash,
 //! and who waits for each. A page in flight is read once, however many ask for it.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use crate::addr::PageId;
@@ -52,23 +54,26 @@ impl<W> MissTable<W> {
 
     /// A miss on `page` by `waiter`.
     pub fn begin(&mut self, page: PageId, waiter: W) -> Begin {
-        if let Some(waiters) = self.entries.get_mut(&page) {
-            if waiters.len() == self.waiters_max {
-                return Begin::Full;
+        let in_flight = self.entries.len();
+        match self.entries.entry(page) {
+            Entry::Occupied(mut entry) => {
+                let waiters = entry.get_mut();
+                if waiters.len() == self.waiters_max {
+                    return Begin::Full;
+                }
+                waiters.push(waiter);
+                self.filled += usize::from(waiters.len() == self.waiters_max);
+                Begin::Merged
             }
-            waiters.push(waiter);
-            self.filled += usize::from(waiters.len() == self.waiters_max);
-            return Begin::Merged;
+            Entry::Vacant(_) if in_flight == self.entries_max => Begin::Full,
+            Entry::Vacant(entry) => {
+                let waiters = entry.insert(self.spare.pop().unwrap_or_default());
+                waiters.push(waiter);
+                self.filled += usize::from(self.waiters_max == 1);
+                self.peak = self.peak.max(in_flight + 1);
+                Begin::Started
+            }
         }
-        if self.entries.len() == self.entries_max {
-            return Begin::Full;
-        }
-        let mut waiters = self.spare.pop().unwrap_or_default();
-        waiters.push(waiter);
-        self.filled += usize::from(self.waiters_max == 1);
-        self.entries.insert(page, waiters);
-        self.peak = self.peak.max(self.entries.len());
-        Begin::Started
     }
 
     /// The read of `page` has ended, well or badly: frees its entry and hands each waiter, in the

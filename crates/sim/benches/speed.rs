@@ -7,7 +7,7 @@
 //! median of several rounds with their range. Targets, in millions a second: 10 for the machine, 20
 //! for hits and 3 for misses of traces, and the same for every size.
 //!
-//!     cargo bench -p ebbtide-sim --bench speed
+//!     cargo bench -p ebbtide-sim --bench speed [-- PART OF A LINE'S NAME]
 
 use std::time::Duration;
 
@@ -21,17 +21,28 @@ use rustix::time::{ClockId, clock_gettime};
 const ROUNDS: usize = 5;
 
 fn main() {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let report = |name: &str, rates: &dyn Fn() -> Vec<f64>| {
+        if wanted.as_ref().is_none_or(|part| name.contains(part)) {
+            report(name, rates());
+        }
+    };
     println!("{:<44} {:>8}  range, M accesses/s", "", "median");
-    report("machine: 95% in L1, 4.9% in LLC, 0.1% beyond", machine());
+    report("machine: 95% in L1, 4.9% in LLC, 0.1% beyond", &machine);
     let paper = config(&[]);
-    report("trace: pages in DRAM", trace(&paper, HITS));
-    report("trace: pages on flash", trace(&paper, MISSES));
+    report("trace: pages in DRAM", &|| trace(&paper, HITS));
+    report("trace: pages on flash", &|| trace(&paper, MISSES));
     let small = MadeUp { within: MISSES.within / 64, ..MISSES };
-    report("trace: pages on flash, 1/64 of the size", trace(&paper.clone().scaled(1, 64), small));
+    report("trace: pages on flash, 1/64 of the size", &|| {
+        trace(&paper.clone().scaled(1, 64), small)
+    });
     for (name, prefetcher) in PREFETCHERS {
         let device = resolve("cxl-flash", &[("prefetch.policy", prefetcher)]).expect("a design");
-        report(&format!("cxl-flash{name}: pages in its DRAM"), trace(&device, DEVICE_HITS));
-        report(&format!("cxl-flash{name}: pages on flash"), trace(&device, DEVICE_MISSES));
+        report(&format!("cxl-flash{name}: pages in its DRAM"), &|| trace(&device, DEVICE_HITS));
+        report(&format!("cxl-flash{name}: pages on flash"), &|| trace(&device, DEVICE_MISSES));
+    }
+    if wanted.is_some() {
+        return;
     }
     println!("\ntrace: pages of 1 GiB in DRAM or not, of a dataset of");
     let sizes = ["1GiB", "4GiB", "16GiB", "64GiB", "256GiB", "1TiB"];

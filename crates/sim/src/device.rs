@@ -15,6 +15,8 @@ pub struct Transfer {
     pub page: PageId,
     /// In which direction.
     pub kind: Kind,
+    /// How many lines of it.
+    pub lines: u64,
     /// When the last byte was over.
     pub at: Time,
 }
@@ -45,7 +47,7 @@ pub struct Device {
     /// Commands on their way out, in order, with how many lines of the page they are about; those
     /// lines too if they are writes.
     outbound: VecDeque<(Time, Kind, PageId, u64)>,
-    inbound: VecDeque<(Time, PageId)>,
+    inbound: VecDeque<(Time, PageId, u64)>,
     done: Vec<Done>,
     /// The latest time the flash was told.
     flash_now: Time,
@@ -123,7 +125,7 @@ impl Device {
 
     fn find_next(&self) -> Option<Time> {
         let outbound = self.outbound.front().map(|(at, ..)| *at);
-        let inbound = self.inbound.front().map(|(at, _)| *at);
+        let inbound = self.inbound.front().map(|(at, ..)| *at);
         let next = [outbound, inbound, self.flash.next_event()].into_iter().flatten().min();
         next.map(|at| at.max(self.flash_now))
     }
@@ -139,7 +141,7 @@ impl Device {
             match kind {
                 Kind::Write => {
                     self.moved.went += 1;
-                    transfers.push(Transfer { page, kind, at });
+                    transfers.push(Transfer { page, kind, lines, at });
                 }
                 Kind::Read => self.note(page, Stage::Commanded, at),
             }
@@ -151,12 +153,12 @@ impl Device {
             self.inbound_free = self.inbound_free.max(read.at) + self.over(lines);
             let over = self.inbound_free + self.latency;
             self.note(page, Stage::Carried, over);
-            self.inbound.push_back((over, page));
+            self.inbound.push_back((over, page, lines));
         }
         self.done = done;
-        while let Some((at, page)) = self.inbound.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((at, page, lines)) = self.inbound.pop_front_if(|(at, ..)| *at <= now) {
             self.moved.came += 1;
-            transfers.push(Transfer { page, kind: Kind::Read, at });
+            transfers.push(Transfer { page, kind: Kind::Read, lines, at });
         }
         self.next = self.find_next();
     }

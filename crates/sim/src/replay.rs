@@ -114,14 +114,17 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     let mut door = Door::new(memory, config.dataset.size.0 / PAGE_BYTES as u64);
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
     while trace.fill(&mut batch)? {
-        for access in &batch {
-            first.get_or_insert(access.at);
-            accesses += u64::from(access.op != Op::Hint);
-            let beyond = || ReplayError::Beyond {
-                address: access.address.0,
-                size: config.dataset.size.to_string(),
-            };
-            door.enter(access).ok_or_else(beyond)?;
+        for group in batch.chunks(EXPECTED_TOGETHER) {
+            group.iter().for_each(|access| door.memory.expect(access.address.page()));
+            for access in group {
+                first.get_or_insert(access.at);
+                accesses += u64::from(access.op != Op::Hint);
+                let beyond = || ReplayError::Beyond {
+                    address: access.address.0,
+                    size: config.dataset.size.to_string(),
+                };
+                door.enter(access).ok_or_else(beyond)?;
+            }
         }
     }
     let start = first.filter(|_| accesses > 0).ok_or(ReplayError::Empty)?;
@@ -145,6 +148,9 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         lifetime_years: lifetime,
     })
 }
+
+/// Accesses that memory is told of together before they come: enough to wait for host memory once.
+const EXPECTED_TOGETHER: usize = 16;
 
 /// Where accesses enter memory one after the other.
 struct Door {

@@ -2,7 +2,7 @@
 //! pages before dirty ones that were used about as long ago. Exact, so it must be told of every
 //! hit.
 
-use super::list::Lists;
+use super::order::Order;
 use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 
@@ -15,36 +15,31 @@ const WINDOW_MAX: usize = 4_096;
 pub(super) struct Cflru {
     geometry: Geometry,
     window: usize,
-    by_recency: Lists,
+    by_recency: Order,
 }
 
 impl Cflru {
     pub(super) fn new(geometry: Geometry) -> Cflru {
         let window = if geometry.ways < WINDOW_MAX { geometry.ways / 2 } else { WINDOW_MAX };
-        let by_recency = Lists::new(geometry.frames(), geometry.sets);
-        Cflru { geometry, window, by_recency }
+        Cflru { geometry, window, by_recency: Order::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Cflru>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
+        size_of::<Cflru>() + Order::memory_bytes(geometry)
     }
 }
 
 impl Replacement for Cflru {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.by_recency.push_back(self.geometry.set_of(frame), frame);
+        self.by_recency.push_back(frame);
     }
 
-    fn insert_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
-        if at == Position::MostRecent {
-            return self.insert(frame, page);
-        }
-        let (set, before) = (self.geometry.set_of(frame), at.behind(self.geometry.ways));
-        self.by_recency.insert_behind(set, before, frame);
+    fn insert_ahead(&mut self, frame: FrameId, _page: PageId, at: Position) {
+        self.by_recency.insert_behind(at.behind(self.geometry.ways), frame);
     }
 
     fn touch(&mut self, frame: FrameId) {
-        self.by_recency.move_to_back(self.geometry.set_of(frame), frame);
+        self.by_recency.move_to_back(frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {

@@ -1,36 +1,32 @@
 //! CLOCK: FIFO that gives a touched page a second chance (Corbató, MIT Project MAC 1968).
 
-use super::list::Lists;
+use super::order::Order;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
-/// A ring a set, as a list whose front is under the hand: what the hand passes moves to the back.
+/// A ring a set, as an order whose front is under the hand: what the hand passes moves to the back.
 #[derive(Clone)]
 pub(super) struct Clock {
     geometry: Geometry,
-    rings: Lists,
+    rings: Order,
     /// Frames in each ring.
     known: Vec<usize>,
 }
 
 impl Clock {
     pub(super) fn new(geometry: Geometry) -> Clock {
-        let rings = Lists::new(geometry.frames(), geometry.sets);
-        Clock { geometry, rings, known: vec![0; geometry.sets] }
+        Clock { geometry, rings: Order::new(geometry), known: vec![0; geometry.sets] }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Clock>()
-            + Lists::memory_bytes(geometry.frames(), geometry.sets)
-            + geometry.sets * size_of::<usize>()
+        size_of::<Clock>() + Order::memory_bytes(geometry) + geometry.sets * size_of::<usize>()
     }
 }
 
 impl Replacement for Clock {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        let set = self.geometry.set_of(frame);
-        self.rings.push_back(set, frame);
-        self.known[set] += 1;
+        self.rings.push_back(frame);
+        self.known[self.geometry.set_of(frame)] += 1;
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
@@ -44,7 +40,7 @@ impl Replacement for Clock {
                 self.remove(frame);
                 return Some(frame);
             }
-            self.rings.move_to_back(set, frame);
+            self.rings.move_to_back(frame);
         }
         None
     }

@@ -1,29 +1,28 @@
 //! FIFO: gives up the page that was installed longest ago (Belady, IBM Systems Journal 1966).
 
-use super::list::Lists;
+use super::order::Order;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
-/// First in, first out: a list a set, oldest in front.
+/// First in, first out: the oldest in front.
 #[derive(Clone)]
 pub(super) struct Fifo {
-    geometry: Geometry,
-    queues: Lists,
+    queues: Order,
 }
 
 impl Fifo {
     pub(super) fn new(geometry: Geometry) -> Fifo {
-        Fifo { geometry, queues: Lists::new(geometry.frames(), geometry.sets) }
+        Fifo { queues: Order::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Fifo>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
+        size_of::<Fifo>() + Order::memory_bytes(geometry)
     }
 }
 
 impl Replacement for Fifo {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.queues.push_back(self.geometry.set_of(frame), frame);
+        self.queues.push_back(frame);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {

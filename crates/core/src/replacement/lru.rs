@@ -1,42 +1,42 @@
 //! LRU: gives up the page that was used longest ago (Belady, IBM Systems Journal 1966). Exact, so
 //! it must be told of every hit.
 
-use super::list::Lists;
+use super::order::Order;
 use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 
-/// Least recently used: a list a set, least recent in front.
+/// Least recently used: the least recent in front.
 #[derive(Clone)]
 pub(super) struct Lru {
     geometry: Geometry,
-    by_recency: Lists,
+    by_recency: Order,
 }
 
 impl Lru {
     pub(super) fn new(geometry: Geometry) -> Lru {
-        Lru { geometry, by_recency: Lists::new(geometry.frames(), geometry.sets) }
+        Lru { geometry, by_recency: Order::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Lru>() + Lists::memory_bytes(geometry.frames(), geometry.sets)
+        size_of::<Lru>() + Order::memory_bytes(geometry)
     }
 }
 
 impl Replacement for Lru {
     fn insert(&mut self, frame: FrameId, _page: PageId) {
-        self.by_recency.push_back(self.geometry.set_of(frame), frame);
+        self.by_recency.push_back(frame);
     }
 
-    fn insert_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
-        if at == Position::MostRecent {
-            return self.insert(frame, page);
-        }
-        let (set, before) = (self.geometry.set_of(frame), at.behind(self.geometry.ways));
-        self.by_recency.insert_behind(set, before, frame);
+    fn insert_ahead(&mut self, frame: FrameId, _page: PageId, at: Position) {
+        self.by_recency.insert_behind(at.behind(self.geometry.ways), frame);
     }
 
     fn touch(&mut self, frame: FrameId) {
-        self.by_recency.move_to_back(self.geometry.set_of(frame), frame);
+        self.by_recency.move_to_back(frame);
+    }
+
+    fn expect(&self, set: usize) {
+        self.by_recency.expect(set);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {

@@ -17,6 +17,7 @@ mod clock;
 mod fifo;
 mod list;
 mod lru;
+mod order;
 mod random;
 mod rrip;
 mod s3_fifo;
@@ -109,6 +110,10 @@ pub trait Replacement: Send + DynClone {
 
     /// A hit on `frame`, told in order; only where [`PolicyKind::needs_every_hit`].
     fn touch(&mut self, _frame: FrameId) {}
+
+    /// Something will happen to `set` soon: a policy whose knowledge of millions of frames lies far
+    /// apart in host memory may have that of the set at hand by then. Decides nothing.
+    fn expect(&self, _set: usize) {}
 
     /// Gives up a frame of `set`: the policy forgets the frame (but may remember its page) and
     /// returns it. `None` if it knows no frame of the set that is not pinned.

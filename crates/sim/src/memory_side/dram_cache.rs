@@ -273,6 +273,10 @@ impl MemorySide for DramCache {
         Answer::Miss(reply)
     }
 
+    fn expect(&self, page: PageId) {
+        self.residency.expect(page);
+    }
+
     fn flat(&mut self, now: Time, page: PageId) -> Time {
         let controller = self.controllers.of(page);
         self.controllers.plain(now, controller)
@@ -307,11 +311,10 @@ impl MemorySide for DramCache {
             if device.is_some_and(|due| due <= at) {
                 let mut transfers = std::mem::take(&mut self.transfers);
                 self.device.step(at, &mut transfers);
-                for Transfer { page, kind, at } in transfers.drain(..) {
+                for Transfer { page, kind, lines, at } in transfers.drain(..) {
                     match kind {
                         Kind::Read => {
-                            let due =
-                                at + self.controllers.lines(self.arriving[&page].lines.count());
+                            let due = at + self.controllers.lines(lines);
                             // A few lines are written sooner than a page that came just before.
                             let place = self.installs.partition_point(|(other, _)| *other <= due);
                             self.installs.insert(place, (due, page));

@@ -209,6 +209,10 @@ pub trait MemorySide {
     /// A line of `request.page` is wanted.
     fn access(&mut self, now: Time, request: Request) -> Answer;
 
+    /// [`access`](MemorySide::access)es to `page` will come soon. Nothing of the simulated memory
+    /// changes; one that knows much may have what it knows of the page at hand by then.
+    fn expect(&self, _page: PageId) {}
+
     /// A line of the partition that is not a cache, which is always there: when it arrives. `page`
     /// says which controller.
     fn flat(&mut self, now: Time, page: PageId) -> Time;

@@ -1,5 +1,7 @@
 //! [`Residency`]: which page is in which frame, under a replacement policy of `core`.
 
+use std::hint::black_box;
+
 use ebbtide_core::replacement::{
     Admission, Frames, Geometry, PolicyKind, Position, Replacement, TOUCHES_MAX,
 };
@@ -146,6 +148,15 @@ impl Residency {
 
     pub(super) fn frames(&self) -> u64 {
         self.frames.len() as u64
+    }
+
+    /// Looks at what is known of `page`'s set, for nothing but to have it at hand: host memory serves
+    /// many such looks at once, where accesses would wait for theirs one by one.
+    #[inline]
+    pub(super) fn expect(&self, page: PageId) {
+        let set = self.set(page);
+        black_box(self.frames[set * self.geometry.ways]);
+        self.policy.expect(set);
     }
 
     #[inline]

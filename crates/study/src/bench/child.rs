@@ -23,7 +23,7 @@ use super::{BenchError, Mode, replay};
 pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
 
 /// How long each is tried, in seconds.
-const PAGING_TRIAL_S: f64 = 0.3;
+pub(super) const PAGING_TRIAL_S: f64 = 0.3;
 
 /// Obeys the orders on `input` until it ends, answering on `output`.
 ///

@@ -8,11 +8,11 @@
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::{Arrivals as Arrive, Discipline};
-use ebbtide_core::{PAGE_BYTES, Span};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, Span};
 use ebbtide_engine::Budget;
 use ebbtide_sim::config::{Config, Size, resolve};
 use ebbtide_sim::designs::Parts;
-use ebbtide_sim::memory_side::{AllDram, PlainLru, SoftwareCache, SoftwareCosts};
+use ebbtide_sim::memory_side::{AllDram, SoftwareCache, SoftwareCosts};
 use ebbtide_sim::{CoreSide, Machine, SimError, Switching, WORK_UNITS};
 use ebbtide_workloads::{Program, Workload};
 
@@ -30,6 +30,10 @@ pub(super) struct Prediction<'a> {
     pub(super) setup: &'a Setup,
     /// Kernel threads a core, of a mode that chose them.
     pub(super) threads_per_core: Option<usize>,
+    /// Seconds that the mode ran before it was measured, and while it was: what a policy has learned
+    /// by then, and what a program has written, is part of the figure.
+    pub(super) warm_up_s: f64,
+    pub(super) measured_s: f64,
 }
 
 /// What the simulator expects.
@@ -40,14 +44,15 @@ pub(super) struct Expected {
     pub(super) misses_per_job: f64,
 }
 
-/// Turnovers of the DRAM cache before jobs are timed: the policy has settled.
-const WARM_TURNOVERS: u64 = 6;
+/// Jobs a core whose time in simulated DRAM is taken, and as many to warm up.
+const BARE_JOBS: u64 = 5_000;
 
-/// Jobs that run in time before any is counted, and those counted, a core.
-const JOBS: u64 = 20_000;
+/// No more jobs than this warm up, or are measured, however long the bench is: 100 MB of misses and
+/// more, after which little changes.
+const JOBS_MAX: u64 = 300_000;
 
-/// No program warms up for longer, whether it misses or not.
-const WARM_JOBS_MAX: u64 = 2_000_000;
+/// Jobs a core between two looks at the simulated clock.
+const STRETCH: u64 = 64;
 
 impl Prediction<'_> {
     /// What comes of the mode of the setup; `None` if its costs are not known.
@@ -69,8 +74,8 @@ impl Prediction<'_> {
         let parts = self.parts(&config, costs, frames, policy)?;
         let program = self.program.clone().with_work(WORK_UNITS);
         let mut machine = Machine::new(&config, parts, program).map_err(failed)?;
-        let expected = warmed(&mut machine, &config, work_ns, cores as u64);
-        expected.map(Some).map_err(failed)
+        machine.set_work(Span::from_ps((work_ns * 1e3) as u64));
+        self.measured(&mut machine, cores as u64).map(Some).map_err(failed)
     }
 
     /// Frames of the mode's DRAM cache, and who manages them.
@@ -87,11 +92,17 @@ impl Prediction<'_> {
         Ok((budget.frames as u64, options.replacement))
     }
 
-    /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its caches are
-    /// those of the default design: the calibrated length of a job is what counts.
+    /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its own caches and
+    /// the DRAM behind them are next to nothing: software looks up the page of every access, so one
+    /// that hits in a cache must count for the policy too, and how long accesses take is in the
+    /// calibrated length of a job.
     fn config(&self, frames: u64) -> Result<Config, BenchError> {
+        let lines = |count: usize| Size((count * LINE_BYTES) as u64);
         let mut config =
             resolve("astriflash", &[]).map_err(|error| BenchError::Predict(error.to_string()))?;
+        config.l1.size = lines(config.l1.ways);
+        config.llc.size = lines(config.llc.ways * self.setup.cpus.len());
+        config.dram.ras_cycles = 1;
         config.cores.count = self.setup.cpus.len();
         config.dataset.size = Size(self.program.size_bytes());
         config.dram_cache.size = Size(frames * PAGE_BYTES as u64);
@@ -106,9 +117,9 @@ impl Prediction<'_> {
         let program = self.program.clone().with_work(WORK_UNITS);
         let mut machine = Machine::new(config, parts, program)?;
         let cores = config.cores.count as u64;
-        machine.warm(JOBS / 4 * cores, None)?;
-        let time = machine.run(JOBS / 4 * cores)?;
-        Ok(time.as_ps() as f64 / 1e3 * 4.0 / JOBS as f64)
+        machine.warm(BARE_JOBS * cores, None)?;
+        let time = machine.run(BARE_JOBS * cores)?;
+        Ok(time.as_ps() as f64 / 1e3 / BARE_JOBS as f64)
     }
 
     fn parts(
@@ -176,28 +187,26 @@ impl Prediction<'_> {
             .map_err(|error| BenchError::Predict(error.to_string()))?;
         Ok(Parts { core_side, memory_side: Box::new(memory_side) })
     }
+
+    /// What `machine`, which starts empty as the mode did, does in the bench's time.
+    fn measured(&self, machine: &mut Machine, cores: u64) -> Result<Expected, SimError> {
+        run_for(machine, self.warm_up_s, cores)?;
+        machine.take_measured();
+        let (jobs, time) = run_for(machine, self.measured_s, cores)?;
+        let misses = machine.take_measured().counters.misses;
+        Ok(Expected {
+            jobs_per_s: jobs as f64 * 1e12 / time.as_ps() as f64,
+            misses_per_job: misses as f64 / jobs as f64,
+        })
+    }
 }
 
-/// What comes of jobs once the DRAM cache of `machine` has turned over several times.
-fn warmed(
-    machine: &mut Machine,
-    config: &Config,
-    work_ns: f64,
-    cores: u64,
-) -> Result<Expected, SimError> {
-    let mut lru = PlainLru::new(config)?;
-    let mut jobs = 0;
-    while lru.counters().misses < WARM_TURNOVERS * lru.frames() && jobs < WARM_JOBS_MAX {
-        machine.warm(1024, Some(&mut lru))?;
-        jobs += 1024;
+/// Lets `machine` run for as many simulated `seconds`. Gives the jobs that ended and their time.
+fn run_for(machine: &mut Machine, seconds: f64, cores: u64) -> Result<(u64, Span), SimError> {
+    let (mut jobs, mut time) = (0, Span::ZERO);
+    while (time.as_ps() as f64) < seconds * 1e12 && jobs < JOBS_MAX * cores {
+        time = time + machine.run(STRETCH * cores)?;
+        jobs += STRETCH * cores;
     }
-    machine.set_work(Span::from_ps((work_ns * 1e3) as u64));
-    machine.run(JOBS / 4 * cores)?;
-    machine.take_measured();
-    let (jobs, time) = (JOBS * cores, machine.run(JOBS * cores)?);
-    let misses = machine.take_measured().counters.misses;
-    Ok(Expected {
-        jobs_per_s: jobs as f64 * 1e12 / time.as_ps() as f64,
-        misses_per_job: misses as f64 / jobs as f64,
-    })
+    Ok((jobs, time))
 }

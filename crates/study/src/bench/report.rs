@@ -243,6 +243,7 @@ fn columns(outcome: &Outcome) -> Vec<(String, String)> {
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
     columns.number("predicted_jobs_per_s", outcome.predicted_jobs_per_s);
+    columns.number("predicted_misses_per_job", outcome.predicted_misses_per_job);
     columns.number("prediction_error", outcome.prediction_error);
     columns.0
 }

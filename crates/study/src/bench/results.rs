@@ -135,6 +135,8 @@ pub struct Outcome {
     pub threads_per_core: Option<usize>,
     /// Jobs a second that the simulator expects, where it was asked.
     pub predicted_jobs_per_s: Option<f64>,
+    /// Misses a job that it expects.
+    pub predicted_misses_per_job: Option<f64>,
     /// Predicted over measured, less one.
     pub prediction_error: Option<f64>,
 }
@@ -298,11 +300,8 @@ impl fmt::Display for Report {
                 if let Some(line) = where_the_rest_goes(outcome) {
                     writeln!(f, "{line}")?;
                 }
-                if let Some((predicted, error)) =
-                    outcome.predicted_jobs_per_s.zip(outcome.prediction_error)
-                {
-                    let (mode, error) = (outcome.mode, error * 100.0);
-                    writeln!(f, "  predicted {mode:<8} {predicted:>9.0} jobs/s, {error:+.1}%")?;
+                if let Some(line) = predicted(outcome) {
+                    writeln!(f, "{line}")?;
                 }
                 if let Some(ahead) = &outcome.ahead {
                     writeln!(
@@ -340,6 +339,17 @@ impl fmt::Display for Report {
 
 fn list(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What the simulator expected, beside what was measured.
+fn predicted(outcome: &Outcome) -> Option<String> {
+    let (jobs_per_s, error) = outcome.predicted_jobs_per_s.zip(outcome.prediction_error)?;
+    let (mode, error) = (outcome.mode, error * 100.0);
+    let line = format!("  predicted {mode:<8} {jobs_per_s:>9.0} jobs/s, {error:+.1}%");
+    let misses = outcome.predicted_misses_per_job.zip(outcome.misses_per_job);
+    Some(misses.map_or(line.clone(), |(expected, measured)| {
+        format!("{line}; {expected:.2} misses a job, measured {:.2}", measured.median)
+    }))
 }
 
 /// What Ebbtide loses against DRAM-only, from counters.

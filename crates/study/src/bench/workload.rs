@@ -6,7 +6,7 @@ use ebbtide_core::PAGE_BYTES;
 use ebbtide_engine::cgroup::MemoryCgroup;
 use ebbtide_workloads::{Program, Workload};
 
-use super::child::PAGING_THREADS;
+use super::child::{PAGING_THREADS, PAGING_TRIAL_S};
 use super::children::Child;
 use super::data::{self, DataPlaces};
 use super::predict::{Expected, Prediction};
@@ -309,6 +309,7 @@ impl Bench<'_> {
             (self.progress)(&format!("predicting {}", runner.mode), 0.97);
             if let Some(predicted) = self.predicted(runner, calibration)? {
                 outcome.predicted_jobs_per_s = Some(predicted.jobs_per_s);
+                outcome.predicted_misses_per_job = Some(predicted.misses_per_job);
                 outcome.prediction_error =
                     Some(predicted.jobs_per_s / outcome.jobs_per_s.median - 1.0);
                 expected.insert(runner.mode, predicted);
@@ -361,6 +362,11 @@ impl Bench<'_> {
             calibration,
             setup: &setup,
             threads_per_core: runner.threads_per_core,
+            warm_up_s: match runner.mode {
+                Mode::Paging => PAGING_THREADS.len() as f64 * PAGING_TRIAL_S,
+                mode => warm_up_s(mode, self.options),
+            },
+            measured_s: self.options.rounds as f64 * self.options.seconds,
         };
         prediction.expected()
     }
@@ -457,6 +463,7 @@ impl Bench<'_> {
             ratio_without_work: None,
             threads_per_core: runner.threads_per_core,
             predicted_jobs_per_s: None,
+            predicted_misses_per_job: None,
             prediction_error: None,
         }
     }
