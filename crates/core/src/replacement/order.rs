@@ -114,8 +114,17 @@ impl Order {
         match &mut self.sets {
             Sets::Rows(rows) => {
                 let (row, way) = row_of(rows, self.geometry, frame);
-                let (place, behind_all) = (place_of(row, way, frame), known(row));
-                row[place..behind_all].rotate_left(1);
+                // Without branches that depend on where the frame is, which nobody can predict.
+                let (mut passed, mut last) = (false, NONE);
+                for place in 0..row.len() {
+                    let here = row[place];
+                    let next = row.get(place + 1).copied().unwrap_or(NONE);
+                    passed |= here == way;
+                    let moved = if next == NONE { way } else { next };
+                    row[place] = if passed && here != NONE { moved } else { here };
+                    last = if here == NONE { last } else { row[place] };
+                }
+                assert_eq!(last, way, "{frame:?} is not known");
             }
             Sets::Lists(lists) => lists.move_to_back(self.geometry.set_of(frame), frame),
         }

@@ -13,6 +13,7 @@ use ebbtide_fiber::{Fiber, StackPool};
 use serde::Serialize;
 
 use crate::claims::Finding;
+use crate::doctor::costs::reads_a_call;
 use crate::doctor::probe::{ProbeError, Target, random_reads};
 
 use super::found;
@@ -26,12 +27,17 @@ pub struct Host {
     pub os_switch_us: f64,
     /// Processor time of a blocking read of 4 KiB past the page cache.
     pub storage_stack_us: f64,
+    /// The same of one among many in flight, which share calls and interrupts.
+    pub shared_stack_us: f64,
     /// What unmapping a page takes longer while so many other cores run threads of the process.
     pub shootdown_us: Vec<(usize, f64)>,
 }
 
 /// What is read from: enough that reads are spread, little enough to be written at once.
 const FILE_BYTES: u64 = 64 << 20;
+
+/// Reads in flight of those that share calls and interrupts.
+const MANY: u32 = 64;
 
 const READS_FOR: Duration = Duration::from_millis(1500);
 
@@ -52,11 +58,13 @@ impl Host {
     pub(super) fn measure(folder: &Path) -> Result<Host, ProbeError> {
         let target = Target::temporary(folder, FILE_BYTES, |_| ControlFlow::Continue(()))?;
         let storage_stack_us = random_reads(&target, 1, READS_FOR)?.cpu_us_per_read;
+        let shared_stack_us = random_reads(&target, MANY, READS_FOR)?.cpu_us_per_read;
         let failed = |source| ProbeError::Read { queue_depth: 0, source };
         Ok(Host {
             user_switch_ns: user_switch().map_err(failed)?.as_secs_f64() * 1e9,
             os_switch_us: os_switch().map_err(failed)?.as_secs_f64() * 1e6,
             storage_stack_us,
+            shared_stack_us,
             shootdown_us: shootdowns().map_err(failed)?,
         })
     }
@@ -70,9 +78,13 @@ impl Host {
         vec![
             found("AS5", "", self.user_switch_ns)
                 .note(format!("Measured on this machine; its OS's switch takes {ratio:.0} times as long.")),
-            found("AS13", "", self.storage_stack_us).note(
-                "Processor time of a read of 4 KiB past the page cache on this machine, one at a time.",
-            ),
+            found("AS13", "", self.storage_stack_us).note(format!(
+                "Processor time of a read of 4 KiB past the page cache on this machine, one at a time; \
+                 of one among {MANY} in flight, {} to a call, {:.1} us. What is beyond that is calls, \
+                 sleeps and interrupts of its own.",
+                reads_a_call(MANY),
+                self.shared_stack_us,
+            )),
             found("AS14", "", most).note(format!(
                 "What unmapping takes longer on this machine with other cores busy: {}; the paper's \
                  machine has more cores.",
