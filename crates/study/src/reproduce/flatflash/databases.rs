@@ -85,13 +85,13 @@ impl Point {
     }
 }
 
-/// TPCB's gain over UnifiedMMap with 16 clients, each transaction with its own log, on a device that
-/// takes a page every `interval`: what the assumption of [`PAGE_INTERVAL`] is worth.
-pub(super) fn gain_of_tpcb(flatflash: &FlatFlash, interval: Span) -> f64 {
+/// TPCB's gain over UnifiedMMap with 16 clients, each transaction with its own log, on a device of
+/// `device_us` that takes a page every `interval`: what the assumption of [`PAGE_INTERVAL`] is worth.
+pub(super) fn gain_of_tpcb(flatflash: &FlatFlash, device_us: u64, interval: Span) -> f64 {
     let point = Point {
         database: "TPCB",
         clients: CLIENTS[CLIENTS.len() - 1],
-        device_us: DEVICES_US[0],
+        device_us,
         logging: Logging::PerTransaction,
         interval,
     };

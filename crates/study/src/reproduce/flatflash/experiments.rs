@@ -87,6 +87,11 @@ pub(super) const BY_BLOCKS: &str = "flatflash, cleaned by blocks";
 /// A block is cleaned so long after its first write (assumption: the paper says "periodically").
 pub(super) const CLEAN_AFTER_US: u64 = 200_000;
 
+/// FlatFlash whose device holds posted writes back behind few commands to flash.
+pub(super) const FEW_COMMANDS: &str = "flatflash, 16 commands";
+
+const COMMANDS: u64 = 16;
+
 /// TraditionalStack whose software takes as long as the longer of what HM gives.
 pub(super) const SLOW_STACK: &str = "traditional-stack, 20 us of software";
 
@@ -134,6 +139,10 @@ fn readings(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
     variant(all, name, AT_ONCE, trial.with("promotion.threshold_max", 1));
 }
 
+fn few_commands(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
+    variant(all, name, FEW_COMMANDS, trial.with("device.flash_commands", COMMANDS));
+}
+
 const THREE: [&str; 3] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK];
 const FOUR: [&str; 4] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK, DRAM_ONLY];
 
@@ -143,10 +152,18 @@ fn micro(all: &mut Vec<Experiment>) {
         let runs = Runs::Lines { random, write };
         let shared = Shared { data_mib: 8192, dram_mib: 2048, ssd_cache: OF_1_TIB, cores: 1 };
         each(all, name, runs, shared, &THREE);
-        let of_32_gib = Shared { ssd_cache: (40, 20), ..shared };
-        variant(all, name, with_cache(40), Trial::new(FLATFLASH, runs, of_32_gib));
-        let slow = Trial::new(TRADITIONAL_STACK, runs, shared).with("os.io_us", SLOW_IO_US);
-        variant(all, name, SLOW_STACK, slow);
+        match (random, write) {
+            (true, false) => {
+                let of_32_gib = Shared { ssd_cache: (40, 20), ..shared };
+                variant(all, name, with_cache(40), Trial::new(FLATFLASH, runs, of_32_gib));
+            }
+            (false, false) => {
+                let slow = Trial::new(TRADITIONAL_STACK, runs, shared);
+                variant(all, name, SLOW_STACK, slow.with("os.io_us", SLOW_IO_US));
+            }
+            (true, true) => few_commands(all, name, Trial::new(FLATFLASH, runs, shared)),
+            (false, true) => {}
+        }
     }
 }
 
@@ -159,6 +176,7 @@ fn gups(all: &mut Vec<Experiment>) {
     readings(all, GUPS, flatflash.clone());
     let twice = flatflash.clone().with("promotion.threshold_max", 2);
     variant(all, GUPS, TWICE, twice);
+    few_commands(all, GUPS, flatflash.clone());
     variant(all, GUPS, BY_BLOCKS, flatflash.with("promotion.clean_after_us", CLEAN_AFTER_US));
     let slow = Trial::new(TRADITIONAL_STACK, runs, shared).with("os.io_us", SLOW_IO_US);
     variant(all, GUPS, SLOW_STACK, slow);

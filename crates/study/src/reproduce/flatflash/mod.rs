@@ -63,7 +63,7 @@ pub struct RunRow {
 pub(super) const PAPER: Paper = Paper {
     name: "flatflash",
     about: "FlatFlash, ASPLOS 2019",
-    full_run: "most of an hour",
+    full_run: "about an hour",
     reproduce,
 };
 

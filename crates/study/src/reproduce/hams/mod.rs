@@ -190,7 +190,7 @@ pub struct EnergyRow {
 pub(super) const PAPER: Paper = Paper {
     name: "hams",
     about: "HAMS, ISCA 2021",
-    full_run: "an hour or so at an eighth of them",
+    full_run: "about a quarter of an hour at an eighth of them",
     reproduce,
 };
 
