@@ -107,6 +107,25 @@ impl Accept {
         if within { Verdict::Within } else { Verdict::Outside }
     }
 
+    /// The verdict on all of `ours` together: within where one of them is, or where the number claimed
+    /// lies between two of them.
+    ///
+    /// # Panics
+    /// As [`Accept::judge`].
+    pub fn judge_range(self, ours: &[Ours]) -> Verdict {
+        let within = ours.iter().any(|one| self.judge(*one) == Verdict::Within);
+        let (from, to) = match self {
+            Accept::Rounds(of, _) | Accept::Near(of, _) | Accept::Relative(of, _) => (of, of),
+            Accept::Ends(from, to, _) | Accept::Between(from, to) => (from, to),
+            _ => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        let any = |is: &dyn Fn(f64) -> bool| {
+            ours.iter().any(|one| matches!(one, Ours::Number(number) if is(*number)))
+        };
+        let around = any(&|number| number < from) && any(&|number| number > to);
+        if within || around { Verdict::Within } else { Verdict::Outside }
+    }
+
     /// The verdict that needs nothing of ours, where there is one.
     pub fn verdict_beforehand(self) -> Option<Verdict> {
         match self {
@@ -199,6 +218,23 @@ mod tests {
     fn statements_hold_or_do_not() {
         assert_eq!(Accept::Holds("sign").judge(true), Verdict::Within);
         assert_eq!(Accept::Holds("sign").judge(false), Verdict::Outside);
+    }
+
+    #[test]
+    fn several_numbers_take_what_lies_between_them() {
+        let range = |accept: Accept, ours: &[f64]| {
+            accept.judge_range(&ours.iter().map(|one| Ours::Number(*one)).collect::<Vec<_>>())
+        };
+        assert_eq!(range(Accept::Near(84.0, 5.0), &[60.0, 99.0]), Verdict::Within);
+        assert_eq!(range(Accept::Near(84.0, 5.0), &[60.0, 80.0]), Verdict::Within);
+        assert_eq!(range(Accept::Near(84.0, 5.0), &[60.0, 70.0]), Verdict::Outside);
+        assert_eq!(range(Accept::Between(15.0, 35.0), &[10.0, 80.0]), Verdict::Within);
+        assert_eq!(range(Accept::Between(15.0, 35.0), &[40.0, 80.0]), Verdict::Outside);
+        assert_eq!(range(Accept::AtLeast(85.0), &[10.0, 80.0]), Verdict::Outside);
+        assert_eq!(range(Accept::AtLeast(85.0), &[10.0, 90.0]), Verdict::Within);
+        let holds = [false, true].map(Ours::Holds);
+        assert_eq!(Accept::Holds("sign").judge_range(&holds), Verdict::Within);
+        assert_eq!(Accept::Holds("sign").judge_range(&holds[..1]), Verdict::Outside);
     }
 
     #[test]

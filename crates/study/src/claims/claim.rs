@@ -135,6 +135,15 @@ impl Claim {
         self.known_part(part).accept.judge(ours)
     }
 
+    /// The verdict on all of `ours` together for the part called `part`, as [`Accept::judge_range`]
+    /// has it.
+    ///
+    /// # Panics
+    /// As [`Claim::finding`].
+    pub fn judge_range(&self, part: &str, ours: &[Ours]) -> Verdict {
+        self.known_part(part).accept.judge_range(ours)
+    }
+
     fn known_part(&self, name: &str) -> &Part {
         self.part(name).unwrap_or_else(|| panic!("{} has no part '{name}'", self.id))
     }

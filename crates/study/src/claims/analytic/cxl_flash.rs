@@ -61,6 +61,16 @@ pub fn radiosity_lifetime(pages_written: f64) -> Finding {
     RADIOSITY.lifetime("CX3", pages_written)
 }
 
+/// CX2 in years of the paper.
+pub fn page_rank_years(pages_written: f64) -> f64 {
+    PAGE_RANK.wear(pages_written).working_years()
+}
+
+/// CX3 in years of the paper.
+pub fn radiosity_years(pages_written: f64) -> f64 {
+    RADIOSITY.wear(pages_written).working_years()
+}
+
 /// CX5: prices, and the shares of fast requests of CX1 for the money.
 pub fn prices() -> [Finding; 4] {
     let [dear, cheap] = FLASH_DOLLARS;

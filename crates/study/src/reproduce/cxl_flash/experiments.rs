@@ -4,9 +4,9 @@
 //! 3.2; the configurations shipped with its authors' simulator name physical traces).
 
 use super::captured::CAPTURED;
-use super::programs::PROGRAMS;
+use super::programs::{Cut, PROGRAMS};
 use super::runs::{Addresses, Hints, Run, Scale, Trace};
-use super::stand_ins::STAND_INS;
+use super::stand_ins::{Open, STAND_INS};
 
 /// Programs of the synthetic studies, in the order of [`PROGRAMS`].
 pub(super) const SYNTHETIC: [&str; 5] =
@@ -39,7 +39,7 @@ pub(super) const FRAGMENTS: [u64; 5] = [64, 64, 16, 1, 1];
 const FRESH: u64 = 64;
 
 /// Memories that Fig. 8 is varied by.
-pub(super) const OTHER_MEMORIES: [u64; 2] = [16, 512];
+pub(super) const OTHER_MEMORIES: [u64; 3] = [16, 32, 512];
 
 /// Hints of observation 7.
 pub(super) const HINTS: [Hints; 7] = [
@@ -52,35 +52,54 @@ pub(super) const HINTS: [Hints; 7] = [
     (0.05, 0.10, 100),
 ];
 
-/// Those of them that are tried on captured programs.
-pub(super) const CAPTURED_HINTS: [Hints; 2] = [HINTS[2], HINTS[3]];
+/// Those of them that are tried on captured programs, and where what Table 5 leaves open is varied.
+pub(super) const HINTED: [Hints; 2] = [HINTS[2], HINTS[3]];
 
 /// How a run with hints is called.
 pub(super) fn hinted((top, chance, lead_us): Hints) -> String {
     format!("top {:.0}% at {:.0}%, {lead_us} us", top * 100.0, chance * 100.0)
 }
 
-/// How far back accesses of stand-ins return in an experiment on what Table 5 leaves open.
-pub(super) const FAR_REUSED: usize = 1 << 16;
+/// What Table 5 leaves open, one thing after the other: how far back stand-ins go when they do not
+/// return, how far when they do, and in which order they go to pages.
+pub(super) const OPEN: [Open; 6] = [
+    Open::WorkingSet(32),
+    Open::WorkingSet(64),
+    Open::WorkingSet(128),
+    Open::Returns(1 << 18),
+    Open::InOrder(0.0),
+    Open::InOrder(1.0),
+];
+
+/// A working set as large as the cache.
+pub(super) const AS_LARGE: Open = OPEN[1];
+
+/// Programs that policies and ways are tried on there; Radiosity hardly fills its cache.
+pub(super) const AS_LARGE_OF: [usize; 4] = [0, 1, 3, 4];
+
+/// How a run of a stand-in with something open is called.
+pub(super) fn opened(open: Open, setup: &str) -> String {
+    format!("{}, {setup}", open.name())
+}
 
 /// Every run of the study.
 pub(super) fn all(scale: Scale) -> Vec<Run> {
     [figures_5_to_7(scale), figure_8(scale), other_memories(scale), figure_9(scale)]
         .into_iter()
         .chain([figure_10(scale), table_3(scale), figure_11(), figures_13_and_14(), hints()])
-        .chain([far_reuse(), captured()])
+        .chain([open(), cuts(scale), variations(scale), captured()])
         .flatten()
         .collect()
 }
 
 /// A synthetic program by physical addresses.
 fn synthetic(figure: &'static str, program: usize, setup: String) -> Run {
-    Run::new(figure, Trace::Synthetic(program), setup).mapped(FRESH, 1)
+    Run::new(figure, Trace::Synthetic(program, Cut::First), setup).mapped(FRESH, 1)
 }
 
 /// A stand-in by physical addresses.
 fn real(figure: &'static str, program: usize, setup: String) -> Run {
-    Run::new(figure, Trace::Real(program), setup).mapped(FRESH, 1)
+    Run::new(figure, Trace::Real(program, Open::Fixed), setup).mapped(FRESH, 1)
 }
 
 /// No cache, a cache alone, and miss registers: 32 x 32 chips of SLC.
@@ -113,11 +132,12 @@ fn figure_8(scale: Scale) -> Vec<Run> {
     offsets.chain([run(1, 1, 16)]).collect()
 }
 
-/// The same in memories that keep other runs of pages together.
+/// The same for what most accesses follow each other in, but the nearest offset, in memories that keep
+/// other runs of pages together.
 fn other_memories(scale: Scale) -> Vec<Run> {
-    let fresh = || figure_8(scale).into_iter();
     let other = |pages: u64| {
-        fresh().map(move |run| {
+        let wanted = |run: &Run| run.program() != SYNTHETIC[4] && !run.setup.ends_with("offset 4");
+        figure_8(scale).into_iter().filter(wanted).map(move |run| {
             let setup = format!("{}, runs of {pages}", run.setup);
             Run { figure: "Memories", setup, ..run }.mapped(pages, 1)
         })
@@ -135,9 +155,18 @@ fn figure_9(scale: Scale) -> Vec<Run> {
     let runs = FLASH.into_iter().flat_map(|flash| [0, 1, 2, 4].map(|gib| run(flash, gib)));
     let in_time = FLASH.map(|flash| Run {
         setup: format!("{flash}, 4 GiB, offset 64"),
-        ..run(flash, 4).next_line(4, 64)
+        ..run(flash, 4).next_line(4, 64).mapped(512, 1)
     });
-    runs.chain(in_time).collect()
+    // The same where reads need not wait for programs.
+    let unblocked = [FLASH[0], FLASH[1]].map(|flash| Run {
+        setup: format!("{flash}, 4 GiB, offset 64, suspended"),
+        ..run(flash, 4)
+            .next_line(4, 64)
+            .mapped(512, 1)
+            .set("flash.suspend", "program-erase")
+            .set("flash.suspend_us", 0)
+    });
+    runs.chain(in_time).chain(unblocked).collect()
 }
 
 /// Chips against cache.
@@ -156,7 +185,7 @@ fn figure_10(scale: Scale) -> Vec<Run> {
 /// Virtual against physical addresses: 8 x 8 chips, 512 MiB, next-n-line.
 fn table_3(scale: Scale) -> Vec<Run> {
     let run = |program, setup: String| {
-        let run = Run::new("Table 3", Trace::Synthetic(program), setup);
+        let run = Run::new("Table 3", Trace::Synthetic(program, Cut::First), setup);
         run.cache(scale, 512).flash("ull", (8, 8)).next_line(4, 16)
     };
     let runs = |program| {
@@ -166,6 +195,32 @@ fn table_3(scale: Scale) -> Vec<Run> {
         std::iter::once(run(program, "virtual".to_string())).chain(physical)
     };
     (0..SYNTHETIC.len()).flat_map(runs).collect()
+}
+
+/// Table 3 varied: a third memory that keeps pages in longer runs, and stride by virtual addresses on
+/// fewer chips and on more channels.
+fn variations(scale: Scale) -> Vec<Run> {
+    let run = |program, setup: String, chips| {
+        let run = Run::new("Table 3 varied", Trace::Synthetic(program, Cut::First), setup);
+        run.cache(scale, 512).flash("ull", chips).next_line(4, 16)
+    };
+    let pages = OTHER_THIRD;
+    let third = (0..SYNTHETIC.len()).map(|program| {
+        run(program, format!("physical 3, runs of {pages}"), (8, 8)).mapped(pages, 3)
+    });
+    let chips = OTHER_CHIPS.map(|chips| run(4, of_chips(chips), chips));
+    third.chain(chips).collect()
+}
+
+/// Runs of pages in Table 3's third memory, otherwise.
+pub(super) const OTHER_THIRD: u64 = 32;
+
+/// Other flash than Table 3's: channels and chips on each.
+pub(super) const OTHER_CHIPS: [(u64, u64); 2] = [(8, 4), (16, 8)];
+
+/// How flash of so many channels and chips is called.
+pub(super) fn of_chips((channels, chips): (u64, u64)) -> String {
+    format!("{channels} x {chips}")
 }
 
 /// Policies and ways, each once: with one way there is nothing to decide.
@@ -206,15 +261,76 @@ fn hints() -> Vec<Run> {
     HINTS.map(|setup| Run { hints: Some(setup), ..real("Obs. 7", 0, hinted(setup)) }).into()
 }
 
-/// Stand-ins whose accesses return further back, which Table 5 leaves open.
-fn far_reuse() -> Vec<Run> {
-    let run = |program, policy: &str| {
-        let run = real("Reuse", program, policy.to_string()).set("dram_cache.policy", policy);
-        Run { reused: FAR_REUSED, ..run }
+/// Stand-ins in which what Table 5 leaves open is otherwise: under every prefetcher, by virtual
+/// addresses too where those are compared; BERT with hints; and policies and ways.
+fn open() -> Vec<Run> {
+    let run = |program, open, setup: &str| {
+        let run = real("Table 5", program, opened(open, setup));
+        Run { trace: Trace::Real(program, open), ..run }
     };
-    let policies = ["fifo", "cflru"];
-    (0..REAL.len()).flat_map(|program| policies.map(|policy| run(program, policy))).collect()
+    let by_open = OPEN.into_iter().flat_map(|open| {
+        let prefetchers = (0..REAL.len()).flat_map(move |program| {
+            PREFETCHERS.map(|(policy, name)| run(program, open, name).prefetch(policy))
+        });
+        let (policy, name) = PREFETCHERS[3];
+        let virtually = [0, 1].map(|program| Run {
+            addresses: Addresses::Virtual,
+            ..run(program, open, &of_space(name, false)).prefetch(policy)
+        });
+        let hinted = HINTED.map(|hints| Run { hints: Some(hints), ..run(0, open, &hinted(hints)) });
+        prefetchers.chain(virtually).chain(hinted)
+    });
+    let replacement = AS_LARGE_OF.into_iter().flat_map(|program| {
+        policies_and_ways().map(move |(policy, ways)| {
+            let run = run(program, AS_LARGE, &format!("{policy}, {ways} ways"));
+            replaced(run, policy, ways)
+        })
+    });
+    by_open.chain(replacement).collect()
 }
+
+/// What the paper does not say of its synthetic traces.
+fn cuts(scale: Scale) -> Vec<Run> {
+    let figure_5 = |program, times| {
+        let cut = Cut::Longer(times);
+        let run = Run::new("Cuts", Trace::Synthetic(program, cut), cut.name()).mapped(FRESH, 1);
+        run.cache(scale, 8192).flash("slc", (32, 32))
+    };
+    let figure_8 = |program, kept, offset: u64| {
+        let cut = Cut::OneIn(kept);
+        let setup = format!("{}, offset {offset}", cut.name());
+        let run = Run::new("Cuts", Trace::Synthetic(program, cut), setup).mapped(FRESH, 1);
+        run.cache(scale, 8192).flash("slc", (32, 32)).next_line(4, offset)
+    };
+    // By virtual addresses, or in one of Table 3's memories.
+    let table_3 = |program, kept, memory: usize| {
+        let cut = Cut::Memset(kept);
+        let setup = format!("{}, {memory}", cut.name());
+        let run = Run::new("Cuts", Trace::Synthetic(program, cut), setup);
+        let run = run.cache(scale, 512).flash("ull", (8, 8)).next_line(4, 16);
+        match memory {
+            0 => run,
+            number => run.mapped(FRAGMENTS[number - 1], number as u64),
+        }
+    };
+    let longer = LONGER.map(|(program, times)| figure_5(program, times));
+    let thin = ONE_IN
+        .into_iter()
+        .flat_map(|(program, kept)| [4, 16, 64].map(|offset| figure_8(program, kept, offset)));
+    let random = [0, 1, 4].map(|memory| table_3(3, MEMSET, memory));
+    let stride = table_3(4, MEMSET, 0);
+    longer.into_iter().chain(thin).chain(random).chain([stride]).collect()
+}
+
+/// Which longer traces are tried: of which program, how many times as long. The last one of each ends
+/// with the program.
+pub(super) const LONGER: [(usize, f64); 4] = [(0, 2.5), (0, 3.5), (1, 1.5), (1, 2.0)];
+
+/// Which thinner ones: of which program, one access in how many, so that its pages last about 2 us.
+pub(super) const ONE_IN: [(usize, u64); 3] = [(0, 45), (1, 5), (2, 9)];
+
+/// How much of the `memset` is tried: one access in so many.
+pub(super) const MEMSET: u64 = 15;
 
 /// The cache for captured programs, an assumption: about the share of their footprints of 3 to 6 MiB
 /// that 64 MiB are of Table 5's, which is 2 to 13%.
@@ -250,8 +366,8 @@ fn captured() -> Vec<Run> {
         let policies = policies_and_ways().map(move |(policy, ways)| {
             replaced(run(program, &format!("{policy}, {ways} ways"), true), policy, ways)
         });
-        let hints = CAPTURED_HINTS
-            .map(|setup| Run { hints: Some(setup), ..run(program, &hinted(setup), true) });
+        let hints =
+            HINTED.map(|setup| Run { hints: Some(setup), ..run(program, &hinted(setup), true) });
         prefetchers.chain(larger).chain(policies).chain(hints)
     };
     (0..CAPTURED.len()).flat_map(runs).collect()

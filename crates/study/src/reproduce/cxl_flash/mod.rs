@@ -59,13 +59,12 @@ fn reproduce(
     let scale = Scale::new(options);
     let runs = experiments::all(scale);
     let (rows, recordings) = runs::run_all(&runs, scale, options, cancel, progress)?;
-    let recordings = recordings.iter().filter_map(|recording| recording.get());
     let mut study = CxlFlash {
         synthetic_scale_denominator: scale.synthetic,
         accesses_max: options.quick.then_some(scale.accesses_max),
         seed: options.seed,
         runs: rows,
-        traces: statistics::all(recordings, scale, options.seed),
+        traces: statistics::all(&recordings, scale, options.seed),
         findings: Findings::default(),
     };
     study.findings = findings::all(&study);
@@ -79,6 +78,11 @@ impl CxlFlash {
             |row: &&Row| (row.figure, row.program, row.setup.as_str()) == (figure, program, setup);
         let found = self.runs.iter().find(wanted);
         found.unwrap_or_else(|| panic!("no run of {program} for {figure} on {setup}"))
+    }
+
+    /// The trace of `program`, cut as `cut` says.
+    fn trace(&self, program: &str, cut: &str) -> Option<&Statistics> {
+        self.traces.iter().find(|trace| (trace.program, trace.cut.as_str()) == (program, cut))
     }
 
     /// The figures and tables that there are runs for, in order.

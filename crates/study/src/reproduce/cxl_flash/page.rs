@@ -2,7 +2,7 @@
 
 use super::CxlFlash;
 use super::captured::CAPTURED;
-use super::experiments::{POLICIES, PREFETCHERS, REAL, SYNTHETIC};
+use super::experiments::{OPEN, POLICIES, PREFETCHERS, REAL, SYNTHETIC, opened};
 use super::runs::Row;
 use crate::report::{BarChart, Page, Range, Table};
 use crate::reproduce::claims_table;
@@ -37,8 +37,8 @@ pub(super) fn page(study: &CxlFlash) -> Page {
         .bars(by_setup(study, "Fig. 13", PREFETCHERS.map(|(_, name)| name.to_string()), percent))
         .section("Observation 7: BERT with hints")
         .table(shares(study, "Obs. 7", &[REAL[0]]))
-        .section("Stand-ins whose accesses return further back")
-        .table(shares(study, "Reuse", &REAL))
+        .section("Stand-ins in which what Table 5 leaves open is otherwise")
+        .bars(by_setup(study, "Table 5", OPEN.map(|open| opened(open, PREFETCHERS[0].1)), percent))
         .section("Programs captured here, by virtual and physical addresses")
         .table(shares(study, "Captured", &CAPTURED.each_ref().map(|captured| captured.name)))
         .section("Parameters")

@@ -28,6 +28,9 @@ pub(super) struct Recorder {
     recording: Recording,
     since: u64,
     accesses_max: usize,
+    /// One access in so many is recorded, and how many there were.
+    kept: u64,
+    accesses: u64,
     /// The line that was last referred to, and whether to write it.
     last: (u64, bool),
 }
@@ -45,8 +48,15 @@ impl Recorder {
             recording: Recording { entries: Vec::new(), references: 0, interval_ns },
             since: 0,
             accesses_max,
+            kept: 1,
+            accesses: 0,
             last: (u64::MAX, false),
         }
+    }
+
+    /// Records from now on one access in `kept`, in the time that these take.
+    pub(super) fn keep_one_in(&mut self, kept: u64) {
+        self.kept = kept;
     }
 
     /// The program loads from `at`, or stores to it.
@@ -76,8 +86,11 @@ impl Recorder {
     }
 
     fn push(&mut self, line: u64, write: u64) {
-        let gap = self.since.min(GAP_MAX);
-        self.since = 0;
+        let gap = std::mem::take(&mut self.since).min(GAP_MAX);
+        self.accesses += 1;
+        if !self.accesses.is_multiple_of(self.kept) {
+            return;
+        }
         self.recording.references += gap;
         self.recording.entries.push(line | write | gap << GAP_SHIFT);
     }
@@ -159,5 +172,19 @@ mod tests {
             count += batch.len() as u64;
         }
         assert!((last.as_ns() as f64 / count as f64 - 100.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn of_one_access_in_so_many_the_others_and_their_time_are_left_out() {
+        let record = |kept| {
+            let mut recorder = Recorder::new(1 << 20, 100.0, 64);
+            recorder.keep_one_in(kept);
+            (0..1 << 14).for_each(|line| assert!(recorder.touch(line * 64, true).is_ok()));
+            recorder.finish()
+        };
+        let (all, some) = (record(1), record(5));
+        assert_eq!(some.entries.len(), all.entries.len() / 5);
+        assert!(some.references <= all.references / 4, "{} {}", some.references, all.references);
+        assert!(some.entries.iter().all(|entry| all.entries.contains(entry)));
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use ebbtide_core::Span;
+use ebbtide_core::{PAGE_BYTES, Span};
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::{Replay, ReplayError, replay};
 use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
@@ -11,12 +11,19 @@ use serde::Serialize;
 
 use super::cancellable::Cancellable;
 use super::captured::{CAPTURED, Wrapped};
-use super::experiments::{REAL, SYNTHETIC};
-use super::programs::PROGRAMS;
+use super::experiments::REAL;
+use super::programs::{Cut, PROGRAMS};
 use super::recording::Recording;
-use super::stand_ins::{REUSED, STAND_INS};
+use super::stand_ins::{Open, STAND_INS};
 use crate::reproduce::{Cancel, Options, Progress, ReproduceError};
 use crate::side_by_side::side_by_side;
+
+/// Pages of the cache of the study of real programs, 64 MiB.
+const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
+
+/// Stand-ins in which something that Table 5 leaves open is varied are cut once they have gone to so
+/// many times that number of pages anew.
+const FILLS: u64 = 2;
 
 /// Frames of the host, which are the device's pages: 16 GiB.
 const FRAMES: u64 = 1 << 22;
@@ -77,17 +84,15 @@ pub(super) struct Run {
     pub(super) keys: Vec<(&'static str, String)>,
     pub(super) addresses: Addresses,
     pub(super) hints: Option<Hints>,
-    /// How far back accesses of a stand-in return.
-    pub(super) reused: usize,
 }
 
 /// Which trace, by its place in its list.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Trace {
     /// Of [`PROGRAMS`].
-    Synthetic(usize),
+    Synthetic(usize, Cut),
     /// Of [`STAND_INS`].
-    Real(usize),
+    Real(usize, Open),
     /// Of [`CAPTURED`].
     Captured(usize),
 }
@@ -129,7 +134,7 @@ impl Run {
     /// `trace` on the study's device by its own addresses.
     pub(super) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
         let (keys, addresses, hints) = (Vec::new(), Addresses::Virtual, None);
-        Run { figure, trace, setup, keys, addresses, hints, reused: REUSED }
+        Run { figure, trace, setup, keys, addresses, hints }
     }
 
     pub(super) fn set(mut self, key: &'static str, value: impl ToString) -> Run {
@@ -168,8 +173,8 @@ impl Run {
 
     pub(super) fn program(&self) -> &'static str {
         match self.trace {
-            Trace::Synthetic(program) => SYNTHETIC[program],
-            Trace::Real(program) => REAL[program],
+            Trace::Synthetic(program, _) => PROGRAMS[program].name,
+            Trace::Real(program, _) => REAL[program],
             Trace::Captured(program) => CAPTURED[program].name,
         }
     }
@@ -183,14 +188,19 @@ impl Run {
         cancel: &'a Cancel,
     ) -> Result<Box<dyn Source + 'a>, TraceError> {
         let source: Box<dyn Source> = match self.trace {
-            Trace::Synthetic(program) => {
-                let record = || PROGRAMS[program].record(scale.synthetic);
-                Box::new(recordings[program].get_or_init(record).replay())
+            Trace::Synthetic(program, cut) => {
+                let recording = recordings.of(program, cut).expect("every run's is there");
+                let record = || PROGRAMS[program].record(cut, scale.synthetic);
+                Box::new(recording.get_or_init(record).replay())
             }
-            Trace::Real(program) => {
+            Trace::Real(program, open) => {
                 let stand_in = STAND_INS[program];
-                let accesses = stand_in.accesses.min(scale.accesses_max);
-                Box::new(stand_in.trace(accesses, self.reused, options.seed))
+                let most = match open {
+                    Open::Fixed => scale.accesses_max,
+                    _ => stand_in.accesses_to_fill(CACHE_PAGES) * FILLS,
+                };
+                let accesses = stand_in.accesses.min(most);
+                Box::new(stand_in.trace(accesses, open, options.seed))
             }
             Trace::Captured(program) => Box::new(CAPTURED[program].trace()?),
         };
@@ -209,7 +219,32 @@ impl Run {
 }
 
 /// Synthetic programs, recorded when they are first wanted.
-type Recordings = [OnceLock<Recording>; SYNTHETIC.len()];
+pub(super) struct Recordings(Vec<(usize, Cut, OnceLock<Recording>)>);
+
+impl Recordings {
+    /// A place for everything that `runs` replay.
+    fn for_all(runs: &[Run]) -> Recordings {
+        let mut all = Recordings(Vec::new());
+        for run in runs {
+            if let Trace::Synthetic(program, cut) = run.trace
+                && all.of(program, cut).is_none()
+            {
+                all.0.push((program, cut, OnceLock::new()));
+            }
+        }
+        all
+    }
+
+    fn of(&self, program: usize, cut: Cut) -> Option<&OnceLock<Recording>> {
+        let found = self.0.iter().find(|(p, c, _)| (*p, *c) == (program, cut));
+        found.map(|(.., recording)| recording)
+    }
+
+    /// All that were made: of which program, how cut, what.
+    pub(super) fn made(&self) -> impl Iterator<Item = (usize, Cut, &Recording)> {
+        self.0.iter().filter_map(|(program, cut, made)| Some((*program, *cut, made.get()?)))
+    }
+}
 
 /// Does all `runs`, side by side.
 ///
@@ -222,7 +257,7 @@ pub(super) fn run_all(
     cancel: &Cancel,
     progress: Progress<'_>,
 ) -> Result<(Vec<Row>, Recordings), ReproduceError> {
-    let recordings = Recordings::default();
+    let recordings = Recordings::for_all(runs);
     let watch = |_: &str, share| {
         progress(share);
         if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -8,9 +8,9 @@
 //! of lines, the page after the last such page with the one probability and any page with the other.
 //! Whether lines are read or written is decided whenever it goes elsewhere. Accesses come as a
 //! Poisson process. The paper does not define its two localities; these are assumptions, made before
-//! any claim was tried.
+//! any claim was tried, and what they decide that Table 5 does not is varied ([`Open`]).
 
-use ebbtide_core::PageId;
+use ebbtide_core::{PAGE_BYTES, PageId};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -21,6 +21,46 @@ use super::recording::{BATCH, access};
 pub(super) const REUSED: usize = 1_024;
 
 const LINES_A_PAGE: u64 = 64;
+
+/// One thing that Table 5 leaves open, made otherwise than the generator makes it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Open {
+    /// Nothing.
+    Fixed,
+    /// Pages gone to anew are of so many MiB, which move through the footprint once a run.
+    WorkingSet(u64),
+    /// Accesses return to any of so many pages where they last went, all alike likely.
+    Returns(usize),
+    /// The share of the pages gone to anew that come after the last such page.
+    InOrder(f64),
+}
+
+impl Open {
+    /// What it is called; nothing for the fixed generator.
+    pub(super) fn name(self) -> String {
+        match self {
+            Open::Fixed => String::new(),
+            Open::WorkingSet(mib) => format!("{mib} MiB"),
+            Open::Returns(pages) => format!("returns {pages} pages back"),
+            Open::InOrder(share) => format!("{:.0}% in order", 100.0 * share),
+        }
+    }
+
+    /// Pages where accesses last went, to which they may return.
+    fn reused(self) -> usize {
+        if let Open::Returns(pages) = self { pages } else { REUSED }
+    }
+
+    /// Pages of which those gone to anew are.
+    fn working_set(self, of: &StandIn) -> u64 {
+        let Open::WorkingSet(mib) = self else { return of.pages() };
+        of.pages().min((mib << 20) / PAGE_BYTES as u64)
+    }
+
+    fn in_order(self, of: &StandIn) -> f64 {
+        if let Open::InOrder(share) = self { share } else { of.spatial }
+    }
+}
 
 /// A real program, as Table 5 has it.
 #[derive(Debug, Clone, Copy)]
@@ -66,19 +106,26 @@ const fn stand_in(
 impl StandIn {
     /// Pages of its footprint.
     pub(super) fn pages(&self) -> u64 {
-        (self.gib * (1 << 30) as f64) as u64 / 4096
+        (self.gib * (1 << 30) as f64) as u64 / PAGE_BYTES as u64
     }
 
-    /// Its first `accesses` accesses, by virtual addresses; they return up to `reused` pages back.
-    pub(super) fn trace(&self, accesses: u64, reused: usize, seed: u64) -> MadeUp {
+    /// How many accesses go to `pages` pages anew.
+    pub(super) fn accesses_to_fill(&self, pages: u64) -> u64 {
+        (pages as f64 / ((1.0 - self.spatial) * (1.0 - self.temporal))) as u64
+    }
+
+    /// Its first `accesses` accesses, by virtual addresses.
+    pub(super) fn trace(&self, accesses: u64, open: Open, seed: u64) -> MadeUp {
         MadeUp {
             of: *self,
+            open,
             random: Pcg64Mcg::seed_from_u64(seed),
+            made: 0,
             left: accesses,
             at_ps: 0.0,
             line: 0,
             write: false,
-            gone_to: vec![PageId(0); reused],
+            gone_to: vec![PageId(0); open.reused()],
             times_gone: 0,
             swept: 0,
         }
@@ -88,7 +135,9 @@ impl StandIn {
 /// A stand-in's accesses, made as they are read.
 pub(super) struct MadeUp {
     of: StandIn,
+    open: Open,
     random: Pcg64Mcg,
+    made: u64,
     left: u64,
     at_ps: f64,
     line: u64,
@@ -105,6 +154,7 @@ impl MadeUp {
     }
 
     fn step(&mut self) -> Access {
+        self.made += 1;
         self.at_ps -= self.of.interval_ns * 1e3 * (1.0 - self.random.random::<f64>()).ln();
         let lines = self.of.pages() * LINES_A_PAGE;
         if self.chance(self.of.spatial) {
@@ -123,15 +173,21 @@ impl MadeUp {
     fn elsewhere(&mut self) -> PageId {
         if self.times_gone > 0 && self.chance(self.of.temporal) {
             let reach = self.gone_to.len().min(self.times_gone) as f64;
-            let back = reach.powf(self.random.random::<f64>()) as usize;
+            let by_chance = self.random.random::<f64>();
+            let back = match self.open {
+                Open::Returns(_) => 1 + (reach * by_chance) as usize,
+                _ => reach.powf(by_chance) as usize,
+            };
             return self.gone_to[(self.times_gone - back) % self.gone_to.len()];
         }
-        let pages = self.of.pages();
-        if self.chance(self.of.spatial) {
+        let pages = self.open.working_set(&self.of);
+        let share_of_run = self.made as f64 / self.of.accesses as f64;
+        let first = ((self.of.pages() - pages) as f64 * share_of_run) as u64;
+        if self.chance(self.open.in_order(&self.of)) {
             self.swept = (self.swept + 1) % pages;
-            return PageId(self.swept);
+            return PageId(first + self.swept);
         }
-        PageId(self.random.random_range(0..pages))
+        PageId(first + self.random.random_range(0..pages))
     }
 }
 
@@ -142,5 +198,45 @@ impl Source for MadeUp {
         batch.extend((0..count).map(|_| self.step()));
         self.left -= count;
         Ok(count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Pages of the second half of so many accesses of the first stand-in.
+    fn pages(accesses: u64, open: Open) -> BTreeSet<u64> {
+        let mut trace = STAND_INS[0].trace(accesses, open, 1);
+        let (mut batch, mut pages, mut seen) = (Vec::new(), BTreeSet::new(), 0);
+        while trace.fill(&mut batch).unwrap() {
+            for access in &batch {
+                seen += 1;
+                if seen > accesses / 2 {
+                    pages.insert(access.address.page().0);
+                }
+            }
+        }
+        pages
+    }
+
+    #[test]
+    fn a_working_set_holds_the_pages_gone_to_anew_and_moves_on() {
+        let all = pages(400_000, Open::Fixed);
+        let some = pages(400_000, Open::WorkingSet(16));
+        // 4096 pages, some 620 that they move on by, and lines that run over the end of a page.
+        assert!(some.len() < 5_000 && all.len() > 3 * some.len(), "{} {}", some.len(), all.len());
+        let (first, last) = (some.first().unwrap(), some.last().unwrap());
+        assert!(*first > 0 && last - first < 5_000, "{first} to {last}");
+    }
+
+    #[test]
+    fn so_many_accesses_go_to_so_many_pages_anew() {
+        let accesses = STAND_INS[0].accesses_to_fill(10_000);
+        // In order they are all different.
+        let reached = pages(2 * accesses, Open::InOrder(1.0)).len();
+        assert!((9_500..12_000).contains(&reached), "{reached}");
     }
 }
