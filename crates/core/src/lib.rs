@@ -36,7 +36,7 @@ mod time;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
 pub use footprint::{Footprints, Lines, Trigger};
-pub use line_cache::{LineCache, LineId, Writeback};
+pub use line_cache::{Evicted, LineCache, LineId};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;

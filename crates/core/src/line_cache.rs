@@ -15,9 +15,14 @@ pub struct LineCache {
     set_mask: u64,
 }
 
-/// A dirty line that had to go.
+/// A line that had to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Writeback(pub LineId);
+pub struct Evicted {
+    /// Which.
+    pub line: LineId,
+    /// Whether it was written, so that its contents must go somewhere.
+    pub dirty: bool,
+}
 
 const DIRTY: u64 = 1 << 63;
 
@@ -45,14 +50,31 @@ impl LineCache {
 
     /// Puts `line`, which is not there, first in its set. The least recently used one goes.
     #[inline]
-    pub fn install(&mut self, line: LineId, dirty: bool) -> Option<Writeback> {
+    pub fn install(&mut self, line: LineId, dirty: bool) -> Option<Evicted> {
         let ways = self.ways;
         let set = self.set(line);
         debug_assert!(set.iter().all(|entry| entry & !DIRTY != line + 1), "line {line} is there");
         let last = set[ways - 1];
         set.copy_within(0..ways - 1, 1);
         set[0] = (line + 1) | if dirty { DIRTY } else { 0 };
-        (last & DIRTY != 0).then(|| Writeback((last & !DIRTY) - 1))
+        (last != 0).then(|| Evicted { line: (last & !DIRTY) - 1, dirty: last & DIRTY != 0 })
+    }
+
+    /// Takes `line` out, which somebody else writes. Gives whether it was there, and whether it was
+    /// dirty.
+    pub fn remove(&mut self, line: LineId) -> Option<bool> {
+        let set = self.set(line);
+        let way = set.iter().position(|entry| entry & !DIRTY == line + 1)?;
+        let entry = set[way];
+        set.copy_within(way + 1.., way);
+        set[set.len() - 1] = 0;
+        Some(entry & DIRTY != 0)
+    }
+
+    /// Marks `line` as not dirty, its contents being somewhere else as well. Gives whether it was.
+    pub fn clean(&mut self, line: LineId) -> bool {
+        let found = self.set(line).iter_mut().find(|entry| **entry & !DIRTY == line + 1);
+        found.is_some_and(|entry| std::mem::replace(entry, line + 1) & DIRTY != 0)
     }
 
     #[inline]
@@ -68,27 +90,64 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    /// What is done to a line.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Load,
+        Store,
+        Remove,
+        Clean,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+        let step = prop::sample::select(vec![
+            Step::Load,
+            Step::Load,
+            Step::Load,
+            Step::Store,
+            Step::Store,
+            Step::Remove,
+            Step::Clean,
+        ]);
+        prop::collection::vec((0u64..40, step), 1..400)
+    }
+
     proptest! {
         #[test]
-        fn it_agrees_with_lists_in_order_of_use(
-            accesses in prop::collection::vec((0u64..40, any::<bool>()), 1..400)
-        ) {
+        fn it_agrees_with_lists_in_order_of_use(steps in steps()) {
             let mut cache = LineCache::new(4 * 4, 4).unwrap();
             let mut model: Vec<VecDeque<(u64, bool)>> = vec![VecDeque::new(); 4];
-            for (line, write) in accesses {
+            for (line, step) in steps {
                 let set = &mut model[line as usize % 4];
                 let found = set.iter().position(|(l, _)| *l == line);
-                prop_assert_eq!(cache.touch(line, write), found.map(|way| set[way].1));
-                let dirty = match found.and_then(|way| set.remove(way)) {
-                    Some((_, dirty)) => dirty,
-                    None => {
-                        let gone = if set.len() == 4 { set.pop_back() } else { None };
-                        let writeback = gone.filter(|g| g.1).map(|g| Writeback(g.0));
-                        prop_assert_eq!(cache.install(line, write), writeback);
-                        false
+                let was_dirty = found.map(|way| set[way].1);
+                let write = matches!(step, Step::Store);
+                match step {
+                    Step::Remove => {
+                        prop_assert_eq!(cache.remove(line), was_dirty);
+                        if let Some(way) = found {
+                            set.remove(way);
+                        }
+                        continue;
                     }
-                };
-                set.push_front((line, dirty || write));
+                    Step::Clean => {
+                        prop_assert_eq!(cache.clean(line), was_dirty == Some(true));
+                        if let Some(way) = found {
+                            set[way].1 = false;
+                        }
+                        continue;
+                    }
+                    Step::Load | Step::Store => {}
+                }
+                prop_assert_eq!(cache.touch(line, write), was_dirty);
+                if let Some(way) = found {
+                    set.remove(way);
+                } else {
+                    let gone = if set.len() == 4 { set.pop_back() } else { None };
+                    let evicted = gone.map(|(line, dirty)| Evicted { line, dirty });
+                    prop_assert_eq!(cache.install(line, write), evicted);
+                }
+                set.push_front((line, was_dirty == Some(true) || write));
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::calibration::Calibration;
 use crate::config::Config;
 use crate::designs::{self, Parts};
 use crate::machine::{
-    Distribution, Load, Machine, MissedAccesses, ServiceParts, SimError, WORK_UNITS,
+    Coherence, Distribution, Load, Machine, MissedAccesses, ServiceParts, SimError, WORK_UNITS,
 };
 use crate::memory_side::Counters;
 use crate::offered::Offered;
@@ -82,6 +82,8 @@ pub struct Outcome {
     pub busy_share: f64,
     /// Written lines that left the last-level cache.
     pub lines_written_back: u64,
+    /// Between cores' own caches.
+    pub coherence: Coherence,
     /// Throughput.
     pub jobs_per_s: f64,
     /// The same over DRAM-only's on the same jobs.
@@ -259,6 +261,7 @@ impl Simulation {
             accesses_per_wall_s: measured.accesses as f64 / measured_s,
             busy_share: (1.0 - measured.waited.as_ps() as f64 / cores_ps).max(0.0),
             lines_written_back: measured.lines_written_back,
+            coherence: measured.coherence,
             jobs_per_s,
             ratio_to_dram: jobs_per_s / self.dram_jobs_per_s,
             miss_interval_us: execution_ns / misses / 1e3,

@@ -23,8 +23,8 @@ pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, Watch, simulate};
 pub use machine::{
-    Breakdown, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts, SimError,
-    WORK_UNITS,
+    Breakdown, Coherence, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts,
+    SimError, WORK_UNITS,
 };
 pub use offered::{NoLoad, Offered};
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};

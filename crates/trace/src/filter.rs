@@ -1,6 +1,6 @@
 //! [`CacheFilter`]: what of a program's accesses reaches memory through a core's caches.
 
-use ebbtide_core::{LINE_BYTES, LineCache, LineId, Writeback};
+use ebbtide_core::{Evicted, LINE_BYTES, LineCache, LineId};
 use thiserror::Error;
 
 /// The shape of one cache.
@@ -117,7 +117,7 @@ impl CacheFilter {
             if self.data.touch(line, write).is_none() {
                 let victim = self.data.install(line, write);
                 look_in_llc(&mut self.llc, line, reach)?;
-                if let Some(Writeback(victim)) = victim
+                if let Some(Evicted { line: victim, dirty: true }) = victim
                     && self.llc.touch(victim, true).is_none()
                 {
                     evict(self.llc.install(victim, true), reach)?;
@@ -149,8 +149,11 @@ fn look_in_llc<E>(
 }
 
 fn evict<E>(
-    victim: Option<Writeback>,
+    victim: Option<Evicted>,
     reach: &mut impl FnMut(Traffic) -> Result<(), E>,
 ) -> Result<(), E> {
-    victim.map_or(Ok(()), |Writeback(line)| reach(Traffic::Writeback(line)))
+    match victim {
+        Some(Evicted { line, dirty: true }) => reach(Traffic::Writeback(line)),
+        _ => Ok(()),
+    }
 }

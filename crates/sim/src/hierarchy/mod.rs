@@ -1,9 +1,11 @@
-//! What lies on the chip between a core and memory, caches apart: translation, the network.
+//! What lies on the chip between a core and memory: caches, their coherence and network, translation.
 
+mod caches;
+mod directory;
 mod noc;
 mod page_table;
 mod tlb;
 
-pub use noc::Noc;
+pub use caches::{Caches, Coherence, Looked};
 pub use page_table::PageTable;
 pub use tlb::{Tlb, Translation};

@@ -31,13 +31,27 @@ impl Noc {
         ((line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize * self.tiles) >> 32
     }
 
-    /// Cycles for a request from tile `from` to tile `to` and a line back.
+    /// Cycles for a message from tile `from` to tile `to`, which takes no longer than its first part.
     #[inline]
-    pub fn round_trip_cycles(&self, from: usize, to: usize) -> u64 {
+    pub fn message_cycles(&self, from: usize, to: usize) -> u64 {
         let columns = from % self.columns;
         let hops =
             columns.abs_diff(to % self.columns) + (from / self.columns).abs_diff(to / self.columns);
-        if hops == 0 { 0 } else { 2 * hops as u64 * self.hop_cycles + self.line_cycles }
+        hops as u64 * self.hop_cycles
+    }
+
+    /// Cycles for a request from tile `from` to tile `to` and a line back.
+    #[inline]
+    pub fn round_trip_cycles(&self, from: usize, to: usize) -> u64 {
+        if from == to { 0 } else { 2 * self.message_cycles(from, to) + self.line_cycles }
+    }
+
+    /// Cycles for a request from tile `from` to the line's `home`, on to the tile `owner`, and the line
+    /// from there to `from`.
+    pub fn forward_cycles(&self, from: usize, home: usize, owner: usize) -> u64 {
+        let ways = [(from, home), (home, owner), (owner, from)];
+        let messages: u64 = ways.iter().map(|(from, to)| self.message_cycles(*from, *to)).sum();
+        messages + self.line_cycles
     }
 
     /// The tile at whose corner memory controller `controller` sits.
@@ -63,6 +77,14 @@ mod tests {
         assert_eq!(noc.round_trip_cycles(5, 5), 0);
         assert_eq!(noc.round_trip_cycles(0, 15), 2 * 6 * 3 + 4);
         assert_eq!(noc.round_trip_cycles(15, 0), noc.round_trip_cycles(0, 15));
+    }
+
+    #[test]
+    fn a_line_from_its_owner_takes_three_ways() {
+        let noc = mesh(16);
+        // From corner 0 two hops to tile 5, four to the corner 15, six back, and the line.
+        assert_eq!(noc.forward_cycles(0, 5, 15), (2 + 4 + 6) * 3 + 4);
+        assert_eq!(noc.forward_cycles(0, 0, 1), (1 + 1) * 3 + 4);
     }
 
     #[test]

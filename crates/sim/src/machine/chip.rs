@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, LineCache, PAGE_BYTES, PageId, Span, Time, Writeback};
+use ebbtide_core::{Addr, LINE_BYTES, LineId, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::WORK_UNITS;
 use super::journal::{Journal, Missed};
 use super::latency::Latencies;
-use crate::config::{Cache, Config, ConfigError, PageTables};
+use crate::config::{Config, ConfigError, PageTables};
 use crate::contents::Contents;
-use crate::hierarchy::{Noc, PageTable, Tlb, Translation};
+use crate::hierarchy::{Caches, Looked, PageTable, Tlb, Translation};
 use crate::memory_side::{Answer, Event, MemorySide, Request, Residency, Waiter};
 
 /// The state that every job's accesses go through.
@@ -22,16 +22,13 @@ pub(crate) struct Chip {
     pub(crate) work: Span,
     pub(crate) contents: Contents,
     pub(crate) cores: Vec<Core>,
-    slices: Vec<LineCache>,
-    noc: Noc,
+    pub(crate) caches: Caches,
     pub(crate) memory: Box<dyn MemorySide>,
     /// What memory and jobs told and the machine has not seen yet.
     pub(crate) events: Vec<Event>,
     /// Threads that wait for a word to change.
     parked: FxHashMap<Addr, Vec<Waiter>>,
     pub(crate) accesses: u64,
-    /// Written lines that left the last-level cache.
-    pub(crate) lines_written_back: u64,
     /// Time that cores waited for memory or for a job, in all.
     pub(crate) waited: Span,
     pub(crate) missed: MissedAccesses,
@@ -44,10 +41,32 @@ pub(crate) struct Chip {
     page_table: PageTable,
     /// Pages whose stores are flushed one by one.
     durable: Range<PageId>,
-    controllers: usize,
 }
 
-/// A core's clock and private caches.
+/// What a job does to a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Loads it.
+    Load,
+    /// Stores to it, through the store buffer: the core goes on.
+    Store,
+    /// Compares and exchanges it: a store whose outcome the core needs, as that of a load.
+    Exchange,
+}
+
+impl Op {
+    /// Whether it needs the line to itself.
+    pub(crate) fn writes(self) -> bool {
+        self != Op::Load
+    }
+
+    /// Whether the job needs what it finds.
+    fn is_awaited(self) -> bool {
+        self != Op::Store
+    }
+}
+
+/// A core's clock and translations.
 pub(crate) struct Core {
     pub(crate) now: Time,
     /// The running job leaves its fiber when the clock passes this.
@@ -64,7 +83,6 @@ pub(crate) struct Core {
     /// When the core began with the last access that missed, and when its line was there.
     begun: Time,
     done: Time,
-    l1: LineCache,
     tlb: Tlb,
 }
 
@@ -73,7 +91,7 @@ pub(crate) struct Core {
 /// buffer).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MissedAccesses {
-    /// Loads.
+    /// Loads, and exchanges, whose outcome the core needs as well.
     pub loads: u64,
     /// Of these, such as began within a reorder buffer of the last miss's end, and could have been
     /// under way beside it if they did not depend on it. Only of cores that run one job at a time.
@@ -86,15 +104,14 @@ pub struct MissedAccesses {
 pub(crate) struct Warmth {
     residency: Residency,
     contents: Contents,
-    private: Vec<(LineCache, Tlb)>,
-    slices: Vec<LineCache>,
+    caches: Caches,
+    tlbs: Vec<Tlb>,
 }
 
 struct Timing {
     instruction: Span,
     cycle: Span,
     hidden: Span,
-    llc_cycles: u64,
     tlb_second: Span,
 }
 
@@ -129,11 +146,9 @@ impl Chip {
                 issued: None,
                 begun: Time::ZERO,
                 done: Time::ZERO,
-                l1: tags(&config.l1, 1, "l1.size")?,
                 tlb: Tlb::new(&config.tlb)?,
             })
         };
-        let slice = tags(&config.llc, count, "llc.size")?;
         Ok(Chip {
             timing: Timing {
                 instruction: Span::from_ps(cycle.as_ps() / config.cores.width),
@@ -141,28 +156,24 @@ impl Chip {
                 hidden: Span::from_ps(
                     cycles(config.cores.rob_entries).as_ps() / config.cores.width,
                 ),
-                llc_cycles: config.l1.latency_cycles + config.llc.latency_cycles,
                 tlb_second: cycles(config.tlb.l2_latency_cycles),
             },
             work: Span::ZERO,
             page_table: PageTable::new(pages, config.tlb.walk_levels),
             contents,
             cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
-            slices: vec![slice; count],
-            noc: Noc::new(&config.noc, count),
+            caches: Caches::new(config)?,
             durable: memory.durable(),
             memory,
             events: Vec::new(),
             parked: FxHashMap::default(),
             accesses: 0,
-            lines_written_back: 0,
             waited: Span::ZERO,
             missed: MissedAccesses::default(),
             latencies: Latencies::default(),
             wrong: None,
             journal: None,
             page_tables: config.tlb.page_tables,
-            controllers: config.dram.controllers,
         })
     }
 
@@ -173,9 +184,9 @@ impl Chip {
         self.cores[core].now += Span::from_ps((share / u128::from(WORK_UNITS)) as u64);
     }
 
-    /// Reaches for a line.
+    /// Reaches for a line, to do `op` to a word of it.
     #[inline]
-    pub(crate) fn reach(&mut self, request: Request) -> Reach {
+    pub(crate) fn reach(&mut self, request: Request, op: Op) -> Reach {
         let Request { page, write, waiter, .. } = request;
         let number = waiter.core as usize;
         let core = &mut self.cores[number];
@@ -198,17 +209,20 @@ impl Chip {
         let core = &mut self.cores[number];
         let line = line_of(request);
         if write && self.durable.contains(&page) {
-            // A store and the flush of its line: the caches keep what they have of it, unwritten.
+            // A store and the flush of its line: its own cache keeps what it has of it, unwritten.
             let start = core.now;
             if let Err(reach) = self.ask(request, start, start) {
                 return reach;
             }
-        } else if let Some(was_dirty) = core.l1.touch(line, write) {
+            self.caches.store_past(number, line);
+        } else if let Some(was_dirty) = self.caches.touch(number, line, write) {
             if write && !was_dirty {
                 self.memory.dirtied(page);
+                let alone = self.caches.own(number, line);
+                self.wait(number, op, self.cores[number].now + self.span(alone));
             }
         } else {
-            match self.fetch(line, request, begun) {
+            match self.fetch(line, request, op, begun) {
                 Reach::Done => {}
                 missed => return missed,
             }
@@ -218,12 +232,12 @@ impl Chip {
         self.accesses += 1;
         if let Some(issued) = core.issued.take() {
             self.latencies.missed(core.now - issued);
-            if write {
-                self.missed.stores += 1;
-            } else {
+            if op.is_awaited() {
                 self.missed.loads += 1;
                 let close = core.begun.since(core.done) <= self.timing.hidden;
                 self.missed.loads_close += u64::from(close);
+            } else {
+                self.missed.stores += 1;
             }
             core.done = core.now;
             if let Some(journal) = &mut self.journal {
@@ -235,18 +249,19 @@ impl Chip {
 
     /// Reaches for a line that the core's own cache does not hold, and puts it there.
     /// The core began with the access at `begun`.
-    fn fetch(&mut self, line: u64, request: Request, begun: Time) -> Reach {
+    fn fetch(&mut self, line: LineId, request: Request, op: Op, begun: Time) -> Reach {
         let Request { page, write, waiter: Waiter { core, .. }, .. } = request;
         let number = core as usize;
         let start = self.cores[number].now;
-        let (found, looked) = self.look_in_llc(number, line, start);
+        let Looked { found, cycles } = self.caches.look(number, line);
+        let looked = start + self.span(cycles);
         let ready = if found {
             looked
         } else {
             match self.ask(request, start, looked) {
                 Ok(ready) => {
                     self.latencies.hit(ready - start, ready - looked);
-                    self.install_in_llc(line, false);
+                    self.caches.install_in_llc(line, false);
                     ready
                 }
                 Err(reach) => {
@@ -260,18 +275,26 @@ impl Chip {
         if write && found {
             self.memory.dirtied(page);
         }
-        // A store leaves through the store buffer; a load is hidden for as long as the reorder
-        // buffer takes to fill.
-        if !write {
-            let core = &mut self.cores[number];
-            core.now = core
-                .now
-                .max(Time::from_ps(ready.as_ps().saturating_sub(self.timing.hidden.as_ps())));
-        }
-        if let Some(Writeback(old)) = self.cores[number].l1.install(line, write) {
-            self.install_in_llc(old, true);
-        }
+        let alone = self.caches.fill(number, line, write);
+        self.wait(number, op, ready.max(looked + self.span(alone)));
         Reach::Done
+    }
+
+    /// `core` has its line, alone if it must, at `ready`. It goes on after a store, which leaves through
+    /// the store buffer; and does not notice of anything else what the reorder buffer takes to fill.
+    #[inline]
+    fn wait(&mut self, core: usize, op: Op, ready: Time) {
+        if op.is_awaited() {
+            let core = &mut self.cores[core];
+            let hidden = self.timing.hidden.as_ps();
+            core.now = core.now.max(Time::from_ps(ready.as_ps().saturating_sub(hidden)));
+        }
+    }
+
+    /// So many cycles.
+    #[inline]
+    fn span(&self, cycles: u64) -> Span {
+        Span::from_ps(cycles * self.timing.cycle.as_ps())
     }
 
     /// Fetches the page-table entries of `page` one after the other, which nothing hides.
@@ -282,7 +305,8 @@ impl Chip {
             let entry = self.page_table.entry(level, page);
             let line = entry.0 / LINE_BYTES as u64;
             let start = self.cores[number].now;
-            let (found, looked) = self.look_in_llc(number, line, start);
+            let Looked { found, cycles } = self.caches.look_in_llc(number, line);
+            let looked = start + self.span(cycles);
             let ready = if found {
                 looked
             } else {
@@ -295,7 +319,7 @@ impl Chip {
                         }
                     }
                 };
-                self.install_in_llc(line, false);
+                self.caches.install_in_llc(line, false);
                 ready
             };
             self.cores[number].now = ready;
@@ -334,28 +358,6 @@ impl Chip {
         answer
     }
 
-    /// Whether the line's slice holds it, and when that is known at the core.
-    #[inline]
-    fn look_in_llc(&mut self, core: usize, line: u64, start: Time) -> (bool, Time) {
-        let home = self.noc.home(line);
-        let found = self.slices[home].touch(line, false).is_some();
-        let mut cycles = self.timing.llc_cycles + self.noc.round_trip_cycles(core, home);
-        if !found {
-            let controller = (line * LINE_BYTES as u64 / PAGE_BYTES as u64) as usize;
-            let tile = self.noc.controller_tile(controller % self.controllers);
-            cycles += self.noc.round_trip_cycles(home, tile);
-        }
-        (found, start + Span::from_ps(cycles * self.timing.cycle.as_ps()))
-    }
-
-    /// Lines that leave the last-level cache written were reported when they were: memory knows.
-    fn install_in_llc(&mut self, line: u64, dirty: bool) {
-        let slice = &mut self.slices[self.noc.home(line)];
-        if slice.touch(line, dirty).is_none() && slice.install(line, dirty).is_some() {
-            self.lines_written_back += 1;
-        }
-    }
-
     /// An access in no time, which fills every cache on its way.
     pub(crate) fn warm(&mut self, request: Request) {
         let Request { page, write, waiter, .. } = request;
@@ -369,26 +371,23 @@ impl Chip {
         }
         let line = line_of(request);
         if write && self.durable.contains(&page) {
+            self.caches.store_past(number, line);
             return self.memory.warm(page, write);
         }
-        if let Some(was_dirty) = core.l1.touch(line, write) {
+        if let Some(was_dirty) = self.caches.touch(number, line, write) {
             if write && !was_dirty {
                 self.memory.dirtied(page);
+                self.caches.own(number, line);
             }
             return;
         }
-        if let Some(Writeback(old)) = core.l1.install(line, write) {
-            self.install_in_llc(old, true);
+        if !self.caches.look(number, line).found {
+            self.caches.install_in_llc(line, false);
+            self.memory.warm_line(request);
+        } else if write {
+            self.memory.dirtied(page);
         }
-        let slice = &mut self.slices[self.noc.home(line)];
-        if slice.touch(line, false).is_some() {
-            if write {
-                self.memory.dirtied(page);
-            }
-            return;
-        }
-        slice.install(line, false);
-        self.memory.warm_line(request);
+        self.caches.fill(number, line, write);
     }
 
     /// What accesses in no time have brought about, unless memory keeps what cannot be handed on.
@@ -396,8 +395,8 @@ impl Chip {
         Some(Warmth {
             residency: self.memory.residency()?,
             contents: self.contents.clone(),
-            private: self.cores.iter().map(|core| (core.l1.clone(), core.tlb.clone())).collect(),
-            slices: self.slices.clone(),
+            caches: self.caches.clone(),
+            tlbs: self.cores.iter().map(|core| core.tlb.clone()).collect(),
         })
     }
 
@@ -407,10 +406,10 @@ impl Chip {
             return false;
         }
         self.contents = warmth.contents.clone();
-        for (core, (l1, tlb)) in self.cores.iter_mut().zip(&warmth.private) {
-            (core.l1, core.tlb) = (l1.clone(), tlb.clone());
+        self.caches = warmth.caches.clone();
+        for (core, tlb) in self.cores.iter_mut().zip(&warmth.tlbs) {
+            core.tlb = tlb.clone();
         }
-        self.slices = warmth.slices.clone();
         true
     }
 
@@ -453,16 +452,6 @@ impl Chip {
 
 /// The number of the line, counted over all pages.
 #[inline]
-fn line_of(request: Request) -> u64 {
+fn line_of(request: Request) -> LineId {
     request.page.0 * (PAGE_BYTES / LINE_BYTES) as u64 + u64::from(request.line)
-}
-
-/// The tags of one of the `slices` that make up `cache`, which errors call `key`.
-fn tags(cache: &Cache, slices: usize, key: &'static str) -> Result<LineCache, ConfigError> {
-    let lines = cache.size.0 / LINE_BYTES as u64 / slices as u64;
-    LineCache::new(lines, cache.ways).ok_or_else(|| ConfigError::Value {
-        key,
-        value: cache.size.to_string(),
-        expected: format!("{slices} x {} ways x a power of two of 64-byte lines", cache.ways),
-    })
 }

@@ -7,7 +7,7 @@ use ebbtide_core::{Addr, Hint, Memory, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
 use ebbtide_workloads::{Workload, Wrong};
 
-use super::chip::{Chip, Reach};
+use super::chip::{Chip, Op, Reach};
 use crate::memory_side::{PlainLru, Request, Waiter};
 
 /// A program as the machine runs it: any [`Workload`], whatever its type.
@@ -53,15 +53,15 @@ pub(crate) struct JobMemory<'a> {
 }
 
 impl JobMemory<'_> {
-    /// Charges an access until its line is there, then does `access`. Leaves the fiber as often as
-    /// that takes.
+    /// Charges `op` until its line is there, then does `access`. Leaves the fiber as often as that
+    /// takes.
     #[inline]
-    fn reach<R>(&mut self, at: Addr, write: bool, access: impl FnOnce(&mut Chip) -> R) -> R {
+    fn reach<R>(&mut self, at: Addr, op: Op, access: impl FnOnce(&mut Chip) -> R) -> R {
         self.accesses = self.accesses.wrapping_add(1);
-        let request = Request { site: self.accesses, ..Request::new(at, write, self.waiter) };
+        let request = Request { site: self.accesses, ..Request::new(at, op.writes(), self.waiter) };
         loop {
             let mut chip = self.chip.borrow_mut();
-            let leave = match chip.reach(request) {
+            let leave = match chip.reach(request, op) {
                 Reach::Done => {
                     let result = access(&mut chip);
                     let core = &chip.cores[self.waiter.core as usize];
@@ -89,19 +89,19 @@ impl Memory for JobMemory<'_> {
     #[inline]
     fn load<T: Value>(&mut self, at: Addr) -> T {
         check_access::<T>(at);
-        self.reach(at, false, |chip| chip.contents.load(at))
+        self.reach(at, Op::Load, |chip| chip.contents.load(at))
     }
 
     #[inline]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
         check_access::<T>(at);
-        self.reach(at, true, |chip| chip.contents.store(at, value));
+        self.reach(at, Op::Store, |chip| chip.contents.store(at, value));
     }
 
     #[inline]
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         check_access::<u64>(at);
-        self.reach(at, true, |chip| {
+        self.reach(at, Op::Exchange, |chip| {
             let found: u64 = chip.contents.load(at);
             if found != current {
                 return Err(found);

@@ -18,6 +18,7 @@ use ebbtide_workloads::load::Poisson;
 use ebbtide_workloads::{ShapeError, Workload, Wrong};
 use thiserror::Error;
 
+pub use crate::hierarchy::Coherence;
 pub use chip::MissedAccesses;
 pub(crate) use journal::Missed;
 pub use latency::Distribution;
@@ -461,7 +462,8 @@ impl Machine {
         let latencies = std::mem::take(&mut chip.latencies);
         Measured {
             accesses: std::mem::take(&mut chip.accesses),
-            lines_written_back: std::mem::take(&mut chip.lines_written_back),
+            lines_written_back: chip.caches.take_written_back(),
+            coherence: chip.caches.take_coherence(),
             waited: std::mem::take(&mut chip.waited),
             counters: chip.memory.take_counters(),
             flash: chip.memory.flash().map(|flash| *flash.counters()),
@@ -497,6 +499,8 @@ pub struct Measured {
     pub accesses: u64,
     /// Written lines that left the last-level cache.
     pub lines_written_back: u64,
+    /// Between cores' own caches.
+    pub coherence: Coherence,
     /// Time that cores waited for memory beyond the chip or for a job, in all.
     pub waited: Span,
     /// Of the memory side.

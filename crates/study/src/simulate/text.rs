@@ -6,8 +6,8 @@ use ebbtide_core::PAGE_BYTES;
 use ebbtide_sim::config::Config;
 use ebbtide_sim::memory_side::Counters;
 use ebbtide_sim::{
-    Breakdown, Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome, Replay,
-    ServiceParts, Timeline, WarmUp,
+    Breakdown, Coherence, Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome,
+    Replay, ServiceParts, Timeline, WarmUp,
 };
 use serde_json::Value;
 
@@ -35,6 +35,14 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
     line(f, "throughput", &format!("{:.0} jobs/s, {ratio:.3} of DRAM-only", outcome.jobs_per_s))?;
     let interval = figure(outcome.miss_interval_us);
     line(f, "miss interval", &format!("{interval} us of execution a miss and core"))?;
+    let Coherence { forwards, invalidations, upgrades } = outcome.coherence;
+    line(
+        f,
+        "coherence",
+        &format!(
+            "{forwards} lines from another core, {invalidations} lost to one; {upgrades} upgrades"
+        ),
+    )?;
     memory(
         f,
         &outcome.dram_cache,

@@ -1,6 +1,6 @@
 //! [`Recording`]: what a program's references leave behind a last-level cache, eight bytes an access.
 
-use ebbtide_core::{Addr, LINE_BYTES, LineCache, Time, Writeback};
+use ebbtide_core::{Addr, Evicted, LINE_BYTES, LineCache, Time};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 
 /// The study's tracer has the caches of the machine that it ran on, which the paper does not name:
@@ -70,7 +70,7 @@ impl Recorder {
         self.last = (line, write);
         if self.llc.touch(line, write).is_none() {
             self.push(line, 0);
-            if let Some(Writeback(old)) = self.llc.install(line, write) {
+            if let Some(Evicted { line: old, dirty: true }) = self.llc.install(line, write) {
                 self.push(old, WRITE);
             }
             if self.recording.entries.len() >= self.accesses_max {
