@@ -6,7 +6,7 @@ use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 use crate::config::{Config, ConfigError};
-use crate::memory_side::{Counters, Moved, Noted, Stage};
+use crate::memory_side::{Counters, Moved, Noted, Pages, Stage};
 
 /// A page that came over the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,14 @@ pub struct Device {
     /// Commands on their way out, in order, with how many lines of the page they are about; those
     /// lines too if they are writes.
     outbound: VecDeque<(Time, Kind, PageId, u64)>,
+    /// Pages on their way in, with how many lines of each.
     inbound: VecDeque<(Time, PageId, u64)>,
     done: Vec<Done>,
     /// The latest time the flash was told.
     flash_now: Time,
     /// When the next thing happens, which is asked for far more often than it changes.
     next: Option<Time>,
-    /// Pages that came over the link and went over it, since they were last counted.
+    /// What came over the link and went over it, since it was last counted.
     moved: Moved,
     /// Of pages on their way in, while somebody wants to know.
     notes: Option<Vec<Noted>>,
@@ -140,7 +141,7 @@ impl Device {
             self.flash.submit(now, Command { tag: tag(page, lines), kind, page });
             match kind {
                 Kind::Write => {
-                    self.moved.went += 1;
+                    self.moved.went += Pages { count: 1, lines };
                     transfers.push(Transfer { page, kind, lines, at });
                 }
                 Kind::Read => self.note(page, Stage::Commanded, at),
@@ -157,18 +158,21 @@ impl Device {
         }
         self.done = done;
         while let Some((at, page, lines)) = self.inbound.pop_front_if(|(at, ..)| *at <= now) {
-            self.moved.came += 1;
+            self.moved.came += Pages { count: 1, lines };
             transfers.push(Transfer { page, kind: Kind::Read, lines, at });
         }
         self.next = self.find_next();
     }
 
-    /// Adds to `counters` what was moved since this was last asked. An SSD writes a page into its own
-    /// DRAM and reads it from there on its way, in whichever direction.
+    /// Adds to `counters` what was moved since this was last asked. An SSD writes a page that it has
+    /// read into its own DRAM and sends from there what is wanted of it; it puts a page to be written
+    /// together there, and reads it from there.
     pub(crate) fn count(&mut self, counters: &mut Counters) {
         let moved = std::mem::take(&mut self.moved);
-        counters.pages_moved(moved);
-        counters.device_dram_bytes += 2 * (moved.came + moved.went) * PAGE_BYTES as u64;
+        counters.moved(moved);
+        let Moved { came, went } = moved;
+        let whole = (came.count + 2 * went.count) * PAGE_BYTES as u64;
+        counters.device_dram_bytes += whole + came.bytes();
     }
 
     /// Notes that `page` ended a stage of its way in, if notes are kept.

@@ -86,6 +86,27 @@ fn a_page_comes_with_what_was_used_of_the_last_one_that_was_brought_alike() {
 }
 
 #[test]
+fn what_moves_is_counted_by_lines() {
+    let mut driven = Driven::new();
+    assert!(!driven.read(1, 0, 5));
+    let whole = driven.cache.take_counters();
+    assert_eq!((whole.dram_pages_in, whole.dram_page_lines_in), (1, 64));
+    assert_eq!((whole.link_bytes, whole.device_dram_bytes), (4096, 2 * 4096));
+    driven.evict_page_0();
+    // Line 5 alone; then line 30, which was left out, to be written.
+    assert!(!driven.read(1, 0, 5) && !driven.access(1, 0, 30, true));
+    let lines = driven.cache.take_counters();
+    assert_eq!((lines.dram_pages_in, lines.dram_page_lines_in), (2, 2));
+    assert_eq!((lines.link_bytes, lines.device_dram_bytes), (2 * 64, 2 * (4096 + 64)));
+    // The page goes with the two lines that were there; the SSD writes all of it. Four others come.
+    let out = driven.evict_page_0();
+    assert_eq!((out.dram_pages_out, out.dram_page_lines_out), (1, 2));
+    let came = 64 * out.dram_page_lines_in;
+    assert_eq!(out.link_bytes, came + 2 * 64);
+    assert_eq!(out.device_dram_bytes, 4 * 4096 + came + 2 * 4096);
+}
+
+#[test]
 fn a_line_that_was_left_out_is_fetched_alone_and_expected_the_next_time() {
     let mut driven = Driven::new();
     assert!(!driven.read(1, 0, 5));

@@ -12,7 +12,7 @@ mod promotion;
 mod residency;
 mod software_cache;
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Time};
@@ -145,10 +145,14 @@ pub struct Counters {
     pub device_dram_bytes: u64,
     /// Lines that the chip read from host DRAM, and looks at tags there.
     pub dram_lines: u64,
-    /// Pages written into host DRAM, copies apart.
+    /// Pages written into host DRAM, whole or in part, copies apart.
     pub dram_pages_in: u64,
-    /// Pages read from host DRAM, copies apart.
+    /// Lines of those.
+    pub dram_page_lines_in: u64,
+    /// Pages read from host DRAM, whole or in part, copies apart.
     pub dram_pages_out: u64,
+    /// Lines of those.
+    pub dram_page_lines_out: u64,
     /// Bytes of data over the link between host and flash, either way.
     pub link_bytes: u64,
     /// Pages that began to move from the device to host DRAM.
@@ -173,13 +177,39 @@ pub struct Counters {
     pub page_tables_mended: u64,
 }
 
-/// Pages that moved between host DRAM and a flash device.
+/// What moved between host DRAM and a flash device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// To host DRAM.
-    pub(crate) came: u64,
+    pub(crate) came: Pages,
     /// From it.
-    pub(crate) went: u64,
+    pub(crate) went: Pages,
+}
+
+/// So many pages, whole or in part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) count: u64,
+    pub(crate) lines: u64,
+}
+
+impl Pages {
+    /// So many whole ones.
+    pub(crate) fn whole(count: u64) -> Pages {
+        Pages { count, lines: count * (PAGE_BYTES / LINE_BYTES) as u64 }
+    }
+
+    /// What was moved of them.
+    pub(crate) fn bytes(self) -> u64 {
+        self.lines * LINE_BYTES as u64
+    }
+}
+
+impl AddAssign for Pages {
+    fn add_assign(&mut self, more: Pages) {
+        self.count += more.count;
+        self.lines += more.lines;
+    }
 }
 
 impl Counters {
@@ -188,11 +218,13 @@ impl Counters {
         self.evictions_clean + self.evictions_dirty + self.promotions
     }
 
-    /// Counts the transfers of whole pages over the link, to host DRAM and from it.
-    pub(crate) fn pages_moved(&mut self, Moved { came, went }: Moved) {
-        self.dram_pages_in += came;
-        self.dram_pages_out += went;
-        self.link_bytes += (came + went) * PAGE_BYTES as u64;
+    /// Counts transfers over the link, to host DRAM and from it.
+    pub(crate) fn moved(&mut self, Moved { came, went }: Moved) {
+        self.dram_pages_in += came.count;
+        self.dram_page_lines_in += came.lines;
+        self.dram_pages_out += went.count;
+        self.dram_page_lines_out += went.lines;
+        self.link_bytes += came.bytes() + went.bytes();
     }
 }
 

@@ -169,11 +169,20 @@ impl Meter {
             Home::HostDram => (done.lines_written_back, 0),
             Home::Device => (0, done.lines_written_back),
         };
-        let Counters { dram_lines, dram_pages_in, dram_pages_out, copied_bytes, .. } = *done.memory;
+        let Counters { dram_lines, copied_bytes, .. } = *done.memory;
         // A copy is a page read and a page written.
         let copies = copied_bytes / (2 * page);
-        let (pages_in, pages_out) = (dram_pages_in + copies, dram_pages_out + copies);
-        let dram_bytes = (dram_lines + home) * line + (pages_in + pages_out) * page;
+        let with_copies = |pages, lines| (pages + copies, lines + copies * (page / line));
+        let (pages_in, lines_in) =
+            with_copies(done.memory.dram_pages_in, done.memory.dram_page_lines_in);
+        let (pages_out, lines_out) =
+            with_copies(done.memory.dram_pages_out, done.memory.dram_page_lines_out);
+        let dram_bytes = (dram_lines + home + lines_in + lines_out) * line;
+        // A row is opened once for all lines of a page; each line more takes its burst.
+        let of_pages = |pages, lines, line_nj, page_nj| {
+            let burst_nj = (page_nj - line_nj) / (page / line - 1) as f64;
+            nj(pages, line_nj) + nj(lines - pages, burst_nj)
+        };
         let ssd_mw = if self.flash.is_some() { ssd.idle_mw } else { 0.0 };
         let [reads, programs, erases] = self.of_flash(done.flash);
         let mut energy = Energy {
@@ -183,8 +192,8 @@ impl Meter {
             cores_waiting_uj: mw(core.waiting_mw, done.cores_waiting_s),
             dram_uj: nj(dram_lines, dram.line_read_nj)
                 + nj(home, dram.line_write_nj)
-                + nj(pages_in, dram.page_write_nj)
-                + nj(pages_out, dram.page_read_nj)
+                + of_pages(pages_in, lines_in, dram.line_write_nj, dram.page_write_nj)
+                + of_pages(pages_out, lines_out, dram.line_read_nj, dram.page_read_nj)
                 + pj(dram_bytes, dram.bus_pj_per_byte),
             dram_background_uj: mw(
                 (dram.standby_mw_per_gib + dram.refresh_mw_per_gib) * self.host_dram_gib,
@@ -292,7 +301,9 @@ mod tests {
         let memory = Counters {
             dram_lines: 10,
             dram_pages_in: 3,
+            dram_page_lines_in: 3 * 64,
             dram_pages_out: 1,
+            dram_page_lines_out: 64,
             copied_bytes: 2 * 4096,
             link_bytes: 1_000_000,
             device_dram_bytes: 2_000_000,
@@ -318,6 +329,21 @@ mod tests {
         near(energy.flash_programs_uj, (100.0 * 2e-3 + channel) / 2.0);
         near(energy.flash_erases_uj, 0.0);
         near(energy.total_uj, energy.parts().iter().map(|(_, uj)| uj).sum());
+    }
+
+    #[test]
+    fn a_page_in_part_takes_less_than_a_whole_one_by_its_lines() {
+        let table = Table::shipped();
+        let meter = meter(&table, "astriflash", true);
+        let written = |dram_page_lines_in| {
+            let memory = Counters { dram_pages_in: 1, dram_page_lines_in, ..Counters::default() };
+            2.0 * read(&meter, memory, FlashOutcome::default()).dram_uj
+        };
+        let bus = |lines: f64| lines * 64.0 * table.dram.bus_pj_per_byte / 1e6;
+        let near = |uj: f64, by_hand: f64| assert!((uj - by_hand).abs() < 1e-9, "{uj} {by_hand}");
+        near(written(1), table.dram.line_write_nj / 1e3 + bus(1.0));
+        near(written(64), table.dram.page_write_nj / 1e3 + bus(64.0));
+        near(written(22), (written(1) * 2.0 + written(64)) / 3.0);
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl MemorySide for MosCache {
             dram_lines: self.nvdimm.take_lines(),
             ..Counters::default()
         };
-        counters.pages_moved(moved);
+        counters.moved(moved);
         counters
     }
 

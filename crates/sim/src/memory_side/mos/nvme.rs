@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::nvdimm::Nvdimm;
 use super::queue::{Command, Copy, Kind};
 use crate::config::{Attachment, Config, ConfigError, Mos};
-use crate::memory_side::Moved;
+use crate::memory_side::{Moved, Pages};
 
 /// What a burst on the NVDIMM's bus ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,11 +263,11 @@ impl Nvme {
         match burst {
             Burst::Copied { id, left } => return (left == 0).then_some(id),
             Burst::Landed { id } => {
-                self.traffic.moved.came += 1;
+                self.traffic.moved.came += Pages::whole(1);
                 self.page_done(id, at);
             }
             Burst::Pulled { id, page } => {
-                self.traffic.moved.went += 1;
+                self.traffic.moved.went += Pages::whole(1);
                 let stored = match self.attachment {
                     Attachment::Pcie => self.outbound.pass(at) + self.latency,
                     Attachment::Ddr => at,

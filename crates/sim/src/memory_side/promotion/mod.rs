@@ -17,7 +17,7 @@ use self::upkeep::Upkeep;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
-    Answer, Counters, DeviceCache, Event, Happened, MemorySide, Moved, Request, Seen, Waiter,
+    Answer, Counters, DeviceCache, Event, Happened, MemorySide, Moved, Pages, Request, Seen, Waiter,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -357,7 +357,10 @@ impl MemorySide for Promotion {
     fn take_counters(&mut self) -> Counters {
         let own = std::mem::take(&mut self.counters);
         let mut device = self.device.take_counters();
-        device.pages_moved(Moved { came: own.promotions, went: own.demotions_written });
+        device.moved(Moved {
+            came: Pages::whole(own.promotions),
+            went: Pages::whole(own.demotions_written),
+        });
         Counters {
             hits: own.hits + device.hits,
             dram_lines: device.dram_lines + self.controllers.take_lines(),
