@@ -75,10 +75,11 @@ impl Finding {
 
     /// The same with another sentence at the end of its note.
     pub fn note(mut self, sentence: impl AsRef<str>) -> Finding {
-        if !self.note.is_empty() {
+        let sentence = sentence.as_ref();
+        if !self.note.is_empty() && !sentence.is_empty() {
             self.note.push(' ');
         }
-        self.note.push_str(sentence.as_ref());
+        self.note.push_str(sentence);
         self
     }
 }

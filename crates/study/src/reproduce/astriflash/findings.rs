@@ -1,14 +1,12 @@
 //! AstriFlash's claims, decided by what was run.
 
 use super::experiments::{
-    DEEPER_WALK, DESIGNS, MIDDLE_US, OPTIMISTIC, Outcomes, Run, SHARED_LESS, TPCC_US, WORKLOADS,
-    over_seeds,
+    DESIGNS, MIDDLE_US, OPTIMISTIC, Outcomes, Run, SHARED_LESS, TPCC_US, WORKLOADS, over_seeds,
 };
 use super::rows::{self, BlockedRow, IntervalRow, LoadRow, ScaleRow, TailCauseRow, WorkloadRow};
-use super::{AstriFlash, found};
+use super::{AstriFlash, found, tails};
 use crate::claims::{self, Finding, Findings, Verdict};
 use crate::reproduce::of_every_claim;
-use crate::simulate::spent;
 use crate::size::figure1;
 use crate::statistics::Estimate;
 
@@ -24,7 +22,7 @@ pub(super) fn all(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
         data(r),
         throughput(r, outcomes),
         rank(r, outcomes),
-        tails(r, outcomes),
+        tails::findings(r, outcomes),
         loads(r),
         collections(r),
         claims::analytic::astriflash::findings(),
@@ -34,19 +32,19 @@ pub(super) fn all(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
     of_every_claim(claims::astriflash::CLAIMS, decided.into_iter())
 }
 
-fn interval(estimate: Estimate, unit: &str) -> String {
+pub(super) fn interval(estimate: Estimate, unit: &str) -> String {
     match estimate.half_width() {
         Some(half) => format!("± {half:.2}{unit} over seeds (95%)."),
         None => String::new(),
     }
 }
 
-fn percent(estimate: Estimate) -> Estimate {
+pub(super) fn percent(estimate: Estimate) -> Estimate {
     let hundred = |value: f64| 100.0 * value;
     Estimate { mean: hundred(estimate.mean), ci95: estimate.ci95.map(|ends| ends.map(hundred)) }
 }
 
-fn mean(of: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn mean(of: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = of.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count
 }
@@ -243,46 +241,12 @@ fn run_again(row: &WorkloadRow, outcomes: &Outcomes) -> String {
     )
 }
 
-/// Table II.
-fn tails(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
-    let geometric =
-        |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
-    let mut findings = Vec::new();
-    for (id, design) in [("AS32", "astriflash"), ("AS33", "astriflash-nops")] {
-        for row in &r.workloads {
-            let estimate = rows::of(&row.p99_over_flash_sync, design);
-            let finding = found(id, row.workload, estimate.mean).note(interval(estimate, ""));
-            findings.push(match (id, finding.verdict) {
-                ("AS32", Verdict::Outside) => finding.note(tail_cause(r, row)),
-                _ => finding,
-            });
-        }
-        let all = geometric(design);
-        findings.push(found(id, "geometric mean", all.mean).note(interval(all, "")));
-    }
-    let no_dp = geometric("astriflash-nodp");
-    let deeper =
-        outcomes.geometric_mean_p99("astriflash-nodp", |run| run.set(DEEPER_WALK.0, DEEPER_WALK.1));
-    let tables = r.parameters.dataset.size.0 as f64 / 512.0 / r.parameters.dram_cache.size.0 as f64;
-    findings.push(found("AS34", "", no_dp.mean).note(interval(no_dp, "")).note(format!(
-        "All leaf tables would take {:.0}% of DRAM and each maps 512 pages, so that they are asked for \
-         far more often than the pages: they add {:.0}% to the misses. It is {deeper:.2} with {} = {}.",
-        100.0 * tables,
-        100.0 * (mean(r.workloads.iter().map(|row| row.misses_over_astriflash_nodp)) - 1.0),
-        DEEPER_WALK.0,
-        DEEPER_WALK.1,
-    )));
-    let lost = percent(geometric("astriflash"));
-    findings.push(
-        found("AS35", "", lost.mean - 100.0)
-            .note(interval(lost, " pp"))
-            .note("The geometric mean of AS32, whose longest tails are explained there."),
-    );
-    findings
-}
-
 /// How long AstriFlash's tail is, in words, with each thing changed that might lengthen it.
-fn with_causes_changed(r: &AstriFlash, workload: &str, value: fn(&TailCauseRow) -> f64) -> String {
+pub(super) fn with_causes_changed(
+    r: &AstriFlash,
+    workload: &str,
+    value: fn(&TailCauseRow) -> f64,
+) -> String {
     let varied = r.tail_causes.iter().filter(|cause| cause.workload == workload);
     let varied = varied.map(|cause| {
         let (key, set) = cause.setting;
@@ -291,23 +255,8 @@ fn with_causes_changed(r: &AstriFlash, workload: &str, value: fn(&TailCauseRow) 
     varied.collect::<Vec<_>>().join(", ")
 }
 
-/// Why the tail of a workload is longer than Flash-Sync's, by experiment.
-fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
-    let slowest = |design| spent(&rows::of(&row.service_parts, design).slowest);
-    format!(
-        "A job has {:.1} misses, so that {:.0}% of a core's turns are of jobs that come back. Of the \
-         slowest 1% each has {}; on Flash-Sync {}. It is {}{}.",
-        row.misses_per_job,
-        100.0 * row.misses_per_job / (1.0 + row.misses_per_job),
-        slowest("astriflash"),
-        slowest("flash-sync"),
-        with_causes_changed(r, row.workload, |cause| cause.p99_over_flash_sync),
-        at_scales(r, row.workload, |scale| &scale.p99_over_flash_sync),
-    )
-}
-
 /// What a figure of `workload` is at other capacities, in words, where some were run.
-fn at_scales(
+pub(super) fn at_scales(
     r: &AstriFlash,
     workload: &str,
     values: fn(&ScaleRow) -> &rows::ByDesign<f64>,

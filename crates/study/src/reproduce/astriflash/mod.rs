@@ -7,6 +7,7 @@ mod findings;
 mod host;
 mod page;
 mod rows;
+mod tails;
 mod text;
 
 use std::path::Path;
