@@ -143,6 +143,57 @@ fn a_sample_of_pages_estimates_the_exact_curve() {
     }
 }
 
+/// Half of the accesses go to a few pages, the rest to `pages` by a power law; each `seed` has its
+/// own pages.
+fn with_hot_pages(hot: u64, pages: u64, seed: u64) -> Vec<(u64, bool)> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let draw = |_| {
+        let rank = if random.random_bool(0.5) {
+            random.random_range(0..hot)
+        } else {
+            (pages as f64).powf(random.random::<f64>()) as u64
+        };
+        ((seed << 40) + rank.wrapping_mul(0x9e37_79b1) % pages, random.random_bool(0.3))
+    };
+    (0..1_000_000).map(draw).collect()
+}
+
+#[test]
+fn whether_a_hot_page_is_in_the_sample_makes_no_difference() {
+    // If its accesses stood for those of others, a page that takes a percent of them would be
+    // counted as half of all, or as none: up to 0.27 at these sizes.
+    for hot in [20, 200, 500, 1000, 2000] {
+        for seed in 1..=4 {
+            let accesses = with_hot_pages(hot, 1 << 17, seed);
+            let exact = exact(&accesses);
+            let mut sampled = SampledDistances::new(2048);
+            accesses.iter().for_each(|&(page, write)| sampled.touch(PageId(page), write));
+            let rate = sampled.sample().rate();
+            // From four pages of the sample on.
+            let size = |step| (4.0 / rate * 2_f64.powf(f64::from(step) / 4.0)) as u64;
+            let sizes: Vec<u64> = (0..40).map(size).filter(|size| *size < 1 << 17).collect();
+            let (most, mean) = sampled.curve().error(&exact, &sizes);
+            assert!(most < 0.06 && mean < 0.015, "{hot} hot pages: {most}, on average {mean}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_takes_memory_that_does_not_grow() {
+    let mut sampled = SampledDistances::new(512);
+    let mut bytes = Vec::new();
+    for (n, (page, write)) in (1..).zip(skewed(2_000_000, 1 << 20)) {
+        // A sweep of ever new pages, and old ones now and then.
+        sampled.touch(PageId(n), n % 3 == 0);
+        sampled.touch(PageId(page), write);
+        if n % 500_000 == 0 {
+            bytes.push(sampled.memory_bytes());
+        }
+    }
+    assert!(bytes.iter().all(|bytes| *bytes < 512 * 512), "{bytes:?}");
+    assert!(sampled.sample().pages() <= 512);
+}
+
 #[test]
 fn miniature_caches_of_a_sample_miss_like_whole_ones() {
     let accesses = skewed(2_000_000, 1 << 16);

@@ -1,16 +1,18 @@
 //! Miss-ratio curves: how often each size of DRAM would miss, at the granularity of pages.
 //!
 //! * [`StackDistances`]: LRU at every size, exactly, in one pass. Memory grows with the pages touched.
-//! * [`SampledDistances`]: the same from a sample of pages, in fixed memory and several times faster.
+//! * [`SampledDistances`]: the same from a sample, in fixed memory and several times faster.
 //! * [`PolicyCaches`]: any replacement policy of `core`, simulated at chosen sizes.
 //!
 //! Each is fed with accesses and gives a [`Curve`].
 
 mod exact;
 mod policy;
+mod recent;
 mod sampled;
 mod stack;
 mod table;
+mod times;
 
 pub use exact::StackDistances;
 pub use policy::PolicyCaches;

@@ -1,0 +1,84 @@
+//! [`Recent`]: the last accesses, and how many distinct pages there were among them.
+
+use ebbtide_core::PageId;
+
+/// Accesses remembered.
+const ACCESSES: usize = 4096;
+
+/// The pages of the last [`ACCESSES`] accesses.
+pub(super) struct Recent {
+    /// By the number of the access.
+    ring: Vec<PageId>,
+    /// A hash set with linear probing, emptied by counting up `round`: a page, and the round in
+    /// which it was put there.
+    seen: Vec<(PageId, u64)>,
+    round: u64,
+}
+
+impl Recent {
+    /// None yet.
+    pub(super) fn new() -> Recent {
+        let (ring, seen) = (vec![PageId(0); ACCESSES], vec![(PageId(0), 0); 2 * ACCESSES]);
+        Recent { ring, seen, round: 0 }
+    }
+
+    /// What it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&self.ring[..]) + size_of_val(&self.seen[..])
+    }
+
+    /// Access number `number` is to `page`.
+    #[inline]
+    pub(super) fn push(&mut self, number: u64, page: PageId) {
+        self.ring[number as usize % ACCESSES] = page;
+    }
+
+    /// How many accesses back it knows.
+    pub(super) fn reach(&self) -> u64 {
+        ACCESSES as u64
+    }
+
+    /// The distinct pages of the accesses from number `from` to before number `to`, all within reach.
+    pub(super) fn distinct(&mut self, from: u64, to: u64) -> u32 {
+        debug_assert!(to - from <= ACCESSES as u64);
+        self.round += 1;
+        // No more of the set than these accesses need: the rest stays out of the core's caches.
+        let places = 2 * ((to - from) as usize).next_power_of_two();
+        let mut count = 0;
+        for number in from..to {
+            let page = self.ring[number as usize % ACCESSES];
+            let mut at = (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % places;
+            while self.seen[at].1 == self.round && self.seen[at].0 != page {
+                at = (at + 1) % places;
+            }
+            count += u32::from(self.seen[at].1 != self.round);
+            self.seen[at] = (page, self.round);
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn distinct_pages_are_counted_in_any_part_of_the_last_accesses() {
+        let mut recent = Recent::new();
+        let page = |number: u64| PageId(number * number % 1009);
+        let mut number = 0;
+        for end in [1, 10, 4096, 4097, 9000] {
+            while number < end {
+                recent.push(number, page(number));
+                number += 1;
+            }
+            for length in [0, 1, 2, 9, 1000, 4096] {
+                let from = end.saturating_sub(length);
+                let expected: BTreeSet<PageId> = (from..end).map(page).collect();
+                assert_eq!(recent.distinct(from, end) as usize, expected.len(), "{from}..{end}");
+            }
+        }
+    }
+}
