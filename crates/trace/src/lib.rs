@@ -19,6 +19,7 @@
 //! * [`capture`]: a program's accesses as it runs, through [`CacheFilter`].
 //! * [`lackey`]: the text of Valgrind's memory tracer.
 //! * [`Format`]: these forms and others, told apart by content.
+//! * [`ReadAhead`]: a source read on a thread of its own.
 //! * [`Mapped`], [`Physical`], [`Hinted`]: a trace with other addresses, or with hints.
 //! * [`Statistics`]: what a trace is like.
 //! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod ahead;
 pub mod capture;
 mod csv;
 pub mod curve;
@@ -52,6 +54,7 @@ mod statistics;
 pub mod text;
 
 pub use access::{Access, Op};
+pub use ahead::ReadAhead;
 pub use error::TraceError;
 pub use filter::{CacheError, CacheFilter, CacheShape, Hierarchy, Traffic};
 pub use format::Format;
