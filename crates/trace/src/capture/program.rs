@@ -3,8 +3,9 @@
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::linux::net::TcpStreamExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -38,6 +39,20 @@ enum Door {
     Pipe(Option<PipeReader>),
     /// A connection for every program.
     Connections(TcpListener),
+}
+
+/// A connection from Valgrind, which writes every line on its own.
+///
+/// Its end holds small pieces back for as long as one is not acknowledged (Nagle, RFC 896), and so
+/// sends large ones, if acknowledgements may take their time.
+struct Connection(TcpStream);
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // The kernel leaves this mode of its own accord; without it, all is only slower.
+        let _ = self.0.set_quickack(false);
+        self.0.read(buffer)
+    }
 }
 
 /// A program that runs under Valgrind; killed when dropped.
@@ -97,7 +112,7 @@ impl Program {
                     Err(error) => return Err(CaptureError::Valgrind(error)),
                 };
                 stream.set_nonblocking(true).map_err(CaptureError::Valgrind)?;
-                streams.push(Stream::new(stream, streams.len()));
+                streams.push(Stream::new(Connection(stream), streams.len()));
             },
         }
         Ok(())
