@@ -34,7 +34,8 @@ pub struct Statistics {
     pub spatial_locality: f64,
     /// 0 to 1: the mean of 1 - log(d + 1) / log(N + 1), d being the accesses since the page's last
     /// one and N those in all; a page's first access counts 0 (after Weinberg et al., who count
-    /// distinct addresses).
+    /// distinct addresses). Of any trace, which makes it another measure than the probability of
+    /// coming back by which the CXL-flash reproduction makes its stand-ins up.
     pub temporal_locality: f64,
     /// The share of accesses whose physical address is known.
     pub physical_share: f64,

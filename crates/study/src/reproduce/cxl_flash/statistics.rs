@@ -1,4 +1,8 @@
 //! [`Statistics`]: what Tables 2 and 5 say of a trace, measured.
+//!
+//! The two localities are the shares by which stand-ins are made up ([`super::stand_ins`]), so that
+//! these can be checked. `ebbtide_trace::Statistics`, which knows nothing of how a trace was made,
+//! measures localities by distances instead; its figures are not to be set beside these.
 
 use ebbtide_core::PageId;
 use ebbtide_trace::{Op, Source};
