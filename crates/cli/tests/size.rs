@@ -9,12 +9,13 @@ use std::fs;
 use common::{complaint, ebbtide, folder, names};
 use serde_json::Value;
 
-const SMALL: [&str; 2] = ["size", "--dataset=16MiB"];
-
 fn json(arguments: &[&str]) -> Value {
     let folder = folder();
-    let mut command = ebbtide(folder.path(), &SMALL);
-    let output = command.args(arguments).arg("--json").output().expect("the program runs");
+    let mut command = ebbtide(folder.path(), &["size", "--json"]);
+    if !arguments.iter().any(|argument| argument.starts_with("--dataset")) {
+        command.arg("--dataset=16MiB");
+    }
+    let output = command.args(arguments).output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     serde_json::from_slice(&output.stdout).expect("JSON")
@@ -70,31 +71,92 @@ fn the_same_arguments_give_the_same_answer() {
     assert_eq!(json(&["--seed=3"]), json(&["--seed=3"]));
 }
 
-#[test]
-fn a_trace_gets_an_answer_and_a_report() {
-    let folder = folder();
+/// Lines of a trace in text form: a power law over 4,096 pages, the half of them written.
+fn power_law() -> String {
     let mut text = String::new();
     let mut state = 1_u64;
     for n in 0..60_000_u64 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // A power law over 4,096 pages.
         let page = 2_f64.powf(12.0 * (state >> 11) as f64 / 2_f64.powi(53)) as u64;
-        writeln!(text, "{} 0 {} 8 {}", n * 500, page * 4096, n % 4).expect("memory");
+        writeln!(text, "{} 0 {} 8 {}", n * 500, page * 4096, n % 2).expect("memory");
     }
-    let text = text.replace(" 8 2\n", " 8 1\n").replace(" 8 3\n", " 8 1\n");
-    fs::write(folder.path().join("t.txt"), text).expect("a file");
+    text
+}
+
+#[test]
+fn a_trace_gets_an_answer_and_a_report() {
+    let folder = folder();
+    fs::write(folder.path().join("t.txt"), power_law()).expect("a file");
     let arguments = ["size", "--trace=t.txt", "--report=out", "--slo=2ms"];
     let output = ebbtide(folder.path(), &arguments).output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let first = said.lines().next().expect("a line");
     assert!(first.contains(" of DRAM, ") && first.contains("p99 within 2.000 ms"), "{said}");
-    for id in ["AS4 ", "AS6 ", "AS7 ", "AS10 ", "AS11 "] {
+    for id in ["AS4 ", "AS6 ", "AS7 ", "AS8 ", "AS9 ", "AS10 ", "AS11 "] {
         assert!(said.lines().any(|line| line.starts_with(id)), "{id} in {said}");
     }
+    // Its pages are fewer than a sample has.
+    assert!(said.contains("all curves are exact"), "{said}");
+    assert!(said.contains("note: AS5, the switch"), "{said}");
     let written = names(&folder.path().join("out"));
     assert!(written.contains(&"report.html".to_string()), "{written:?}");
     assert!(written.contains(&"miss-ratio.csv".to_string()), "{written:?}");
+}
+
+/// A machine as `doctor --write` describes it.
+const MACHINE: &str = r#"
+machine = "a test's"
+switches = { user_ns = 12.5, os_us = 2.0 }
+submission = { call_us = 1.0, read_us = 2.0 }
+reads = [
+    { in_flight = 1, reads_per_s = 10000.0, mean_us = 100.0, p99_us = 200.0 },
+    { in_flight = 32, reads_per_s = 200000.0, mean_us = 160.0, p99_us = 400.0 },
+]
+modes = [
+    { mode = "ebbtide", miss_us = 3.0, write_back_us = 2.0, lost_bytes = 0 },
+    { mode = "sync", miss_us = 110.0, write_back_us = 2.0, lost_bytes = 0 },
+]
+"#;
+
+#[test]
+fn a_machine_that_was_measured_brings_its_own_costs_and_its_switch() {
+    let folder = folder();
+    fs::write(folder.path().join("t.txt"), power_law()).expect("a file");
+    fs::write(folder.path().join("m.toml"), MACHINE).expect("a file");
+    let arguments = ["size", "--trace=t.txt", "--machine=m.toml", "--load=0.2", "--json"];
+    let output = ebbtide(folder.path(), &arguments).output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["recommended"], "ebbtide");
+    assert_eq!(design(&report, "ebbtide")["overhead_us"], 3.0);
+    assert_eq!(design(&report, "sync")["blocks"], true);
+    let claims = report["astriflash"]["claims"].as_array().expect("a list");
+    let ids: Vec<_> = claims.iter().map(|claim| claim["id"].as_str().expect("an id")).collect();
+    assert_eq!(ids, ["AS4", "AS5", "AS6", "AS7", "AS8", "AS9", "AS10", "AS11"]);
+    assert_eq!((&claims[1]["ours"], &claims[1]["verdict"]), (&"12.5 ns".into(), &"within".into()));
+    assert!(claims[4]["verdict"] == "input" && claims[5]["verdict"] == "input");
+}
+
+#[test]
+fn how_far_off_a_sample_is_was_measured() {
+    // 64 MiB are as many pages as a sample has, 128 MiB twice as many.
+    let sampling =
+        |dataset: &str| json(&[dataset, "--theta=0.6", "--slo=10ms"])["demand"]["sampling"].clone();
+    let error = |sampling: &Value, of: &str| {
+        let pair = sampling[of].as_array().map(|pair| (pair[0].as_f64(), pair[1].as_f64()));
+        pair.map(|(most, mean)| (most.expect("a number"), mean.expect("a number")))
+    };
+    let sampled = sampling("--dataset=128MiB");
+    assert!(sampled["rate"].as_f64().is_some_and(|rate| rate < 0.6), "{sampled}");
+    for of in ["error", "small_caches_error"] {
+        let (most, mean) = error(&sampled, of).expect("there is an exact curve");
+        assert!(most > mean && mean > 0.0 && most < 0.05, "{of}: {sampled}");
+    }
+    // All pages are in the sample: what is off are distances that are counted together.
+    let whole = sampling("--dataset=32MiB");
+    assert!(whole["rate"] == 1.0 && whole["small_caches_error"].is_null(), "{whole}");
+    assert!(error(&whole, "error").is_some_and(|(most, _)| most < 0.002), "{whole}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use serde::Serialize;
 
 use super::queueing::Queue;
 
@@ -79,7 +80,8 @@ pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Estimate {
 }
 
 /// Which job a core runs next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Those back from flash before new ones, as priority with ageing comes to.
     ReturnedFirst,

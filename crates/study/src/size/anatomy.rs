@@ -1,12 +1,14 @@
 //! [`Anatomy`]: what a miss takes on a design.
 
 use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::{Config, ConfigError, resolve};
 use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
 use ebbtide_sim::{CoreSide, designs};
 use serde::Serialize;
 
+use crate::analytic::event_model::Order;
 use crate::bench::{Mode, Profile};
 
 /// What a miss takes on a design, nothing else being under way.
@@ -18,6 +20,8 @@ pub struct Anatomy {
     pub all_dram: bool,
     /// The core waits for flash; otherwise it runs other jobs meanwhile.
     pub blocks: bool,
+    /// Which jobs run first on a core that does not wait, as the event model has it.
+    pub order: Order,
     /// Core time that a miss costs, in microseconds.
     pub overhead_us: f64,
     /// How long the page then takes to come.
@@ -62,11 +66,17 @@ impl Flash {
     }
 }
 
-/// Every design of the simulator under the parameters of its file. Those that answer single lines
-/// where they are (FlatFlash, CXL-flash) are left out: missing pages do not say what they take.
-pub(super) fn published() -> Result<Vec<Anatomy>, ConfigError> {
-    let anatomies = designs::ALL.iter().map(|design| of_design(&resolve(design.name, &[])?));
-    anatomies.filter_map(Result::transpose).collect()
+/// Every design of the simulator under the parameters of its file, and the names of those that answer
+/// single lines where they are (FlatFlash, CXL-flash): missing pages do not say what these take.
+pub(super) fn published() -> Result<(Vec<Anatomy>, Vec<&'static str>), ConfigError> {
+    let (mut anatomies, mut left_out) = (Vec::new(), Vec::new());
+    for design in designs::ALL {
+        match of_design(&resolve(design.name, &[])?)? {
+            Some(anatomy) => anatomies.push(anatomy),
+            None => left_out.push(design.name),
+        }
+    }
+    Ok((anatomies, left_out))
 }
 
 /// The memories of the bench on the machine of `profile`.
@@ -90,6 +100,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             design: name.to_string(),
             all_dram: mode == Mode::Dram,
             blocks,
+            order: Order::ReturnedFirst,
             overhead_us: costs.map_or(0.0, |costs| costs.miss_us),
             // The read of a core that waits for it is in what the miss costs.
             flash: if blocks { Flash::Fixed(0.0) } else { flash.clone() },
@@ -115,15 +126,22 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
         Answer::Stalled => (Time::ZERO, arrival(memory)),
     };
     let all_dram = memory.flash().is_none();
-    let software = match &parts.core_side {
-        CoreSide::Block => Span::ZERO,
-        CoreSide::Switch(switching) => switching.flush + switching.switch_out,
+    let (software, order) = match &parts.core_side {
+        CoreSide::Block => (Span::ZERO, Order::ReturnedFirst),
+        CoreSide::Switch(switching) => {
+            let order = match switching.discipline {
+                Discipline::Priority => Order::ReturnedFirst,
+                Discipline::Fifo => Order::NewFirst,
+            };
+            (switching.flush + switching.switch_out, order)
+        }
     };
     let us = |span: Span| span.as_ps() as f64 / 1e6;
     Ok(Some(Anatomy {
         design: config.design.clone(),
         all_dram,
         blocks: parts.core_side == CoreSide::Block,
+        order,
         overhead_us: if all_dram { 0.0 } else { us(reply.since(Time::ZERO) + software) },
         flash: Flash::Fixed(us(arrived.since(reply))),
         policy: config.dram_cache.policy.clone(),
@@ -158,7 +176,7 @@ mod tests {
     use super::*;
 
     fn find(name: &str) -> Anatomy {
-        let all = published().expect("the shipped files resolve");
+        let (all, _) = published().expect("the shipped files resolve");
         all.into_iter().find(|anatomy| anatomy.design == name).expect("it is shipped")
     }
 
@@ -173,6 +191,11 @@ mod tests {
         let os_swap = find("os-swap");
         assert!(!os_swap.blocks && near(os_swap.overhead_us, 10.0), "{os_swap:?}");
         assert!(find("flash-sync").blocks && find("dram-only").all_dram);
+        // Without priorities, new jobs come before those whose page has come.
+        let orders = ["astriflash", "astriflash-nops"].map(|name| find(name).order);
+        assert_eq!(orders, [Order::ReturnedFirst, Order::NewFirst]);
+        let (_, left_out) = published().expect("the shipped files resolve");
+        assert_eq!(left_out, ["cxl-flash", "flatflash"]);
     }
 
     #[test]

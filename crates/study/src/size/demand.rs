@@ -8,7 +8,7 @@ use ebbtide_sim::Contents;
 use ebbtide_trace::curve::{
     Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
 };
-use ebbtide_trace::{Access, Op, Source, open};
+use ebbtide_trace::{Access, Op, ReadAhead, Source, open};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, ShapeError, Workload};
 use serde::Serialize;
 
@@ -48,14 +48,19 @@ pub struct PolicyCurve {
     pub curve: Curve,
 }
 
-/// The sample that curves of other policies are from, and its error under LRU.
+/// The sample that curves of other policies are from, and how far off it is, as measured under LRU.
+///
+/// Errors are the largest difference from the exact miss ratio over all sizes, and the mean one;
+/// `None` where there were too many pages for an exact curve, and LRU's is sampled too.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Sampling {
     /// The share of pages in the sample.
     pub rate: f64,
-    /// The largest difference from the exact miss ratio, and the mean one; `None` where there were
-    /// too many pages for an exact curve, and LRU's is sampled too.
+    /// Of the curve that is made from a sample in one pass.
     pub error: Option<(f64, f64)>,
+    /// Of small caches of the sampled pages, from which other policies' curves are; `None` also
+    /// where there were none.
+    pub small_caches_error: Option<(f64, f64)>,
 }
 
 impl Demand {
@@ -156,9 +161,15 @@ impl Measured {
         job_us: f64,
     ) -> Demand {
         let sizes = sizes(dataset_pages);
-        let error = self.exact.as_ref().map(|exact| self.sampled.error(exact, &sizes));
-        let sampling = Sampling { rate: self.sample.rate(), error };
+        let off = |curve: &Curve| Some(curve.error(self.exact.as_ref()?, &sizes));
+        let small_caches = self.others.iter().find(|(policy, _)| *policy == PolicyKind::Lru);
+        let sampling = Sampling {
+            rate: self.sample.rate(),
+            error: off(&self.sampled),
+            small_caches_error: small_caches.and_then(|(_, curve)| off(curve)),
+        };
         let (accesses, first_touches) = (self.lru().accesses(), self.lru().cold_ratio());
+        let others = self.others.into_iter().filter(|(policy, _)| *policy != PolicyKind::Lru);
         let lru = self.exact.unwrap_or(self.sampled);
         let curve = |(policy, curve): (PolicyKind, Curve)| {
             let share = |&pages: &u64| pages as f64 / dataset_pages as f64;
@@ -167,7 +178,7 @@ impl Measured {
             };
             PolicyCurve { policy: policy.name(), points: sizes.iter().map(point).collect(), curve }
         };
-        let curves = std::iter::once((PolicyKind::Lru, lru)).chain(self.others).map(curve);
+        let curves = std::iter::once((PolicyKind::Lru, lru)).chain(others).map(curve);
         Demand {
             source,
             dataset_pages,
@@ -181,10 +192,13 @@ impl Measured {
     }
 }
 
-/// One cache of every size under each of `policies`.
+/// One cache of every size under each of `policies`, and where they are small caches of a sample
+/// also under LRU, whose exact curve tells how far off they are.
 fn caches(policies: &[PolicyKind], pages: u64, sample: Sample) -> Vec<(PolicyKind, PolicyCaches)> {
     let sizes = sizes(pages);
-    policies.iter().map(|kind| (*kind, PolicyCaches::new(*kind, &sizes, sample, 1))).collect()
+    let measure = (sample.rate() < 1.0).then_some(PolicyKind::Lru);
+    let kinds = policies.iter().copied().chain(measure);
+    kinds.map(|kind| (kind, PolicyCaches::new(kind, &sizes, sample, 1))).collect()
 }
 
 fn trace(
@@ -245,7 +259,8 @@ fn each_batch(
 ) -> Result<(), SizeError> {
     let (mut batch, mut accesses) = (Vec::new(), 0);
     let counted = |batch: &[Access]| batch.iter().filter(|access| access.op != Op::Hint).count();
-    let mut source = open(path).map_err(|error| SizeError::Trace { error, accesses })?;
+    let source = open(path).map_err(|error| SizeError::Trace { error, accesses })?;
+    let mut source = ReadAhead::new(source);
     loop {
         let more = source.fill(&mut batch);
         accesses += counted(&batch) as u64;

@@ -4,7 +4,7 @@ use ebbtide_core::PAGE_BYTES;
 use serde::Serialize;
 
 use super::{Anatomy, Demand};
-use crate::analytic::event_model::{Core, Effort, FlashTime, Misses, Order};
+use crate::analytic::event_model::{Core, Effort, FlashTime, Misses};
 use crate::analytic::queueing::Queue;
 use crate::analytic::systems::overlapping;
 
@@ -112,7 +112,7 @@ impl<'a> Trial<'a> {
             overhead,
             flash,
             flash_time: FlashTime::Fixed,
-            order: Order::ReturnedFirst,
+            order: self.anatomy.order,
         })
     }
 
@@ -218,7 +218,14 @@ pub(super) fn best(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> String {
         _ => "it cannot keep up".to_string(),
     };
     let dram_only = p99(&Anatomy { all_dram: true, ..anatomy.clone() });
-    format!("{here}; with all data in DRAM and no flash, {}", time(dram_only))
+    let first = 100.0 * demand.first_touches;
+    let anyway = match first > 0.0 && !anatomy.all_dram {
+        true => {
+            format!(" ({first:.2}% of the accesses are the first to their page and miss anyway)")
+        }
+        false => String::new(),
+    };
+    format!("{here}{anyway}; with all data in DRAM and no flash, {}", time(dram_only))
 }
 
 /// Microseconds as a reader likes them.

@@ -255,7 +255,7 @@ pub fn run(
 ) -> Result<Report, SizeError> {
     check(options)?;
     let policies = policies(options, &machine.designs)?;
-    let mut notices = Vec::new();
+    let mut notices: Vec<String> = machine.notes.clone();
     let demand = demand::measure(&options.input, &policies, cancel, progress, &mut notices)?;
     let goal = Goal {
         slo_us: options.slo_us,
@@ -288,7 +288,12 @@ pub fn run(
     }
     let knee = knee(options, &demand);
     let astriflash = match options.input {
-        Input::Trace { .. } => findings::of_trace(&demand, &knee),
+        Input::Trace { .. } => {
+            if machine.switch_ns.is_none() {
+                notices.push(NO_SWITCH.to_string());
+            }
+            findings::of_trace(&demand, &knee, machine.switch_ns)
+        }
         Input::Workload { .. } => Findings::default(),
     };
     Ok(Report {
@@ -303,6 +308,10 @@ pub fn run(
     })
 }
 
+/// Why AS5 is not among the findings.
+const NO_SWITCH: &str = "AS5, the switch between user-level threads, is no matter of a trace: \
+    `--machine` brings this machine's, and `ebbtide reproduce astriflash --real` measures it";
+
 /// What misses take on a machine, by design.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -312,6 +321,10 @@ pub struct Machine {
     pub designs: Vec<Anatomy>,
     /// The one that the answer is for.
     pub recommended: &'static str,
+    /// What the designs leave out, in sentences.
+    pub notes: Vec<String>,
+    /// What a switch between user-level threads was measured to take, in nanoseconds.
+    pub switch_ns: Option<f64>,
 }
 
 impl Machine {
@@ -320,10 +333,22 @@ impl Machine {
     /// # Errors
     /// [`ConfigError`] when their files do not resolve.
     pub fn published() -> Result<Machine, ConfigError> {
+        let (designs, left_out) = anatomy::published()?;
         Ok(Machine {
             source: "the published designs under their papers' parameters".to_string(),
-            designs: anatomy::published()?,
+            designs,
+            notes: vec![
+                format!(
+                    "{} bring lines, not pages, which no miss-ratio curve tells of: `ebbtide \
+                     compare` simulates them",
+                    left_out.join(" and ")
+                ),
+                "the misses of page tables, in which astriflash-nodp differs from astriflash, are not \
+                 counted"
+                    .to_string(),
+            ],
             recommended: "astriflash",
+            switch_ns: None,
         })
     }
 }
@@ -335,6 +360,8 @@ impl From<&Profile> for Machine {
             source: format!("what misses cost as measured on {}", profile.machine),
             designs: anatomy::measured(profile),
             recommended: "ebbtide",
+            notes: Vec::new(),
+            switch_ns: Some(profile.switches.user_ns),
         }
     }
 }

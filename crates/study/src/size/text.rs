@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::demand::Sampling;
 use super::fit::time;
 use super::{Design, Lifetime, Report, Worth};
 
@@ -53,12 +54,12 @@ impl Display for Report {
         writeln!(
             f,
             "knee of the LRU curve: {} ({}), {} of accesses miss, one every {} of execution; {} \
-             core(s) take {}/s from flash",
+             then take {}/s from flash (Eq. 1)",
             bytes(knee.dram_bytes as f64),
             percent(knee.dram_share),
             percent(knee.miss_ratio),
             time(knee.miss_interval_us),
-            self.options.cores,
+            cores(self.options.cores),
             bytes(knee.flash_bytes_per_s),
         )?;
         curves(f, self)?;
@@ -99,15 +100,28 @@ fn curves(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         let every_us = demand.access_us() / demand.lru().miss_ratio(size(share));
         write!(f, "{:>9}", number(every_us))?;
     }
-    let rate = percent(demand.sampling.rate);
-    match demand.sampling.error {
-        Some((most, mean)) => writeln!(
-            f,
-            "\nsampled from {rate} of the pages, LRU's ratio is at most {most:.4} from the exact \
-             one, {mean:.4} on average"
-        ),
-        None => writeln!(f, "\nall curves are from a sample of {rate} of the pages"),
+    writeln!(f, "\n{}", sampling(&demand.sampling))
+}
+
+/// What the curves are from, and how far off they are.
+fn sampling(sampling: &Sampling) -> String {
+    let rate = percent(sampling.rate);
+    if sampling.rate == 1.0 {
+        return "all curves are exact: every access was counted".to_string();
     }
+    let Some((most, mean)) = sampling.error else {
+        return format!(
+            "all curves are from a sample of {rate} of the pages, their error not measured: too many \
+             pages for an exact one"
+        );
+    };
+    let small_caches = sampling.small_caches_error.map_or(String::new(), |(most, mean)| {
+        format!("; in small caches of these pages, as other policies are, {most:.4} and {mean:.4}")
+    });
+    format!(
+        "lru is exact; from a sample of {rate} of the pages its ratio is at most {most:.4} off, \
+         {mean:.4} on average{small_caches}"
+    )
 }
 
 fn designs(f: &mut Formatter<'_>, designs: &[Design]) -> fmt::Result {
@@ -143,13 +157,13 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let Worth { dollars, dollars_dram_only, lifetimes, .. } = worth;
     writeln!(
         f,
-        "\n{}: ${} instead of ${}; {}/s from flash and {}/s to it on {} core(s)",
+        "\n{}: ${} instead of ${}; {}/s from flash and {}/s to it on {}",
         report.recommended,
         number(*dollars),
         number(*dollars_dram_only),
         bytes(worth.flash_read_bytes_per_s),
         bytes(worth.flash_write_bytes_per_s),
-        report.options.cores,
+        cores(report.options.cores),
     )?;
     let years = |years: Option<f64>| years.map_or("no wear".to_string(), lasting);
     let last = |lifetime: &Lifetime| {
@@ -170,9 +184,13 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
 }
 
-/// Years, or days where there are few.
+/// Years, or the smaller unit that suits.
 fn lasting(years: f64) -> String {
-    if years < 1.0 { format!("{} days", number(years * 365.0)) } else { number(years) + " years" }
+    let hours = years * 365.0 * 24.0;
+    let units = [("years", 1.0 / (365.0 * 24.0)), ("days", 1.0 / 24.0), ("hours", 1.0)];
+    let unit = units.iter().find(|(_, an_hour)| hours * an_hour >= 1.0);
+    let (name, an_hour) = unit.copied().unwrap_or(("minutes", 60.0));
+    format!("{} {name}", number(hours * an_hour))
 }
 
 /// Bytes with a unit, to three digits.
@@ -181,6 +199,10 @@ pub(super) fn bytes(bytes: f64) -> String {
     let unit = units.iter().find(|(_, shift)| bytes >= 2_f64.powi(*shift));
     let (name, shift) = unit.copied().unwrap_or(("B", 0));
     format!("{} {name}", number(bytes / 2_f64.powi(shift)))
+}
+
+fn cores(count: u32) -> String {
+    if count == 1 { "1 core".to_string() } else { format!("{count} cores") }
 }
 
 fn percent(share: f64) -> String {
@@ -208,6 +230,10 @@ mod tests {
         assert_eq!(
             [number(1234.5), number(12.34), number(0.5), number(0.00123)],
             ["1234", "12.3", "0.50", "0.0012"]
+        );
+        assert_eq!(
+            [12.0, 0.5, 0.001, 1e-7].map(lasting),
+            ["12.0 years", "182 days", "8.76 hours", "0.05 minutes"]
         );
         assert_eq!([percent(0.03), time(1500.0)], ["3.00%", "1.500 ms"]);
     }

@@ -109,7 +109,7 @@ mod tests {
             accesses_per_job: 1.0,
             job_us: 1.0,
             first_touches: 0.0,
-            sampling: Sampling { rate: 1.0, error: None },
+            sampling: Sampling { rate: 1.0, error: None, small_caches_error: None },
             curves: Vec::new(),
         };
         let mut options = Options::new(Input::default());
