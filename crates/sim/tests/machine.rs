@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span};
 use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::{
-    Load, Machine, Offered, Outcome, Plan, SimError, Simulation, WORK_UNITS, designs, simulate,
+    Coherence, Load, Machine, Offered, Outcome, Plan, SimError, Simulation, WORK_UNITS, designs,
+    simulate,
 };
 use ebbtide_workloads::{Kind, Workload, Wrong};
 
@@ -272,4 +273,58 @@ fn a_core_that_blocks_tells_what_it_could_have_overlapped() {
     machine.run(1_000).unwrap();
     let missed = machine.take_measured().missed;
     assert_eq!((missed.loads, missed.loads_close, missed.stores), (2_000, 1_000, 1_000));
+}
+
+/// What each job does to a word of a page of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Once {
+    Load,
+    Store,
+    Exchange,
+}
+
+impl Workload for Once {
+    fn size_bytes(&self) -> u64 {
+        64 << 20
+    }
+
+    fn image(&self, _page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        out.fill(0);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let at = PageId(job).start();
+        let found = match self {
+            Once::Load => memory.load(at),
+            Once::Store => {
+                memory.store(at, 1u64);
+                0
+            }
+            Once::Exchange => memory.compare_exchange(at, 0, 1).unwrap_or_else(|found| found),
+        };
+        if found == 0 { Ok(()) } else { Err(Wrong(format!("{found} in a page of zeros"))) }
+    }
+
+    fn writes(&self) -> bool {
+        *self != Once::Load
+    }
+}
+
+#[test]
+fn an_exchange_is_waited_for_as_a_load_is_and_a_store_is_not() {
+    let config = small("dram-only", &[("cores.count", "1")]);
+    let [load, store, exchange] = [Once::Load, Once::Store, Once::Exchange].map(|once| {
+        let parts = designs::compose(&config).unwrap();
+        Machine::new(&config, parts, once).unwrap().run(1_000).unwrap()
+    });
+    assert_eq!(load, exchange);
+    assert!(store < load, "{store:?} {load:?}");
+}
+
+#[test]
+fn cores_take_lines_from_each_other_and_one_alone_has_nobody_to_take_them_from() {
+    let coherence = |cores| run("astriflash", Kind::Tpcc, &[("cores.count", cores)]).coherence;
+    let two = coherence("2");
+    assert!(two.forwards > 0 && two.invalidations > 0 && two.upgrades > 0, "{two:?}");
+    assert_eq!(coherence("1"), Coherence::default());
 }
