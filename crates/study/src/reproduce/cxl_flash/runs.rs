@@ -19,7 +19,7 @@ use crate::reproduce::{Cancel, Options, Progress, ReproduceError};
 use crate::side_by_side::side_by_side;
 
 /// Pages of the cache of the study of real programs, 64 MiB.
-const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
+pub(super) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
 
 /// Stand-ins in which something that Table 5 leaves open is varied are cut once they have gone to so
 /// many times that number of pages anew.
