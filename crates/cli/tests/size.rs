@@ -35,6 +35,9 @@ fn a_program_gets_a_size_a_cost_and_a_lifetime() {
     assert!(need("dram_bytes") >= need("analytic_dram_bytes").max(need("simulated_dram_bytes")));
     assert!(need("analytic_p99_us") <= 1000.0 && need("simulated_p99_us") <= 1000.0);
     assert!((0.8..1.0).contains(&need("throughput_kept")), "{need}", need = chosen["need"]);
+    // A job swaps two elements, and there is room for those of the jobs under way.
+    let pages = report["demand"]["pages_per_job"].as_f64().expect("a number");
+    assert!((2.0..5.0).contains(&pages) && need("dram_bytes") >= 4096.0 * pages, "{pages} pages");
     let worth = &chosen["worth"];
     assert!(worth["saving"].as_f64().expect("a number") > 1.0);
     let lifetimes = worth["lifetimes"].as_array().expect("a list");

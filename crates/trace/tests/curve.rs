@@ -223,6 +223,19 @@ fn the_knee_is_where_more_dram_begins_to_spare_little() {
 }
 
 #[test]
+fn the_pages_that_some_accesses_touch_follow_from_the_curve() {
+    let mut random = Pcg64::seed_from_u64(9);
+    let draw = |_| (random.random_range(0..100_u64), false);
+    let curve = exact(&(0..200_000).map(draw).collect::<Vec<_>>());
+    for accesses in [1, 10, 50, 200] {
+        let expected = 100.0 * (1.0 - 0.99_f64.powi(accesses));
+        let found = curve.working_set(f64::from(accesses)) as f64;
+        assert!((found - expected).abs() <= 1.5, "{accesses} touch {found}, not {expected}");
+    }
+    assert_eq!(curve.working_set(1e9), 101);
+}
+
+#[test]
 fn an_access_across_pages_touches_each() {
     let access = |address, bytes| Access {
         at: Time::ZERO,

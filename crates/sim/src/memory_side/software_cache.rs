@@ -35,6 +35,8 @@ pub struct SoftwareCosts {
     pub miss: Span,
     /// Core time of a written page on its way out.
     pub write_back: Span,
+    /// Pages that a write carries, at least 1. It is under way for as long as a read (assumption).
+    pub pages_per_write: f64,
     /// Mean time of a transfer by how many are in flight; ascending, at least one.
     pub transfers: Vec<(u32, Span)>,
     /// The most reads in flight.
@@ -77,6 +79,8 @@ pub struct SoftwareCache {
     /// When what is in flight ends: the page of a read, nothing of a write.
     in_flight: BinaryHeap<Reverse<(Time, Option<PageId>)>>,
     stalled: Vec<Waiter>,
+    /// Written pages that left and wait for the write that will carry them.
+    unsent: f64,
     counters: Counters,
 }
 
@@ -109,6 +113,7 @@ impl SoftwareCache {
             frames: FxHashMap::default(),
             in_flight: BinaryHeap::new(),
             stalled: Vec::new(),
+            unsent: 0.0,
             counters: Counters::default(),
         })
     }
@@ -135,7 +140,11 @@ impl SoftwareCache {
             self.ahead.evicted(frame, victim.page, ahead);
             if victim.dirty {
                 asked += self.costs.write_back;
-                self.send(asked, None);
+                self.unsent += 1.0;
+                if self.unsent >= self.costs.pages_per_write {
+                    self.unsent -= self.costs.pages_per_write;
+                    self.send(asked, None);
+                }
             }
         }
         self.send(asked, Some(page));
@@ -266,6 +275,7 @@ mod tests {
             ahead_max: 4,
             miss: Span::from_us(3),
             write_back: Span::from_us(5),
+            pages_per_write: 1.0,
             transfers: vec![(1, Span::from_us(60)), (3, Span::from_us(100))],
             in_flight_max: 8,
         }
@@ -311,6 +321,22 @@ mod tests {
         let counters = cache.take_counters();
         assert_eq!((counters.misses, counters.hits_under_miss), (4, 1));
         assert_eq!((counters.evictions_dirty, counters.evictions_clean), (1, 1));
+    }
+
+    #[test]
+    fn a_write_carries_several_pages() {
+        let costs = SoftwareCosts { pages_per_write: 1.5, ..costs() };
+        let (mut cache, mut events) = (cache_of(costs), Vec::new());
+        let mut writes_under_way = Vec::new();
+        for page in 0..5 {
+            cache.access(at(1_000 * page), request(page, true));
+            let writes = cache.in_flight.iter().filter(|Reverse((_, page))| page.is_none()).count();
+            writes_under_way.push(writes);
+            cache.advance(at(1_000 * page + 900), &mut events);
+        }
+        // The first two found free frames. Of the others, the second and the third filled a write.
+        assert_eq!(writes_under_way, [0, 0, 0, 1, 1]);
+        assert_eq!(cache.take_counters().evictions_dirty, 3);
     }
 
     #[test]

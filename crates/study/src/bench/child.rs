@@ -211,6 +211,7 @@ impl Under {
                 window.hits_under_miss = after.hits_under_miss - before.hits_under_miss;
                 window.flash_reads = after.flash_reads - before.flash_reads;
                 window.flash_writes = after.flash_writes - before.flash_writes;
+                window.write_requests = after.write_requests - before.write_requests;
                 window.submissions = after.submissions - before.submissions;
                 window.fetched_ahead = after.fetched_ahead - before.fetched_ahead;
                 window.ahead_used = after.ahead_used - before.ahead_used;

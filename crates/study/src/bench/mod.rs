@@ -308,39 +308,32 @@ pub fn run(
         tried: Vec::new(),
         notices: replayed.map(|kept| kept.notice.clone()).collect(),
     };
-    let profile = profile(options, cancel, progress)?;
-    // Measuring a profile takes about as long as a workload.
-    let ahead = if options.predict && options.machine.is_none() { 1.0 } else { 0.0 };
-    let count = subjects.len() as f64 + ahead;
+    let given = options.machine.as_deref().filter(|_| options.predict);
+    let given = given.map(Profile::read).transpose()?;
+    // What misses cost drifts on a machine shared with others: it is measured anew beside each
+    // workload, which takes about as long as the workload.
+    let measures = options.predict && given.is_none();
+    let steps = if measures { 2.0 } else { 1.0 };
     for (number, subject) in subjects.iter().enumerate() {
-        let part = |stage: &str, share: f64| {
+        let part = |step: f64, stage: &str, share: f64| {
             let name = subject.program.name();
-            progress(&format!("{name}: {stage}"), (ahead + number as f64 + share) / count);
+            let done = (number as f64 * steps + step + share) / (subjects.len() as f64 * steps);
+            progress(&format!("{name}: {stage}"), done);
         };
-        let profile = profile.as_ref();
-        let bench = Bench { options, subject, cpus: &cpus, profile, cancel, progress: &part };
+        let (beside, within) = (
+            |stage: &str, share: f64| part(0.0, stage, share),
+            |stage: &str, share: f64| part(steps - 1.0, stage, share),
+        );
+        let modes: Vec<Mode> = stored_modes(options).collect();
+        let measured = measures
+            .then(|| profile::measure(&options.data, &modes, cancel, &beside))
+            .transpose()?;
+        let profile = given.as_ref().or(measured.as_ref());
+        let bench = Bench { options, subject, cpus: &cpus, profile, cancel, progress: &within };
         bench.run(&mut report)?;
     }
     progress("done", 1.0);
     Ok(report)
-}
-
-/// The profile to predict with, if that is wished for.
-fn profile(
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Option<Profile>, BenchError> {
-    if !options.predict {
-        return Ok(None);
-    }
-    if let Some(path) = &options.machine {
-        return Profile::read(path).map(Some);
-    }
-    let modes: Vec<Mode> = stored_modes(options).collect();
-    let share = 1.0 / (options.workloads.len() as f64 + 1.0);
-    let part = |stage: &str, done: f64| progress(stage, done * share);
-    profile::measure(&options.data, &modes, cancel, &part).map(Some)
 }
 
 /// Refuses options that cannot work, whatever the data; gives the CPUs to use.

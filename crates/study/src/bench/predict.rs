@@ -180,6 +180,7 @@ impl Prediction<'_> {
             ahead_max,
             miss: us(costs.miss_us),
             write_back: us(costs.write_back_us),
+            pages_per_write: costs.pages_per_write,
             transfers,
             in_flight_max: threads * self.setup.cpus.len(),
         };

@@ -66,8 +66,15 @@ pub struct ModeCosts {
     pub miss_us: f64,
     /// Core time that a page written back costs, in microseconds.
     pub write_back_us: f64,
+    /// Pages that a write to flash carries, neighbours there; 1 where that is not known.
+    #[serde(default = "one")]
+    pub pages_per_write: f64,
     /// Under paging: DRAM of the budget that the kernel and its threads took, in bytes.
     pub lost_bytes: u64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 impl Profile {
@@ -102,6 +109,13 @@ impl Profile {
             .find(|costs| !not_negative(costs.miss_us) || !not_negative(costs.write_back_us))
         {
             return Err(bad(format!("modes, {}: expected costs of at least 0", costs.mode)));
+        }
+        let not_whole = |costs: &&ModeCosts| !positive(costs.pages_per_write.floor());
+        if let Some(costs) = profile.modes.iter().find(not_whole) {
+            return Err(bad(format!(
+                "modes, {}: expected pages_per_write of at least 1",
+                costs.mode
+            )));
         }
         Ok(profile)
     }
@@ -208,7 +222,13 @@ fn mode_costs(report: &Report, mode: Mode) -> Option<ModeCosts> {
     } else {
         0.0
     };
-    Some(ModeCosts { mode, miss_us: reads.us, write_back_us, lost_bytes: reads.lost_bytes })
+    Some(ModeCosts {
+        mode,
+        miss_us: reads.us,
+        write_back_us,
+        pages_per_write: writes.pages_per_write,
+        lost_bytes: reads.lost_bytes,
+    })
 }
 
 /// What a miss of one program costs in one mode.
@@ -217,6 +237,8 @@ struct Lost {
     us: f64,
     /// Pages written back a miss.
     write_backs: f64,
+    /// Pages that a write carries.
+    pages_per_write: f64,
     /// DRAM of the budget in which the kernel, where it pages, held no data.
     lost_bytes: u64,
 }
@@ -240,6 +262,7 @@ impl Lost {
         Some(Lost {
             us: us.max(0.0),
             write_backs: own.flash_writes_per_s.median / (own.jobs_per_s.median * misses),
+            pages_per_write: own.pages_per_write.map_or(1.0, |pages| pages.median),
             lost_bytes: report.config.dram_bytes.saturating_sub(held),
         })
     }
@@ -274,6 +297,7 @@ mod tests {
                 mode: Mode::Ebbtide,
                 miss_us: 2.0,
                 write_back_us: 1.0,
+                pages_per_write: 8.0,
                 lost_bytes: 0,
             }],
         }
@@ -301,6 +325,8 @@ mod tests {
         assert!(said("").contains("doctor --write"));
         let whole = toml::to_string(&profile()).expect("TOML");
         assert!(said(&whole.replace("miss_us = 2.0", "miss_us = -2.0")).contains("at least 0"));
+        let none = whole.replace("pages_per_write = 8.0", "pages_per_write = 0.0");
+        assert!(said(&none).contains("at least 1"));
         assert!(said(&whole.replace("miss_us", "mis_us")).contains("mis_us"));
         let missing = Profile::read(&folder.path().join("none")).expect_err("it is not there");
         assert!(missing.is_input());

@@ -164,6 +164,8 @@ pub struct Window {
     pub flash_reads: u64,
     /// Pages written to flash.
     pub flash_writes: u64,
+    /// Writes that carried them, several neighbours each; not known of a kernel that pages.
+    pub write_requests: u64,
     /// Submissions to the kernel.
     pub submissions: u64,
     /// Pages fetched ahead of demand.

@@ -119,6 +119,8 @@ pub struct Outcome {
     pub flash_writes_per_s: Spread,
     /// Median flash read, from the miss to the page's arrival, in microseconds.
     pub flash_read_us: Option<Spread>,
+    /// Pages that a write to flash carried, where the engine wrote.
+    pub pages_per_write: Option<Spread>,
     /// Pages handed to the kernel at a time, those read and those written.
     pub requests_per_submission: Option<Spread>,
     /// What came of fetching ahead of demand, where anything was.

@@ -448,6 +448,13 @@ impl Bench<'_> {
             flash_reads_per_s: spread(&|round| per_s(round.window.flash_reads, round)),
             flash_writes_per_s: spread(&|round| per_s(round.window.flash_writes, round)),
             flash_read_us: engine.then(|| spread(&|round| round.window.flash_read_us)),
+            pages_per_write: rounds.iter().all(|round| round.window.write_requests > 0).then(
+                || {
+                    spread(&|round| {
+                        round.window.flash_writes as f64 / round.window.write_requests as f64
+                    })
+                },
+            ),
             requests_per_submission: engine.then(|| {
                 spread(&|round| {
                     let window = &round.window;

@@ -26,6 +26,8 @@ pub struct Demand {
     pub accesses: u64,
     /// Accesses a job.
     pub accesses_per_job: f64,
+    /// Distinct pages that a job touches.
+    pub pages_per_job: u64,
     /// Execution of a job in microseconds, nothing missing.
     pub job_us: f64,
     /// Share of accesses that are the first to their page and miss at any size.
@@ -169,6 +171,7 @@ impl Measured {
             small_caches_error: small_caches.and_then(|(_, curve)| off(curve)),
         };
         let (accesses, first_touches) = (self.lru().accesses(), self.lru().cold_ratio());
+        let pages_per_job = self.lru().working_set(accesses_per_job).min(dataset_pages);
         let others = self.others.into_iter().filter(|(policy, _)| *policy != PolicyKind::Lru);
         let lru = self.exact.unwrap_or(self.sampled);
         let curve = |(policy, curve): (PolicyKind, Curve)| {
@@ -184,6 +187,7 @@ impl Measured {
             dataset_pages,
             accesses,
             accesses_per_job,
+            pages_per_job,
             job_us,
             first_touches,
             sampling,

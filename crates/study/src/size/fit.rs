@@ -83,12 +83,15 @@ impl<'a> Trial<'a> {
     }
 
     /// How long flash takes at the offered load; `None` if it cannot serve that, or if DRAM does not
-    /// hold a page for each core and each read on its way.
+    /// hold what the jobs under way touch: the curve is of jobs one after the other, and those that
+    /// take turns would evict each other's pages.
     fn flash_us(&self) -> Option<f64> {
         let cores = f64::from(self.goal.cores);
         let reads_per_s = cores * self.goal.load * 1e6 / self.demand.job_us * self.misses;
         let us = self.anatomy.flash.read_us(reads_per_s)?;
-        (self.pages as f64 >= cores + reads_per_s * us / 1e6).then_some(us)
+        let jobs = if self.anatomy.blocks { cores } else { cores + reads_per_s * us / 1e6 };
+        let touched = jobs * self.demand.pages_per_job as f64;
+        (self.pages as f64 >= touched.min(self.demand.dataset_pages as f64)).then_some(us)
     }
 
     /// Core time lost a miss, and time in which the core can do other things.

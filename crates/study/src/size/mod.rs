@@ -286,6 +286,10 @@ pub fn run(
             best: fit::best(&demand, &chosen.anatomy, &goal),
         });
     }
+    let years = chosen.and_then(|chosen| chosen.worth.as_ref()?.years(options.cells));
+    if options.min_lifetime_years.is_none() && years.is_some_and(|years| years < 1.0) {
+        notices.push(SHORT_LIFE.to_string());
+    }
     let knee = knee(options, &demand);
     let astriflash = match options.input {
         Input::Trace { .. } => {
@@ -307,6 +311,10 @@ pub fn run(
         notices,
     })
 }
+
+/// What to do about flash that does not last a year.
+const SHORT_LIFE: &str = "the SSD, taken to be as large as the data unless `--ssd` says otherwise, \
+    does not last a year: `--min-lifetime YEARS` asks for DRAM enough to spare it the writes";
 
 /// Why AS5 is not among the findings.
 const NO_SWITCH: &str = "AS5, the switch between user-level threads, is no matter of a trace: \

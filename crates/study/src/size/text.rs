@@ -13,9 +13,8 @@ impl Report {
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
         let Some((need, worth)) = answer else { return "nothing to recommend".to_string() };
         let options = &self.options;
-        let chosen = worth.lifetimes.iter().find(|lifetime| lifetime.cells == options.cells);
         let size = options.ssd_bytes.map_or(self.demand.dataset_pages * 4096, |bytes| bytes);
-        let lasts = match chosen.and_then(|chosen| chosen.years) {
+        let lasts = match worth.years(options.cells) {
             Some(years) => {
                 let size = bytes(size as f64);
                 format!("{} of {} flash last {}", size, options.cells, lasting(years))
@@ -43,18 +42,20 @@ impl Display for Report {
         let demand = &self.demand;
         writeln!(
             f,
-            "{}: {} of data, {} accesses counted; a job executes {} and makes {} accesses",
+            "{}: {} of data, {} accesses counted; a job executes {} and makes {} accesses to {} \
+             pages",
             demand.source,
             bytes((demand.dataset_pages * 4096) as f64),
             demand.accesses,
             time(demand.job_us),
             number(demand.accesses_per_job),
+            demand.pages_per_job,
         )?;
         let knee = &self.knee;
         writeln!(
             f,
             "knee of the LRU curve: {} ({}), {} of accesses miss, one every {} of execution; {} \
-             then take {}/s from flash (Eq. 1)",
+             without waiting would take {}/s from flash (Eq. 1)",
             bytes(knee.dram_bytes as f64),
             percent(knee.dram_share),
             percent(knee.miss_ratio),

@@ -74,6 +74,13 @@ impl Worth {
     }
 }
 
+impl Worth {
+    /// How many years round the clock flash of the kind `cells` lasts; `None` where nothing is written.
+    pub fn years(&self, cells: &str) -> Option<f64> {
+        self.lifetimes.iter().find(|lifetime| lifetime.cells == cells)?.years
+    }
+}
+
 /// The pages a second that may be written to the flash of `options` for it to last as long as it
 /// must; any number if nothing is said of that.
 pub(super) fn writes_per_s_max(options: &Options, demand: &Demand) -> f64 {
@@ -107,6 +114,7 @@ mod tests {
             dataset_pages: 1000,
             accesses: 1,
             accesses_per_job: 1.0,
+            pages_per_job: 1,
             job_us: 1.0,
             first_touches: 0.0,
             sampling: Sampling { rate: 1.0, error: None, small_caches_error: None },

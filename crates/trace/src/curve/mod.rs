@@ -114,6 +114,18 @@ impl Curve {
         farthest.map_or(0, |step| step.pages)
     }
 
+    /// The distinct pages that so many accesses in a row touch, on average: an access touches another
+    /// when as many pages as were touched so far would not spare it a miss (Denning and Schwartz,
+    /// CACM 1972).
+    pub fn working_set(&self, accesses: f64) -> u64 {
+        let (mut pages, mut made) = (0, 0.0);
+        while made < accesses {
+            made += 1.0 / self.miss_ratio(pages);
+            pages += 1;
+        }
+        pages
+    }
+
     /// What was counted since `before`, an earlier curve of the same counting: without a warm-up.
     #[must_use]
     pub fn since(&self, before: &Curve) -> Curve {

@@ -161,17 +161,19 @@ impl Run {
         Ok(Plan {
             config: resolve(self.design, &given)?.scaled(1, denominator),
             workload: self.workload,
-            jobs: self.jobs.unwrap_or(self.enough_jobs()),
+            jobs: self.jobs.unwrap_or(self.enough_jobs(options.quick)),
             seed: options.seed + self.seed,
             arrivals: self.load.map_or(Offered::Saturating, Offered::PoissonShare),
         })
     }
 
-    /// Enough for ten thousand misses and more, and to last longer than the longest jobs.
-    fn enough_jobs(&self) -> u64 {
+    /// Enough for ten thousand misses and more, and to last longer than the longest jobs; a quick run
+    /// has fewer of those than tails need, and says so.
+    fn enough_jobs(&self, quick: bool) -> u64 {
         match (self.load, self.workload) {
             // The tail of a nearly saturated queue needs many.
             (Some(_), _) => 150_000,
+            (_, Kind::Silo) if quick => 8_000,
             (_, Kind::Tpcc) => 5_000,
             _ => 20_000,
         }
