@@ -116,10 +116,10 @@ impl Curve {
 
     /// The distinct pages that so many accesses in a row touch, on average: an access touches another
     /// when as many pages as were touched so far would not spare it a miss (Denning and Schwartz,
-    /// CACM 1972).
+    /// CACM 1972). At most all that were counted.
     pub fn working_set(&self, accesses: f64) -> u64 {
         let (mut pages, mut made) = (0, 0.0);
-        while made < accesses {
+        while made < accesses && (pages as f64) < self.pages() {
             made += 1.0 / self.miss_ratio(pages);
             pages += 1;
         }
