@@ -47,8 +47,8 @@ pub(super) struct Expected {
 /// Jobs a core whose time in simulated DRAM is taken, and as many to warm up.
 const BARE_JOBS: u64 = 5_000;
 
-/// No more jobs than this warm up, or are measured, however long the bench is: 100 MB of misses and
-/// more, after which little changes.
+/// No more jobs a core than this warm up, or are measured, however long the bench is: this bounds how
+/// long a prediction takes.
 const JOBS_MAX: u64 = 300_000;
 
 /// Jobs a core between two looks at the simulated clock.

@@ -72,9 +72,7 @@ impl Worth {
             lifetimes: lifetimes.to_vec(),
         }
     }
-}
 
-impl Worth {
     /// How many years round the clock flash of the kind `cells` lasts; `None` where nothing is written.
     pub fn years(&self, cells: &str) -> Option<f64> {
         self.lifetimes.iter().find(|lifetime| lifetime.cells == cells)?.years
