@@ -1,5 +1,7 @@
 //! [`LineCache`]: a set-associative cache of lines, exact LRU. Tags only: contents live elsewhere.
 
+use std::ops::Range;
+
 /// A line's number: its address divided by [`LINE_BYTES`](crate::LINE_BYTES).
 pub type LineId = u64;
 
@@ -48,6 +50,11 @@ impl LineCache {
         Some(entry & DIRTY != 0)
     }
 
+    /// Whether `line` is there.
+    pub fn holds(&self, line: LineId) -> bool {
+        self.entries[self.set_of(line)].iter().any(|entry| entry & !DIRTY == line + 1)
+    }
+
     /// Puts `line`, which is not there, first in its set. The least recently used one goes.
     #[inline]
     pub fn install(&mut self, line: LineId, dirty: bool) -> Option<Evicted> {
@@ -79,8 +86,15 @@ impl LineCache {
 
     #[inline]
     fn set(&mut self, line: LineId) -> &mut [u64] {
+        let set = self.set_of(line);
+        &mut self.entries[set]
+    }
+
+    /// Which entries are those of the set of `line`.
+    #[inline]
+    fn set_of(&self, line: LineId) -> Range<usize> {
         let start = (line & self.set_mask) as usize * self.ways;
-        &mut self.entries[start..start + self.ways]
+        start..start + self.ways
     }
 }
 

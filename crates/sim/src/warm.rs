@@ -135,7 +135,7 @@ pub fn warm_up(
             tell(watch, "warming up", WARM_SHARE * share.min(1.0))?;
             machine.warm(WARM_BATCH, None)?;
             window += WARM_BATCH;
-            let batch = machine.take_measured().counters;
+            let batch = machine.take_counters();
             quiet = if batch.misses == 0 { quiet + WARM_BATCH } else { 0 };
             (misses, left) = (misses + batch.misses, left + batch.left());
             (promoted, demoted) = (promoted + batch.promotions, demoted + batch.demotions);

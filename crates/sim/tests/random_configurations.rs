@@ -4,7 +4,6 @@ use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::{Offered, Outcome, Plan, designs, simulate};
 use ebbtide_workloads::Kind;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 const JOBS: u64 = 300;
 
@@ -94,7 +93,6 @@ fn about(one: u64, other: u64, under_way: u64) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 24,
-        rng_seed: RngSeed::Fixed(1),
         ..ProptestConfig::default()
     })]
 

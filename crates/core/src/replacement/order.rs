@@ -22,7 +22,8 @@ pub(super) struct Order {
 
 #[derive(Clone)]
 enum Sets {
-    /// The known ways of each set in order, then [`NONE`].
+    /// The known ways of each set in order, then [`NONE`]; behind the last set as much as
+    /// makes every row the beginning of one of the most ways.
     Rows(Vec<u8>),
     /// A list a set.
     Lists(Lists),
@@ -33,7 +34,7 @@ const NONE: u8 = u8::MAX;
 impl Order {
     pub(super) fn new(geometry: Geometry) -> Order {
         let sets = if geometry.ways <= ROW_WAYS_MAX {
-            Sets::Rows(vec![NONE; geometry.frames()])
+            Sets::Rows(vec![NONE; geometry.frames() + ROW_WAYS_MAX])
         } else {
             Sets::Lists(Lists::new(geometry.frames(), geometry.sets))
         };
@@ -113,18 +114,17 @@ impl Order {
     pub(super) fn move_to_back(&mut self, frame: FrameId) {
         match &mut self.sets {
             Sets::Rows(rows) => {
-                let (row, way) = row_of(rows, self.geometry, frame);
-                // Without branches that depend on where the frame is, which nobody can predict.
-                let (mut passed, mut last) = (false, NONE);
-                for place in 0..row.len() {
-                    let here = row[place];
-                    let next = row.get(place + 1).copied().unwrap_or(NONE);
-                    passed |= here == way;
-                    let moved = if next == NONE { way } else { next };
-                    row[place] = if passed && here != NONE { moved } else { here };
-                    last = if here == NONE { last } else { row[place] };
-                }
-                assert_eq!(last, way, "{frame:?} is not known");
+                let ways = self.geometry.ways;
+                let first = self.geometry.set_of(frame) * ways;
+                let (bytes, way) = (&mut rows[first..], (frame.index() - first) as u8);
+                let moved = if let (Some(eight), true) = (bytes.first_chunk_mut(), ways <= 8) {
+                    row_in::u64::move_to_back(eight, ways, way)
+                } else {
+                    bytes
+                        .first_chunk_mut()
+                        .and_then(|all| row_in::u128::move_to_back(all, ways, way))
+                };
+                moved.unwrap_or_else(|| panic!("{frame:?} is not known"));
             }
             Sets::Lists(lists) => lists.move_to_back(self.geometry.set_of(frame), frame),
         }
@@ -137,6 +137,54 @@ fn row_of(rows: &mut [u8], geometry: Geometry, frame: FrameId) -> (&mut [u8], u8
     (&mut rows[first..first + geometry.ways], (frame.index() - first) as u8)
 }
 
+/// A row in a number, its front in the lowest byte: of eight ways, or of all that a row can have.
+macro_rules! row_in {
+    ($number:ident) => {
+        pub mod $number {
+            type Row = $number;
+
+            /// Every byte 1.
+            const ONES: Row = Row::MAX / 0xff;
+            const BYTES: usize = size_of::<Row>();
+
+            /// The row that `bytes` begin with, of `ways`, with `way` behind all others that it knows.
+            /// `None` if it does not know it. Nothing branches or shifts by where it is, which nobody
+            /// could predict.
+            #[inline]
+            pub fn move_to_back(bytes: &mut [u8; BYTES], ways: usize, way: u8) -> Option<()> {
+                let row = Row::from_le_bytes(*bytes);
+                let set = Row::MAX >> (8 * (BYTES - ways));
+                let (known, wanted) = (row | !set, ONES * Row::from(way));
+                let before = below_first(known, wanted);
+                if before == Row::MAX {
+                    return None;
+                }
+                let all = below_first(known, Row::MAX);
+                let others = all >> 8;
+                let moved =
+                    known & before | known >> 8 & others & !before | wanted & all & !others | !all;
+                *bytes = (moved & set | row & !set).to_le_bytes();
+                Some(())
+            }
+
+            /// The bytes of `row` below the lowest that is as in `wanted`; all if there is none.
+            #[inline]
+            fn below_first(row: Row, wanted: Row) -> Row {
+                let differs = row ^ wanted;
+                // The top bit of every byte that is zero; of some above the lowest such as well.
+                let zero = differs.wrapping_sub(ONES) & !differs & ONES << 7;
+                let lowest = zero & zero.wrapping_neg();
+                (lowest >> 7).wrapping_sub(1)
+            }
+        }
+    };
+}
+
+mod row_in {
+    row_in!(u64);
+    row_in!(u128);
+}
+
 /// How many ways `row` knows.
 fn known(row: &[u8]) -> usize {
     row.iter().position(|way| *way == NONE).unwrap_or(row.len())
@@ -145,4 +193,49 @@ fn known(row: &[u8]) -> usize {
 fn place_of(row: &[u8], way: u8, frame: FrameId) -> usize {
     let place = row.iter().position(|other| *other == way);
     place.unwrap_or_else(|| panic!("{frame:?} is not known"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_row_moves_a_way_behind_all_that_it_knows_and_leaves_its_neighbours_alone(
+            order in Just((0..16u8).collect::<Vec<u8>>()).prop_shuffle(),
+            (ways, count, place) in (1..=16usize)
+                .prop_flat_map(|ways| (Just(ways), 1..=ways))
+                .prop_flat_map(|(ways, count)| (Just(ways), Just(count), 0..count)),
+            neighbours in any::<u8>(),
+        ) {
+            let all = order.into_iter().filter(|way| usize::from(*way) < ways);
+            let mut plain: Vec<u8> = all.collect();
+            let unknown = plain.split_off(count);
+            let row = |known: &[u8]| {
+                let mut bytes = [neighbours; 16];
+                bytes[..ways].fill(NONE);
+                bytes[..count].copy_from_slice(known);
+                bytes
+            };
+            let before = row(&plain);
+            let way = plain.remove(place);
+            plain.push(way);
+            let moved = |way| {
+                let mut bytes = before;
+                row_in::u128::move_to_back(&mut bytes, ways, way).map(|()| bytes)
+            };
+            prop_assert_eq!(moved(way), Some(row(&plain)));
+            prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
+            if ways <= 8 {
+                let moved = |way| {
+                    let mut bytes = before;
+                    let eight = bytes.first_chunk_mut().unwrap();
+                    row_in::u64::move_to_back(eight, ways, way).map(|()| bytes)
+                };
+                prop_assert_eq!(moved(way), Some(row(&plain)));
+                prop_assert!(unknown.iter().all(|way| moved(*way).is_none()));
+            }
+        }
+    }
 }

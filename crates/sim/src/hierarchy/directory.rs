@@ -10,30 +10,20 @@ use std::collections::hash_map::Entry;
 type Core = u16;
 
 /// Who holds a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holders {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
     /// One core alone, which may write it and need not say so: states E and M.
-    Owner(Core),
-    /// Cores that may only read it, at least one: state S.
-    Sharers(Vec<Core>),
-}
-
-impl Holders {
-    /// Which cores they are.
-    pub fn cores(&self) -> impl Iterator<Item = usize> {
-        let cores = match self {
-            Holders::Owner(core) => std::slice::from_ref(core),
-            Holders::Sharers(cores) => cores,
-        };
-        cores.iter().map(|core| usize::from(*core))
-    }
+    Owned(Core),
+    /// So many cores, which may only read it: state S. A directory in hardware has a bit for each; here
+    /// the caches themselves know which, and only a store asks. It keeps an entry in 16 bytes.
+    Shared(u16),
 }
 
 /// The directories of all tiles. It is exact, as caches tell it of every line they give up, and so
 /// is no larger than all of them together.
 #[derive(Debug, Clone)]
 pub struct Directory {
-    lines: FxHashMap<LineId, Holders>,
+    lines: FxHashMap<LineId, Held>,
 }
 
 impl Directory {
@@ -43,14 +33,15 @@ impl Directory {
     }
 
     /// Who holds `line`, if anybody does.
-    pub fn holders(&self, line: LineId) -> Option<&Holders> {
-        self.lines.get(&line)
+    #[cfg(test)]
+    pub fn held(&self, line: LineId) -> Option<Held> {
+        self.lines.get(&line).copied()
     }
 
     /// The core that owns `line`.
     pub fn owner(&self, line: LineId) -> Option<usize> {
         match self.lines.get(&line) {
-            Some(Holders::Owner(core)) => Some(usize::from(*core)),
+            Some(Held::Owned(core)) => Some(usize::from(*core)),
             _ => None,
         }
     }
@@ -58,20 +49,19 @@ impl Directory {
     /// `core`, which did not hold `line`, reads it from now on: as its owner if nobody else holds it.
     /// Gives who owned it and shares it now.
     pub fn read(&mut self, core: usize, line: LineId) -> Option<usize> {
-        let core = core as Core;
         match self.lines.entry(line) {
             Entry::Vacant(unheld) => {
-                unheld.insert(Holders::Owner(core));
+                unheld.insert(Held::Owned(core as Core));
                 None
             }
             Entry::Occupied(mut held) => match held.get_mut() {
-                Holders::Owner(owner) => {
+                Held::Owned(owner) => {
                     let owner = *owner;
-                    held.insert(Holders::Sharers(vec![owner, core]));
+                    held.insert(Held::Shared(2));
                     Some(usize::from(owner))
                 }
-                Holders::Sharers(cores) => {
-                    cores.push(core);
+                Held::Shared(count) => {
+                    *count += 1;
                     None
                 }
             },
@@ -79,29 +69,26 @@ impl Directory {
     }
 
     /// `core` owns `line` from now on, alone. Gives who held it before, `core` perhaps among them.
-    pub fn own(&mut self, core: usize, line: LineId) -> Option<Holders> {
-        self.lines.insert(line, Holders::Owner(core as Core))
+    pub fn own(&mut self, core: usize, line: LineId) -> Option<Held> {
+        self.lines.insert(line, Held::Owned(core as Core))
     }
 
     /// Nobody holds `line` any more. Gives who did.
-    pub fn clear(&mut self, line: LineId) -> Option<Holders> {
+    pub fn clear(&mut self, line: LineId) -> Option<Held> {
         self.lines.remove(&line)
     }
 
-    /// `core` has given up `line`. Others that share it go on doing so, however few are left.
-    pub fn leave(&mut self, core: usize, line: LineId) {
+    /// A core has given up `line`, which it held. Others that share it go on doing so, however few are
+    /// left.
+    pub fn leave(&mut self, line: LineId) {
         let Entry::Occupied(mut held) = self.lines.entry(line) else {
-            unreachable!("line {line} was held by core {core}");
+            unreachable!("line {line} was held");
         };
-        let left = match held.get_mut() {
-            Holders::Owner(_) => 0,
-            Holders::Sharers(cores) => {
-                cores.retain(|sharer| usize::from(*sharer) != core);
-                cores.len()
+        match held.get_mut() {
+            Held::Shared(count) if *count > 1 => *count -= 1,
+            _ => {
+                held.remove();
             }
-        };
-        if left == 0 {
-            held.remove();
         }
     }
 }
@@ -110,16 +97,12 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn held(directory: &Directory, line: LineId) -> Vec<usize> {
-        directory.holders(line).map_or(Vec::new(), |holders| holders.cores().collect())
-    }
-
     #[test]
     fn the_first_reader_owns_a_line_and_the_second_makes_both_share_it() {
         let mut directory = Directory::new(8);
         assert_eq!((directory.read(3, 7), directory.owner(7)), (None, Some(3)));
         assert_eq!((directory.read(1, 7), directory.owner(7)), (Some(3), None));
-        assert_eq!((directory.read(2, 7), held(&directory, 7)), (None, vec![3, 1, 2]));
+        assert_eq!((directory.read(2, 7), directory.held(7)), (None, Some(Held::Shared(3))));
     }
 
     #[test]
@@ -128,9 +111,8 @@ mod tests {
         (0..3).for_each(|core| {
             directory.read(core, 7);
         });
-        assert_eq!(directory.own(1, 7), Some(Holders::Sharers(vec![0, 1, 2])));
-        assert_eq!((directory.owner(7), held(&directory, 7)), (Some(1), vec![1]));
-        assert_eq!(directory.own(0, 7), Some(Holders::Owner(1)));
+        assert_eq!(directory.own(1, 7), Some(Held::Shared(3)));
+        assert_eq!((directory.owner(7), directory.own(0, 7)), (Some(1), Some(Held::Owned(1))));
     }
 
     #[test]
@@ -138,12 +120,12 @@ mod tests {
         let mut directory = Directory::new(8);
         directory.read(0, 7);
         directory.read(1, 7);
-        directory.leave(0, 7);
-        assert_eq!((directory.owner(7), held(&directory, 7)), (None, vec![1]));
-        directory.leave(1, 7);
-        assert_eq!(directory.holders(7), None);
+        directory.leave(7);
+        assert_eq!((directory.owner(7), directory.held(7)), (None, Some(Held::Shared(1))));
+        directory.leave(7);
+        assert_eq!(directory.held(7), None);
         directory.own(1_023, 7);
-        directory.leave(1_023, 7);
+        directory.leave(7);
         assert_eq!(directory.clear(7), None);
     }
 }

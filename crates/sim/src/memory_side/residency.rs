@@ -166,7 +166,9 @@ impl Residency {
         }
         let first = self.set(page) * self.geometry.ways;
         let ways = &self.frames[first..first + self.geometry.ways];
-        let way = ways.iter().position(|entry| entry.holds(page))?;
+        // Looks at all: that is sooner done than going back from a guess where the page is.
+        let held = ways.iter().enumerate().filter(|(_, entry)| entry.holds(page));
+        let way = held.fold(None, |_, (way, _)| Some(way))?;
         Some(FrameId((first + way) as u32))
     }
 

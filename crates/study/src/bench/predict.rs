@@ -192,9 +192,9 @@ impl Prediction<'_> {
     /// What `machine`, which starts empty as the mode did, does in the bench's time.
     fn measured(&self, machine: &mut Machine, cores: u64) -> Result<Expected, SimError> {
         run_for(machine, self.warm_up_s, cores)?;
-        machine.take_measured();
+        machine.take_counters();
         let (jobs, time) = run_for(machine, self.measured_s, cores)?;
-        let misses = machine.take_measured().counters.misses;
+        let misses = machine.take_counters().misses;
         Ok(Expected {
             jobs_per_s: jobs as f64 * 1e12 / time.as_ps() as f64,
             misses_per_job: misses as f64 / jobs as f64,

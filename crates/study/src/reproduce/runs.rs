@@ -1,5 +1,6 @@
 //! Runs of the simulator side by side, under a paper's options.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -21,7 +22,9 @@ pub(super) fn run_all(
 ) -> Result<Vec<Outcome>, ReproduceError> {
     let first = |plan: &Plan| plans.iter().position(|other| other == plan).unwrap_or(0);
     let numbers: Vec<usize> = (0..plans.len()).filter(|n| first(&plans[*n]) == *n).collect();
-    let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
+    let mut groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
+    // The longest first: one that begins last would keep a host core waiting for it.
+    groups.sort_by_key(|group| Reverse(group.len()));
     let outcomes = run_each(groups.len(), options, cancel, progress, |number, watch| {
         run_group(plans, groups[number].clone(), watch)
     })?;

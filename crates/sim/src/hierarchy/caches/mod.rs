@@ -6,7 +6,7 @@ mod tests;
 use ebbtide_core::{Evicted, LINE_BYTES, LineCache, LineId, PAGE_BYTES};
 use serde::Serialize;
 
-use super::directory::{Directory, Holders};
+use super::directory::{Directory, Held};
 use super::noc::Noc;
 use crate::config::{Cache, Config, ConfigError};
 
@@ -128,7 +128,7 @@ impl Caches {
             0
         };
         if let Some(Evicted { line: old, dirty }) = self.own[core].install(line, write) {
-            self.directory.leave(core, old);
+            self.directory.leave(old);
             if dirty {
                 self.install_in_llc(old, true);
             }
@@ -149,13 +149,12 @@ impl Caches {
 
     /// `core` stores to `line` past all caches: its own keeps what it has of it, and no other does.
     pub fn store_past(&mut self, core: usize, line: LineId) {
-        let Some(holders) = self.directory.holders(line) else { return };
-        let before = if holders.cores().any(|holder| holder == core) {
+        let before = if self.own[core].holds(line) {
             self.directory.own(core, line)
         } else {
             self.directory.clear(line)
         };
-        before.iter().for_each(|holders| self.invalidate(core, line, holders));
+        self.invalidate(core, line, before);
     }
 
     /// What was counted since it was last taken.
@@ -181,20 +180,32 @@ impl Caches {
     /// `core` owns `line` from now on, and who held it loses it. Gives for how many cycles the home tile
     /// waits for sharers' answers; an owner's is the line itself.
     fn take(&mut self, core: usize, line: LineId) -> u64 {
-        let Some(holders) = self.directory.own(core, line) else { return 0 };
-        self.invalidate(core, line, &holders);
-        let Holders::Sharers(_) = holders else { return 0 };
-        let home = self.noc.home(line);
-        let asked = |other| 2 * self.noc.message_cycles(home, other) + self.own_cycles;
-        holders.cores().filter(|holder| *holder != core).map(asked).max().unwrap_or(0)
+        let before = self.directory.own(core, line);
+        self.invalidate(core, line, before)
     }
 
-    /// Takes `line` from all `holders` but `core`.
-    fn invalidate(&mut self, core: usize, line: LineId, holders: &Holders) {
-        for holder in holders.cores().filter(|holder| *holder != core) {
-            self.own[holder].remove(line);
-            self.coherence.invalidations += 1;
+    /// Takes `line` from all who held it `before` but `core`. Gives for how many cycles its home tile
+    /// waits for the answers of those that shared it.
+    fn invalidate(&mut self, core: usize, line: LineId, before: Option<Held>) -> u64 {
+        let home = self.noc.home(line);
+        let mut waits = 0;
+        match before {
+            Some(Held::Owned(owner)) if usize::from(owner) != core => {
+                self.own[usize::from(owner)].remove(line);
+                self.coherence.invalidations += 1;
+            }
+            Some(Held::Shared(_)) => {
+                for (other, own) in self.own.iter_mut().enumerate() {
+                    if other != core && own.remove(line).is_some() {
+                        self.coherence.invalidations += 1;
+                        let asked = 2 * self.noc.message_cycles(home, other) + self.own_cycles;
+                        waits = asked.max(waits);
+                    }
+                }
+            }
+            _ => {}
         }
+        waits
     }
 }
 

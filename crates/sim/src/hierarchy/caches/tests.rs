@@ -115,10 +115,13 @@ proptest! {
                 let holders: Vec<usize> = (0..cores).filter(|core| states[*core].is_some()).collect();
                 let alone = |state: &Option<State>| state.is_some_and(|s| s != State::Shared);
                 prop_assert!(!states.iter().any(alone) || holders.len() == 1, "{states:?}");
-                let known = caches.directory.holders(line);
-                let mut known: Vec<usize> = known.map_or(Vec::new(), |h| h.cores().collect());
-                known.sort_unstable();
-                prop_assert_eq!(known, holders);
+                let known = match caches.directory.held(line) {
+                    Some(Held::Shared(count)) => usize::from(count),
+                    Some(Held::Owned(_)) => 1,
+                    None => 0,
+                };
+                let held: Vec<usize> = (0..cores).filter(|c| caches.own[*c].holds(line)).collect();
+                prop_assert_eq!((known, held), (holders.len(), holders));
                 prop_assert_eq!(caches.directory.owner(line), states.iter().position(alone));
             }
         }

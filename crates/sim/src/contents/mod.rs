@@ -1,13 +1,18 @@
 //! [`Contents`]: what the dataset holds, in host memory that grows with what is touched.
 
+mod stored;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Value};
 use ebbtide_workloads::Workload;
-use rustc_hash::FxHashMap;
+
+use self::stored::Stored;
 
 type Line = [u64; LINE_BYTES / 8];
+/// The lines of a page.
+type Lines = [Line; PAGE_BYTES / LINE_BYTES];
 type Page = [u64; PAGE_BYTES / 8];
 type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>;
 
@@ -16,7 +21,6 @@ type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>
 /// Lines are regenerated from the image as they are touched and kept in a direct-mapped cache of
 /// pages in host memory; only lines that were stored to outlive their page's stay there. So 256 GiB
 /// of data cost what a run touches, and a run gives the same whatever the cache holds.
-#[derive(Clone)]
 pub struct Contents {
     image: Rc<Image>,
     size_bytes: u64,
@@ -25,8 +29,7 @@ pub struct Contents {
     mask: u64,
     /// Where lines are regenerated.
     made: Box<Page>,
-    /// Lines stored to, of pages that are in no slot.
-    written: FxHashMap<PageId, Written>,
+    stored: Stored,
 }
 
 #[derive(Clone, Copy)]
@@ -39,30 +42,30 @@ struct Slot {
     written: u64,
 }
 
-/// The lines of a page whose bit is set, in order.
-#[derive(Clone)]
-struct Written {
-    lines: u64,
-    contents: Box<[Line]>,
-}
-
-/// Pages in host memory: 128 MiB.
-const SLOTS_MAX: u64 = 1 << 15;
+/// Pages in host memory: 32 MiB. More would be regenerated less often and take longer to look at.
+const SLOTS_MAX: u64 = 1 << 13;
 
 impl Contents {
     /// The untouched image of `program`.
     pub fn new(program: impl Workload + 'static) -> Contents {
         let size_bytes = program.size_bytes();
+        let image = move |page, lines, out: &mut _| program.image_lines(page, lines, out);
+        Contents::of(Rc::new(image), size_bytes, Stored::new())
+    }
+
+    /// `image` of so many bytes under what was `stored`.
+    fn of(image: Rc<Image>, size_bytes: u64, stored: Stored) -> Contents {
         let pages = size_bytes / PAGE_BYTES as u64;
         let slots = pages.next_power_of_two().min(SLOTS_MAX);
         Contents {
-            image: Rc::new(move |page, lines, out| program.image_lines(page, lines, out)),
+            image,
             size_bytes,
-            pages: vec![[0; PAGE_BYTES / 8]; slots as usize],
+            // Untouched memory of the host, where `vec!` would write zeroes into all of it.
+            pages: bytemuck::zeroed_vec(slots as usize),
             slots: vec![Slot { tag: 0, present: 0, written: 0 }; slots as usize],
             mask: slots - 1,
             made: Box::new([0; PAGE_BYTES / 8]),
-            written: FxHashMap::default(),
+            stored,
         }
     }
 
@@ -107,20 +110,13 @@ impl Contents {
     /// Gives the slot to `page`, of which the lines stored to are then there.
     #[cold]
     fn bring(&mut self, index: usize, page: PageId) {
-        let old = self.slots[index];
-        let all: &mut [Line; PAGE_BYTES / LINE_BYTES] = bytemuck::cast_mut(&mut self.pages[index]);
-        if old.written != 0 {
-            let contents = set_bits(old.written).map(|line| all[line]).collect();
-            self.written.insert(PageId(old.tag - 1), Written { lines: old.written, contents });
+        let Slot { tag, written, .. } = self.slots[index];
+        let all: &mut Lines = bytemuck::cast_mut(&mut self.pages[index]);
+        if written != 0 {
+            self.stored.keep(PageId(tag - 1), written, all);
         }
-        self.slots[index] = Slot { tag: page.0 + 1, present: 0, written: 0 };
-        if let Some(written) = self.written.remove(&page) {
-            for (line, contents) in set_bits(written.lines).zip(&written.contents) {
-                all[line] = *contents;
-            }
-            self.slots[index].present = written.lines;
-            self.slots[index].written = written.lines;
-        }
+        let written = self.stored.take(page, all);
+        self.slots[index] = Slot { tag: page.0 + 1, present: written, written };
     }
 
     /// Regenerates `line` of `page`, and what comes with it.
@@ -128,8 +124,8 @@ impl Contents {
     fn make(&mut self, index: usize, page: PageId, line: usize) {
         let made = (self.image)(page, line..line + 1, bytemuck::cast_mut(&mut *self.made));
         debug_assert!(made.contains(&line));
-        let from: &[Line; PAGE_BYTES / LINE_BYTES] = bytemuck::cast_ref(&*self.made);
-        let all: &mut [Line; PAGE_BYTES / LINE_BYTES] = bytemuck::cast_mut(&mut self.pages[index]);
+        let from: &Lines = bytemuck::cast_ref(&*self.made);
+        let all: &mut Lines = bytemuck::cast_mut(&mut self.pages[index]);
         let slot = &mut self.slots[index];
         for line in made {
             if slot.present >> line & 1 == 0 {
@@ -137,6 +133,19 @@ impl Contents {
                 slot.present |= 1 << line;
             }
         }
+    }
+}
+
+impl Clone for Contents {
+    /// The same data. What was not stored to is regenerated as it is touched again, which is sooner
+    /// done than copying all that is in host memory.
+    fn clone(&self) -> Contents {
+        let mut stored = self.stored.clone();
+        for (slot, page) in self.slots.iter().zip(&self.pages).filter(|(slot, _)| slot.written != 0)
+        {
+            stored.keep(PageId(slot.tag - 1), slot.written, bytemuck::cast_ref(page));
+        }
+        Contents::of(Rc::clone(&self.image), self.size_bytes, stored)
     }
 }
 
@@ -152,6 +161,21 @@ fn set_bits(mut bits: u64) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use ebbtide_workloads::{Program, Shape};
+
+    #[test]
+    fn a_copy_holds_what_was_stored_wherever_it_was_and_goes_its_own_way() {
+        let shape = Shape { dataset_bytes: 1 << 40, ..Shape::default() };
+        let mut contents = Contents::new(Program::new("array-swap", &shape).unwrap());
+        let at = |i: u64| Addr(i * 4096 * 1021 + i % 64 * 64 + 8);
+        let pages = 2 * SLOTS_MAX;
+        let untouched: u64 = contents.load(at(pages));
+        (0..pages).for_each(|i| contents.store(at(i), i));
+        let mut copy = contents.clone();
+        assert!((0..pages).all(|i| copy.load::<u64>(at(i)) == i));
+        assert_eq!(copy.load::<u64>(at(pages)), untouched);
+        copy.store(at(1), 7u64);
+        assert_eq!(contents.load::<u64>(at(1)), 1);
+    }
 
     #[test]
     fn what_was_stored_outlives_its_page_in_host_memory() {
