@@ -41,7 +41,7 @@ enum Verb {
     /// Runs the program's real code in virtual time on the simulated machine, from a steady state
     /// that it first brings about, and compares its throughput with the same machine's with all
     /// data in DRAM. Without arguments it simulates AstriFlash at the paper's size, 256 GiB of data
-    /// under 8 GiB of DRAM, and takes a minute or two, nearly all of it to fill the DRAM cache;
+    /// under 8 GiB of DRAM, and takes about a minute, nearly all of it to fill the DRAM cache;
     /// --scale 1/64 takes seconds. The same arguments give the same result.
     Sim(sim::Arguments),
     /// Which design would be best for this? Every design on the same program or trace.
@@ -55,7 +55,7 @@ enum Verb {
     /// How does it change with design, program or parameter? All combinations, on all cores.
     ///
     /// Simulates the cross product of the values that a TOML file lists. Ctrl-C loses nothing but the
-    /// runs under way: the same command goes on from there. Without a file it takes a minute or two.
+    /// runs under way: the same command goes on from there. Without a file it takes seconds.
     Sweep(sweep::Arguments),
     /// How much DRAM does my program need, what does that cost, how long does the SSD live?
     ///
