@@ -91,10 +91,7 @@ fn about(one: u64, other: u64, under_way: u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 24,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn a_hardware_cache_or_paging_of_any_shape_asks_flash_for_what_was_missed(

@@ -115,8 +115,8 @@ impl Order {
         match &mut self.sets {
             Sets::Rows(rows) => {
                 let ways = self.geometry.ways;
-                let first = self.geometry.set_of(frame) * ways;
-                let (bytes, way) = (&mut rows[first..], (frame.index() - first) as u8);
+                let (first, way) = place_in_rows(self.geometry, frame);
+                let bytes = &mut rows[first..];
                 let moved = if let (Some(eight), true) = (bytes.first_chunk_mut(), ways <= 8) {
                     row_in::u64::move_to_back(eight, ways, way)
                 } else {
@@ -133,8 +133,15 @@ impl Order {
 
 /// The row of `frame`'s set, and which of its ways the frame is.
 fn row_of(rows: &mut [u8], geometry: Geometry, frame: FrameId) -> (&mut [u8], u8) {
+    let (first, way) = place_in_rows(geometry, frame);
+    (&mut rows[first..first + geometry.ways], way)
+}
+
+/// Where the row of `frame`'s set begins, and which of its ways the frame is.
+#[inline]
+fn place_in_rows(geometry: Geometry, frame: FrameId) -> (usize, u8) {
     let first = geometry.set_of(frame) * geometry.ways;
-    (&mut rows[first..first + geometry.ways], (frame.index() - first) as u8)
+    (first, (frame.index() - first) as u8)
 }
 
 /// A row in a number, its front in the lowest byte: of eight ways, or of all that a row can have.
