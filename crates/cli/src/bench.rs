@@ -7,8 +7,9 @@ use ebbtide_core::UnknownName;
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
-use ebbtide_study::bench::{self, BenchError, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
-use ebbtide_study::report::check_folder;
+use ebbtide_measure::bench::{self, BenchError, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
+use ebbtide_report::check_folder;
+use ebbtide_study::predict;
 use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
 
@@ -164,11 +165,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (cancel, bar) = (stop::on_interrupt()?, progress::bar());
     let options = options(arguments);
-    let report = bench::run(&options, &cancel, &|stage, share| progress::show(&bar, stage, share));
+    let show = |stage: &str, share: f64| progress::show(&bar, stage, share);
+    let measured = bench::run(&options, &cancel, &show);
+    let predicted = measured.map(|mut measured| {
+        let predicted = predict::predict(&mut measured, &show);
+        predicted.map(|()| measured.report)
+    });
     bar.finish_and_clear();
-    let report = report.map_err(|error: BenchError| {
+    let report = predicted.map_err(|error: BenchError| {
         if error.is_input() { Failure::input(error) } else { Failure::run(error) }
-    })?;
+    })??;
     let text = if arguments.json {
         serde_json::to_string_pretty(&report)? + "\n"
     } else {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_core::UnknownName;
+use ebbtide_report::check_folder;
 use ebbtide_sim::config::Scale;
 use ebbtide_study::compare::{self, Options, Work};
-use ebbtide_study::report::check_folder;
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_workloads::Kind;
 

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_study::bench::{BenchError, Cancel, Mode, measure_profile};
-use ebbtide_study::doctor::{self, DoctorError};
+use ebbtide_measure::bench::{BenchError, Cancel, Mode, measure_profile};
+use ebbtide_measure::doctor::{self, DoctorError};
 use indicatif::ProgressBar;
 
 use crate::exit::{Failure, print};

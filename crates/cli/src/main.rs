@@ -75,7 +75,7 @@ enum Verb {
     /// input, output and exit status are its own.
     Trace(trace::Arguments),
     /// A memory under test, driven by `bench`.
-    #[command(name = ebbtide_study::bench::CHILD_VERB, hide = true)]
+    #[command(name = ebbtide_measure::bench::CHILD_VERB, hide = true)]
     BenchChild,
 }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ebbtide_study::report::check_folder;
-use ebbtide_study::reproduce::{self, Options, Paper, Reproduced};
+use ebbtide_papers::{self as papers, Options, Paper, Reproduced};
+use ebbtide_report::check_folder;
 use ebbtide_study::side_by_side::host_threads;
 use serde_json::{Map, Value, json};
 
@@ -82,9 +82,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The papers called `name`: one, or all of them.
 fn named(name: &str) -> Result<Vec<&'static Paper>, Failure> {
     if name == EVERY_PAPER {
-        return Ok(reproduce::ALL.to_vec());
+        return Ok(papers::ALL.to_vec());
     }
-    Ok(vec![reproduce::find(name).map_err(Failure::input)?])
+    Ok(vec![papers::find(name).map_err(Failure::input)?])
 }
 
 /// Several papers' results: the claims of all, and each paper's own result under its name.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ebbtide_core::UnknownName;
+use ebbtide_report::check_folder;
 use ebbtide_sim::config::{Config, Scale, resolve};
 use ebbtide_sim::{Offered, Plan, ReplayError, SimError, designs};
 use ebbtide_study::energy::{Meter, Table};
-use ebbtide_study::report::check_folder;
 use ebbtide_study::simulate::{self, Report};
 use ebbtide_trace::Space;
 use ebbtide_workloads::Kind;

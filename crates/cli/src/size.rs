@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbtide_core::UnknownName;
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_study::bench::Profile;
-use ebbtide_study::report::check_folder;
+use ebbtide_measure::bench::Profile;
+use ebbtide_papers::astriflash::judge_trace;
+use ebbtide_report::check_folder;
 use ebbtide_study::size::{self, Input, Machine, Options, SizeError};
 use ebbtide_workloads::Kind;
 
@@ -104,9 +105,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let watch = |stage: &str, share: f64| bar.show(stage, share);
     let report = size::run(&options(arguments), &machine, &cancel, &watch);
     bar.clear();
-    let report = report.map_err(|error: SizeError| {
+    let mut report = report.map_err(|error: SizeError| {
         if error.is_input() { Failure::input(error) } else { Failure::run(error) }
     })?;
+    judge_trace(&mut report, &machine);
     let text = if arguments.json {
         serde_json::to_string_pretty(&report)? + "\n"
     } else {

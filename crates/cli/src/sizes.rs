@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use ebbtide_study::bench::Dram;
+use ebbtide_measure::bench::Dram;
 
 /// `2GiB`, `512MB`, `4096`: bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {

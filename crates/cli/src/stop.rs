@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ebbtide_study::bench::Cancel;
+use ebbtide_measure::bench::Cancel;
 
 use crate::exit::Failure;
 

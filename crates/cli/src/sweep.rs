@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_study::report::check_folder;
+use ebbtide_report::check_folder;
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::sweep::{self, Options, Sweep};
 

@@ -119,7 +119,7 @@ fn an_outcome_has_every_key() {
 #[test]
 fn energy_comes_from_the_table_that_is_given() {
     let folder = folder();
-    let shipped = include_str!("../../../configs/energy.toml");
+    let shipped = include_str!("../../study/configs/energy.toml");
     let twice = shipped.replace("busy_mw = 1030 ", "busy_mw = 2060 ");
     fs::write(folder.path().join("mine.toml"), twice).expect("written");
     let usual = json(&mut small_sim(folder.path(), &["--json"]));

@@ -14,7 +14,7 @@ use common::{
     cgroups_of, children, complaint_of, cpu_ticks, ebbtide, folder, has_open, is_alive,
     small_bench, wait_for,
 };
-use ebbtide_study::bench::CHILD_VERB;
+use ebbtide_measure::bench::CHILD_VERB;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;

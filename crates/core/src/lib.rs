@@ -5,12 +5,9 @@
 //! and answers with a decision. There is no clock, no thread, no I/O and no printing in this crate.
 //!
 //! * [`Addr`], [`PageId`], [`FrameId`], [`Time`], [`Span`]: the vocabulary.
-//! * [`Memory`]: the one trait a program is written against, and [`latch`], the concurrency
-//!   control built on it.
-//! * [`collections`]: a vector and a hash map over any memory.
+//! * [`Memory`]: the one trait a program is written against.
 //! * [`replacement`]: which frame to give up.
 //! * [`Footprints`]: which lines of a page to fetch.
-//! * [`LineCache`]: which lines a processor's cache holds.
 //! * [`prefetch`]: which pages to fetch before anybody asks.
 //! * [`MissTable`]: which pages are in flight, and who waits for them.
 //! * [`Placement`]: where on flash a dirty page goes.
@@ -20,10 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod addr;
-pub mod collections;
 mod footprint;
-pub mod latch;
-mod line_cache;
 mod memory;
 mod miss_table;
 mod names;
@@ -36,7 +30,6 @@ mod time;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
 pub use footprint::{Footprints, Lines, Trigger};
-pub use line_cache::{Evicted, LineCache, LineId};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ebbtide_core::Addr;
-use ebbtide_core::collections::{Map, Region, Vector};
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Engine, Options};
+use ebbtide_structures::{Map, Region, Vector};
 
 const STORE_BYTES: u64 = 256 << 20;
 

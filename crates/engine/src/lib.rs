@@ -2,7 +2,7 @@
 //!
 //! A program makes or opens a [`store`], opens an [`Engine`] over it with a DRAM budget, and
 //! [starts](Engine::start) it; jobs from any thread then work on the address space through
-//! [`Memory`](ebbtide_core::Memory), or through [typed structures](ebbtide_core::collections) in
+//! [`Memory`](ebbtide_core::Memory), or through [typed structures](ebbtide_structures) in
 //! it. Programs that make their own jobs on every core implement [`Service`] instead and
 //! [run](Engine::run) it.
 //!
@@ -13,7 +13,6 @@
 pub mod affinity;
 mod backside;
 mod cache;
-pub mod cgroup;
 mod counters;
 pub mod device;
 mod engine;

@@ -8,12 +8,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::Duration;
 
-use ebbtide_core::collections::{Map, Region, Vector};
-use ebbtide_core::{Addr, Memory, PageId, latch};
+use ebbtide_core::{Addr, Memory, PageId};
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::{Completion, Device, Queue, Request, Sleeper};
 use ebbtide_engine::{Budget, Engine, EngineError, JobError, Jobs, Options};
+use ebbtide_structures::latch;
+use ebbtide_structures::{Map, Region, Vector};
 
 const PAGES: u64 = 256;
 

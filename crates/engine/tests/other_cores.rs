@@ -12,11 +12,12 @@ use common::file::page_file;
 use common::jobs::{Ended, Work, ends, job, run_jobs, word};
 use common::recorder::{Log, Recorder};
 use common::{WORDS_PER_PAGE, image, initial, small_cache};
-use ebbtide_core::{Addr, Memory, latch};
+use ebbtide_core::{Addr, Memory};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::{Engine, FlashMemory, Options, Snapshot};
+use ebbtide_structures::latch;
 
 const PAGES: u64 = 512;
 

@@ -4,18 +4,20 @@ use ebbtide_sim::Watch;
 use ebbtide_trace::{Access, Source, TraceError};
 
 /// A trace that ends early when its watch says so; who reads it must ask whether it did.
-pub(crate) struct Watched<'a, S> {
+pub struct Watched<'a, S> {
     trace: S,
     watch: Watch<'a>,
     stopped: bool,
 }
 
 impl<'a, S: Source> Watched<'a, S> {
-    pub(crate) fn new(trace: S, watch: Watch<'a>) -> Watched<'a, S> {
+    /// `trace`, read until `watch` says to stop.
+    pub fn new(trace: S, watch: Watch<'a>) -> Watched<'a, S> {
         Watched { trace, watch, stopped: false }
     }
 
-    pub(crate) fn stopped(&self) -> bool {
+    /// Whether the watch stopped it before its end.
+    pub fn stopped(&self) -> bool {
         self.stopped
     }
 }

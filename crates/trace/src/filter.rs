@@ -1,6 +1,7 @@
 //! [`CacheFilter`]: what of a program's accesses reaches memory through a core's caches.
 
-use ebbtide_core::{Evicted, LINE_BYTES, LineCache, LineId};
+use crate::line_cache::{Evicted, LineCache, LineId};
+use ebbtide_core::LINE_BYTES;
 use thiserror::Error;
 
 /// The shape of one cache.

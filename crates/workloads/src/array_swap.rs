@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{SEALED, Seals, fill};
-use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{SEALED, Seals, fill};
 
 const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
@@ -127,7 +128,7 @@ impl Named for ArraySwap {
             pages,
             ranks: Ranks::new(pages * PER_PAGE, shape.theta),
             places: Places::new(pages, PER_PAGE, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(Kind::ArraySwap, pages, shape.seed),
+            seals: Seals::new(Kind::ArraySwap as u64, pages, shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }

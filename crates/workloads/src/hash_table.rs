@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{Line, SEALED, Seals, fill};
-use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Line, SEALED, Seals, fill};
 
 /// Look-ups in a job.
 const LOOKUPS: u64 = 4;
@@ -228,7 +229,7 @@ impl Named for HashTable {
             ranks: Ranks::new(head_pages * KEYS_PER_HEAD_PAGE, shape.theta),
             slots: Places::new(head_pages, KEYS_PER_HEAD_PAGE, shape.scatter, seed),
             nodes: Places::new(node_pages, NODES_PER_PAGE, shape.scatter, mix(seed)),
-            seals: Seals::new(Kind::HashTable, head_pages + node_pages, shape.seed),
+            seals: Seals::new(Kind::HashTable as u64, head_pages + node_pages, shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }

@@ -8,7 +8,8 @@ use ebbtide_core::find_by_name;
 use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64Mcg;
 
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
+use ebbtide_structures::sealed::mix;
 
 /// How popular keys are laid over pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

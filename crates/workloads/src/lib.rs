@@ -2,7 +2,7 @@
 //!
 //! A program is written once, in plain direct style, and does not know which memory it runs on.
 //! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
-//! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo::tpcc::SiloTpcc);
+//! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo_tpcc::SiloTpcc);
 //! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
 //! mixes of [`tpcc`], [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`Touch`] and [`sql`]. [`Program`] is
 //! any of them, chosen by name, or the [`Replay`] of a trace.
@@ -25,21 +25,19 @@ pub mod graph;
 mod gups;
 mod hash_table;
 mod keys;
-mod line;
 pub mod load;
-pub mod masstree;
+mod masstree;
 mod observe;
 mod permutation;
 mod program;
 mod red_black_tree;
 mod replay;
-pub mod silo;
+pub mod silo_tpcc;
 pub mod sql;
 pub mod tatp;
 mod touch;
 pub mod tpcb;
 pub mod tpcc;
-mod tree_shape;
 pub mod ycsb;
 
 pub use array_swap::{ArraySwap, Element, Swap};
@@ -47,7 +45,7 @@ pub use graph::{ConnectedComponents, PageRank};
 pub use gups::Gups;
 pub use hash_table::{Entry, HashTable};
 pub use keys::{Ranks, Scatter};
-pub use masstree::Masstree;
+pub use masstree::{Masstree, Operation, Record};
 pub use observe::{Observed, Work};
 pub use permutation::Permutation;
 pub use program::{Kind, Named, Program, Shape, ShapeError};
@@ -60,10 +58,8 @@ pub use tpcc::{Tpcc, TpccMix};
 
 use std::ops::Range;
 
-use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId};
-
-/// The lines of a page.
-pub const ALL_LINES: Range<usize> = 0..PAGE_BYTES / LINE_BYTES;
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+pub use ebbtide_structures::{ALL_LINES, Wrong};
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
 pub trait Workload: Send + Sync {
@@ -102,8 +98,3 @@ pub trait Workload: Send + Sync {
     /// Whether jobs change the data (latches aside).
     fn writes(&self) -> bool;
 }
-
-/// A job read something that cannot be right: what it read and where, in one line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Wrong(pub String);

@@ -1,5 +1,7 @@
 //! [`Permutation`]: a seeded shuffle of `0..n` that is computed, not stored, and can be undone.
 
+use ebbtide_structures::sealed::mix;
+
 /// A bijection of `0..n` onto itself, for any `n`, that looks random; no table, a few nanoseconds.
 ///
 /// A four-round Feistel network over pairs `(left, right)` with `left < a`, `right < 2ᵏ`, where
@@ -113,16 +115,6 @@ impl Permutation {
         hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
         hash >> 32
     }
-}
-
-/// Mixes all bits of `value` into all bits of the result, bijectively: the finaliser of SplitMix64
-/// (Steele, Lea and Flood, OOPSLA'14; constants by Stafford, "Mix13").
-#[inline]
-pub(crate) fn mix(value: u64) -> u64 {
-    let mut x = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

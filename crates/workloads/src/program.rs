@@ -186,7 +186,7 @@ programs! {
     Tpcc: crate::Tpcc,
     TpccMix: crate::TpccMix,
     Masstree: crate::masstree::Masstree,
-    Silo: crate::silo::tpcc::SiloTpcc,
+    Silo: crate::silo_tpcc::SiloTpcc,
     YcsbE: crate::ycsb::YcsbE,
     SeqRead: crate::SeqRead,
     SeqWrite: crate::SeqWrite,

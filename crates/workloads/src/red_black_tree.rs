@@ -5,11 +5,12 @@ use std::ops::Range;
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{Line, Seals, fill};
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
 use crate::program::{Kind, Named, Shape};
-use crate::tree_shape::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::red_black_tree::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Line, Seals, fill};
 
 /// Look-ups in a job.
 const LOOKUPS: u64 = 4;
@@ -194,7 +195,7 @@ impl Named for RedBlackTree {
             ranks: Ranks::new(tree.keys(), shape.theta),
             keys: Places::new(tree.blocks(), KEYS_PER_BLOCK, shape.scatter, seed),
             block_pages: Permutation::new(tree.blocks(), mix(seed)),
-            seals: Seals::new(Kind::RedBlackTree, tree.pages(), shape.seed),
+            seals: Seals::new(Kind::RedBlackTree as u64, tree.pages(), shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 use rand::RngExt;
 
 use crate::keys::{job_rng, share};
-use crate::line::{SEALED, Seals, fill};
-use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{SEALED, Seals, fill};
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
@@ -134,7 +135,7 @@ impl<const RANDOM: bool, const WRITE: bool> Named for Touch<RANDOM, WRITE> {
 
     fn with_shape(shape: &Shape) -> Self {
         let pages = shape.dataset_bytes / PAGE_BYTES as u64;
-        let seals = Seals::new(Self::KIND, pages, shape.seed);
+        let seals = Seals::new(Self::KIND as u64, pages, shape.seed);
         Touch { pages, seals, seed: shape.seed, work: shape.work_instructions }
     }
 

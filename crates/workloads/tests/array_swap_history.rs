@@ -123,7 +123,7 @@ fn the_checker_catches_swaps_with_a_latch_each_but_not_both() {
         places: [u64; 2],
     ) -> Result<Swap, Wrong> {
         let latch = array.address(places[0]);
-        ebbtide_core::latch::write(memory, latch, |memory| array.exchange(memory, places))
+        ebbtide_structures::latch::write(memory, latch, |memory| array.exchange(memory, places))
     }
     let caught = (0..20).filter(|&seed| {
         interleaved(seed, |array, memory, places| one_latch(array, memory, places)).is_err()

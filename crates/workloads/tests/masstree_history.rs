@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, Value};
+use ebbtide_structures::masstree::Tree;
 use ebbtide_workloads::Wrong;
-use ebbtide_workloads::masstree::Tree;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::{Plain, Sparse, program};
 use ebbtide_core::{Addr, Memory, MemoryFault, PAGE_BYTES, PageId};
-use ebbtide_workloads::masstree::{Census, Changed, KEY_BYTES_MAX, Seen, Tree, Visitor};
+use ebbtide_structures::masstree::{Census, Changed, KEY_BYTES_MAX, Seen, Tree, Visitor};
 use ebbtide_workloads::{Masstree, Observed, Program, Scatter, Shape, Work, Workload};
 
 fn store(dataset_bytes: u64, scatter: Scatter) -> Masstree {

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 
 use common::Plain;
 use ebbtide_core::{Addr, PAGE_BYTES, PageId};
+use ebbtide_structures::masstree::{KEY_BYTES_MAX, Tree};
 use ebbtide_workloads::Wrong;
-use ebbtide_workloads::masstree::{KEY_BYTES_MAX, Tree};
 use proptest::prelude::*;
 
 /// Where the trees of these tests lie: not at the beginning, where a wrong zero would do no harm.

@@ -6,8 +6,8 @@ mod common;
 mod silo_common;
 
 use common::{Raced, Shared, interleave, race};
+use ebbtide_structures::silo::Isolation;
 use ebbtide_workloads::Wrong;
-use ebbtide_workloads::silo::Isolation;
 use silo_common::{Bursts, Event, Ledger, check};
 
 const THREADS: usize = 3;

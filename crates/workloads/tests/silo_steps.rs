@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::{Plain, Raced, Shared};
 use ebbtide_core::{Addr, Memory, MemoryFault, Value};
-use ebbtide_workloads::silo::{Abort, Conflict, Isolation, Transaction};
+use ebbtide_structures::silo::{Abort, Conflict, Isolation, Transaction};
 use ebbtide_workloads::{Observed, Work};
 use silo_common::{KEYS, Ledger, PLACES, Stamped};
 

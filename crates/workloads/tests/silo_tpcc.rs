@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::{Plain, Raced, Shared, Sparse, image, interleave, race};
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
-use ebbtide_workloads::silo::tpcc::{SiloTpcc, Totals};
+use ebbtide_workloads::silo_tpcc::{SiloTpcc, Totals};
 use ebbtide_workloads::tpcc::input::Transaction;
 use ebbtide_workloads::{Named, Observed, Scatter, Shape, Work, Workload, Wrong};
 use silo_common::Bursts;

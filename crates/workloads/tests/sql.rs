@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Plain, program};
-use ebbtide_workloads::masstree::Masstree;
+use ebbtide_workloads::Masstree;
 use ebbtide_workloads::{Program, Scatter, Workload};
 
 /// The table of `program`, and the rows that job `job` is about.

@@ -10,8 +10,7 @@ use super::{Config, ConfigError};
 use crate::designs::{self, Design};
 
 /// Layers of keys with a name, for `preset = "NAME"`.
-const PRESETS: [(&str, &str); 1] =
-    [("atc23", include_str!("../../../../configs/presets/atc23.toml"))];
+const PRESETS: [(&str, &str); 1] = [("atc23", include_str!("../../configs/presets/atc23.toml"))];
 
 /// Single keys set on top of a design: `("dram_cache.ways", "8")`. The key `preset` lays all keys of
 /// a preset over the design.

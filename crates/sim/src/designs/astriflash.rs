@@ -9,7 +9,7 @@ use crate::memory_side::{DramCache, MemorySide};
 pub(super) const ASTRIFLASH: Design = Design {
     name: "astriflash",
     about: "hardware DRAM cache over flash; a miss switches user-level threads (HPCA'23)",
-    config: include_str!("../../../../configs/astriflash.toml"),
+    config: include_str!("../../configs/astriflash.toml"),
     core_side: CoreSide::user_switch,
     memory_side: dram_cache,
 };
@@ -17,7 +17,7 @@ pub(super) const ASTRIFLASH: Design = Design {
 pub(super) const IDEAL: Design = Design {
     name: "astriflash-ideal",
     about: "AstriFlash whose thread switches are free (HPCA'23 section V-A)",
-    config: include_str!("../../../../configs/astriflash-ideal.toml"),
+    config: include_str!("../../configs/astriflash-ideal.toml"),
     core_side: CoreSide::user_switch,
     memory_side: dram_cache,
 };
@@ -25,7 +25,7 @@ pub(super) const IDEAL: Design = Design {
 pub(super) const NO_PS: Design = Design {
     name: "astriflash-nops",
     about: "AstriFlash without priority scheduling: first in, first out (HPCA'23 section VI-B)",
-    config: include_str!("../../../../configs/astriflash-nops.toml"),
+    config: include_str!("../../configs/astriflash-nops.toml"),
     core_side: CoreSide::user_switch,
     memory_side: dram_cache,
 };
@@ -33,7 +33,7 @@ pub(super) const NO_PS: Design = Design {
 pub(super) const NO_DP: Design = Design {
     name: "astriflash-nodp",
     about: "AstriFlash without the DRAM partition for page tables (HPCA'23 section VI-B)",
-    config: include_str!("../../../../configs/astriflash-nodp.toml"),
+    config: include_str!("../../configs/astriflash-nodp.toml"),
     core_side: CoreSide::user_switch,
     memory_side: dram_cache,
 };

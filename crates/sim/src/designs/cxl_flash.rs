@@ -8,7 +8,7 @@ use crate::memory_side::{DeviceCache, MemorySide, Promotion};
 pub(super) const CXL_FLASH: Design = Design {
     name: "cxl-flash",
     about: "byte-addressable flash behind CXL: device cache, miss registers, prefetcher (ATC'23)",
-    config: include_str!("../../../../configs/cxl-flash.toml"),
+    config: include_str!("../../configs/cxl-flash.toml"),
     core_side: |_| Ok(CoreSide::Block),
     memory_side: lines,
 };

@@ -7,7 +7,7 @@ use crate::memory_side::AllDram;
 pub(super) const DRAM_ONLY: Design = Design {
     name: "dram-only",
     about: "all data in DRAM (HPCA'23 section V-A)",
-    config: include_str!("../../../../configs/dram-only.toml"),
+    config: include_str!("../../configs/dram-only.toml"),
     core_side: |_| Ok(CoreSide::Block),
     memory_side: |config| Ok(Box::new(AllDram::new(config))),
 };

@@ -7,7 +7,7 @@ use crate::core_side::CoreSide;
 pub(super) const FLATFLASH: Design = Design {
     name: "flatflash",
     about: "byte-addressable SSD over MMIO; hot pages are promoted to host DRAM (ASPLOS'19)",
-    config: include_str!("../../../../configs/flatflash.toml"),
+    config: include_str!("../../configs/flatflash.toml"),
     core_side: |_| Ok(CoreSide::Block),
     memory_side: lines,
 };

@@ -12,28 +12,28 @@ use crate::memory_side::{AllDram, MemorySide, Paging};
 pub(super) const LHAMS_E: Design = design(
     "lhams-e",
     "HAMS, loosely coupled over PCIe, extend mode: many I/Os at once (ISCA'21 section III-B)",
-    include_str!("../../../../configs/lhams-e.toml"),
+    include_str!("../../configs/lhams-e.toml"),
     mos,
 );
 
 pub(super) const THAMS_E: Design = design(
     "thams-e",
     "advanced HAMS, tightly coupled on the DDR bus, extend mode (ISCA'21 section III-B)",
-    include_str!("../../../../configs/thams-e.toml"),
+    include_str!("../../configs/thams-e.toml"),
     mos,
 );
 
 pub(super) const LHAMS_P: Design = design(
     "lhams-p",
     "HAMS, loosely coupled, persist mode: one journaled I/O at a time (after ISCA'21)",
-    include_str!("../../../../configs/lhams-p.toml"),
+    include_str!("../../configs/lhams-p.toml"),
     mos,
 );
 
 pub(super) const THAMS_P: Design = design(
     "thams-p",
     "advanced HAMS, tightly coupled, persist mode: one journaled I/O at a time (after ISCA'21)",
-    include_str!("../../../../configs/thams-p.toml"),
+    include_str!("../../configs/thams-p.toml"),
     mos,
 );
 
@@ -41,21 +41,21 @@ pub(super) const THAMS_P: Design = design(
 pub(super) const MMAP: Design = design(
     "hams-mmap",
     "files mapped by the operating system, NVDIMM as page cache (ISCA'21 section II)",
-    include_str!("../../../../configs/hams-mmap.toml"),
+    include_str!("../../configs/hams-mmap.toml"),
     |config| Ok(Box::new(Paging::new(config)?)),
 );
 
 pub(super) const NVDIMM: Design = design(
     "nvdimm",
     "all data in an NVDIMM, HAMS's ideal (ISCA'21 section IV)",
-    include_str!("../../../../configs/nvdimm.toml"),
+    include_str!("../../configs/nvdimm.toml"),
     |config| Ok(Box::new(AllDram::new(config))),
 );
 
 pub(super) const OPTANE_P: Design = design(
     "optane-p",
     "all data in Optane DC persistent memory (ISCA'21 section IV)",
-    include_str!("../../../../configs/optane-p.toml"),
+    include_str!("../../configs/optane-p.toml"),
     |config| Ok(Box::new(AllDram::new(config))),
 );
 

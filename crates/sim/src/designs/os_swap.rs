@@ -7,7 +7,7 @@ use crate::memory_side::Paging;
 pub(super) const OS_SWAP: Design = Design {
     name: "os-swap",
     about: "the operating system pages; a miss is a fault and a context switch (HPCA'23 section V-A)",
-    config: include_str!("../../../../configs/os-swap.toml"),
+    config: include_str!("../../configs/os-swap.toml"),
     core_side: |config| Ok(CoreSide::os_switch(config)),
     memory_side: |config| Ok(Box::new(Paging::new(config)?)),
 };

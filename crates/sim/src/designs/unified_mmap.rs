@@ -7,7 +7,7 @@ use crate::memory_side::Paging;
 pub(super) const UNIFIED_MMAP: Design = Design {
     name: "unified-mmap",
     about: "page faults with one translation from memory to flash (ASPLOS'19 section 5)",
-    config: include_str!("../../../../configs/unified-mmap.toml"),
+    config: include_str!("../../configs/unified-mmap.toml"),
     core_side: |_| Ok(CoreSide::Block),
     memory_side: |config| Ok(Box::new(Paging::new(config)?)),
 };

@@ -2,7 +2,7 @@
 //! Table I; the protocol is the textbook's: Nagarajan, Sorin, Hill and Wood, "A Primer on Memory
 //! Consistency and Cache Coherence", 2nd edition, §8.2).
 
-use ebbtide_core::LineId;
+use ebbtide_trace::LineId;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::hash_map::Entry;
 

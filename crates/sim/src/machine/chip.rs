@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, LineId, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_trace::LineId;
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
 use serde::Serialize;

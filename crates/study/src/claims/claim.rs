@@ -47,18 +47,20 @@ pub struct Part {
 
 /// The values of a claim: nearly always one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Values {
+pub enum Values {
+    /// One value.
     One(Part),
+    /// Several, each with a name.
     Many(&'static [Part]),
 }
 
 /// The only value of a claim.
-pub(super) const fn one(theirs: &'static str, unit: &'static str, accept: Accept) -> Values {
+pub const fn one(theirs: &'static str, unit: &'static str, accept: Accept) -> Values {
     Values::One(part("", theirs, unit, accept))
 }
 
 /// One of several values of a claim.
-pub(super) const fn part(
+pub const fn part(
     name: &'static str,
     theirs: &'static str,
     unit: &'static str,
@@ -68,7 +70,7 @@ pub(super) const fn part(
 }
 
 /// A claim to be tested.
-pub(super) const fn claim(
+pub const fn claim(
     id: &'static str,
     source: &'static str,
     quantity: &'static str,
@@ -80,7 +82,7 @@ pub(super) const fn claim(
 }
 
 /// A claim that is an input.
-pub(super) const fn input(
+pub const fn input(
     id: &'static str,
     source: &'static str,
     quantity: &'static str,
@@ -90,7 +92,7 @@ pub(super) const fn input(
 }
 
 /// A claim that cannot be tested, for `reason`.
-pub(super) const fn not_testable(
+pub const fn not_testable(
     id: &'static str,
     source: &'static str,
     quantity: &'static str,
@@ -102,7 +104,7 @@ pub(super) const fn not_testable(
 
 impl Claim {
     /// The same with a note.
-    pub(super) const fn note(self, note: &'static str) -> Claim {
+    pub const fn note(self, note: &'static str) -> Claim {
         Claim { note, ..self }
     }
 

@@ -68,7 +68,7 @@ impl Finding {
     }
 
     /// The same without `beginning` of its note, if that is how it begins.
-    pub(crate) fn without(self, beginning: &str) -> Finding {
+    pub fn without(self, beginning: &str) -> Finding {
         let rest = self.note.strip_prefix(beginning).map(|rest| rest.trim_start().to_string());
         Finding { note: rest.unwrap_or_else(|| self.note.clone()), ..self }
     }

@@ -102,7 +102,6 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims;
 
     #[test]
     fn lines_are_full_but_never_too_long() {
@@ -117,45 +116,5 @@ mod tests {
     fn columns_fill_the_line() {
         let widths: usize = HEADER.iter().map(|(_, width)| width + 2).sum();
         assert_eq!(widths - 2, COLUMNS);
-    }
-
-    #[test]
-    fn the_whole_table_is_aligned_and_fits() {
-        let findings: Findings =
-            claims::all().flat_map(|claim| claim.findings_beforehand()).collect();
-        let text = findings.to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
-        for line in text.lines().skip(2).filter(|line| !line.starts_with(' ')) {
-            let cut: String = line.chars().skip(INDENT - 2).take(2).collect();
-            assert_eq!(cut, "  ", "{line}");
-        }
-    }
-
-    #[test]
-    fn a_finding_is_a_row_with_its_source_and_note_below() {
-        let claim = claims::find("AS4").expect("it is in the table");
-        let findings: Findings =
-            [claim.finding("", 20.0).note("As computed.")].into_iter().collect();
-        let text = findings.to_string();
-        let row = text.lines().nth(2).expect("a row");
-        let cells: Vec<&str> = row.split("  ").filter(|cell| !cell.is_empty()).collect();
-        let cells: Vec<&str> = cells.into_iter().map(str::trim).collect();
-        assert_eq!(cells, ["AS4", "memory cost reduction", "20×", "20.0×", "±0.5×", "within"]);
-        assert_eq!(text.lines().nth(3), Some("       abstract, §II-A. As computed."));
-    }
-
-    #[test]
-    fn what_parts_have_in_common_stands_once() {
-        let claim = claims::find("AS44").expect("it is in the table");
-        let parts = ["as the objective loosens", "as servers are added"];
-        let text = parts
-            .map(|part| claim.finding(part, true))
-            .into_iter()
-            .collect::<Findings>()
-            .to_string();
-        assert_eq!(text.matches("AS44").count(), 1, "{text}");
-        assert_eq!(text.matches("gap to DRAM-only").count(), 1, "{text}");
-        assert_eq!(text.matches("§III-A").count(), 1, "{text}");
-        assert!(text.contains("       – as servers are added"), "{text}");
     }
 }

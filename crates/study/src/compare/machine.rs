@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::price::Price;
 use super::{BASELINE, CompareError, LeftOut, Options, REFERENCE};
 use crate::energy::Meter;
-use crate::leaves::walk;
+use ebbtide_report::flat::walk;
 
 /// Sections and keys that all designs have in common with [`REFERENCE`]; and its amount of DRAM.
 const IN_COMMON: [&str; 7] =

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::text::HEADER;
 use super::{Comparison, Row};
-use crate::report::{BarChart, LineChart, Page, Range, ReportError, Table};
+use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
 
 impl Comparison {
     /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{Comparison, REFERENCE, Row};
-use crate::report::figure;
+use ebbtide_report::figure;
 
 /// The columns beside the design.
 pub(super) const HEADER: [&str; 12] = [

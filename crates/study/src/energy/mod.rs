@@ -18,7 +18,7 @@ use serde::Serialize;
 
 pub use table::{SHIPPED, Table, TableError};
 
-use crate::report::figure;
+use ebbtide_report::figure;
 
 /// Reads the energy of runs of one machine.
 #[derive(Debug, Clone)]

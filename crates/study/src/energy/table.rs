@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The table that is used unless another is given, with the source of every number.
-pub const SHIPPED: &str = include_str!("../../../../configs/energy.toml");
+pub const SHIPPED: &str = include_str!("../../configs/energy.toml");
 
 /// What operations take. Every key of the file is a field here, and the other way round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,7 +138,7 @@ impl Table {
     fn negative(&self) -> Option<(String, f64)> {
         let table = serde_json::to_value(self).unwrap_or_default();
         let mut found = None;
-        crate::leaves::walk(&table, "", &mut |key, value| {
+        ebbtide_report::flat::walk(&table, "", &mut |key, value| {
             let number = value.as_f64().filter(|number| *number < 0.0);
             found = found.take().or(number.map(|number| (key.to_string(), number)));
         });

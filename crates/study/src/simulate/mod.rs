@@ -10,7 +10,7 @@ use ebbtide_trace::Source;
 use serde::Serialize;
 
 pub use seeds::{Runs, run_seeds};
-pub(crate) use text::spent;
+pub use text::spent;
 
 use crate::energy::{Energy, Meter};
 use crate::watched::Watched;

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::text::{machine, warmed};
 use super::{Replayed, Report, Run, Runs};
 use crate::energy::Energy;
-use crate::leaves::walk;
-use crate::report::{BarChart, Page, Range, ReportError, Table, figure};
+use ebbtide_report::flat::walk;
+use ebbtide_report::{BarChart, Page, Range, ReportError, Table, figure};
 
 impl Report {
     /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Run, run};
 use crate::energy::Meter;
 use crate::side_by_side::{Watch, host_threads, side_by_side};
-use crate::statistics::Estimate;
+use ebbtide_report::statistics::Estimate;
 
 /// Runs that differ in their seed alone.
 #[derive(Debug, Serialize)]

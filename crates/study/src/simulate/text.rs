@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Replayed, Report, Run, Runs};
 use crate::energy::Energy;
-use crate::report::figure;
+use ebbtide_report::figure;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -66,7 +66,7 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
 }
 
 /// Where a job's time goes, in words.
-pub(crate) fn spent(parts: &Breakdown) -> String {
+pub fn spent(parts: &Breakdown) -> String {
     let Breakdown { running_ns, memory_ns, core_ns, latch_ns } = parts;
     let us = |ns: &f64| figure(ns / 1e3);
     format!(

@@ -9,7 +9,7 @@ use ebbtide_sim::{CoreSide, designs};
 use serde::Serialize;
 
 use crate::analytic::event_model::Order;
-use crate::bench::{Mode, Profile};
+use ebbtide_measure::bench::{Mode, Profile};
 
 /// What a miss takes on a design, nothing else being under way.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -8,7 +8,6 @@
 mod anatomy;
 mod demand;
 pub mod figure1;
-mod findings;
 mod fit;
 mod memory;
 mod page;
@@ -31,8 +30,8 @@ pub use fit::{Goal, Need, Point};
 pub use worth::{CELLS, Lifetime, Worth};
 
 use crate::analytic::bandwidth::Traffic;
-use crate::bench::{Cancel, Profile};
 use crate::claims::Findings;
+use ebbtide_measure::bench::{Cancel, Profile};
 
 /// Where accesses come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -207,8 +206,9 @@ pub struct Report {
     pub recommended: &'static str,
     /// What each design needs.
     pub designs: Vec<Design>,
-    /// Of a trace: what AstriFlash says of services, beside it.
-    pub astriflash: Findings,
+    /// What a paper says of services, beside a trace; empty until its judge fills it in.
+    #[serde(rename = "astriflash")]
+    pub beside: Findings,
     /// What the user should know.
     pub notices: Vec<String>,
 }
@@ -291,15 +291,6 @@ pub fn run(
         notices.push(SHORT_LIFE.to_string());
     }
     let knee = knee(options, &demand);
-    let astriflash = match options.input {
-        Input::Trace { .. } => {
-            if machine.switch_ns.is_none() {
-                notices.push(NO_SWITCH.to_string());
-            }
-            findings::of_trace(&demand, &knee, machine.switch_ns)
-        }
-        Input::Workload { .. } => Findings::default(),
-    };
     Ok(Report {
         options: options.clone(),
         machine: machine.source.clone(),
@@ -307,7 +298,7 @@ pub fn run(
         knee,
         recommended: machine.recommended,
         designs,
-        astriflash,
+        beside: Findings::default(),
         notices,
     })
 }
@@ -315,10 +306,6 @@ pub fn run(
 /// What to do about flash that does not last a year.
 const SHORT_LIFE: &str = "the SSD, taken to be as large as the data unless `--ssd` says otherwise, \
     does not last a year: `--min-lifetime YEARS` asks for DRAM enough to spare it the writes";
-
-/// Why AS5 is not among the findings.
-const NO_SWITCH: &str = "AS5, the switch between user-level threads, is no matter of a trace: \
-    `--machine` brings this machine's, and `ebbtide reproduce astriflash --real` measures it";
 
 /// What misses take on a machine, by design.
 #[derive(Debug, Clone)]
@@ -430,7 +417,7 @@ fn knee(options: &Options, demand: &Demand) -> Knee {
 }
 
 /// How a core that executes without waiting uses memory, a line an access (Eq. 1).
-fn traffic(demand: &Demand) -> Traffic {
+pub fn traffic(demand: &Demand) -> Traffic {
     let (block_bytes, page_bytes) = (64.0, PAGE_BYTES as f64);
     let dram_bytes_per_second = block_bytes * 1e6 / demand.access_us();
     Traffic { dram_bytes_per_second, block_bytes, page_bytes }

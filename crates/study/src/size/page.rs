@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Report;
-use crate::report::{LineChart, Page, ReportError, Table};
+use ebbtide_report::{LineChart, Page, ReportError, Table};
 
 impl Report {
     /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
@@ -43,8 +43,8 @@ impl Report {
                  CXL-flash authors count.",
             )
             .table(self.lifetimes());
-        if !self.astriflash.claims.is_empty() {
-            let findings = self.astriflash.to_string();
+        if !self.beside.claims.is_empty() {
+            let findings = self.beside.to_string();
             page = page.section("Beside what AstriFlash says of services").preformatted(&findings);
         }
         for notice in &self.notices {

@@ -74,8 +74,8 @@ impl Display for Report {
         )?;
         designs(f, &self.designs)?;
         lifetimes(f, self)?;
-        if !self.astriflash.claims.is_empty() {
-            writeln!(f, "\nbeside what AstriFlash says of services\n{}", self.astriflash)?;
+        if !self.beside.claims.is_empty() {
+            writeln!(f, "\nbeside what AstriFlash says of services\n{}", self.beside)?;
         }
         self.notices.iter().try_for_each(|notice| writeln!(f, "\nnote: {notice}"))
     }

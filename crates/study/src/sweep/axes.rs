@@ -51,7 +51,7 @@ const SET: &str = "set";
 const POINTS_MAX: usize = 100_000;
 
 /// What `ebbtide sweep` runs where no file is given.
-const STANDARD: &str = include_str!("../../../../configs/sweep.toml");
+const STANDARD: &str = include_str!("../../configs/sweep.toml");
 
 impl Sweep {
     /// Designs over how often they miss, in a minute or two.

@@ -7,7 +7,6 @@
 mod axes;
 mod kept;
 mod page;
-mod parquet_file;
 mod results;
 mod text;
 
@@ -22,8 +21,8 @@ use thiserror::Error;
 pub use axes::{Axis, Sweep};
 pub use results::{Point, Swept};
 
-use crate::report::ReportError;
 use crate::side_by_side::{Watch, side_by_side};
+use ebbtide_report::ReportError;
 use kept::{Fingerprint, Kept};
 
 /// How to run a sweep.

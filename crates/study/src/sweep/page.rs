@@ -9,8 +9,8 @@ use serde::de::value::{Error, StrDeserializer};
 use serde_json::Value;
 
 use super::Axis;
-use super::results::{Column, Point, Swept};
-use crate::report::{BarChart, LineChart, Page, Range, Table};
+use super::results::{Point, Swept};
+use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table};
 
 /// A figure of a run that is shown.
 pub(super) struct Figure {

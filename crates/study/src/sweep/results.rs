@@ -1,15 +1,13 @@
 //! [`Swept`]: what came out of every point, as rows with named columns.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::parquet_file;
 use super::{Axis, Sweep};
-use crate::leaves::walk;
-use crate::report::{ReportError, write_whole};
+use ebbtide_report::flat::walk;
+use ebbtide_report::{Column, Columns, ReportError, parquet_bytes, write_whole};
 
 /// What came out of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,13 +25,6 @@ pub struct Point {
     pub values: Vec<String>,
     /// What came out, as `ebbtide sim --json` prints it.
     pub outcome: Value,
-}
-
-/// A column of the results: a name, and a value a point, if that has one.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) values: Vec<Option<Value>>,
 }
 
 /// What depends on the host, and would make the same sweep give other tables every time.
@@ -58,21 +49,21 @@ impl Swept {
         let columns = self.columns();
         let mut written = self.page(&columns).write(folder)?;
         let name = "results.parquet";
-        write_whole(folder, name, &parquet_file::bytes(&columns))?;
+        write_whole(folder, name, &parquet_bytes(&columns))?;
         written.push(folder.join(name));
         Ok(written)
     }
 
     /// First the axes, then what came out, then the resolved parameters.
     pub(super) fn columns(&self) -> Vec<Column> {
-        let mut columns = Columns { rows: self.points.len(), ..Columns::default() };
+        let mut columns = Columns::of_rows(self.points.len());
         for (row, point) in self.points.iter().enumerate() {
             for (axis, value) in self.axes.iter().zip(&point.values) {
                 let number = serde_json::from_str(value).ok().filter(Value::is_number);
                 columns.put(&axis.key, row, &number.unwrap_or_else(|| value.as_str().into()));
             }
         }
-        let axes = columns.all.len();
+        let axes = columns.count();
         for (row, point) in self.points.iter().enumerate() {
             walk(&point.outcome, "", &mut |name, value| {
                 // The load is an axis, whatever JSON makes of it.
@@ -82,42 +73,9 @@ impl Swept {
                 }
             });
         }
-        let mut columns = columns.all;
+        let mut columns = columns.into_columns();
         columns[axes..].sort_by_key(|column| column.name.starts_with("config."));
         columns
-    }
-}
-
-#[derive(Default)]
-struct Columns {
-    rows: usize,
-    all: Vec<Column>,
-    by_name: HashMap<String, usize>,
-}
-
-impl Columns {
-    fn is_among(&self, name: &str, first: usize) -> bool {
-        self.by_name.get(name).is_some_and(|index| *index < first)
-    }
-
-    fn put(&mut self, name: &str, row: usize, value: &Value) {
-        let (rows, all) = (self.rows, &mut self.all);
-        let index = *self.by_name.entry(name.to_string()).or_insert_with(|| {
-            all.push(Column { name: name.to_string(), values: vec![None; rows] });
-            all.len() - 1
-        });
-        self.all[index].values[row] = Some(value.clone()).filter(|value| !value.is_null());
-    }
-}
-
-impl Column {
-    /// The values as text, nothing where there is none.
-    pub(super) fn texts(&self) -> impl Iterator<Item = String> + '_ {
-        self.values.iter().map(|value| match value {
-            None => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => value.to_string(),
-        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Swept;
 use super::page::FIGURES;
-use crate::report::figure as rounded;
+use ebbtide_report::figure as rounded;
 
 impl Display for Swept {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

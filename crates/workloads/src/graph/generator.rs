@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::degrees::Degrees;
 use crate::Scatter;
 use crate::keys::Places;
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
+use ebbtide_structures::sealed::mix;
 
 /// Values on a page.
 const PER_PAGE: u64 = super::stored::WORDS_PER_PAGE;

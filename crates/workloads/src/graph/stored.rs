@@ -9,9 +9,10 @@ use super::csr::{Csr, Summary};
 use super::generator::Generator;
 use super::word::{NUMBER_MAX, Words};
 use crate::Wrong;
-use crate::line::Seals;
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
 use crate::program::{Kind, Shape};
+use ebbtide_structures::sealed::Seals;
+use ebbtide_structures::sealed::mix;
 
 /// Vertices that a job updates in a loaded graph. (In a generated one as many as have about the
 /// same number of neighbours together.)
@@ -129,7 +130,7 @@ impl Stored {
     }
 
     fn new(kind: Kind, sizes: Sizes, source: Source, seed: u64) -> Stored {
-        let words = Words { seals: Seals::new(kind, sizes.pages(), seed) };
+        let words = Words { seals: Seals::new(kind as u64, sizes.pages(), seed) };
         let blocks = match &source {
             Source::Generated(generator) => generator.blocks(),
             Source::Loaded(_) | Source::Elsewhere => sizes.vertices.div_ceil(VERTICES_PER_JOB),

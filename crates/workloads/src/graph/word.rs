@@ -8,7 +8,7 @@
 use ebbtide_core::{Addr, Memory};
 
 use crate::Wrong;
-use crate::line::Seals;
+use ebbtide_structures::sealed::Seals;
 
 /// Bits of the number in a word.
 const NUMBER_BITS: u32 = 40;
@@ -80,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn words(seed: u64) -> Words {
-        Words { seals: Seals::new(Kind::Gups, 1, seed) }
+        Words { seals: Seals::new(Kind::Gups as u64, 1, seed) }
     }
 
     proptest! {

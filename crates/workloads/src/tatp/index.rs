@@ -15,7 +15,7 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 use super::rows::Digits;
 use crate::Wrong;
 use crate::keys::{Places, Scatter};
-use crate::line::{Line, Seals};
+use ebbtide_structures::sealed::{Line, Seals};
 
 const ENTRY_BYTES: u64 = 8;
 const ENTRIES_PER_LINE: u64 = 8;

@@ -9,10 +9,10 @@ use super::rows::{AccessInfo, Forwardings, Population};
 use super::tables::{ROWS_PER_PAGE, Tables, half_line, image_of_half_lines, open_half_line};
 use super::transaction::Transaction;
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{Line, Seals, broken, fill};
-use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Line, Seals, broken, fill};
 
 /// Bytes in the call forwardings of a subscriber: a line for each facility.
 const FORWARDING_BYTES: u64 = 4 * LINE_BYTES as u64;
@@ -169,7 +169,7 @@ impl Named for TatpMix {
         let blocks = pages * BLOCKS_PER_INDEX_PAGE / (PAGES_PER_BLOCK * BLOCKS_PER_INDEX_PAGE + 1);
         let subscribers = blocks * ROWS_PER_PAGE;
         let size = PAGES_PER_BLOCK * blocks + NumberIndex::pages(subscribers);
-        let seals = Seals::new(Kind::TatpMix, size, shape.seed);
+        let seals = Seals::new(Kind::TatpMix as u64, size, shape.seed);
         let seed = mix(shape.seed);
         let index = PageId(PAGES_PER_BLOCK * blocks);
         TatpMix {

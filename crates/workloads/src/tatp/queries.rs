@@ -1,6 +1,7 @@
 //! The seven transactions at work on the tables of [`TatpMix`].
 
-use ebbtide_core::{Memory, latch};
+use ebbtide_core::Memory;
+use ebbtide_structures::latch;
 
 use super::mix::TatpMix;
 use super::rows::{Digits, Forwarding, Subscriber};

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::transaction::{AccessData, Before, SubscriberRow};
-use crate::permutation::mix;
+use ebbtide_structures::sealed::mix;
 
 /// Fifteen decimal digits, zero-padded: a `sub_nbr` or a `numberx`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]

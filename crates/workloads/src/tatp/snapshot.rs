@@ -1,6 +1,7 @@
 //! All that the mix's tables hold of one subscriber, read in one atomic step.
 
-use ebbtide_core::{Memory, latch};
+use ebbtide_core::Memory;
+use ebbtide_structures::latch;
 
 use super::mix::TatpMix;
 use super::rows::{Digits, Facility, Forwarding};

@@ -8,12 +8,13 @@
 //! of a transaction were lost, with a page that came back old, the counts would differ.
 
 use bytemuck::Pod;
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 
 use super::rows::{Facility, Population, Subscriber, SubscriberRest};
 use super::update::UpdateSubscriberData;
 use crate::Wrong;
-use crate::line::{Line, SEALED, Seals, broken};
+use ebbtide_structures::sealed::{Line, SEALED, Seals, broken};
 
 /// Bytes in a subscriber's row, and in its special facilities, and in its access information.
 pub(super) const ROW_BYTES: u64 = 128;

@@ -2,17 +2,18 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::rows::Population;
 use super::tables::{ROWS_PER_PAGE, Tables, agree};
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{Seals, fill};
-use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Seals, fill};
 
 /// TATP's subscriber and special-facility tables; a job is one UPDATE_SUBSCRIBER_DATA.
 ///
@@ -178,7 +179,7 @@ impl Named for Tatp {
             pages_per_table,
             facilities: PageId(pages_per_table),
             population: Population { seed: shape.seed },
-            seals: Seals::new(Kind::Tatp, 2 * pages_per_table, shape.seed),
+            seals: Seals::new(Kind::Tatp as u64, 2 * pages_per_table, shape.seed),
         };
         Tatp {
             ranks: Ranks::new(tables.subscribers(), shape.theta),

@@ -7,16 +7,17 @@ mod rows;
 use std::ops::Range;
 
 use bytemuck::Pod;
-use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 use rand::RngExt;
 
 use self::layout::{LINES_PER_PAGE, Layout, ROWS_PER_PAGE, Table};
 use self::rows::{Branch, Entry, Filler, Holder};
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::line::{Line, SEALED, Seals, fill};
-use crate::permutation::mix;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Line, SEALED, Seals, fill};
 
 /// Tellers of a branch.
 pub const TELLERS_PER_BRANCH: u64 = 10;
@@ -308,7 +309,7 @@ impl Named for Tpcb {
         Tpcb {
             ranks: Ranks::new(accounts, shape.theta),
             places: Places::new(pages, ROWS_PER_PAGE, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(Kind::Tpcb, layout.pages(), shape.seed),
+            seals: Seals::new(Kind::Tpcb as u64, layout.pages(), shape.seed),
             layout,
             seed: shape.seed,
             work: shape.work_instructions,

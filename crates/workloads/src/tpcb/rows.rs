@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Balance, TELLERS_PER_BRANCH, Transaction};
 use crate::Wrong;
-use crate::permutation::mix;
+use ebbtide_structures::sealed::mix;
 
 /// The first line of an account or a teller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]

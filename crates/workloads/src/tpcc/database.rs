@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use ebbtide_core::{Addr, LINE_BYTES, Memory, latch};
+use ebbtide_core::{Addr, LINE_BYTES, Memory};
+use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
 use super::input::{LINES_MAX, Transaction, Who};
@@ -13,7 +14,7 @@ use super::rows::{Customer, CustomerInfo, District, Office, Order, OrderLine, St
 use super::scale::Scale;
 use crate::Wrong;
 use crate::keys::Scatter;
-use crate::line::{Line, SEALED, Seals, broken};
+use ebbtide_structures::sealed::{Line, SEALED, Seals, broken};
 
 const LINE: u64 = LINE_BYTES as u64;
 

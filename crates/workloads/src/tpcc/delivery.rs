@@ -1,6 +1,7 @@
 //! Delivery: the oldest order of each district is delivered (TPC-C rev. 5.11, clause 2.7).
 
-use ebbtide_core::{Memory, latch};
+use ebbtide_core::Memory;
+use ebbtide_structures::latch;
 
 use super::database::{Database, line_address};
 use super::input::{Delivery, Who};

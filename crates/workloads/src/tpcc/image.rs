@@ -13,8 +13,9 @@ use super::rows::{
     OrderLine, Stock, StockData, StockDistricts, Warehouse, last_name,
 };
 use super::scale::DISTRICTS;
-use crate::line::{Line, clear_records};
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Line, clear_records};
 
 /// What every customer has paid at first.
 const FIRST_PAYMENT_CENTS: u32 = 1_000;

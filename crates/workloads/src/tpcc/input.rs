@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use super::nurand::NuRand;
 use super::scale::{DISTRICTS, Scale};
 use crate::keys::{Ranks, job_rng};
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
+use ebbtide_structures::sealed::mix;
 
 /// The most lines an order has.
 pub const LINES_MAX: usize = 15;

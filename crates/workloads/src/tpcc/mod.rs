@@ -51,9 +51,9 @@ use std::ops::Range;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
-use crate::line::Seals;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::sealed::Seals;
 use input::{Inputs, NewOrder, Transaction};
 use layout::Size;
 
@@ -78,7 +78,7 @@ struct Terminals {
 impl Terminals {
     fn new(kind: Kind, shape: &Shape) -> Terminals {
         let size = Size::fitting(shape.dataset_bytes);
-        let seals = Seals::new(kind, size.bytes() / PAGE_BYTES as u64, shape.seed);
+        let seals = Seals::new(kind as u64, size.bytes() / PAGE_BYTES as u64, shape.seed);
         Terminals {
             database: Database::new(size, shape.scatter, seals, shape.seed),
             inputs: Inputs::new(size.scale, shape.theta, shape.seed),

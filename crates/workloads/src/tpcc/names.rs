@@ -1,7 +1,8 @@
 //! [`Names`]: which customers of a district have which last name, by arithmetic.
 
 use super::scale::{CUSTOMERS_PER_NAME, Scale};
-use crate::permutation::{Permutation, mix};
+use crate::permutation::Permutation;
+use ebbtide_structures::sealed::mix;
 
 /// The index from last name to customers. Names never change, so it is not stored.
 ///

@@ -1,7 +1,8 @@
 //! New-Order: a customer orders 5 to 15 items (TPC-C rev. 5.11, clause 2.4).
 
 use bytemuck::Zeroable;
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, latch};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory};
+use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
 use super::database::{Database, line_address};

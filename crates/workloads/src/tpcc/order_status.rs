@@ -1,6 +1,7 @@
 //! Order-Status: what became of a customer's last order (TPC-C rev. 5.11, clause 2.6).
 
-use ebbtide_core::{Memory, latch};
+use ebbtide_core::Memory;
+use ebbtide_structures::latch;
 
 use super::database::{Database, OrderLines};
 use super::input::OrderStatus;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use ebbtide_core::{Addr, Memory, latch};
+use ebbtide_core::{Addr, Memory};
+use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
 use super::database::Database;

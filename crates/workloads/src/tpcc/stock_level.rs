@@ -1,6 +1,7 @@
 //! Stock-Level: how many recently sold items run low (TPC-C rev. 5.11, clause 2.8).
 
-use ebbtide_core::{Memory, latch};
+use ebbtide_core::Memory;
+use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
 use super::database::Database;

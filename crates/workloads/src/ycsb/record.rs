@@ -9,8 +9,8 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::key::Key;
 use crate::Wrong;
-use crate::line::Line;
-use crate::permutation::mix;
+use ebbtide_structures::sealed::Line;
+use ebbtide_structures::sealed::mix;
 
 /// Where in its first line a record has twice its version, its name and its item number, in words.
 const TWICE_VERSION: usize = 0;

@@ -11,10 +11,10 @@ use super::record::Stock;
 use super::requests::Distribution;
 use super::table::{Inserted, Table};
 use crate::keys::share;
-use crate::masstree::Tree;
-use crate::permutation::mix;
 use crate::program::{Named, Shape};
 use crate::{Workload, Wrong};
+use ebbtide_structures::masstree::Tree;
+use ebbtide_structures::sealed::mix;
 
 /// One node of the index may split in so many keys, which is far more than come and go at once.
 const KEYS_PER_MORE_NODE: u64 = 64;

@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, latch};
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
 
 use super::key::Key;
 use super::names::Names;
@@ -12,9 +13,9 @@ use super::spread::Spread;
 use super::tags::{TAGS, Tags};
 use crate::Wrong;
 use crate::keys::Scatter;
-use crate::line::{Line, Seals};
-use crate::permutation::mix;
 use crate::program::Kind;
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{Line, Seals};
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
@@ -107,7 +108,7 @@ impl<R: Record> Table<R> {
             assert!(Self::PER_PAGE * R::LINES < LINES_PER_PAGE);
         }
         // Programs that differ in what they do share their data.
-        let seals = Seals::new(Kind::YcsbA, pages ^ R::LINES.rotate_right(8), seed);
+        let seals = Seals::new(Kind::YcsbA as u64, pages ^ R::LINES.rotate_right(8), seed);
         Table {
             first_page,
             pages,

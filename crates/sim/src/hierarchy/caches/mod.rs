@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use ebbtide_core::{Evicted, LINE_BYTES, LineCache, LineId, PAGE_BYTES};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
+use ebbtide_trace::{Evicted, LineCache, LineId};
 use serde::Serialize;
 
 use super::directory::{Directory, Held};

@@ -1,0 +1,271 @@
+//! A bench as a page of charts and tables, and as CSV.
+
+use std::path::{Path, PathBuf};
+
+use super::results::{LatencySpread, Outcome, Report, Spread};
+use super::{Load, Mode};
+use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
+
+impl Report {
+    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
+    /// written, the page first.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+
+    /// The page: throughput or response times as charts, the figures, and how they were had.
+    pub fn page(&self) -> Page {
+        let used: Vec<String> = self.machine.cpus_used.iter().map(usize::to_string).collect();
+        let machine = format!("{}; used: CPU {}.", self.machine.headline, used.join(", "));
+        let mut page = Page::new("Ebbtide bench: flash as memory").paragraph(&machine);
+        page = match self.config.options.arrivals {
+            Load::Closed => self.throughput(page),
+            Load::Poisson => self.responses(page),
+        };
+        for notice in &self.notices {
+            page = page.paragraph(&format!("Note: {notice}."));
+        }
+        page.section("Figures")
+            .table(self.costs())
+            .table(self.latencies())
+            .section("Workloads")
+            .paragraph(
+                "Work is added to every job until plain LRU would miss at the wished interval of \
+                 execution; accesses, keys and sizes are the workload's own.",
+            )
+            .table(self.workloads())
+            .section("Configuration")
+            .preformatted(&self.settings())
+            .data(self.all())
+    }
+
+    /// Throughput relative to DRAM-only by workload and mode (as AstriFlash, Fig. 9).
+    fn throughput(&self, page: Page) -> Page {
+        let label = "throughput relative to DRAM-only";
+        let mut chart = BarChart::new("By workload and memory", label).reference(1.0, "DRAM-only");
+        let mut any = false;
+        for facts in &self.workloads {
+            let bars: Vec<_> = self
+                .of(facts.workload)
+                .filter(|outcome| outcome.mode != Mode::Dram)
+                .map(|outcome| (name(outcome.mode), range(outcome.ratio_to_dram)))
+                .collect();
+            if !bars.is_empty() {
+                any = true;
+                chart = chart.group(facts.workload, bars);
+            }
+        }
+        if !any {
+            return page;
+        }
+        let rounds = match self.config.options.rounds {
+            1 => "Measured in one round".to_string(),
+            rounds => format!("Bars are medians of {rounds} rounds, whiskers their range"),
+        };
+        page.section("Throughput").bars(chart).paragraph(&format!(
+            "{rounds}. Every memory runs the same jobs, turn by turn; each figure is divided by \
+             DRAM-only's of the same round. All but DRAM-only have the same small DRAM."
+        ))
+    }
+
+    /// p99 response against throughput, a chart a workload (as AstriFlash, Fig. 10).
+    fn responses(&self, mut page: Page) -> Page {
+        page = page.section("Response time").paragraph(
+            "Jobs arrive at random (Poisson) at several rates. A response lasts from a job's \
+             intended arrival to its end, time in the queue included. Points are medians of the \
+             rounds.",
+        );
+        for facts in &self.workloads {
+            let title = format!("{}: p99 response against throughput", facts.workload);
+            let x = "throughput over DRAM-only's maximum";
+            let mut chart = LineChart::new(&title, x, "p99 response (µs)").log_y();
+            for (_, mode) in Mode::ALL {
+                let points: Vec<_> = self
+                    .of(facts.workload)
+                    .filter(|outcome| outcome.mode == mode)
+                    .map(|outcome| (outcome.ratio_to_dram.median, outcome.response_us.p99.median))
+                    .filter(|(_, response_us)| *response_us > 0.0)
+                    .collect();
+                if !points.is_empty() {
+                    chart = chart.series(name(mode), points);
+                }
+            }
+            page = page.lines(chart);
+        }
+        page
+    }
+
+    /// The configuration, a setting a line.
+    fn settings(&self) -> String {
+        let config = serde_json::to_value(&self.config).unwrap_or_default();
+        let settings = config.as_object().into_iter().flatten();
+        let lines: Vec<String> =
+            settings.map(|(name, value)| format!("{name} = {value}")).collect();
+        lines.join("\n")
+    }
+
+    /// What a row is called: its load too, where there are several.
+    fn row_header(&self) -> impl Iterator<Item = &'static str> {
+        let open = self.config.options.arrivals == Load::Poisson;
+        ["workload", "memory"].into_iter().chain(open.then_some("load"))
+    }
+
+    fn of(&self, workload: &str) -> impl Iterator<Item = &Outcome> {
+        self.results.iter().filter(move |outcome| outcome.workload == workload)
+    }
+
+    fn costs(&self) -> Table {
+        let title = "Throughput, and what a miss costs";
+        let header =
+            ["jobs/s", "of DRAM-only", "µs between misses", "CPU µs a miss", "resident MiB"];
+        let table = Table::new(title, self.row_header().chain(header));
+        self.results.iter().fold(table, |table, outcome| {
+            table.cells(
+                first_cells(outcome),
+                [
+                    Some(outcome.jobs_per_s.median),
+                    Some(outcome.ratio_to_dram.median),
+                    outcome.miss_interval_us.map(|spread| spread.median),
+                    outcome.cpu_us_per_miss.map(|spread| spread.median),
+                    Some(outcome.rss_mib.median),
+                ],
+            )
+        })
+    }
+
+    fn latencies(&self) -> Table {
+        let title = "Response and flash";
+        let header = ["p50 µs", "p99 µs", "p99.9 µs", "reads/s", "writes/s"];
+        let table = Table::new(title, self.row_header().chain(header));
+        self.results.iter().fold(table, |table, outcome| {
+            let response = outcome.response_us;
+            table.numbers(
+                first_cells(outcome),
+                [
+                    response.p50.median,
+                    response.p99.median,
+                    response.p999.median,
+                    outcome.flash_reads_per_s.median,
+                    outcome.flash_writes_per_s.median,
+                ],
+            )
+        })
+    }
+
+    fn workloads(&self) -> Table {
+        let header = [
+            "workload",
+            "MiB",
+            "µs a job",
+            "of that added work, %",
+            "accesses a job",
+            "LRU misses a job",
+        ];
+        self.workloads.iter().fold(Table::new("Jobs", header), |table, facts| {
+            let calibration = &facts.calibration;
+            table.numbers(
+                [facts.workload],
+                [
+                    (facts.pages >> 8) as f64,
+                    calibration.job_ns / 1e3,
+                    calibration.work_share * 100.0,
+                    calibration.accesses_per_job,
+                    calibration.lru_misses_per_job,
+                ],
+            )
+        })
+    }
+
+    /// Everything of every outcome, under the names that JSON uses.
+    fn all(&self) -> Table {
+        let mut header: Vec<String> = Vec::new();
+        let mut rows = Vec::new();
+        for outcome in &self.results {
+            let columns = columns(outcome);
+            header = columns.iter().map(|(name, _)| name.clone()).collect();
+            rows.push(columns.into_iter().map(|(_, value)| value));
+        }
+        let table = Table::new("results", header.iter().map(String::as_str));
+        rows.into_iter().fold(table, Table::row)
+    }
+}
+
+/// What a mode is called in print.
+fn name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Dram => "DRAM-only",
+        Mode::Paging => "OS paging",
+        Mode::Sync => "blocking reads",
+        Mode::Ebbtide => "Ebbtide",
+        Mode::Plain => "Ebbtide, nothing tried",
+    }
+}
+
+fn range(spread: Spread) -> Range {
+    Range { min: spread.min, median: spread.median, max: spread.max }
+}
+
+fn first_cells(outcome: &Outcome) -> impl Iterator<Item = String> {
+    let load = outcome.load.map(|load| load.to_string());
+    [outcome.workload.to_string(), name(outcome.mode).to_string()].into_iter().chain(load)
+}
+
+fn columns(outcome: &Outcome) -> Vec<(String, String)> {
+    let mut columns = Columns(vec![
+        ("workload".into(), outcome.workload.into()),
+        ("mode".into(), outcome.mode.to_string()),
+        ("cores".into(), outcome.cores.to_string()),
+    ]);
+    columns.number("load", outcome.load);
+    columns.spread("jobs_per_s", Some(outcome.jobs_per_s));
+    columns.spread("ratio_to_dram", Some(outcome.ratio_to_dram));
+    columns.spread("lru_miss_interval_us", outcome.lru_miss_interval_us);
+    columns.spread("miss_interval_us", outcome.miss_interval_us);
+    columns.spread("misses_per_job", outcome.misses_per_job);
+    columns.spread("cpu_us_per_miss", outcome.cpu_us_per_miss);
+    columns.spread("kernel_cpu_us_per_miss", outcome.kernel_cpu_us_per_miss);
+    columns.latency("service_us", &outcome.service_us);
+    columns.latency("response_us", &outcome.response_us);
+    columns.spread("flash_reads_per_s", Some(outcome.flash_reads_per_s));
+    columns.spread("flash_writes_per_s", Some(outcome.flash_writes_per_s));
+    columns.spread("flash_read_us", outcome.flash_read_us);
+    columns.spread("pages_per_write", outcome.pages_per_write);
+    columns.spread("requests_per_submission", outcome.requests_per_submission);
+    columns.spread("ahead_pages_per_s", outcome.ahead.map(|ahead| ahead.pages_per_s));
+    columns.spread("ahead_accuracy", outcome.ahead.map(|ahead| ahead.accuracy));
+    columns.spread("ahead_lateness", outcome.ahead.map(|ahead| ahead.lateness));
+    columns.spread("ahead_pollution", outcome.ahead.map(|ahead| ahead.pollution));
+    columns.spread("idle_share", outcome.idle_share);
+    columns.spread("rss_mib", Some(outcome.rss_mib));
+    columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
+    columns.number("ratio_without_work", outcome.ratio_without_work);
+    columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
+    columns.number("predicted_jobs_per_s", outcome.predicted_jobs_per_s);
+    columns.number("predicted_misses_per_job", outcome.predicted_misses_per_job);
+    columns.number("prediction_error", outcome.prediction_error);
+    columns.0
+}
+
+/// Names and values; what does not apply is empty.
+struct Columns(Vec<(String, String)>);
+
+impl Columns {
+    fn number(&mut self, name: &str, value: Option<f64>) {
+        self.0.push((name.into(), value.map_or(String::new(), |value| value.to_string())));
+    }
+
+    fn spread(&mut self, name: &str, spread: Option<Spread>) {
+        self.number(&format!("{name}_median"), spread.map(|spread| spread.median));
+        self.number(&format!("{name}_min"), spread.map(|spread| spread.min));
+        self.number(&format!("{name}_max"), spread.map(|spread| spread.max));
+    }
+
+    fn latency(&mut self, name: &str, latency: &LatencySpread) {
+        self.spread(&format!("{name}_p50"), Some(latency.p50));
+        self.spread(&format!("{name}_p99"), Some(latency.p99));
+        self.spread(&format!("{name}_p999"), Some(latency.p999));
+    }
+}

@@ -1,0 +1,6 @@
+//! Experiments on this machine: what it permits and what its flash does ([`doctor`]), and how good
+//! flash is as memory here ([`bench`]).
+
+pub mod bench;
+pub mod cgroup;
+pub mod doctor;

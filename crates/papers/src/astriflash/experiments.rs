@@ -1,0 +1,331 @@
+//! What is run on the simulator for AstriFlash's figures, tables and claims.
+
+use ebbtide_sim::config::resolve;
+use ebbtide_sim::{Offered, Outcome, Plan};
+use ebbtide_workloads::Kind;
+
+use super::super::runs::run_all;
+use super::super::{Cancel, Options, Progress, ReproduceError};
+use ebbtide_report::statistics::Estimate;
+
+/// The workloads of Fig. 9 and Table II, as the paper calls them.
+pub(super) const WORKLOADS: [(&str, Kind); 7] = [
+    ("Masstree", Kind::Masstree),
+    ("Silo", Kind::Silo),
+    ("Array Swap", Kind::ArraySwap),
+    ("RBT", Kind::RedBlackTree),
+    ("Hash Table", Kind::HashTable),
+    ("TATP", Kind::Tatp),
+    ("TPCC", Kind::Tpcc),
+];
+
+/// The designs of Fig. 9 and Table II.
+pub(super) const DESIGNS: [&str; 6] = [
+    "astriflash",
+    "astriflash-ideal",
+    "astriflash-nops",
+    "flash-sync",
+    "astriflash-nodp",
+    "os-swap",
+];
+
+/// Execution between misses: the middle of the 5 to 25 us of §V-A, which does not say which workload
+/// has which.
+pub(super) const MIDDLE_US: f64 = 15.0;
+
+/// Where in that range throughput is looked at, under [`SWEPT`].
+pub(super) const INTERVALS_US: [f64; 5] = [5.0, 8.0, 10.0, MIDDLE_US, 25.0];
+
+/// The workload of the sweep over intervals.
+pub(super) const SWEPT: Kind = Kind::HashTable;
+
+/// Independent repetitions of Fig. 9, Table II and Fig. 10.
+pub(super) const SEEDS: u64 = 3;
+
+/// Load of AstriFlash in Fig. 10, as a share of DRAM-only's throughput.
+pub(super) const LOADS: [f64; 8] = [0.2, 0.5, 0.8, 0.88, 0.9, 0.92, 0.94, 0.96];
+
+/// The designs of Fig. 10.
+pub(super) const LOADED: [&str; 2] = ["dram-only", "astriflash"];
+
+/// Further Zipf skews at which it is counted what 3% of the data absorb.
+pub(super) const SKEWS: [&str; 4] = ["0.8", "0.9", "1.1", "1.2"];
+
+/// How often capacities are halved or doubled to see how far that moves a quick run's figures.
+pub(super) const OTHER_SCALES: [u64; 2] = [32, 128];
+
+/// The designs whose figures are looked at there.
+pub(super) const SCALED: [&str; 3] = ["astriflash", "flash-sync", "os-swap"];
+
+/// What might lengthen jobs' tail on AstriFlash: many jobs open at once, which wait for one another or
+/// write the same rows; or that it is guessed when one can go on.
+pub(super) const TAIL_CAUSES: [Setting; 3] =
+    [("switch.threads", "8"), ("switch.threads", "4"), ("switch.arrivals", "notified")];
+
+/// Under which jobs share rows less, and the workload whose jobs run again when rows they read were
+/// written.
+pub(super) const SHARED_LESS: Setting = ("workload.theta", "0.5");
+
+/// See [`SHARED_LESS`].
+pub(super) const OPTIMISTIC: Kind = Kind::Silo;
+
+/// What makes a walk without the partition for page tables longer.
+pub(super) const DEEPER_WALK: Setting = ("tlb.walk_levels", "4");
+
+/// The workload whose longest jobs take hundreds of misses, and so few of them in a run that the run
+/// ends before those which began in it: what that hides.
+pub(super) const SHORTER: (Kind, u64) = (Kind::Silo, 2_500);
+
+/// The designs whose tails are looked at under [`SHORTER`].
+pub(super) const SHORTER_OF: [&str; 2] = ["astriflash-nops", "flash-sync"];
+
+/// Intervals at which the workload is run that the paper says loses most.
+pub(super) const TPCC_US: [f64; 2] = [5.0, 10.0];
+
+/// A parameter and its value.
+pub(super) type Setting = (&'static str, &'static str);
+
+/// Parameters that the sources leave open, each with values below and above ours, and the design they
+/// matter to.
+pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 15] = [
+    ("astriflash", "cores.flush_cycles", ["0", "52"]),
+    ("astriflash", "cores.run_ahead_ns", ["50", "400"]),
+    ("astriflash", "tlb.l2_ways", ["1", "16"]),
+    ("astriflash", "tlb.l2_latency_cycles", ["1", "20"]),
+    ("astriflash", "tlb.walk_levels", ["2", "4"]),
+    ("astriflash", "dram_cache.policy", ["fifo", "clock"]),
+    ("astriflash", "dram_cache.mshr", ["512", "16384"]),
+    ("astriflash", "dram_cache.backside_queue", ["2", "128"]),
+    ("astriflash", "dram_cache.evict_buffer", ["2", "128"]),
+    ("astriflash", "switch.threads", ["16", "64"]),
+    ("astriflash", "switch.ripe_after_us", ["40", "60"]),
+    ("astriflash", "link.bandwidth_gb_per_s", ["4", "64"]),
+    ("astriflash", "workload.theta", ["0.9", "1.1"]),
+    ("os-swap", "os.shootdown_batch", ["1", "512"]),
+    ("os-swap", "os.threads", ["8", "64"]),
+];
+
+/// The workload under which assumptions are varied: its jobs both read and write.
+pub(super) const VARIED: Kind = Kind::ArraySwap;
+
+/// A run of the simulator.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Run {
+    design: &'static str,
+    workload: Kind,
+    interval_us: f64,
+    load: Option<f64>,
+    seed: u64,
+    scale_denominator: Option<u64>,
+    set: Option<Setting>,
+    jobs: Option<u64>,
+}
+
+impl Run {
+    /// At the middle interval, saturated, with the first seed.
+    pub(super) fn of(design: &'static str, workload: Kind) -> Run {
+        let interval_us = MIDDLE_US;
+        let (load, scale_denominator, set, jobs) = (None, None, None, None);
+        Run { design, workload, interval_us, load, seed: 0, scale_denominator, set, jobs }
+    }
+
+    pub(super) fn at_us(self, interval_us: f64) -> Run {
+        Run { interval_us, ..self }
+    }
+
+    pub(super) fn loaded(self, load: f64) -> Run {
+        Run { load: Some(load), ..self }
+    }
+
+    pub(super) fn seed(self, seed: u64) -> Run {
+        Run { seed, ..self }
+    }
+
+    pub(super) fn scaled(self, denominator: u64) -> Run {
+        Run { scale_denominator: Some(denominator), ..self }
+    }
+
+    pub(super) fn set(self, key: &'static str, value: &'static str) -> Run {
+        Run { set: Some((key, value)), ..self }
+    }
+
+    pub(super) fn only(self, jobs: u64) -> Run {
+        Run { jobs: Some(jobs), ..self }
+    }
+
+    fn plan(&self, options: &Options) -> Result<Plan, ReproduceError> {
+        let interval = self.interval_us.to_string();
+        let mut given = vec![("workload.miss_interval_us", interval.as_str())];
+        given.extend(self.set);
+        let denominator = self.scale_denominator.unwrap_or(options.scale_denominator());
+        Ok(Plan {
+            config: resolve(self.design, &given)?.scaled(1, denominator),
+            workload: self.workload,
+            jobs: self.jobs.unwrap_or(self.enough_jobs(options.quick)),
+            seed: options.seed + self.seed,
+            arrivals: self.load.map_or(Offered::Saturating, Offered::PoissonShare),
+        })
+    }
+
+    /// Enough for ten thousand misses and more, and to last longer than the longest jobs; a quick run
+    /// has fewer of those than tails need, and says so.
+    fn enough_jobs(&self, quick: bool) -> u64 {
+        match (self.load, self.workload) {
+            // The tail of a nearly saturated queue needs many.
+            (Some(_), _) => 150_000,
+            (_, Kind::Silo) if quick => 8_000,
+            (_, Kind::Tpcc) => 5_000,
+            _ => 20_000,
+        }
+    }
+}
+
+/// Every run there is.
+fn all(quick: bool) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for seed in 0..SEEDS {
+        for (_, workload) in WORKLOADS {
+            runs.extend(DESIGNS.map(|design| Run::of(design, workload).seed(seed)));
+        }
+        // A TATP job lasts about 10 us (AS36), in which it misses less than once.
+        for design in LOADED {
+            runs.extend(LOADS.map(|load| Run::of(design, Kind::Tatp).loaded(load).seed(seed)));
+        }
+    }
+    for us in INTERVALS_US {
+        runs.extend(DESIGNS.map(|design| Run::of(design, SWEPT).at_us(us)));
+    }
+    runs.extend(TPCC_US.map(|us| Run::of("astriflash", Kind::Tpcc).at_us(us)));
+    runs.extend(SKEWS.map(|theta| Run::of("astriflash", SWEPT).set("workload.theta", theta)));
+    for (_, workload) in WORKLOADS {
+        let run = |(key, value)| Run::of("astriflash", workload).set(key, value);
+        runs.extend(TAIL_CAUSES.map(run));
+        runs.push(Run::of("astriflash-nodp", workload).set(DEEPER_WALK.0, DEEPER_WALK.1));
+        runs.push(Run::of("dram-only", workload));
+    }
+    for design in LOADED {
+        runs.push(Run::of(design, OPTIMISTIC).set(SHARED_LESS.0, SHARED_LESS.1));
+    }
+    for (design, key, values) in ASSUMPTIONS {
+        runs.extend(values.map(|value| Run::of(design, VARIED).set(key, value)));
+    }
+    let (workload, jobs) = SHORTER;
+    runs.extend(SHORTER_OF.map(|design| Run::of(design, workload).only(jobs)));
+    for scale in OTHER_SCALES.into_iter().filter(|_| quick) {
+        for (_, workload) in WORKLOADS {
+            runs.extend(SCALED.map(|design| Run::of(design, workload).scaled(scale)));
+        }
+    }
+    let mut once: Vec<Run> = Vec::new();
+    for run in runs {
+        if !once.contains(&run) {
+            once.push(run);
+        }
+    }
+    once
+}
+
+/// What the runs gave.
+pub(super) struct Outcomes(Vec<(Run, Outcome)>);
+
+impl Outcomes {
+    /// Runs them all.
+    pub(super) fn new(
+        options: &Options,
+        cancel: &Cancel,
+        progress: Progress<'_>,
+    ) -> Result<Outcomes, ReproduceError> {
+        let runs = all(options.quick);
+        let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
+        let outcomes = run_all(&plans, options, cancel, progress)?;
+        Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
+    }
+
+    /// What `run` gave.
+    ///
+    /// # Panics
+    /// When it is none of [`all`].
+    pub(super) fn of(&self, run: &Run) -> &Outcome {
+        let found = self.0.iter().find(|(known, _)| known == run);
+        &found.unwrap_or_else(|| panic!("{run:?} was not run")).1
+    }
+
+    /// Accesses of a job on AstriFlash over those on DRAM-only, where `set` is the same.
+    pub(super) fn accesses_over_dram(&self, workload: Kind, set: Option<Setting>) -> f64 {
+        let accesses = |design| {
+            let outcome = self.of(&Run { set, ..Run::of(design, workload) });
+            outcome.accesses as f64 / outcome.jobs as f64
+        };
+        accesses("astriflash") / accesses("dram-only")
+    }
+
+    /// Throughput relative to DRAM-only.
+    pub(super) fn throughput(&self, run: &Run) -> f64 {
+        self.of(run).ratio_to_dram
+    }
+
+    /// p99 of service over that of Flash-Sync on the same jobs.
+    pub(super) fn p99_ratio(&self, run: &Run) -> f64 {
+        let flash_sync = Run { design: "flash-sync", set: None, ..run.clone() };
+        let p99 = |run: &Run| self.of(run).service_ns.p99 as f64;
+        p99(run) / p99(&flash_sync)
+    }
+
+    /// Mean throughput of `design` over the workloads; `run` is what else there is to each run.
+    pub(super) fn mean_throughput(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
+        let of = |(_, workload)| self.throughput(&run(Run::of(design, workload)));
+        WORKLOADS.map(of).iter().sum::<f64>() / WORKLOADS.len() as f64
+    }
+
+    /// Geometric mean of p99 of service over Flash-Sync's, as [`Self::mean_throughput`].
+    pub(super) fn geometric_mean_p99(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
+        let of = |(_, workload)| self.p99_ratio(&run(Run::of(design, workload))).ln();
+        (WORKLOADS.map(of).iter().sum::<f64>() / WORKLOADS.len() as f64).exp()
+    }
+}
+
+/// What `of` gives for every seed.
+pub(super) fn over_seeds(of: impl Fn(u64) -> f64) -> Estimate {
+    Estimate::of(&(0..SEEDS).map(of).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_assumption_of_the_configuration_is_varied() {
+        let config = ebbtide_sim::designs::find("astriflash").expect("it is shipped").config;
+        let mut section = "";
+        let mut assumed = HashSet::new();
+        for line in config.lines() {
+            if let Some(name) = line.strip_prefix('[') {
+                section = name.trim_end_matches(']');
+            } else if let Some((setting, "assumption")) = line
+                .split_once("# ")
+                .map(|(setting, source)| (setting, source.split(':').next()))
+                .and_then(|(setting, source)| Some((setting, source?.trim())))
+            {
+                let key = setting.split('=').next().unwrap_or("").trim();
+                assumed.insert(format!("{section}.{key}"));
+            }
+        }
+        assert!(assumed.len() > 10, "{assumed:?}");
+        let varied = ASSUMPTIONS.map(|(_, key, _)| key.to_string());
+        let missing: Vec<&String> = assumed.iter().filter(|key| !varied.contains(key)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn every_run_can_be_planned_and_is_made_once() {
+        for quick in [true, false] {
+            let options = Options { quick, real: false, seed: 1, threads: 1 };
+            let runs = all(quick);
+            for (i, run) in runs.iter().enumerate() {
+                run.plan(&options).unwrap_or_else(|error| panic!("{run:?}: {error}"));
+                assert!(!runs[..i].contains(run), "{run:?}");
+            }
+        }
+    }
+}

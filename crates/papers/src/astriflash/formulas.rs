@@ -1,0 +1,162 @@
+//! AstriFlash's claims by formula: AS4, AS7, AS18 to AS20, AS22, AS24, AS44.
+
+use crate::claims::Finding;
+use crate::formulas::finding;
+use ebbtide_study::analytic::bandwidth::ASTRIFLASH as TRAFFIC;
+use ebbtide_study::analytic::cost;
+use ebbtide_study::analytic::systems::{System, gap, limit_for_gap};
+
+const IDEAL: System = System::AstriFlash { overhead_us: 0.0 };
+
+/// AstriFlash that loses two switches' time a miss.
+const SWITCHING: System = System::AstriFlash { overhead_us: 0.2 };
+
+/// Bytes of a tag, as the paper counts them.
+const TAG_BYTES: f64 = 8.0;
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const GIB: f64 = 1024.0 * MIB;
+
+/// All of them.
+pub fn findings() -> Vec<Finding> {
+    let mut findings = vec![saving(), bandwidth(), flash_sync(), os_swap(), objective()];
+    findings.extend(tags());
+    findings.extend(added_state());
+    findings.extend([gap_over_objective(), gap_over_servers()]);
+    findings
+}
+
+/// AS4: 3% of the data in DRAM, flash 50 times cheaper.
+fn saving() -> Finding {
+    let exact = cost::saving(32.0 / 1024.0, 50.0);
+    finding("AS4", "", cost::saving(0.03, 50.0))
+        .note(format!("With 32 GB for 1 TB it is {exact:.1}×."))
+}
+
+/// AS7: Eq. 1 at the knee, where 3% of the accesses are taken to miss.
+fn bandwidth() -> Finding {
+    const CORES: f64 = 64.0;
+    let claimed_ratio = TRAFFIC.miss_ratio_at(60e9 / CORES);
+    let interval = TRAFFIC.miss_interval(claimed_ratio).as_secs_f64();
+    finding("AS7", "", CORES * TRAFFIC.flash_bytes_per_second(0.03) / 1e9).note(format!(
+        "The paper does not print the miss ratio; 3% is assumed, and 60 GB/s mean {:.2}%. \
+         Contradiction F2: that is a page every {:.1} µs a core, below the 5–25 µs of AS10.",
+        100.0 * claimed_ratio,
+        1e6 * interval,
+    ))
+}
+
+/// AS18: what a core that waits for flash reaches.
+fn flash_sync() -> Finding {
+    finding("AS18", "", 100.0 * System::FlashSync.queue(1).capacity())
+}
+
+/// AS19: what a core loses that pays for paging and a switch of the OS at each miss.
+fn os_swap() -> Finding {
+    finding("AS19", "", 100.0 * (1.0 - System::OsSwap.queue(1).capacity()))
+}
+
+/// AS20: the tightest objective at which AstriFlash is within 20% of DRAM-only.
+fn objective() -> Finding {
+    let percent = |system| 100.0 * gap(system, 1, 40.0);
+    // A gap of 20% is reached: AstriFlash's capacity is DRAM-only's.
+    let limit = limit_for_gap(IDEAL, 0.2).unwrap_or(f64::INFINITY);
+    finding("AS20", "", limit).note(format!(
+        "Contradiction F3: at 40× the gap is {:.1}%, or {:.1}% with 0.2 µs lost a miss, not ~20%.",
+        percent(IDEAL),
+        percent(SWITCHING),
+    ))
+}
+
+/// AS22: a tag for each block or page of 32 GB.
+fn tags() -> [Finding; 2] {
+    let tags = |bytes: f64| 32.0 * GIB / bytes * TAG_BYTES;
+    [
+        finding("AS22", "64 B blocks", tags(64.0) / GIB),
+        finding("AS22", "4 KB pages", tags(4.0 * KIB) / MIB),
+    ]
+}
+
+/// AS24: registers of 8 B, and two maps of 32 stores by 32 registers of one byte for each.
+fn added_state() -> [Finding; 5] {
+    let registers = 128.0 * 8.0;
+    let maps = 32.0 * 32.0 * 1.0;
+    let area = (registers + maps) / (2.0 * MIB);
+    [
+        finding("AS24", "128 registers", registers / KIB),
+        finding("AS24", "register maps", maps / KIB),
+        finding("AS24", "together", (registers + maps) / KIB),
+        finding("AS24", "area at 2 MB/mm²", area),
+        finding("AS24", "share of a core of 1.3 mm²", 100.0 * area / 1.3),
+    ]
+}
+
+/// AS44, first half: one core, objectives from 30 to 200 times the mean service.
+fn gap_over_objective() -> Finding {
+    shrinking("as the objective loosens", [30.0, 40.0, 60.0, 100.0, 200.0].map(|limit| (1, limit)))
+}
+
+/// AS44, second half: at 40 times the mean service.
+fn gap_over_servers() -> Finding {
+    shrinking("as servers are added", [1, 2, 4, 16].map(|cores| (cores, 40.0)))
+}
+
+fn shrinking<const N: usize>(part: &str, steps: [(u32, f64); N]) -> Finding {
+    let gaps = steps.map(|(cores, limit)| gap(IDEAL, cores, limit));
+    let written = gaps.map(|gap| format!("{:.1}%", 100.0 * gap)).join(", ");
+    let steps = steps.map(|(cores, limit)| format!("{cores} at {limit}×")).join(", ");
+    finding("AS44", part, gaps.is_sorted_by(|a, b| a > b))
+        .note(format!("Servers at an objective: {steps}; gaps: {written}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict;
+
+    #[test]
+    fn every_claim_comes_out_as_computed_by_hand() {
+        let found: Vec<_> = findings()
+            .into_iter()
+            .map(|finding| {
+                assert_eq!(finding.verdict, Verdict::Within, "{finding:?}");
+                (finding.id, finding.ours.expect("a value"))
+            })
+            .collect();
+        let expected = [
+            ("AS4", "20.0×"),
+            ("AS7", "61.4 GB/s"),
+            ("AS18", "16.7%"),
+            ("AS19", "50.0%"),
+            ("AS20", "29.2×"),
+            ("AS22", "4.00 GB"),
+            ("AS22", "64.0 MB"),
+            ("AS24", "1.00 KB"),
+            ("AS24", "1.00 KB"),
+            ("AS24", "2.00 KB"),
+            ("AS24", "0.0010 mm²"),
+            ("AS24", "0.0751%"),
+            ("AS44", "holds"),
+            ("AS44", "holds"),
+        ];
+        assert!(found.iter().map(|(id, ours)| (*id, ours.as_str())).eq(expected), "{found:?}");
+    }
+
+    #[test]
+    fn contradictions_are_noted_with_our_figures() {
+        let note = |finding: Finding| finding.note;
+        let eq1 = note(bandwidth());
+        assert!(eq1.contains("F2: that is a page every 4.4 µs") && eq1.contains("2.93%"), "{eq1}");
+        let objective = note(objective());
+        assert!(objective.contains("F3: at 40× the gap is 3.3%, or 5.7%"), "{objective}");
+        let servers = note(gap_over_servers());
+        assert!(servers.contains("3.3%, 1.8%, 1.0%, 0.3%"), "{servers}");
+    }
+
+    #[test]
+    fn a_gap_that_grows_is_noticed() {
+        let backwards = shrinking("as servers are added", [(4, 40.0), (1, 40.0)]);
+        assert_eq!(backwards.verdict, Verdict::Outside);
+    }
+}

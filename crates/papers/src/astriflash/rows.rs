@@ -1,0 +1,283 @@
+//! The rows of AstriFlash's figures and tables, out of what the runs gave.
+
+use ebbtide_sim::{Outcome, ServiceParts};
+use serde::Serialize;
+
+use super::super::Options;
+use super::experiments::{
+    ASSUMPTIONS, DESIGNS, INTERVALS_US, LOADED, LOADS, OTHER_SCALES, Outcomes, Run, SKEWS, SWEPT,
+    TAIL_CAUSES, VARIED, WORKLOADS, over_seeds,
+};
+use ebbtide_report::statistics::Estimate;
+
+/// A value for each design.
+pub(super) type ByDesign<T> = Vec<(&'static str, T)>;
+
+/// A workload in Fig. 9 and Table II.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadRow {
+    /// Which.
+    pub workload: &'static str,
+    /// Throughput relative to DRAM-only, by design.
+    pub throughput: ByDesign<Estimate>,
+    /// p99 of service over Flash-Sync's, by design.
+    pub p99_over_flash_sync: ByDesign<Estimate>,
+    /// Execution between misses on AstriFlash.
+    pub miss_interval_us: f64,
+    /// Misses of a job on AstriFlash.
+    pub misses_per_job: f64,
+    /// Share of all accesses of jobs that started no flash read.
+    pub absorbed: f64,
+    /// The most pages in flight on AstriFlash.
+    pub in_flight_peak: u64,
+    /// Accesses of a job on AstriFlash over those on DRAM-only: above one where jobs run again.
+    pub accesses_over_dram: f64,
+    /// Misses on noDP over those on AstriFlash: what page tables add.
+    pub misses_over_astriflash_nodp: f64,
+    /// What a job's time goes into, by design.
+    pub service_parts: ByDesign<ServiceParts>,
+    /// Misses of Flash-Sync.
+    pub blocked: BlockedRow,
+}
+
+/// What the misses of a core that waits for them are like.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct BlockedRow {
+    /// Execution between them.
+    pub miss_interval_us: f64,
+    /// What one takes.
+    pub miss_us: f64,
+    /// Share of them that are stores, which a store buffer might take.
+    pub stores: f64,
+    /// Share that are loads within a reorder buffer of the miss before.
+    pub loads_close: f64,
+    /// Throughput relative to DRAM-only if neither cost anything.
+    pub throughput_if_hidden: f64,
+}
+
+/// Throughput at one interval between misses.
+#[derive(Debug, Clone, Serialize)]
+pub struct IntervalRow {
+    /// Under plain LRU.
+    pub miss_interval_us: f64,
+    /// Throughput relative to DRAM-only, by design.
+    pub throughput: ByDesign<f64>,
+    /// The most pages in flight on AstriFlash.
+    pub in_flight_peak: u64,
+}
+
+/// A point of Fig. 10.
+#[derive(Debug, Clone, Serialize)]
+pub struct LoadRow {
+    /// Which design.
+    pub design: &'static str,
+    /// Share of DRAM-only's throughput that arrives.
+    pub load: f64,
+    /// p99 of response.
+    pub response_p99_us: Estimate,
+    /// p99 of service alone.
+    pub service_p99_us: Estimate,
+}
+
+/// What 3% of the data absorb at a skew.
+#[derive(Debug, Clone, Serialize)]
+pub struct SkewRow {
+    /// Zipf skew of the keys.
+    pub theta: f64,
+    /// Share of all accesses of jobs.
+    pub absorbed: f64,
+}
+
+/// The tail with one thing changed.
+#[derive(Debug, Clone, Serialize)]
+pub struct TailCauseRow {
+    /// The workload.
+    pub workload: &'static str,
+    /// What was changed, and to what.
+    pub setting: (&'static str, &'static str),
+    /// p99 of service over Flash-Sync's.
+    pub p99_over_flash_sync: f64,
+    /// Throughput relative to DRAM-only.
+    pub throughput: f64,
+}
+
+/// What a change of an assumption does.
+#[derive(Debug, Clone, Serialize)]
+pub struct AssumptionRow {
+    /// The design that it matters to.
+    pub design: &'static str,
+    /// The parameter.
+    pub key: &'static str,
+    /// Its value; ours for the first row of each design.
+    pub value: &'static str,
+    /// Throughput relative to DRAM-only.
+    pub throughput: f64,
+    /// p99 of service over Flash-Sync's with our parameters.
+    pub p99_over_flash_sync: f64,
+}
+
+/// Figures at other capacities.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScaleRow {
+    /// Capacities are divided by this.
+    pub scale_denominator: u64,
+    /// Mean throughput by design.
+    pub mean_throughput: ByDesign<f64>,
+    /// AstriFlash's throughput by workload.
+    pub throughput: Vec<(&'static str, f64)>,
+    /// AstriFlash's p99 of service over Flash-Sync's, by workload, the geometric mean last.
+    pub p99_over_flash_sync: Vec<(&'static str, f64)>,
+}
+
+pub(super) fn workloads(outcomes: &Outcomes) -> Vec<WorkloadRow> {
+    let row = |(workload, kind)| {
+        let by_design = |value: &dyn Fn(&Run) -> f64| {
+            let over = |design| over_seeds(|seed| value(&Run::of(design, kind).seed(seed)));
+            DESIGNS.map(|design| (design, over(design))).to_vec()
+        };
+        let astriflash = outcomes.of(&Run::of("astriflash", kind));
+        WorkloadRow {
+            workload,
+            throughput: by_design(&|run| outcomes.throughput(run)),
+            p99_over_flash_sync: by_design(&|run| outcomes.p99_ratio(run)),
+            miss_interval_us: astriflash.miss_interval_us,
+            misses_per_job: misses(astriflash),
+            absorbed: absorbed(astriflash),
+            in_flight_peak: astriflash.dram_cache.in_flight_peak,
+            accesses_over_dram: outcomes.accesses_over_dram(kind, None),
+            misses_over_astriflash_nodp: misses(outcomes.of(&Run::of("astriflash-nodp", kind)))
+                / misses(astriflash),
+            service_parts: DESIGNS
+                .map(|design| (design, outcomes.of(&Run::of(design, kind)).service_parts))
+                .to_vec(),
+            blocked: blocked(outcomes.of(&Run::of("flash-sync", kind))),
+        }
+    };
+    WORKLOADS.map(row).to_vec()
+}
+
+fn misses(outcome: &Outcome) -> f64 {
+    outcome.dram_cache.misses as f64 / outcome.jobs as f64
+}
+
+fn blocked(outcome: &Outcome) -> BlockedRow {
+    let missed = &outcome.missed;
+    let all = (missed.loads + missed.stores).max(1) as f64;
+    let [stores, loads_close] = [missed.stores, missed.loads_close].map(|of| of as f64 / all);
+    // Of a job's time over DRAM-only's, all but one is waiting.
+    let waiting = 1.0 / outcome.ratio_to_dram - 1.0;
+    BlockedRow {
+        miss_interval_us: outcome.miss_interval_us,
+        miss_us: outcome.service_parts.mean.memory_ns / misses(outcome) / 1e3,
+        stores,
+        loads_close,
+        throughput_if_hidden: 1.0 / (1.0 + waiting * (1.0 - stores - loads_close)),
+    }
+}
+
+fn absorbed(outcome: &Outcome) -> f64 {
+    1.0 - outcome.dram_cache.misses as f64 / outcome.accesses as f64
+}
+
+pub(super) fn intervals(outcomes: &Outcomes) -> Vec<IntervalRow> {
+    let row = |us| {
+        let run = |design| Run::of(design, SWEPT).at_us(us);
+        IntervalRow {
+            miss_interval_us: us,
+            throughput: DESIGNS.map(|d| (d, outcomes.throughput(&run(d)))).to_vec(),
+            in_flight_peak: outcomes.of(&run("astriflash")).dram_cache.in_flight_peak,
+        }
+    };
+    INTERVALS_US.map(row).to_vec()
+}
+
+pub(super) fn loads(outcomes: &Outcomes) -> Vec<LoadRow> {
+    let row = |(design, load)| {
+        let run = |seed| Run::of(design, ebbtide_workloads::Kind::Tatp).loaded(load).seed(seed);
+        let of =
+            |p99: fn(&Outcome) -> u64| over_seeds(|seed| p99(outcomes.of(&run(seed))) as f64 / 1e3);
+        LoadRow {
+            design,
+            load,
+            response_p99_us: of(|outcome| outcome.response_ns.p99),
+            service_p99_us: of(|outcome| outcome.service_ns.p99),
+        }
+    };
+    LOADED.into_iter().flat_map(|design| LOADS.map(|load| row((design, load)))).collect()
+}
+
+pub(super) fn skews(outcomes: &Outcomes) -> Vec<SkewRow> {
+    let own = outcomes.of(&Run::of("astriflash", SWEPT));
+    let other = |theta| outcomes.of(&Run::of("astriflash", SWEPT).set("workload.theta", theta));
+    let row = |outcome: &Outcome| SkewRow {
+        theta: outcome.config.workload.theta,
+        absorbed: absorbed(outcome),
+    };
+    let mut rows: Vec<SkewRow> = SKEWS.into_iter().map(other).chain([own]).map(row).collect();
+    rows.sort_by(|a, b| a.theta.total_cmp(&b.theta));
+    rows
+}
+
+pub(super) fn tail_causes(outcomes: &Outcomes) -> Vec<TailCauseRow> {
+    let row = |(workload, kind), setting: (&'static str, &'static str)| {
+        let run = Run::of("astriflash", kind).set(setting.0, setting.1);
+        TailCauseRow {
+            workload,
+            setting,
+            p99_over_flash_sync: outcomes.p99_ratio(&run),
+            throughput: outcomes.throughput(&run),
+        }
+    };
+    WORKLOADS.into_iter().flat_map(|of| TAIL_CAUSES.map(|setting| row(of, setting))).collect()
+}
+
+pub(super) fn assumptions(outcomes: &Outcomes) -> Vec<AssumptionRow> {
+    let sync = outcomes.of(&Run::of("flash-sync", VARIED)).service_ns.p99 as f64;
+    let row = |design, key, value, run: &Run| AssumptionRow {
+        design,
+        key,
+        value,
+        throughput: outcomes.throughput(run),
+        p99_over_flash_sync: outcomes.of(run).service_ns.p99 as f64 / sync,
+    };
+    let ours = |design| row(design, "", "ours", &Run::of(design, VARIED));
+    let mut rows = vec![ours("astriflash"), ours("os-swap")];
+    for (design, key, values) in ASSUMPTIONS {
+        let run = |value| Run::of(design, VARIED).set(key, value);
+        rows.extend(values.map(|value| row(design, key, value, &run(value))));
+    }
+    rows
+}
+
+pub(super) fn scales(outcomes: &Outcomes, options: &Options) -> Vec<ScaleRow> {
+    let row = |scale: Option<u64>| {
+        let run = |run: Run| scale.map_or(run.clone(), |scale| run.scaled(scale));
+        let ratio =
+            |(workload, kind)| (workload, outcomes.p99_ratio(&run(Run::of("astriflash", kind))));
+        let mut p99_over_flash_sync = WORKLOADS.map(ratio).to_vec();
+        let mean = outcomes.geometric_mean_p99("astriflash", run);
+        p99_over_flash_sync.push(("geometric mean", mean));
+        let throughput =
+            |(workload, kind)| (workload, outcomes.throughput(&run(Run::of("astriflash", kind))));
+        let mean = |design| (design, outcomes.mean_throughput(design, run));
+        ScaleRow {
+            scale_denominator: scale.unwrap_or(options.scale_denominator()),
+            mean_throughput: super::experiments::SCALED.map(mean).to_vec(),
+            throughput: WORKLOADS.map(throughput).to_vec(),
+            p99_over_flash_sync,
+        }
+    };
+    if !options.quick {
+        return Vec::new();
+    }
+    let mut rows: Vec<ScaleRow> =
+        OTHER_SCALES.into_iter().map(Some).chain([None]).map(row).collect();
+    rows.sort_by_key(|row| row.scale_denominator);
+    rows
+}
+
+/// The value of `design` in `values`.
+pub(super) fn of<T: Copy>(values: &[(&'static str, T)], design: &str) -> T {
+    let found = values.iter().find(|(name, _)| *name == design);
+    found.expect("every design was run").1
+}

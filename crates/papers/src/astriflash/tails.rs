@@ -1,0 +1,95 @@
+//! Table II: the tails of service.
+
+use super::experiments::{DEEPER_WALK, Outcomes, Run, SHORTER, SHORTER_OF, WORKLOADS, over_seeds};
+use super::rows::{self, WorkloadRow};
+use super::verdicts::{at_scales, interval, mean, percent, with_causes_changed};
+use super::{AstriFlash, found};
+use crate::claims::{Finding, Verdict};
+use ebbtide_study::simulate::spent;
+
+/// What Table II decides.
+pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
+    let geometric =
+        |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
+    let mut findings = Vec::new();
+    for (id, design) in [("AS32", "astriflash"), ("AS33", "astriflash-nops")] {
+        for row in &r.workloads {
+            let estimate = rows::of(&row.p99_over_flash_sync, design);
+            let finding = found(id, row.workload, estimate.mean)
+                .note(interval(estimate, ""))
+                .note(cut_short(outcomes, row.workload, design));
+            findings.push(match (id, finding.verdict) {
+                ("AS32", Verdict::Outside) => finding.note(tail_cause(r, row)),
+                _ => finding,
+            });
+        }
+        let all = geometric(design);
+        findings.push(found(id, "geometric mean", all.mean).note(interval(all, "")));
+    }
+    let no_dp = geometric("astriflash-nodp");
+    let deeper =
+        outcomes.geometric_mean_p99("astriflash-nodp", |run| run.set(DEEPER_WALK.0, DEEPER_WALK.1));
+    let tables = r.parameters.dataset.size.0 as f64 / 512.0 / r.parameters.dram_cache.size.0 as f64;
+    findings.push(found("AS34", "", no_dp.mean).note(interval(no_dp, "")).note(format!(
+        "All leaf tables would take {:.0}% of DRAM and each maps 512 pages, so that they are asked for \
+         far more often than the pages: they add {:.0}% to the misses. It is {deeper:.2} with {} = {}.",
+        100.0 * tables,
+        100.0 * (mean(r.workloads.iter().map(|row| row.misses_over_astriflash_nodp)) - 1.0),
+        DEEPER_WALK.0,
+        DEEPER_WALK.1,
+    )));
+    let lost = percent(geometric("astriflash"));
+    findings.push(
+        found("AS35", "", lost.mean - 100.0)
+            .note(interval(lost, " pp"))
+            .note("The geometric mean of AS32, whose longest tails are explained there."),
+    );
+    findings
+}
+
+/// Why the tail of a workload is longer than Flash-Sync's, by experiment.
+fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
+    let slowest = |design| spent(&rows::of(&row.service_parts, design).slowest);
+    format!(
+        "A job has {:.1} misses, so that {:.0}% of a core's turns are of jobs that come back. Of the \
+         slowest 1% each has {}; on Flash-Sync {}. It is {}{}.",
+        row.misses_per_job,
+        100.0 * row.misses_per_job / (1.0 + row.misses_per_job),
+        slowest("astriflash"),
+        slowest("flash-sync"),
+        with_causes_changed(r, row.workload, |cause| cause.p99_over_flash_sync),
+        at_scales(r, row.workload, |scale| &scale.p99_over_flash_sync),
+    )
+}
+
+/// A run that lasts less than so many times its p99 misses some of the longest jobs.
+const LONG_ENOUGH: f64 = 10.0;
+
+/// That the longest jobs of `design` last too long for its run, if they do, and what a shorter run would
+/// have said.
+fn cut_short(outcomes: &Outcomes, workload: &str, design: &'static str) -> String {
+    let found = WORKLOADS.iter().find(|(name, _)| *name == workload);
+    let Some((_, kind)) = found else { return String::new() };
+    let run = Run::of(design, *kind);
+    let lasts = |run: &Run| {
+        let outcome = outcomes.of(run);
+        outcome.simulated_ns as f64 / outcome.service_ns.p99 as f64
+    };
+    if lasts(&run) >= LONG_ENOUGH {
+        return String::new();
+    }
+    let missing = format!(
+        "The run lasts {:.1} times that p99, so that some of the longest jobs do not end in it.",
+        lasts(&run)
+    );
+    if *kind != SHORTER.0 || !SHORTER_OF.contains(&design) {
+        return missing;
+    }
+    let shorter = run.only(SHORTER.1);
+    format!(
+        "{missing} With {} jobs, {:.1} times as long as their own, it is {:.2}.",
+        SHORTER.1,
+        lasts(&shorter),
+        outcomes.p99_ratio(&shorter),
+    )
+}

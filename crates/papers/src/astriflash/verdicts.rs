@@ -1,0 +1,356 @@
+//! AstriFlash's claims, decided by what was run.
+
+use super::experiments::{
+    DESIGNS, MIDDLE_US, OPTIMISTIC, Outcomes, Run, SHARED_LESS, TPCC_US, WORKLOADS, over_seeds,
+};
+use super::rows::{self, BlockedRow, IntervalRow, LoadRow, ScaleRow, TailCauseRow, WorkloadRow};
+use super::{AstriFlash, found, tails};
+use crate::claims::{Finding, Findings, Verdict};
+use crate::of_every_claim;
+use ebbtide_report::statistics::Estimate;
+use ebbtide_study::size::figure1;
+
+/// DRAM-only's load whose tail AstriFlash is compared with.
+const DRAM_ONLY_LOAD: f64 = 0.96;
+
+/// Execution between misses that the paper calls typical (AS10).
+const TYPICAL_US: f64 = 10.0;
+
+/// Every claim in the order of the ids. Those about real hosts are there if one was measured.
+pub(super) fn all(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
+    let mut decided = [
+        data(r),
+        throughput(r, outcomes),
+        rank(r, outcomes),
+        tails::findings(r, outcomes),
+        loads(r),
+        collections(r),
+        crate::astriflash::formulas::findings(),
+    ]
+    .concat();
+    decided.extend(r.host.iter().flat_map(|host| host.findings()));
+    of_every_claim(crate::astriflash::claims::CLAIMS, decided.into_iter())
+}
+
+pub(super) fn interval(estimate: Estimate, unit: &str) -> String {
+    match estimate.half_width() {
+        Some(half) => format!("± {half:.2}{unit} over seeds (95%)."),
+        None => String::new(),
+    }
+}
+
+pub(super) fn percent(estimate: Estimate) -> Estimate {
+    let hundred = |value: f64| 100.0 * value;
+    Estimate { mean: hundred(estimate.mean), ci95: estimate.ci95.map(|ends| ends.map(hundred)) }
+}
+
+pub(super) fn mean(of: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = of.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
+}
+
+/// AS6 and AS11: what a part of the data in DRAM does.
+fn data(r: &AstriFlash) -> Vec<Finding> {
+    let curves = &r.miss_curves;
+    let of_curves = |percent: fn(&figure1::Row) -> f64| {
+        let of_curve = |row: &figure1::Row| format!("{} {:.1}%", row.workload, percent(row));
+        let all: Vec<String> = curves.iter().map(of_curve).collect();
+        (mean(curves.iter().map(percent)), all.join(", "))
+    };
+    let (knee, knees) = of_curves(|row| 100.0 * row.knee.dram_share);
+    let (absorbed, shares) = of_curves(|row| 100.0 * row.absorbed);
+    let jobs: Vec<String> =
+        r.skews.iter().map(|s| format!("{:.1}% at {}", 100.0 * s.absorbed, s.theta)).collect();
+    let of_jobs = |row: &WorkloadRow| format!("{} {:.1}%", row.workload, 100.0 * row.absorbed);
+    let by_workload: Vec<String> = r.workloads.iter().map(of_jobs).collect();
+    let absorbed = found("AS11", "", absorbed).note(format!(
+        "Mean of the same programs: {shares}. On the simulated machine: {}; of Hash Table's accesses \
+         by Zipf skew: {}.",
+        by_workload.join(", "),
+        jobs.join(", "),
+    ));
+    let by_skew = r.skews.iter().map(|skew| (skew.theta, skew.absorbed));
+    let absorbed = match (absorbed.verdict, crossing(by_skew, 0.95)) {
+        (Verdict::Outside, Some(theta)) => absorbed.note(format!(
+            "So it takes a skew of {theta:.2}, or jobs that come back to what they have touched, as \
+             Masstree's and Silo's do.",
+        )),
+        _ => absorbed,
+    };
+    let knee = found("AS6", "", knee).note(format!(
+        "Mean of programs whose knees lie far apart: {knees}. YCSB's stand for CloudSuite's, the others \
+         are AstriFlash's own; at a Zipf skew of 0.99, under LRU.",
+    ));
+    vec![knee, absorbed]
+}
+
+/// What throughput decides.
+fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
+    let mean_of =
+        |design| percent(over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed))));
+    let at = |us: f64, design| 100.0 * rows::of(&interval_row(r, us).throughput, design);
+    let noted = |id, part, design| {
+        let estimate = mean_of(design);
+        found(id, part, estimate.mean).note(interval(estimate, " pp")).note(format!(
+            "At {MIDDLE_US} us between misses, the middle of AS10's range; under Hash Table {:.1}% at \
+             5 us, {:.1}% at 10, {:.1}% at 25.",
+            at(5.0, design),
+            at(TYPICAL_US, design),
+            at(25.0, design),
+        ))
+    };
+    let overhead_us = (100.0 / at(TYPICAL_US, "os-swap") - 1.0) * TYPICAL_US;
+    let flash_sync = noted("AS29", "", "flash-sync");
+    let flash_sync = match flash_sync.verdict {
+        Verdict::Outside => flash_sync.note(blocked_cause(r)),
+        _ => flash_sync,
+    };
+    let peak = |row: &IntervalRow| format!("{} at {} us", row.in_flight_peak, row.miss_interval_us);
+    let peaks: Vec<String> = r.intervals.iter().map(peak).collect();
+    let most = r.intervals.iter().map(|row| row.in_flight_peak).max().unwrap_or(0);
+    let at_middle = r.workloads.iter().map(|row| row.in_flight_peak).max().unwrap_or(0);
+    vec![
+        noted("AS3", "", "astriflash").note(moved(r, "astriflash")),
+        found("AS10", "", mean(r.workloads.iter().map(|row| row.miss_interval_us)))
+            .note("An input of these runs: computing is calibrated to it."),
+        found("AS12", "overhead a miss", overhead_us),
+        found("AS12", "throughput lost even where the set fits", 100.0 - at(TYPICAL_US, "os-swap")),
+        found("AS16", "", 100.0 / at(8.0, "flash-sync"))
+            .note("Under Hash Table at an interval of 8 us."),
+        found("AS26", "", most.max(at_middle) as f64).note(format!(
+            "The most over AS10's range of intervals. Under Hash Table {}; of any workload at \
+             {MIDDLE_US} us {at_middle}.",
+            peaks.join(", ")
+        )),
+        noted("AS27", "mean throughput", "astriflash-ideal"),
+        found(
+            "AS27",
+            "not below AstriFlash",
+            mean_of("astriflash-ideal").mean >= mean_of("astriflash").mean,
+        ),
+        noted("AS28", "", "os-swap").note(moved(r, "os-swap")),
+        flash_sync,
+    ]
+}
+
+/// What Flash-Sync's throughput comes from, by experiment.
+fn blocked_cause(r: &AstriFlash) -> String {
+    let of =
+        |value: fn(&BlockedRow) -> f64| mean(r.workloads.iter().map(|row| value(&row.blocked)));
+    format!(
+        "Its cores wait out misses of {:.1} us after {:.1} us of execution each: the DRAM cache's ways \
+         miss sooner than the plain LRU that the interval is of. {:.0}% of the misses are stores, which \
+         a store buffer might take, and {:.0}% loads within a reorder buffer of the miss before: with \
+         none of these waited for it would be {:.1}%. 27% is where it gets at {:.1} us between misses \
+         under Hash Table.",
+        of(|row| row.miss_us),
+        of(|row| row.miss_interval_us),
+        100.0 * of(|row| row.stores),
+        100.0 * of(|row| row.loads_close),
+        100.0 * of(|row| row.throughput_if_hidden),
+        interval_for(r, "flash-sync", 0.27),
+    )
+}
+
+fn interval_row(r: &AstriFlash, us: f64) -> &IntervalRow {
+    let row = r.intervals.iter().find(|row| row.miss_interval_us == us);
+    row.expect("this interval was run")
+}
+
+/// Between which intervals `design` has the throughput `share`, along straight lines.
+fn interval_for(r: &AstriFlash, design: &str, share: f64) -> f64 {
+    let point = |row: &IntervalRow| (row.miss_interval_us, rows::of(&row.throughput, design));
+    crossing(r.intervals.iter().map(point), share).unwrap_or(f64::INFINITY)
+}
+
+/// Where the line through `points`, which rise, reaches `level`.
+fn crossing(points: impl Iterator<Item = (f64, f64)>, level: f64) -> Option<f64> {
+    let points: Vec<(f64, f64)> = points.collect();
+    let pair = points.windows(2).find(|pair| pair[0].1 <= level && level < pair[1].1)?;
+    let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
+    Some(x0 + (level - y0) / (y1 - y0) * (x1 - x0))
+}
+
+/// Which assumption moves the throughput of `design` most.
+fn moved(r: &AstriFlash, design: &str) -> String {
+    let of_design = || r.assumptions.iter().filter(|row| row.design == design);
+    let Some(ours) = of_design().find(|row| row.key.is_empty()) else { return String::new() };
+    let by = |row: &rows::AssumptionRow| 100.0 * (row.throughput - ours.throughput);
+    let most = of_design().max_by(|a, b| by(a).abs().total_cmp(&by(b).abs())).unwrap_or(ours);
+    format!(
+        "Of the assumptions, {} = {} moves it most, by {:+.1} pp under Array Swap (sweep below).",
+        most.key,
+        most.value,
+        by(most)
+    )
+}
+
+/// AS30: which workload loses most.
+fn rank(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
+    let of = |row: &WorkloadRow| rows::of(&row.throughput, "astriflash").mean;
+    let by_loss = r.workloads.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
+    let Some(lowest) = by_loss else { return Vec::new() };
+    let finding = found("AS30", "", lowest.workload == "TPCC");
+    if finding.verdict == Verdict::Within {
+        return vec![finding];
+    }
+    let tpcc = r.workloads.iter().find(|row| row.workload == "TPCC").map_or(0.0, of);
+    let sooner: Vec<String> = TPCC_US
+        .iter()
+        .map(|us| {
+            let run = Run::of("astriflash", ebbtide_workloads::Kind::Tpcc).at_us(*us);
+            format!("{:.1}% at {us}", 100.0 * outcomes.throughput(&run))
+        })
+        .collect();
+    vec![finding.note(format!(
+        "{} loses most here, with {:.1}% against TPCC's {:.1}%, all having the same interval between \
+         misses, which the paper does not print by workload; TPCC alone has {} us.",
+        lowest.workload,
+        100.0 * of(lowest),
+        100.0 * tpcc,
+        sooner.join(", "),
+    ))
+    .note(run_again(lowest, outcomes))
+    .note(format!(
+        "{} keeps {}{}.",
+        lowest.workload,
+        with_causes_changed(r, lowest.workload, |cause| cause.throughput),
+        at_scales(r, lowest.workload, |row| &row.throughput),
+    ))]
+}
+
+/// How much of what the jobs of `row` do is thrown away because they conflict.
+fn run_again(row: &WorkloadRow, outcomes: &Outcomes) -> String {
+    let more = |ratio: f64| format!("{:.0}% more accesses", 100.0 * (ratio - 1.0));
+    let again = format!(
+        "Its jobs make {} than in DRAM, where one a core is open: that alone leaves {:.0}%.",
+        more(row.accesses_over_dram),
+        100.0 / row.accesses_over_dram,
+    );
+    if WORKLOADS.iter().all(|(name, kind)| *name != row.workload || *kind != OPTIMISTIC) {
+        return again;
+    }
+    let less = Run::of("astriflash", OPTIMISTIC).set(SHARED_LESS.0, SHARED_LESS.1);
+    format!(
+        "{again} They are transactions that run again when what they read was written meanwhile. With \
+         {} = {} they make {} and keep {:.1}%.",
+        SHARED_LESS.0,
+        SHARED_LESS.1,
+        more(outcomes.accesses_over_dram(OPTIMISTIC, Some(SHARED_LESS))),
+        100.0 * outcomes.throughput(&less),
+    )
+}
+
+/// How long AstriFlash's tail is, in words, with each thing changed that might lengthen it.
+pub(super) fn with_causes_changed(
+    r: &AstriFlash,
+    workload: &str,
+    value: fn(&TailCauseRow) -> f64,
+) -> String {
+    let varied = r.tail_causes.iter().filter(|cause| cause.workload == workload);
+    let varied = varied.map(|cause| {
+        let (key, set) = cause.setting;
+        format!("{:.2} with {key} = {set}", value(cause))
+    });
+    varied.collect::<Vec<_>>().join(", ")
+}
+
+/// What a figure of `workload` is at other capacities, in words, where some were run.
+pub(super) fn at_scales(
+    r: &AstriFlash,
+    workload: &str,
+    values: fn(&ScaleRow) -> &rows::ByDesign<f64>,
+) -> String {
+    let at = |scale: &ScaleRow| {
+        let value = rows::of(values(scale), workload);
+        format!("{value:.2} at 1/{} of the capacities", scale.scale_denominator)
+    };
+    if r.scales.is_empty() {
+        return String::new();
+    }
+    format!("; {}", r.scales.iter().map(at).collect::<Vec<_>>().join(", "))
+}
+
+/// Fig. 10.
+fn loads(r: &AstriFlash) -> Vec<Finding> {
+    let of = |design: &'static str| r.loads.iter().filter(move |row| row.design == design);
+    let at = |design, load: f64| {
+        of(design).find(|row| row.load == load).expect("this load was run").clone()
+    };
+    let limit = at("dram-only", DRAM_ONLY_LOAD).response_p99_us.mean;
+    let points = of("astriflash").map(|row| (row.load, row.response_p99_us.mean));
+    let equal = crossing(points, limit).unwrap_or(DRAM_ONLY_LOAD);
+    let [dram_only, astriflash] = ["dram-only", "astriflash"].map(|design| at(design, 0.9));
+    let queued = |row: &LoadRow| 1.0 - row.service_p99_us.mean / row.response_p99_us.mean;
+    let [quiet_dram, quiet] = ["dram-only", "astriflash"].map(|design| at(design, 0.2));
+    vec![
+        found("AS37", "", 100.0 * (DRAM_ONLY_LOAD - equal)).note(format!(
+            "AstriFlash has that tail at {:.1}% load: {limit:.0} us {}",
+            100.0 * equal,
+            interval(at("dram-only", DRAM_ONLY_LOAD).response_p99_us, " us"),
+        )),
+        found("AS38", "", quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean).note(
+            format!(
+                "At 20% load {:.0} us against {:.0}.",
+                quiet.response_p99_us.mean, quiet_dram.response_p99_us.mean
+            ),
+        ),
+        found(
+            "AS47",
+            "",
+            astriflash.service_p99_us.mean > dram_only.service_p99_us.mean
+                && queued(&astriflash) < queued(&dram_only),
+        )
+        .note(format!(
+            "At 90% load p99 of service is {:.0} us against {:.0}; the rest of p99 of response, mostly \
+             queueing, is {:.0}% of it against {:.0}%.",
+            astriflash.service_p99_us.mean,
+            dram_only.service_p99_us.mean,
+            100.0 * queued(&astriflash),
+            100.0 * queued(&dram_only),
+        )),
+    ]
+}
+
+/// AS39 and AS40.
+fn collections(r: &AstriFlash) -> Vec<Finding> {
+    let [small, large] = r.collections.middle();
+    let reduction = found("AS40", "reduction", small / large);
+    let reduction = match reduction.verdict {
+        Verdict::Outside => reduction.note(r.collections.with_same_data()),
+        _ => reduction,
+    };
+    vec![
+        found("AS39", "", small)
+            .note(
+                "The share of writes is an assumption: the paper only says that they are limited.",
+            )
+            .note(r.collections.sweep()),
+        reduction.note(r.collections.sweep()),
+        found("AS40", "requests blocked", large).note(r.collections.sweep()),
+    ]
+}
+
+/// Designs with a mean of their own in Fig. 9 and Table II.
+pub(super) fn means(outcomes: &Outcomes) -> [Vec<(&'static str, Estimate)>; 2] {
+    let throughput =
+        |design| over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed)));
+    let tail =
+        |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
+    [
+        DESIGNS.map(|design| (design, throughput(design))).to_vec(),
+        DESIGNS.map(|design| (design, tail(design))).to_vec(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_crossed_between_points() {
+        let points = [(1.0, 10.0), (2.0, 20.0), (4.0, 40.0)];
+        assert_eq!(crossing(points.into_iter(), 30.0), Some(3.0));
+        assert_eq!(crossing(points.into_iter(), 50.0), None);
+    }
+}

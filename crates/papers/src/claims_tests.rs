@@ -1,0 +1,205 @@
+//! The tables of claims are whole and consistent.
+
+use std::collections::HashSet;
+
+use super::*;
+
+#[test]
+fn every_id_is_there_once_and_in_order() {
+    let families = [("AS", 47), ("FL", 30), ("HM", 12), ("CX", 30)];
+    let expected: Vec<String> = families
+        .iter()
+        .flat_map(|(prefix, last)| (1..=*last).map(move |number| format!("{prefix}{number}")))
+        .collect();
+    let found: Vec<&str> = all().map(|claim| claim.id).collect();
+    assert_eq!(found, expected);
+    assert!(expected.iter().all(|id| find(id).is_some_and(|claim| claim.id == id)));
+    assert_eq!(find("AS48"), None);
+}
+
+#[test]
+fn parts_of_a_claim_have_different_names() {
+    for claim in all() {
+        let names: HashSet<&str> = claim.parts().iter().map(|part| part.name).collect();
+        assert_eq!(names.len(), claim.parts().len(), "{}", claim.id);
+        assert!(names.len() == 1 || !names.contains(""), "{}", claim.id);
+    }
+}
+
+/// The ids of the claims of which every part has the verdict `verdict` from the start.
+fn settled(verdict: Verdict) -> Vec<&'static str> {
+    let all_parts = |claim: &&Claim| {
+        claim.parts().iter().all(|part| part.accept.verdict_beforehand() == Some(verdict))
+    };
+    all().filter(all_parts).map(|claim| claim.id).collect()
+}
+
+#[test]
+fn only_the_claims_so_listed_are_inputs_or_cannot_be_tested() {
+    let inputs = [
+        "AS1", "AS2", "AS8", "AS9", "AS17", "AS21", "AS23", "AS25", "AS36", "AS41", "AS42", "AS43",
+        "AS45", "AS46", "FL6", "FL7", "FL9", "FL26", "HM5", "HM7", "CX29", "CX30",
+    ];
+    assert_eq!(settled(Verdict::Input), inputs);
+    assert_eq!(settled(Verdict::NotTestable), ["AS31", "HM3", "HM12", "CX4"]);
+    let partly = all().filter(|claim| {
+        let settled = claim.findings_beforehand().count();
+        settled > 0 && settled < claim.parts().len()
+    });
+    assert_eq!(partly.map(|claim| claim.id).collect::<Vec<_>>(), ["FL30"], "prices are inputs");
+}
+
+#[test]
+fn what_can_be_tested_says_how_and_by_what() {
+    for claim in all() {
+        let testable = claim.parts().iter().any(|part| part.accept.verdict_beforehand().is_none());
+        // The software time of a fault is an input that a real machine can also measure.
+        let expected = testable || claim.id == "HM5";
+        assert_eq!(!claim.by.is_empty(), expected, "{}", claim.id);
+        assert_eq!(!claim.experiment.is_empty(), expected, "{}", claim.id);
+    }
+}
+
+/// The numbers written in `text`; a K after one counts thousands.
+fn numbers(text: &str) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    for word in text.split(|letter: char| !(letter.is_ascii_digit() || ".K".contains(letter))) {
+        let digits = word.trim_end_matches('.');
+        numbers.extend(digits.trim_end_matches('K').parse::<f64>());
+        if let Some(Ok(thousands)) = digits.strip_suffix('K').map(str::parse::<f64>) {
+            numbers.push(1000.0 * thousands);
+        }
+    }
+    numbers
+}
+
+#[test]
+fn what_is_accepted_is_built_on_the_number_printed() {
+    // Its number is the product of those printed.
+    let derived = ["FL8"];
+    for claim in all().filter(|claim| !derived.contains(&claim.id)) {
+        for part in claim.parts() {
+            let printed = numbers(part.theirs);
+            let expected = match part.accept {
+                Accept::Rounds(of, _) | Accept::Near(of, _) | Accept::Relative(of, _) => vec![of],
+                Accept::Ends(from, to, _) => vec![from, to],
+                _ => continue,
+            };
+            for number in expected {
+                assert!(printed.contains(&number), "{}: {number} in '{}'", claim.id, part.theirs);
+                assert!(part.accept.judge(number) == Verdict::Within, "{}", claim.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_claim_can_fail() {
+    let fails = |part: &Part| match part.accept {
+        Accept::Holds(_) => part.accept.judge(false) == Verdict::Outside,
+        _ => [0.0, 1e12].iter().any(|&ours| part.accept.judge(ours) == Verdict::Outside),
+    };
+    for claim in all() {
+        for part in claim.parts() {
+            let settled = part.accept.verdict_beforehand().is_some();
+            assert!(settled != fails(part), "{}: {part:?}", claim.id);
+        }
+    }
+}
+
+#[test]
+fn the_analytic_findings_are_those_of_claims_that_formulas_decide() {
+    let findings = crate::formulas::all();
+    for finding in &findings.claims {
+        let claim = find(finding.id).expect("it is in the tables");
+        assert!(claim.by.contains(&Method::Analytic), "{}", claim.id);
+    }
+    let evaluated: HashSet<&str> = findings.claims.iter().map(|finding| finding.id).collect();
+    let mut left: Vec<&str> = all()
+        .filter(|claim| claim.by.contains(&Method::Analytic) && !evaluated.contains(claim.id))
+        .map(|claim| claim.id)
+        .collect();
+    left.sort_unstable();
+    assert_eq!(left, ["AS6", "CX13", "CX2"], "these need curves or simulated writes");
+    assert_eq!(findings.count(Verdict::Outside), 1);
+}
+
+#[test]
+fn findings_are_written_as_the_json_of_reproduce() {
+    let findings: Findings = [
+        find("AS4").expect("it is in the table").finding("", 20.0),
+        find("AS1").expect("it is in the table").findings_beforehand().next().expect("an input"),
+    ]
+    .into_iter()
+    .collect();
+    let found = serde_json::to_value(&findings).expect("plain data");
+    let expected = serde_json::json!({ "claims": [
+        {
+            "id": "AS4", "source": "abstract, §II-A", "quantity": "memory cost reduction",
+            "theirs": "20×", "ours": "20.0×", "tolerance": "±0.5×", "verdict": "within", "note": "",
+            "stand_in": false,
+        },
+        {
+            "id": "AS1", "source": "§I, slide 3",
+            "quantity": "price of DRAM over that of flash, a GB",
+            "theirs": "50×", "ours": null, "tolerance": "–", "verdict": "input", "note": "",
+            "stand_in": false,
+        },
+    ]});
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_geometric_mean_of_table_two_is_not_the_one_printed() {
+    let claim = find("AS34").expect("it is in the table");
+    let cells: Vec<f64> = numbers(claim.note).into_iter().skip(1).take(7).collect();
+    assert_eq!(cells, [2.43, 1.57, 1.84, 2.03, 1.26, 2.01, 2.96]);
+    let mean = (cells.iter().map(|cell| cell.ln()).sum::<f64>() / 7.0).exp();
+    assert_eq!(format!("{mean:.2}"), "1.95");
+    assert!(claim.note.contains("is 1.95") && claim.parts()[0].theirs.contains("1.76"));
+}
+
+#[test]
+#[should_panic(expected = "AS3 has no part 'Silo'")]
+fn a_part_that_is_not_there_is_not_judged() {
+    find("AS3").expect("it is in the table").judge("Silo", 95.0);
+}
+
+/// Letters in a line of the printed table, and where the notes below a row begin.
+const COLUMNS: usize = 100;
+const INDENT: usize = 7;
+
+#[test]
+fn the_whole_table_is_aligned_and_fits() {
+    let findings: Findings = all().flat_map(|claim| claim.findings_beforehand()).collect();
+    let text = findings.to_string();
+    assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+    for line in text.lines().skip(2).filter(|line| !line.starts_with(' ')) {
+        let cut: String = line.chars().skip(INDENT - 2).take(2).collect();
+        assert_eq!(cut, "  ", "{line}");
+    }
+}
+
+#[test]
+fn a_finding_is_a_row_with_its_source_and_note_below() {
+    let claim = find("AS4").expect("it is in the table");
+    let findings: Findings = [claim.finding("", 20.0).note("As computed.")].into_iter().collect();
+    let text = findings.to_string();
+    let row = text.lines().nth(2).expect("a row");
+    let cells: Vec<&str> = row.split("  ").filter(|cell| !cell.is_empty()).collect();
+    let cells: Vec<&str> = cells.into_iter().map(str::trim).collect();
+    assert_eq!(cells, ["AS4", "memory cost reduction", "20×", "20.0×", "±0.5×", "within"]);
+    assert_eq!(text.lines().nth(3), Some("       abstract, §II-A. As computed."));
+}
+
+#[test]
+fn what_parts_have_in_common_stands_once() {
+    let claim = find("AS44").expect("it is in the table");
+    let parts = ["as the objective loosens", "as servers are added"];
+    let text =
+        parts.map(|part| claim.finding(part, true)).into_iter().collect::<Findings>().to_string();
+    assert_eq!(text.matches("AS44").count(), 1, "{text}");
+    assert_eq!(text.matches("gap to DRAM-only").count(), 1, "{text}");
+    assert_eq!(text.matches("§III-A").count(), 1, "{text}");
+    assert!(text.contains("       – as servers are added"), "{text}");
+}

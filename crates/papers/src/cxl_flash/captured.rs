@@ -1,0 +1,95 @@
+//! Traces captured from real programs with `ebbtide trace`, which ship with the source and are part of
+//! the binary: small runs behind a small last-level cache, by virtual and physical addresses.
+
+use ebbtide_core::{Addr, PAGE_BYTES};
+use ebbtide_trace::{Access, Input, Source, TraceError, native::NativeReader};
+
+/// A trace, as it lies in the folder `traces`.
+pub(super) struct Captured {
+    /// The program.
+    pub(super) name: &'static str,
+    bytes: &'static [u8],
+}
+
+/// All four, as `traces/README.md` has them.
+pub(super) const CAPTURED: [Captured; 4] = [
+    Captured { name: "sort, captured", bytes: include_bytes!("../../../../traces/sort.ebt") },
+    Captured { name: "xz, captured", bytes: include_bytes!("../../../../traces/xz.ebt") },
+    Captured { name: "perl, captured", bytes: include_bytes!("../../../../traces/perl.ebt") },
+    Captured { name: "sqlite, captured", bytes: include_bytes!("../../../../traces/sqlite.ebt") },
+];
+
+impl Captured {
+    /// Its accesses whose physical address is known, which all but a few are: by either kind of
+    /// addresses they are the same.
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub(super) fn trace(&self) -> Result<Known, TraceError> {
+        Ok(Known(NativeReader::new(Input::new(self.name, self.bytes)?)?))
+    }
+}
+
+/// The accesses of a trace whose physical address is known.
+pub(super) struct Known(NativeReader);
+
+impl Source for Known {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        while self.0.fill(batch)? {
+            batch.retain(|access| access.frame.is_some());
+            if !batch.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A trace on a device of so many pages, around which addresses beyond it are wrapped, as in the
+/// simulator of the study's authors: neighbours stay neighbours.
+pub(super) struct Wrapped<S> {
+    pub(super) source: S,
+    pub(super) pages: u64,
+}
+
+impl<S: Source> Source for Wrapped<S> {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let more = self.source.fill(batch)?;
+        let bytes = self.pages * PAGE_BYTES as u64;
+        batch.iter_mut().for_each(|access| access.address = Addr(access.address.0 % bytes));
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ebbtide_trace::Physical;
+
+    use super::*;
+
+    fn pages(mut source: impl Source) -> BTreeSet<u64> {
+        let (mut batch, mut pages) = (Vec::new(), BTreeSet::new());
+        while source.fill(&mut batch).unwrap() {
+            pages.extend(batch.iter().map(|access| access.address.page().0));
+        }
+        pages
+    }
+
+    #[test]
+    fn every_access_has_a_physical_address_and_no_two_pages_fall_on_one_of_the_device() {
+        for captured in CAPTURED {
+            let device = 1 << 22;
+            for physical in [false, true] {
+                let trace = || -> Box<dyn Source> {
+                    let trace = captured.trace().unwrap();
+                    if physical { Box::new(Physical::new(trace)) } else { Box::new(trace) }
+                };
+                let wrapped = pages(Wrapped { source: trace(), pages: device });
+                assert!(wrapped.iter().all(|page| *page < device));
+                assert_eq!(pages(trace()).len(), wrapped.len(), "{}, {physical}", captured.name);
+            }
+        }
+    }
+}

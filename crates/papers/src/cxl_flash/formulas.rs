@@ -1,0 +1,116 @@
+//! The CXL-flash study's claims by formula: CX2, CX3, CX5.
+
+use crate::claims::Finding;
+use crate::formulas::finding;
+use ebbtide_study::analytic::cost::performance_per_dollar;
+use ebbtide_study::analytic::lifetime::{Wear, endurance};
+
+/// Dollars for a GB of DRAM (ATC'23, observation 3).
+const DRAM_DOLLARS: f64 = 5.0;
+
+/// Dollars for a GB of flash, from dear to cheap.
+const FLASH_DOLLARS: [f64; 2] = [0.30, 0.05];
+
+/// A program of Table 5 that runs once on 1 TiB of ULL flash.
+struct Program {
+    accesses: f64,
+    interval_ns: f64,
+}
+
+const PAGE_RANK: Program = Program { accesses: 435e6, interval_ns: 51.0 };
+const RADIOSITY: Program = Program { accesses: 61e6, interval_ns: 1863.0 };
+
+/// Flash pages that the paper says Radiosity writes (CX20).
+const RADIOSITY_PAGES: f64 = 1.0e6;
+
+impl Program {
+    fn wear(&self, pages_written: f64) -> Wear {
+        Wear {
+            cycles: endurance::ULL,
+            device_bytes: (1_u64 << 40) as f64,
+            pages_written,
+            seconds: self.accesses * self.interval_ns / 1e9,
+        }
+    }
+
+    fn lifetime(&self, id: &str, pages_written: f64) -> Finding {
+        let wear = self.wear(pages_written);
+        finding(id, "", wear.working_years()).note(format!(
+            "{:.2} M pages written in {:.1} s; in use round the clock it lasts {:.2} years.",
+            pages_written / 1e6,
+            wear.seconds,
+            wear.years(),
+        ))
+    }
+}
+
+/// All that need no simulation: Radiosity's lifetime from the writes the paper prints, and prices.
+pub fn findings() -> Vec<Finding> {
+    let radiosity =
+        radiosity_lifetime(RADIOSITY_PAGES).note("The writes are those printed (CX20).");
+    [radiosity].into_iter().chain(prices()).collect()
+}
+
+/// CX2: how long Page Rank's device lasts when a run writes `pages_written` pages of 4 KiB to flash.
+pub fn page_rank_lifetime(pages_written: f64) -> Finding {
+    PAGE_RANK.lifetime("CX2", pages_written)
+}
+
+/// CX3: the same for Radiosity.
+pub fn radiosity_lifetime(pages_written: f64) -> Finding {
+    RADIOSITY.lifetime("CX3", pages_written)
+}
+
+/// CX2 in years of the paper.
+pub fn page_rank_years(pages_written: f64) -> f64 {
+    PAGE_RANK.wear(pages_written).working_years()
+}
+
+/// CX3 in years of the paper.
+pub fn radiosity_years(pages_written: f64) -> f64 {
+    RADIOSITY.wear(pages_written).working_years()
+}
+
+/// CX5: prices, and the shares of fast requests of CX1 for the money.
+pub fn prices() -> [Finding; 4] {
+    let [dear, cheap] = FLASH_DOLLARS;
+    let [least, _] = performance_for_the_money(0.68);
+    let [_, most] = performance_for_the_money(0.91);
+    [
+        finding("CX5", "least price ratio", DRAM_DOLLARS / dear),
+        finding("CX5", "greatest price ratio", DRAM_DOLLARS / cheap),
+        finding("CX5", "least performance for the money", least),
+        finding("CX5", "most performance for the money", most),
+    ]
+}
+
+/// What a program gets for its money of whose requests the share `below_us` takes less than a
+/// microsecond, in times of DRAM's; with dear flash and with cheap.
+pub fn performance_for_the_money(below_us: f64) -> [f64; 2] {
+    FLASH_DOLLARS.map(|dollars| performance_per_dollar(below_us, DRAM_DOLLARS, dollars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict;
+
+    #[test]
+    fn every_claim_comes_out_as_computed_by_hand() {
+        let findings = findings();
+        assert!(findings.iter().all(|finding| finding.verdict == Verdict::Within), "{findings:?}");
+        let ours: Vec<_> = findings.into_iter().filter_map(|finding| finding.ours).collect();
+        assert_eq!(ours, ["407 y", "16.7×", "100×", "11.3×", "91.0×"]);
+    }
+
+    #[test]
+    fn page_rank_lasts_as_printed_if_it_writes_as_much_as_that_implies() {
+        let implied = PAGE_RANK.wear(1.0).pages_for(3.1);
+        let finding = page_rank_lifetime(implied);
+        assert_eq!((finding.verdict, finding.ours.as_deref()), (Verdict::Within, Some("3.10 y")));
+        let expected =
+            "25.65 M pages written in 22.2 s; in use round the clock it lasts 0.74 years.";
+        assert!(finding.note.ends_with(expected), "{}", finding.note);
+        assert_eq!(page_rank_lifetime(2.0 * implied).verdict, Verdict::Outside);
+    }
+}

@@ -1,0 +1,322 @@
+//! A run of the simulated device, and what came of it.
+
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+
+use ebbtide_core::{PAGE_BYTES, Span};
+use ebbtide_sim::config::resolve;
+use ebbtide_sim::{Replay, ReplayError, replay};
+use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
+use serde::Serialize;
+
+use super::cancellable::Cancellable;
+use super::captured::{CAPTURED, Wrapped};
+use super::experiments::REAL;
+use super::programs::{Cut, PROGRAMS};
+use super::recording::Recording;
+use super::stand_ins::{Open, STAND_INS};
+use crate::{Cancel, Options, Progress, ReproduceError};
+use ebbtide_study::side_by_side::side_by_side;
+
+/// Pages of the cache of the study of real programs, 64 MiB.
+pub(super) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
+
+/// Stand-ins in which something that Table 5 leaves open is varied are cut once they have gone to so
+/// many times that number of pages anew.
+const FILLS: u64 = 2;
+
+/// Frames of the host, which are the device's pages: 16 GiB.
+const FRAMES: u64 = 1 << 22;
+
+/// What came of a run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Row {
+    /// The figure or table that it belongs to.
+    pub figure: &'static str,
+    /// The program.
+    pub program: &'static str,
+    /// The device, and what is done to the trace.
+    pub setup: String,
+    /// Accesses.
+    pub accesses: u64,
+    /// Share of accesses below a microsecond in the device.
+    pub sub_us: f64,
+    /// Mean latency in the device.
+    pub mean_us: f64,
+    /// 99th percentile of latency in the device.
+    pub p99_us: f64,
+    /// Mean latency from the time in the trace, waiting before the device included.
+    pub mean_from_issue_us: f64,
+    /// Hits.
+    pub hits: u64,
+    /// Hits under a miss.
+    pub hits_under_miss: u64,
+    /// Misses.
+    pub misses: u64,
+    /// Reads of pages that were on their way.
+    pub repeated_reads: u64,
+    /// Pages read from flash.
+    pub flash_reads: u64,
+    /// Pages written to flash.
+    pub flash_writes: u64,
+    /// Simulated time.
+    pub seconds: f64,
+    /// Of prefetches: the share that was used.
+    pub accuracy: f64,
+    /// Hits on prefetched pages, of all accesses.
+    pub coverage: f64,
+    /// Misses that prefetches caused, of all misses.
+    pub pollution: f64,
+}
+
+impl Row {
+    /// Mean time between commands to flash.
+    pub(super) fn flash_interval_us(&self) -> f64 {
+        self.seconds * 1e6 / (self.flash_reads + self.flash_writes).max(1) as f64
+    }
+}
+
+/// A run: what [`Row`] says of it, and how to do it.
+pub(super) struct Run {
+    pub(super) figure: &'static str,
+    pub(super) trace: Trace,
+    pub(super) setup: String,
+    pub(super) keys: Vec<(&'static str, String)>,
+    pub(super) addresses: Addresses,
+    pub(super) hints: Option<Hints>,
+}
+
+/// Which trace, by its place in its list.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Trace {
+    /// Of [`PROGRAMS`].
+    Synthetic(usize, Cut),
+    /// Of [`STAND_INS`].
+    Real(usize, Open),
+    /// Of [`CAPTURED`].
+    Captured(usize),
+}
+
+/// Which addresses of a trace reach the device.
+#[derive(Clone, Copy)]
+pub(super) enum Addresses {
+    /// The program's own.
+    Virtual,
+    /// Those of a memory that keeps runs of so many pages together, in an order that the seed decides.
+    Mapped { run_pages: u64, seed: u64 },
+    /// Those that the trace has beside the program's own.
+    Physical,
+}
+
+/// Hints of observation 7: the top share of pages, the chance, and the lead in microseconds, which is
+/// an assumption and varied.
+pub(super) type Hints = (f64, f64, u64);
+
+/// How much of the study is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    /// Synthetic programs, their data and their caches are smaller by this.
+    pub(super) synthetic: u64,
+    /// Real programs are cut after so many accesses.
+    pub(super) accesses_max: u64,
+}
+
+impl Scale {
+    pub(super) fn new(options: &Options) -> Scale {
+        match options.quick {
+            true => Scale { synthetic: 8, accesses_max: 2_000_000 },
+            false => Scale { synthetic: 1, accesses_max: u64::MAX },
+        }
+    }
+}
+
+impl Run {
+    /// `trace` on the study's device by its own addresses.
+    pub(super) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
+        let (keys, addresses, hints) = (Vec::new(), Addresses::Virtual, None);
+        Run { figure, trace, setup, keys, addresses, hints }
+    }
+
+    pub(super) fn set(mut self, key: &'static str, value: impl ToString) -> Run {
+        self.keys.push((key, value.to_string()));
+        self
+    }
+
+    /// The device of section 4: fully associative, FIFO.
+    pub(super) fn cache(self, scale: Scale, mib: u64) -> Run {
+        let size = format!("{}KiB", mib * 1024 / scale.synthetic);
+        self.set("dram_cache.policy", "fifo").set("dram_cache.ways", 0).set("dram_cache.size", size)
+    }
+
+    pub(super) fn flash(self, preset: &str, (channels, chips): (u64, u64)) -> Run {
+        self.set("flash.preset", preset)
+            .set("flash.channels", channels)
+            .set("flash.chips_per_channel", chips)
+    }
+
+    /// Next-n-line of section 4.
+    pub(super) fn next_line(self, degree: u64, offset: u64) -> Run {
+        self.prefetch("next-n-line").set("prefetch.degree", degree).set("prefetch.offset", offset)
+    }
+
+    /// A prefetcher as the authors' simulator has it.
+    pub(super) fn prefetch(self, policy: &str) -> Run {
+        self.set("prefetch.policy", policy)
+            .set("prefetch.preset", "atc23")
+            .set("device.prefetches_first", true)
+    }
+
+    /// By the addresses of a memory that keeps runs of `run_pages` together.
+    pub(super) fn mapped(self, run_pages: u64, seed: u64) -> Run {
+        Run { addresses: Addresses::Mapped { run_pages, seed }, ..self }
+    }
+
+    pub(super) fn program(&self) -> &'static str {
+        match self.trace {
+            Trace::Synthetic(program, _) => PROGRAMS[program].name,
+            Trace::Real(program, _) => REAL[program],
+            Trace::Captured(program) => CAPTURED[program].name,
+        }
+    }
+
+    /// The accesses that reach the device.
+    fn source<'a>(
+        &self,
+        scale: Scale,
+        recordings: &'a Recordings,
+        options: &Options,
+        cancel: &'a Cancel,
+    ) -> Result<Box<dyn Source + 'a>, TraceError> {
+        let source: Box<dyn Source> = match self.trace {
+            Trace::Synthetic(program, cut) => {
+                let recording = recordings.of(program, cut).expect("every run's is there");
+                let record = || PROGRAMS[program].record(cut, scale.synthetic);
+                Box::new(recording.get_or_init(record).replay())
+            }
+            Trace::Real(program, open) => {
+                let stand_in = STAND_INS[program];
+                let most = match open {
+                    Open::Fixed => scale.accesses_max,
+                    _ => stand_in.accesses_to_fill(CACHE_PAGES) * FILLS,
+                };
+                let accesses = stand_in.accesses.min(most);
+                Box::new(stand_in.trace(accesses, open, options.seed))
+            }
+            Trace::Captured(program) => Box::new(CAPTURED[program].trace()?),
+        };
+        let source = Cancellable { source, cancel };
+        let source: Box<dyn Source> = match self.addresses {
+            Addresses::Virtual => Box::new(source),
+            Addresses::Mapped { run_pages, seed } => {
+                let seed = seed.wrapping_add(options.seed);
+                let frames = FrameMap::fragmented(FRAMES, run_pages, seed);
+                Box::new(Physical::new(Mapped::new(source, Mapping::Fragmented(frames))))
+            }
+            Addresses::Physical => Box::new(Physical::new(source)),
+        };
+        Ok(Box::new(Wrapped { source, pages: FRAMES }))
+    }
+}
+
+/// Synthetic programs, recorded when they are first wanted.
+pub(super) struct Recordings(Vec<(usize, Cut, OnceLock<Recording>)>);
+
+impl Recordings {
+    /// A place for everything that `runs` replay.
+    fn for_all(runs: &[Run]) -> Recordings {
+        let mut all = Recordings(Vec::new());
+        for run in runs {
+            if let Trace::Synthetic(program, cut) = run.trace
+                && all.of(program, cut).is_none()
+            {
+                all.0.push((program, cut, OnceLock::new()));
+            }
+        }
+        all
+    }
+
+    fn of(&self, program: usize, cut: Cut) -> Option<&OnceLock<Recording>> {
+        let found = self.0.iter().find(|(p, c, _)| (*p, *c) == (program, cut));
+        found.map(|(.., recording)| recording)
+    }
+
+    /// All that were made: of which program, how cut, what.
+    pub(super) fn made(&self) -> impl Iterator<Item = (usize, Cut, &Recording)> {
+        self.0.iter().filter_map(|(program, cut, made)| Some((*program, *cut, made.get()?)))
+    }
+}
+
+/// Does all `runs`, side by side.
+///
+/// # Errors
+/// The first run's that failed; or that `cancel` broke off.
+pub(super) fn run_all(
+    runs: &[Run],
+    scale: Scale,
+    options: &Options,
+    cancel: &Cancel,
+    progress: Progress<'_>,
+) -> Result<(Vec<Row>, Recordings), ReproduceError> {
+    let recordings = Recordings::for_all(runs);
+    let watch = |_: &str, share| {
+        progress(share);
+        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let rows = side_by_side(runs.len(), options.threads, &watch, |number, watch| {
+        let run = &runs[number];
+        let replayed = run_one(run, scale, &recordings, options, cancel);
+        let wrong = |error| ReproduceError::Replay {
+            trace: run.program(),
+            setup: format!("{}, {}", run.figure, run.setup),
+            error: Box::new(error),
+        };
+        // A run that was broken off may look like one that ended.
+        if watch(run.program(), 1.0).is_break() {
+            return Err(ReproduceError::Cancelled);
+        }
+        replayed.map(|replay| row(run, &replay)).map_err(wrong)
+    })?;
+    Ok((rows, recordings))
+}
+
+fn run_one(
+    run: &Run,
+    scale: Scale,
+    recordings: &Recordings,
+    options: &Options,
+    cancel: &Cancel,
+) -> Result<Replay, ReplayError> {
+    let keys: Vec<(&str, &str)> =
+        run.keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let config = resolve("cxl-flash", &keys)?;
+    let source = || run.source(scale, recordings, options, cancel);
+    let Some((top, chance, lead_us)) = run.hints else { return replay(&config, &mut *source()?) };
+    let hints =
+        ebbtide_trace::Hints { top, chance, lead: Span::from_us(lead_us), seed: options.seed };
+    let hottest = hints.hottest(&mut *source()?)?;
+    replay(&config, &mut Hinted::new(source()?, hints, hottest))
+}
+
+fn row(run: &Run, replay: &Replay) -> Row {
+    let (device, cache) = (&replay.device_latency_ns, &replay.dram_cache);
+    Row {
+        figure: run.figure,
+        program: run.program(),
+        setup: run.setup.clone(),
+        accesses: replay.accesses,
+        sub_us: device.sub_us_share.unwrap_or(0.0),
+        mean_us: device.mean / 1e3,
+        p99_us: device.p99 as f64 / 1e3,
+        mean_from_issue_us: replay.latency_ns.mean / 1e3,
+        hits: cache.hits,
+        hits_under_miss: cache.hits_under_miss,
+        misses: cache.misses,
+        repeated_reads: cache.repeated_reads,
+        flash_reads: replay.flash.reads,
+        flash_writes: replay.flash.writes,
+        seconds: replay.simulated_ns as f64 / 1e9,
+        accuracy: replay.prefetch.map_or(0.0, |prefetch| prefetch.accuracy),
+        coverage: replay.prefetch.map_or(0.0, |prefetch| prefetch.coverage),
+        pollution: replay.prefetch.map_or(0.0, |prefetch| prefetch.pollution),
+    }
+}

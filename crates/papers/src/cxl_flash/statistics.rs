@@ -1,0 +1,136 @@
+//! [`Statistics`]: what Tables 2 and 5 say of a trace, measured.
+//!
+//! The two localities are the shares by which stand-ins are made up ([`super::stand_ins`]), so that
+//! these can be checked. `ebbtide_trace::Statistics`, which knows nothing of how a trace was made,
+//! measures localities by distances instead; its figures are not to be set beside these.
+
+use ebbtide_core::PageId;
+use ebbtide_trace::{Op, Source};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::experiments::OPEN;
+use super::programs::PROGRAMS;
+use super::runs::{Recordings, Scale};
+use super::stand_ins::{Open, REUSED, STAND_INS};
+
+/// How many accesses of a stand-in are looked at, and where what Table 5 leaves open is varied.
+const LOOKED_AT: u64 = 2_000_000;
+const OPEN_LOOKED_AT: u64 = 200_000;
+
+/// What a trace is like.
+#[derive(Debug, Clone, Serialize)]
+pub struct Statistics {
+    /// Of which program.
+    pub program: &'static str,
+    /// How the trace departs from the study's or from the fixed generator; often nothing.
+    pub cut: String,
+    /// Mean time between accesses.
+    pub interval_ns: f64,
+    /// Share of accesses that read.
+    pub reads: f64,
+    /// Of accesses: the share that goes on with the line after the one before.
+    pub spatial: f64,
+    /// Of the others: the share to one of the pages where accesses last went.
+    pub temporal: f64,
+}
+
+/// Of all traces.
+pub(super) fn all(recordings: &Recordings, scale: Scale, seed: u64) -> Vec<Statistics> {
+    let synthetic = recordings.made().map(|(program, cut, recording)| Statistics {
+        cut: cut.name(),
+        ..of(PROGRAMS[program].name, &mut recording.replay())
+    });
+    let real = STAND_INS.iter().flat_map(|program| {
+        let open = OPEN.into_iter().chain([Open::Fixed]);
+        open.map(|open| {
+            let looked_at = if open == Open::Fixed { LOOKED_AT } else { OPEN_LOOKED_AT };
+            let looked_at = looked_at.min(scale.accesses_max);
+            let found = of(program.name, &mut program.trace(looked_at, open, seed));
+            Statistics { cut: open.name(), ..found }
+        })
+    });
+    synthetic.chain(real).collect()
+}
+
+/// Of one.
+fn of(program: &'static str, trace: &mut dyn Source) -> Statistics {
+    let (mut batch, mut count, mut reads, mut follows, mut returns) = (Vec::new(), 0, 0, 0, 0);
+    let (mut last_line, mut last_at) = (u64::MAX - 1, 0);
+    // The latest time that accesses went to each page, in times gone.
+    let (mut went, mut gone) = (FxHashMap::<PageId, usize>::default(), 0);
+    while trace.fill(&mut batch).expect("a trace that is made up has no faults") {
+        for access in &batch {
+            let line = access.address.0 / u64::from(access.bytes);
+            count += 1;
+            reads += u64::from(access.op == Op::Read);
+            last_at = access.at.as_ps();
+            if line == last_line + 1 {
+                follows += 1;
+            } else {
+                gone += 1;
+                let before = went.insert(access.address.page(), gone);
+                returns += u64::from(before.is_some_and(|before| gone - before <= REUSED));
+            }
+            last_line = line;
+        }
+    }
+    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+    Statistics {
+        program,
+        cut: String::new(),
+        interval_ns: last_at as f64 / 1e3 / (count as f64),
+        reads: share(reads, count),
+        spatial: share(follows, count),
+        temporal: share(returns, count - follows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cxl_flash::programs::Cut;
+
+    #[test]
+    fn stand_ins_are_as_table_5_has_them() {
+        for program in STAND_INS {
+            let found = of(program.name, &mut program.trace(400_000, Open::Fixed, 1));
+            for (ours, theirs) in [
+                (found.interval_ns, program.interval_ns),
+                (found.reads, program.reads),
+                (found.spatial, program.spatial),
+                (found.temporal, program.temporal),
+            ] {
+                assert!((ours / theirs - 1.0).abs() < 0.05, "{program:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_table_5_leaves_open_leaves_its_figures_alone() {
+        let kept = OPEN.into_iter().filter(|open| !matches!(open, Open::Returns(_)));
+        for (program, open) in kept.flat_map(|open| STAND_INS.map(|program| (program, open))) {
+            let found = of(program.name, &mut program.trace(400_000, open, 1));
+            for (ours, theirs) in
+                [(found.interval_ns, program.interval_ns), (found.reads, program.reads)]
+            {
+                assert!((ours / theirs - 1.0).abs() < 0.05, "{program:?}, {open:?}: {found:?}");
+            }
+            for (ours, theirs) in
+                [(found.spatial, program.spatial), (found.temporal, program.temporal)]
+            {
+                assert!((ours - theirs).abs() < 0.05, "{program:?}, {open:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn programs_come_at_the_intervals_of_table_2_and_read_as_often_as_they_write() {
+        for program in PROGRAMS {
+            let recording = program.record(Cut::First, 64);
+            let found = of(program.name, &mut recording.replay());
+            assert!((found.interval_ns / program.interval_ns - 1.0).abs() < 0.02, "{found:?}");
+            assert!((0.4..0.75).contains(&found.reads), "{found:?}");
+        }
+    }
+}

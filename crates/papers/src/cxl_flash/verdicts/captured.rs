@@ -1,0 +1,171 @@
+//! Claims whose direction real programs show whose traces were captured here: CX15, CX17, CX21, CX25
+//! to CX27.
+//!
+//! They are small programs behind a small last-level cache, before a small device cache: what the study
+//! says in numbers of its own programs is not expected of them.
+
+use super::{found, most, percent, wear};
+use crate::claims::Finding;
+use crate::cxl_flash::CxlFlash;
+use crate::cxl_flash::captured::CAPTURED;
+use crate::cxl_flash::experiments::{
+    CAPTURED_CACHE_LARGE, HINTED, POLICIES, PREFETCHERS, hinted, of_space,
+};
+use crate::cxl_flash::formulas::performance_for_the_money;
+use crate::cxl_flash::runs::Row;
+use ebbtide_report::statistics::rank_correlation;
+use ebbtide_study::analytic::lifetime::endurance;
+
+const NO_PREFETCHER: &str = PREFETCHERS[0].1;
+const NEXT_LINE: &str = PREFETCHERS[1].1;
+const BEST_OFFSET: &str = PREFETCHERS[3].1;
+const XZ: &str = CAPTURED[1].name;
+const SQLITE: &str = CAPTURED[3].name;
+
+fn programs() -> impl Iterator<Item = &'static str> {
+    CAPTURED.iter().map(|captured| captured.name)
+}
+
+fn run<'a>(study: &'a CxlFlash, program: &str, setup: &str, physical: bool) -> &'a Row {
+    study.at("Captured", program, &of_space(setup, physical))
+}
+
+/// The run of `program` under the prefetcher that is best for it.
+fn best_run<'a>(study: &'a CxlFlash, program: &str) -> &'a Row {
+    let rows = PREFETCHERS.map(|(_, name)| run(study, program, name, true));
+    let best = rows.into_iter().max_by(|a, b| a.sub_us.total_cmp(&b.sub_us));
+    best.expect("there are prefetchers")
+}
+
+/// How long flash lasts under programs captured here.
+pub(super) fn lifetimes(study: &CxlFlash) -> String {
+    let years = programs().map(|program| {
+        let years = wear(best_run(study, program), endurance::ULL).working_years();
+        format!("{program} {years:.1}")
+    });
+    format!("With the best prefetcher, in such years: {}.", years.collect::<Vec<_>>().join("; "))
+}
+
+/// What programs captured here get for their money.
+pub(super) fn worth(study: &CxlFlash) -> String {
+    let worth = programs().map(|program| {
+        let [dear, cheap] = performance_for_the_money(best_run(study, program).sub_us);
+        format!("{program} {dear:.0} to {cheap:.0}x")
+    });
+    format!("Performance for the money: {}.", worth.collect::<Vec<_>>().join("; "))
+}
+
+/// Every claim of which they show the direction.
+pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, setup: &str, physical: bool| run(study, program, setup, physical);
+    // A value by virtual addresses, then by physical ones, of every program.
+    let both = |setup: &str, value: fn(&Row) -> f64| -> Vec<[f64; 2]> {
+        let value = |program, physical| value(at(program, setup, physical));
+        programs().map(|program| [false, true].map(|physical| value(program, physical))).collect()
+    };
+    let shown = |values: &[[f64; 2]]| {
+        let shown = programs().zip(values).map(|(program, [one, other])| {
+            format!("{} {one:.1} then {other:.1}", program.trim_end_matches(", captured"))
+        });
+        shown.collect::<Vec<_>>().join("; ")
+    };
+    // Whether it falls, and in words.
+    let falls = |name: &str, value: fn(&Row) -> f64| {
+        let small = both(name, value);
+        let large = both(&format!("{name}, {CAPTURED_CACHE_LARGE}"), value);
+        let note = format!(
+            "In %, by virtual then physical addresses: {}. With {CAPTURED_CACHE_LARGE} of cache: {}.",
+            shown(&small),
+            shown(&large)
+        );
+        (small.iter().all(|[one, other]| other < one), note)
+    };
+    let (below, below_shown) = falls(NEXT_LINE, percent);
+    let (accuracy, accuracy_shown) = falls(BEST_OFFSET, |row| 100.0 * row.accuracy);
+    let (coverage, coverage_shown) = falls(BEST_OFFSET, |row| 100.0 * row.coverage);
+
+    let ways = |program: &str, policy: &str, ways: u64| {
+        percent(at(program, &format!("{policy}, {ways} ways"), true))
+    };
+    let one_way = |program: &str| ways(program, POLICIES[0], 1);
+    let best = |program: &str, count| most(POLICIES.map(|policy| ways(program, policy, count)));
+    let more_ways = programs().all(|program| {
+        one_way(program) <= best(program, 4) && best(program, 4) <= best(program, 16)
+    });
+    let by_ways = programs().map(|program| {
+        let [four, sixteen] = [4, 16].map(|count| best(program, count));
+        format!("{program} {:.2}, {four:.2}, {sixteen:.2}", one_way(program))
+    });
+    let policies = POLICIES.map(|policy| format!("{policy} {:.2}", ways(XZ, policy, 16)));
+
+    let misses = programs().map(|program| {
+        let [four, sixteen] = [4, 16].map(|ways| {
+            let row = at(program, &format!("lru, {ways} ways"), true);
+            100.0 * row.misses as f64 / row.accesses as f64
+        });
+        format!("{program} {four:.1}, {sixteen:.1}")
+    });
+    let over_lru = |count: fn(&Row) -> u64| {
+        let [cflru, lru] =
+            ["cflru", "lru"].map(|policy| at(XZ, &format!("{policy}, 16 ways"), true));
+        100.0 * count(cflru) as f64 / count(lru) as f64
+    };
+
+    let prefetchers = || PREFETCHERS.iter().skip(1).map(|(_, name)| *name);
+    let without = |program: &str| percent(at(program, NO_PREFETCHER, true));
+    let with = |program: &'static str| {
+        prefetchers().map(move |name| (name, percent(at(program, name, true))))
+    };
+    let xz = with(XZ).map(|(name, share)| format!("{name} {share:.1}"));
+    let best_offset = at(XZ, BEST_OFFSET, true);
+    let points: Vec<(f64, f64)> = programs()
+        .flat_map(|program| prefetchers().map(move |name| at(program, name, true)))
+        .map(|row| (row.accuracy, row.pollution))
+        .collect();
+    let correlation = rank_correlation(&points);
+
+    let hinted = |program: &str| HINTED.map(|hints| percent(at(program, &hinted(hints), true)));
+    let helped = programs().all(|program| most(hinted(program)) > without(program));
+    let by_hints = programs().map(|program| {
+        let [some, more] = hinted(program);
+        format!("{program} {:.1}, {some:.1}, {more:.1}", without(program))
+    });
+    vec![
+        found("CX15", "captured programs, physical below", below).note(below_shown).note(format!(
+            "Without a prefetcher, where frames only fall into other sets: {}. Next line is right \
+             in {:.0}% of sqlite's by virtual addresses in so small a cache, so that it has little \
+             to lose.",
+            shown(&both(NO_PREFETCHER, percent)),
+            100.0 * at(SQLITE, NEXT_LINE, false).accuracy,
+        )),
+        found("CX17", "more ways, captured programs", more_ways).note(format!(
+            "Below 1 us with 1, 4, 16 ways, in %: {}. An access to a page that is nearly there is \
+             below 1 us too, and fewer misses make fewer of those: misses under LRU with 4 and 16 \
+             ways, in %: {}.",
+            by_ways.collect::<Vec<_>>().join("; "),
+            misses.collect::<Vec<_>>().join("; ")
+        )),
+        found("CX17", "CFLRU for captured xz", ways(XZ, "cflru", 16) >= best(XZ, 16)).note(format!(
+            "Below 1 us with 16 ways, in %: {}. CFLRU keeps written pages at the cost of read \
+             ones: {:.1}% fewer pages written than LRU, {:.1}% more read.",
+            policies.join(", "),
+            100.0 - over_lru(|row| row.flash_writes),
+            over_lru(|row| row.flash_reads) - 100.0,
+        )),
+        found("CX21", "captured xz", with(XZ).all(|(_, share)| share < without(XZ))).note(format!(
+            "In %: {NO_PREFETCHER} {:.1}, {}. Its best offset is accurate in {:.0}% and covers {:.0}%.",
+            without(XZ),
+            xz.collect::<Vec<_>>().join(", "),
+            100.0 * best_offset.accuracy,
+            100.0 * best_offset.coverage,
+        )),
+        found("CX25", "captured programs", correlation < 0.0)
+            .note(format!("Rank correlation of accuracy and pollution {correlation:.2}.")),
+        found("CX26", "captured programs, accuracy", accuracy).note(accuracy_shown),
+        found("CX26", "captured programs, coverage", coverage).note(coverage_shown),
+        found("CX27", "captured programs", helped).note(format!(
+            "Below 1 us without hints, and with chances of 10 and 50%, in %: {}.",
+            by_hints.collect::<Vec<_>>().join("; ")
+        )),
+    ]
+}

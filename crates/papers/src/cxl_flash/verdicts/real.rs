@@ -1,0 +1,399 @@
+//! Claims that stand-ins for real programs decide: CX1 to CX3 and CX17 to CX28. Beside each stands
+//! what it would be where the trace is otherwise in what Table 5 leaves open.
+
+use ebbtide_core::PAGE_BYTES;
+
+use super::{captured, found, least, longer, most, percent};
+use crate::claims::{self, Finding, Ours, Verdict};
+use crate::cxl_flash::CxlFlash;
+use crate::cxl_flash::experiments::{
+    AS_LARGE, AS_LARGE_OF, HINTED, HINTS, OPEN, POLICIES, PREFETCHERS, REAL, hinted, of_space,
+    opened,
+};
+use crate::cxl_flash::formulas;
+use crate::cxl_flash::runs::{CACHE_PAGES, Hints, Row};
+use crate::cxl_flash::stand_ins::{Open, STAND_INS, StandIn};
+use ebbtide_report::statistics::rank_correlation;
+
+const BERT: &str = REAL[0];
+const PAGE_RANK: &str = REAL[1];
+const RADIOSITY: &str = REAL[2];
+const XZ: &str = REAL[3];
+const YCSB: &str = REAL[4];
+
+const NO_PREFETCHER: &str = PREFETCHERS[0].1;
+const BEST_OFFSET: &str = PREFETCHERS[3].1;
+const LEAP: &str = PREFETCHERS[4].1;
+
+/// The stand-in for `program`, one thing that Table 5 leaves open being as `open` has it.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    study: &'a CxlFlash,
+    program: &'static str,
+    open: Open,
+}
+
+impl<'a> Case<'a> {
+    /// Under the study's device, with the prefetcher or hints called `setup`.
+    fn at(self, setup: &str) -> &'a Row {
+        match self.open {
+            Open::Fixed => self.study.at("Fig. 13", self.program, setup),
+            open => self.study.at("Table 5", self.program, &opened(open, setup)),
+        }
+    }
+
+    fn hinted(self, hints: Hints) -> &'a Row {
+        match self.open {
+            Open::Fixed => self.study.at("Obs. 7", self.program, &hinted(hints)),
+            _ => self.at(&hinted(hints)),
+        }
+    }
+
+    fn without(self) -> f64 {
+        percent(self.at(NO_PREFETCHER))
+    }
+
+    /// With every prefetcher, none not being one.
+    fn with(self) -> impl Iterator<Item = f64> {
+        PREFETCHERS.iter().skip(1).map(move |(_, name)| percent(self.at(name)))
+    }
+
+    /// With the prefetcher, or none, that is best.
+    fn best(self) -> &'a Row {
+        let rows = PREFETCHERS.map(|(_, name)| self.at(name));
+        let best = rows.into_iter().max_by(|a, b| a.sub_us.total_cmp(&b.sub_us));
+        best.expect("there are prefetchers")
+    }
+
+    /// The share of hits under a miss without a prefetcher that best offset makes hits.
+    fn became_hits(self) -> f64 {
+        let merged = |name| self.at(name).hits_under_miss as f64;
+        100.0 * (merged(NO_PREFETCHER) - merged(BEST_OFFSET)) / merged(NO_PREFETCHER).max(1.0)
+    }
+}
+
+/// What is found of `part` of claim `id`, `value` being what it is by what Table 5 leaves open.
+fn decided<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> Finding {
+    let finding = found(id, part, value(Open::Fixed)).stand_in();
+    let opened = left_open(id, part, value);
+    finding.note(opened)
+}
+
+/// What `value` is where what Table 5 leaves open is otherwise, and whether what is claimed is among
+/// it.
+fn left_open<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> String {
+    let values = OPEN.map(|open| value(open).into());
+    let fixed = value(Open::Fixed).into();
+    let claim = claims::find(id).expect("it is in the table");
+    let shown = OPEN.iter().zip(values).map(|(open, value)| {
+        let written = claim.finding(part, value).ours.unwrap_or_default();
+        format!("{} {written}", open.name())
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let all: Vec<Ours> = values.into_iter().chain([fixed]).collect();
+    let verdict = match claim.judge_range(part, &all) {
+        Verdict::Within => "what is claimed is among what Table 5 allows",
+        _ => "none of this gives what is claimed",
+    };
+    format!("Left open: {shown}; {verdict}.")
+}
+
+/// The stand-in for `program`.
+fn stand_in(program: &str) -> &'static StandIn {
+    STAND_INS.iter().find(|stand_in| stand_in.name == program).expect("it is a real program")
+}
+
+/// Pages that the whole of `row`'s program writes: every page read takes a frame, and once all are
+/// taken another page's, which is written back as often as in the part that was run.
+fn pages_written(row: &Row) -> f64 {
+    let cache = CACHE_PAGES as f64;
+    let read = row.flash_reads as f64;
+    let read_by_all = read * stand_in(row.program).accesses as f64 / row.accesses as f64;
+    match read > cache {
+        true => row.flash_writes as f64 / (read - cache) * (read_by_all - cache),
+        false => 0.0,
+    }
+}
+
+/// CX17 to CX20.
+pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, policy: &str, ways: u64| {
+        // With one way there is nothing to decide.
+        let policy = if ways == 1 { POLICIES[0] } else { policy };
+        study.at("Fig. 11", program, &format!("{policy}, {ways} ways"))
+    };
+    let share = |program: &str, policy: &str, ways| percent(at(program, policy, ways));
+    let best = |program: &str, ways| most(POLICIES.map(|policy| share(program, policy, ways)));
+    let more_ways = REAL.iter().all(|program| {
+        let [one, four, sixteen] = [1, 4, 16].map(|ways| best(program, ways));
+        one <= four && four <= sixteen
+    });
+    let of_policies = |program: &str| {
+        let shares = POLICIES.map(|policy| format!("{policy} {:.2}", share(program, policy, 16)));
+        format!("{program}: {}", shares.join(", "))
+    };
+    let cflru =
+        [BERT, XZ, YCSB].iter().all(|program| share(program, "cflru", 16) >= best(program, 16));
+    let every = |program: &'static str| {
+        [1, 4, 16]
+            .into_iter()
+            .flat_map(move |ways| POLICIES.map(|policy| share(program, policy, ways)))
+    };
+    let case = |program, open| Case { study, program, open };
+    // By the policies and ways of Fig. 11, or by the study's own where the trace is another.
+    let over_policies = |program, open, of: fn(Vec<f64>) -> f64| match open {
+        Open::Fixed => of(every(program).collect()),
+        _ => case(program, open).without(),
+    };
+    let written = |program| {
+        let row = at(program, "cflru", 16);
+        decided("CX20", program, |open| pages_written(case(program, open).at(NO_PREFETCHER)) / 1e6)
+            .note(format!(
+                "{} pages in {:.1} M accesses.",
+                row.flash_writes,
+                row.accesses as f64 / 1e6
+            ))
+    };
+    vec![
+        found("CX17", "more ways", more_ways).stand_in().note(by_ways(study)),
+        found("CX17", "CFLRU for BERT, XZ, YCSB", cflru).stand_in().note(format!(
+            "Below 1 us with 16 ways, in %: {}. {}",
+            [BERT, XZ, YCSB].map(of_policies).join("; "),
+            by_policy(study)
+        )),
+        decided("CX18", "any policy", |open| over_policies(RADIOSITY, open, least)),
+        decided("CX18", "best policy", |open| over_policies(RADIOSITY, open, most))
+            .note(gone_anew(RADIOSITY)),
+        decided("CX19", BERT, |open| over_policies(BERT, open, most)),
+        decided("CX19", PAGE_RANK, |open| over_policies(PAGE_RANK, open, most)),
+        written(BERT),
+        written(RADIOSITY).note(gone_anew(RADIOSITY)),
+    ]
+}
+
+/// How much of what `program` does can miss however far its pages are gone to anew.
+fn gone_anew(program: &str) -> String {
+    let stand_in = stand_in(program);
+    let anew = (1.0 - stand_in.spatial) * (1.0 - stand_in.temporal);
+    format!(
+        "By its localities, as they are read here, {:.1}% of its accesses go to a page anew, {:.2} \
+         M in all: more misses and writes than these take returns to pages that the cache has \
+         lost.",
+        100.0 * anew,
+        anew * stand_in.accesses as f64 / 1e6
+    )
+}
+
+/// The run of `program` on a cache as large as its working set.
+fn as_large<'a>(study: &'a CxlFlash, program: &str, policy: &str, ways: u64) -> &'a Row {
+    let policy = if ways == 1 { POLICIES[0] } else { policy };
+    study.at("Table 5", program, &opened(AS_LARGE, &format!("{policy}, {ways} ways")))
+}
+
+/// What more ways do where the cache is as large as the working set.
+fn by_ways(study: &CxlFlash) -> String {
+    let best = |program: &str, ways| {
+        most(POLICIES.map(|policy| percent(as_large(study, program, policy, ways))))
+    };
+    let shown = AS_LARGE_OF.map(|program| {
+        let program = REAL[program];
+        let [one, four, sixteen] = [1, 4, 16].map(|ways| best(program, ways));
+        format!("{program} {one:.1}, {four:.1}, {sixteen:.1}")
+    });
+    format!(
+        "The stand-ins go to pages anew all over their footprints, where no placement helps; with \
+         working sets as large as the cache, 64 MiB, below 1 us with 1, 4, 16 ways, in %: {}.",
+        shown.join("; ")
+    )
+}
+
+/// What policies do there.
+fn by_policy(study: &CxlFlash) -> String {
+    let shown = [BERT, XZ, YCSB].map(|program| {
+        let policies = POLICIES.map(|policy| {
+            let row = as_large(study, program, policy, 16);
+            format!("{policy} {:.1}", percent(row))
+        });
+        let [lru, cflru] =
+            ["lru", "cflru"].map(|policy| as_large(study, program, policy, 16).flash_writes);
+        format!("{program} {} ({cflru} pages written, LRU {lru})", policies.join(", "))
+    });
+    format!("With working sets of 64 MiB: {}.", shown.join("; "))
+}
+
+/// CX1 and CX21 to CX26.
+pub(super) fn prefetching(study: &CxlFlash) -> Vec<Finding> {
+    let case = |program, open| Case { study, program, open };
+    let fixed = |program| case(program, Open::Fixed);
+    let best = |program, open| percent(case(program, open).best());
+    let shares = |program| {
+        let shares =
+            PREFETCHERS.map(|(_, name)| format!("{name} {:.1}", percent(fixed(program).at(name))));
+        format!("In %: {}.", shares.join(", "))
+    };
+    let hurts = |program| {
+        decided("CX21", program, |open| {
+            let case = case(program, open);
+            case.with().all(|share| share < case.without())
+        })
+        .note(shares(program))
+    };
+    let helps = |program| {
+        decided("CX21", program, |open| {
+            let case = case(program, open);
+            most(case.with()) > case.without()
+        })
+        .note(shares(program))
+    };
+    let prefetched = |id, part, program, name, value: fn(&Row) -> f64| {
+        decided(id, part, move |open| 100.0 * value(case(program, open).at(name)))
+    };
+    let accuracy = |row: &Row| row.accuracy;
+    let coverage = |row: &Row| row.coverage;
+    let correlation = |open| {
+        let rows = [BERT, YCSB].into_iter().flat_map(|program| {
+            PREFETCHERS.iter().skip(1).map(move |(_, name)| case(program, open).at(name))
+        });
+        rank_correlation(&rows.map(|row| (row.accuracy, row.pollution)).collect::<Vec<_>>())
+    };
+    let correlations = OPEN.map(|open| format!("{} {:.2}", open.name(), correlation(open)));
+    let virtually = of_space(BEST_OFFSET, false);
+    let virtually = virtually.as_str();
+    vec![
+        decided("CX1", "least (Page Rank)", |open| best(PAGE_RANK, open)).note(what_is_open(study)),
+        decided("CX1", "most", |open| most(REAL.map(|program| best(program, open)))),
+        hurts(BERT),
+        hurts(XZ),
+        hurts(YCSB),
+        helps(PAGE_RANK),
+        helps(RADIOSITY),
+        decided("CX22", "requests below 1 µs", |open| {
+            let case = case(RADIOSITY, open);
+            percent(case.at(BEST_OFFSET)) > case.without()
+        }),
+        decided("CX22", "hits under miss that become hits", |open| {
+            case(RADIOSITY, open).became_hits()
+        }),
+        decided("CX23", "", |open| most(case(PAGE_RANK, open).with())),
+        prefetched("CX24", "Leap on Radiosity, accuracy", RADIOSITY, LEAP, accuracy),
+        prefetched("CX24", "Leap on BERT, accuracy", BERT, LEAP, accuracy),
+        prefetched("CX24", "best offset on XZ, accuracy", XZ, BEST_OFFSET, accuracy),
+        prefetched("CX24", "best offset on XZ, coverage", XZ, BEST_OFFSET, coverage),
+        decided("CX25", "BERT, YCSB", |open| correlation(open) < 0.0).note(format!(
+            "Rank correlation of accuracy and pollution {:.2}; {}.",
+            correlation(Open::Fixed),
+            correlations.join(", ")
+        )),
+        prefetched("CX26", "Page Rank, accuracy, virtual", PAGE_RANK, virtually, accuracy),
+        prefetched("CX26", "Page Rank, accuracy, physical", PAGE_RANK, BEST_OFFSET, accuracy),
+        prefetched("CX26", "BERT, coverage, virtual", BERT, virtually, coverage),
+        prefetched("CX26", "BERT, coverage, physical", BERT, BEST_OFFSET, coverage),
+    ]
+}
+
+/// What Table 5 leaves open, and how much of its own that changes.
+fn what_is_open(study: &CxlFlash) -> String {
+    let temporal = |program: &str, open: Open| {
+        study.trace(program, &open.name()).map_or(0.0, |trace| trace.temporal)
+    };
+    let stays = OPEN.into_iter().filter(|open| !matches!(open, Open::Returns(_)));
+    let moved = stays.flat_map(|open| {
+        REAL.map(|program| (temporal(program, open) - temporal(program, Open::Fixed)).abs())
+    });
+    format!(
+        "Real programs are stand-ins by Table 5's six figures, which do not fix how far off the \
+         pages are that are gone to anew (here anywhere in the footprint; varied: in working sets \
+         of 32 to 128 MiB), how far back accesses return (here seldom far; varied: anywhere in the \
+         262144 pages last gone to) and in which order pages come (here as lines do; varied: none \
+         or all in order). Notes that say what is left open give each, in runs that go to two \
+         caches of pages anew. But for the returns, which are what Table 5 may or may not mean, \
+         temporal locality moves by {:.2} at most.",
+        most(moved)
+    )
+}
+
+/// CX2 and CX3: by the prefetcher that is best for the program.
+pub(super) fn lifetimes(study: &CxlFlash) -> Vec<Finding> {
+    let written = |program, open| pages_written(Case { study, program, open }.best());
+    let page_rank = formulas::page_rank_lifetime(written(PAGE_RANK, Open::Fixed)).stand_in();
+    let radiosity = formulas::radiosity_lifetime(written(RADIOSITY, Open::Fixed)).stand_in();
+    vec![
+        page_rank
+            .note(captured::lifetimes(study))
+            .note(left_open("CX2", "", |open| formulas::page_rank_years(written(PAGE_RANK, open)))),
+        radiosity
+            .note(left_open("CX3", "", |open| formulas::radiosity_years(written(RADIOSITY, open)))),
+    ]
+}
+
+/// CX27.
+pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
+    let case = |open| Case { study, program: BERT, open };
+    let [some, more] = HINTED;
+    let at = |lead_us| percent(case(Open::Fixed).hinted((some.0, some.1, lead_us)));
+    let plateau = |open| match open {
+        Open::Fixed => most(HINTS.map(|hints| percent(case(open).hinted(hints)))),
+        _ => most([some, more].map(|hints| percent(case(open).hinted(hints)))),
+    };
+    vec![
+        decided("CX27", "without hints", |open| case(open).without()),
+        decided("CX27", "at a chance of 10%", |open| percent(case(open).hinted(some))).note(
+            format!(
+                "Hints to the 5% of the pages that are accessed most, 10 us ahead; {:.1}% at 1 us \
+             ahead, {:.1}% at 100.",
+                at(1),
+                at(100)
+            ),
+        ),
+        decided("CX27", "plateau", plateau),
+    ]
+}
+
+/// CX28.
+pub(super) fn traces(study: &CxlFlash) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for trace in study.traces.iter().filter(|trace| trace.cut.is_empty()) {
+        let found =
+            |what: &str, ours: f64| found("CX28", &format!("{}, {what}", trace.program), ours);
+        let interval = found("interval", trace.interval_ns);
+        let reads = found("reads", 100.0 * trace.reads);
+        let Some(stand_in) = STAND_INS.iter().find(|stand_in| stand_in.name == trace.program)
+        else {
+            findings.extend([interval, reads.note(longer(study, trace.program))]);
+            continue;
+        };
+        let cut = "An input: runs may be cut short.";
+        let gib = (stand_in.pages() * PAGE_BYTES as u64) as f64 / (1u64 << 30) as f64;
+        let of_stand_in = [
+            interval,
+            found("accesses", stand_in.accesses as f64 / 1e6).note(cut),
+            reads,
+            found("footprint", gib).note(cut),
+            found("spatial locality", trace.spatial),
+            found("temporal locality", trace.temporal),
+        ];
+        findings.extend(of_stand_in.map(Finding::stand_in));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_back_until_the_cache_is_full_and_then_at_the_rate_of_what_was_run() {
+        // A fortieth of the program: half of what was read after the cache was full was dirty.
+        let row = Row {
+            program: BERT,
+            accesses: 1_025_000,
+            flash_reads: CACHE_PAGES + 1_000,
+            flash_writes: 500,
+            ..Row::default()
+        };
+        let read_by_all = 40 * (CACHE_PAGES + 1_000);
+        assert_eq!(pages_written(&row), 0.5 * (read_by_all - CACHE_PAGES) as f64);
+        let filling = Row { flash_reads: CACHE_PAGES, flash_writes: 0, ..row };
+        assert_eq!(pages_written(&filling), 0.0);
+    }
+}

@@ -1,0 +1,308 @@
+//! Claims that synthetic programs decide: CX6 to CX16.
+
+use super::{found, least, longer, mean, most, percent, wear};
+use crate::claims::Finding;
+use crate::cxl_flash::CxlFlash;
+use crate::cxl_flash::experiments::{
+    FLASH, FRAGMENTS, MEMSET, ONE_IN, OTHER_CHIPS, OTHER_MEMORIES, OTHER_THIRD, SYNTHETIC, of_chips,
+};
+use crate::cxl_flash::programs::Cut;
+use crate::cxl_flash::runs::Row;
+use ebbtide_study::analytic::lifetime::endurance;
+
+/// Programs of which most accesses follow each other.
+const SEQUENTIAL: [&str; 3] = [SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2]];
+const MATRIX_MULTIPLY: &str = SYNTHETIC[1];
+const RANDOM: &str = SYNTHETIC[3];
+const STRIDE: &str = SYNTHETIC[4];
+
+/// Shares closer than this are alike.
+const ALIKE_PP: f64 = 5.0;
+
+/// CX6 to CX9.
+pub(super) fn caches(study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, setup: &str| study.at("Fig. 5", program, setup);
+    let bare = || SYNTHETIC.map(|program| at(program, "no cache"));
+    let cached = SYNTHETIC.map(|program| at(program, "8 GiB"));
+    let helps = bare().iter().zip(cached).all(|(bare, cached)| {
+        cached.mean_us < bare.mean_us && cached.flash_interval_us() > bare.flash_interval_us()
+    });
+    let intervals = SYNTHETIC.map(|program| {
+        let [bare, cached] = ["no cache", "8 GiB"].map(|setup| at(program, setup));
+        let registers = at(program, "8 GiB, registers").flash_interval_us();
+        let (bare, cached) = (bare.flash_interval_us(), cached.flash_interval_us());
+        format!("{program} {bare:.2}, {cached:.2}, {registers:.2}")
+    });
+    let ended = SYNTHETIC.iter().all(|program| {
+        let [bare, both] = ["no cache", "8 GiB, registers"].map(|setup| at(program, setup));
+        both.mean_us < bare.mean_us && both.flash_interval_us() > bare.flash_interval_us()
+    });
+    let intervals = format!(
+        "Interval at flash in us without a cache, with 8 GiB, and with registers too: {}. A cache \
+         alone reads a page again for every access that comes while it is on its way (CX8); with \
+         registers, which end that, it {}.",
+        intervals.join("; "),
+        if ended { "holds for all five" } else { "does not hold for all five either" }
+    );
+    let far_above = |program: &str| found("CX7", program, at(program, "8 GiB").mean_us > 0.46);
+    let repeated = |row: &Row| 100.0 * row.repeated_reads as f64 / row.flash_reads.max(1) as f64;
+    let shortened =
+        |program: &str| at(program, "8 GiB").p99_us / at(program, "8 GiB, registers").p99_us;
+    let strongly = least(SEQUENTIAL.map(shortened));
+    let a_little = most([RANDOM, STRIDE].map(shortened));
+    let gains = format!(
+        "p99 without registers over p99 with them: {}.",
+        SYNTHETIC.map(|program| format!("{program} {:.1}", shortened(program))).join(", ")
+    );
+    let mut findings = vec![
+        found("CX6", "mean latency without a cache", mean(bare().map(|row| row.mean_us))),
+        found(
+            "CX6",
+            "interval at flash without a cache",
+            most(bare().map(|row| row.flash_interval_us())),
+        ),
+        found("CX6", "a cache", helps).note(intervals),
+        far_above(MATRIX_MULTIPLY).note(format!(
+            "{:.1} us in the device, ten times 46 ns being far.",
+            at(MATRIX_MULTIPLY, "8 GiB").mean_us
+        )),
+        far_above("min heap")
+            .note(format!("{:.1} us in the device.", at("min heap", "8 GiB").mean_us)),
+        found("CX9", "hash map, matrix multiply, min heap", strongly > a_little.max(1.0))
+            .note(&gains),
+        found("CX9", "random, stride", a_little >= 1.0 && a_little < strongly).note(gains),
+    ];
+    let repeats = SEQUENTIAL.map(|program| found("CX8", program, repeated(at(program, "8 GiB"))));
+    findings.extend(repeats);
+    findings
+}
+
+/// CX10 and CX11.
+pub(super) fn next_line(study: &CxlFlash) -> Vec<Finding> {
+    let at = |program: &str, degree: u64, offset: u64| {
+        percent(study.at("Fig. 8", program, &format!("degree {degree}, offset {offset}")))
+    };
+    let offsets = |program: &str| [4, 16, 64].map(|offset| at(program, 4, offset));
+    let shown = |program: &str| {
+        let [near, middle, far] = offsets(program);
+        format!("{program} {near:.1}, {middle:.1}, {far:.1}%")
+    };
+    let peaks = SEQUENTIAL.iter().all(|program| {
+        let [near, middle, far] = offsets(program);
+        middle >= near && middle > far
+    });
+    let [near, middle, far] = offsets(STRIDE);
+    let shares = format!("At offsets 4, 16, 64: {}.", SEQUENTIAL.map(shown).join("; "));
+    let elsewhere = |program: &str, setup: &str| {
+        OTHER_MEMORIES.map(|pages| {
+            let setup = format!("{setup}, runs of {pages}");
+            format!("{pages}: {:.1}", percent(study.at("Memories", program, &setup)))
+        })
+    };
+    let by_memory = |program: &str| {
+        let far = elsewhere(program, "degree 4, offset 64");
+        let middle = elsewhere(program, "degree 4, offset 16");
+        format!("{program} at 16 {}%, at 64 {}%", middle.join(", "), far.join(", "))
+    };
+    let memories = format!(
+        "In memories that keep other runs of pages together than 64: {}.",
+        SEQUENTIAL.map(by_memory).join("; ")
+    );
+    let without = study.at("Fig. 5", MATRIX_MULTIPLY, "8 GiB, registers");
+    vec![
+        found("CX10", "without a prefetcher", percent(without))
+            .note(longer(study, MATRIX_MULTIPLY)),
+        found("CX10", "next line, degree 1, offset 16", at(MATRIX_MULTIPLY, 1, 16)).note(format!(
+            "In a memory that keeps 64 pages together, an assumption; in others: {}%.",
+            elsewhere(MATRIX_MULTIPLY, "degree 1, offset 16").join(", ")
+        )),
+        found("CX11", "hash map, matrix multiply, min heap", peaks)
+            .note(shares)
+            .note(memories)
+            .note(thinned(study)),
+        found("CX11", "stride", near <= middle && middle <= far)
+            .note(format!("At offsets 4, 16, 64: {}.", shown(STRIDE))),
+    ]
+}
+
+/// What offsets do where pages are used up sooner.
+fn thinned(study: &CxlFlash) -> String {
+    let lasts = |row: &Row| row.seconds * 1e6 / row.flash_reads as f64;
+    let shown = ONE_IN.map(|(number, kept)| {
+        let program = SYNTHETIC[number];
+        let cut = Cut::OneIn(kept).name();
+        let at = |offset| study.at("Cuts", program, &format!("{cut}, offset {offset}"));
+        let [near, middle, far] = [4, 16, 64].map(|offset| percent(at(offset)));
+        let whole = study.at("Fig. 5", program, "8 GiB, registers");
+        let (before, after) = (lasts(whole), lasts(at(4)));
+        format!(
+            "{program} {near:.1}, {middle:.1}, {far:.1}% ({cut}: a page every {after:.1} us \
+             instead of {before:.1})"
+        )
+    });
+    format!(
+        "Reading SLC takes some 28 us. Here pages last so long that offset 4 comes in time; \
+         thinned until they do not: {}.",
+        shown.join("; ")
+    )
+}
+
+/// CX12 to CX14.
+pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
+    let at = |flash: &str, gib: u64| study.at("Fig. 9", STRIDE, &format!("{flash}, {gib} GiB"));
+    let gap = |one: &str, other: &str, gib| percent(at(one, gib)) - percent(at(other, gib));
+    let cached = [1, 2, 4];
+    let alike = cached.iter().all(|gib| gap("ull", "slc", *gib).abs() < ALIKE_PP);
+    let worse =
+        cached.iter().all(|gib| least(["mlc", "tlc"].map(|f| gap("slc", f, *gib))) > ALIKE_PP);
+    let shares = FLASH.map(|flash| {
+        let shares = cached.map(|gib| format!("{:.1}", percent(at(flash, gib)))).join(", ");
+        format!("{flash} {shares}")
+    });
+    let in_time = FLASH.map(|flash| {
+        let setup = format!("{flash}, 4 GiB, offset 64");
+        format!("{flash} {:.1}", percent(study.at("Fig. 9", STRIDE, &setup)))
+    });
+    let suspended = ["ull", "slc"].map(|flash| {
+        let setup = format!("{flash}, 4 GiB, offset 64, suspended");
+        format!("{flash} {:.1}", percent(study.at("Fig. 9", STRIDE, &setup)))
+    });
+    let shares = format!(
+        "Below 1 us with 1, 2, 4 GiB, in %: {}. At offset 16 a prefetch comes some 23 us ahead of \
+         its use; at offset 64, in a memory that keeps 512 pages together, with 4 GiB: {}; there, \
+         where programs give way to reads, for which they otherwise make them wait 100 to 200 us: \
+         {}.",
+        shares.join("; "),
+        in_time.join(", "),
+        suspended.join(", ")
+    );
+    let cycles = |flash: &str| match flash {
+        "ull" => endurance::ULL,
+        "slc" => endurance::SLC,
+        "mlc" => endurance::MLC,
+        _ => endurance::TLC,
+    };
+    let years = |flash: &str, gib| wear(at(flash, gib), cycles(flash)).working_years();
+    let tough = least(["ull", "slc"].iter().flat_map(|f| cached.map(|gib| years(f, gib))));
+    let weak = most(["mlc", "tlc"].map(|flash| years(flash, 1)));
+
+    let chips = |program: &str, chips: &str, gib: u64| {
+        percent(study.at("Fig. 10", program, &format!("{chips}, {gib} GiB")))
+    };
+    let few_suffice = ["hash map", "min heap"]
+        .map(|program| chips(program, "32 x 32", 8) - chips(program, "8 x 4", 8));
+    let more_cache = |program| chips(program, "8 x 4", 8) - chips(program, "8 x 4", 1);
+    let more_chips = |program| chips(program, "32 x 32", 1) - chips(program, "8 x 4", 1);
+    let gains = |program| {
+        format!(
+            "From 8 x 4 chips and 1 GiB, 8 GiB gain {:.1} pp and 32 x 32 chips {:.1} pp.",
+            more_cache(program),
+            more_chips(program)
+        )
+    };
+    vec![
+        found("CX12", "ULL and SLC", alike).note(&shares),
+        found("CX12", "MLC and TLC", worse).note(shares),
+        found("CX13", "ULL and SLC with a cache", tough),
+        found("CX13", "MLC and TLC with 1 GB", weak),
+        found("CX14", "enough cache", most(few_suffice) < ALIKE_PP).note(format!(
+            "With 8 GiB, 32 x 32 chips gain {:.1} pp for hash map and {:.1} for min heap.",
+            few_suffice[0], few_suffice[1]
+        )),
+        found("CX14", "random", more_cache(RANDOM) > more_chips(RANDOM)).note(gains(RANDOM)),
+        found("CX14", "stride", more_chips(STRIDE) > more_cache(STRIDE).max(0.0))
+            .note(gains(STRIDE))
+            .note(at_the_door(study)),
+    ]
+}
+
+/// CX14 with the time that accesses wait before the device.
+fn at_the_door(study: &CxlFlash) -> String {
+    let mean = |setup: &str| study.at("Fig. 10", STRIDE, setup).mean_from_issue_us;
+    format!(
+        "Contradiction F9: time before the device is not counted, so that few chips, which hold \
+         accesses back there, look well. With it the mean is {:.0} us with 8 x 4 chips and 1 GiB, \
+         {:.0} us with 8 GiB, {:.0} us with 32 x 32 chips: parallelism counts for more.",
+        mean("8 x 4, 1 GiB"),
+        mean("8 x 4, 8 GiB"),
+        mean("32 x 32, 1 GiB"),
+    )
+}
+
+/// What part of the `memset` does to `program` of Table 3, in the memories where that was tried.
+fn after_memset(study: &CxlFlash, program: &str) -> String {
+    let cut = Cut::Memset(MEMSET).name();
+    let memories = [(0, "virtual"), (1, "physical 1"), (4, "physical 4")];
+    let tried = memories.into_iter().filter_map(|(number, memory)| {
+        let setup = format!("{cut}, {number}");
+        let row = study.runs.iter().find(|row| (row.program, &row.setup) == (program, &setup))?;
+        Some(format!("{memory} {:.1}", percent(row)))
+    });
+    format!(
+        "Its memset is left out, which the study's translation, keeping one access a microsecond, \
+         may have kept in part: {cut} {}.",
+        tried.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// What stride is on other flash.
+fn other_chips(study: &CxlFlash) -> String {
+    let shown = OTHER_CHIPS.map(|chips| {
+        let setup = of_chips(chips);
+        format!("{setup} {:.1}", percent(study.at("Table 3 varied", STRIDE, &setup)))
+    });
+    format!(
+        "A page comes and another goes every 1.17 us, near to what eight channels carry, so that \
+         it is steep in what flash takes at once (a die here takes one command, MQ's over several \
+         planes are left out): {}.",
+        shown.join(", ")
+    )
+}
+
+/// CX15 and CX16.
+pub(super) fn addresses(study: &CxlFlash) -> Vec<Finding> {
+    let virtually = |program| percent(study.at("Table 3", program, "virtual"));
+    let physical = |program: &str| -> Vec<f64> {
+        let at = |number| study.at("Table 3", program, &format!("physical {number}"));
+        (1..=FRAGMENTS.len()).map(|number| percent(at(number))).collect()
+    };
+    let mut findings = Vec::new();
+    for program in SYNTHETIC {
+        let shares = physical(program);
+        let below = shares.iter().all(|share| *share < virtually(program));
+        let shown: Vec<String> = shares.iter().map(|share| format!("{share:.1}")).collect();
+        let runs = FRAGMENTS.map(|pages| pages.to_string()).join(", ");
+        let virtual_share = found("CX15", &format!("{program}, virtual"), virtually(program));
+        findings.push(match program {
+            RANDOM => virtual_share.note(after_memset(study, program)),
+            STRIDE => virtual_share.note(other_chips(study)).note(after_memset(study, program)),
+            _ => virtual_share,
+        });
+        findings.push(
+            found("CX15", &format!("{program}, physical below"), below).note(format!(
+                "{}%, in memories that keep {runs} pages together.",
+                shown.join(", ")
+            )),
+        );
+    }
+    let worst = SYNTHETIC.iter().all(|program| {
+        let shares = physical(program);
+        let (whole, fragmented) = shares.split_at(3);
+        most(fragmented.iter().copied()) < least(whole.iter().copied())
+    });
+    let third = format!("physical 3, runs of {OTHER_THIRD}");
+    let longer_runs = SYNTHETIC.map(|program| {
+        let share = percent(study.at("Table 3 varied", program, &third));
+        format!("{program} {share:.1} over {:.1}", most(physical(program).split_off(3)))
+    });
+    findings.push(found("CX15", "runs 4 and 5 (fragmented)", worst).note(format!(
+        "In the third memory, with {} pages together (assumption), an offset of 16 leads out of \
+         every run as it does with 1, where useless pages are fewer. With {OTHER_THIRD} together, \
+         the third over the better of the last two, in %: {}.",
+        FRAGMENTS[2],
+        longer_runs.join("; ")
+    )));
+    let error = |share| virtually(MATRIX_MULTIPLY) - share;
+    findings.push(found("CX16", "", most(physical(MATRIX_MULTIPLY).into_iter().map(error))));
+    findings
+}

@@ -1,0 +1,133 @@
+//! FlatFlash's claims by formula: FL5, FL8, FL10, FL29's effectiveness, FL30.
+
+use crate::claims::Finding;
+use crate::formulas::finding;
+use ebbtide_study::analytic::cost::{BIG_SERVER_DOLLARS, Purchase, effectiveness};
+
+/// A row of Table 3: what DRAM-only costs more, and how much faster it is.
+struct Row {
+    name: &'static str,
+    saving: f64,
+    slowdown: f64,
+}
+
+/// Table 3, its first two columns.
+const TABLE_3: [Row; 8] = [
+    Row { name: "GUPS", saving: 14.6, slowdown: 8.9 },
+    Row { name: "PageRank", saving: 14.6, slowdown: 11.0 },
+    Row { name: "CC", saving: 14.6, slowdown: 6.9 },
+    Row { name: "YCSB-B", saving: 15.0, slowdown: 6.1 },
+    Row { name: "YCSB-D", saving: 15.0, slowdown: 5.5 },
+    Row { name: "TPCC", saving: 2.4, slowdown: 1.4 },
+    Row { name: "TPCB", saving: 2.6, slowdown: 1.9 },
+    Row { name: "TATP", saving: 4.5, slowdown: 1.2 },
+];
+
+impl Row {
+    fn effectiveness(&self) -> f64 {
+        effectiveness(self.saving, self.slowdown)
+    }
+}
+
+/// All of them.
+pub fn findings() -> Vec<Finding> {
+    let mut findings = vec![finding("FL5", "", most()), look_aside_buffer()];
+    findings.extend(counters());
+    findings.extend(
+        TABLE_3.iter().map(|row| {
+            finding("FL29", &format!("{}, effectiveness", row.name), row.effectiveness())
+        }),
+    );
+    findings.extend(crate::claims::find("FL30").into_iter().flat_map(|c| c.findings_beforehand()));
+    findings.extend(savings());
+    findings.push(finding("FL30", "least performance for the money", least()));
+    findings.push(finding("FL30", "most performance for the money", most()));
+    findings
+}
+
+fn most() -> f64 {
+    TABLE_3.iter().map(Row::effectiveness).fold(0.0, f64::max)
+}
+
+fn least() -> f64 {
+    TABLE_3.iter().map(Row::effectiveness).fold(f64::INFINITY, f64::min)
+}
+
+/// FL8: for each entry the page's tag in the SSD and in memory, and which of its 64 lines are copied.
+fn look_aside_buffer() -> Finding {
+    const TAG_BYTES: u32 = 8;
+    const LINES: u32 = 4096 / 64;
+    finding("FL8", "", f64::from(64 * (TAG_BYTES + TAG_BYTES + LINES / 8)))
+        .note("Valid bits are not counted.")
+}
+
+/// FL10: a counter of 8 B for each page of 2 GB.
+fn counters() -> [Finding; 2] {
+    let counters = f64::from(2_u32 << 30) / 4096.0;
+    [
+        finding("FL10", "counters", counters / 1024.0),
+        finding("FL10", "overhead", 100.0 * 8.0 / 4096.0),
+    ]
+}
+
+/// FL30: what DRAM as large as the SSD costs more than a little DRAM and the SSD.
+fn savings() -> [Finding; 2] {
+    let [at_512, at_256] = [512.0, 256.0].map(|ratio| Purchase::ssd_to_dram(ratio, 2.0));
+    let with_server = Purchase { extra_dollars: BIG_SERVER_DOLLARS, ..at_256 };
+    [
+        finding("FL30", "saving at SSD:DRAM 512", at_512.saving())
+            .note("Without the price of the bigger server."),
+        finding("FL30", "saving at SSD:DRAM 256", at_256.saving()).note(format!(
+            "Contradiction F8: part of the $1,500 is in it, but the sizes are not printed; with 2 \
+             GB of DRAM and all of it the saving is {:.1}×.",
+            with_server.saving(),
+        )),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::{Verdict, find};
+
+    #[test]
+    fn every_claim_comes_out_as_computed_by_hand() {
+        let found: Vec<_> = findings()
+            .into_iter()
+            .map(|finding| (finding.id, finding.ours.unwrap_or_default(), finding.verdict))
+            .collect();
+        let expected = [
+            ("FL5", "3.75×", Verdict::Within),
+            ("FL8", "1536 B", Verdict::Within),
+            ("FL10", "512K", Verdict::Within),
+            ("FL10", "0.20%", Verdict::Within),
+            ("FL29", "1.64×", Verdict::Within),
+            ("FL29", "1.33×", Verdict::Within),
+            ("FL29", "2.12×", Verdict::Within),
+            ("FL29", "2.46×", Verdict::Within),
+            ("FL29", "2.73×", Verdict::Within),
+            ("FL29", "1.71×", Verdict::Within),
+            ("FL29", "1.37×", Verdict::Within),
+            ("FL29", "3.75×", Verdict::Within),
+            ("FL30", "", Verdict::Input),
+            ("FL30", "14.6×", Verdict::Within),
+            ("FL30", "14.2×", Verdict::Outside),
+            ("FL30", "1.33×", Verdict::Within),
+            ("FL30", "3.75×", Verdict::Within),
+        ];
+        assert!(
+            found.iter().map(|(id, ours, verdict)| (*id, ours.as_str(), *verdict)).eq(expected),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn the_slow_downs_are_those_of_the_claims() {
+        let claim = find("FL29").expect("it is in the table");
+        for row in &TABLE_3 {
+            let part = claim.part(&format!("{}, slow-down", row.name)).expect("a part");
+            let printed: f64 = part.theirs.trim_end_matches('×').parse().expect("a number");
+            assert_eq!(printed, row.slowdown, "{}", row.name);
+        }
+    }
+}

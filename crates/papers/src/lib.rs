@@ -1,0 +1,170 @@
+//! The papers' experiments on the simulator, and what becomes of each claim.
+
+#![forbid(unsafe_code)]
+
+pub mod astriflash;
+pub mod claims;
+pub mod cxl_flash;
+pub mod flatflash;
+pub mod formulas;
+pub mod hams;
+mod runs;
+
+use std::fmt;
+
+use ebbtide_core::{UnknownName, find_by_name};
+use ebbtide_sim::{ReplayError, SimError};
+use thiserror::Error;
+
+use crate::claims::{Claim, Finding, Findings};
+use ebbtide_report::{Page, Table};
+
+pub use ebbtide_measure::bench::Cancel;
+
+/// A paper whose claims are tried.
+pub struct Paper {
+    /// The name users type.
+    pub name: &'static str,
+    /// Which paper it is, in one line.
+    pub about: &'static str,
+    /// How long it takes at the paper's capacities on two cores, in words.
+    pub full_run: &'static str,
+    /// Runs its experiments; `progress` is told the share that is done.
+    pub reproduce: fn(&Options, &Cancel, Progress<'_>) -> Result<Reproduced, ReproduceError>,
+}
+
+/// Is told the share of the experiments that is done, from any thread.
+pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
+
+/// What became of a paper's claims. `Display` is its figures and tables in plain text.
+pub type Reproduced = Box<dyn Reproduction>;
+
+/// Every paper.
+pub const ALL: [&Paper; 4] =
+    [&astriflash::PAPER, &flatflash::PAPER, &hams::PAPER, &cxl_flash::PAPER];
+
+/// The paper called `name`.
+///
+/// # Errors
+/// [`UnknownName`] when there is none.
+pub fn find(name: &str) -> Result<&'static Paper, UnknownName> {
+    let known: Vec<(&str, &Paper)> = ALL.iter().map(|paper| (paper.name, *paper)).collect();
+    find_by_name("paper", name, &known)
+}
+
+/// What was run for a paper and what it says. `Display` is its figures and tables in plain text.
+pub trait Reproduction: fmt::Display {
+    /// Every claim.
+    fn findings(&self) -> &Findings;
+
+    /// Everything there is, `claims` among it, for machines.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    fn json(&self) -> serde_json::Result<serde_json::Value>;
+
+    /// Its figures and tables as a page.
+    fn page(&self) -> Page;
+}
+
+/// Every claim of a paper in its order: what was `decided` of it, or what was known beforehand.
+fn of_every_claim(claims: &[Claim], decided: impl Iterator<Item = Finding>) -> Findings {
+    let decided: Vec<Finding> = decided.collect();
+    let mut all = Vec::new();
+    for claim in claims {
+        let before = all.len();
+        let parts = decided.iter().filter(|finding| finding.id == claim.id).cloned();
+        // What is to be known of a claim is said with its first part.
+        let once = |(number, part): (usize, Finding)| match number {
+            0 => part,
+            _ => part.without(claim.note),
+        };
+        all.extend(parts.enumerate().map(once));
+        if all.len() == before {
+            all.extend(claim.findings_beforehand());
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// Findings as a table of a page.
+fn claims_table(findings: &Findings) -> Table {
+    let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
+    findings.claims.iter().fold(Table::new("Claims", header), |table, finding| {
+        table.row([
+            finding.id,
+            finding.source,
+            &finding.quantity,
+            finding.theirs,
+            finding.ours.as_deref().unwrap_or("–"),
+            &finding.tolerance,
+            &finding.verdict_text(),
+            &finding.note,
+        ])
+    })
+}
+
+/// Fails once the user has broken it off.
+fn go_on(cancel: &Cancel) -> Result<(), ReproduceError> {
+    if cancel.is_cancelled() { Err(ReproduceError::Cancelled) } else { Ok(()) }
+}
+
+/// How much to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// A small part of the paper's capacities, as each paper says, instead of all of them.
+    pub quick: bool,
+    /// Of layouts, job streams and arrivals.
+    pub seed: u64,
+    /// Measure what papers say of real hosts on this one, too.
+    pub real: bool,
+    /// Host threads; the result does not depend on them.
+    pub threads: usize,
+}
+
+impl Options {
+    /// Capacities are divided by this.
+    pub fn scale_denominator(&self) -> u64 {
+        if self.quick { 64 } else { 1 }
+    }
+}
+
+/// Why there is nothing to report.
+#[derive(Debug, Error)]
+pub enum ReproduceError {
+    /// A run failed.
+    #[error("{design} under {workload}: {error}")]
+    Run {
+        /// On which design.
+        design: String,
+        /// Under which program.
+        workload: &'static str,
+        /// Why.
+        error: Box<SimError>,
+    },
+    /// A replay failed.
+    #[error("{trace}, {setup}: {error}")]
+    Replay {
+        /// Of which program's trace.
+        trace: &'static str,
+        /// For which figure, on which device.
+        setup: String,
+        /// Why.
+        error: Box<ReplayError>,
+    },
+    /// A design's parameters do not resolve.
+    #[error(transparent)]
+    Config(#[from] ebbtide_sim::config::ConfigError),
+    /// A miss curve cannot be drawn.
+    #[error(transparent)]
+    Size(#[from] ebbtide_study::size::SizeError),
+    /// A flash device cannot be as described.
+    #[error(transparent)]
+    Flash(#[from] ebbtide_flash::ConfigError),
+    /// This machine cannot be measured.
+    #[error(transparent)]
+    Host(#[from] ebbtide_measure::doctor::probe::ProbeError),
+    /// The user broke it off.
+    #[error("cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,98 @@
+//! One self-contained HTML page of tables and charts, and the same numbers as CSV.
+//!
+//! ```no_run
+//! use ebbtide_report::{BarChart, Page, Range};
+//!
+//! let chart = BarChart::new("Throughput", "relative to DRAM-only")
+//!     .reference(1.0, "DRAM-only")
+//!     .group("hash table", [("Ebbtide", Range { min: 0.88, median: 0.91, max: 0.93 })]);
+//! Page::new("Bench").section("Throughput").bars(chart).write("report".as_ref())?;
+//! # Ok::<(), ebbtide_report::ReportError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bars;
+mod columns;
+mod csv_file;
+pub mod flat;
+mod lines;
+mod number;
+mod page;
+mod parquet_file;
+mod scale;
+pub mod statistics;
+mod svg;
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+pub use bars::{BarChart, Range};
+pub use columns::{Column, Columns};
+pub use csv_file::check_folder;
+pub use csv_file::write_whole;
+pub use lines::LineChart;
+pub use number::figure;
+pub use page::{Page, Table};
+pub use parquet_file::parquet_bytes;
+
+/// Why a report could not be drawn or written.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// A value that cannot be drawn: not a number, or infinite.
+    #[error("chart '{chart}', {item}: {value} cannot be drawn, expected a finite number")]
+    NotFinite {
+        /// The title of the chart.
+        chart: String,
+        /// Which series, group or point.
+        item: String,
+        /// The value.
+        value: f64,
+    },
+    /// A value that has no place on a logarithmic axis.
+    #[error("chart '{chart}', {item}: {value} has no place on a logarithmic axis")]
+    NotPositive {
+        /// The title of the chart.
+        chart: String,
+        /// Which series and point.
+        item: String,
+        /// The value.
+        value: f64,
+    },
+    /// A median outside of its own range.
+    #[error("chart '{chart}', {item}: expected min ≤ median ≤ max, got {min}, {median}, {max}")]
+    Disordered {
+        /// The title of the chart.
+        chart: String,
+        /// Which group and series.
+        item: String,
+        /// The least value.
+        min: f64,
+        /// The median.
+        median: f64,
+        /// The greatest value.
+        max: f64,
+    },
+    /// A row with more or fewer cells than the table has columns.
+    #[error("table '{table}', row {row}: {found} cells, expected {expected}")]
+    Ragged {
+        /// The caption of the table.
+        table: String,
+        /// The row, counted from 1.
+        row: usize,
+        /// How many cells it has.
+        found: usize,
+        /// How many columns the table has.
+        expected: usize,
+    },
+    /// A file or folder that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}

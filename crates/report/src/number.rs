@@ -1,0 +1,99 @@
+//! Numbers as people read them.
+
+use std::ops::Range;
+
+/// Three significant digits, whole numbers whole, in the characters of any terminal: 0.914, 12.5,
+/// 107000.
+pub fn figure(value: f64) -> String {
+    rounded(value, 1e-3..1e9)
+}
+
+/// The same with thousands separated by a narrow no-break space and a true minus: 107 000.
+pub(super) fn readable(value: f64) -> String {
+    let text = rounded(value, 1e-4..1e12);
+    if text.contains('e') {
+        return text;
+    }
+    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |parts| parts);
+    let digits = whole.trim_start_matches('-');
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if digits.len() > 4 && index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    let sign = if value < 0.0 { "\u{2212}" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{grouped}{point}{fraction}")
+}
+
+/// Three significant digits; powers of ten only outside of `plain`.
+fn rounded(value: f64, plain: Range<f64>) -> String {
+    let size = value.abs();
+    if size != 0.0 && !plain.contains(&size) {
+        return format!("{value:.2e}");
+    }
+    let decimals = match size {
+        0.0 => 0,
+        s if s < 0.009_995 => 5,
+        s if s < 0.099_95 => 4,
+        s if s < 0.9995 => 3,
+        s if s < 9.995 => 2,
+        s if s < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// As [`readable`], without zeros at the end: for axes.
+pub(super) fn tick(value: f64) -> String {
+    if (1e6..1e12).contains(&value.abs()) {
+        return format!("{} M", tick(value / 1e6));
+    }
+    let text = readable(value);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.9144, "0.914"),
+            (1.0, "1.00"),
+            (9.999, "10.0"),
+            (12.54, "12.5"),
+            (107_178.0, "107\u{202f}178"),
+            (4321.0, "4321"),
+            (-0.05, "\u{2212}0.0500"),
+            (1e-7, "1.00e-7"),
+        ] {
+            assert_eq!(readable(value), text);
+        }
+    }
+
+    #[test]
+    fn figures_are_plain_text() {
+        for (value, text) in
+            [(107_178.0, "107178"), (-0.05, "-0.0500"), (0.005, "0.00500"), (2e9, "2.00e9")]
+        {
+            assert_eq!(figure(value), text);
+        }
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        for (value, text) in [(1.0, "1"), (0.25, "0.25"), (1e6, "1 M"), (2.5e6, "2.5 M")] {
+            assert_eq!(tick(value), text);
+        }
+        assert_eq!(tick(100.0), "100");
+    }
+}

@@ -1,0 +1,248 @@
+//! Reading: the way from the root of a layer to a node, without a lock.
+//!
+//! A reader takes a node's first line when nothing is changing there, and what it reads of the node
+//! after that counts only if the version is still the same at the end. On the way down it goes hand
+//! over hand: it reads the version of the next node, and then makes sure that the node it came from
+//! has not changed, so that the version it read is that of the node it meant to reach.
+//!
+//! Nothing here loops over what is stored: every step goes a level down or to keys further right,
+//! and starts again only when somebody else has changed something.
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory};
+
+use super::key::Kind;
+use super::lock;
+use super::node::{
+    FOLD, HIGH, KEYS, KINDS, LINKS, LOW, NEXT, NODE_BYTES, Node, ORDER, SEAL, fold, word_at,
+};
+use super::order::SLOTS;
+use super::version::{self, Version};
+use super::{Seen, Tree};
+use crate::Wrong;
+use crate::sealed::Line;
+
+/// A node and its first line, read in one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) at: Addr,
+    line: Line,
+}
+
+/// What a reader finds in a border node for a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) number: usize,
+    pub(super) kind: Kind,
+    pub(super) link: u64,
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn version(&self) -> Version {
+        Version::of(self.line[0])
+    }
+
+    /// The node as something that a transaction can depend on.
+    pub(super) fn seen(&self) -> Seen {
+        Seen { node: self.at, version: self.version().word() }
+    }
+
+    /// The node to the right that is responsible for `slice`, if this one no longer is.
+    #[inline]
+    fn right_of(&self, slice: u64) -> Option<Addr> {
+        (self.line[NEXT] != 0 && slice >= self.line[HIGH]).then_some(Addr(self.line[NEXT]))
+    }
+
+    /// Whether this node can be the one to the right of `left`, or one on the level below it where
+    /// `level` says so.
+    fn is_below_or_right_of(&self, left: &Place, level: u32, slice: u64) -> bool {
+        let version = self.version();
+        version.level() == level
+            && !version.is_deleted()
+            && self.line[LOW] <= slice
+            && (level != left.version().level() || self.line[LOW] == left.line[HIGH])
+    }
+
+    /// Whether this node can be the one to the right of `left`.
+    pub(super) fn follows(&self, left: &Place) -> bool {
+        self.is_below_or_right_of(left, left.version().level(), left.line[HIGH])
+    }
+
+    /// Whether nothing has changed in the node since.
+    #[inline]
+    pub(super) fn holds<M: Memory>(&self, m: &mut M) -> bool {
+        Version::of(m.load(self.at)) == self.version()
+    }
+}
+
+impl Tree {
+    /// Whether a node may lie at `at`.
+    #[inline]
+    pub(super) fn is_node(&self, at: Addr) -> bool {
+        let offset = at.page_offset() as u64;
+        at >= self.root
+            && at < self.pool.end()
+            && offset.is_multiple_of(NODE_BYTES)
+            && offset / NODE_BYTES < super::layout::NODES_PER_PAGE
+    }
+
+    /// The seal of a node's first line. It covers the version, less the lock.
+    #[inline]
+    pub(super) fn seal(&self, at: Addr, line: &Line) -> u64 {
+        let [word, b, c, d, e, f, g, _] = *line;
+        self.seals.seal(at, &[Version::of(word).word(), b, c, d, e, f, g])
+    }
+
+    /// A copy of the node at `place`, or `None` if it changed meanwhile.
+    ///
+    /// # Errors
+    /// [`Wrong`] when its keys are not the ones that were stored.
+    pub(super) fn copy<M: Memory>(&self, m: &mut M, place: &Place) -> Result<Option<Node>, Wrong> {
+        let mut node = Node::load(m, place.at);
+        node.words[..LINE_BYTES / 8].copy_from_slice(&place.line);
+        if !place.holds(m) {
+            return Ok(None);
+        }
+        if node.has_its_keys() { Ok(Some(node)) } else { Err(misled(place.at)) }
+    }
+
+    /// The way to the node on level `level` that is responsible for `slice`.
+    #[inline]
+    pub(super) fn descend<M: Memory>(
+        &self,
+        m: &mut M,
+        root: Addr,
+        slice: u64,
+        level: u32,
+    ) -> Result<Place, Wrong> {
+        'again: loop {
+            let mut place = self.read(m, root)?;
+            if !place.version().is_root() {
+                return Err(misled(root));
+            }
+            loop {
+                let here = place.version().level();
+                let (to, to_level) = match place.right_of(slice) {
+                    Some(right) => (right, here),
+                    None if here == level => return Ok(place),
+                    None if here < level => return Err(misled(place.at)),
+                    None => (self.child(m, &place, slice), here - 1),
+                };
+                match self.step(m, &place, to)? {
+                    None => continue 'again,
+                    Some(next) => {
+                        if !next.is_below_or_right_of(&place, to_level, slice) {
+                            return Err(misled(to));
+                        }
+                        place = next;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The node at `to`, to which `from` leads; or `None` if `from` has changed.
+    #[inline]
+    pub(super) fn step<M: Memory>(
+        &self,
+        m: &mut M,
+        from: &Place,
+        to: Addr,
+    ) -> Result<Option<Place>, Wrong> {
+        if !self.is_node(to) {
+            return if from.holds(m) { Err(misled(from.at)) } else { Ok(None) };
+        }
+        let next = self.read(m, to);
+        if from.holds(m) { next.map(Some) } else { Ok(None) }
+    }
+
+    /// The first line of the node at `at`, at a moment when nothing is changing there.
+    #[inline]
+    pub(super) fn read<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
+        let line = m.line(at);
+        if Version::of(line[0]).is_stable() && self.seal(at, &line) == line[SEAL] {
+            return Ok(Place { at, line });
+        }
+        self.read_slowly(m, at)
+    }
+
+    /// As [`read`](Tree::read), with what tells a node that is being changed from a wrong one.
+    #[cold]
+    fn read_slowly<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
+        loop {
+            let word: u64 = m.load(at);
+            let version = Version::of(word);
+            if !version.is_stable() {
+                // Whoever changes a node holds it. Garbage is not waited for.
+                if !version::is_locked(word) || !version.has_mark(self.mark(at)) {
+                    return Err(misled(at));
+                }
+                lock::wait(m, at, word);
+                continue;
+            }
+            let line = m.line(at);
+            let as_before = Version::of(m.load(at)) == version;
+            if as_before && Version::of(line[0]) == version {
+                let matches = self.seal(at, &line) == line[SEAL];
+                return if matches { Ok(Place { at, line }) } else { Err(misled(at)) };
+            }
+        }
+    }
+
+    /// The child of an interior node that is responsible for `slice`. Not checked yet.
+    #[inline]
+    fn child<M: Memory>(&self, m: &mut M, place: &Place, slice: u64) -> Addr {
+        const FIRST: usize = LINE_BYTES / 8;
+        let len = place.line[ORDER] as usize % (SLOTS + 1);
+        let not_above = |keys: &[u64]| keys.iter().filter(|&&key| key <= slice).count();
+        let keys: Line = m.line(word_at(place.at, KEYS));
+        let mut index = not_above(&keys[..len.min(FIRST)]);
+        if index == FIRST && len > FIRST {
+            let keys: Line = m.line(word_at(place.at, KEYS + FIRST));
+            index += not_above(&keys[..len - FIRST]);
+        }
+        Addr(m.load(word_at(place.at, LINKS + index)))
+    }
+
+    /// What a border node has for `slice` and `kind`, or `None` if it has nothing. It counts if
+    /// `place` still [holds](Place::holds) afterwards.
+    ///
+    /// # Errors
+    /// [`Wrong`] when it has nothing, but its slices are not the ones that were stored.
+    #[inline]
+    pub(super) fn find<M: Memory>(
+        &self,
+        m: &mut M,
+        place: &Place,
+        slice: u64,
+        kind: Kind,
+    ) -> Result<Option<Slot>, Wrong> {
+        let mut keys = [0; 2 * LINE_BYTES / 8];
+        let (first, second) = keys.split_at_mut(LINE_BYTES / 8);
+        first.copy_from_slice(&m.line(word_at(place.at, KEYS)));
+        second.copy_from_slice(&m.line(word_at(place.at, KEYS + LINE_BYTES / 8)));
+        let mut equal = 0u32;
+        for (slot, key) in keys[..SLOTS].iter().enumerate() {
+            equal |= u32::from(*key == slice) << slot;
+        }
+        while equal != 0 {
+            let number = equal.trailing_zeros() as usize;
+            let found = Kind::from_bits(place.line[KINDS] >> (4 * number));
+            if found != Kind::FREE && found.rank() == kind.rank() {
+                let link = m.load(word_at(place.at, LINKS + number));
+                return Ok(Some(Slot { number, kind: found, link }));
+            }
+            equal &= equal - 1;
+        }
+        if fold(&keys[..SLOTS]) != place.line[FOLD] && place.holds(m) {
+            return Err(misled(place.at));
+        }
+        Ok(None)
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn misled(at: Addr) -> Wrong {
+    Wrong(format!("the node at {at:?} is not the one that belongs there"))
+}

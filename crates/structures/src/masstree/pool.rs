@@ -1,0 +1,270 @@
+//! [`Pool`]: hands out nodes and suffix lines from pages set apart for them, and takes them back.
+//!
+//! The pages are divided among shards, so that jobs that grow different parts of the tree touch
+//! different words. A shard gives out what was given back first, the last one first, and else what
+//! was never used: nodes from its front, lines from its back. Its state is one line: two list heads
+//! that count up with every change (so that a head read before is never taken for the one now),
+//! and how much was ever used.
+//!
+//! A node that was given back stays a node: its version goes on from where it was, which is what
+//! makes reuse safe for readers that still have its address.
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
+
+use super::layout::NODES_PER_PAGE;
+use super::node::{KEYS, NODE_BYTES, SEAL, word_at};
+use super::version::Version;
+use super::{Tree, suffix};
+use crate::Wrong;
+use crate::sealed::mix;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const LINE: u64 = LINE_BYTES as u64;
+const LINES_PER_PAGE: u64 = PAGE / LINE;
+const SHARDS_MAX: u64 = 16;
+/// A shard of fewer pages would soon run out of one thing while it has room for the other.
+const PAGES_PER_SHARD_MIN: u64 = 8;
+
+/// Where in a shard's line its words lie.
+const NODE_LIST: u64 = 0;
+const LINE_LIST: u64 = 8;
+const USED: u64 = 16;
+/// `USED` counts nodes in its low half and lines in its high half.
+const ONE_LINE: u64 = 1 << 32;
+
+/// A list head is a line number under a counter.
+const LINE_NUMBER_BITS: u32 = 40;
+const LINE_NUMBER: u64 = (1 << LINE_NUMBER_BITS) - 1;
+
+/// A page of shards and the pages they give out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pool {
+    /// The page of shards.
+    start: Addr,
+    end: Addr,
+    shards: u64,
+    pages_per_shard: u64,
+}
+
+/// What a pool gives out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thing {
+    Node,
+    Line,
+}
+
+impl Pool {
+    /// The pool of `pages` pages from `start` on.
+    pub(super) fn new(start: Addr, pages: u64) -> Pool {
+        let end = start + pages * PAGE;
+        let shards = (pages / PAGES_PER_SHARD_MIN).clamp(1, SHARDS_MAX);
+        Pool { start, end, shards, pages_per_shard: pages.saturating_sub(1) / shards }
+    }
+
+    /// How many pages hold `nodes` nodes, or as many suffixes, or so many of both.
+    pub(super) fn pages_for(nodes: u64) -> u64 {
+        if nodes == 0 {
+            return 1;
+        }
+        let pages = nodes.div_ceil(NODES_PER_PAGE);
+        let shards = (pages / PAGES_PER_SHARD_MIN + 1).min(SHARDS_MAX);
+        // One more in each, so that nodes and lines both have room.
+        1 + shards * (pages.div_ceil(shards) + 1)
+    }
+
+    /// The end of its last page.
+    #[inline]
+    pub(super) fn end(&self) -> Addr {
+        self.end
+    }
+
+    /// Whether a suffix may lie at `at`.
+    pub(super) fn is_line(&self, at: Addr) -> bool {
+        at.0.is_multiple_of(LINE) && at >= self.start + PAGE && at < self.end
+    }
+
+    fn shard(&self, number: u64) -> Addr {
+        self.start + number * LINE
+    }
+
+    /// The shard that gives out things for whatever lies at `near`, of which nearby ones share it.
+    fn nearest(&self, near: Addr) -> u64 {
+        mix(near.page().0) % self.shards
+    }
+
+    /// The shard that `at` goes to: the one it came from, or any for a node of the fresh tree.
+    fn owner(&self, at: Addr) -> u64 {
+        let first = self.start + PAGE;
+        if at < first {
+            self.nearest(at)
+        } else {
+            ((at - first) / PAGE / self.pages_per_shard).min(self.shards - 1)
+        }
+    }
+
+    /// Where a shard's thing number `number` lies.
+    fn place(&self, shard: u64, thing: Thing, number: u64) -> Addr {
+        let first = self.start + PAGE + shard * self.pages_per_shard * PAGE;
+        match thing {
+            Thing::Node => {
+                first + number / NODES_PER_PAGE * PAGE + number % NODES_PER_PAGE * NODE_BYTES
+            }
+            Thing::Line => {
+                let page = self.pages_per_shard - 1 - number / LINES_PER_PAGE;
+                first + page * PAGE + number % LINES_PER_PAGE * LINE
+            }
+        }
+    }
+
+    fn take_unused<M: Memory>(&self, m: &mut M, shard: u64, thing: Thing) -> Option<Addr> {
+        let at = self.shard(shard) + USED;
+        let mut seen: u64 = m.load(at);
+        loop {
+            let (nodes, lines) = (seen % ONE_LINE, seen / ONE_LINE);
+            let (one, number) = match thing {
+                Thing::Node => (1, nodes),
+                Thing::Line => (ONE_LINE, lines),
+            };
+            let (nodes, lines) = ((seen + one) % ONE_LINE, (seen + one) / ONE_LINE);
+            let pages = nodes.div_ceil(NODES_PER_PAGE) + lines.div_ceil(LINES_PER_PAGE);
+            if pages > self.pages_per_shard {
+                return None;
+            }
+            match m.compare_exchange(at, seen, seen + one) {
+                Ok(_) => return Some(self.place(shard, thing, number)),
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    fn list(&self, shard: u64, thing: Thing) -> Addr {
+        self.shard(shard) + if thing == Thing::Node { NODE_LIST } else { LINE_LIST }
+    }
+
+    fn push<M: Memory>(&self, m: &mut M, thing: Thing, at: Addr) {
+        let list = self.list(self.owner(at), thing);
+        let mut head: u64 = m.load(list);
+        loop {
+            m.store(link_of(thing, at), head & LINE_NUMBER);
+            match m.compare_exchange(list, head, moved(head, at.0 / LINE)) {
+                Ok(_) => return,
+                Err(found) => head = found,
+            }
+        }
+    }
+}
+
+/// Where a thing in a list has the line number of the next.
+fn link_of(thing: Thing, at: Addr) -> Addr {
+    match thing {
+        Thing::Node => word_at(at, KEYS),
+        Thing::Line => at,
+    }
+}
+
+/// The head that leads to line `to`, of which there is no other with the same counter.
+fn moved(head: u64, to: u64) -> u64 {
+    ((head >> LINE_NUMBER_BITS) + 1) << LINE_NUMBER_BITS | to & LINE_NUMBER
+}
+
+impl Tree {
+    /// Takes something for whatever lies at `near`, and whether it was ever used before.
+    fn take<M: Memory>(&self, m: &mut M, thing: Thing, near: Addr) -> Result<(Addr, bool), Wrong> {
+        let first = self.pool.nearest(near);
+        for shard in (first..self.pool.shards).chain(0..first) {
+            if let Some(at) = self.pop(m, shard, thing)? {
+                return Ok((at, true));
+            }
+            if let Some(at) = self.pool.take_unused(m, shard, thing) {
+                return Ok((at, false));
+            }
+        }
+        Err(Wrong(format!("the tree at {:?} has no room for more", self.root)))
+    }
+
+    fn pop<M: Memory>(&self, m: &mut M, shard: u64, thing: Thing) -> Result<Option<Addr>, Wrong> {
+        let list = self.pool.list(shard, thing);
+        let mut head: u64 = m.load(list);
+        loop {
+            let at = Addr((head & LINE_NUMBER) * LINE);
+            if at == Addr(0) {
+                return Ok(None);
+            }
+            if !(if thing == Thing::Node { self.is_node(at) } else { self.pool.is_line(at) }) {
+                return Err(Wrong(format!("the list at {list:?} leads out of its pool")));
+            }
+            // If somebody else took it meanwhile, this is anything, but the head has changed.
+            let next: u64 = m.load(link_of(thing, at));
+            match m.compare_exchange(list, head, moved(head, next)) {
+                Ok(_) => return Ok(Some(at)),
+                Err(found) => head = found,
+            }
+        }
+    }
+
+    /// A node that is in nobody's use, and its version.
+    pub(super) fn take_node<M: Memory>(
+        &self,
+        m: &mut M,
+        near: Addr,
+    ) -> Result<(Addr, Version), Wrong> {
+        let (at, used) = self.take(m, Thing::Node, near)?;
+        let line = m.line(at);
+        let version = Version::of(line[0]);
+        if used && self.seal(at, &line) == line[SEAL] && version.is_deleted() {
+            Ok((at, version))
+        } else if !used && line == [0; 8] {
+            Ok((at, Version::of(0)))
+        } else {
+            Err(Wrong(format!("the free node at {at:?} is not free")))
+        }
+    }
+
+    /// Gives back a node that was taken out of the tree.
+    pub(super) fn give_node<M: Memory>(&self, m: &mut M, at: Addr) {
+        self.pool.push(m, Thing::Node, at);
+    }
+
+    /// A line for a suffix.
+    pub(super) fn take_line<M: Memory>(&self, m: &mut M, near: Addr) -> Result<Addr, Wrong> {
+        let (at, used) = self.take(m, Thing::Line, near)?;
+        let line = m.line(at);
+        let as_expected = if used { suffix::is_free(self, at, &line) } else { line == [0; 8] };
+        if !as_expected {
+            return Err(Wrong(format!("the free line at {at:?} is not free")));
+        }
+        Ok(at)
+    }
+
+    /// Gives back a suffix's line.
+    pub(super) fn give_line<M: Memory>(&self, m: &mut M, at: Addr) {
+        suffix::free(self, m, at);
+        self.pool.push(m, Thing::Line, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_nodes_as_were_asked_for_have_room() {
+        for nodes in (0..5_000).chain([1 << 20, 1 << 33]) {
+            let pool = Pool::new(Addr(0), Pool::pages_for(nodes));
+            assert!(pool.shards * pool.pages_per_shard * NODES_PER_PAGE >= nodes, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn a_list_head_is_never_the_same_again() {
+        let heads = [0, 7, 0, 7].iter().scan(0, |head, &to| {
+            *head = moved(*head, to);
+            Some(*head)
+        });
+        let mut heads: Vec<u64> = heads.collect();
+        heads.dedup();
+        heads.sort_unstable();
+        heads.dedup();
+        assert_eq!(heads.len(), 4);
+    }
+}

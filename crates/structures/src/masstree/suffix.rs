@@ -1,0 +1,71 @@
+//! Suffix lines: the rest of a key that is alone with its slice, and its value.
+//!
+//! One line, `{value, seal and length, 48 bytes of suffix}`. All but the value stays as it is while
+//! a slot of a border node leads here; the value is one word, which is replaced in one step. A rest
+//! that is too long for a line goes into layers of its own until it fits.
+
+use ebbtide_core::{Addr, Memory};
+
+use super::Tree;
+use crate::Wrong;
+use crate::sealed::Line;
+
+/// The longest suffix in bytes.
+pub(super) const SUFFIX_BYTES_MAX: usize = 48;
+/// The word with the seal and the length.
+const SEAL: usize = 1;
+/// The length that a free line has.
+const FREE: u64 = 0xff;
+
+/// A key's rest behind its slice, and the key's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Suffix {
+    pub(super) value: u64,
+    words: [u64; 6],
+    len: usize,
+}
+
+impl Suffix {
+    /// # Panics
+    /// When `bytes` are too many.
+    pub(super) fn new(bytes: &[u8], value: u64) -> Suffix {
+        let mut words = [0; 6];
+        bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        Suffix { value, words, len: bytes.len() }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &bytemuck::bytes_of(&self.words)[..self.len]
+    }
+
+    /// Stores it at `at`, which nobody reads yet.
+    pub(super) fn store<M: Memory>(&self, tree: &Tree, m: &mut M, at: Addr) {
+        let [a, b, c, d, e, f] = self.words;
+        m.store(at, [self.value, seal(tree, at, self.len as u64, &self.words), a, b, c, d, e, f]);
+    }
+
+    /// What `line`, which was read at `at`, holds.
+    pub(super) fn open(tree: &Tree, at: Addr, line: &Line) -> Result<Suffix, Wrong> {
+        let [value, sealed, words @ ..] = *line;
+        let len = sealed & 0xff;
+        if len > SUFFIX_BYTES_MAX as u64 || seal(tree, at, len, &words) != sealed {
+            return Err(Wrong(format!("the suffix at {at:?} does not match its seal")));
+        }
+        Ok(Suffix { value, words, len: len as usize })
+    }
+}
+
+/// Marks the line as free. Its first word is the pool's.
+pub(super) fn free<M: Memory>(tree: &Tree, m: &mut M, at: Addr) {
+    m.store(at + 8 * SEAL as u64, seal(tree, at, FREE, &[0; 6]));
+}
+
+/// Whether the line was marked as free.
+pub(super) fn is_free(tree: &Tree, at: Addr, line: &Line) -> bool {
+    line[SEAL] == seal(tree, at, FREE, &[0; 6])
+}
+
+fn seal(tree: &Tree, at: Addr, len: u64, words: &[u64; 6]) -> u64 {
+    let [a, b, c, d, e, f] = *words;
+    tree.seals.seal(at, &[len, a, b, c, d, e, f]) & !0xff | len
+}

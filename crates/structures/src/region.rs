@@ -1,0 +1,75 @@
+//! [`Region`]: hands out address ranges one after another.
+
+use thiserror::Error;
+
+use super::{Map, PAGE, Vector, check_base};
+use ebbtide_core::Addr;
+use ebbtide_core::Value;
+
+/// A part of the address space from which structures get their place.
+///
+/// The same requests in the same order give the same places: a program that comes back to its data
+/// finds it by asking again. Nothing is ever given back.
+#[derive(Debug, Clone)]
+pub struct Region {
+    next: Addr,
+    end: Addr,
+}
+
+/// A region has too little room left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{needed_bytes} bytes do not fit into the {left_bytes} bytes left in the region")]
+pub struct RegionFull {
+    /// What was asked for, in whole pages.
+    pub needed_bytes: u64,
+    /// What there is.
+    pub left_bytes: u64,
+}
+
+impl Region {
+    /// The `bytes` bytes from `start` on.
+    ///
+    /// # Panics
+    /// If `start` is not the start of a page.
+    pub fn new(start: Addr, bytes: u64) -> Region {
+        check_base(start);
+        Region { next: start, end: start + bytes }
+    }
+
+    /// Bytes not handed out yet.
+    pub fn left_bytes(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// The next `bytes` bytes, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// When they do not fit; nothing is taken then.
+    pub fn take(&mut self, bytes: u64) -> Result<Addr, RegionFull> {
+        let left_bytes = self.left_bytes();
+        match bytes.checked_next_multiple_of(PAGE) {
+            Some(needed_bytes) if needed_bytes <= left_bytes => {
+                let start = self.next;
+                self.next = start + needed_bytes;
+                Ok(start)
+            }
+            needed => Err(RegionFull { needed_bytes: needed.unwrap_or(u64::MAX), left_bytes }),
+        }
+    }
+
+    /// Room for a vector of `len` values.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn vector<T: Value>(&mut self, len: u64) -> Result<Vector<T>, RegionFull> {
+        Ok(Vector::at(self.take(Vector::<T>::bytes(len))?, len))
+    }
+
+    /// Room for a map of `capacity` entries.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn map<K: Value, V: Value>(&mut self, capacity: u64) -> Result<Map<K, V>, RegionFull> {
+        Ok(Map::at(self.take(Map::<K, V>::bytes(capacity))?, capacity))
+    }
+}

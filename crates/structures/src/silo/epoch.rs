@@ -1,0 +1,57 @@
+//! [`Epoch`]: the database's one global word, and how it moves on (Silo §4.1).
+
+use ebbtide_core::{Addr, Memory};
+
+use crate::Wrong;
+use crate::sealed::Seals;
+
+/// How many jobs go by between two epochs: some milliseconds of one core's work, as the paper's
+/// 40 ms are of many.
+pub const COMMITS_PER_EPOCH: u64 = 1024;
+
+/// The epoch in memory: the number under 32 bits of its seal.
+#[derive(Debug, Clone)]
+pub(super) struct Epoch {
+    at: Addr,
+    seals: Seals,
+}
+
+const SEAL_SHIFT: u32 = 32;
+
+impl Epoch {
+    pub(super) fn new(at: Addr, seals: Seals) -> Epoch {
+        Epoch { at, seals }
+    }
+
+    /// The word of epoch `epoch`.
+    pub(super) fn word(&self, epoch: u64) -> u64 {
+        self.seals.seal(self.at, &[epoch]) << SEAL_SHIFT | epoch
+    }
+
+    /// The epoch now.
+    ///
+    /// # Errors
+    /// [`Wrong`] when no epoch stands there.
+    pub(super) fn now<M: Memory>(&self, memory: &mut M) -> Result<u64, Wrong> {
+        let word: u64 = memory.load(self.at);
+        let epoch = word & ((1 << SEAL_SHIFT) - 1);
+        if word != self.word(epoch) {
+            return Err(Wrong(format!("the epoch at {:?} does not match its seal", self.at)));
+        }
+        Ok(epoch)
+    }
+
+    /// Moves on to the next epoch, unless somebody else just did. The last one never ends.
+    ///
+    /// # Errors
+    /// [`Wrong`] when no epoch stands there.
+    pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+        let now = self.now(memory)?;
+        if now + 1 < 1 << SEAL_SHIFT {
+            let (from, to) = (self.word(now), self.word(now + 1));
+            // Whoever was faster did the same.
+            let _ = memory.compare_exchange(self.at, from, to);
+        }
+        Ok(())
+    }
+}

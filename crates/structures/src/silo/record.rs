@@ -1,0 +1,253 @@
+//! A record in memory: how it is read without a lock, locked, and written.
+//!
+//! The first line is `{version and lock, key, 5 words of the row, seal}`, every further one
+//! `{7 words of the row, seal}`. A seal covers the record's version besides its own line, so that
+//! lines which all match the version found in the first word were written together: one look at
+//! each line reads a whole record, and half of one that came back old is told from a whole one.
+//! A record that is absent has its first line only.
+//!
+//! The lock works like a [`latch`](crate::latch): it moves with the record's page, a waiter
+//! lets other jobs run, and a lock that cannot be released because the device does not give its
+//! page back stays held, while everyone who waits for it meets that page's error for himself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, MemoryFault};
+
+use super::tid::{Tid, TidWord};
+use crate::Wrong;
+use crate::sealed::{Line, SEALED, Sealed, Seals, broken};
+
+/// How often a step after the point of no return is tried on a page that the device does not give.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// Words of the row in the first line.
+const HEAD_WORDS: usize = 5;
+
+/// Words of the row in every further line.
+const BODY_WORDS: usize = 7;
+
+/// How many lines a record with a row of `words` words takes.
+pub(super) const fn lines_of(words: usize) -> usize {
+    (words + BODY_WORDS - HEAD_WORDS).div_ceil(BODY_WORDS)
+}
+
+/// What a record says of itself besides its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub tid: Tid,
+    pub key: u64,
+}
+
+/// The address, as an index has it, of a record with a row of `words` words.
+///
+/// # Errors
+/// [`Wrong`] when no record can lie there.
+pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Addr, Wrong> {
+    let end = at.checked_add((lines_of(words) * LINE_BYTES) as u64);
+    let is_inside = end.is_some_and(|end| end <= memory.size_bytes());
+    match at.is_multiple_of(LINE_BYTES as u64) && is_inside {
+        true => Ok(Addr(at)),
+        false => Err(Wrong(format!("an index leads to {:?}, where no record can be", Addr(at)))),
+    }
+}
+
+/// Reads the record at `at`, and its row into `row` if it is there, while others may write it.
+///
+/// The record is one that some transaction left behind, whole; it may be outdated by now.
+///
+/// # Errors
+/// [`Wrong`] when what stands there is no record.
+pub(super) fn read<M: Memory>(
+    memory: &mut M,
+    seals: Seals,
+    at: Addr,
+    row: &mut [u64],
+) -> Result<Head, Wrong> {
+    loop {
+        let before = TidWord(memory.load(at));
+        if before.is_locked() {
+            wait_for_release(memory, at, before);
+            continue;
+        }
+        if let Some(head) = read_version(memory, seals, at, before.tid(), row) {
+            return Ok(head);
+        }
+        // Torn by a writer, or wrong: a writer would have left a higher version.
+        let after = TidWord(memory.load(at));
+        if !after.is_locked() && after.tid() == before.tid() {
+            return Err(broken(at));
+        }
+    }
+}
+
+/// The record at `at`, if all its lines are of version `tid`. `row` may be cut short: lines beyond
+/// it are not looked at.
+pub(super) fn read_version<M: Memory>(
+    memory: &mut M,
+    seals: Seals,
+    at: Addr,
+    tid: Tid,
+    row: &mut [u64],
+) -> Option<Head> {
+    let [_, key, a, b, c, d, e, seal] = memory.line(at);
+    if seals.seal(at, &[tid.bits(), key, a, b, c, d, e]) != seal {
+        return None;
+    }
+    if !tid.is_absent() {
+        let (head, body) = row.split_at_mut(row.len().min(HEAD_WORDS));
+        head.copy_from_slice(&[a, b, c, d, e][..head.len()]);
+        for (at, words) in body_lines(at).zip(body.chunks_mut(BODY_WORDS)) {
+            let [a, b, c, d, e, f, g, seal] = memory.line(at);
+            if seals.seal(at, &[tid.bits(), a, b, c, d, e, f, g]) != seal {
+                return None;
+            }
+            words.copy_from_slice(&[a, b, c, d, e, f, g][..words.len()]);
+        }
+    }
+    Some(Head { tid, key })
+}
+
+/// Stores everything of a record but its first word: the caller holds its lock and releases it
+/// with the same version.
+pub(super) fn write<M: Memory>(memory: &mut M, seals: Seals, at: Addr, head: Head, row: &[u64]) {
+    memory.store(at + SEALED, head_line(seals, at, head, row));
+    if !head.tid.is_absent() {
+        let (_, body) = row.split_at(row.len().min(HEAD_WORDS));
+        for (at, words) in body_lines(at).zip(body.chunks(BODY_WORDS)) {
+            memory.store(at, body_line(seals, at, head.tid, words));
+        }
+    }
+}
+
+/// Line `line` of a record nobody holds, as an image has it.
+pub(super) fn image_line(seals: Seals, at: Addr, head: Head, row: &[u64], line: usize) -> Line {
+    let Some(body) = line.checked_sub(1) else {
+        let [a, b, c, d, e, f, g] = head_line(seals, at, head, row);
+        return [TidWord::from(head.tid).0, a, b, c, d, e, f, g];
+    };
+    let at = at + (line * LINE_BYTES) as u64;
+    let from = HEAD_WORDS + body * BODY_WORDS;
+    body_line(seals, at, head.tid, &row[from..row.len().min(from + BODY_WORDS)])
+}
+
+fn head_line(seals: Seals, at: Addr, head: Head, row: &[u64]) -> Sealed {
+    let mut words = [0; HEAD_WORDS];
+    let len = row.len().min(HEAD_WORDS);
+    words[..len].copy_from_slice(&row[..len]);
+    let [a, b, c, d, e] = words;
+    [head.key, a, b, c, d, e, seals.seal(at, &[head.tid.bits(), head.key, a, b, c, d, e])]
+}
+
+fn body_line(seals: Seals, at: Addr, tid: Tid, row: &[u64]) -> Line {
+    let mut words = [0; BODY_WORDS];
+    words[..row.len()].copy_from_slice(row);
+    let [a, b, c, d, e, f, g] = words;
+    [a, b, c, d, e, f, g, seals.seal(at, &[tid.bits(), a, b, c, d, e, f, g])]
+}
+
+/// The addresses of a record's further lines.
+fn body_lines(at: Addr) -> impl Iterator<Item = Addr> {
+    (1..).map(move |line| at + line * LINE_BYTES as u64)
+}
+
+/// The first word of the record at `at`.
+pub(super) fn word<M: Memory>(memory: &mut M, at: Addr) -> TidWord {
+    TidWord(memory.load(at))
+}
+
+/// The key of the record at `at`, which the caller holds.
+pub(super) fn key<M: Memory>(memory: &mut M, at: Addr) -> u64 {
+    memory.load(at + SEALED)
+}
+
+/// Locks the record at `at`; its version.
+pub(super) fn lock<M: Memory>(memory: &mut M, at: Addr) -> Tid {
+    let mut seen = word(memory, at);
+    loop {
+        if seen.is_locked() {
+            wait_for_release(memory, at, seen);
+            seen = word(memory, at);
+            continue;
+        }
+        match memory.compare_exchange(at, seen.0, seen.locked().0) {
+            Ok(_) => return seen.tid(),
+            Err(found) => seen = TidWord(found),
+        }
+    }
+}
+
+/// Returns once the record at `at` was seen without a lock.
+pub(super) fn wait_while_locked<M: Memory>(memory: &mut M, at: Addr) {
+    loop {
+        let seen = word(memory, at);
+        if !seen.is_locked() {
+            return;
+        }
+        wait_for_release(memory, at, seen);
+    }
+}
+
+/// Marks the held lock as waited for, so that its holder wakes us, and waits.
+fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
+    let waited = seen.waited();
+    if seen == waited || memory.compare_exchange(at, seen.0, waited.0).is_ok() {
+        memory.wait(at, waited.0);
+    }
+}
+
+/// Runs `body` with the record at `at` locked. `body` is told its version, and changes that as soon
+/// as it has written the record with another: also when it unwinds, the record is released with it.
+pub(super) fn while_locked<M: Memory, R>(
+    memory: &mut M,
+    at: Addr,
+    body: impl FnOnce(&mut M, &mut Tid) -> R,
+) -> R {
+    let mut tid = lock(memory, at);
+    // Nothing is shared through `body` but the version and memory itself, whose words are valid at
+    // any moment.
+    let result = catch_unwind(AssertUnwindSafe(|| body(memory, &mut tid)));
+    let released = unlock(memory, at, tid);
+    // What went wrong first is what the job is told.
+    result
+        .and_then(|result| released.map(|()| result))
+        .unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Releases the lock of the record at `at`, which is of version `tid` from now on.
+///
+/// # Errors
+/// The payload of a fault that keeps the record's page from being had: it stays locked, and whoever
+/// waits is woken to meet the fault too.
+pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thread::Result<()> {
+    let released = insist(|| {
+        let mut seen = word(memory, at);
+        loop {
+            debug_assert!(seen.is_locked(), "the record at {at:?} is released by someone else");
+            match memory.compare_exchange(at, seen.0, TidWord::from(tid).0) {
+                Ok(_) => return seen.is_waited(),
+                Err(found) => seen = TidWord(found),
+            }
+        }
+    });
+    // Whether anyone waits is not known of a page that cannot be had.
+    if *released.as_ref().unwrap_or(&true) {
+        memory.wake(at);
+    }
+    released.map(|_| ())
+}
+
+/// Does what may be repeated until no page it needs fails, but not for ever.
+///
+/// # Errors
+/// The payload of the last fault, or of any other unwinding.
+pub(super) fn insist<R>(mut step: impl FnMut() -> R) -> std::thread::Result<R> {
+    let mut attempts = 1;
+    loop {
+        // Nothing is shared through `step` but memory itself, whose words are valid at any moment.
+        match catch_unwind(AssertUnwindSafe(&mut step)) {
+            Err(payload) if payload.is::<MemoryFault>() && attempts < ATTEMPTS_MAX => attempts += 1,
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Table`]: rows of one type, found by an index.
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use ebbtide_core::{Addr, LINE_BYTES};
+
+use super::record::{self, Head};
+use super::{Silo, Tid};
+use crate::masstree::Tree;
+use crate::sealed::Line;
+
+/// Words of the largest row.
+pub(super) const ROW_WORDS_MAX: usize = 96;
+
+/// What a record holds: a plain value of 1 to 96 words.
+pub trait Row: Pod {
+    /// Its words.
+    const WORDS: usize = {
+        assert!(align_of::<Self>() == 8, "a row is made of whole words");
+        assert!(size_of::<Self>() >= 8 && size_of::<Self>() <= ROW_WORDS_MAX * 8);
+        size_of::<Self>() / 8
+    };
+
+    /// How many lines a record of it takes.
+    const LINES: usize = record::lines_of(Self::WORDS);
+}
+impl<T: Pod> Row for T {}
+
+/// Rows of type `R` by 8-byte keys.
+#[derive(Debug, Clone)]
+pub struct Table<R> {
+    pub(super) index: Tree,
+    row: PhantomData<fn() -> R>,
+}
+
+impl<R: Row> Table<R> {
+    /// The table whose records are found by `index`.
+    pub fn new(index: Tree) -> Table<R> {
+        Table { index, row: PhantomData }
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Tree {
+        &self.index
+    }
+}
+
+impl Silo {
+    /// Line `line` of the record at `at` that is there from the beginning.
+    pub fn image_of<R: Row>(&self, at: Addr, key: u64, row: &R, line: usize) -> Line {
+        record::image_line(self.seals, at, Head { tid: Tid::INITIAL, key }, words_of(row), line)
+    }
+
+    /// Line `line` of a place at `at` that is free from the beginning.
+    pub fn image_of_free_place(&self, at: Addr, line: usize) -> Line {
+        match line {
+            0 => record::image_line(self.seals, at, Head { tid: Tid::NEVER, key: NO_KEY }, &[], 0),
+            _ => [0; LINE_BYTES / 8],
+        }
+    }
+
+    /// The line of the epoch, as it is at the beginning.
+    pub fn image_of_epoch(&self) -> Line {
+        let mut line = [0; LINE_BYTES / 8];
+        line[0] = self.epoch.word(1);
+        line
+    }
+}
+
+/// A row as words.
+pub(super) fn words_of<R: Row>(row: &R) -> &[u64] {
+    const { assert!(R::WORDS <= ROW_WORDS_MAX) };
+    bytemuck::cast_slice(std::slice::from_ref(row))
+}
+
+/// A row as words to be written.
+pub(super) fn words_of_mut<R: Row>(row: &mut R) -> &mut [u64] {
+    const { assert!(R::WORDS <= ROW_WORDS_MAX) };
+    bytemuck::cast_slice_mut(std::slice::from_mut(row))
+}
+
+/// The key of a place that never had one. No record has it.
+pub(super) const NO_KEY: u64 = u64::MAX;

@@ -1,0 +1,252 @@
+//! What the simulator, told only what misses cost on this machine, expects of a bench.
+//!
+//! The program's real code runs on the simulated machine over the engine's own replacement policy.
+//! Of the bench it is told what went into it: the program, the DRAM and the calibrated length of a
+//! job. What a miss costs comes from a [`Profile`](ebbtide_measure::bench::Profile), measured with other programs; nothing is fitted
+//! to what the bench then measures.
+
+use ebbtide_core::prefetch::PrefetcherKind;
+use ebbtide_core::replacement::{Admission, PolicyKind};
+use ebbtide_core::schedule::{Arrivals as Arrive, Discipline};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, Span, UnknownName};
+use ebbtide_engine::Budget;
+use ebbtide_sim::config::{Config, Size, resolve};
+use ebbtide_sim::designs::Parts;
+use ebbtide_sim::memory_side::{AllDram, SoftwareCache, SoftwareCosts};
+use ebbtide_sim::{CoreSide, Machine, SimError, Switching, WORK_UNITS};
+use ebbtide_workloads::Workload;
+
+use ebbtide_measure::bench::{Conditions, Effect, Measured, Mode, ModeCosts, ReadsAt};
+use thiserror::Error;
+
+/// Why the simulator cannot say what it expects.
+#[derive(Debug, Error)]
+#[error("cannot predict: {0}")]
+pub struct PredictError(String);
+
+impl From<SimError> for PredictError {
+    fn from(error: SimError) -> PredictError {
+        PredictError(error.to_string())
+    }
+}
+
+impl From<UnknownName> for PredictError {
+    fn from(error: UnknownName) -> PredictError {
+        PredictError(error.to_string())
+    }
+}
+
+/// Adds to each outcome of `measured` what the simulator expects of it, and to what was tried what
+/// that does in the simulator. `progress` is told each mode as it begins.
+///
+/// # Errors
+/// [`PredictError`] when the simulator cannot be set up as the bench was.
+pub fn predict(measured: &mut Measured, progress: &dyn Fn(&str, f64)) -> Result<(), PredictError> {
+    let Measured { report, conditions } = measured;
+    let (mut expected, count) = (Vec::new(), conditions.len() as f64);
+    for (number, conditions) in conditions.iter().enumerate() {
+        let outcome = &mut report.results[conditions.outcome];
+        let stage = format!("{}: predicting {}", outcome.workload, outcome.mode);
+        progress(&stage, number as f64 / count);
+        let Some(predicted) = (Prediction { conditions }).expected()? else { continue };
+        outcome.predicted_jobs_per_s = Some(predicted.jobs_per_s);
+        outcome.predicted_misses_per_job = Some(predicted.misses_per_job);
+        outcome.prediction_error = Some(predicted.jobs_per_s / outcome.jobs_per_s.median - 1.0);
+        expected.push((outcome.workload, outcome.mode, predicted));
+    }
+    for tried in &mut report.tried {
+        let of = |wanted: Mode| {
+            let mut own = expected.iter().filter(|(workload, ..)| *workload == tried.workload);
+            own.find(|(_, mode, _)| *mode == wanted).map(|(.., expected)| expected)
+        };
+        tried.simulated = of(Mode::Plain).zip(of(Mode::Ebbtide)).map(|(plain, tried)| Effect {
+            misses_per_job_without: plain.misses_per_job,
+            misses_per_job_with: tried.misses_per_job,
+            speedup: tried.jobs_per_s / plain.jobs_per_s,
+        });
+    }
+    Ok(())
+}
+
+/// One outcome, about to be predicted.
+struct Prediction<'a> {
+    conditions: &'a Conditions,
+}
+
+/// What the simulator expects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Expected {
+    jobs_per_s: f64,
+    /// Reads from flash that a job waits for; none in DRAM.
+    misses_per_job: f64,
+}
+
+/// Jobs a core whose time in simulated DRAM is taken, and as many to warm up.
+const BARE_JOBS: u64 = 5_000;
+
+/// No more jobs a core than this warm up, or are measured, however long the bench is: this bounds how
+/// long a prediction takes.
+const JOBS_MAX: u64 = 300_000;
+
+/// Jobs a core between two looks at the simulated clock.
+const STRETCH: u64 = 64;
+
+impl Prediction<'_> {
+    /// What comes of the mode of the setup; `None` if its costs are not known.
+    ///
+    /// # Errors
+    /// [`PredictError`] when the simulator cannot be set up so.
+    fn expected(&self) -> Result<Option<Expected>, PredictError> {
+        let cores = self.conditions.setup.cpus.len();
+        if self.conditions.setup.mode == Mode::Dram {
+            let jobs_per_s = cores as f64 * 1e9 / self.conditions.calibration.job_ns;
+            return Ok(Some(Expected { jobs_per_s, misses_per_job: 0.0 }));
+        }
+        let Some(costs) = self.conditions.profile.mode(self.conditions.setup.mode) else {
+            return Ok(None);
+        };
+        let (frames, policy) = self.cache(costs)?;
+        let config = self.config(frames)?;
+        let bare_ns = self.bare_job_ns(&config)?;
+        let work_ns = (self.conditions.calibration.job_ns - bare_ns).max(0.0);
+        let parts = self.parts(&config, costs, frames, policy)?;
+        let program = self.conditions.program.clone().with_work(WORK_UNITS);
+        let mut machine = Machine::new(&config, parts, program)?;
+        machine.set_work(Span::from_ps((work_ns * 1e3) as u64));
+        Ok(Some(self.measured(&mut machine, cores as u64)?))
+    }
+
+    /// Frames of the mode's DRAM cache, and who manages them.
+    fn cache(&self, costs: &ModeCosts) -> Result<(u64, PolicyKind), PredictError> {
+        let pages = self.conditions.program.size_bytes() / PAGE_BYTES as u64;
+        if self.conditions.setup.mode == Mode::Paging {
+            let bytes = self.conditions.setup.dram_bytes.saturating_sub(costs.lost_bytes);
+            // The kernel's two lists and their second chances are nearest to CLOCK (assumption).
+            return Ok(((bytes / PAGE_BYTES as u64).clamp(16, pages), PolicyKind::Clock));
+        }
+        let options = self.conditions.engine_options()?;
+        let budget = Budget::divide(&options, pages);
+        let budget = budget.map_err(|error| PredictError(error.to_string()))?;
+        Ok((budget.frames as u64, options.replacement))
+    }
+
+    /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its own caches and
+    /// the DRAM behind them are next to nothing: software looks up the page of every access, so one
+    /// that hits in a cache must count for the policy too, and how long accesses take is in the
+    /// calibrated length of a job.
+    fn config(&self, frames: u64) -> Result<Config, PredictError> {
+        let lines = |count: usize| Size((count * LINE_BYTES) as u64);
+        let mut config =
+            resolve("astriflash", &[]).map_err(|error| PredictError(error.to_string()))?;
+        config.l1.size = lines(config.l1.ways);
+        config.llc.size = lines(config.llc.ways * self.conditions.setup.cpus.len());
+        config.dram.ras_cycles = 1;
+        config.cores.count = self.conditions.setup.cpus.len();
+        config.dataset.size = Size(self.conditions.program.size_bytes());
+        config.dram_cache.size = Size(frames * PAGE_BYTES as u64);
+        config.workload.theta = self.conditions.setup.theta;
+        Ok(config)
+    }
+
+    /// A job's time in simulated DRAM without added work, in nanoseconds.
+    fn bare_job_ns(&self, config: &Config) -> Result<f64, SimError> {
+        let memory_side = Box::new(AllDram::new(config));
+        let parts = Parts { core_side: CoreSide::Block, memory_side };
+        let program = self.conditions.program.clone().with_work(WORK_UNITS);
+        let mut machine = Machine::new(config, parts, program)?;
+        let cores = config.cores.count as u64;
+        machine.warm(BARE_JOBS * cores, None)?;
+        let time = machine.run(BARE_JOBS * cores)?;
+        Ok(time.as_ps() as f64 / 1e3 / BARE_JOBS as f64)
+    }
+
+    fn parts(
+        &self,
+        config: &Config,
+        costs: &ModeCosts,
+        frames: u64,
+        policy: PolicyKind,
+    ) -> Result<Parts, PredictError> {
+        let us = |us: f64| Span::from_ps((us * 1e6) as u64);
+        let threads = match self.conditions.setup.mode {
+            Mode::Dram | Mode::Sync => 1,
+            Mode::Paging => self.conditions.threads_per_core.unwrap_or(1),
+            Mode::Ebbtide | Mode::Plain => self.conditions.engine_options()?.threads_per_core,
+        };
+        let discipline = match self.conditions.setup.mode {
+            Mode::Ebbtide | Mode::Plain => Discipline::from_name(&self.conditions.setup.scheduler)?,
+            _ => Discipline::Priority,
+        };
+        let core_side = match self.conditions.setup.mode {
+            // The read is in what a miss costs.
+            Mode::Dram | Mode::Sync => CoreSide::Block,
+            Mode::Paging | Mode::Ebbtide | Mode::Plain => CoreSide::Switch(Switching {
+                threads,
+                discipline,
+                arrivals: Arrive::Notified,
+                // Switches are in what a miss costs.
+                flush: Span::ZERO,
+                switch_out: Span::ZERO,
+                switch_in: Span::ZERO,
+                forward_progress: true,
+            }),
+        };
+        let transfers = match self.conditions.setup.mode {
+            Mode::Dram | Mode::Sync => vec![(1, Span::ZERO)],
+            _ => self
+                .conditions
+                .profile
+                .reads
+                .iter()
+                .map(|at: &ReadsAt| (at.in_flight, us(at.mean_us)))
+                .collect(),
+        };
+        // What the engine does about misses, the kernel does not.
+        let (admission, prefetcher, hints, ahead_max) = match self.conditions.setup.mode {
+            Mode::Dram | Mode::Paging => (Admission::Always, PrefetcherKind::None, false, 0),
+            Mode::Sync | Mode::Ebbtide | Mode::Plain => {
+                let options = self.conditions.engine_options()?;
+                let ahead_max = options.ahead_max() * self.conditions.setup.cpus.len();
+                (options.admission, options.prefetcher, options.hints, ahead_max as u64)
+            }
+        };
+        let costs = SoftwareCosts {
+            frames,
+            policy,
+            admission,
+            prefetcher,
+            hints,
+            ahead_max,
+            miss: us(costs.miss_us),
+            write_back: us(costs.write_back_us),
+            pages_per_write: costs.pages_per_write,
+            transfers,
+            in_flight_max: threads * self.conditions.setup.cpus.len(),
+        };
+        let memory_side =
+            SoftwareCache::new(config, costs).map_err(|error| PredictError(error.to_string()))?;
+        Ok(Parts { core_side, memory_side: Box::new(memory_side) })
+    }
+
+    /// What `machine`, which starts empty as the mode did, does in the bench's time.
+    fn measured(&self, machine: &mut Machine, cores: u64) -> Result<Expected, SimError> {
+        run_for(machine, self.conditions.warm_up_s, cores)?;
+        machine.take_counters();
+        let (jobs, time) = run_for(machine, self.conditions.measured_s, cores)?;
+        let misses = machine.take_counters().misses;
+        Ok(Expected {
+            jobs_per_s: jobs as f64 * 1e12 / time.as_ps() as f64,
+            misses_per_job: misses as f64 / jobs as f64,
+        })
+    }
+}
+
+/// Lets `machine` run for as many simulated `seconds`. Gives the jobs that ended and their time.
+fn run_for(machine: &mut Machine, seconds: f64, cores: u64) -> Result<(u64, Span), SimError> {
+    let (mut jobs, mut time) = (0, Span::ZERO);
+    while (time.as_ps() as f64) < seconds * 1e12 && jobs < JOBS_MAX * cores {
+        time = time + machine.run(STRETCH * cores)?;
+        jobs += STRETCH * cores;
+    }
+    Ok((jobs, time))
+}

@@ -1,0 +1,362 @@
+//! [`Masstree`]: TailBench's key-value store as AstriFlash runs it (HPCA'23 §V-A).
+
+use std::ops::{ControlFlow, Range};
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::latch;
+use rand::RngExt;
+
+use crate::keys::{Places, Ranks, job_rng, share};
+use crate::program::{Kind, Named, Shape};
+use crate::{ALL_LINES, Workload, Wrong};
+use ebbtide_structures::masstree::{KEYS_PER_PAGE, Tree};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::sealed::{SEALED, Seals, fill};
+
+const RECORDS_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+/// A block is a page of border nodes and the records of its keys.
+const KEYS_PER_BLOCK: u64 = KEYS_PER_PAGE;
+/// From one key that stays to the next; between two of each block, keys come and go.
+const KEY_STEP: u64 = 16;
+/// Behind which key of a block keys come and go.
+const BUSY_KEY: u64 = KEYS_PER_BLOCK / 2;
+/// Nodes that a block's keys may need beyond the fresh ones: its busy border node has at most 26
+/// keys, which is three nodes; and every 14 border nodes may split the interior node above.
+const MORE_NODES_PER_BLOCK: u64 = 3;
+
+/// A key-value store: a [`Tree`] that leads to records of 64 bytes; half of the jobs read, half
+/// write.
+///
+/// * 50%: get. Looks a key up and reads its record.
+/// * 47.5%: put. Looks a key up and writes its record's next value, under the record's latch.
+/// * 2.5%: put of a key that is new, or removal of one. Each block of 128 keys that stay has one
+///   place where 15 others come and go, so that nodes split and fill while the size stays steady.
+///
+/// Keys are 8 bytes. With [`Scatter::Pages`](crate::Scatter::Pages) blocks of 128 neighbouring
+/// ranks of popularity are neighbouring keys, a page of border nodes and two of records; with
+/// [`Scatter::Keys`](crate::Scatter::Keys) every key has any rank.
+#[derive(Debug, Clone)]
+pub struct Masstree {
+    tree: Tree,
+    blocks: u64,
+    /// Where the records begin.
+    records: Addr,
+    ranks: Ranks,
+    /// Rank to key.
+    places: Places,
+    seals: Seals,
+    seed: u64,
+    work: u64,
+}
+
+/// What a job does, to the key of what number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads the record of a key that stays: `0..keys()`.
+    Get(u64),
+    /// Gives such a key its next value.
+    Put(u64),
+    /// Puts in a key that comes and goes: so many behind a key that stays.
+    Insert(u64, u64),
+    /// Takes it out.
+    Remove(u64, u64),
+}
+
+/// A record, less its latch and seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Record {
+    /// Whose it is.
+    pub key: u64,
+    /// How often it was put.
+    pub version: u64,
+    /// Follows from the key and the version.
+    pub payload: [u64; 4],
+}
+
+impl Record {
+    /// The record of `key` after `version` puts.
+    pub fn new(key: u64, version: u64) -> Record {
+        let first = mix(key ^ mix(version));
+        Record { key, version, payload: std::array::from_fn(|i| first.rotate_left(16 * i as u32)) }
+    }
+}
+
+impl Masstree {
+    /// How many keys stay.
+    pub fn keys(&self) -> u64 {
+        self.blocks * KEYS_PER_BLOCK
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// What job `job` does.
+    #[inline]
+    pub fn job(&self, job: u64) -> Operation {
+        let mut rng = job_rng(self.seed, job);
+        let number = self.places.place(self.ranks.draw(&mut rng));
+        let busy = number / KEYS_PER_BLOCK * KEYS_PER_BLOCK + BUSY_KEY;
+        match rng.random_range(0..80) {
+            0..40 => Operation::Get(number),
+            40..78 => Operation::Put(number),
+            78 => Operation::Insert(busy, rng.random_range(1..KEY_STEP)),
+            _ => Operation::Remove(busy, rng.random_range(1..KEY_STEP)),
+        }
+    }
+
+    /// The record of key number `number`, also while others put it.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the store.
+    pub fn get<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Wrong> {
+        let at = self.find(m, number)?;
+        let record = self.seals.read(m, at)?;
+        check(record, number)
+    }
+
+    /// Gives key number `number` its next value, and returns its record.
+    ///
+    /// # Errors
+    /// As for [`get`](Masstree::get).
+    pub fn put<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Wrong> {
+        let at = self.find(m, number)?;
+        self.put_at(m, at, number)
+    }
+
+    /// As [`put`](Masstree::put), but waits for a miss of the record with nothing held.
+    pub(crate) fn update<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
+        let at = self.find(m, number)?;
+        let _latch: u64 = m.load(at);
+        self.put_at(m, at, number).map(|_| ())
+    }
+
+    /// Takes key number `number` out, gives its record the next value, and puts the key in again.
+    pub(crate) fn replace<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
+        let at = self.record_address(number);
+        let key = key(number).to_be_bytes();
+        // Misses are waited for with nothing held.
+        self.tree.get(m, &key)?;
+        let _latch: u64 = m.load(at);
+        // Another job that replaces the same key may have taken it out.
+        let gone = self.tree.remove(m, &key)?;
+        self.put_at(m, at, number)?;
+        let there = self.tree.put(m, &key, at.0)?;
+        match gone.or(there).filter(|found| *found != at.0) {
+            Some(found) => Err(misled(number, Some(found), at)),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the records of keys number `numbers`, which follow each other but for a start from the
+    /// first again, by going along the tree. `each` is called before each.
+    pub(crate) fn scan<M: Memory>(
+        &self,
+        m: &mut M,
+        numbers: &[u64],
+        mut each: impl FnMut(&mut M),
+    ) -> Result<(), Wrong> {
+        for run in numbers.chunk_by(|before, after| before + 1 == *after) {
+            let mut found = Vec::with_capacity(run.len());
+            self.tree.scan(m, &key(run[0]).to_be_bytes(), |at, value| {
+                // Keys that come and go lie between.
+                if number_of(at).is_multiple_of(KEY_STEP) {
+                    found.push(value);
+                }
+                if found.len() == run.len() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            for (index, number) in run.iter().enumerate() {
+                each(m);
+                let (at, value) = (self.record_address(*number), found.get(index).copied());
+                if value != Some(at.0) {
+                    return Err(misled(*number, value, at));
+                }
+                check(self.seals.read(m, at)?, *number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_at<M: Memory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Wrong> {
+        latch::write(m, at, |m| {
+            let old = check(self.seals.open(at, m.line(at))?, number)?;
+            let record = Record::new(old.key, old.version + 1);
+            m.store(at + SEALED, self.seals.close(at, record));
+            Ok(record)
+        })
+    }
+
+    /// Looks key number `number` up in the tree.
+    #[inline]
+    fn find<M: Memory>(&self, m: &mut M, number: u64) -> Result<Addr, Wrong> {
+        let expected = self.record_address(number);
+        match self.tree.get(m, &key(number).to_be_bytes())? {
+            Some(at) if Addr(at) == expected => Ok(expected),
+            found => Err(misled(number, found, expected)),
+        }
+    }
+
+    /// Puts in or takes out the key that lies `behind` key number `number`. Returns whether it was
+    /// there.
+    fn toggle<M: Memory>(
+        &self,
+        m: &mut M,
+        number: u64,
+        behind: u64,
+        insert: bool,
+    ) -> Result<bool, Wrong> {
+        let key = key(number) + behind;
+        let value = mix(key ^ self.seed);
+        let previous = match insert {
+            true => self.tree.put(m, &key.to_be_bytes(), value)?,
+            false => self.tree.remove(m, &key.to_be_bytes())?,
+        };
+        match previous {
+            Some(previous) if previous != value => {
+                Err(Wrong(format!("key {key:#x} had value {previous:#x} instead of {value:#x}")))
+            }
+            previous => Ok(previous.is_some()),
+        }
+    }
+
+    fn record_address(&self, number: u64) -> Addr {
+        self.records + number * LINE_BYTES as u64
+    }
+}
+
+#[cold]
+fn misled(number: u64, found: Option<u64>, expected: Addr) -> Wrong {
+    Wrong(format!("key {number} leads to {:?} instead of {expected:?}", found.map(Addr)))
+}
+
+/// The number that a key of the tree is.
+fn number_of(key: &[u8]) -> u64 {
+    key.try_into().map_or(u64::MAX, u64::from_be_bytes)
+}
+
+/// The key of number `number` of those that stay.
+fn key(number: u64) -> u64 {
+    number * KEY_STEP
+}
+
+/// Bytes of a tree over so many blocks.
+fn tree_bytes(blocks: u64) -> u64 {
+    Tree::bytes(blocks * KEYS_PER_BLOCK, blocks * MORE_NODES_PER_BLOCK)
+}
+
+/// Bytes of so many blocks, of keys and records.
+fn bytes(blocks: u64) -> u64 {
+    tree_bytes(blocks) + blocks * KEYS_PER_BLOCK * LINE_BYTES as u64
+}
+
+/// `record`, if it is one that key number `number` can have.
+fn check(record: Record, number: u64) -> Result<Record, Wrong> {
+    if record == Record::new(key(number), record.version) {
+        return Ok(record);
+    }
+    Err(Wrong(format!("key {number} has {record:?}")))
+}
+
+impl Named for Masstree {
+    const NAME: &'static str = "masstree";
+    const DESCRIPTION: &'static str = "gets and puts in a key-value store, a trie of B+-trees";
+    const MIX: &'static str =
+        "1 of: get 50%, put 47.5%, insert or remove 2.5%; 6 to 9 nodes and a record";
+    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; Masstree (EuroSys'12); TailBench's halves of get and put";
+    /// Four blocks: 9 pages of tree and 8 of records.
+    const MIN_BYTES: u64 = 17 * PAGE_BYTES as u64;
+    /// Inserting into a full leaf splits nodes up to the root of its layer.
+    const STACK_BYTES: usize = 24 << 10;
+
+    fn with_shape(shape: &Shape) -> Masstree {
+        let fits = |blocks: &u64| bytes(*blocks) <= shape.dataset_bytes;
+        let most = shape.dataset_bytes / (KEYS_PER_BLOCK * LINE_BYTES as u64) + 1;
+        // The most that fit, by halving.
+        let (mut blocks, mut too_many) = (0, most);
+        while too_many - blocks > 1 {
+            let middle = blocks + (too_many - blocks) / 2;
+            if fits(&middle) { blocks = middle } else { too_many = middle }
+        }
+        let keys = blocks * KEYS_PER_BLOCK;
+        Masstree {
+            tree: Tree::new(Addr(0), tree_bytes(blocks), keys, shape.seed),
+            blocks,
+            records: Addr(tree_bytes(blocks)),
+            ranks: Ranks::new(keys, shape.theta),
+            places: Places::new(blocks, KEYS_PER_BLOCK, shape.scatter, mix(shape.seed)),
+            seals: Seals::new(Kind::Masstree as u64, bytes(blocks) / PAGE_BYTES as u64, shape.seed),
+            seed: shape.seed,
+            work: shape.work_instructions,
+        }
+    }
+
+    fn set_work(&mut self, instructions: u64) {
+        self.work = instructions;
+    }
+}
+
+impl Workload for Masstree {
+    fn size_bytes(&self) -> u64 {
+        bytes(self.blocks)
+    }
+
+    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        self.image_lines(page, ALL_LINES, out);
+    }
+
+    fn image_lines(
+        &self,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
+        match page.0.checked_sub(self.records.page().0) {
+            None => {
+                let entry = |rank| (key(rank), self.record_address(rank).0);
+                self.tree.image_lines(page, lines, entry, out)
+            }
+            Some(page) => fill(out, lines, |line| {
+                let number = page * RECORDS_PER_PAGE + line;
+                self.seals.line(self.record_address(number), Record::new(key(number), 0))
+            }),
+        }
+    }
+
+    fn run<M: Memory>(&self, job: u64, m: &mut M) -> Result<(), Wrong> {
+        m.work(share(self.work, 0, 2));
+        match self.job(job) {
+            Operation::Get(number) => {
+                let at = self.find(m, number)?;
+                m.work(share(self.work, 1, 2));
+                check(self.seals.read(m, at)?, number)?;
+            }
+            Operation::Put(number) => {
+                let at = self.find(m, number)?;
+                m.work(share(self.work, 1, 2));
+                // A miss is waited for with nothing held.
+                let _latch: u64 = m.load(at);
+                self.put_at(m, at, number)?;
+            }
+            Operation::Insert(number, behind) => {
+                self.toggle(m, number, behind, true)?;
+                m.work(share(self.work, 1, 2));
+            }
+            Operation::Remove(number, behind) => {
+                self.toggle(m, number, behind, false)?;
+                m.work(share(self.work, 1, 2));
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+}

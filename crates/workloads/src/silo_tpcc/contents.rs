@@ -1,0 +1,461 @@
+//! What each table holds at first: keys, places and rows by arithmetic (TPC-C rev. 5.11, clause
+//! 4.3.3).
+//!
+//! A table's rows are numbered in the order of their keys; that number is their *rank*.
+
+use bytemuck::Zeroable;
+
+use super::keys;
+use super::rows::{
+    CustomerRow, DistrictRow, ItemRow, OrderLineRow, OrderRow, Pointer, StockRow, WarehouseRow,
+};
+use super::size::{LINES_AT_FIRST, Size};
+use crate::permutation::Permutation;
+use crate::tpcc::DISTRICTS;
+use crate::tpcc::input::LOADED;
+use crate::tpcc::rows::{Customer, CustomerInfo, Office, last_name};
+use ebbtide_structures::sealed::mix;
+use ebbtide_structures::silo::Row;
+
+/// What every customer has paid at first.
+const FIRST_PAYMENT_CENTS: i64 = 1_000;
+
+/// What the contents of all tables follow from.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    pub size: Size,
+    /// Which customer gave which of a district's first orders; both from 0.
+    givers: Permutation,
+    seed: u64,
+}
+
+impl Setup {
+    pub fn new(size: Size, seed: u64) -> Setup {
+        Setup { size, givers: Permutation::new(size.customers(), mix(seed)), seed }
+    }
+
+    /// Random numbers that follow from a row's rank.
+    fn random(&self, table: u64, rank: u64) -> Random {
+        Random(mix(mix(self.seed ^ mix(table)) ^ rank))
+    }
+}
+
+/// A table at first.
+pub(super) trait Contents {
+    /// What a row is.
+    type Row: Row;
+
+    /// How many rows there are at first.
+    fn keys(size: Size) -> u64;
+
+    /// How many there is room for.
+    fn places(size: Size) -> u64 {
+        Self::keys(size)
+    }
+
+    /// How many nodes the index may grow by: none if keys never come or go.
+    fn more_nodes(_size: Size) -> u64 {
+        0
+    }
+
+    /// The key of a row and the number of its place.
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64);
+
+    /// Which row lies in a place.
+    fn rank(_setup: &Setup, place: u64) -> Option<u64> {
+        Some(place)
+    }
+
+    /// The row.
+    fn row(setup: &Setup, rank: u64) -> Self::Row;
+}
+
+/// Nodes for `keys` keys that come at one end of each district's and go at the other. A node that
+/// is split on the way keeps seven of them.
+fn nodes_for(keys: u64, size: Size) -> u64 {
+    keys / 6 + 4 * size.districts()
+}
+
+/// The warehouse and district of that number among those of all warehouses.
+fn district_ids(number: u64) -> (u32, u8) {
+    let per_warehouse = u64::from(DISTRICTS);
+    ((number / per_warehouse) as u32 + 1, (number % per_warehouse) as u8 + 1)
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Warehouses;
+
+impl Contents for Warehouses {
+    type Row = WarehouseRow;
+
+    fn keys(size: Size) -> u64 {
+        size.warehouses()
+    }
+
+    fn entry(_setup: &Setup, rank: u64) -> (u64, u64) {
+        (keys::one(rank as u32 + 1), rank)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> WarehouseRow {
+        let customers = u64::from(DISTRICTS) * setup.size.customers();
+        let office = office(rank as u32 + 1, 0, &mut setup.random(0, rank));
+        WarehouseRow { ytd_cents: customers as i64 * FIRST_PAYMENT_CENTS, office }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Districts;
+
+impl Contents for Districts {
+    type Row = DistrictRow;
+
+    fn keys(size: Size) -> u64 {
+        size.districts()
+    }
+
+    fn entry(_setup: &Setup, rank: u64) -> (u64, u64) {
+        let (w_id, d_id) = district_ids(rank);
+        (keys::district(w_id, d_id), rank)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> DistrictRow {
+        let (w_id, d_id) = district_ids(rank);
+        DistrictRow {
+            next_o_id: setup.size.customers() + 1,
+            ytd_cents: setup.size.customers() as i64 * FIRST_PAYMENT_CENTS,
+            office: office(w_id, d_id.into(), &mut setup.random(1, rank)),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Customers;
+
+impl Contents for Customers {
+    type Row = CustomerRow;
+
+    fn keys(size: Size) -> u64 {
+        size.districts() * size.customers()
+    }
+
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
+        let (w_id, d_id) = district_ids(rank / setup.size.customers());
+        (keys::customer(w_id, d_id, (rank % setup.size.customers()) as u32 + 1), rank)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> CustomerRow {
+        let random = &mut setup.random(2, rank);
+        let (w_id, d_id) = district_ids(rank / setup.size.customers());
+        let number = (rank % setup.size.customers()) as u32;
+        let account = Customer {
+            balance_cents: -FIRST_PAYMENT_CENTS,
+            ytd_payment_cents: FIRST_PAYMENT_CENTS,
+            payment_cnt: 1,
+            delivery_cnt: 0,
+            c_id: number + 1,
+            w_id,
+            discount: random.from(0, 5_000) as u16,
+            d_id,
+            spare: 0,
+            credit: if random.from(1, 10) == 1 { *b"BC" } else { *b"GC" },
+            middle: *b"OE",
+            last: last_name(number % 1000),
+        };
+        let info = CustomerInfo {
+            first: random.letters(),
+            street_1: random.letters(),
+            street_2: random.letters(),
+            city: random.letters(),
+            state: random.letters(),
+            zip: *b"123411111",
+            spare: 0,
+            phone: random.letters(),
+            since: LOADED,
+            credit_lim_cents: 5_000_000,
+        };
+        CustomerRow { account, info, data: random.letters() }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Items;
+
+impl Contents for Items {
+    type Row = ItemRow;
+
+    fn keys(size: Size) -> u64 {
+        size.items()
+    }
+
+    fn entry(_setup: &Setup, rank: u64) -> (u64, u64) {
+        (keys::one(rank as u32 + 1), rank)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> ItemRow {
+        let random = &mut setup.random(3, rank);
+        ItemRow {
+            im_id: random.from(1, 10_000) as u32,
+            price_cents: random.from(100, 10_000) as u32,
+            name: random.letters(),
+            data: random.letters(),
+            spare: [0; 14],
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Stocks;
+
+impl Contents for Stocks {
+    type Row = StockRow;
+
+    fn keys(size: Size) -> u64 {
+        size.warehouses() * size.items()
+    }
+
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
+        let items = setup.size.items();
+        (keys::stock((rank / items) as u32 + 1, (rank % items) as u32 + 1), rank)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> StockRow {
+        let random = &mut setup.random(4, rank);
+        StockRow {
+            quantity: random.from(10, 100) as u32,
+            dist: std::array::from_fn(|_| random.letters()),
+            data: random.letters(),
+            ..StockRow::zeroed()
+        }
+    }
+}
+
+/// The district, and the number from 0, of a first order of that rank.
+fn first_order(setup: &Setup, rank: u64) -> (u64, u64) {
+    (rank / setup.size.customers(), rank % setup.size.customers())
+}
+
+/// The number of an order's place.
+pub(super) fn order_place(size: Size, w_id: u32, d_id: u8, o_id: u64) -> u64 {
+    let district = u64::from(w_id - 1) * u64::from(DISTRICTS) + u64::from(d_id - 1);
+    district * size.ring + o_id % size.ring
+}
+
+/// The district and number of the first order that has a place.
+fn first_order_in(size: Size, place: u64) -> Option<(u64, u64)> {
+    let (district, o_id) = (place / size.ring, place % size.ring);
+    (1..=size.customers()).contains(&o_id).then_some((district, o_id))
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Orders;
+
+impl Contents for Orders {
+    type Row = OrderRow;
+
+    fn keys(size: Size) -> u64 {
+        size.districts() * size.customers()
+    }
+
+    fn places(size: Size) -> u64 {
+        size.districts() * size.ring
+    }
+
+    fn more_nodes(size: Size) -> u64 {
+        nodes_for(Orders::places(size), size)
+    }
+
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
+        let (district, number) = first_order(setup, rank);
+        let (w_id, d_id) = district_ids(district);
+        let place = order_place(setup.size, w_id, d_id, number + 1);
+        (keys::order(w_id, d_id, number + 1), place)
+    }
+
+    fn rank(setup: &Setup, place: u64) -> Option<u64> {
+        let (district, o_id) = first_order_in(setup.size, place)?;
+        Some(district * setup.size.customers() + o_id - 1)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> OrderRow {
+        let (_, number) = first_order(setup, rank);
+        let delivered = number < setup.size.scale.delivered_at_first();
+        OrderRow {
+            c_id: setup.givers.apply(number) as u32 + 1,
+            entry_d: LOADED,
+            delivery_d: if delivered { LOADED } else { 0 },
+            carrier_id: if delivered { (rank % 10) as u8 + 1 } else { 0 },
+            ol_cnt: LINES_AT_FIRST as u8,
+            all_local: 1,
+            spare: 0,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct OrderLines;
+
+impl Contents for OrderLines {
+    type Row = OrderLineRow;
+
+    fn keys(size: Size) -> u64 {
+        Orders::keys(size) * LINES_AT_FIRST
+    }
+
+    fn places(size: Size) -> u64 {
+        Orders::places(size) * keys::LINES_MAX
+    }
+
+    fn more_nodes(size: Size) -> u64 {
+        // Orders have ten lines on average, and a few orders may have more.
+        nodes_for(Orders::places(size) * (LINES_AT_FIRST + 1), size)
+    }
+
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
+        let (district, order) = first_order(setup, rank / LINES_AT_FIRST);
+        let number = rank % LINES_AT_FIRST + 1;
+        let (w_id, d_id) = district_ids(district);
+        let order_place = order_place(setup.size, w_id, d_id, order + 1);
+        (keys::line(w_id, d_id, order + 1, number), line_place(order_place, number))
+    }
+
+    fn rank(setup: &Setup, place: u64) -> Option<u64> {
+        let order = Orders::rank(setup, place / keys::LINES_MAX)?;
+        let line = place % keys::LINES_MAX;
+        (line < LINES_AT_FIRST).then_some(order * LINES_AT_FIRST + line)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> OrderLineRow {
+        let random = &mut setup.random(6, rank);
+        let (district, _) = first_order(setup, rank / LINES_AT_FIRST);
+        OrderLineRow {
+            i_id: random.from(1, setup.size.items()) as u32,
+            supply_w_id: district_ids(district).0,
+            amount_cents: random.from(1, 999_999) as u32,
+            quantity: 5,
+            dist_info: random.letters(),
+        }
+    }
+}
+
+/// The number of an order line's place, by that of its order; `number` is from 1.
+pub(super) fn line_place(order_place: u64, number: u64) -> u64 {
+    order_place * keys::LINES_MAX + number - 1
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NewOrders;
+
+impl Contents for NewOrders {
+    type Row = Pointer;
+
+    fn keys(size: Size) -> u64 {
+        size.districts() * size.undelivered()
+    }
+
+    fn places(size: Size) -> u64 {
+        Orders::places(size)
+    }
+
+    fn more_nodes(size: Size) -> u64 {
+        Orders::more_nodes(size)
+    }
+
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
+        let (w_id, d_id) = district_ids(rank / setup.size.undelivered());
+        let o_id = NewOrders::row(setup, rank).o_id;
+        (keys::order(w_id, d_id, o_id), order_place(setup.size, w_id, d_id, o_id))
+    }
+
+    fn rank(setup: &Setup, place: u64) -> Option<u64> {
+        let (district, o_id) = first_order_in(setup.size, place)?;
+        let number = o_id.checked_sub(setup.size.scale.delivered_at_first() + 1)?;
+        Some(district * setup.size.undelivered() + number)
+    }
+
+    fn row(setup: &Setup, rank: u64) -> Pointer {
+        let delivered = setup.size.scale.delivered_at_first();
+        Pointer { o_id: delivered + 1 + rank % setup.size.undelivered() }
+    }
+}
+
+/// The index from customers to their orders.
+#[derive(Debug, Clone)]
+pub(super) struct CustomerOrders;
+
+impl Contents for CustomerOrders {
+    type Row = Pointer;
+
+    fn keys(size: Size) -> u64 {
+        Orders::keys(size)
+    }
+
+    fn places(size: Size) -> u64 {
+        Orders::places(size)
+    }
+
+    fn more_nodes(size: Size) -> u64 {
+        // They come and go anywhere, so that nodes are less full.
+        2 * Orders::more_nodes(size)
+    }
+
+    fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
+        let (district, customer) = first_order(setup, rank);
+        let (w_id, d_id) = district_ids(district);
+        let o_id = CustomerOrders::row(setup, rank).o_id;
+        let key = keys::customer_order(w_id, d_id, customer as u32 + 1, o_id);
+        (key, order_place(setup.size, w_id, d_id, o_id))
+    }
+
+    fn rank(setup: &Setup, place: u64) -> Option<u64> {
+        let (district, o_id) = first_order_in(setup.size, place)?;
+        Some(district * setup.size.customers() + setup.givers.apply(o_id - 1))
+    }
+
+    fn row(setup: &Setup, rank: u64) -> Pointer {
+        let (_, customer) = first_order(setup, rank);
+        Pointer { o_id: setup.givers.invert(customer) + 1 }
+    }
+}
+
+fn office(w_id: u32, d_id: u32, random: &mut Random) -> Office {
+    Office {
+        w_id,
+        d_id,
+        tax: random.from(0, 2_000) as u32,
+        name: random.letters(),
+        street_1: random.letters(),
+        street_2: random.letters(),
+        city: random.letters(),
+        state: random.letters(),
+        zip: *b"123411111",
+        spare: [0; 19],
+    }
+}
+
+/// Random numbers and texts.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        mix(self.0)
+    }
+
+    /// One of `low..=high`.
+    fn from(&mut self, low: u64, high: u64) -> u64 {
+        low + (((self.next() >> 32) * (high - low + 1)) >> 32)
+    }
+
+    /// Letters `a` to `p`, one for four random bits.
+    fn letters<const N: usize>(&mut self) -> [u8; N] {
+        let mut text = [0; N];
+        for part in text.chunks_mut(16) {
+            let mut bits = self.next();
+            for letter in part {
+                *letter = b'a' + (bits % 16) as u8;
+                bits /= 16;
+            }
+        }
+        text
+    }
+}

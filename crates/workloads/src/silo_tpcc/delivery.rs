@@ -1,0 +1,87 @@
+//! Delivery (TPC-C rev. 5.11, clause 2.7): the oldest order of each district is delivered.
+
+use ebbtide_core::Memory;
+
+use super::database::{Database, expect};
+use super::keys;
+use super::rows::{CustomerRow, OrderRow, Pointer};
+use crate::Wrong;
+use crate::keys::share;
+use crate::tpcc::DISTRICTS;
+use crate::tpcc::input::Delivery;
+use ebbtide_structures::silo::{Abort, Found, Isolation, Transaction};
+
+impl Database {
+    /// Runs a Delivery as job `job`, computing `work` instructions on the way: a transaction for
+    /// each district, as clause 2.7.2 permits. How many orders were delivered.
+    ///
+    /// # Errors
+    /// [`Wrong`] when a row is not what it must be.
+    pub fn delivery<M: Memory>(
+        &self,
+        memory: &mut M,
+        job: u64,
+        input: &Delivery,
+        work: u64,
+    ) -> Result<u32, Wrong> {
+        let mut delivered = 0;
+        for d_id in 1..=DISTRICTS {
+            let w_id = input.w_id;
+            self.silo.rehearse(memory, |transaction| self.due(transaction, w_id, d_id));
+            let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
+                let part = u64::from(d_id - 1);
+                transaction.memory().work(share(work, part, u64::from(DISTRICTS)));
+                self.deliver(transaction, input, d_id)
+            })?;
+            delivered += u32::from(done.is_some_and(|done| done.value));
+        }
+        Ok(delivered)
+    }
+
+    /// The oldest undelivered order of one district, if there is one.
+    fn due<'a, M: Memory>(
+        &'a self,
+        transaction: &mut Transaction<'a, M>,
+        w_id: u32,
+        d_id: u8,
+    ) -> Result<Option<Due>, Abort> {
+        let district = keys::order(w_id, d_id, 0)..=keys::order(w_id, d_id, keys::ORDERS_MAX - 1);
+        let oldest = transaction.scan(&self.new_orders.table, district, 1)?;
+        let Some(&pointer) = oldest.first() else { return Ok(None) };
+        let order = expect(transaction, &self.orders.table, pointer.key)?;
+        let lines = self.lines_of(transaction, (w_id, d_id, pointer.row.o_id), &order.row)?;
+        let key = keys::customer(w_id, d_id, order.row.c_id);
+        let customer = expect(transaction, &self.customers.table, key)?;
+        let cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
+        Ok(Some(Due { pointer, order, customer, cents }))
+    }
+
+    /// Delivers the oldest order of one district, if there is one.
+    fn deliver<'a, M: Memory>(
+        &'a self,
+        transaction: &mut Transaction<'a, M>,
+        input: &Delivery,
+        d_id: u8,
+    ) -> Result<bool, Abort> {
+        let Some(due) = self.due(transaction, input.w_id, d_id)? else { return Ok(false) };
+        let Due { pointer, mut order, mut customer, cents } = due;
+        transaction.remove(&self.new_orders.table, &pointer);
+        order.row.carrier_id = input.carrier_id;
+        order.row.delivery_d = input.date;
+        transaction.put(&order);
+        let account = &mut customer.row.account;
+        account.balance_cents += cents;
+        account.delivery_cnt = account.delivery_cnt.wrapping_add(1);
+        transaction.put(&customer);
+        Ok(true)
+    }
+}
+
+/// An order to deliver.
+struct Due {
+    pointer: Found<Pointer>,
+    order: Found<OrderRow>,
+    customer: Found<CustomerRow>,
+    /// What its lines cost together.
+    cents: i64,
+}

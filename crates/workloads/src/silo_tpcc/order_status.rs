@@ -1,0 +1,86 @@
+//! Order-Status (TPC-C rev. 5.11, clause 2.6): what became of a customer's last order.
+
+use ebbtide_core::Memory;
+use smallvec::SmallVec;
+
+use super::database::{Database, expect};
+use super::rows::{OrderLineRow, OrderRow};
+use super::{keys, number};
+use crate::Wrong;
+use crate::keys::share;
+use crate::tpcc::input::OrderStatus;
+use ebbtide_structures::silo::{Abort, Isolation, Transaction};
+
+/// The lines of an order.
+pub(super) type Lines = SmallVec<[OrderLineRow; 15]>;
+
+/// What an Order-Status found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// The customer's balance.
+    pub balance_cents: i64,
+    /// The customer's last order and how much was ordered, if the ring still has one.
+    pub last: Option<(u64, u32)>,
+}
+
+impl Database {
+    /// Runs an Order-Status as job `job`, computing `work` instructions on the
+    /// way.
+    ///
+    /// # Errors
+    /// [`Wrong`] when a row is not what it must be.
+    pub fn order_status<M: Memory>(
+        &self,
+        memory: &mut M,
+        job: u64,
+        input: &OrderStatus,
+        work: u64,
+    ) -> Result<Status, Wrong> {
+        let &OrderStatus { w_id, d_id, who } = input;
+        let c_id = number(who)?;
+        let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
+            transaction.memory().work(share(work, 0, 2));
+            let key = keys::customer(w_id, d_id, c_id);
+            let customer = expect(transaction, &self.customers.table, key)?;
+            transaction.memory().work(share(work, 1, 2));
+            let newest = keys::customer_order(w_id, d_id, c_id, keys::ORDERS_MAX - 1);
+            let all = newest..=keys::customer_order(w_id, d_id, c_id, 0);
+            let last = transaction.scan(&self.customer_orders.table, all, 1)?;
+            let last = match last.first() {
+                None => None,
+                Some(last) => {
+                    let o_id = last.row.o_id;
+                    let key = keys::order(w_id, d_id, o_id);
+                    let order = expect(transaction, &self.orders.table, key)?;
+                    let lines = self.lines_of(transaction, (w_id, d_id, o_id), &order.row)?;
+                    Some((o_id, lines.iter().map(|line| line.quantity).sum()))
+                }
+            };
+            Ok(Status { balance_cents: customer.row.account.balance_cents, last })
+        })?;
+        let done = done.ok_or_else(|| Wrong("an Order-Status was rolled back".to_string()))?;
+        Ok(done.value)
+    }
+
+    /// The lines of an order, which has as many as it says.
+    pub(super) fn lines_of<'a, M: Memory>(
+        &'a self,
+        transaction: &mut Transaction<'a, M>,
+        (w_id, d_id, o_id): (u32, u8, u64),
+        order: &OrderRow,
+    ) -> Result<Lines, Abort> {
+        let first = keys::line(w_id, d_id, o_id, 1);
+        let all = first..=keys::line(w_id, d_id, o_id, keys::LINES_MAX);
+        let found = transaction.scan(&self.order_lines.table, all, keys::LINES_MAX as usize)?;
+        let as_said = found.len() == usize::from(order.ol_cnt)
+            && found.iter().zip(first..).all(|(line, key)| line.key == key);
+        if !as_said {
+            return Err(Abort::Wrong(Wrong(format!(
+                "order {o_id} of district {d_id} of warehouse {w_id} has {} lines, not {}",
+                found.len(),
+                order.ol_cnt
+            ))));
+        }
+        Ok(found.iter().map(|line| line.row).collect())
+    }
+}

@@ -1,0 +1,108 @@
+//! [`Part`]: a table with its index and its places, somewhere in the address space.
+
+use std::ops::Range;
+
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
+
+use super::contents::{Contents, Setup};
+use super::size::Size;
+use ebbtide_structures::masstree::Tree;
+use ebbtide_structures::sealed::clear_records;
+use ebbtide_structures::silo::Row;
+use ebbtide_structures::silo::{Silo, Table};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+
+/// One table: the pages of its index, and behind them the places of its rows. A place never lies
+/// on two pages.
+#[derive(Debug, Clone)]
+pub(super) struct Part<C: Contents> {
+    pub table: Table<C::Row>,
+    first_index_page: u64,
+    first_row_page: u64,
+    end: u64,
+}
+
+impl<C: Contents> Part<C> {
+    const LINES: u64 = C::Row::LINES as u64;
+    const PER_PAGE: u64 = LINES_PER_PAGE / Self::LINES;
+
+    /// How many pages it takes.
+    pub fn pages(size: Size) -> u64 {
+        index_bytes::<C>(size) / PAGE + C::places(size).div_ceil(Self::PER_PAGE)
+    }
+
+    /// The part that begins with page `first`.
+    pub fn new(first: u64, size: Size, seed: u64) -> Part<C> {
+        let bytes = index_bytes::<C>(size);
+        let index = Tree::new(PageId(first).start(), bytes, C::keys(size), seed);
+        Part {
+            table: Table::new(index),
+            first_index_page: first,
+            first_row_page: first + bytes / PAGE,
+            end: first + Self::pages(size),
+        }
+    }
+
+    /// Where place number `place` is.
+    pub fn place(&self, place: u64) -> Addr {
+        let page = PageId(self.first_row_page + place / Self::PER_PAGE);
+        page.start() + place % Self::PER_PAGE * Self::LINES * LINE_BYTES as u64
+    }
+
+    /// Whether `page` is of this part.
+    pub fn has(&self, page: PageId) -> bool {
+        (self.first_index_page..self.end).contains(&page.0)
+    }
+
+    /// Writes at least `lines` of the initial contents of `page`, which is of this part, into `out`,
+    /// and tells which it wrote.
+    pub fn image(
+        &self,
+        silo: &Silo,
+        setup: &Setup,
+        page: PageId,
+        lines: Range<usize>,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        let entry = |rank| {
+            let (key, place) = C::entry(setup, rank);
+            (key, self.place(place).0)
+        };
+        match page.0.checked_sub(self.first_row_page) {
+            None => self.table.index().image_lines(page, lines, entry, out),
+            Some(rows) => self.image_of_rows(silo, setup, (rows, lines), out),
+        }
+    }
+
+    /// Writes the places that `lines` of the page number `page` of rows are of.
+    fn image_of_rows(
+        &self,
+        silo: &Silo,
+        setup: &Setup,
+        (page, lines): (u64, Range<usize>),
+        out: &mut [u8; PAGE_BYTES],
+    ) -> Range<usize> {
+        let (slots, written) = clear_records(out, lines, C::Row::LINES);
+        let places = page * Self::PER_PAGE + slots.start as u64..C::places(setup.size);
+        let records = out.chunks_exact_mut(C::Row::LINES * LINE_BYTES);
+        let records = records.skip(slots.start).take(slots.len());
+        for (place, record) in places.zip(records) {
+            let at = self.place(place);
+            let row =
+                C::rank(setup, place).map(|rank| (C::entry(setup, rank).0, C::row(setup, rank)));
+            for (line, bytes) in record.as_chunks_mut::<LINE_BYTES>().0.iter_mut().enumerate() {
+                *bytes = bytemuck::cast(match &row {
+                    Some((key, row)) => silo.image_of(at, *key, row, line),
+                    None => silo.image_of_free_place(at, line),
+                });
+            }
+        }
+        written
+    }
+}
+
+fn index_bytes<C: Contents>(size: Size) -> u64 {
+    Tree::bytes(C::keys(size), C::more_nodes(size))
+}

@@ -1,0 +1,55 @@
+//! Stock-Level (TPC-C rev. 5.11, clause 2.8): how many recently sold items run low.
+
+use ebbtide_core::Memory;
+
+use super::database::{Database, expect};
+use super::keys;
+use crate::Wrong;
+use crate::keys::share;
+use crate::tpcc::input::StockLevel;
+use ebbtide_structures::silo::Isolation;
+
+/// How many orders it looks back.
+const RECENT_ORDERS: u64 = 20;
+
+impl Database {
+    /// Runs a Stock-Level as job `job`, computing `work` instructions on the way; how many of the
+    /// items in the district's last 20 orders are below the threshold.
+    ///
+    /// It reads up to 500 rows, of which others change some all the time. Clause 3.4.1 asks of it
+    /// only that it reads what was committed, and that is how it runs.
+    ///
+    /// # Errors
+    /// [`Wrong`] when a row is not what it must be.
+    pub fn stock_level<M: Memory>(
+        &self,
+        memory: &mut M,
+        job: u64,
+        input: &StockLevel,
+        work: u64,
+    ) -> Result<usize, Wrong> {
+        let &StockLevel { w_id, d_id, threshold } = input;
+        let done = self.silo.run(memory, job, Isolation::ReadCommitted, |transaction| {
+            transaction.memory().work(share(work, 0, 2));
+            let key = keys::district(w_id, d_id);
+            let next = expect(transaction, &self.districts.table, key)?.row.next_o_id;
+            let first = keys::line(w_id, d_id, next.saturating_sub(RECENT_ORDERS), 0);
+            let all = first..=keys::line(w_id, d_id, next - 1, keys::LINES_MAX);
+            let limit = (RECENT_ORDERS * keys::LINES_MAX) as usize;
+            let lines = transaction.scan(&self.order_lines.table, all, limit)?;
+
+            transaction.memory().work(share(work, 1, 2));
+            let mut items: Vec<u32> = lines.iter().map(|line| line.row.i_id).collect();
+            items.sort_unstable();
+            items.dedup();
+            let mut low = 0;
+            for i_id in items {
+                let stock = expect(transaction, &self.stocks.table, keys::stock(w_id, i_id))?;
+                low += usize::from(stock.row.quantity < threshold);
+            }
+            Ok(low)
+        })?;
+        let done = done.ok_or_else(|| Wrong("a Stock-Level was rolled back".to_string()))?;
+        Ok(done.value)
+    }
+}
