@@ -3,33 +3,34 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use ebbtide_core::UnknownName;
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
-use ebbtide_measure::bench::{self, BenchError, Dram, GRAPH_WORKLOADS, Load, Mode, Options};
-use ebbtide_report::check_folder;
+use ebbtide_core::{Bytes, Span, UnknownName};
+use ebbtide_engine::Tuning;
+use ebbtide_measure::bench::{self, BenchOptions, Dram, GRAPH_WORKLOADS, Loop, Mode};
 use ebbtide_study::predict;
 use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
 
-use crate::exit::{Failure, print, say};
-use crate::{progress, sizes, stop};
+use crate::exit::{Failure, print};
+use crate::output::Output;
+use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Workloads to run; --list says which there are [default: the seven of AstriFlash]
-    #[arg(value_name = "WORKLOAD", value_parser = workload)]
+    #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Kind>,
     /// Memories to compare: dram, paging, sync, ebbtide; dram always runs [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = mode)]
+    #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
     /// Data file, or a block device of its own; made if it does not exist
     #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
     data: PathBuf,
     /// Size of each workload's data
-    #[arg(long, value_parser = sizes::bytes, default_value = "2GiB", value_name = "SIZE")]
-    dataset: u64,
+    #[arg(long, default_value = "2GiB", value_name = "SIZE")]
+    dataset: Bytes,
     /// Run pagerank and connected-components on the graph in this file: an edge list, or a Matrix
     /// Market coordinate file
     #[arg(long, value_name = "FILE", conflicts_with = "dataset")]
@@ -44,56 +45,56 @@ pub(crate) struct Arguments {
     )]
     trace: Option<PathBuf>,
     /// DRAM for everything Ebbtide needs: a share of the dataset, or a size
-    #[arg(long, value_parser = sizes::dram, default_value = "3%", value_name = "SHARE|SIZE")]
+    #[arg(long, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
     /// Cores to run jobs on
-    #[arg(long, value_parser = sizes::count::<usize>, default_value = "1", value_name = "COUNT")]
+    #[arg(long, value_parser = numbers::count::<usize>, default_value = "1", value_name = "COUNT")]
     cores: usize,
     /// Execution time after which plain LRU would miss; the work a job does is calibrated to it
-    #[arg(long, value_parser = sizes::micros, default_value = "10us", value_name = "TIME")]
-    miss_interval: f64,
+    #[arg(long, default_value = "10us", value_name = "TIME")]
+    miss_interval: Span,
     /// How often every memory is measured
-    #[arg(long, value_parser = sizes::count::<usize>, default_value = "5", value_name = "COUNT")]
+    #[arg(long, value_parser = numbers::count::<usize>, default_value = "5", value_name = "COUNT")]
     rounds: usize,
     /// Length of a measurement in seconds
-    #[arg(long, value_parser = sizes::number, default_value = "0.4")]
+    #[arg(long, value_parser = numbers::number, default_value = "0.4")]
     seconds: f64,
     /// How jobs arrive: closed (always one waiting) or poisson (a sweep of loads)
-    #[arg(long, value_parser = arrivals, default_value = "closed")]
-    arrivals: Load,
+    #[arg(long, default_value = "closed")]
+    arrivals: Loop,
     /// Which job runs next: priority, or fifo (an ablation)
-    #[arg(long, value_parser = scheduler, default_value = "priority")]
+    #[arg(long, default_value = "priority")]
     scheduler: Discipline,
     /// Which page is evicted: adaptive-lrfu, s3-fifo, clock, fifo or random
-    #[arg(long, value_parser = replacement, default_value = "adaptive-lrfu")]
+    #[arg(long, default_value = "adaptive-lrfu")]
     replacement: PolicyKind,
     /// Which pages the replacement policy is given: always all, or adaptive (those that FlatFlash's
     /// Algorithm 1 promotes; the others stay for a short time)
-    #[arg(long, value_parser = admission, default_value = "always")]
+    #[arg(long, default_value = "always")]
     admission: Admission,
     /// What Ebbtide fetches ahead of demand: none, next-n-line, feedback-directed, best-offset or
     /// leap. Whatever is tried, here or by --admission or --hints, is compared with Ebbtide without
     /// it; with --predict in the simulator too
-    #[arg(long, value_parser = prefetcher, default_value = "none")]
+    #[arg(long, default_value = "none")]
     prefetch: PrefetcherKind,
     /// Whether Ebbtide fetches what a workload hints at: on, or off
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
     hints: bool,
     /// Where popular keys lie: together on pages chosen by hash, or each key on its own (keys)
-    #[arg(long, value_parser = scatter, default_value = "pages")]
+    #[arg(long, default_value = "pages")]
     scatter: Scatter,
     /// Zipf skew of the keys; 0 is uniform
-    #[arg(long, value_parser = sizes::number, default_value = "0.99", allow_hyphen_values = true)]
+    #[arg(long, value_parser = numbers::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
     /// User-level threads a core: the most jobs under way at once; without it as many as suit the
     /// DRAM budget, at most 128
-    #[arg(long, value_parser = sizes::count::<usize>, value_name = "COUNT")]
+    #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
     threads: Option<usize>,
     /// The most requests handed to the kernel together
-    #[arg(long, value_parser = sizes::count::<usize>, default_value = "32", value_name = "COUNT")]
+    #[arg(long, value_parser = numbers::count::<usize>, default_value = "32", value_name = "COUNT")]
     batch: usize,
     /// Seed of data and jobs
-    #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
+    #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
     /// Overwrite whatever the data file or device holds
     #[arg(long)]
@@ -105,92 +106,34 @@ pub(crate) struct Arguments {
     /// Predict with what `doctor --write` has measured earlier
     #[arg(long, value_name = "FILE.toml", requires = "predict")]
     machine: Option<PathBuf>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Also write a page of charts (report.html) and CSV files into this folder
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Say what each workload does, and run nothing
     #[arg(long)]
     list: bool,
-}
-
-fn workload(name: &str) -> Result<Kind, UnknownName> {
-    Kind::from_name(name)
-}
-
-fn mode(name: &str) -> Result<Mode, UnknownName> {
-    Mode::from_name(name)
-}
-
-fn scheduler(name: &str) -> Result<Discipline, UnknownName> {
-    Discipline::from_name(name)
-}
-
-fn replacement(name: &str) -> Result<PolicyKind, UnknownName> {
-    PolicyKind::from_name(name)
-}
-
-fn admission(name: &str) -> Result<Admission, UnknownName> {
-    Admission::from_name(name)
-}
-
-fn prefetcher(name: &str) -> Result<PrefetcherKind, UnknownName> {
-    PrefetcherKind::from_name(name)
 }
 
 fn hints(name: &str) -> Result<bool, UnknownName> {
     ebbtide_core::find_by_name("use of hints", name, &[("on", true), ("off", false)])
 }
 
-fn scatter(name: &str) -> Result<Scatter, UnknownName> {
-    Scatter::from_name(name)
-}
-
-fn arrivals(name: &str) -> Result<Load, UnknownName> {
-    ebbtide_core::find_by_name(
-        "arrivals",
-        name,
-        &[("closed", Load::Closed), ("poisson", Load::Poisson)],
-    )
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
-        return list(arguments.json);
+        return list(arguments.output.json);
     }
-    if let Some(folder) = &arguments.report {
-        check_folder(folder).map_err(Failure::input)?;
-    }
-    let (cancel, bar) = (stop::on_interrupt()?, progress::bar());
+    arguments.output.check()?;
     let options = options(arguments);
-    let show = |stage: &str, share: f64| progress::show(&bar, stage, share);
-    let measured = bench::run(&options, &cancel, &show);
-    let predicted = measured.map(|mut measured| {
-        let predicted = predict::predict(&mut measured, &show);
-        predicted.map(|()| measured.report)
-    });
-    bar.finish_and_clear();
-    let report = predicted.map_err(|error: BenchError| {
-        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
+    let report = progress::watched(|watch| {
+        let mut measured =
+            bench::run(&options, watch).map_err(|error| Failure::of(error.is_input(), error))?;
+        predict::predict(&mut measured, watch)?;
+        Ok::<_, Failure>(measured.report)
     })??;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        report.to_string()
-    };
-    // Printed first: what was measured is not lost if the report cannot be written after all.
-    print(&text)?;
-    if let Some(folder) = &arguments.report {
-        let written = report.write(folder)?;
-        say(&format!("the report is in {}", written[0].display()));
-    }
-    Ok(())
+    arguments.output.finish(&report)
 }
 
-fn options(arguments: &Arguments) -> Options {
-    let mut options = Options::new(arguments.data.clone());
+fn options(arguments: &Arguments) -> BenchOptions {
+    let mut options = BenchOptions::new(arguments.data.clone());
     if !arguments.workloads.is_empty() {
         options.workloads = arguments.workloads.iter().map(|kind| kind.name()).collect();
     } else if arguments.graph.is_some() {
@@ -201,24 +144,26 @@ fn options(arguments: &Arguments) -> Options {
     if !arguments.mode.is_empty() {
         options.modes = arguments.mode.clone();
     }
-    options.dataset_bytes = arguments.dataset;
+    options.dataset_bytes = arguments.dataset.0;
     options.graph = arguments.graph.clone();
     options.trace = arguments.trace.clone();
     options.dram = arguments.dram;
     options.cores = arguments.cores;
-    options.miss_interval_us = arguments.miss_interval;
+    options.miss_interval_us = arguments.miss_interval.as_us_f64();
     options.rounds = arguments.rounds;
     options.seconds = arguments.seconds;
     options.arrivals = arguments.arrivals;
-    options.scheduler = arguments.scheduler.name();
-    options.replacement = arguments.replacement.name();
-    options.admission = arguments.admission.name();
-    options.prefetch = arguments.prefetch.name();
-    options.hints = arguments.hints;
-    options.scatter = arguments.scatter.name();
+    options.tuning = Tuning {
+        scheduler: arguments.scheduler,
+        replacement: arguments.replacement,
+        admission: arguments.admission,
+        prefetch: arguments.prefetch,
+        hints: arguments.hints,
+        threads: arguments.threads,
+        batch_max: arguments.batch,
+    };
+    options.scatter = arguments.scatter;
     options.theta = arguments.theta;
-    options.threads = arguments.threads;
-    options.batch_max = arguments.batch;
     options.seed = arguments.seed;
     options.force = arguments.force;
     options.predict = arguments.predict;
@@ -228,7 +173,7 @@ fn options(arguments: &Arguments) -> Options {
 
 /// What there is to run.
 fn list(json: bool) -> Result<(), Failure> {
-    let kinds = Kind::ALL.map(|(_, kind)| kind);
+    let kinds = Kind::ALL;
     if json {
         let entry = |kind: Kind| {
             json!({

@@ -3,21 +3,19 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ebbtide_core::UnknownName;
-use ebbtide_report::check_folder;
 use ebbtide_sim::config::Scale;
-use ebbtide_study::compare::{self, Options, Work};
+use ebbtide_study::compare::{self, CompareOptions, Work};
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_workloads::Kind;
 
-use crate::exit::{Failure, print, say};
+use crate::exit::Failure;
+use crate::output::Output;
 use crate::sim::energy_table;
-use crate::{progress, sizes, stop};
+use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
-    #[arg(value_parser = workload)]
     workload: Option<Kind>,
     /// Replay this trace instead, straight into each design's memory side
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
@@ -26,60 +24,32 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     design: Vec<String>,
     /// Set a parameter of every design, such as flash.preset=tlc; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = sizes::setting)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]
     set: Vec<(String, String)>,
     /// Shrink dataset, DRAM cache and last-level cache together [default: 1/64; of traces 1/1]
     #[arg(long, value_name = "FRACTION")]
     scale: Option<Scale>,
     /// Jobs measured, after the warm-up
-    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one, default_value = "10000")]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one, default_value = "10000")]
     jobs: u64,
     /// Seed of data and jobs
-    #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
+    #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
     /// What operations take in energy: a file with the keys of configs/energy.toml [default: that]
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Also write a page of charts (report.html) and CSV files into this folder
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-}
-
-fn workload(name: &str) -> Result<Kind, UnknownName> {
-    Kind::from_name(name)
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(folder) = &arguments.report {
-        check_folder(folder).map_err(Failure::input)?;
-    }
+    arguments.output.check()?;
     let options = options(arguments)?;
-    let (cancel, bar) = (stop::on_interrupt()?, progress::late_bar());
-    let comparison = compare::compare(&options, &|stage, share| {
-        bar.show(stage, share);
-        stop::unless_cancelled(&cancel)
-    });
-    bar.clear();
-    let comparison = comparison.map_err(|error| {
-        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
-    })?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&comparison)? + "\n"
-    } else {
-        comparison.to_string()
-    };
-    print(&text)?;
-    if let Some(folder) = &arguments.report {
-        let written = comparison.write(folder)?;
-        say(&format!("the report is in {}", written[0].display()));
-    }
-    Ok(())
+    let comparison = progress::watched(|watch| compare::compare(&options, watch))?;
+    arguments.output.finish(&comparison.map_err(|error| Failure::of(error.is_input(), error))?)
 }
 
-fn options(arguments: &Arguments) -> Result<Options, Failure> {
+fn options(arguments: &Arguments) -> Result<CompareOptions, Failure> {
     let Arguments { workload, trace, design, set, scale, jobs, seed, .. } = arguments;
     let (work, usual) = match trace {
         Some(path) if path.as_os_str() == "-" => {
@@ -92,7 +62,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
             (Work::Program { workload, jobs: *jobs, seed: *seed }, quick)
         }
     };
-    Ok(Options {
+    Ok(CompareOptions {
         designs: design.clone(),
         work,
         set: set.clone(),

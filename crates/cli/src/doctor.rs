@@ -1,15 +1,15 @@
 //! `ebbtide doctor`.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_measure::bench::{BenchError, Cancel, Mode, measure_profile};
+use ebbtide_core::Watch;
+use ebbtide_measure::bench::{Mode, measure_profile};
 use ebbtide_measure::doctor::{self, DoctorError};
-use indicatif::ProgressBar;
 
-use crate::exit::{Failure, print};
-use crate::{progress, sizes, stop};
+use crate::exit::Failure;
+use crate::output::emit;
+use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// How long to measure at each queue depth, in seconds; 0 measures nothing
-    #[arg(long, value_parser = sizes::number, default_value = "0.4")]
+    #[arg(long, value_parser = numbers::number, default_value = "0.4")]
     seconds: f64,
     /// Also measure what misses cost in every memory, in a minute or so and with 2 GiB of files, and
     /// write that into this file, for `size --machine` and `bench --predict --machine`
@@ -30,56 +30,33 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let cancel = stop::on_interrupt()?;
     let folder = arguments.data.clone().unwrap_or_else(|| PathBuf::from("."));
     if arguments.write.is_some() && !folder.is_dir() {
         let given = folder.display();
         return Err(Failure::input(format!("--data {given}: with --write, expected a folder")));
     }
-    let options = doctor::Options {
+    let options = doctor::DoctorOptions {
         data: arguments.data.clone(),
         seconds_per_depth: arguments.seconds,
-        ..doctor::Options::default()
+        ..doctor::DoctorOptions::default()
     };
-    let bar = progress::bar();
-    let report = doctor::examine(&options, |at| {
-        progress::show(&bar, &at.step, at.done);
-        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    let report = report.map_err(|error| match error {
-        DoctorError::Interrupted => Failure::run(error),
-        other => Failure::input(other),
-    });
-    let report = report.and_then(|report| {
+    let report = progress::watched(|watch| {
+        let report = doctor::examine(&options, watch)
+            .map_err(|error| Failure::of(!matches!(error, DoctorError::Stopped(_)), error))?;
         if let Some(path) = &arguments.write {
-            write_profile(path, &folder, &cancel, &bar)?;
+            write_profile(path, &folder, watch)?;
         }
-        Ok(report)
-    });
-    bar.finish_and_clear();
-    let report = report?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        report.to_string()
-    };
-    print(&text)
+        Ok::<_, Failure>(report)
+    })??;
+    emit(&report, arguments.json)
 }
 
 /// Measures what misses cost, with files in `folder`, and writes it to `path`.
-fn write_profile(
-    path: &Path,
-    folder: &Path,
-    cancel: &Cancel,
-    bar: &ProgressBar,
-) -> Result<(), Failure> {
-    let modes = Mode::ALL.map(|(_, mode)| mode).into_iter().filter(|mode| *mode != Mode::Dram);
+fn write_profile(path: &Path, folder: &Path, watch: Watch<'_>) -> Result<(), Failure> {
+    let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Dram);
     let modes: Vec<Mode> = modes.collect();
-    let shown = |stage: &str, share: f64| progress::show(bar, stage, share);
-    let profile = measure_profile(&folder.join("ebbtide.data"), &modes, cancel, &shown);
-    let profile = profile.map_err(|error: BenchError| {
-        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
-    })?;
+    let profile = measure_profile(&folder.join("ebbtide.data"), &modes, watch)
+        .map_err(|error| Failure::of(error.is_input(), error))?;
     let failed = |error| Failure::run(format!("cannot write {}: {error}", path.display()));
     profile.write(path).map_err(failed)
 }

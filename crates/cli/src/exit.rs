@@ -28,6 +28,11 @@ impl Failure {
         if error.is_cut_short() { Failure::run(error) } else { Failure::input(error) }
     }
 
+    /// Of a run whose error says whether the user's input is at fault.
+    pub(crate) fn of(is_input: bool, error: impl ToString) -> Failure {
+        if is_input { Failure::input(error) } else { Failure::run(error) }
+    }
+
     /// Everything was said already.
     pub(crate) fn silent(status: u8) -> Failure {
         Failure { message: String::new(), status }

@@ -5,12 +5,12 @@ mod compare;
 mod designs;
 mod doctor;
 mod exit;
+mod numbers;
+mod output;
 mod progress;
 mod reproduce;
 mod sim;
 mod size;
-mod sizes;
-mod stop;
 mod sweep;
 mod trace;
 

@@ -1,20 +1,18 @@
 //! `ebbtide sim`.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_core::UnknownName;
-use ebbtide_report::check_folder;
 use ebbtide_sim::config::{Config, Scale, resolve};
 use ebbtide_sim::{Offered, Plan, ReplayError, SimError, designs};
-use ebbtide_study::energy::{Meter, Table};
+use ebbtide_study::energy::{EnergyTable, Meter};
 use ebbtide_study::simulate::{self, Report};
 use ebbtide_trace::Space;
 use ebbtide_workloads::Kind;
 
-use crate::exit::{Failure, print, say};
-use crate::{progress, sizes, stop};
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::{numbers, progress};
 
 /// Jobs measured where the user does not say: they take a second, their warm-up a minute or so.
 const JOBS: u64 = 20_000;
@@ -25,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "astriflash")]
     design: String,
     /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
-    #[arg(long, value_parser = workload)]
+    #[arg(long)]
     workload: Option<Kind>,
     /// Replay this trace instead, straight into the DRAM cache, whatever its form (see trace
     /// convert); - is stdin
@@ -36,25 +34,25 @@ pub(crate) struct Arguments {
     )]
     trace: Option<PathBuf>,
     /// Which addresses of the trace are replayed: virtual, or physical where it has them
-    #[arg(long, value_parser = address, default_value = "virtual", requires = "trace")]
+    #[arg(long, default_value = "virtual", requires = "trace")]
     address: Space,
     /// Lay a layer of parameters over the design: atc23 is the simulator of the CXL-flash study
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Set a parameter, such as dram_cache.ways=8; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = sizes::setting)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]
     set: Vec<(String, String)>,
     /// Shrink dataset, DRAM cache and last-level cache together: a fraction such as 1/64
     #[arg(long, value_name = "FRACTION", default_value_t = Scale::WHOLE)]
     scale: Scale,
     /// Jobs measured, after the warm-up
-    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one, default_value_t = JOBS)]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one, default_value_t = JOBS)]
     jobs: u64,
     /// Seed of data, jobs and arrivals
-    #[arg(long, value_parser = sizes::count::<u64>, default_value = "1")]
+    #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
     /// Run this many seeds, from --seed on, and give means with 95% confidence intervals
-    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one)]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     seeds: Option<u64>,
     /// How jobs arrive: saturating (always one waiting), or poisson:SHARE of what DRAM-only can do
     #[arg(long, default_value = "saturating")]
@@ -62,46 +60,21 @@ pub(crate) struct Arguments {
     /// What operations take in energy: a file with the keys of configs/energy.toml [default: that]
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
-    /// Print JSON instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Also write a page of charts (report.html) and CSV files into this folder
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Also follow a typical miss: who waits for what, and how long
     #[arg(long, conflicts_with_all = ["trace", "seeds"])]
     explain: bool,
 }
 
-fn workload(name: &str) -> Result<Kind, UnknownName> {
-    Kind::from_name(name)
-}
-
-fn address(name: &str) -> Result<Space, UnknownName> {
-    name.parse()
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(folder) = &arguments.report {
-        check_folder(folder).map_err(Failure::input)?;
-    }
+    arguments.output.check()?;
     let (config, meter) = machine(arguments)?;
     let report = match &arguments.trace {
         Some(path) => replayed(path, arguments, &config, meter.as_ref())?,
         None => simulated(arguments, config, meter.as_ref())?,
     };
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        report.to_string()
-    };
-    // Printed first: what was found is not lost if the report cannot be written after all.
-    print(&text)?;
-    if let Some(folder) = &arguments.report {
-        let written = report.write(folder)?;
-        say(&format!("the report is in {}", written[0].display()));
-    }
-    Ok(())
+    arguments.output.finish(&report)
 }
 
 /// The machine, and how its energy is read: a machine at a smaller scale stands for the whole.
@@ -119,8 +92,11 @@ fn machine(arguments: &Arguments) -> Result<(Config, Option<Meter>), Failure> {
 }
 
 /// The table of energies in `file`, or the shipped one.
-pub(crate) fn energy_table(file: Option<&Path>) -> Result<Table, Failure> {
-    file.map_or_else(|| Ok(Table::shipped()), |file| Table::read(file).map_err(Failure::input))
+pub(crate) fn energy_table(file: Option<&Path>) -> Result<EnergyTable, Failure> {
+    file.map_or_else(
+        || Ok(EnergyTable::shipped()),
+        |file| EnergyTable::read(file).map_err(Failure::input),
+    )
 }
 
 fn replayed(
@@ -130,15 +106,11 @@ fn replayed(
     meter: Option<&Meter>,
 ) -> Result<Report, Failure> {
     let trace = arguments.address.of(ebbtide_trace::open(path).map_err(Failure::trace)?);
-    // Whoever writes into standard input may leave us waiting for more: there Ctrl-C ends the process.
-    let cancel = if path == Path::new("-") { None } else { Some(stop::on_interrupt()?) };
-    let bar = progress::late_bar();
-    let watch = |stage: &str, share: f64| {
-        bar.show(stage, share);
-        cancel.as_ref().map_or(ControlFlow::Continue(()), stop::unless_cancelled)
-    };
-    let report = simulate::run_trace(config, meter, trace, &watch);
-    bar.clear();
+    // While standard input waits for more, only the end of the process ends the wait.
+    if path != Path::new("-") {
+        progress::on_interrupt()?;
+    }
+    let report = progress::shown(|watch| simulate::run_trace(config, meter, trace, watch));
     match report {
         Ok(report) => report.ok_or_else(|| Failure::run("cancelled")),
         Err(ReplayError::Trace(error)) => Err(Failure::trace(error)),
@@ -158,17 +130,11 @@ fn simulated(
         seed: arguments.seed,
         arrivals: arguments.arrivals,
     };
-    let (cancel, bar) = (stop::on_interrupt()?, progress::late_bar());
-    let watch = |stage: &str, share: f64| {
-        bar.show(stage, share);
-        stop::unless_cancelled(&cancel)
-    };
-    let report = match arguments.seeds {
-        Some(count) => simulate::run_seeds(&plan, count, meter, &watch).map(Report::Runs),
-        None => simulate::run(&plan, arguments.explain, meter, &watch)
+    let report = progress::watched(|watch| match arguments.seeds {
+        Some(count) => simulate::run_seeds(&plan, count, meter, watch).map(Report::Runs),
+        None => simulate::run(&plan, arguments.explain, meter, watch)
             .map(|run| Report::Run(Box::new(run))),
-    };
-    bar.clear();
+    })?;
     report.map_err(|error| match error {
         SimError::Config(_) | SimError::Shape(_) => Failure::input(error),
         _ => Failure::run(error),

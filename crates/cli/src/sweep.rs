@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_report::check_folder;
 use ebbtide_study::side_by_side::host_threads;
-use ebbtide_study::sweep::{self, Options, Sweep};
+use ebbtide_study::sweep::{self, Sweep, SweepOptions};
 
-use crate::exit::{Failure, print, say};
-use crate::{progress, sizes, stop};
+use crate::exit::Failure;
+use crate::output::finish;
+use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE.toml")]
     file: Option<PathBuf>,
     /// Runs at once [default: the host's cores]; the results do not depend on it
-    #[arg(long, value_name = "COUNT", value_parser = sizes::at_least_one)]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     threads: Option<u64>,
     /// Forget the runs that the folder holds of another sweep, or of another build
     #[arg(long)]
@@ -45,31 +45,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let folder = arguments.report.clone().unwrap_or_else(|| format!("{name}.results").into());
-    check_folder(&folder).map_err(Failure::input)?;
-    let options = Options {
+    ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
+    let options = SweepOptions {
         folder,
         program: program()?,
         threads: arguments.threads.map_or_else(host_threads, |threads| threads as usize),
         force: arguments.force,
     };
-    let (cancel, bar) = (stop::on_interrupt()?, progress::late_bar());
-    let swept = sweep::run(&sweep, &options, &|stage, share| {
-        bar.show(stage, share);
-        stop::unless_cancelled(&cancel)
-    });
-    bar.clear();
-    let swept = swept.map_err(|error| {
-        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
-    })?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&swept)? + "\n"
-    } else {
-        swept.to_string()
-    };
-    print(&text)?;
-    let written = swept.write(&options.folder)?;
-    say(&format!("the report is in {}", written[0].display()));
-    Ok(())
+    let swept = progress::watched(|watch| sweep::run(&sweep, &options, watch))?;
+    let swept = swept.map_err(|error| Failure::of(error.is_input(), error))?;
+    finish(&swept, arguments.json, Some(&options.folder))
 }
 
 /// This program and its version: a checksum tells builds apart that share a number.

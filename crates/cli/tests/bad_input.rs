@@ -44,11 +44,11 @@ fn an_unknown_name_is_met_with_the_nearest() {
 #[test]
 fn sizes_times_and_numbers_that_do_not_parse_are_shown_how() {
     for (argument, expected) in [
-        ("--dataset=2bananas", "'2bananas' is no size; expected something like 2GiB"),
-        ("--dram=150%", "'150%' is no share; expected something like 3%"),
-        ("--miss-interval=10", "'10' is no time; expected something like 10us"),
-        ("--cores=two", "'two' is no whole number; expected something like 4"),
-        ("--seconds=nan", "'nan' is no number; expected something like 0.5"),
+        ("--dataset=2bananas", "'2bananas' is not a size; expected something like 2GiB"),
+        ("--dram=150%", "'150%' is not a share; expected something like 3%"),
+        ("--miss-interval=10", "'10' is not a time; expected something like 10us"),
+        ("--cores=two", "'two' is not a whole number; expected something like 4"),
+        ("--seconds=nan", "'nan' is not a number; expected something like 0.5"),
         ("--theta=x", "'x' is no number"),
     ] {
         let option = argument.split('=').next().unwrap_or_default();

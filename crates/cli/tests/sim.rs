@@ -286,7 +286,7 @@ fn values_that_cannot_be_are_met_with_what_can() {
         ("--scale=0/4", ["'0/4' is no fraction", "1/64"]),
         ("--scale=1/30", ["dram_cache.size = 69905B", "power of two"]),
         ("--jobs=0", ["--jobs", "at least 1"]),
-        ("--jobs=many", ["'many' is no whole number", "--jobs"]),
+        ("--jobs=many", ["'many' is not a whole number", "--jobs"]),
         ("--seeds=0", ["--seeds", "at least 1"]),
         ("--arrivals=poisson", ["'poisson' is no load", "poisson:0.8"]),
         ("--arrivals=poisson:2", ["'poisson:2' is no load", "a share up to 1"]),

@@ -177,7 +177,7 @@ fn what_cannot_be_answered_is_said_in_a_line() {
         (&["--cores=0"], ["--cores 0: expected", "at least 1"]),
         (&["--min-lifetime=0"], ["--min-lifetime 0: expected", "years, more than 0"]),
         (&["--cells=tcl"], ["unknown kind of flash 'TCL'", "known: ULL, SLC, MLC, TLC"]),
-        (&["--slo=soon"], ["'soon' is no time", "expected something like 10us"]),
+        (&["--slo=soon"], ["'soon' is not a time", "expected something like 10us"]),
         (&["--workload=hash-tabel"], ["'hash-tabel'", "did you mean 'hash-table'?"]),
         (&["--policy=clok"], ["'clok'", "did you mean 'clock'?"]),
         (&["--dataset=1"], ["needs a dataset of", "not 1"]),

@@ -24,8 +24,8 @@ fn events(criterion: &mut Criterion) {
             (PageId(page), demand)
         })
         .collect();
-    for (name, kind) in PrefetcherKind::ALL {
-        for (preset_name, preset) in Preset::ALL {
+    for (name, kind) in PrefetcherKind::ALL.map(|kind| (kind.name(), kind)) {
+        for (preset_name, preset) in Preset::ALL.map(|kind| (kind.name(), kind)) {
             let mut at_work = Prefetching::new(kind.build(preset, PAGES), PAGES);
             let mut at = 0;
             criterion.bench_function(&format!("prefetch/{name}/{preset_name}"), |bencher| {

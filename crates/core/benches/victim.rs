@@ -22,7 +22,7 @@ const PAGES: u64 = 1 << 20;
 const HITS_A_MISS: usize = 3;
 
 fn victims(criterion: &mut Criterion) {
-    for (name, kind) in PolicyKind::ALL {
+    for (name, kind) in PolicyKind::ALL.map(|kind| (kind.name(), kind)) {
         let geometry = match kind.searches_set() {
             true => Geometry { sets: FRAMES / WAYS, ways: WAYS },
             false => Geometry::fully_associative(FRAMES),

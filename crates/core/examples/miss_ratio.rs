@@ -27,12 +27,12 @@ const ELEMENTS_PER_PAGE: usize = 64;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     // The cache is one set, which those that search sets are not made for.
-    let all = PolicyKind::ALL.iter().map(|(_, kind)| *kind);
+    let all = PolicyKind::ALL.iter().copied();
     let mut kinds: Vec<PolicyKind> = all.filter(|kind| !kind.searches_set()).collect();
     if !wanted.is_empty() {
         kinds.clear();
         for name in &wanted {
-            match PolicyKind::from_name(name) {
+            match name.parse::<PolicyKind>() {
                 Ok(kind) => kinds.push(kind),
                 Err(error) => {
                     eprintln!("{error}");

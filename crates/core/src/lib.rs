@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod addr;
+mod bytes;
+mod choice;
 mod footprint;
 mod memory;
 mod miss_table;
@@ -27,12 +29,17 @@ pub mod promotion;
 pub mod replacement;
 pub mod schedule;
 mod time;
+mod watch;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
+pub use bytes::{Bytes, NotBytes};
 pub use footprint::{Footprints, Lines, Trigger};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;
 pub use names::find_by_name;
 pub use placement::{Placement, Run};
-pub use time::{Span, Time};
+#[doc(hidden)]
+pub use serde;
+pub use time::{NotSpan, Span, Time};
+pub use watch::{Stop, Stopped, Watch};

@@ -5,46 +5,25 @@
 
 use std::collections::VecDeque;
 
-use crate::names::{UnknownName, find_by_name};
+use crate::choice;
 use crate::time::{Span, Time};
 
-/// In what order jobs run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Discipline {
-    /// AstriFlash's: a pending job whose page has arrived, or that is older than the mean flash
-    /// response, goes before a new one; else new jobs go first.
-    Priority,
-    /// The ablation noPS (AstriFlash §VI-B): new jobs go first for as long as a thread is free; a
-    /// pending one is looked at only when none is, oldest first. A halted job so waits for about
-    /// `threads − 1` misses of others, arrived or not.
-    Fifo,
-}
-
-impl Discipline {
-    /// Every discipline with the name users type.
-    pub const ALL: [(&'static str, Discipline); 2] =
-        [("priority", Discipline::Priority), ("fifo", Discipline::Fifo)];
-
-    /// The discipline called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<Discipline, UnknownName> {
-        find_by_name("scheduler", name, &Discipline::ALL)
-    }
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Discipline::Priority => "priority",
-            Discipline::Fifo => "fifo",
-        }
+choice! {
+    /// In what order jobs run.
+    pub enum Discipline as "scheduler" {
+        /// AstriFlash's: a pending job whose page has arrived, or that is older than the mean flash
+        /// response, goes before a new one; else new jobs go first.
+        Priority = "priority",
+        /// The ablation noPS (AstriFlash §VI-B): new jobs go first for as long as a thread is free; a
+        /// pending one is looked at only when none is, oldest first. A halted job so waits for about
+        /// `threads − 1` misses of others, arrived or not.
+        Fifo = "fifo",
     }
 }
 
 /// How the scheduler learns that a page has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arrivals {
+pub enum Wakeup {
     /// It is told ([`Scheduler::arrived`]), and never resumes a job whose page is not there: the
     /// queue pairs of AstriFlash §IV-D, and what the engine does.
     Notified,
@@ -70,7 +49,7 @@ pub enum Next<J> {
 #[derive(Debug)]
 pub struct Scheduler<J> {
     discipline: Discipline,
-    arrivals: Arrivals,
+    arrivals: Wakeup,
     threads: usize,
     /// Not known to be resumable, oldest first. Only counted when arrivals are notified.
     halted: VecDeque<(J, Time)>,
@@ -85,7 +64,7 @@ impl<J> Scheduler<J> {
     ///
     /// # Panics
     /// If `threads` is zero.
-    pub fn new(discipline: Discipline, arrivals: Arrivals, threads: usize) -> Scheduler<J> {
+    pub fn new(discipline: Discipline, arrivals: Wakeup, threads: usize) -> Scheduler<J> {
         assert!(threads > 0, "a core needs a thread");
         Scheduler {
             discipline,
@@ -101,8 +80,8 @@ impl<J> Scheduler<J> {
     /// [`arrived`](Scheduler::arrived).
     pub fn halted(&mut self, job: J, now: Time) {
         match self.arrivals {
-            Arrivals::Notified => self.halted_unlisted += 1,
-            Arrivals::Guessed { .. } => self.halted.push_back((job, now)),
+            Wakeup::Notified => self.halted_unlisted += 1,
+            Wakeup::Guessed { .. } => self.halted.push_back((job, now)),
         }
         debug_assert!(self.pending() <= self.threads, "more jobs pending than there are threads");
     }
@@ -112,7 +91,7 @@ impl<J> Scheduler<J> {
     /// # Panics
     /// If arrivals are guessed, or nothing is halted.
     pub fn arrived(&mut self, job: J) {
-        assert_eq!(self.arrivals, Arrivals::Notified, "arrivals are guessed, not notified");
+        assert_eq!(self.arrivals, Wakeup::Notified, "arrivals are guessed, not notified");
         assert!(self.halted_unlisted > 0, "an arrival for a job that is not halted");
         self.halted_unlisted -= 1;
         self.ripe.push_back(job);
@@ -128,7 +107,7 @@ impl<J> Scheduler<J> {
             return Next::Resume(job);
         }
         let aged = match (self.arrivals, self.halted.front()) {
-            (Arrivals::Guessed { ripe_after }, Some((_, since))) => now.since(*since) > ripe_after,
+            (Wakeup::Guessed { ripe_after }, Some((_, since))) => now.since(*since) > ripe_after,
             _ => false,
         };
         if start && !aged {
@@ -141,7 +120,7 @@ impl<J> Scheduler<J> {
     }
 
     /// How this scheduler learns that a page is there.
-    pub fn arrivals(&self) -> Arrivals {
+    pub fn arrivals(&self) -> Wakeup {
         self.arrivals
     }
 
@@ -164,7 +143,7 @@ mod tests {
     const FLASH: Span = Span::from_us(50);
 
     fn guessing(discipline: Discipline, threads: usize) -> Scheduler<u32> {
-        Scheduler::new(discipline, Arrivals::Guessed { ripe_after: FLASH }, threads)
+        Scheduler::new(discipline, Wakeup::Guessed { ripe_after: FLASH }, threads)
     }
 
     fn at_us(us: u64) -> Time {
@@ -198,7 +177,7 @@ mod tests {
 
     #[test]
     fn fifo_starts_new_jobs_even_when_a_page_is_there() {
-        let mut scheduler = Scheduler::new(Discipline::Fifo, Arrivals::Notified, 2);
+        let mut scheduler = Scheduler::new(Discipline::Fifo, Wakeup::Notified, 2);
         scheduler.halted(1, at_us(0));
         scheduler.arrived(1);
         assert_eq!(scheduler.next(at_us(900), true), Next::Start);
@@ -208,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_notified_job_goes_first_and_an_absent_one_is_never_resumed() {
-        let mut scheduler = Scheduler::new(Discipline::Priority, Arrivals::Notified, 2);
+        let mut scheduler = Scheduler::new(Discipline::Priority, Wakeup::Notified, 2);
         scheduler.halted(1, at_us(0));
         scheduler.halted(2, at_us(0));
         assert_eq!(scheduler.next(at_us(9_000), true), Next::Wait);

@@ -5,6 +5,9 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
+
+use thiserror::Error;
 
 /// A point in time: picoseconds since the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -72,6 +75,37 @@ impl Span {
     pub const fn as_ns(self) -> u64 {
         self.0 / 1_000
     }
+
+    /// The span in microseconds.
+    pub const fn as_us_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+/// A text that is not a length of time.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{0}' is not a time; expected something like 10us or 1.5ms")]
+pub struct NotSpan(String);
+
+impl FromStr for Span {
+    type Err = NotSpan;
+
+    /// A number above zero with a unit, such as `10us`, `1.5ms` or `2s`.
+    fn from_str(text: &str) -> Result<Span, NotSpan> {
+        // humantime reads units, but whole numbers only.
+        let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let unit = humantime::parse_duration(&format!("1{unit}"));
+        let ps = match (number.trim().parse::<f64>(), unit) {
+            (Ok(number), Ok(unit)) => number * (unit.as_nanos() as f64 * 1e3),
+            _ => f64::NAN,
+        };
+        if (1.0..u64::MAX as f64).contains(&ps) {
+            Ok(Span(ps.round() as u64))
+        } else {
+            Err(NotSpan(text.to_string()))
+        }
+    }
 }
 
 impl Add<Span> for Time {
@@ -111,5 +145,38 @@ impl fmt::Debug for Time {
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ps", self.0)
+    }
+}
+
+impl fmt::Display for Span {
+    /// The largest unit of which it is at least one, such as `1.5ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)];
+        let fits = |(_, ps): &(&str, f64)| self.0 as f64 >= *ps;
+        let (unit, ps) = units.into_iter().find(fits).unwrap_or(("ps", 1.0));
+        write!(f, "{}{unit}", self.0 as f64 / ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_number_and_a_unit() {
+        for (text, span) in [
+            ("10us", Span::from_us(10)),
+            ("1.5ms", Span::from_us(1_500)),
+            ("2s", Span::from_us(2_000_000)),
+            ("0.5ns", Span::from_ps(500)),
+        ] {
+            assert_eq!(text.parse(), Ok(span), "{text}");
+            assert_eq!(span.to_string().parse(), Ok(span), "{text}");
+        }
+        for text in ["10", "-1us", "us", "0us", "nanus", "infus", "1 parsec"] {
+            let error = text.parse::<Span>().unwrap_err().to_string();
+            let expected = format!("'{text}' is not a time; expected something like 10us or 1.5ms");
+            assert_eq!(error, expected);
+        }
     }
 }

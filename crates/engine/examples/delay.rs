@@ -128,7 +128,7 @@ fn main() {
     };
     let mut options = Options::new(16 << 20);
     options.cores = 2;
-    options.threads_per_core = 8;
+    options.tuning.threads = Some(8);
     // What is held back is held for ever, unless somebody asks for it.
     options.hold = Duration::from_secs(3600);
     let engine = Engine::over_device(device, PAGES, &options).expect("the engine fits its budget");

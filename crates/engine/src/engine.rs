@@ -6,8 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
-use ebbtide_core::replacement::{Admission, Geometry, PolicyKind};
-use ebbtide_core::schedule::Discipline;
+use ebbtide_core::replacement::{Geometry, PolicyKind};
 use ebbtide_core::{FrameId, PAGE_BYTES, Placement, Span, Time};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -25,6 +24,7 @@ use crate::latches::Latches;
 use crate::service::Service;
 use crate::shared::Shared;
 use crate::store::Store;
+use crate::tuning::Tuning;
 use crate::worker::{Setup, Worker};
 
 /// What a core costs in DRAM beside its stacks: its ring, queues, histogram and miss table.
@@ -43,22 +43,10 @@ pub struct Options {
     pub cores: usize,
     /// The CPUs to pin them to, one a core; as the kernel likes if empty.
     pub cpus: Vec<usize>,
-    /// User-level threads a core: the most jobs that can be under way on it at once.
-    pub threads_per_core: usize,
     /// Stack of a job in bytes.
     pub stack_bytes: usize,
-    /// Who is evicted.
-    pub replacement: PolicyKind,
-    /// Which pages the replacement policy is given.
-    pub admission: Admission,
-    /// What is fetched ahead of demand; each core has a prefetcher of its own.
-    pub prefetcher: PrefetcherKind,
-    /// Whether pages are fetched that a program hints at ([`Hint::WillNeed`](ebbtide_core::Hint)).
-    pub hints: bool,
-    /// Who runs next.
-    pub scheduler: Discipline,
-    /// The most requests handed to the kernel together.
-    pub batch_max: usize,
+    /// How misses are treated.
+    pub tuning: Tuning,
     /// The longest a request waits for others to join it while the core is busy.
     pub hold: Duration,
 }
@@ -77,13 +65,24 @@ const FRAMES_PER_THREAD: usize = 32;
 impl Options {
     /// The defaults, with a budget of `dram_bytes`.
     pub fn new(dram_bytes: usize) -> Options {
-        let options = Options::with_threads(dram_bytes, THREADS_MAX);
-        Options { threads_per_core: options.threads_that_fit(), ..options }
+        Options {
+            dram_bytes,
+            cores: 1,
+            cpus: Vec::new(),
+            stack_bytes: 64 << 10,
+            tuning: Tuning::default(),
+            hold: Duration::from_micros(1000),
+        }
+    }
+
+    /// User-level threads a core.
+    pub fn threads_per_core(&self) -> usize {
+        self.tuning.threads.unwrap_or_else(|| self.threads_that_fit())
     }
 
     /// How many threads a core should have under this budget: few enough that stacks take an eighth
     /// of it at most, and every job under way finds frames for its pages.
-    pub fn threads_that_fit(&self) -> usize {
+    fn threads_that_fit(&self) -> usize {
         let share = self.dram_bytes / self.cores.max(1);
         let by_stacks = share / 8 / (self.stack_bytes + STACK_KERNEL_BYTES);
         let by_frames = share / PAGE_BYTES / FRAMES_PER_THREAD;
@@ -92,24 +91,7 @@ impl Options {
 
     /// The most pages that a core fetches ahead of demand at once.
     pub fn ahead_max(&self) -> usize {
-        2 * self.batch_max
-    }
-
-    fn with_threads(dram_bytes: usize, threads_per_core: usize) -> Options {
-        Options {
-            dram_bytes,
-            cores: 1,
-            cpus: Vec::new(),
-            threads_per_core,
-            stack_bytes: 64 << 10,
-            replacement: PolicyKind::AdaptiveLrfu,
-            admission: Admission::Always,
-            prefetcher: PrefetcherKind::None,
-            hints: true,
-            scheduler: Discipline::Priority,
-            batch_max: 32,
-            hold: Duration::from_micros(1000),
-        }
+        2 * self.tuning.batch_max
     }
 }
 
@@ -163,15 +145,15 @@ impl Budget {
         // A store has at most half as many spare slots as pages.
         let states_bytes =
             pages as usize * PAGE_STATE_BYTES + Placement::memory_bytes(pages * 3 / 2);
-        let stacks = options.threads_per_core * (options.stack_bytes + STACK_KERNEL_BYTES);
-        let prefetching = match options.prefetcher {
+        let stacks = options.threads_per_core() * (options.stack_bytes + STACK_KERNEL_BYTES);
+        let prefetching = match options.tuning.prefetch {
             PrefetcherKind::None => 0,
             kind => Prefetching::memory_bytes(pages) + kind.memory_bytes(Preset::Original, pages),
         };
         let cores_bytes = options.cores * (CORE_BYTES + stacks + prefetching);
         let policy_bytes = |frames| {
             let geometry = Geometry::fully_associative(frames);
-            options.admission.memory_bytes(options.replacement, geometry, pages)
+            options.tuning.admission.memory_bytes(options.tuning.replacement, geometry, pages)
         };
         let needed = |frames: usize| {
             states_bytes + cores_bytes + policy_bytes(frames) + frames * FRAME_BYTES
@@ -284,29 +266,29 @@ impl Engine {
         let Places { pages, slots, base_offset } = places;
         let budget = Budget::divide(options, pages)?;
         let cores = options.cores;
-        let waiters = cores * options.threads_per_core;
+        let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
-        let policy = (options.admission, options.replacement);
+        let policy = (options.tuning.admission, options.tuning.replacement);
         let cache =
             Cache::new(pages, budget.frames, policy, waiters).map_err(io("map the DRAM cache"))?;
         // Small caches keep a small reserve: most frames should hold pages.
-        let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.batch_max);
+        let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
         let limits = Limits {
-            batch_max: options.batch_max,
+            batch_max: options.tuning.batch_max,
             hold: Span::from_ns(options.hold.as_nanos() as u64),
             reserve,
             ahead_max: options.ahead_max(),
         };
         // Misses, pages fetched ahead, and runs of pages on their way out.
-        let depth = options.threads_per_core + 4 * options.batch_max;
+        let depth = options.threads_per_core() + 4 * options.tuning.batch_max;
         let queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()
             .map_err(io("open the device"))?;
         let hub = Hub::new(queues.iter().map(|queue| queue.sleeper()).collect());
         let backside = |(core, queue)| {
-            let prefetching = (options.prefetcher != PrefetcherKind::None).then(|| {
-                Prefetching::new(options.prefetcher.build(Preset::Original, pages), pages)
+            let prefetching = (options.tuning.prefetch != PrefetcherKind::None).then(|| {
+                Prefetching::new(options.tuning.prefetch.build(Preset::Original, pages), pages)
             });
             Mutex::new(Backside::new(core, limits, queue, prefetching))
         };
@@ -329,7 +311,7 @@ impl Engine {
             backsides: queues.into_iter().enumerate().map(backside).collect(),
             base_offset,
             start: Instant::now(),
-            hints: options.hints,
+            hints: options.tuning.hints,
             spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
             before_first_write,
             may_write: OnceLock::new(),
@@ -365,9 +347,9 @@ impl Engine {
             }
             let setup = Setup {
                 core,
-                threads: self.options.threads_per_core,
+                threads: self.options.threads_per_core(),
                 stack_bytes: self.options.stack_bytes,
-                discipline: self.options.scheduler,
+                discipline: self.options.tuning.scheduler,
             };
             let worker = Worker::new(self.shared.clone(), &setup, make(core))
                 .map_err(io("map the stacks of a core"))?;
@@ -433,16 +415,16 @@ fn check(options: &Options) -> Result<(), EngineError> {
     if options.cores == 0 || options.cores > 1024 {
         return bad("the number of cores", "1 to 1024");
     }
-    if options.threads_per_core == 0 || options.threads_per_core > 1 << 16 {
+    if options.threads_per_core() == 0 || options.threads_per_core() > 1 << 16 {
         return bad("the number of threads per core", "1 to 65536");
     }
-    if options.batch_max == 0 || options.batch_max > 4096 {
+    if options.tuning.batch_max == 0 || options.tuning.batch_max > 4096 {
         return bad("the submission batch", "1 to 4096 requests");
     }
     if !options.cpus.is_empty() && options.cpus.len() != options.cores {
         return bad("the list of CPUs", "empty, or one for every core");
     }
-    check_replacement(options.replacement)
+    check_replacement(options.tuning.replacement)
 }
 
 /// Whether an engine can run `policy`.
@@ -479,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_small_budget_gets_few_threads_and_a_great_one_no_more_than_hide_a_read() {
-        let threads = |mib: usize| Options::new(mib << 20).threads_per_core;
+        let threads = |mib: usize| Options::new(mib << 20).threads_per_core();
         assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 126, 128]);
         let shared = Options { cores: 4, ..Options::new(64 << 20) };
         assert_eq!(shared.threads_that_fit(), threads(16));

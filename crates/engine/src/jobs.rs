@@ -46,7 +46,7 @@ impl Engine {
     /// When no core can be started. If only some can, they do the work and [`Jobs::stop`] gives the
     /// error.
     pub fn start(self: &Arc<Self>) -> Result<Jobs, EngineError> {
-        let (cores, threads) = (self.options().cores, self.options().threads_per_core);
+        let (cores, threads) = (self.options().cores, self.options().threads_per_core());
         let injector = Arc::new(Injector::new(cores, cores * threads));
         let (engine, queue) = (self.clone(), injector.clone());
         let runner = std::thread::Builder::new()

@@ -26,6 +26,7 @@ mod memory;
 mod service;
 mod shared;
 pub mod store;
+mod tuning;
 mod words;
 mod worker;
 
@@ -35,3 +36,4 @@ pub use jobs::{Jobs, Ticket};
 pub use mapped::MappedMemory;
 pub use memory::FlashMemory;
 pub use service::{JobError, Offer, Service, Timing};
+pub use tuning::Tuning;

@@ -12,7 +12,6 @@
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -21,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ebbtide_core::{PAGE_BYTES, PageId};
+use ebbtide_core::{PAGE_BYTES, PageId, Stopped, Watch};
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -87,14 +86,14 @@ pub enum StoreError {
     NoSpace { path: PathBuf, needed_bytes: u64 },
     #[error("{}: opened for reading only", .0.display())]
     ReadOnly(PathBuf),
-    #[error("cancelled")]
-    Cancelled,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl StoreError {
     /// Whether what the user named, rather than the device, is at fault.
     pub fn is_input(&self) -> bool {
-        !matches!(self, StoreError::Io { .. } | StoreError::Cancelled)
+        !matches!(self, StoreError::Io { .. } | StoreError::Stopped(_))
     }
 }
 
@@ -247,22 +246,21 @@ impl NewStore {
 
 impl Store {
     /// Makes a store and fills it: `image` writes the contents of each page into a buffer of unknown
-    /// contents, on several threads at once. `progress` is told the pages written so far and may
-    /// break off.
+    /// contents, on several threads at once.
     ///
     /// # Errors
     /// Whatever keeps the file from being written in full. A file that was made here is removed
-    /// again then, unless `progress` broke off: that leaves it marked as dirty.
+    /// again then, unless it was stopped: that leaves it marked as dirty.
     pub fn create(
         new: &NewStore,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
-        progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+        watch: Watch<'_>,
     ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
-        let created = Store::write_new(new, image, progress);
+        let created = Store::write_new(new, image, watch);
         if let Err(error) = &created
             && !existed
-            && !matches!(error, StoreError::Cancelled)
+            && !matches!(error, StoreError::Stopped(_))
         {
             // The error at hand says more than one about the removal would.
             let _ = std::fs::remove_file(&new.path);
@@ -273,7 +271,7 @@ impl Store {
     fn write_new(
         new: &NewStore,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
-        progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+        watch: Watch<'_>,
     ) -> Result<Store, StoreError> {
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, new.bytes());
@@ -294,7 +292,7 @@ impl Store {
             header: Mutex::new(header),
         };
         store.write_header(false)?;
-        store.write_image(image, progress)?;
+        store.write_image(image, watch)?;
         store.write_header(true)?;
         Ok(store)
     }
@@ -381,7 +379,7 @@ impl Store {
     fn write_image(
         &self,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
-        progress: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+        watch: Watch<'_>,
     ) -> Result<(), StoreError> {
         let Header { pages, spare_pages, .. } = *self.header.lock();
         let places = pages + spare_pages;
@@ -410,9 +408,9 @@ impl Store {
                     .write_all_at(bytes, offset)
                     .map_err(|error| fault(&self.path, "write", error))?;
                 let done = done.fetch_add(count, Ordering::Relaxed) + count;
-                if progress(done).is_break() {
+                if let Err(stopped) = watch.tell("writing data", done as f64 / places as f64) {
                     stop.store(true, Ordering::Relaxed);
-                    return Err(StoreError::Cancelled);
+                    return Err(stopped.into());
                 }
             }
             Ok(())

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebbtide_core::schedule::{Arrivals, Discipline, Next, Scheduler};
+use ebbtide_core::schedule::{Discipline, Next, Scheduler, Wakeup};
 use ebbtide_core::{MemoryFault, Span, Time};
 use ebbtide_fiber::{Fiber, StackPool};
 
@@ -85,7 +85,7 @@ impl<S: Service> Worker<S> {
             fibers: Vec::with_capacity(threads),
             stacks: StackPool::new(threads, setup.stack_bytes)?,
             idle: Vec::with_capacity(threads),
-            scheduler: Scheduler::new(setup.discipline, Arrivals::Notified, threads),
+            scheduler: Scheduler::new(setup.discipline, Wakeup::Notified, threads),
             offered: None,
             next_arrival: None,
             ended: false,

@@ -66,7 +66,7 @@ fn a_page_hinted_too_late_is_waited_for_and_not_read_again() {
 #[test]
 fn hints_are_left_alone_where_they_are_turned_off() {
     let mut options = small_cache(40, 1, 4, PAGES);
-    options.hints = false;
+    options.tuning.hints = false;
     let (counted, _) = hinted(&options, true);
     assert_eq!((counted.misses, counted.fetched_ahead, counted.ahead_used), (3, 0, 0));
 }
@@ -112,33 +112,33 @@ fn a_hint_at_a_broken_page_ends_nobody_and_its_use_does() {
 
 #[test]
 fn a_scan_finds_most_of_its_pages_fetched_ahead_and_reads_each_once() {
-    for (name, kind) in PrefetcherKind::ALL {
+    for kind in PrefetcherKind::ALL {
         let mut options = small_cache(128, 1, 4, PAGES);
         // A policy that gives up new pages first might give up what is ahead of the scan.
-        (options.prefetcher, options.replacement) = (kind, PolicyKind::Fifo);
+        (options.tuning.prefetch, options.tuning.replacement) = (kind, PolicyKind::Fifo);
         let options = of_frames(128, options, PAGES);
         let (engine, log) = recorded(Latency::Looks(1), &options);
         let jobs = || vec![job(|memory| (0..PAGES).for_each(|page| load(memory, page)))];
         run_alone(&engine, jobs).order();
         let counted = engine.counters().snapshot();
-        assert!((0..PAGES).all(|page| log.reads(page) == 1), "{name}");
+        assert!((0..PAGES).all(|page| log.reads(page) == 1), "{kind}");
         let spared = if kind == PrefetcherKind::None { 0 } else { PAGES / 3 };
-        assert!(counted.misses <= PAGES - spared, "{name}: {} misses", counted.misses);
-        assert_eq!(counted.misses + counted.fetched_ahead, PAGES, "{name}");
-        assert_eq!(counted.ahead_used, counted.fetched_ahead, "{name}");
+        assert!(counted.misses <= PAGES - spared, "{kind}: {} misses", counted.misses);
+        assert_eq!(counted.misses + counted.fetched_ahead, PAGES, "{kind}");
+        assert_eq!(counted.ahead_used, counted.fetched_ahead, "{kind}");
     }
 }
 
 #[test]
 fn every_word_is_what_was_stored_whatever_is_fetched_ahead_and_whoever_is_admitted() {
-    for (_, prefetcher) in PrefetcherKind::ALL {
-        for (_, admission) in Admission::ALL {
+    for prefetcher in PrefetcherKind::ALL {
+        for admission in Admission::ALL {
             for (cores, frames) in [(1, 24), (2, 40)] {
                 ends(move || {
                     let mut options = small_cache(frames, cores, 16, PAGES);
                     options.hold = Duration::ZERO;
-                    options.replacement = PolicyKind::Clock;
-                    (options.prefetcher, options.admission) = (prefetcher, admission);
+                    options.tuning.replacement = PolicyKind::Clock;
+                    (options.tuning.prefetch, options.tuning.admission) = (prefetcher, admission);
                     let options = of_frames(frames, options, PAGES);
                     let plan = Plan {
                         pages: PAGES,
@@ -165,8 +165,8 @@ fn every_word_is_what_was_stored_whatever_is_fetched_ahead_and_whoever_is_admitt
 fn cores_that_use_what_others_fetched_ahead_read_nothing_twice() {
     ends(|| {
         let mut options = small_cache(256, 2, 8, PAGES);
-        options.prefetcher = PrefetcherKind::NextNLine;
-        options.replacement = PolicyKind::Fifo;
+        options.tuning.prefetch = PrefetcherKind::NextNLine;
+        options.tuning.replacement = PolicyKind::Fifo;
         let options = of_frames(256, options, PAGES);
         let (engine, log) = recorded(Latency::Looks(2), &options);
         let scan = |_: usize| vec![job(|memory| (0..128).for_each(|page| load(memory, page)))];

@@ -6,12 +6,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing};
 
@@ -122,7 +121,7 @@ fn create(path: &Path) -> Store {
         tag: "zeros".into(),
         force: false,
     };
-    Store::create(&new, &|_, page| page.fill(0), &|_| ControlFlow::Continue(())).unwrap()
+    Store::create(&new, &|_, page| page.fill(0), Watch::unattended()).unwrap()
 }
 
 /// Not a test by itself: what each measuring process does.
@@ -133,7 +132,7 @@ fn the_measured_process() {
     let store = Arc::new(Store::open(Path::new(&path), 0, Access::Exclusive).unwrap());
     let mut options = Options::new(BUDGET_BYTES);
     options.cores = cores.parse().unwrap();
-    options.threads_per_core = 64;
+    options.tuning.threads = Some(64);
 
     let (before, peak_before) = resident();
     let engine = Engine::open(&store, &options).unwrap();

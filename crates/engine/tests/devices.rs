@@ -4,14 +4,13 @@
 mod common;
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use common::file::page_file;
 use common::jobs::{job, run_alone, run_jobs, word};
 use common::{Plan, WORDS_PER_PAGE, image, initial, run, small_cache};
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::device::uring::Uring;
@@ -141,12 +140,12 @@ fn where_io_uring_is_refused_threads_step_in_and_say_so() {
     let (pages, spare_pages, tag) = (PAGES, PAGES / 2, "words".into());
     let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
     let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
-    let store = Store::create(&new, &image, &|_| ControlFlow::Continue(())).unwrap();
+    let store = Store::create(&new, &image, Watch::unattended()).unwrap();
     drop(store);
     let open = || {
         let store = Store::open(&new.path, 0, Access::Exclusive).unwrap();
         let mut options: Options = small_cache(32, 2, 8, PAGES);
-        options.batch_max = 4;
+        options.tuning.batch_max = 4;
         Engine::open(&Arc::new(store), &options).unwrap()
     };
     let check = |engine: &Engine| {

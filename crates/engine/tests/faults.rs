@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::jobs::{Ended, Work, ends, job, run_jobs, word};
 use common::{WORDS_PER_PAGE, image, initial, small_cache};
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time, Watch};
 use ebbtide_engine::device::Device;
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
@@ -124,7 +124,7 @@ fn a_store_that_is_only_read_is_never_written_whatever_jobs_store() {
             force: false,
         };
         let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
-        drop(Store::create(&new, &image, &|_| std::ops::ControlFlow::Continue(())).unwrap());
+        drop(Store::create(&new, &image, Watch::unattended()).unwrap());
         let before = std::fs::read(&path).unwrap();
 
         let store = Arc::new(Store::open(&path, 0, Access::SharedReadOnly).unwrap());

@@ -25,7 +25,7 @@ fn ram(latency: Latency) -> Ram {
 /// An engine of `cores` cores with four threads each, and a cache of `frames` frames.
 fn engine(device: impl Device + 'static, cores: usize, frames: usize) -> Arc<Engine> {
     let mut options = Options::new(0);
-    (options.cores, options.threads_per_core, options.stack_bytes) = (cores, 4, 128 << 10);
+    (options.cores, options.tuning.threads, options.stack_bytes) = (cores, Some(4), 128 << 10);
     if let Err(EngineError::BudgetTooSmall { needed_bytes, .. }) = Budget::divide(&options, PAGES) {
         options.dram_bytes = needed_bytes;
     }

@@ -52,7 +52,7 @@ fn sixty_four_jobs_that_ask_for_one_page_read_it_once() {
 #[test]
 fn a_page_being_written_back_is_revived_and_not_read_again() {
     let mut options = small_cache(8, 1, 2, PAGES);
-    options.replacement = PolicyKind::Fifo;
+    options.tuning.replacement = PolicyKind::Fifo;
     let (engine, log) = engine(recorded(Latency::Looks(1)).holding_writes(1000), &options);
     let watched = log.clone();
     let scan = move || {
@@ -111,7 +111,7 @@ fn every_job_ends_in_a_cache_of_a_few_frames_and_every_page_read_is_used() {
 /// in the order in which they ended. The missing one is number 0.
 fn order_of_a_miss_among_hits(discipline: Discipline, count: usize) -> Vec<usize> {
     let mut options = small_cache(40, 1, 4, PAGES);
-    options.scheduler = discipline;
+    options.tuning.scheduler = discipline;
     options.hold = Duration::ZERO;
     let (engine, _) = engine(recorded(Latency::Looks(3)), &options);
     run_alone(&engine, || vec![loads(0)]).order();
@@ -137,7 +137,7 @@ fn by_fifo_new_jobs_go_first_while_a_thread_is_free() {
 fn as_many_jobs_are_under_way_as_there_are_threads_and_never_more() {
     for discipline in [Discipline::Priority, Discipline::Fifo] {
         let mut options = small_cache(40, 1, 5, PAGES);
-        options.scheduler = discipline;
+        options.tuning.scheduler = discipline;
         let (engine, _) = engine(recorded(Latency::Looks(50)), &options);
         let ended = run_alone(&engine, || (0..PAGES).map(loads).collect());
         assert_eq!(ended.under_way_max, 5);
@@ -173,8 +173,14 @@ fn a_busy_core_hands_many_requests_over_together() {
     run_alone(&engine, jobs).order();
     let submissions = log.submissions();
     let together = log.all_reads() as f64 / submissions.len() as f64;
-    assert!(together >= options.batch_max as f64 / 2.0, "{together} at once: {submissions:?}");
-    assert!(submissions.iter().all(|&count| count <= 2 * options.batch_max), "{submissions:?}");
+    assert!(
+        together >= options.tuning.batch_max as f64 / 2.0,
+        "{together} at once: {submissions:?}"
+    );
+    assert!(
+        submissions.iter().all(|&count| count <= 2 * options.tuning.batch_max),
+        "{submissions:?}"
+    );
 }
 
 #[test]
@@ -182,7 +188,7 @@ fn requests_wait_for_company_no_longer_than_they_may() {
     // The job that computes on gives the core back only when the other has its page.
     let mut options = small_cache(40, 1, 2, PAGES);
     options.hold = Duration::ZERO;
-    options.batch_max = 64;
+    options.tuning.batch_max = 64;
     let (engine, _) = engine(recorded(Latency::Looks(1)), &options);
     let jobs = || {
         let arrived = Rc::new(Cell::new(false));

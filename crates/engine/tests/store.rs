@@ -3,11 +3,10 @@
 //! that a crash, a full disk or Ctrl-C left half-written looks just like a finished one.
 
 use std::fs::{self, OpenOptions};
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use ebbtide_core::{PAGE_BYTES, PageId};
+use ebbtide_core::{PAGE_BYTES, PageId, Stop, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use tempfile::TempDir;
 
@@ -41,12 +40,8 @@ fn image(page: PageId, out: &mut [u8; PAGE_BYTES]) {
     }
 }
 
-fn go_on(_pages: u64) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
 fn create(new: &NewStore) -> Result<Store, StoreError> {
-    Store::create(new, &image, &go_on)
+    Store::create(new, &image, Watch::unattended())
 }
 
 /// A place whose store has been made and closed.
@@ -109,11 +104,8 @@ fn the_header_says_dirty_from_before_the_first_page_until_all_are_written() {
         }
         image(page, out);
     };
-    let written = |_pages: u64| {
-        states.lock().push(state());
-        ControlFlow::Continue(())
-    };
-    Store::create(&new, &looking, &written).expect("a store");
+    let (stop, written) = (Stop::new(), |_: &str, _: f64| states.lock().push(state()));
+    Store::create(&new, &looking, Watch::new(&written, &stop)).expect("a store");
     let during = states.into_inner();
     assert!(during.len() > 2 && during.iter().all(|&state| state == during[0]));
     assert_ne!(state(), during[0]);
@@ -122,8 +114,10 @@ fn the_header_says_dirty_from_before_the_first_page_until_all_are_written() {
 #[test]
 fn a_cancelled_image_leaves_a_dirty_file_that_is_made_anew() {
     let (_folder, new) = place();
-    let cancelled = Store::create(&new, &image, &|_pages| ControlFlow::Break(()));
-    assert!(matches!(cancelled, Err(StoreError::Cancelled)));
+    let stop = Stop::new();
+    stop.stop();
+    let stopped = Store::create(&new, &image, Watch::new(&|_, _| (), &stop));
+    assert!(matches!(stopped, Err(StoreError::Stopped(_))));
     assert!(!open(&new).expect("a whole file").header().clean);
     let untrusted = Store::open_clean(&new.path, 0, Access::SharedReadOnly).unwrap_err();
     assert!(matches!(untrusted, StoreError::Dirty(_)), "{untrusted}");

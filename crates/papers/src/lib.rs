@@ -11,15 +11,15 @@ pub mod hams;
 mod runs;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-use ebbtide_core::{UnknownName, find_by_name};
+use ebbtide_core::{Stopped, UnknownName, Watch, find_by_name};
 use ebbtide_sim::{ReplayError, SimError};
+use serde_json::{Map, json};
 use thiserror::Error;
 
 use crate::claims::{Claim, Finding, Findings};
-use ebbtide_report::{Page, Table};
-
-pub use ebbtide_measure::bench::Cancel;
+use ebbtide_report::{Page, Report, ReportError, Table};
 
 /// A paper whose claims are tried.
 pub struct Paper {
@@ -29,12 +29,9 @@ pub struct Paper {
     pub about: &'static str,
     /// How long it takes at the paper's capacities on two cores, in words.
     pub full_run: &'static str,
-    /// Runs its experiments; `progress` is told the share that is done.
-    pub reproduce: fn(&Options, &Cancel, Progress<'_>) -> Result<Reproduced, ReproduceError>,
+    /// Runs its experiments.
+    pub reproduce: fn(&ReproduceOptions, Watch<'_>) -> Result<Reproduced, ReproduceError>,
 }
-
-/// Is told the share of the experiments that is done, from any thread.
-pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 
 /// What became of a paper's claims. `Display` is its figures and tables in plain text.
 pub type Reproduced = Box<dyn Reproduction>;
@@ -65,6 +62,43 @@ pub trait Reproduction: fmt::Display {
 
     /// Its figures and tables as a page.
     fn page(&self) -> Page;
+}
+
+/// The results of one paper, or of several.
+pub struct Results(pub Vec<(&'static Paper, Reproduced)>);
+
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.0.iter().map(|(_, result)| result.to_string()).collect();
+        f.write_str(&texts.join("\n"))
+    }
+}
+
+impl Report for Results {
+    /// One paper's own result; of several, the claims of all, and each result under its paper's
+    /// name.
+    fn json(&self) -> serde_json::Result<String> {
+        if let [(_, result)] = &self.0[..] {
+            return serde_json::to_string_pretty(&result.json()?);
+        }
+        let claims = self.0.iter().flat_map(|(_, result)| &result.findings().claims);
+        let claims = claims.map(serde_json::to_value).collect::<serde_json::Result<Vec<_>>>()?;
+        let papers = self.0.iter();
+        let papers = papers.map(|(paper, result)| Ok((paper.name.to_string(), result.json()?)));
+        let papers = papers.collect::<serde_json::Result<Map<_, _>>>()?;
+        serde_json::to_string_pretty(&json!({ "claims": claims, "papers": papers }))
+    }
+
+    /// Writes one paper's page into `folder`, and of several each into a folder of its name there.
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let one = self.0.len() == 1;
+        let mut written = Vec::new();
+        for (paper, result) in &self.0 {
+            let own = if one { folder.to_path_buf() } else { folder.join(paper.name) };
+            written.extend(result.page().write(&own)?);
+        }
+        Ok(written)
+    }
 }
 
 /// Every claim of a paper in its order: what was `decided` of it, or what was known beforehand.
@@ -104,14 +138,9 @@ fn claims_table(findings: &Findings) -> Table {
     })
 }
 
-/// Fails once the user has broken it off.
-fn go_on(cancel: &Cancel) -> Result<(), ReproduceError> {
-    if cancel.is_cancelled() { Err(ReproduceError::Cancelled) } else { Ok(()) }
-}
-
 /// How much to run.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ReproduceOptions {
     /// A small part of the paper's capacities, as each paper says, instead of all of them.
     pub quick: bool,
     /// Of layouts, job streams and arrivals.
@@ -122,7 +151,7 @@ pub struct Options {
     pub threads: usize,
 }
 
-impl Options {
+impl ReproduceOptions {
     /// Capacities are divided by this.
     pub fn scale_denominator(&self) -> u64 {
         if self.quick { 64 } else { 1 }
@@ -157,14 +186,14 @@ pub enum ReproduceError {
     Config(#[from] ebbtide_sim::config::ConfigError),
     /// A miss curve cannot be drawn.
     #[error(transparent)]
-    Size(#[from] ebbtide_study::size::SizeError),
+    Bytes(#[from] ebbtide_study::size::SizeError),
     /// A flash device cannot be as described.
     #[error(transparent)]
     Flash(#[from] ebbtide_flash::ConfigError),
     /// This machine cannot be measured.
     #[error(transparent)]
     Host(#[from] ebbtide_measure::doctor::probe::ProbeError),
-    /// The user broke it off.
-    #[error("cancelled")]
-    Cancelled,
+    /// The run was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }

@@ -2,30 +2,29 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
-use ebbtide_sim::{Outcome, Plan, Shared, SimError, Watch};
+use ebbtide_core::Watch;
+use ebbtide_sim::{Outcome, Plan, Shared, SimError};
 
-use super::{Cancel, Options, Progress, ReproduceError};
+use super::{ReproduceError, ReproduceOptions};
 use ebbtide_study::side_by_side::side_by_side;
 
 /// The outcome of each of `plans`, in their order. Equal plans are run once, and plans over the same
-/// jobs share what they have in common. `progress` is told the share that is done.
+/// jobs share what they have in common.
 ///
 /// # Errors
-/// The first plan's that failed; or that `cancel` broke off.
+/// The first plan's that failed; or that `watch` stopped it.
 pub(super) fn run_all(
     plans: &[Plan],
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
 ) -> Result<Vec<Outcome>, ReproduceError> {
     let first = |plan: &Plan| plans.iter().position(|other| other == plan).unwrap_or(0);
     let numbers: Vec<usize> = (0..plans.len()).filter(|n| first(&plans[*n]) == *n).collect();
     let mut groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
     // The longest first: one that begins last would keep a host core waiting for it.
     groups.sort_by_key(|group| Reverse(group.len()));
-    let outcomes = run_each(groups.len(), options, cancel, progress, |number, watch| {
+    let outcomes = run_each(groups.len(), options, watch, |number, watch| {
         run_group(plans, groups[number].clone(), watch)
     })?;
     let outcomes: BTreeMap<usize, Outcome> = outcomes.into_iter().flatten().collect();
@@ -43,8 +42,9 @@ fn run_group(
     let ordered = together(numbers, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b]));
     let run = |(done, number): (usize, usize)| {
         let plan = &plans[number];
-        let part = |stage: &str, share: f64| watch(stage, (done as f64 + share) / count);
-        let outcome = shared.warmed(plan, &part).and_then(|mut run| run.measure(&part));
+        let part = |stage: &str, share: f64| watch.show(stage, (done as f64 + share) / count);
+        let watch = watch.telling(&part);
+        let outcome = shared.warmed(plan, watch).and_then(|mut run| run.measure(watch));
         Ok((number, outcome.map_err(|error| failed(plan, error))?))
     };
     ordered.into_iter().flatten().enumerate().map(run).collect()
@@ -54,19 +54,14 @@ fn run_group(
 /// told the share that is done.
 ///
 /// # Errors
-/// That of the lowest number that failed; or that `cancel` broke off.
+/// That of the lowest number that failed; or that `watch` stopped it.
 pub(super) fn run_each<T: Send>(
     count: usize,
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
     run: impl Fn(usize, Watch<'_>) -> Result<T, ReproduceError> + Sync,
 ) -> Result<Vec<T>, ReproduceError> {
-    let watch = |_: &str, share| {
-        progress(share);
-        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    side_by_side(count, options.threads, &watch, run)
+    side_by_side(count, options.threads, watch, run)
 }
 
 /// That a run of `plan` ended in `error`.
@@ -77,7 +72,7 @@ pub(super) fn failed(plan: &Plan, error: SimError) -> ReproduceError {
 /// That a run of `workload` on `design` ended in `error`.
 pub(super) fn failed_on(design: &str, workload: &'static str, error: SimError) -> ReproduceError {
     match error {
-        SimError::Cancelled => ReproduceError::Cancelled,
+        SimError::Stopped(stopped) => stopped.into(),
         error => {
             ReproduceError::Run { design: design.to_string(), workload, error: Box::new(error) }
         }

@@ -20,6 +20,7 @@ mod lines;
 mod number;
 mod page;
 mod parquet_file;
+mod result;
 mod scale;
 pub mod statistics;
 mod svg;
@@ -37,6 +38,7 @@ pub use lines::LineChart;
 pub use number::figure;
 pub use page::{Page, Table};
 pub use parquet_file::parquet_bytes;
+pub use result::Report;
 
 /// Why a report could not be drawn or written.
 #[derive(Debug, Error)]

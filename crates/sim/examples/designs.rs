@@ -9,7 +9,7 @@ use ebbtide_workloads::Kind;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let argument = |i: usize, default: &str| arguments.get(i).cloned().unwrap_or(default.into());
-    let workload = Kind::from_name(&argument(0, "hash-table"))?;
+    let workload = argument(0, "hash-table").parse::<Kind>()?;
     let denominator: u64 = argument(1, "64").parse()?;
     let jobs: u64 = argument(2, "40000").parse()?;
     println!("design             ratio  miss us  p50 us  p99 us  misses/job  Macc/s  wall s");

@@ -1,12 +1,13 @@
 //! [`Calibration`]: what a program's jobs do with all data in DRAM, to which every design is held.
 
-use ebbtide_core::Span;
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
 
 use crate::config::PageTables;
 use crate::core_side::CoreSide;
 use crate::designs::Parts;
-use crate::experiment::{Plan, Watch, tell};
+use crate::experiment::Plan;
 use crate::machine::{Machine, SimError};
 use crate::memory_side::{AllDram, PlainLru};
 
@@ -61,7 +62,7 @@ impl Calibration {
         let config = &mut basis.config;
         config.workload = plan.config.workload.clone();
         config.dram_cache.ways = 0;
-        config.dram_cache.policy.clear();
+        config.dram_cache.policy = PolicyKind::Lru;
         // In DRAM all tables take the same time.
         config.tlb.page_tables = PageTables::Flat;
         basis
@@ -97,7 +98,7 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
     loop {
         let mut window = 0;
         while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
-            tell(watch, IN_DRAM, 0.0)?;
+            watch.tell(IN_DRAM, 0.0)?;
             machine.warm(WARM_BATCH, Some(&mut lru))?;
             window += WARM_BATCH;
         }
@@ -115,7 +116,7 @@ fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, Sim
     let mut run = |jobs_max: u64, accesses_max: u64| {
         let (mut jobs, mut accesses, mut time) = (0, 0, Span::ZERO);
         while jobs < jobs_max * plan.config.cores.count as u64 && accesses < accesses_max {
-            tell(watch, IN_DRAM, 0.0)?;
+            watch.tell(IN_DRAM, 0.0)?;
             time = time + machine.run(step)?;
             jobs += step;
             accesses += machine.take_measured().accesses;

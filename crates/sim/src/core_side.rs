@@ -1,7 +1,7 @@
 //! What a core does when a page is not there: the core sides that designs choose from.
 
 use ebbtide_core::Span;
-use ebbtide_core::schedule::{Arrivals, Discipline};
+use ebbtide_core::schedule::{Discipline, Wakeup};
 
 use crate::config::{self, Config, ConfigError};
 
@@ -22,7 +22,7 @@ pub struct Switching {
     /// Which thread runs next.
     pub discipline: Discipline,
     /// How it is learned that a page is there.
-    pub arrivals: Arrivals,
+    pub arrivals: Wakeup,
     /// Refill of the pipeline after the miss was reported.
     pub flush: Span,
     /// A switch away from a thread that missed.
@@ -43,11 +43,11 @@ impl CoreSide {
         let cost = Span::from_ns(switch.cost_ns);
         Ok(CoreSide::Switch(Switching {
             threads: switch.threads,
-            discipline: Discipline::from_name(&switch.scheduler)?,
+            discipline: switch.scheduler,
             arrivals: match switch.arrivals {
-                config::Arrivals::Notified => Arrivals::Notified,
-                config::Arrivals::Guessed => {
-                    Arrivals::Guessed { ripe_after: Span::from_us(switch.ripe_after_us) }
+                config::Wakeup::Notified => Wakeup::Notified,
+                config::Wakeup::Guessed => {
+                    Wakeup::Guessed { ripe_after: Span::from_us(switch.ripe_after_us) }
                 }
             },
             flush: config.cores.cycles(config.cores.flush_cycles),
@@ -63,7 +63,7 @@ impl CoreSide {
         CoreSide::Switch(Switching {
             threads: config.os.threads,
             discipline: Discipline::Priority,
-            arrivals: Arrivals::Notified,
+            arrivals: Wakeup::Notified,
             flush: Span::ZERO,
             switch_out: Span::from_us(config.os.switch_us),
             switch_in: Span::ZERO,
@@ -81,8 +81,8 @@ impl CoreSide {
             switching;
         let ns = |span: &Span| span.as_ps() as f64 / 1e3;
         let learned = match arrivals {
-            Arrivals::Notified => "told of arrivals".to_string(),
-            Arrivals::Guessed { ripe_after } => {
+            Wakeup::Notified => "told of arrivals".to_string(),
+            Wakeup::Guessed { ripe_after } => {
                 format!("arrivals guessed after {} us", ns(ripe_after) / 1e3)
             }
         };

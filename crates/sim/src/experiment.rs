@@ -1,9 +1,8 @@
 //! [`simulate`]: one design under one program, from a cold machine to an [`Outcome`].
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-use ebbtide_core::Span;
+use ebbtide_core::{Span, Stopped, Watch};
 use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
 use ebbtide_workloads::{Kind, Program, Scatter, Shape};
 use serde::Serialize;
@@ -152,22 +151,13 @@ impl Lifetime {
     }
 }
 
-/// Is told now and then what a simulation is doing, and about which share of its way it has gone;
-/// says whether it shall go on, and ends it with [`SimError::Cancelled`] otherwise.
-pub type Watch<'a> = &'a dyn Fn(&str, f64) -> ControlFlow<()>;
-
 /// Runs `plan` to its end.
 ///
 /// # Errors
 /// [`SimError`]; nothing is reported for a run that did not end.
 pub fn simulate(plan: &Plan) -> Result<Outcome, SimError> {
-    let watch = |_: &str, _| ControlFlow::Continue(());
-    Simulation::warmed(plan, &watch)?.measure(&watch)
-}
-
-/// Tells `watch`, and asks it whether to go on.
-pub(crate) fn tell(watch: Watch<'_>, stage: &str, share: f64) -> Result<(), SimError> {
-    if watch(stage, share).is_break() { Err(SimError::Cancelled) } else { Ok(()) }
+    let watch = Watch::unattended();
+    Simulation::warmed(plan, watch)?.measure(watch)
 }
 
 /// A machine in steady state, and how it came to be there.
@@ -216,7 +206,7 @@ impl Simulation {
         });
         let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
         watched_run(&mut machine, timed_jobs, |share| {
-            tell(watch, "settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE))
+            watch.tell("settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE))
         })?;
         let Steady { untimed_jobs, evictions_per_miss } = steady;
         let warm_up = WarmUp {
@@ -239,7 +229,7 @@ impl Simulation {
         let before = machine.take_measured();
         let clock = Instant::now();
         let simulated = watched_run(machine, plan.jobs, |share| {
-            tell(watch, "measuring", SETTLED_SHARE + share * (1.0 - SETTLED_SHARE))
+            watch.tell("measuring", SETTLED_SHARE + share * (1.0 - SETTLED_SHARE))
         })?;
         let measured_s = clock.elapsed().as_secs_f64();
         let measured = machine.take_measured();
@@ -304,7 +294,7 @@ const WATCHED_JOBS: u64 = 1_000;
 fn watched_run(
     machine: &mut Machine,
     jobs: u64,
-    tell: impl Fn(f64) -> Result<(), SimError>,
+    tell: impl Fn(f64) -> Result<(), Stopped>,
 ) -> Result<Span, SimError> {
     let (start, mut time) = (machine.completed(), Span::ZERO);
     loop {

@@ -21,7 +21,7 @@ mod warm;
 pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
-pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, Watch, simulate};
+pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, simulate};
 pub use machine::{
     Breakdown, Coherence, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts,
     SimError, WORK_UNITS,

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_workloads::Program;
 
 use crate::calibration::{Calibration, WARM_BATCH, WINDOW_JOBS_MAX, is_steady, window_misses};
 use crate::config::{Config, resolve};
 use crate::designs::{self, Parts};
-use crate::experiment::{Plan, Simulation, Watch, program, tell};
+use crate::experiment::{Plan, Simulation, program};
 use crate::machine::{Machine, SimError, Warmth};
 
 /// What runs of the same jobs have in common, kept from one to the next: how their computing was
@@ -106,7 +106,7 @@ pub(crate) fn basis(plan: &Plan) -> Plan {
     config.dram_cache = crate::config::DramCache {
         size: config.dram_cache.size,
         ways: config.dram_cache.ways,
-        policy: std::mem::take(&mut config.dram_cache.policy),
+        policy: config.dram_cache.policy,
         ..fixed.dram_cache
     };
     basis
@@ -132,7 +132,7 @@ pub fn warm_up(
         while misses < window_misses(frames) && window < WINDOW_JOBS_MAX && quiet < QUIET_JOBS {
             // Twice as many misses as there are frames fill nearly all of them.
             let share = (filled + misses) as f64 / (2 * frames) as f64;
-            tell(watch, "warming up", WARM_SHARE * share.min(1.0))?;
+            watch.tell("warming up", WARM_SHARE * share.min(1.0))?;
             machine.warm(WARM_BATCH, None)?;
             window += WARM_BATCH;
             let batch = machine.take_counters();

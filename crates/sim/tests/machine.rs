@@ -1,11 +1,10 @@
 //! The whole machine: queues as theory has them, designs as their paper describes them, and the same
 //! result every time.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
+use std::sync::Mutex;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Stop, Watch};
 use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::{
     Coherence, Load, Machine, Offered, Outcome, Plan, SimError, Simulation, WORK_UNITS, designs,
@@ -123,22 +122,26 @@ fn a_run_can_be_broken_off_at_every_stage() {
     let config = small("astriflash", &[]);
     let workload = Kind::HashTable;
     let plan = Plan { config, workload, jobs: 4_000, seed: 1, arrivals: Offered::Saturating };
-    let told = RefCell::new(Vec::new());
+    let told = Mutex::new(Vec::new());
     let run = |last: Option<&str>| {
-        let watch = |stage: &str, share| {
-            told.borrow_mut().push((stage.to_string(), share));
-            if last == Some(stage) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let stop = Stop::new();
+        let show = |stage: &str, share: f64| {
+            told.lock().unwrap().push((stage.to_string(), share));
+            if last == Some(stage) {
+                stop.stop();
+            }
         };
-        Simulation::warmed(&plan, &watch).and_then(|mut run| run.measure(&watch))
+        let watch = Watch::new(&show, &stop);
+        Simulation::warmed(&plan, watch).and_then(|mut run| run.measure(watch))
     };
     run(None).unwrap();
-    let whole = told.take();
+    let whole = std::mem::take(&mut *told.lock().unwrap());
     assert!(whole.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
     let stages: BTreeSet<&str> = whole.iter().map(|(stage, _)| stage.as_str()).collect();
     assert_eq!(stages.len(), 4, "{stages:?}");
     for stage in stages {
-        assert!(matches!(run(Some(stage)), Err(SimError::Cancelled)), "{stage}");
-        let until = told.take();
+        assert!(matches!(run(Some(stage)), Err(SimError::Stopped(_))), "{stage}");
+        let until = std::mem::take(&mut *told.lock().unwrap());
         assert_eq!(until.last().map(|(stage, _)| stage.as_str()), Some(stage));
         assert!(until.len() < whole.len(), "{stage}");
     }

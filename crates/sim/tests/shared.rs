@@ -1,7 +1,8 @@
 //! What runs have in common is worked out once, and changes nothing.
 
-use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use ebbtide_core::{Stop, Watch};
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan, Shared, simulate};
 use ebbtide_workloads::Kind;
@@ -30,9 +31,9 @@ fn a_run_gives_the_same_by_itself_and_after_others_of_the_same_jobs() {
         plan("dram-only", &[]),
     ];
     let mut shared = Shared::default();
-    let watch = |_: &str, _| ControlFlow::Continue(());
+    let watch = Watch::unattended();
     for plan in plans {
-        let together = shared.warmed(&plan, &watch).and_then(|mut run| run.measure(&watch));
+        let together = shared.warmed(&plan, watch).and_then(|mut run| run.measure(watch));
         let together = without_host_time(together.unwrap());
         assert_eq!(together, without_host_time(simulate(&plan).unwrap()), "{}", plan.config.design);
     }
@@ -42,13 +43,12 @@ fn a_run_gives_the_same_by_itself_and_after_others_of_the_same_jobs() {
 fn a_shared_warm_up_is_not_repeated() {
     let mut shared = Shared::default();
     let warmed = |shared: &mut Shared, plan: &Plan| {
-        let seen = std::cell::Cell::new(0);
-        let watch = |stage: &str, _| {
-            seen.set(seen.get() + u32::from(stage == "warming up"));
-            ControlFlow::Continue(())
+        let (stop, seen) = (Stop::new(), AtomicBool::new(false));
+        let show = |stage: &str, _: f64| {
+            seen.fetch_or(stage == "warming up", Ordering::Relaxed);
         };
-        shared.warmed(plan, &watch).unwrap();
-        seen.get() > 0
+        shared.warmed(plan, Watch::new(&show, &stop)).unwrap();
+        seen.into_inner()
     };
     assert!(warmed(&mut shared, &plan("astriflash", &[])));
     assert!(!warmed(&mut shared, &plan("flash-sync", &[])));

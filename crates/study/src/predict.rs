@@ -7,10 +7,10 @@
 
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
-use ebbtide_core::schedule::{Arrivals as Arrive, Discipline};
-use ebbtide_core::{LINE_BYTES, PAGE_BYTES, Span, UnknownName};
+use ebbtide_core::schedule::{Discipline, Wakeup as Arrive};
+use ebbtide_core::{Bytes, LINE_BYTES, PAGE_BYTES, Span, Stopped, Watch};
 use ebbtide_engine::Budget;
-use ebbtide_sim::config::{Config, Size, resolve};
+use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::designs::Parts;
 use ebbtide_sim::memory_side::{AllDram, SoftwareCache, SoftwareCosts};
 use ebbtide_sim::{CoreSide, Machine, SimError, Switching, WORK_UNITS};
@@ -21,33 +21,33 @@ use thiserror::Error;
 
 /// Why the simulator cannot say what it expects.
 #[derive(Debug, Error)]
-#[error("cannot predict: {0}")]
-pub struct PredictError(String);
+pub enum PredictError {
+    /// The simulator cannot be set up as the bench was, or fails.
+    #[error("cannot predict: {0}")]
+    Simulation(String),
+    /// The prediction was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
 
 impl From<SimError> for PredictError {
     fn from(error: SimError) -> PredictError {
-        PredictError(error.to_string())
-    }
-}
-
-impl From<UnknownName> for PredictError {
-    fn from(error: UnknownName) -> PredictError {
-        PredictError(error.to_string())
+        PredictError::Simulation(error.to_string())
     }
 }
 
 /// Adds to each outcome of `measured` what the simulator expects of it, and to what was tried what
-/// that does in the simulator. `progress` is told each mode as it begins.
+/// that does in the simulator.
 ///
 /// # Errors
 /// [`PredictError`] when the simulator cannot be set up as the bench was.
-pub fn predict(measured: &mut Measured, progress: &dyn Fn(&str, f64)) -> Result<(), PredictError> {
+pub fn predict(measured: &mut Measured, watch: Watch<'_>) -> Result<(), PredictError> {
     let Measured { report, conditions } = measured;
     let (mut expected, count) = (Vec::new(), conditions.len() as f64);
     for (number, conditions) in conditions.iter().enumerate() {
         let outcome = &mut report.results[conditions.outcome];
         let stage = format!("{}: predicting {}", outcome.workload, outcome.mode);
-        progress(&stage, number as f64 / count);
+        watch.tell(&stage, number as f64 / count)?;
         let Some(predicted) = (Prediction { conditions }).expected()? else { continue };
         outcome.predicted_jobs_per_s = Some(predicted.jobs_per_s);
         outcome.predicted_misses_per_job = Some(predicted.misses_per_job);
@@ -124,10 +124,10 @@ impl Prediction<'_> {
             // The kernel's two lists and their second chances are nearest to CLOCK (assumption).
             return Ok(((bytes / PAGE_BYTES as u64).clamp(16, pages), PolicyKind::Clock));
         }
-        let options = self.conditions.engine_options()?;
+        let options = self.conditions.engine_options();
         let budget = Budget::divide(&options, pages);
-        let budget = budget.map_err(|error| PredictError(error.to_string()))?;
-        Ok((budget.frames as u64, options.replacement))
+        let budget = budget.map_err(|error| PredictError::Simulation(error.to_string()))?;
+        Ok((budget.frames as u64, options.tuning.replacement))
     }
 
     /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its own caches and
@@ -135,15 +135,15 @@ impl Prediction<'_> {
     /// that hits in a cache must count for the policy too, and how long accesses take is in the
     /// calibrated length of a job.
     fn config(&self, frames: u64) -> Result<Config, PredictError> {
-        let lines = |count: usize| Size((count * LINE_BYTES) as u64);
-        let mut config =
-            resolve("astriflash", &[]).map_err(|error| PredictError(error.to_string()))?;
+        let lines = |count: usize| Bytes((count * LINE_BYTES) as u64);
+        let mut config = resolve("astriflash", &[])
+            .map_err(|error| PredictError::Simulation(error.to_string()))?;
         config.l1.size = lines(config.l1.ways);
         config.llc.size = lines(config.llc.ways * self.conditions.setup.cpus.len());
         config.dram.ras_cycles = 1;
         config.cores.count = self.conditions.setup.cpus.len();
-        config.dataset.size = Size(self.conditions.program.size_bytes());
-        config.dram_cache.size = Size(frames * PAGE_BYTES as u64);
+        config.dataset.size = Bytes(self.conditions.program.size_bytes());
+        config.dram_cache.size = Bytes(frames * PAGE_BYTES as u64);
         config.workload.theta = self.conditions.setup.theta;
         Ok(config)
     }
@@ -171,10 +171,10 @@ impl Prediction<'_> {
         let threads = match self.conditions.setup.mode {
             Mode::Dram | Mode::Sync => 1,
             Mode::Paging => self.conditions.threads_per_core.unwrap_or(1),
-            Mode::Ebbtide | Mode::Plain => self.conditions.engine_options()?.threads_per_core,
+            Mode::Ebbtide | Mode::Plain => self.conditions.engine_options().threads_per_core(),
         };
         let discipline = match self.conditions.setup.mode {
-            Mode::Ebbtide | Mode::Plain => Discipline::from_name(&self.conditions.setup.scheduler)?,
+            Mode::Ebbtide | Mode::Plain => self.conditions.setup.tuning.scheduler,
             _ => Discipline::Priority,
         };
         let core_side = match self.conditions.setup.mode {
@@ -205,9 +205,12 @@ impl Prediction<'_> {
         let (admission, prefetcher, hints, ahead_max) = match self.conditions.setup.mode {
             Mode::Dram | Mode::Paging => (Admission::Always, PrefetcherKind::None, false, 0),
             Mode::Sync | Mode::Ebbtide | Mode::Plain => {
-                let options = self.conditions.engine_options()?;
+                let options = self.conditions.engine_options();
                 let ahead_max = options.ahead_max() * self.conditions.setup.cpus.len();
-                (options.admission, options.prefetcher, options.hints, ahead_max as u64)
+                {
+                    let tuning = options.tuning;
+                    (tuning.admission, tuning.prefetch, tuning.hints, ahead_max as u64)
+                }
             }
         };
         let costs = SoftwareCosts {
@@ -223,8 +226,8 @@ impl Prediction<'_> {
             transfers,
             in_flight_max: threads * self.conditions.setup.cpus.len(),
         };
-        let memory_side =
-            SoftwareCache::new(config, costs).map_err(|error| PredictError(error.to_string()))?;
+        let memory_side = SoftwareCache::new(config, costs)
+            .map_err(|error| PredictError::Simulation(error.to_string()))?;
         Ok(Parts { core_side, memory_side: Box::new(memory_side) })
     }
 

@@ -1,14 +1,11 @@
 //! [`side_by_side`]: runs of the simulator on host threads, with results that do not depend on how
 //! many those are.
 
-use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Is told by any of several threads what is being done, and about which share of all is done; says
-/// whether to go on.
-pub type Watch<'a> = &'a (dyn Fn(&str, f64) -> ControlFlow<()> + Sync);
+use ebbtide_core::Watch;
 
 /// As many host threads as there are cores for them.
 pub fn host_threads() -> usize {
@@ -28,7 +25,7 @@ pub fn side_by_side<T: Send, E: Send>(
     count: usize,
     threads: usize,
     watch: Watch<'_>,
-    run: impl Fn(usize, ebbtide_sim::Watch<'_>) -> Result<T, E> + Sync,
+    run: impl Fn(usize, Watch<'_>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
     let next = AtomicUsize::new(0);
     let shares = Mutex::new(vec![0.0; count]);
@@ -39,7 +36,7 @@ pub fn side_by_side<T: Send, E: Send>(
             shares[number] = share;
             shares.iter().sum::<f64>() / count as f64
         };
-        watch(stage, done)
+        watch.show(stage, done);
     };
     let work = || {
         loop {
@@ -47,7 +44,8 @@ pub fn side_by_side<T: Send, E: Send>(
             if number >= count {
                 return;
             }
-            let result = run(number, &|stage, share| tell(number, stage, share));
+            let own = |stage: &str, share: f64| tell(number, stage, share);
+            let result = run(number, watch.telling(&own));
             if result.is_err() {
                 next.store(count, Ordering::Relaxed);
             }
@@ -67,47 +65,46 @@ pub fn side_by_side<T: Send, E: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ebbtide_core::{Stop, Stopped};
 
-    fn go_on(_: &str, _: f64) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
+    use super::*;
 
     #[test]
     fn results_come_in_order_whatever_the_threads() {
         for threads in [1, 2, 7] {
-            let squares = side_by_side(100, threads, &go_on, |n, _| Ok::<_, ()>(n * n));
+            let squares =
+                side_by_side(100, threads, Watch::unattended(), |n, _| Ok::<_, ()>(n * n));
             assert_eq!(squares, Ok((0..100).map(|n| n * n).collect()));
         }
-        assert_eq!(side_by_side(0, 4, &go_on, |_, _| Err::<(), _>(())), Ok(vec![]));
+        assert_eq!(side_by_side(0, 4, Watch::unattended(), |_, _| Err::<(), _>(())), Ok(vec![]));
     }
 
     #[test]
     fn the_first_error_in_order_counts_and_no_run_begins_after_it() {
         let begun = AtomicUsize::new(0);
-        let run = |n, _: ebbtide_sim::Watch<'_>| {
+        let run = |n, _: Watch<'_>| {
             begun.fetch_add(1, Ordering::Relaxed);
             if n >= 3 { Err(n) } else { Ok(()) }
         };
-        assert_eq!(side_by_side(1_000, 1, &go_on, run), Err(3));
+        assert_eq!(side_by_side(1_000, 1, Watch::unattended(), run), Err(3));
         assert_eq!(begun.load(Ordering::Relaxed), 4);
-        assert_eq!(side_by_side(1_000, 4, &go_on, run), Err(3));
+        assert_eq!(side_by_side(1_000, 4, Watch::unattended(), run), Err(3));
     }
 
     #[test]
     fn shares_of_all_runs_add_up_and_a_break_reaches_every_run() {
-        let told = Mutex::new(Vec::new());
-        let watch = |stage: &str, share: f64| {
+        let (stop, told) = (Stop::new(), Mutex::new(Vec::new()));
+        let show = |stage: &str, share: f64| {
             told.lock().expect("no panic").push((stage.to_string(), share));
-            if share < 0.5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        };
-        let run = |_, watch: ebbtide_sim::Watch<'_>| match watch("halfway", 0.5) {
-            ControlFlow::Continue(()) => {
-                watch("done", 1.0).is_break().then_some(()).map_or(Ok(()), Err)
+            if share >= 0.5 {
+                stop.stop();
             }
-            ControlFlow::Break(()) => Err(()),
         };
-        assert_eq!(side_by_side(4, 1, &watch, run), Err(()));
+        let run = |_, watch: Watch<'_>| {
+            watch.tell("halfway", 0.5)?;
+            watch.tell("done", 1.0)
+        };
+        assert_eq!(side_by_side(4, 1, Watch::new(&show, &stop), run), Err(Stopped));
         let told = told.into_inner().expect("no panic");
         assert_eq!(told.last(), Some(&("done".to_string(), 0.5)));
         assert_eq!(told.len(), 4);

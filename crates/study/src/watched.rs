@@ -1,6 +1,6 @@
-//! [`Watched`]: a trace whose reader can be broken off.
+//! [`Watched`]: a trace whose reading can be stopped.
 
-use ebbtide_sim::Watch;
+use ebbtide_core::Watch;
 use ebbtide_trace::{Access, Source, TraceError};
 
 /// A trace that ends early when its watch says so; who reads it must ask whether it did.
@@ -24,8 +24,8 @@ impl<'a, S: Source> Watched<'a, S> {
 
 impl<S: Source> Source for Watched<'_, S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        // How long a trace is, nobody knows before its end.
-        if (self.watch)("replaying", 0.5).is_break() {
+        if self.watch.is_stopped() {
+            batch.clear();
             self.stopped = true;
             return Ok(false);
         }

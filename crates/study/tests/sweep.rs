@@ -1,11 +1,12 @@
 //! A sweep gives the same bytes on any number of threads, and whether or not it was broken off.
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ebbtide_study::sweep::{Options, Sweep, SweepError, run};
+use ebbtide_core::{Stop, Watch};
+use ebbtide_report::Report;
+use ebbtide_study::sweep::{Sweep, SweepError, SweepOptions, run};
 
 /// Twelve runs that take moments.
 const SMALL: &str = "
@@ -21,26 +22,25 @@ const SMALL: &str = "
     switch.threads = 8
 ";
 
-fn options(folder: &Path, threads: usize) -> Options {
+fn options(folder: &Path, threads: usize) -> SweepOptions {
     let program = "a test".to_string();
-    Options { folder: folder.to_path_buf(), program, threads, force: false }
+    SweepOptions { folder: folder.to_path_buf(), program, threads, force: false }
 }
 
 /// Runs the sweep until `runs` runs were begun; all of it without.
 fn sweep(folder: &Path, threads: usize, runs: Option<usize>) -> Result<(), SweepError> {
-    let begun = AtomicUsize::new(0);
-    let watch = |stage: &str, share: f64| {
+    let (stop, begun) = (Stop::new(), AtomicUsize::new(0));
+    let show = |stage: &str, share: f64| {
         assert!((0.0..=1.0).contains(&share), "{share}");
         // The last thing that a run tells before it ends.
         let measuring = stage.ends_with("measuring");
         let number = begun.fetch_add(usize::from(measuring), Ordering::Relaxed);
-        match runs {
-            Some(runs) if measuring && number >= runs => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
+        if measuring && runs.is_some_and(|runs| number >= runs) {
+            stop.stop();
         }
     };
     let sweep = Sweep::parse("small.toml", SMALL).expect("a valid sweep");
-    run(&sweep, &options(folder, threads), &watch)?
+    run(&sweep, &options(folder, threads), Watch::new(&show, &stop))?
         .write(folder)
         .map(drop)
         .map_err(SweepError::from)

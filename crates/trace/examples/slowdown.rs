@@ -9,10 +9,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ebbtide_trace::capture::{Ended, Options, capture};
+use ebbtide_core::Stop;
+use ebbtide_trace::capture::{CaptureOptions, Ended, capture};
 use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{Compression, Hierarchy, Output};
 
@@ -47,7 +47,7 @@ fn plain(command: &[OsString], children: bool) -> Result<(), Box<dyn Error>> {
 }
 
 fn traced(command: &[OsString], children: bool, path: &Path) -> Result<(), Box<dyn Error>> {
-    let options = Options {
+    let options = CaptureOptions {
         command: command.to_vec(),
         hierarchy: Hierarchy::default(),
         ps_per_instruction: 500.0,
@@ -57,7 +57,7 @@ fn traced(command: &[OsString], children: bool, path: &Path) -> Result<(), Box<d
     };
     let mut writer = NativeWriter::new(Output::create(path, Compression::None)?, "")?;
     let mut write = |access: &_| writer.write(access);
-    let captured = capture(&options, &mut write, &mut |_| (), &AtomicBool::new(false))?;
+    let captured = capture(&options, &mut write, &mut |_| (), &Stop::new())?;
     writer.finish()?;
     match captured.ended {
         Ended::Program(status) if status.success() => Ok(()),

@@ -1,9 +1,8 @@
 //! [`Format`]: which forms of traces there are, and how to tell them apart.
 
 use std::path::Path;
-use std::str::FromStr;
 
-use ebbtide_core::{UnknownName, find_by_name};
+use ebbtide_core::choice;
 
 use crate::csv::{CsvReader, CsvWriter};
 use crate::lackey::{LackeyReader, LackeyWriter, is_lackey};
@@ -13,23 +12,24 @@ use crate::oracle_general::{OracleGeneralReader, OracleGeneralWriter};
 use crate::text::{TextReader, TextWriter};
 use crate::{Input, Output, Sink, Source, TraceError};
 
-/// A form of trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// [`crate::native`].
-    Native,
-    /// [`crate::text`].
-    Text,
-    /// Comma-separated values with a header, which libCacheSim reads too.
-    Csv,
-    /// [`crate::lackey`].
-    Lackey,
-    /// `ADDRESS R|W`, as Ramulator reads; whatever DRAM simulator's list is read.
-    Ramulator,
-    /// `ADDRESS READ|WRITE CYCLE`, as DRAMsim3 reads, a cycle a nanosecond.
-    Dramsim3,
-    /// libCacheSim's binary form, which also knows the next access to each address.
-    OracleGeneral,
+choice! {
+    /// A form of trace.
+    pub enum Format as "format" {
+        /// [`crate::native`].
+        Native = "native",
+        /// [`crate::text`].
+        Text = "text",
+        /// Comma-separated values with a header, which libCacheSim reads too.
+        Csv = "csv",
+        /// [`crate::lackey`].
+        Lackey = "lackey",
+        /// `ADDRESS R|W`, as Ramulator reads; whatever DRAM simulator's list is read.
+        Ramulator = "ramulator",
+        /// `ADDRESS READ|WRITE CYCLE`, as DRAMsim3 reads, a cycle a nanosecond.
+        Dramsim3 = "dramsim3",
+        /// libCacheSim's binary form, which also knows the next access to each address.
+        OracleGeneral = "oracleGeneral",
+    }
 }
 
 /// Bytes that formats are told apart by.
@@ -49,22 +49,6 @@ const FOREIGN: [(&[u8], &str); 6] = [
 ];
 
 impl Format {
-    /// Every form with the name users type.
-    pub const ALL: [(&str, Format); 7] = [
-        ("native", Format::Native),
-        ("text", Format::Text),
-        ("csv", Format::Csv),
-        ("lackey", Format::Lackey),
-        ("ramulator", Format::Ramulator),
-        ("dramsim3", Format::Dramsim3),
-        ("oracleGeneral", Format::OracleGeneral),
-    ];
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        Format::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
-    }
-
     /// What it has no place for.
     pub fn cannot_hold(self) -> &'static [&'static str] {
         match self {
@@ -167,13 +151,5 @@ impl Format {
             Format::Dramsim3 => Box::new(ListWriter::new(output, Dialect::Dramsim3)),
             Format::OracleGeneral => Box::new(OracleGeneralWriter::new(output)?),
         })
-    }
-}
-
-impl FromStr for Format {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Format, UnknownName> {
-        find_by_name("format", name, &Format::ALL)
     }
 }

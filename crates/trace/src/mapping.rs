@@ -1,9 +1,8 @@
 //! [`Mapping`]: where virtual pages lie in physical memory.
 
 use std::path::Path;
-use std::str::FromStr;
 
-use ebbtide_core::PageId;
+use ebbtide_core::{PageId, choice};
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
@@ -122,22 +121,15 @@ impl<S: Source> Source for Physical<S> {
     }
 }
 
-/// Which addresses of a trace are meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Space {
-    /// The program's own.
-    #[default]
-    Virtual,
-    /// Those of memory.
-    Physical,
-}
-
-impl FromStr for Space {
-    type Err = ebbtide_core::UnknownName;
-
-    fn from_str(name: &str) -> Result<Space, Self::Err> {
-        let known = [("virtual", Space::Virtual), ("physical", Space::Physical)];
-        ebbtide_core::find_by_name("addresses", name, &known)
+choice! {
+    /// Which addresses of a trace are meant.
+    #[derive(Default)]
+    pub enum Space as "addresses" {
+        /// The program's own.
+        #[default]
+        Virtual = "virtual",
+        /// Those of memory.
+        Physical = "physical",
     }
 }
 

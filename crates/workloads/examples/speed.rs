@@ -57,8 +57,8 @@ fn rounds(items: u64, mut round: impl FnMut()) -> [f64; 3] {
 
 fn main() {
     println!("{:16} {:8} {:>24} {:>26}", "program", "scatter", "image GiB/s (range)", "job ns");
-    for (name, kind) in Kind::ALL {
-        for (scatter_name, scatter) in Scatter::ALL {
+    for (name, kind) in Kind::ALL.map(|kind| (kind.name(), kind)) {
+        for (scatter_name, scatter) in Scatter::ALL.map(|kind| (kind.name(), kind)) {
             let shape = Shape { dataset_bytes: 256 << 30, scatter, ..Shape::default() };
             let great = kind.build(&shape).unwrap();
             let pages = great.size_bytes() / PAGE_BYTES as u64;

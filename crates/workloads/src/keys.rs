@@ -3,44 +3,24 @@
 //! A key's *rank* is its popularity: rank 0 is asked for most. [`Ranks`] draws ranks; a
 //! [`Scatter`] says how ranks are laid over the places of a structure.
 
-use ebbtide_core::UnknownName;
-use ebbtide_core::find_by_name;
+use ebbtide_core::choice;
 use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64Mcg;
 
 use crate::permutation::Permutation;
 use ebbtide_structures::sealed::mix;
 
-/// How popular keys are laid over pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scatter {
-    /// Keys of consecutive ranks share a page, and the pages are shuffled. Hot data clusters, as
-    /// it does when it was created together or is sorted by what makes it hot.
-    #[default]
-    Pages,
-    /// Every key is shuffled on its own: YCSB's hashed ("scrambled") Zipfian. A page holds hot and
-    /// cold keys alike, the worst case for a cache of pages.
-    Keys,
-}
-
-impl Scatter {
-    /// Every scatter with the name users type.
-    pub const ALL: [(&str, Scatter); 2] = [("pages", Scatter::Pages), ("keys", Scatter::Keys)];
-
-    /// The scatter called `name`.
-    ///
-    /// # Errors
-    /// [`UnknownName`] when there is none.
-    pub fn from_name(name: &str) -> Result<Scatter, UnknownName> {
-        find_by_name("scatter", name, &Scatter::ALL)
-    }
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scatter::Pages => "pages",
-            Scatter::Keys => "keys",
-        }
+choice! {
+    /// How popular keys are laid over pages.
+    #[derive(Default)]
+    pub enum Scatter as "scatter" {
+        /// Keys of consecutive ranks share a page, and the pages are shuffled. Hot data clusters, as
+        /// it does when it was created together or is sorted by what makes it hot.
+        #[default]
+        Pages = "pages",
+        /// Every key is shuffled on its own: YCSB's hashed ("scrambled") Zipfian. A page holds hot and
+        /// cold keys alike, the worst case for a cache of pages.
+        Keys = "keys",
     }
 }
 
@@ -222,10 +202,10 @@ mod tests {
 
     #[test]
     fn a_scatter_is_found_by_its_name() {
-        for (name, scatter) in Scatter::ALL {
-            assert_eq!(Scatter::from_name(name), Ok(scatter));
+        for (name, scatter) in Scatter::ALL.map(|scatter| (scatter.name(), scatter)) {
+            assert_eq!(name.parse::<Scatter>(), Ok(scatter));
             assert_eq!(scatter.name(), name);
         }
-        assert!(Scatter::from_name("page").unwrap_err().to_string().contains("'pages'"));
+        assert!("page".parse::<Scatter>().unwrap_err().to_string().contains("'pages'"));
     }
 }

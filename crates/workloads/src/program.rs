@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, UnknownName, find_by_name};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, UnknownName, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{ArraySwap, HashTable, RedBlackTree, Replay, Scatter, Tatp, Workload, Wrong};
@@ -103,9 +103,8 @@ macro_rules! programs {
         }
 
         impl Kind {
-            /// Every program with the name users type.
-            pub const ALL: [(&str, Kind); [$(Kind::$program),+].len()] =
-                [$((<$workload as Named>::NAME, Kind::$program)),+];
+            /// Every program.
+            pub const ALL: [Kind; [$(Kind::$program),+].len()] = [$(Kind::$program),+];
 
             /// The name users type.
             pub fn name(self) -> &'static str {
@@ -141,6 +140,26 @@ macro_rules! programs {
                 match self {
                     $(Kind::$program => Program::$program(Named::with_shape(shape))),+
                 }
+            }
+        }
+
+        impl std::str::FromStr for Kind {
+            type Err = UnknownName;
+
+            fn from_str(name: &str) -> Result<Kind, UnknownName> {
+                find_by_name("workload", name, &Kind::ALL.map(|kind| (kind.name(), kind)))
+            }
+        }
+
+        impl serde::Serialize for Kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl std::fmt::Display for Kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
             }
         }
 
@@ -214,14 +233,6 @@ impl Kind {
     /// The most that any program addresses: 64 TiB, 2⁴⁰ lines.
     pub const MAX_BYTES: u64 = 64 << 40;
 
-    /// The program called `name`.
-    ///
-    /// # Errors
-    /// [`UnknownName`] when there is none.
-    pub fn from_name(name: &str) -> Result<Kind, UnknownName> {
-        find_by_name("workload", name, &Kind::ALL)
-    }
-
     /// Builds it. Takes no memory and no time, whatever the size.
     ///
     /// # Errors
@@ -248,7 +259,7 @@ impl Program {
     /// # Errors
     /// [`ShapeError`] when there is no such program, or it cannot have this shape.
     pub fn new(name: &str, shape: &Shape) -> Result<Program, ShapeError> {
-        Kind::from_name(name)?.build(shape)
+        name.parse::<Kind>()?.build(shape)
     }
 
     /// What reports call it: the name users type, or `replay`.
@@ -303,7 +314,8 @@ mod tests {
 
     #[test]
     fn every_name_builds_its_program_at_its_least_size_and_no_smaller() {
-        for (name, kind) in Kind::ALL {
+        for kind in Kind::ALL {
+            let name = kind.name();
             let mut shape = Shape { dataset_bytes: kind.min_bytes(), ..Shape::default() };
             let program = Program::new(name, &shape).unwrap();
             assert_eq!((program.kind(), program.name()), (Some(kind), name));
@@ -330,7 +342,8 @@ mod tests {
 
     #[test]
     fn nearly_all_of_a_dataset_is_filled() {
-        for (name, kind) in Kind::ALL {
+        for kind in Kind::ALL {
+            let name = kind.name();
             let shape = Shape { dataset_bytes: (1 << 30) + 12_345, ..Shape::default() };
             let filled = kind.build(&shape).unwrap().size_bytes();
             assert!(filled <= shape.dataset_bytes && filled > (1 << 30) / 100 * 97, "{name}");

@@ -11,7 +11,7 @@ use ebbtide_workloads::{Kind, Observed, Program, Scatter, Work, Workload};
 
 #[test]
 fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
-    for (name, _) in Kind::ALL {
+    for name in Kind::ALL.map(Kind::name) {
         let program = program(name, 100, Scatter::Pages);
         for job in 0..20 {
             // Accesses before the first record is stored: 2 touches, 2 steps for each latch, 2

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_core::{Span, UnknownName};
+use ebbtide_core::Span;
 use ebbtide_trace::{
     Compression, Format, Hinted, Hints, Input, Mapped, Mapping, Output, Source, Space, TraceError,
 };
 
 use crate::exit::{Failure, say};
-use crate::sizes;
+use crate::numbers;
 
 /// Decides where fragmented runs lie and which accesses are announced.
 const SEED: u64 = 1;
@@ -23,18 +23,18 @@ pub(crate) struct Arguments {
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Form of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by content]
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
     /// Form of OUT [default: by its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3,
     /// .oracleGeneral]
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     /// Give pages physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in
     /// 64 GiB), or a file with a virtual and a physical page number a line
     #[arg(long, value_name = "MAP")]
     map: Option<String>,
     /// Which addresses become those of OUT: virtual or physical
-    #[arg(long, value_parser = space, default_value = "virtual")]
+    #[arg(long, default_value = "virtual")]
     address: Space,
     /// Insert hints for the hottest TOP% of pages, with this chance, TIME before each access, such as
     /// 5%,0.1,10us; reads IN twice
@@ -42,24 +42,15 @@ pub(crate) struct Arguments {
     hints: Option<Hints>,
 }
 
-fn format(name: &str) -> Result<Format, UnknownName> {
-    name.parse()
-}
-
-fn space(name: &str) -> Result<Space, UnknownName> {
-    name.parse()
-}
-
 /// The longest lead: accesses of that time are held in memory.
-const LEAD_US_MAX: f64 = 10_000.0;
+const LEAD_MAX: Span = Span::from_us(10_000);
 
 fn hints(text: &str) -> Result<Hints, String> {
     let parse = || {
         let [top, chance, lead] = text.split(',').collect::<Vec<_>>().try_into().ok()?;
         let share = |text: &str| text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
         let top = share_of_percent(top)?;
-        let lead = sizes::micros(lead).ok().filter(|&lead| lead <= LEAD_US_MAX)?;
-        let lead = Span::from_ps((lead * 1e6) as u64);
+        let lead = lead.parse().ok().filter(|&lead: &Span| lead <= LEAD_MAX)?;
         Some(Hints { top, chance: share(chance)?, lead, seed: SEED })
     };
     parse().ok_or_else(|| {
@@ -78,7 +69,7 @@ fn mapping(text: &str) -> Result<Mapping, Failure> {
         return Ok(Mapping::Identity);
     }
     if let Some(run) = text.strip_prefix("fragmented:") {
-        let run = sizes::count(run).map_err(Failure::input)?;
+        let run = numbers::count(run).map_err(Failure::input)?;
         return Mapping::fragmented(run, SEED).map_err(Failure::input);
     }
     Mapping::read(Path::new(text)).map_err(Failure::input)

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbtide_trace::Statistics;
 
-use crate::exit::{Failure, print};
+use crate::exit::Failure;
+use crate::output::emit;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -20,10 +21,5 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut source = ebbtide_trace::open(&arguments.file).map_err(Failure::trace)?;
     let statistics = Statistics::gather(&mut source).map_err(Failure::trace)?;
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&statistics)? + "\n"
-    } else {
-        statistics.to_string()
-    };
-    print(&text)
+    emit(&statistics, arguments.json)
 }

@@ -7,17 +7,16 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ebbtide_trace::capture::{self, CaptureError, Captured, Counts, Ended};
+use ebbtide_core::Bytes;
+use ebbtide_trace::capture::{self, Captured, Counts, Ended};
 use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{CacheShape, Compression, Hierarchy, Output};
 
 use crate::exit::{Failure, say};
-use crate::{progress, sizes};
+use crate::{numbers, progress};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -47,10 +46,10 @@ struct Capture {
     #[arg(long)]
     children: bool,
     /// End the command after this many entries
-    #[arg(long, value_name = "COUNT", value_parser = sizes::count::<u64>)]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::count::<u64>)]
     limit: Option<u64>,
     /// Leave this many entries out at the start
-    #[arg(long, value_name = "COUNT", value_parser = sizes::count::<u64>, default_value = "0")]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::count::<u64>, default_value = "0")]
     skip: u64,
     /// First-level caches, one for instructions and one for data: size and ways
     #[arg(long, value_name = "SIZE,WAYS", value_parser = cache, default_value = "64KiB,4")]
@@ -72,13 +71,14 @@ struct Capture {
 fn cache(text: &str) -> Result<CacheShape, String> {
     let parts = text.split_once(',');
     let shape = parts.and_then(|(bytes, ways)| {
-        Some(CacheShape { bytes: sizes::bytes(bytes).ok()?, ways: ways.trim().parse().ok()? })
+        let Bytes(bytes) = bytes.parse().ok()?;
+        Some(CacheShape { bytes, ways: ways.trim().parse().ok()? })
     });
     shape.ok_or_else(|| format!("'{text}' is no cache; expected something like 1MiB,16"))
 }
 
 fn positive(text: &str) -> Result<f64, String> {
-    let number = sizes::number(text)?;
+    let number = numbers::number(text)?;
     if number > 0.0 { Ok(number) } else { Err(format!("'{text}' is not above zero")) }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn trace(arguments: Capture) -> Result<(), Failure> {
     let path = arguments.output.as_deref().expect("clap requires it");
     let ps_per_instruction = 1000.0 * arguments.cpi / arguments.ghz;
-    let options = capture::Options {
+    let options = capture::CaptureOptions {
         hierarchy: Hierarchy { l1: arguments.l1, llc: arguments.llc },
         ps_per_instruction,
         children: arguments.children,
@@ -107,10 +107,8 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
     };
     let output = Output::create(path, Compression::None).map_err(Failure::input)?;
     let mut writer = NativeWriter::new(output, &options.description())?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopper = stop.clone();
-    ctrlc::set_handler(move || stopper.store(true, Ordering::Relaxed))?;
-    let (spinner, start) = (progress::late_spinner(), Instant::now());
+    let stop = progress::on_interrupt()?;
+    let (spinner, start) = (progress::Spinner::new(), Instant::now());
     let mut watch = |counts: &Counts| {
         let rate = counts.instructions as f64 / start.elapsed().as_secs_f64() / 1e6;
         let (written, executed) = (counts.written as f64 / 1e6, counts.instructions as f64 / 1e6);
@@ -118,12 +116,9 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
             "{written:.1} M entries of {executed:.0} M instructions, {rate:.1} M instructions/s"
         ));
     };
-    let captured =
-        capture::capture(&options, &mut |access| writer.write(access), &mut watch, &stop);
+    let captured = capture::capture(&options, &mut |access| writer.write(access), &mut watch, stop);
     spinner.clear();
-    let captured = captured.map_err(|error: CaptureError| {
-        if error.is_input() { Failure::input(error) } else { Failure::run(error) }
-    })?;
+    let captured = captured.map_err(|error| Failure::of(error.is_input(), error))?;
     let bytes = writer.finish()?;
     summarise(&captured, path, bytes);
     match captured.ended {

@@ -16,7 +16,7 @@ mod next_n_line;
 mod none;
 
 use crate::addr::PageId;
-use crate::names::{UnknownName, find_by_name};
+use crate::choice;
 use crate::replacement::Position;
 
 pub use metrics::Metrics;
@@ -92,44 +92,23 @@ pub trait Prefetcher: Send {
     }
 }
 
-/// The prefetchers there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum PrefetcherKind {
-    /// Fetches nothing ahead of demand.
-    None,
-    /// A fixed run of pages some way ahead.
-    NextNLine,
-    /// A run whose length and distance follow from how well it does (HPCA 2007).
-    FeedbackDirected,
-    /// By the offset that would have been in time most often (HPCA 2016).
-    BestOffset,
-    /// By the majority among the last steps from miss to miss (ATC 2020).
-    Leap,
+choice! {
+    /// The prefetchers there are.
+    pub enum PrefetcherKind as "prefetcher" {
+        /// Fetches nothing ahead of demand.
+        None = "none",
+        /// A fixed run of pages some way ahead.
+        NextNLine = "next-n-line",
+        /// A run whose length and distance follow from how well it does (HPCA 2007).
+        FeedbackDirected = "feedback-directed",
+        /// By the offset that would have been in time most often (HPCA 2016).
+        BestOffset = "best-offset",
+        /// By the majority among the last steps from miss to miss (ATC 2020).
+        Leap = "leap",
+    }
 }
 
 impl PrefetcherKind {
-    /// Every prefetcher with the name users type.
-    pub const ALL: [(&'static str, PrefetcherKind); 5] = [
-        ("none", PrefetcherKind::None),
-        ("next-n-line", PrefetcherKind::NextNLine),
-        ("feedback-directed", PrefetcherKind::FeedbackDirected),
-        ("best-offset", PrefetcherKind::BestOffset),
-        ("leap", PrefetcherKind::Leap),
-    ];
-
-    /// The prefetcher called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<PrefetcherKind, UnknownName> {
-        find_by_name("prefetcher", name, &PrefetcherKind::ALL)
-    }
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        PrefetcherKind::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
-    }
-
     /// An upper bound on the memory that the prefetcher uses, in bytes.
     pub fn memory_bytes(self, preset: Preset, pages: u64) -> usize {
         match self {
@@ -158,26 +137,13 @@ impl PrefetcherKind {
     }
 }
 
-/// Which form of a prefetcher, where there are two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Preset {
-    /// As the paper that introduced it has it.
-    Original,
-    /// As the simulator of the CXL-flash study has it (ATC'23; SPEC A4 "MQ").
-    Atc23,
-}
-
-impl Preset {
-    /// Both with the names users type.
-    pub const ALL: [(&'static str, Preset); 2] =
-        [("original", Preset::Original), ("atc23", Preset::Atc23)];
-
-    /// The preset called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<Preset, UnknownName> {
-        find_by_name("prefetcher preset", name, &Preset::ALL)
+choice! {
+    /// Which form of a prefetcher, where there are two.
+    pub enum Preset as "prefetcher preset" {
+        /// As the paper that introduced it has it.
+        Original = "original",
+        /// As the simulator of the CXL-flash study has it (ATC'23; SPEC A4 "MQ").
+        Atc23 = "atc23",
     }
 }
 

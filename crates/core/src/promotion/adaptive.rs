@@ -2,55 +2,29 @@
 //! that follows the share of accesses that promotions caught.
 
 use crate::addr::FrameId;
-use crate::names::{UnknownName, find_by_name};
+use crate::choice;
 
-/// When the counts of an epoch start anew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Reset {
-    /// As printed: when the accesses counted equal the epoch. An epoch that ends with as many net
-    /// accesses as it is long (one without an eviction) starts the next one at its own end, steps
-    /// past it, and no epoch ever ends again.
-    Strict,
-    /// After every so many accesses, whatever the counts are; what is then done is as printed.
-    Windowed,
-}
-
-impl Reset {
-    /// Every kind with the name users type.
-    pub const ALL: [(&'static str, Reset); 2] =
-        [("strict", Reset::Strict), ("windowed", Reset::Windowed)];
-
-    /// The kind called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<Reset, UnknownName> {
-        find_by_name("promotion reset", name, &Reset::ALL)
+choice! {
+    /// When the counts of an epoch start anew.
+    pub enum Reset as "promotion reset" {
+        /// As printed: when the accesses counted equal the epoch. An epoch that ends with as many net
+        /// accesses as it is long (one without an eviction) starts the next one at its own end, steps
+        /// past it, and no epoch ever ends again.
+        Strict = "strict",
+        /// After every so many accesses, whatever the counts are; what is then done is as printed.
+        Windowed = "windowed",
     }
 }
 
-/// Which counts promote a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Meets {
-    /// As printed: the count that equals the threshold. A page past a threshold that was lowered
-    /// since is promoted only if the threshold climbs to a count that it has yet to reach, or after
-    /// it left and returned.
-    Equal,
-    /// A count of the threshold or more: nobody is past it.
-    AtLeast,
-}
-
-impl Meets {
-    /// Every kind with the name users type.
-    pub const ALL: [(&'static str, Meets); 2] =
-        [("equal", Meets::Equal), ("at-least", Meets::AtLeast)];
-
-    /// The kind called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<Meets, UnknownName> {
-        find_by_name("count that promotes", name, &Meets::ALL)
+choice! {
+    /// Which counts promote a page.
+    pub enum Meets as "count that promotes" {
+        /// As printed: the count that equals the threshold. A page past a threshold that was lowered
+        /// since is promoted only if the threshold climbs to a count that it has yet to reach, or after
+        /// it left and returned.
+        Equal = "equal",
+        /// A count of the threshold or more: nobody is past it.
+        AtLeast = "at-least",
     }
 }
 
@@ -284,9 +258,9 @@ mod tests {
 
     #[test]
     fn kinds_have_names() {
-        assert_eq!(Meets::from_name("at-least"), Ok(Meets::AtLeast));
-        assert_eq!(Reset::from_name("windowed"), Ok(Reset::Windowed));
-        let error = Reset::from_name("window").unwrap_err().to_string();
+        assert_eq!("at-least".parse::<Meets>(), Ok(Meets::AtLeast));
+        assert_eq!("windowed".parse::<Reset>(), Ok(Reset::Windowed));
+        let error = "window".parse::<Reset>().unwrap_err().to_string();
         assert!(error.contains("did you mean 'windowed'?"), "{error}");
     }
 }

@@ -9,40 +9,24 @@
 use super::list::Lists;
 use super::{Frames, Geometry, PolicyKind, Replacement};
 use crate::addr::{FrameId, PageId};
-use crate::names::{UnknownName, find_by_name};
+use crate::choice;
 use crate::promotion::{Adaptive, Parameters, Reset};
 
 /// One frame in so many is for pages on probation (an assumption: FlatFlash's two caches have no
 /// counterpart of one size).
 const PROBATION_SHARE: usize = 8;
 
-/// Which pages a replacement policy is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Admission {
-    /// Every page, as soon as it is installed.
-    Always,
-    /// A page that FlatFlash's Algorithm 1 promotes (resets `windowed`).
-    Adaptive,
+choice! {
+    /// Which pages a replacement policy is given.
+    pub enum Admission as "admission" {
+        /// Every page, as soon as it is installed.
+        Always = "always",
+        /// A page that FlatFlash's Algorithm 1 promotes (resets `windowed`).
+        Adaptive = "adaptive",
+    }
 }
 
 impl Admission {
-    /// Every kind with the name users type.
-    pub const ALL: [(&'static str, Admission); 2] =
-        [("always", Admission::Always), ("adaptive", Admission::Adaptive)];
-
-    /// The kind called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<Admission, UnknownName> {
-        find_by_name("admission", name, &Admission::ALL)
-    }
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        Admission::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
-    }
-
     /// An upper bound on the memory of `policy` behind it, in bytes.
     pub fn memory_bytes(self, policy: PolicyKind, geometry: Geometry, pages: u64) -> usize {
         let own = match self {

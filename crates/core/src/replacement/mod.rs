@@ -25,7 +25,7 @@ mod s3_fifo;
 use dyn_clone::DynClone;
 
 use crate::addr::{FrameId, PageId};
-use crate::names::{UnknownName, find_by_name};
+use crate::choice;
 pub use admission::Admission;
 use rrip::{HitRule, Insertion, Rrip};
 
@@ -126,63 +126,36 @@ pub trait Replacement: Send + DynClone {
 
 dyn_clone::clone_trait_object!(Replacement);
 
-/// The policies there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum PolicyKind {
-    /// First in, first out.
-    Fifo,
-    /// Any frame, each with the same chance.
-    Random,
-    /// Exact least recently used.
-    Lru,
-    /// FIFO with a second chance for touched pages.
-    Clock,
-    /// LRU that gives up clean pages first (CASES 2006).
-    Cflru,
-    /// Re-reference interval prediction, a hit making it near (ISCA 2010).
-    SrripHp,
-    /// The same, a hit making it one step nearer.
-    SrripFp,
-    /// RRIP that expects nothing of most new pages: for loops larger than the cache.
-    Brrip,
-    /// SRRIP or BRRIP, whichever does better in a sample of the sets.
-    Drrip,
-    /// Small, main and ghost FIFO queues (SOSP 2023).
-    S3Fifo,
-    /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
-    /// default.
-    AdaptiveLrfu,
+choice! {
+    /// The policies there are.
+    pub enum PolicyKind as "replacement policy" {
+        /// First in, first out.
+        Fifo = "fifo",
+        /// Any frame, each with the same chance.
+        Random = "random",
+        /// Exact least recently used.
+        Lru = "lru",
+        /// FIFO with a second chance for touched pages.
+        Clock = "clock",
+        /// LRU that gives up clean pages first (CASES 2006).
+        Cflru = "cflru",
+        /// Re-reference interval prediction, a hit making it near (ISCA 2010).
+        SrripHp = "srrip-hp",
+        /// The same, a hit making it one step nearer.
+        SrripFp = "srrip-fp",
+        /// RRIP that expects nothing of most new pages: for loops larger than the cache.
+        Brrip = "brrip",
+        /// SRRIP or BRRIP, whichever does better in a sample of the sets.
+        Drrip = "drrip",
+        /// Small, main and ghost FIFO queues (SOSP 2023).
+        S3Fifo = "s3-fifo",
+        /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
+        /// default.
+        AdaptiveLrfu = "adaptive-lrfu",
+    }
 }
 
 impl PolicyKind {
-    /// Every policy with the name users type.
-    pub const ALL: [(&'static str, PolicyKind); 11] = [
-        ("fifo", PolicyKind::Fifo),
-        ("random", PolicyKind::Random),
-        ("lru", PolicyKind::Lru),
-        ("clock", PolicyKind::Clock),
-        ("cflru", PolicyKind::Cflru),
-        ("srrip-hp", PolicyKind::SrripHp),
-        ("srrip-fp", PolicyKind::SrripFp),
-        ("brrip", PolicyKind::Brrip),
-        ("drrip", PolicyKind::Drrip),
-        ("s3-fifo", PolicyKind::S3Fifo),
-        ("adaptive-lrfu", PolicyKind::AdaptiveLrfu),
-    ];
-
-    /// The policy called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<PolicyKind, UnknownName> {
-        find_by_name("replacement policy", name, &PolicyKind::ALL)
-    }
-
-    /// The name users type.
-    pub fn name(self) -> &'static str {
-        PolicyKind::ALL.iter().find(|(_, kind)| *kind == self).expect("every kind is listed").0
-    }
-
     /// Whether the policy must be told of every hit in order, which no hit path that writes nothing
     /// shared can do.
     pub fn needs_every_hit(self) -> bool {

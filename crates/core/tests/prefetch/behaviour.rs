@@ -37,8 +37,9 @@ fn mixed() -> Vec<u64> {
 
 #[test]
 fn every_prefetcher_does_on_a_mixed_stream_what_it_always_did() {
-    let counted = PrefetcherKind::ALL.map(|(name, kind)| {
-        let counts = Preset::ALL.map(|(_, preset)| {
+    let counted = PrefetcherKind::ALL.map(|kind| {
+        let name = kind.name();
+        let counts = Preset::ALL.map(|preset| {
             let mut device = device(kind, preset, 20);
             let Metrics { issued, used, late, misses, polluted, .. } =
                 *device.access_all(mixed()).metrics();
@@ -132,12 +133,12 @@ fn a_page_that_a_prefetch_displaced_and_is_missed_counts_as_pollution_once() {
 
 #[test]
 fn names_are_found_and_misspelt_ones_offered_the_nearest() {
-    for (name, kind) in PrefetcherKind::ALL {
-        assert_eq!((PrefetcherKind::from_name(name), kind.name()), (Ok(kind), name));
+    for (name, kind) in PrefetcherKind::ALL.map(|kind| (kind.name(), kind)) {
+        assert_eq!((name.parse::<PrefetcherKind>(), kind.name()), (Ok(kind), name));
     }
-    let error = PrefetcherKind::from_name("next-n-lines").unwrap_err().to_string();
+    let error = "next-n-lines".parse::<PrefetcherKind>().unwrap_err().to_string();
     assert!(error.starts_with("unknown prefetcher 'next-n-lines'; did you mean 'next-n-line'?"));
-    assert_eq!(Preset::from_name("atc23"), Ok(Preset::Atc23));
+    assert_eq!("atc23".parse::<Preset>(), Ok(Preset::Atc23));
 }
 
 /// What prefetches did in an interval.

@@ -121,8 +121,8 @@ proptest! {
     #[test]
     fn the_same_run_gives_the_same_counts(run in run()) {
         let (pages, frames, latency) = run;
-        for (_, kind) in PrefetcherKind::ALL {
-            for (_, preset) in Preset::ALL {
+        for kind in PrefetcherKind::ALL {
+            for preset in Preset::ALL {
                 let counts = || {
                     let prefetcher = kind.build(preset, PAGES);
                     let mut device = Device::new(prefetcher, PAGES, frames, latency);

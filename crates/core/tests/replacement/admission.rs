@@ -163,10 +163,10 @@ impl Replacement for Model {
 
 #[test]
 fn names_are_found_and_misspelt_ones_offered_the_nearest() {
-    for (name, admission) in Admission::ALL {
-        assert_eq!((Admission::from_name(name), admission.name()), (Ok(admission), name));
+    for (name, admission) in Admission::ALL.map(|kind| (kind.name(), kind)) {
+        assert_eq!((name.parse::<Admission>(), admission.name()), (Ok(admission), name));
     }
-    let error = Admission::from_name("adaptiv").unwrap_err().to_string();
+    let error = "adaptiv".parse::<Admission>().unwrap_err().to_string();
     assert_eq!(
         error,
         "unknown admission 'adaptiv'; did you mean 'adaptive'? (known: always, adaptive)"

@@ -74,7 +74,8 @@ fn every_policy_misses_as_often_as_it_always_did() {
         let mut cache = Cache::new(kind, geometry, 2_000);
         pages.iter().filter(|&&page| cache.access(PageId(page), page % 3 == 0)).count()
     };
-    let counted = PolicyKind::ALL.map(|(name, kind)| {
+    let counted = PolicyKind::ALL.map(|kind| {
+        let name = kind.name();
         let associative = misses(kind, Geometry::fully_associative(64));
         (name, associative, misses(kind, Geometry { sets: 8, ways: 8 }))
     });
@@ -150,7 +151,7 @@ fn a_stationary_skew_is_learnt_beyond_recency() {
 
 #[test]
 fn a_loop_larger_than_the_cache_costs_no_more_than_in_a_queue() {
-    for (name, kind) in PolicyKind::ALL {
+    for (name, kind) in PolicyKind::ALL.map(|kind| (kind.name(), kind)) {
         let looped = (0..20_000).map(|at| at % 250);
         let misses = cache(kind, 100, 250).misses(looped);
         assert!(misses <= 20_000, "{name}: {misses}");

@@ -144,9 +144,9 @@ pub fn run(device: Arc<dyn Device>, plan: &Plan, options: &Options) -> (Engine, 
 pub fn small_cache(frames: usize, cores: usize, threads: usize, pages: u64) -> Options {
     let mut options = Options::new(0);
     options.cores = cores;
-    options.threads_per_core = threads;
+    options.tuning.threads = Some(threads);
     options.stack_bytes = 128 << 10;
-    options.batch_max = 8;
+    options.tuning.batch_max = 8;
     of_frames(frames, options, pages)
 }
 

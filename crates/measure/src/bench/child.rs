@@ -5,17 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ebbtide_core::prefetch::PrefetcherKind;
-use ebbtide_core::replacement::{Admission, PolicyKind};
-use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{PAGE_BYTES, Time, UnknownName};
+use ebbtide_core::{PAGE_BYTES, Time};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::store::{Access, Store, StoreError};
 use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
-use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
+use ebbtide_workloads::{Kind, Program, Shape, Workload};
 
 use super::calibrate::calibrate;
 use super::process;
-use super::protocol::{Arrivals, Command, Reply, Setup, Window};
+use super::protocol::{Command, Load, Reply, Setup, Window};
 use super::window::{Measured, Stream, StreamService, Total, run_threads, total};
 use super::{BenchError, Mode, replay};
 
@@ -128,12 +126,12 @@ impl Under {
         }
         // The page cache must be full before a comparison means anything.
         let work = self.setup.work_instructions;
-        self.run(1.5, Arrivals::Closed, work)?;
+        self.run(1.5, Load::Closed, work)?;
         let mut best = (0.0, 0);
-        let at_most = self.setup.threads.unwrap_or(usize::MAX);
+        let at_most = self.setup.tuning.threads.unwrap_or(usize::MAX);
         for per_core in PAGING_THREADS.into_iter().filter(|&count| count <= at_most) {
             self.set_threads(per_core * self.setup.cpus.len());
-            let window = self.run(PAGING_TRIAL_S, Arrivals::Closed, work)?;
+            let window = self.run(PAGING_TRIAL_S, Load::Closed, work)?;
             let rate = window.jobs as f64 / window.seconds;
             if rate > best.0 {
                 best = (rate, per_core);
@@ -152,7 +150,7 @@ impl Under {
     fn run(
         &mut self,
         seconds: f64,
-        arrivals: Arrivals,
+        arrivals: Load,
         work_instructions: u64,
     ) -> Result<Window, String> {
         let program = self.program.clone().with_work(work_instructions);
@@ -237,11 +235,11 @@ pub(super) fn program(setup: &Setup) -> Result<Program, String> {
         let unread = |error| format!("cannot read {}: {error}", steps.display());
         return replay::load(steps, setup.seed).map_err(unread);
     }
-    let kind = Kind::from_name(&setup.workload).map_err(|error| error.to_string())?;
+    let kind = setup.workload.parse::<Kind>().map_err(|error| error.to_string())?;
     let shape = Shape {
         dataset_bytes: setup.dataset_bytes,
         theta: setup.theta,
-        scatter: Scatter::from_name(&setup.scatter).map_err(|error| error.to_string())?,
+        scatter: setup.scatter,
         seed: setup.seed,
         work_instructions: 0,
     };
@@ -272,7 +270,7 @@ fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
 
 fn engine(setup: &Setup, program: &Program) -> Result<Engine, String> {
     let store = store(setup, program).map_err(|error| error.to_string())?;
-    let options = engine_options(setup).map_err(|error| error.to_string())?;
+    let options = engine_options(setup);
     let engine = if setup.mode == Mode::Sync {
         let device = Arc::new(Threads::blocking(store.file()));
         Engine::over(&store, device, &options)
@@ -283,23 +281,17 @@ fn engine(setup: &Setup, program: &Program) -> Result<Engine, String> {
 }
 
 /// How the engine is set up for `setup`.
-pub(super) fn engine_options(setup: &Setup) -> Result<Options, UnknownName> {
+pub(super) fn engine_options(setup: &Setup) -> Options {
     let mut options = Options::new(setup.dram_bytes as usize);
     options.cores = setup.cpus.len();
     options.cpus = setup.cpus.clone();
     options.stack_bytes = setup.stack_bytes;
-    options.threads_per_core = match setup.mode {
-        Mode::Sync => 1,
-        _ => setup.threads.unwrap_or_else(|| options.threads_that_fit()),
-    };
-    options.batch_max = setup.batch_max;
-    options.replacement = PolicyKind::from_name(&setup.replacement)?;
-    options.admission = Admission::from_name(&setup.admission)?;
-    // Blocking reads cannot go on ahead of anything.
-    let ahead = setup.mode != Mode::Sync;
-    let prefetcher = PrefetcherKind::from_name(&setup.prefetch)?;
-    options.prefetcher = if ahead { prefetcher } else { PrefetcherKind::None };
-    options.hints = ahead && setup.hints;
-    options.scheduler = Discipline::from_name(&setup.scheduler)?;
-    Ok(options)
+    options.tuning = setup.tuning;
+    if setup.mode == Mode::Sync {
+        // Blocking reads cannot go on ahead of anything.
+        options.tuning.threads = Some(1);
+        options.tuning.prefetch = PrefetcherKind::None;
+        options.tuning.hints = false;
+    }
+    options
 }

@@ -1,6 +1,5 @@
 //! [`Conditions`]: under what an outcome came about, for a model that is to predict it.
 
-use ebbtide_core::UnknownName;
 use ebbtide_workloads::Program;
 
 use super::child::engine_options;
@@ -12,7 +11,7 @@ use super::{Profile, Report};
 pub struct Measured {
     /// What was found.
     pub report: Report,
-    /// One entry an outcome to be predicted; empty unless [`Options::predict`](super::Options) is
+    /// One entry an outcome to be predicted; empty unless [`BenchOptions::predict`](super::BenchOptions::predict) is
     /// set.
     pub conditions: Vec<Conditions>,
 }
@@ -41,10 +40,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// How the engine was set up.
-    ///
-    /// # Errors
-    /// [`UnknownName`] when the setup names a policy that does not exist.
-    pub fn engine_options(&self) -> Result<ebbtide_engine::Options, UnknownName> {
+    pub fn engine_options(&self) -> ebbtide_engine::Options {
         engine_options(&self.setup)
     }
 }

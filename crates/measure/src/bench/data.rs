@@ -6,16 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom};
-use std::ops::ControlFlow;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ebbtide_core::{PAGE_BYTES, PageId};
+use ebbtide_core::{PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::store::{NewStore, Store, StoreError};
 use ebbtide_workloads::{Program, Workload};
 use rustix::process::{Resource, getrlimit};
 
-use super::children::Cancel;
 use super::{BenchError, Mode};
 
 /// The places of one workload's data.
@@ -130,26 +128,21 @@ pub(super) fn bytes(stores: &[NewStore]) -> u64 {
     stores.iter().map(NewStore::bytes).sum()
 }
 
-/// Writes the image of `program` into each of `stores`, telling `progress` the share done.
+/// Writes the image of `program` into each of `stores`.
 ///
 /// # Errors
-/// What keeps one from being written, or that `cancel` broke off.
+/// What keeps one from being written, or that `watch` stopped it.
 pub(super) fn write(
     stores: &[NewStore],
     program: &Program,
-    cancel: &Cancel,
-    progress: &(dyn Fn(f64) + Sync),
+    watch: Watch<'_>,
 ) -> Result<(), StoreError> {
     let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| program.image(page, out);
     for (number, new) in stores.iter().enumerate() {
-        let written = |places: u64| {
-            progress(
-                (number as f64 + places as f64 / (new.pages + new.spare_pages) as f64)
-                    / stores.len() as f64,
-            );
-            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let written = |stage: &str, share: f64| {
+            watch.show(stage, (number as f64 + share) / stores.len() as f64)
         };
-        Store::create(new, &image, &written)?;
+        Store::create(new, &image, watch.telling(&written))?;
     }
     Ok(())
 }

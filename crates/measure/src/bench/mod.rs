@@ -22,23 +22,21 @@ mod workload;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use ebbtide_core::prefetch::PrefetcherKind;
-use ebbtide_core::replacement::{Admission, PolicyKind};
-use ebbtide_core::schedule::Discipline;
-use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
+use ebbtide_core::{Bytes, PAGE_BYTES, Stopped, UnknownName, Watch, choice, find_by_name};
 use ebbtide_engine::store::StoreError;
-use ebbtide_engine::{Budget, EngineError, affinity, check_replacement};
+use ebbtide_engine::{Budget, EngineError, Tuning, affinity, check_replacement};
 use ebbtide_trace::TraceError;
 use ebbtide_workloads::graph::GraphError;
 use ebbtide_workloads::{Kind, Scatter, Shape, ShapeError, Workload};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use children::{CHILD_VERB, Cancel, die_with_parent};
+pub use children::{CHILD_VERB, die_with_parent};
 pub use conditions::{Conditions, Measured};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission, measure as measure_profile};
-pub use protocol::{Arrivals, Calibration, Latency, Setup};
+pub use protocol::{Calibration, Latency, Load, Setup};
 pub use results::{
     AheadSpread, Config, Effect, LatencySpread, Machine, Outcome, Report, Spread, Tried,
     WorkloadFacts,
@@ -64,32 +62,37 @@ pub enum Mode {
     Sync,
     /// Ebbtide's engine.
     Ebbtide,
-    /// The same without what is [tried](Options::tries): what that is compared with.
+    /// The same without what is [tried](BenchOptions::tries): what that is compared with.
     Plain,
 }
 
 impl Mode {
-    /// Every mode that users choose, with the name they type.
-    pub const ALL: [(&'static str, Mode); 4] = [
-        ("dram", Mode::Dram),
-        ("paging", Mode::Paging),
-        ("sync", Mode::Sync),
-        ("ebbtide", Mode::Ebbtide),
-    ];
+    /// Every mode that users choose.
+    pub const ALL: [Mode; 4] = [Mode::Dram, Mode::Paging, Mode::Sync, Mode::Ebbtide];
 
-    /// The mode called `name`.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
-    pub fn from_name(name: &str) -> Result<Mode, UnknownName> {
-        find_by_name("mode", name, &Mode::ALL)
+    /// The name users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Dram => "dram",
+            Mode::Paging => "paging",
+            Mode::Sync => "sync",
+            Mode::Ebbtide => "ebbtide",
+            Mode::Plain => "plain",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Mode, UnknownName> {
+        find_by_name("mode", name, &Mode::ALL.map(|mode| (mode.name(), mode)))
     }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let chosen = Mode::ALL.iter().find(|(_, mode)| mode == self);
-        f.pad(chosen.map_or("plain", |(name, _)| name))
+        f.pad(self.name())
     }
 }
 
@@ -103,19 +106,35 @@ pub enum Dram {
     Bytes(u64),
 }
 
-/// How jobs arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Load {
-    /// Closed loop: maximum throughput.
-    Closed,
-    /// Open loop: Poisson arrivals at several loads.
-    Poisson,
+impl FromStr for Dram {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Dram, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return text.parse().map(|Bytes(bytes)| Dram::Bytes(bytes)).map_err(|_| {
+                format!("'{text}' is not a share or a size; expected something like 3% or 64MiB")
+            });
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Dram::Share(percent / 100.0)),
+            _ => Err(format!("'{text}' is not a share; expected something like 3% or 64MiB")),
+        }
+    }
+}
+
+choice! {
+    /// How jobs arrive.
+    pub enum Loop as "arrivals" {
+        /// Closed loop: a job is always waiting, which gives the maximum throughput.
+        Closed = "closed",
+        /// Open loop: Poisson arrivals at several loads.
+        Open = "poisson",
+    }
 }
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Options {
+pub struct BenchOptions {
     /// Workloads by name.
     pub workloads: Vec<&'static str>,
     /// Memories; DRAM-only always runs, as what the others are compared with.
@@ -139,27 +158,16 @@ pub struct Options {
     /// Length of a window in seconds.
     pub seconds: f64,
     /// How jobs arrive.
-    pub arrivals: Load,
+    pub arrivals: Loop,
     /// Loads of the open loop, as shares of DRAM-only's throughput.
     pub loads: Vec<f64>,
-    /// Scheduler by name.
-    pub scheduler: &'static str,
-    /// Replacement policy by name.
-    pub replacement: &'static str,
-    /// Admission to it by name.
-    pub admission: &'static str,
-    /// What Ebbtide fetches ahead of demand, by name.
-    pub prefetch: &'static str,
-    /// Whether Ebbtide fetches what a workload hints at.
-    pub hints: bool,
+    /// How Ebbtide treats misses.
+    #[serde(flatten)]
+    pub tuning: Tuning,
     /// Zipf skew of the keys.
     pub theta: f64,
-    /// How keys lie over pages, by name.
-    pub scatter: &'static str,
-    /// User-level threads a core; if not given, as many as suit the DRAM budget.
-    pub threads: Option<usize>,
-    /// The most requests handed to the kernel together.
-    pub batch_max: usize,
+    /// How keys lie over pages.
+    pub scatter: Scatter,
     /// Seed of layouts and job streams.
     pub seed: u64,
     /// Overwrite whatever `data` holds.
@@ -170,12 +178,12 @@ pub struct Options {
     pub machine: Option<PathBuf>,
 }
 
-impl Options {
+impl BenchOptions {
     /// The default bench, over `data`.
-    pub fn new(data: PathBuf) -> Options {
-        Options {
+    pub fn new(data: PathBuf) -> BenchOptions {
+        BenchOptions {
             workloads: Kind::ASTRIFLASH.map(Kind::name).to_vec(),
-            modes: Mode::ALL.iter().map(|(_, mode)| *mode).collect(),
+            modes: Mode::ALL.to_vec(),
             data,
             dataset_bytes: 2 << 30,
             graph: None,
@@ -185,17 +193,11 @@ impl Options {
             miss_interval_us: 10.0,
             rounds: 5,
             seconds: 0.4,
-            arrivals: Load::Closed,
+            arrivals: Loop::Closed,
             loads: vec![0.1, 0.3, 0.5, 0.7, 0.8, 0.9],
-            scheduler: Discipline::Priority.name(),
-            replacement: PolicyKind::AdaptiveLrfu.name(),
-            admission: Admission::Always.name(),
-            prefetch: PrefetcherKind::None.name(),
-            hints: true,
+            tuning: Tuning::default(),
             theta: 0.99,
-            scatter: Scatter::Pages.name(),
-            threads: None,
-            batch_max: 32,
+            scatter: Scatter::Pages,
             seed: 1,
             force: false,
             predict: false,
@@ -206,11 +208,11 @@ impl Options {
     /// What is tried about misses beside what the engine does by itself, as the user said it; empty
     /// if nothing is.
     pub fn tries(&self) -> String {
-        let usual = Options::new(PathBuf::new());
+        let (usual, own) = (Tuning::default(), &self.tuning);
         let tried = [
-            (self.prefetch != usual.prefetch).then(|| format!("--prefetch {}", self.prefetch)),
-            (self.admission != usual.admission).then(|| format!("--admission {}", self.admission)),
-            (self.hints != usual.hints).then(|| "--hints off".to_string()),
+            (own.prefetch != usual.prefetch).then(|| format!("--prefetch {}", own.prefetch)),
+            (own.admission != usual.admission).then(|| format!("--admission {}", own.admission)),
+            (own.hints != usual.hints).then(|| "--hints off".to_string()),
         ];
         tried.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
@@ -248,8 +250,8 @@ pub enum BenchError {
     Child { mode: Mode, workload: &'static str, reason: String },
     #[error("cannot measure what a switch between threads costs: {0}")]
     Switches(std::io::Error),
-    #[error("cancelled")]
-    Cancelled,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl BenchError {
@@ -262,19 +264,16 @@ impl BenchError {
             BenchError::Trace(error) => !error.is_cut_short(),
             BenchError::Replay(_) => false,
             BenchError::Probe(_) | BenchError::Child { .. } => false,
-            BenchError::Switches(_) | BenchError::Cancelled => false,
+            BenchError::Switches(_) | BenchError::Stopped(_) => false,
         }
     }
 }
-
-/// Told of how far a bench is: what it does now, and the share done in 0..=1.
-pub type Progress<'a> = &'a (dyn Fn(&str, f64) + Sync);
 
 /// A bench this short, in seconds measured a mode, shortens its warm-up too.
 const SHORT_BENCH_S: f64 = 1.0;
 
 /// Warm-up before the first measured round, in seconds.
-fn warm_up_s(mode: Mode, options: &Options) -> f64 {
+fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
     let seconds = match mode {
         Mode::Dram => 0.2,
         // Paging is warmed while its number of threads is chosen.
@@ -289,11 +288,7 @@ fn warm_up_s(mode: Mode, options: &Options) -> f64 {
 ///
 /// # Errors
 /// Bad options before anything is written; later, what went wrong in a run.
-pub fn run(
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Measured, BenchError> {
+pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<Measured, BenchError> {
     let cpus = check(options)?;
     let mut options = options.clone();
     let subjects = subjects(&mut options)?;
@@ -319,7 +314,7 @@ pub fn run(
         let part = |step: f64, stage: &str, share: f64| {
             let name = subject.program.name();
             let done = (number as f64 * steps + step + share) / (subjects.len() as f64 * steps);
-            progress(&format!("{name}: {stage}"), done);
+            watch.show(&format!("{name}: {stage}"), done);
         };
         let (beside, within) = (
             |stage: &str, share: f64| part(0.0, stage, share),
@@ -327,18 +322,19 @@ pub fn run(
         );
         let modes: Vec<Mode> = stored_modes(options).collect();
         let measured = measures
-            .then(|| profile::measure(&options.data, &modes, cancel, &beside))
+            .then(|| profile::measure(&options.data, &modes, watch.telling(&beside)))
             .transpose()?;
         let profile = given.as_ref().or(measured.as_ref());
-        let bench = Bench { options, subject, cpus: &cpus, profile, cancel, progress: &within };
+        let watch = watch.telling(&within);
+        let bench = Bench { options, subject, cpus: &cpus, profile, watch };
         bench.run(&mut report, &mut conditions)?;
     }
-    progress("done", 1.0);
+    watch.tell("done", 1.0)?;
     Ok(Measured { report, conditions })
 }
 
 /// Refuses options that cannot work, whatever the data; gives the CPUs to use.
-fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
+fn check(options: &BenchOptions) -> Result<Vec<usize>, BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
     let allowed = affinity::allowed()
         .map_err(|error| BenchError::BadInput(format!("cannot tell the CPUs: {error}")))?;
@@ -382,7 +378,11 @@ fn check(options: &Options) -> Result<Vec<usize>, BenchError> {
 }
 
 /// Refuses a budget that cannot work, or data that has no room. Nothing is written.
-fn check_room(options: &Options, subjects: &[Subject], cpus: &[usize]) -> Result<(), BenchError> {
+fn check_room(
+    options: &BenchOptions,
+    subjects: &[Subject],
+    cpus: &[usize],
+) -> Result<(), BenchError> {
     let dram = options.dram_bytes();
     if dram > options.dataset_bytes {
         return Err(BenchError::BadInput(format!(
@@ -420,20 +420,24 @@ fn check_memory(dataset_bytes: u64) -> Result<(), BenchError> {
 }
 
 /// Refuses what the engine would, in terms of the options that say so.
-fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<(), BenchError> {
+fn check_engine(
+    options: &BenchOptions,
+    subject: &Subject,
+    cpus: &[usize],
+) -> Result<(), BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
-    if let Some(threads) = options.threads
+    if let Some(threads) = options.tuning.threads
         && !(1..=1 << 16).contains(&threads)
     {
         return bad(format!("--threads {threads}: expected 1 to 65536"));
     }
-    if !(1..=4096).contains(&options.batch_max) {
-        return bad(format!("--batch {}: expected 1 to 4096", options.batch_max));
+    if !(1..=4096).contains(&options.tuning.batch_max) {
+        return bad(format!("--batch {}: expected 1 to 4096", options.tuning.batch_max));
     }
     let setup = setup(options, subject, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
     let bytes = subject.program.size_bytes();
-    let engine = child::engine_options(&setup)?;
-    if let Err(error) = check_replacement(engine.replacement) {
+    let engine = child::engine_options(&setup);
+    if let Err(error) = check_replacement(engine.tuning.replacement) {
         return bad(format!("--replacement: {error}"));
     }
     match Budget::divide(&engine, bytes / PAGE_BYTES as u64) {
@@ -450,15 +454,15 @@ fn check_engine(options: &Options, subject: &Subject, cpus: &[usize]) -> Result<
 }
 
 /// The modes beside DRAM-only, each once; what is tried is compared with the plain engine.
-fn stored_modes(options: &Options) -> impl Iterator<Item = Mode> {
-    let all = Mode::ALL.into_iter().map(|(_, mode)| mode);
-    let compared = options.modes.contains(&Mode::Ebbtide) && options.arrivals == Load::Closed;
+fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
+    let compared = options.modes.contains(&Mode::Ebbtide) && options.arrivals == Loop::Closed;
     let plain = (compared && !options.tries().is_empty()).then_some(Mode::Plain);
-    all.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode)).chain(plain)
+    let chosen = Mode::ALL.into_iter();
+    chosen.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode)).chain(plain)
 }
 
 /// Where the data of `subject` is; its tag is what the image depends on.
-fn places(options: &Options, subject: &Subject) -> DataPlaces {
+fn places(options: &BenchOptions, subject: &Subject) -> DataPlaces {
     let name = subject.program.name();
     let tag = match &subject.graph {
         None if subject.replay.is_some() => format!("{name} seed={}", options.seed),
@@ -470,14 +474,17 @@ fn places(options: &Options, subject: &Subject) -> DataPlaces {
 
 /// What a child needs to become `mode`, with its data at `(file, offset)`.
 fn setup(
-    options: &Options,
+    options: &BenchOptions,
     subject: &Subject,
     mode: Mode,
     cpus: &[usize],
     (data, offset): (PathBuf, u64),
 ) -> Setup {
-    let usual = Options::new(PathBuf::new());
-    let tried = if mode == Mode::Plain { &usual } else { options };
+    let mut tuning = options.tuning;
+    if mode == Mode::Plain {
+        let Tuning { admission, prefetch, hints, .. } = Tuning::default();
+        tuning = Tuning { admission, prefetch, hints, ..tuning };
+    }
     Setup {
         mode,
         workload: subject.program.name().into(),
@@ -486,29 +493,37 @@ fn setup(
         replay: subject.replay.as_ref().map(Kept::path),
         stack_bytes: subject.program.stack_bytes(),
         theta: options.theta,
-        scatter: options.scatter.into(),
+        scatter: options.scatter,
         seed: options.seed,
         dram_bytes: options.dram_bytes(),
         cpus: cpus.to_vec(),
         data,
         offset,
-        replacement: options.replacement.into(),
-        admission: tried.admission.into(),
-        prefetch: tried.prefetch.into(),
-        hints: tried.hints,
-        scheduler: options.scheduler.into(),
-        threads: options.threads,
-        batch_max: options.batch_max,
+        tuning,
         work_instructions: 0,
     }
 }
 
-fn shape(options: &Options) -> Shape {
+fn shape(options: &BenchOptions) -> Shape {
     Shape {
         dataset_bytes: options.dataset_bytes,
         theta: options.theta,
-        scatter: Scatter::from_name(options.scatter).unwrap_or_default(),
+        scatter: options.scatter,
         seed: options.seed,
         work_instructions: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dram_is_a_share_or_a_size() {
+        assert_eq!("3%".parse(), Ok(Dram::Share(0.03)));
+        assert_eq!("64MiB".parse(), Ok(Dram::Bytes(64 << 20)));
+        for text in ["0%", "101%", "x%", "x"] {
+            assert!(text.parse::<Dram>().is_err(), "{text}");
+        }
     }
 }

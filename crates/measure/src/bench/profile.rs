@@ -9,10 +9,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ebbtide_core::Watch;
 use ebbtide_workloads::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{BenchError, Cancel, Dram, Measured, Mode, Options, Progress, Report, run};
+use super::{BenchError, BenchOptions, Dram, Measured, Mode, Report, run};
 use crate::doctor::costs::{self, Switches};
 use crate::doctor::probe::{Reads, Target, random_reads};
 
@@ -154,28 +155,23 @@ const SECONDS_PER_DEPTH: Duration = Duration::from_millis(400);
 ///
 /// # Errors
 /// As [`run`].
-pub fn measure(
-    data: &Path,
-    modes: &[Mode],
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Profile, BenchError> {
+pub fn measure(data: &Path, modes: &[Mode], watch: Watch<'_>) -> Result<Profile, BenchError> {
     let mut file = data.as_os_str().to_owned();
     file.push(".probe");
     let files = ProbeFiles(PathBuf::from(file));
-    let options = Options {
+    let options = BenchOptions {
         workloads: vec![Kind::HashTable.name(), Kind::ArraySwap.name()],
         modes: modes.to_vec(),
         dataset_bytes: PROBE_BYTES,
         dram: Dram::Share(PROBE_DRAM),
         theta: 0.0,
         miss_interval_us: PROBE_INTERVAL_US,
-        ..Options::new(files.0.clone())
+        ..BenchOptions::new(files.0.clone())
     };
-    let Measured { report, .. } = run(&options, cancel, &|stage, share| {
-        progress(&format!("what misses cost: {stage}"), share * 0.9);
-    })?;
-    progress("what the device does", 0.9);
+    let within =
+        |stage: &str, share: f64| watch.show(&format!("what misses cost: {stage}"), share * 0.9);
+    let Measured { report, .. } = run(&options, watch.telling(&within))?;
+    watch.tell("what the device does", 0.9)?;
     let target = Target::open(&files.0)?;
     let reads = QUEUE_DEPTHS.map(|depth| random_reads(&target, depth, SECONDS_PER_DEPTH));
     let reads: Vec<Reads> = reads.into_iter().collect::<Result<_, _>>()?;

@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use ebbtide_engine::Tuning;
+use ebbtide_workloads::Scatter;
 use serde::{Deserialize, Serialize};
 
 use super::{GraphFile, Mode};
@@ -26,8 +28,8 @@ pub struct Setup {
     pub stack_bytes: usize,
     /// Zipf skew of the keys.
     pub theta: f64,
-    /// How keys lie over pages, by name.
-    pub scatter: String,
+    /// How keys lie over pages.
+    pub scatter: Scatter,
     /// Seed of layout and job stream.
     pub seed: u64,
     /// The DRAM budget in bytes; not for [`Mode::Dram`].
@@ -38,28 +40,15 @@ pub struct Setup {
     pub data: PathBuf,
     /// Where its store begins in the data file, in bytes.
     pub offset: u64,
-    /// Replacement policy by name.
-    pub replacement: String,
-    /// Admission to it by name.
-    pub admission: String,
-    /// What [`Mode::Ebbtide`] fetches ahead of demand, by name.
-    pub prefetch: String,
-    /// Whether it fetches what a workload hints at.
-    pub hints: bool,
-    /// Scheduler by name.
-    pub scheduler: String,
-    /// User-level threads a core; if not given, as many as suit the DRAM budget. For paging the most
-    /// kernel threads to try.
-    pub threads: Option<usize>,
-    /// The most requests handed to the kernel together.
-    pub batch_max: usize,
+    /// How misses are treated. Under paging its threads are the most kernel threads to try.
+    pub tuning: Tuning,
     /// Instructions of added work a job, for trials during set-up.
     pub work_instructions: u64,
 }
 
 /// How jobs arrive in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Arrivals {
+pub enum Load {
     /// A job is always waiting.
     Closed,
     /// A Poisson process of so many jobs a second over all cores.
@@ -87,7 +76,7 @@ pub enum Command {
         /// For how long, in seconds.
         seconds: f64,
         /// How jobs arrive.
-        arrivals: Arrivals,
+        arrivals: Load,
         /// Instructions of added work a job.
         work_instructions: u64,
     },

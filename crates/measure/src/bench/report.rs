@@ -3,27 +3,28 @@
 use std::path::{Path, PathBuf};
 
 use super::results::{LatencySpread, Outcome, Report, Spread};
-use super::{Load, Mode};
+use super::{Loop, Mode};
 use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
 
-impl Report {
-    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
-    /// written, the page first.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
+impl ebbtide_report::Report for Report {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
     }
 
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+}
+
+impl Report {
     /// The page: throughput or response times as charts, the figures, and how they were had.
     pub fn page(&self) -> Page {
         let used: Vec<String> = self.machine.cpus_used.iter().map(usize::to_string).collect();
         let machine = format!("{}; used: CPU {}.", self.machine.headline, used.join(", "));
         let mut page = Page::new("Ebbtide bench: flash as memory").paragraph(&machine);
         page = match self.config.options.arrivals {
-            Load::Closed => self.throughput(page),
-            Load::Poisson => self.responses(page),
+            Loop::Closed => self.throughput(page),
+            Loop::Open => self.responses(page),
         };
         for notice in &self.notices {
             page = page.paragraph(&format!("Note: {notice}."));
@@ -82,7 +83,7 @@ impl Report {
             let title = format!("{}: p99 response against throughput", facts.workload);
             let x = "throughput over DRAM-only's maximum";
             let mut chart = LineChart::new(&title, x, "p99 response (µs)").log_y();
-            for (_, mode) in Mode::ALL {
+            for mode in Mode::ALL {
                 let points: Vec<_> = self
                     .of(facts.workload)
                     .filter(|outcome| outcome.mode == mode)
@@ -109,7 +110,7 @@ impl Report {
 
     /// What a row is called: its load too, where there are several.
     fn row_header(&self) -> impl Iterator<Item = &'static str> {
-        let open = self.config.options.arrivals == Load::Poisson;
+        let open = self.config.options.arrivals == Loop::Open;
         ["workload", "memory"].into_iter().chain(open.then_some("load"))
     }
 

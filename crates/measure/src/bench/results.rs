@@ -224,7 +224,7 @@ impl Machine {
 pub struct Config {
     /// As given, or by default.
     #[serde(flatten)]
-    pub options: super::Options,
+    pub options: super::BenchOptions,
     /// The DRAM budget that they come to, in bytes.
     pub dram_bytes: u64,
 }

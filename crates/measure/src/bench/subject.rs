@@ -11,7 +11,7 @@ use ebbtide_workloads::{ConnectedComponents, Kind, PageRank, Program, Shape, Wor
 use serde::{Deserialize, Serialize};
 
 use super::replay::{self, Kept};
-use super::{BenchError, Options, shape};
+use super::{BenchError, BenchOptions, shape};
 
 /// The workloads that can run on a graph from a file.
 pub const GRAPH_WORKLOADS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
@@ -80,13 +80,13 @@ impl GraphFile {
 ///
 /// # Errors
 /// When a program cannot have its shape, or the file cannot be read.
-pub(super) fn subjects(options: &mut Options) -> Result<Vec<Subject>, BenchError> {
+pub(super) fn subjects(options: &mut BenchOptions) -> Result<Vec<Subject>, BenchError> {
     if let Some(path) = &options.trace {
         let (program, kept) = replay::read(path, options.seed)?;
         options.dataset_bytes = program.size_bytes();
         return Ok(vec![Subject { program, graph: None, replay: Some(kept) }]);
     }
-    let kinds = options.workloads.iter().map(|name| Ok(Kind::from_name(name)?));
+    let kinds = options.workloads.iter().map(|name| Ok(name.parse::<Kind>()?));
     let kinds = kinds.collect::<Result<Vec<Kind>, BenchError>>()?;
     let Some(path) = options.graph.clone() else {
         let shape = shape(options);

@@ -10,7 +10,7 @@ use ebbtide_engine::{FlashMemory, JobError, MappedMemory, Offer, Service, Timing
 use ebbtide_workloads::{Program, Workload, load};
 use hdrhistogram::Histogram;
 
-use super::protocol::{Arrivals, Latency};
+use super::protocol::{Latency, Load};
 
 /// The longest latency told apart from longer ones, in nanoseconds.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -47,12 +47,12 @@ impl Stream {
         first_job: u64,
         start: Time,
         seconds: f64,
-        arrivals: Arrivals,
+        arrivals: Load,
     ) -> Stream {
         let end = start + Span::from_ns((seconds * 1e9) as u64);
         let until = match arrivals {
-            Arrivals::Closed => Plan::Closed(end),
-            Arrivals::Poisson { jobs_per_s } => Plan::Open(
+            Load::Closed => Plan::Closed(end),
+            Load::Poisson { jobs_per_s } => Plan::Open(
                 load::Poisson::new(jobs_per_s, first_job)
                     .map(|at| start + at.since(Time::ZERO))
                     .take_while(|&at| at < end)

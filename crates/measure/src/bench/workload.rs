@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cgroup::MemoryCgroup;
-use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_workloads::{Program, Workload};
 
 use super::child::{PAGING_THREADS, PAGING_TRIAL_S};
@@ -11,24 +11,22 @@ use super::children::Child;
 use super::conditions::Conditions;
 use super::data::{self, DataPlaces};
 use super::process;
-use super::protocol::{Arrivals, Calibration, Command, Latency, Reply, Setup, Window};
+use super::protocol::{Calibration, Command, Latency, Load, Reply, Setup, Window};
 use super::subject::Subject;
 use super::{
-    AheadSpread, BenchError, Cancel, Effect, LatencySpread, Load, Machine, Mode, Options, Outcome,
-    Profile, Progress, Report, Spread, Tried, WorkloadFacts, places, setup, stored_modes,
-    warm_up_s,
+    AheadSpread, BenchError, BenchOptions, Effect, LatencySpread, Loop, Machine, Mode, Outcome,
+    Profile, Report, Spread, Tried, WorkloadFacts, places, setup, stored_modes, warm_up_s,
 };
 use crate::doctor::machine::MachineSummary;
 
 /// The bench of one workload.
 pub(super) struct Bench<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a BenchOptions,
     pub(super) subject: &'a Subject,
     pub(super) cpus: &'a [usize],
     /// To predict with, if that is wished for.
     pub(super) profile: Option<&'a Profile>,
-    pub(super) cancel: &'a Cancel,
-    pub(super) progress: Progress<'a>,
+    pub(super) watch: Watch<'a>,
 }
 
 /// A child that takes part in the rounds.
@@ -92,8 +90,8 @@ impl Bench<'_> {
             calibration,
         });
         match self.options.arrivals {
-            Load::Closed => self.closed(&mut runners, &calibration, report, conditions),
-            Load::Poisson => self.open(&mut runners, &calibration, report),
+            Loop::Closed => self.closed(&mut runners, &calibration, report, conditions),
+            Loop::Open => self.open(&mut runners, &calibration, report),
         }
     }
 
@@ -101,13 +99,13 @@ impl Bench<'_> {
         let modes: Vec<Mode> = stored_modes(self.options).collect();
         let missing = places.missing(&modes)?;
         let stage = format!("writing {} of data", data::mib(data::bytes(&missing)));
-        let report = |share: f64| (self.progress)(&stage, share * 0.2);
-        data::write(&missing, program, self.cancel, &report)?;
+        let within = |_: &str, share: f64| self.watch.show(&stage, share * 0.2);
+        data::write(&missing, program, self.watch.telling(&within))?;
         Ok(())
     }
 
     fn probe_device(&self, places: &DataPlaces, report: &mut Report) -> Result<(), BenchError> {
-        (self.progress)("measuring the device", 0.2);
+        self.watch.tell("measuring the device", 0.2)?;
         let Some(mode) = stored_modes(self.options).next() else { return Ok(()) };
         let summary = MachineSummary::quick(&places.place(mode).0)?;
         report.machine = Machine::new(&summary, self.cpus);
@@ -121,23 +119,23 @@ impl Bench<'_> {
         places: &DataPlaces,
         report: &mut Report,
     ) -> Result<(Vec<Runner>, Calibration), BenchError> {
-        (self.progress)("loading DRAM", 0.22);
+        self.watch.tell("loading DRAM", 0.22)?;
         let mut dram = self
             .runner(Mode::Dram, (program, places), 0, report)?
             .ok_or_else(|| self.child_error(Mode::Dram, "the dataset does not fit into DRAM"))?;
         let frames = (program.size_bytes() as f64 / self.options.dataset_bytes as f64
             * self.options.dram_bytes() as f64) as u64
             / PAGE_BYTES as u64;
-        (self.progress)("calibrating", 0.25);
+        self.watch.tell("calibrating", 0.25)?;
         let interval_ns = self.options.miss_interval_us * 1e3;
-        let reply = dram.child.ask(&Command::Calibrate { frames, interval_ns }, self.cancel);
+        let reply = dram.child.ask(&Command::Calibrate { frames, interval_ns }, self.watch);
         let calibration = match reply {
             Ok(Reply::Calibrated(calibration)) => calibration,
             other => return Err(self.unexpected(Mode::Dram, other)),
         };
         let mut runners = vec![dram];
         for mode in stored_modes(self.options) {
-            (self.progress)(&format!("starting {mode}"), 0.28);
+            self.watch.tell(&format!("starting {mode}"), 0.28)?;
             runners.extend(self.runner(
                 mode,
                 (program, places),
@@ -148,8 +146,8 @@ impl Bench<'_> {
         for runner in &mut runners {
             let seconds = warm_up_s(runner.mode, self.options);
             if seconds > 0.0 {
-                (self.progress)(&format!("warming up {}", runner.mode), 0.35);
-                self.round(runner, seconds, Arrivals::Closed, calibration.work_instructions)?;
+                self.watch.tell(&format!("warming up {}", runner.mode), 0.35)?;
+                self.round(runner, seconds, Load::Closed, calibration.work_instructions)?;
             }
         }
         Ok((runners, calibration))
@@ -174,7 +172,7 @@ impl Bench<'_> {
         let mut paging_threads = PAGING_THREADS[PAGING_THREADS.len() - 1];
         loop {
             if mode == Mode::Paging {
-                setup.threads = Some(paging_threads);
+                setup.tuning.threads = Some(paging_threads);
             }
             match self.attempt(&setup)? {
                 Attempt::Ready(runner, notices) => {
@@ -205,7 +203,7 @@ impl Bench<'_> {
     fn attempt(&self, setup: &Setup) -> Result<Attempt, BenchError> {
         let mode = setup.mode;
         let mut limit = None;
-        let mut child = Child::spawn(self.cancel)
+        let mut child = Child::spawn()
             .map_err(|error| self.child_error(mode, &format!("cannot start a process: {error}")))?;
         if mode == Mode::Paging {
             // What is replayed belongs to whoever makes the load.
@@ -217,13 +215,13 @@ impl Bench<'_> {
                 Err(error) => return Ok(Attempt::LeftOut(error.to_string())),
             }
         }
-        match child.ask(&Command::Setup(Box::new(setup.clone())), self.cancel) {
+        match child.ask(&Command::Setup(Box::new(setup.clone())), self.watch) {
             Ok(Reply::Ready { threads_per_core, notices, .. }) => {
                 let runner = Runner { mode, child, threads_per_core, limit };
                 Ok(Attempt::Ready(runner, notices))
             }
             Ok(Reply::Unavailable(reason)) => Ok(Attempt::LeftOut(reason)),
-            Err(_) if limit.is_some() && child.was_killed() && !self.cancel.is_cancelled() => {
+            Err(_) if limit.is_some() && child.was_killed() && !self.watch.is_stopped() => {
                 Ok(Attempt::OutOfMemory)
             }
             other => Err(self.unexpected(mode, other)),
@@ -239,12 +237,12 @@ impl Bench<'_> {
         &self,
         runner: &mut Runner,
         seconds: f64,
-        arrivals: Arrivals,
+        arrivals: Load,
         work_instructions: u64,
     ) -> Result<Round, BenchError> {
         let kernel_before = process::kernel_threads_cpu_s();
         let command = Command::Run { seconds, arrivals, work_instructions };
-        match runner.child.ask(&command, self.cancel) {
+        match runner.child.ask(&command, self.watch) {
             Ok(Reply::Window(window)) => {
                 let kernel_cpu_s = process::kernel_threads_cpu_s() - kernel_before;
                 Ok(Round { window: *window, kernel_cpu_s })
@@ -261,16 +259,16 @@ impl Bench<'_> {
         &self,
         runners: &mut [Runner],
         calibration: &Calibration,
-        arrivals: Arrivals,
+        arrivals: Load,
         rounds: usize,
         (from, to): (f64, f64),
     ) -> Result<BTreeMap<Mode, Vec<Round>>, BenchError> {
         let mut results: BTreeMap<Mode, Vec<Round>> = BTreeMap::new();
         for round in 0..rounds {
-            (self.progress)(
+            self.watch.tell(
                 &format!("round {} of {rounds}", round + 1),
                 from + (to - from) * round as f64 / rounds as f64,
-            );
+            )?;
             let count = runners.len();
             for turn in 0..count {
                 let runner = &mut runners[(turn + round) % count];
@@ -291,12 +289,12 @@ impl Bench<'_> {
     ) -> Result<(), BenchError> {
         let rounds = self.options.rounds;
         let span = (0.4, 0.95);
-        let results = self.rounds(runners, calibration, Arrivals::Closed, rounds, span)?;
-        (self.progress)("without added work", 0.95);
+        let results = self.rounds(runners, calibration, Load::Closed, rounds, span)?;
+        self.watch.tell("without added work", 0.95)?;
         let mut without_work = BTreeMap::new();
         for runner in runners.iter_mut() {
             if matches!(runner.mode, Mode::Dram | Mode::Ebbtide) {
-                let round = self.round(runner, self.options.seconds, Arrivals::Closed, 0)?;
+                let round = self.round(runner, self.options.seconds, Load::Closed, 0)?;
                 without_work.insert(runner.mode, round.jobs_per_s());
             }
         }
@@ -366,12 +364,12 @@ impl Bench<'_> {
         report: &mut Report,
     ) -> Result<(), BenchError> {
         // What DRAM-only can do at most is what loads are shares of.
-        let full = self.rounds(&mut runners[..1], calibration, Arrivals::Closed, 3, (0.4, 0.45))?;
+        let full = self.rounds(&mut runners[..1], calibration, Load::Closed, 3, (0.4, 0.45))?;
         let full = &full[&Mode::Dram];
         let capacity = Spread::of(full.iter().map(Round::jobs_per_s)).median;
         let count = self.options.loads.len() as f64;
         for (number, &load) in self.options.loads.iter().enumerate() {
-            let arrivals = Arrivals::Poisson { jobs_per_s: capacity * load };
+            let arrivals = Load::Poisson { jobs_per_s: capacity * load };
             let at = |step: f64| 0.45 + 0.55 * step / count;
             let span = (at(number as f64), at(number as f64 + 1.0));
             let results = self.rounds(runners, calibration, arrivals, self.options.rounds, span)?;
@@ -464,8 +462,8 @@ impl Bench<'_> {
     }
 
     fn child_error(&self, mode: Mode, reason: &str) -> BenchError {
-        if self.cancel.is_cancelled() {
-            return BenchError::Cancelled;
+        if self.watch.is_stopped() {
+            return Stopped.into();
         }
         BenchError::Child {
             mode,

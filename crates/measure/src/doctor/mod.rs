@@ -13,10 +13,10 @@ pub mod probe;
 mod ring;
 mod storage;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ebbtide_core::{Stopped, Watch};
 use thiserror::Error;
 
 pub use finding::{Finding, Report, Status};
@@ -25,7 +25,7 @@ use probe::{ProbeError, Reads, Target};
 
 /// What to examine, and how long.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DoctorOptions {
     /// Where the data is or will be: a folder, in which a test file is made and removed; a data
     /// file or a block device, which is only read. The current folder if none is given.
     pub data: Option<PathBuf>,
@@ -37,24 +37,15 @@ pub struct Options {
     pub test_file_bytes: u64,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for DoctorOptions {
+    fn default() -> DoctorOptions {
+        DoctorOptions {
             data: None,
             seconds_per_depth: 0.4,
             queue_depths: vec![1, 4, 8, 16, 32, 64, 128],
             test_file_bytes: 512 << 20,
         }
     }
-}
-
-/// How far an examination is.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// What is being done, in a few words.
-    pub step: String,
-    /// The share of the whole that is done, 0 to 1.
-    pub done: f64,
 }
 
 /// Why there is no report at all.
@@ -78,27 +69,23 @@ pub enum DoctorError {
         /// What would do.
         expected: &'static str,
     },
-    /// The caller asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// The examination was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
-/// Examines this machine. `progress` hears what is being done, and ends the examination by
-/// breaking off; a test file is then removed as well.
+/// Examines this machine. A test file is removed again, also when `watch` stops the examination.
 ///
 /// # Errors
-/// [`DoctorError`], when the data path does not exist, an option is senseless, or on interruption.
-pub fn examine(
-    options: &Options,
-    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Report, DoctorError> {
+/// [`DoctorError`], when the data path does not exist, an option is senseless, or on a stop.
+pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<Report, DoctorError> {
     check(options)?;
     let data = options.data.clone().unwrap_or_else(|| PathBuf::from("."));
     let about = std::fs::metadata(&data)
         .map_err(|source| DoctorError::Data { path: data.clone(), source })?;
-    tell(&mut progress, "looking at the system", 0.0)?;
+    watch.tell("looking at the system", 0.0)?;
     let folder = if about.is_dir() { data.clone() } else { parent(&data) };
-    let measured = measure(options, &data, about.is_dir(), &mut progress)?;
+    let measured = measure(options, &data, about.is_dir(), watch)?;
 
     let disks = disk::behind(&data);
     let mut machine = MachineSummary::of_system();
@@ -119,10 +106,10 @@ struct Measured {
 }
 
 fn measure(
-    options: &Options,
+    options: &DoctorOptions,
     data: &Path,
     is_folder: bool,
-    progress: &mut impl FnMut(Progress) -> ControlFlow<()>,
+    watch: Watch<'_>,
 ) -> Result<Measured, DoctorError> {
     let mut measured = Measured { reads: Vec::new(), direct: Ok(()), failure: None };
     // Writing the test file takes about as long as two depths.
@@ -131,18 +118,14 @@ fn measure(
         // Without measurements, one page tells whether direct I/O works.
         let wanted = if options.seconds_per_depth > 0.0 { options.test_file_bytes } else { 1 };
         let bytes = storage::free_bytes(data).map_or(wanted, |free| wanted.min(free / 4));
-        Target::temporary(data, bytes, |share| {
-            progress(Progress {
-                step: "writing a test file".to_string(),
-                done: 2.0 * share / steps,
-            })
-        })
+        let within = |stage: &str, share: f64| watch.show(stage, 2.0 * share / steps);
+        Target::temporary(data, bytes, watch.telling(&within))
     } else {
         Target::open(data)
     };
     let target = match target {
         Ok(target) => target,
-        Err(ProbeError::Interrupted) => return Err(DoctorError::Interrupted),
+        Err(ProbeError::Stopped(stopped)) => return Err(stopped.into()),
         Err(error) => {
             measured.direct = Err(error.to_string());
             measured.failure = Some(error.to_string());
@@ -158,7 +141,7 @@ fn measure(
     }
     for (index, &depth) in options.queue_depths.iter().enumerate() {
         let step = format!("reading at queue depth {depth}");
-        tell(progress, &step, (index as f64 + 2.0) / steps)?;
+        watch.tell(&step, (index as f64 + 2.0) / steps)?;
         let duration = Duration::from_secs_f64(options.seconds_per_depth);
         match probe::random_reads(&target, depth, duration) {
             Ok(reads) => measured.reads.push(reads),
@@ -171,18 +154,7 @@ fn measure(
     Ok(measured)
 }
 
-fn tell(
-    progress: &mut impl FnMut(Progress) -> ControlFlow<()>,
-    step: &str,
-    done: f64,
-) -> Result<(), DoctorError> {
-    match progress(Progress { step: step.to_string(), done }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(DoctorError::Interrupted),
-    }
-}
-
-fn check(options: &Options) -> Result<(), DoctorError> {
+fn check(options: &DoctorOptions) -> Result<(), DoctorError> {
     let seconds = options.seconds_per_depth;
     if !(0.0..=3600.0).contains(&seconds) {
         return Err(DoctorError::Option {

@@ -2,12 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ebbtide_core::{Stopped, Watch};
 use hdrhistogram::Histogram;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -65,9 +65,9 @@ pub enum ProbeError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The caller asked to stop.
-    #[error("interrupted")]
-    Interrupted,
+    /// It was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 /// Bytes, aligned as direct I/O needs them.
@@ -117,15 +117,10 @@ impl Target {
 
     /// Makes a file of `bytes` bytes in `folder` and fills it with contents that no device can
     /// compress. The file has no name, so it is gone when the target or the process is.
-    /// `progress` hears the share that is written, and may break off.
     ///
     /// # Errors
-    /// [`ProbeError::Write`]; [`ProbeError::Interrupted`] when `progress` says so.
-    pub fn temporary(
-        folder: &Path,
-        bytes: u64,
-        mut progress: impl FnMut(f64) -> ControlFlow<()>,
-    ) -> Result<Target, ProbeError> {
+    /// [`ProbeError::Write`]; [`ProbeError::Stopped`] when `watch` says so.
+    pub fn temporary(folder: &Path, bytes: u64, watch: Watch<'_>) -> Result<Target, ProbeError> {
         let failed = |source| ProbeError::Write { folder: folder.to_path_buf(), bytes, source };
         let mut file = tempfile::tempfile_in(folder).map_err(failed)?;
         let direct = make_direct(&file);
@@ -134,9 +129,7 @@ impl Target {
         let mut piece = Aligned::<PIECE_BYTES>::touched(1);
         let mut written = 0;
         while written < whole {
-            if progress(written as f64 / whole as f64).is_break() {
-                return Err(ProbeError::Interrupted);
-            }
+            watch.tell("writing a test file", written as f64 / whole as f64)?;
             let length = (whole - written).min(PIECE_BYTES as u64) as usize;
             let piece = &mut piece[0].0[..length];
             random.fill_bytes(piece);
@@ -346,13 +339,15 @@ fn read_blocking(target: &Target, seed: u32, duration: Duration) -> io::Result<M
 
 #[cfg(test)]
 mod tests {
+    use ebbtide_core::Stop;
+
     use super::*;
 
     const BRIEFLY: Duration = Duration::from_millis(20);
 
     fn small_target() -> Target {
         let folder = tempfile::tempdir().expect("a folder");
-        Target::temporary(folder.path(), 1 << 20, |_| ControlFlow::Continue(())).expect("a file")
+        Target::temporary(folder.path(), 1 << 20, Watch::unattended()).expect("a file")
     }
 
     fn check(reads: &Reads, queue_depth: u32) {
@@ -380,7 +375,7 @@ mod tests {
     #[test]
     fn a_test_file_leaves_nothing_in_its_folder() {
         let folder = tempfile::tempdir().expect("a folder");
-        let target = Target::temporary(folder.path(), 8192, |_| ControlFlow::Continue(()));
+        let target = Target::temporary(folder.path(), 8192, Watch::unattended());
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
         assert_eq!(target.expect("a file").bytes(), 8192);
     }
@@ -388,8 +383,11 @@ mod tests {
     #[test]
     fn writing_the_test_file_can_be_broken_off() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = Target::temporary(folder.path(), 8192, |_| ControlFlow::Break(())).unwrap_err();
-        assert!(matches!(error, ProbeError::Interrupted));
+        let stop = Stop::new();
+        stop.stop();
+        let watch = Watch::new(&|_, _| (), &stop);
+        let error = Target::temporary(folder.path(), 8192, watch).unwrap_err();
+        assert!(matches!(error, ProbeError::Stopped(_)));
     }
 
     #[test]

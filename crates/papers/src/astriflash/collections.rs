@@ -1,8 +1,9 @@
 //! How many requests garbage collection blocks (AS39, AS40).
 
+use ebbtide_core::Watch;
 use serde::Serialize;
 
-use super::super::{Cancel, ReproduceError, go_on};
+use super::super::ReproduceError;
 use ebbtide_study::gc_share::{AgedSsd, GcShare};
 
 /// Aged to 66% of the raw capacity, half of it valid, as Tiny-Tail's configuration has it.
@@ -31,18 +32,18 @@ pub struct Collections {
 }
 
 impl Collections {
-    pub(super) fn measure(cancel: &Cancel) -> Result<Collections, ReproduceError> {
+    pub(super) fn measure(watch: Watch<'_>) -> Result<Collections, ReproduceError> {
         let over_writes = |preset| {
-            go_on(cancel)?;
+            watch.go_on()?;
             let ssd = AgedSsd::new(preset, VALID_PERCENT)?;
             let run = |percent| {
-                go_on(cancel)?;
+                watch.go_on()?;
                 Ok(ssd.run(REQUESTS_PER_S, percent, WRITES))
             };
             WRITE_PERCENTS.into_iter().map(run).collect::<Result<Vec<GcShare>, ReproduceError>>()
         };
         let [small, large] = ["astriflash-256g", "astriflash-1t"].map(over_writes);
-        go_on(cancel)?;
+        watch.go_on()?;
         let emptier = AgedSsd::new("astriflash-1t", VALID_PERCENT / 4.0)?;
         let same_data = emptier.run(REQUESTS_PER_S, WRITE_PERCENTS[MIDDLE], WRITES);
         Ok(Collections { small: small?, large: large?, same_data })

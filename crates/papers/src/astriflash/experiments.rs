@@ -1,11 +1,12 @@
 //! What is run on the simulator for AstriFlash's figures, tables and claims.
 
+use ebbtide_core::Watch;
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan};
 use ebbtide_workloads::Kind;
 
 use super::super::runs::run_all;
-use super::super::{Cancel, Options, Progress, ReproduceError};
+use super::super::{ReproduceError, ReproduceOptions};
 use ebbtide_report::statistics::Estimate;
 
 /// The workloads of Fig. 9 and Table II, as the paper calls them.
@@ -153,7 +154,7 @@ impl Run {
         Run { jobs: Some(jobs), ..self }
     }
 
-    fn plan(&self, options: &Options) -> Result<Plan, ReproduceError> {
+    fn plan(&self, options: &ReproduceOptions) -> Result<Plan, ReproduceError> {
         let interval = self.interval_us.to_string();
         let mut given = vec![("workload.miss_interval_us", interval.as_str())];
         given.extend(self.set);
@@ -231,13 +232,12 @@ pub(super) struct Outcomes(Vec<(Run, Outcome)>);
 impl Outcomes {
     /// Runs them all.
     pub(super) fn new(
-        options: &Options,
-        cancel: &Cancel,
-        progress: Progress<'_>,
+        options: &ReproduceOptions,
+        watch: Watch<'_>,
     ) -> Result<Outcomes, ReproduceError> {
         let runs = all(options.quick);
         let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
-        let outcomes = run_all(&plans, options, cancel, progress)?;
+        let outcomes = run_all(&plans, options, watch)?;
         Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
     }
 
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn every_run_can_be_planned_and_is_made_once() {
         for quick in [true, false] {
-            let options = Options { quick, real: false, seed: 1, threads: 1 };
+            let options = ReproduceOptions { quick, real: false, seed: 1, threads: 1 };
             let runs = all(quick);
             for (i, run) in runs.iter().enumerate() {
                 run.plan(&options).unwrap_or_else(|error| panic!("{run:?}: {error}"));

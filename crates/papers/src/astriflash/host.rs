@@ -2,12 +2,12 @@
 
 use std::hint::{black_box, spin_loop};
 use std::io::{self, Read, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ebbtide_core::Watch;
 use ebbtide_engine::affinity;
 use ebbtide_fiber::{Fiber, StackPool};
 use serde::Serialize;
@@ -56,7 +56,7 @@ impl Host {
     /// # Errors
     /// [`ProbeError`] when the file cannot be made or read, or threads not be pinned.
     pub(super) fn measure(folder: &Path) -> Result<Host, ProbeError> {
-        let target = Target::temporary(folder, FILE_BYTES, |_| ControlFlow::Continue(()))?;
+        let target = Target::temporary(folder, FILE_BYTES, Watch::unattended())?;
         let storage_stack_us = random_reads(&target, 1, READS_FOR)?.cpu_us_per_read;
         let shared_stack_us = random_reads(&target, MANY, READS_FOR)?.cpu_us_per_read;
         let failed = |source| ProbeError::Read { queue_depth: 0, source };

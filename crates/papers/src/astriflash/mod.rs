@@ -16,6 +16,7 @@ mod tails;
 use std::path::Path;
 use std::thread;
 
+use ebbtide_core::Watch;
 use ebbtide_sim::config::resolve;
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ use self::host::Host;
 use self::rows::{
     AssumptionRow, IntervalRow, LoadRow, ScaleRow, SkewRow, TailCauseRow, WorkloadRow,
 };
-use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
+use super::{Paper, ReproduceError, ReproduceOptions, Reproduced, Reproduction};
 use crate::claims::{Finding, Findings, Ours, find};
 use ebbtide_report::Page;
 use ebbtide_report::statistics::Estimate;
@@ -77,21 +78,17 @@ pub struct AstriFlash {
 /// Data of each of Fig. 1's programs, at any scale.
 const FIGURE1_BYTES: u64 = 1 << 30;
 
-fn reproduce(
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Reproduced, ReproduceError> {
+fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     // Times on this machine come first, with nothing beside them.
     let host = options.real.then(|| Host::measure(Path::new("."))).transpose()?;
     let (outcomes, (collections, miss_curves)) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
-            let unseen = |_: &str, _| ();
+            let unseen = watch.telling(&|_, _| ());
             let programs = &figure1::PROGRAMS;
-            let curves = figure1::figure1(programs, FIGURE1_BYTES, options.seed, cancel, &unseen)?;
-            Ok((Collections::measure(cancel)?, curves))
+            let curves = figure1::figure1(programs, FIGURE1_BYTES, options.seed, unseen)?;
+            Ok((Collections::measure(watch)?, curves))
         });
-        let outcomes = Outcomes::new(options, cancel, progress);
+        let outcomes = Outcomes::new(options, watch);
         let beside: Result<_, ReproduceError> = beside.join().expect("it does not panic");
         Ok::<_, ReproduceError>((outcomes?, beside?))
     })?;

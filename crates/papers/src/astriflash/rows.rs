@@ -3,7 +3,7 @@
 use ebbtide_sim::{Outcome, ServiceParts};
 use serde::Serialize;
 
-use super::super::Options;
+use super::super::ReproduceOptions;
 use super::experiments::{
     ASSUMPTIONS, DESIGNS, INTERVALS_US, LOADED, LOADS, OTHER_SCALES, Outcomes, Run, SKEWS, SWEPT,
     TAIL_CAUSES, VARIED, WORKLOADS, over_seeds,
@@ -249,7 +249,7 @@ pub(super) fn assumptions(outcomes: &Outcomes) -> Vec<AssumptionRow> {
     rows
 }
 
-pub(super) fn scales(outcomes: &Outcomes, options: &Options) -> Vec<ScaleRow> {
+pub(super) fn scales(outcomes: &Outcomes, options: &ReproduceOptions) -> Vec<ScaleRow> {
     let row = |scale: Option<u64>| {
         let run = |run: Run| scale.map_or(run.clone(), |scale| run.scaled(scale));
         let ratio =

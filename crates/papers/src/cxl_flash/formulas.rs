@@ -3,7 +3,7 @@
 use crate::claims::Finding;
 use crate::formulas::finding;
 use ebbtide_study::analytic::cost::performance_per_dollar;
-use ebbtide_study::analytic::lifetime::{Wear, endurance};
+use ebbtide_study::analytic::lifetime::{Cells, Wear};
 
 /// Dollars for a GB of DRAM (ATC'23, observation 3).
 const DRAM_DOLLARS: f64 = 5.0;
@@ -26,7 +26,7 @@ const RADIOSITY_PAGES: f64 = 1.0e6;
 impl Program {
     fn wear(&self, pages_written: f64) -> Wear {
         Wear {
-            cycles: endurance::ULL,
+            cycles: Cells::Ull.endurance_cycles(),
             device_bytes: (1_u64 << 40) as f64,
             pages_written,
             seconds: self.accesses * self.interval_ns / 1e9,

@@ -5,7 +5,6 @@
 //! stand-ins made from Table 5 (`stand_ins`): verdicts that rest on them say so. Four small real programs
 //! were captured (`captured`), which show whether claims hold in direction.
 
-mod cancellable;
 mod captured;
 pub mod claims;
 mod experiments;
@@ -20,11 +19,12 @@ mod verdicts;
 
 use std::fmt;
 
+use ebbtide_core::Watch;
 use serde::Serialize;
 
 use self::runs::{Row, Scale};
 use self::statistics::Statistics;
-use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
+use super::{Paper, ReproduceError, ReproduceOptions, Reproduced, Reproduction};
 use crate::claims::Findings;
 use ebbtide_report::Page;
 
@@ -53,14 +53,10 @@ pub struct CxlFlash {
     pub findings: Findings,
 }
 
-fn reproduce(
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Reproduced, ReproduceError> {
+fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let scale = Scale::new(options);
     let runs = experiments::all(scale);
-    let (rows, recordings) = runs::run_all(&runs, scale, options, cancel, progress)?;
+    let (rows, recordings) = runs::run_all(&runs, scale, options, watch)?;
     let mut study = CxlFlash {
         synthetic_scale_denominator: scale.synthetic,
         accesses_max: options.quick.then_some(scale.accesses_max),

@@ -1,22 +1,21 @@
 //! A run of the simulated device, and what came of it.
 
-use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use ebbtide_core::{PAGE_BYTES, Span};
+use ebbtide_core::{PAGE_BYTES, Span, Watch};
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::{Replay, ReplayError, replay};
 use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
 use serde::Serialize;
 
-use super::cancellable::Cancellable;
 use super::captured::{CAPTURED, Wrapped};
 use super::experiments::REAL;
 use super::programs::{Cut, PROGRAMS};
 use super::recording::Recording;
 use super::stand_ins::{Open, STAND_INS};
-use crate::{Cancel, Options, Progress, ReproduceError};
+use crate::{ReproduceError, ReproduceOptions};
 use ebbtide_study::side_by_side::side_by_side;
+use ebbtide_study::watched::Watched;
 
 /// Pages of the cache of the study of real programs, 64 MiB.
 pub(super) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
@@ -122,7 +121,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    pub(super) fn new(options: &Options) -> Scale {
+    pub(super) fn new(options: &ReproduceOptions) -> Scale {
         match options.quick {
             true => Scale { synthetic: 8, accesses_max: 2_000_000 },
             false => Scale { synthetic: 1, accesses_max: u64::MAX },
@@ -184,8 +183,8 @@ impl Run {
         &self,
         scale: Scale,
         recordings: &'a Recordings,
-        options: &Options,
-        cancel: &'a Cancel,
+        options: &ReproduceOptions,
+        watch: Watch<'a>,
     ) -> Result<Box<dyn Source + 'a>, TraceError> {
         let source: Box<dyn Source> = match self.trace {
             Trace::Synthetic(program, cut) => {
@@ -204,7 +203,7 @@ impl Run {
             }
             Trace::Captured(program) => Box::new(CAPTURED[program].trace()?),
         };
-        let source = Cancellable { source, cancel };
+        let source = Watched::new(source, watch);
         let source: Box<dyn Source> = match self.addresses {
             Addresses::Virtual => Box::new(source),
             Addresses::Mapped { run_pages, seed } => {
@@ -249,31 +248,24 @@ impl Recordings {
 /// Does all `runs`, side by side.
 ///
 /// # Errors
-/// The first run's that failed; or that `cancel` broke off.
+/// The first run's that failed; or that `watch` stopped it.
 pub(super) fn run_all(
     runs: &[Run],
     scale: Scale,
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
 ) -> Result<(Vec<Row>, Recordings), ReproduceError> {
     let recordings = Recordings::for_all(runs);
-    let watch = |_: &str, share| {
-        progress(share);
-        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let rows = side_by_side(runs.len(), options.threads, &watch, |number, watch| {
+    let rows = side_by_side(runs.len(), options.threads, watch, |number, watch| {
         let run = &runs[number];
-        let replayed = run_one(run, scale, &recordings, options, cancel);
+        let replayed = run_one(run, scale, &recordings, options, watch);
         let wrong = |error| ReproduceError::Replay {
             trace: run.program(),
             setup: format!("{}, {}", run.figure, run.setup),
             error: Box::new(error),
         };
         // A run that was broken off may look like one that ended.
-        if watch(run.program(), 1.0).is_break() {
-            return Err(ReproduceError::Cancelled);
-        }
+        watch.tell(run.program(), 1.0)?;
         replayed.map(|replay| row(run, &replay)).map_err(wrong)
     })?;
     Ok((rows, recordings))
@@ -283,13 +275,13 @@ fn run_one(
     run: &Run,
     scale: Scale,
     recordings: &Recordings,
-    options: &Options,
-    cancel: &Cancel,
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
 ) -> Result<Replay, ReplayError> {
     let keys: Vec<(&str, &str)> =
         run.keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let config = resolve("cxl-flash", &keys)?;
-    let source = || run.source(scale, recordings, options, cancel);
+    let source = || run.source(scale, recordings, options, watch);
     let Some((top, chance, lead_us)) = run.hints else { return replay(&config, &mut *source()?) };
     let hints =
         ebbtide_trace::Hints { top, chance, lead: Span::from_us(lead_us), seed: options.seed };

@@ -18,9 +18,10 @@ mod verdicts;
 
 use std::fmt;
 
+use ebbtide_core::Watch;
 use serde::Serialize;
 
-use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
+use super::{Paper, ReproduceError, ReproduceOptions, Reproduced, Reproduction};
 use crate::claims::Findings;
 pub use databases::DatabaseRow;
 use ebbtide_report::Page;
@@ -69,14 +70,10 @@ pub(super) const PAPER: Paper = Paper {
     reproduce,
 };
 
-fn reproduce(
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Reproduced, ReproduceError> {
+fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let experiments = experiments::all();
     let trials: Vec<_> = experiments.iter().map(|experiment| experiment.trial.clone()).collect();
-    let measures = trial::measure_all(&trials, options, cancel, progress)?;
+    let measures = trial::measure_all(&trials, options, watch)?;
     let runs: Vec<RunRow> = experiments
         .into_iter()
         .zip(measures)

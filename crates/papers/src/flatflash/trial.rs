@@ -1,14 +1,14 @@
 //! [`Trial`]: a program on a machine, warmed up and measured.
 
-use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::designs::compose;
-use ebbtide_sim::{Machine, SimError, WORK_UNITS, Watch, warm_up};
+use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
 use ebbtide_workloads::{Kind, Scatter, Shape, Workload};
 use serde::Serialize;
 
 use super::super::runs::{failed_on, run_each};
-use super::super::{Cancel, Options, Progress, ReproduceError};
+use super::super::{ReproduceError, ReproduceOptions};
 use super::lines::Lines;
 
 /// A machine that any of the systems runs on, at the paper's capacities.
@@ -76,7 +76,7 @@ impl Trial {
         self
     }
 
-    fn config(&self, options: &Options) -> Result<Config, ReproduceError> {
+    fn config(&self, options: &ReproduceOptions) -> Result<Config, ReproduceError> {
         let Shared { data_mib, dram_mib, ssd_cache: (cache_mib, cache_ways), cores } = self.shared;
         let mib = |mib: u64| format!("{mib}MiB");
         let mut settings = vec![
@@ -112,7 +112,7 @@ impl Trial {
     fn run(
         &self,
         config: &Config,
-        options: &Options,
+        options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Measure, ReproduceError> {
         let outcome = match self.runs {
@@ -197,12 +197,11 @@ pub(super) const DRAM_ONLY: &str = "dram-only";
 /// program run once: DRAM-only's do, whatever DRAM and flash the others have.
 ///
 /// # Errors
-/// The first one's, in their order, that failed; or that `cancel` broke off.
+/// The first one's, in their order, that failed; or that `watch` stopped it.
 pub(super) fn measure_all(
     trials: &[Trial],
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
 ) -> Result<Vec<Measure>, ReproduceError> {
     let configs: Vec<Config> =
         trials.iter().map(|trial| trial.config(options)).collect::<Result<_, _>>()?;
@@ -216,7 +215,7 @@ pub(super) fn measure_all(
             })
         })
         .collect();
-    let measures = run_each(distinct.len(), options, cancel, progress, |number, watch| {
+    let measures = run_each(distinct.len(), options, watch, |number, watch| {
         trials[distinct[number]].run(&configs[distinct[number]], options, watch)
     })?;
     Ok(run_as.into_iter().map(|number| measures[number]).collect())

@@ -6,17 +6,17 @@ mod figures;
 pub mod formulas;
 mod verdicts;
 
-use ebbtide_core::Span;
-use ebbtide_sim::config::{Config, Size, resolve};
+use ebbtide_core::{Bytes, Span, Watch};
+use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::{Offered, Outcome, Plan, Stretch, run_cold};
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 
 use super::runs::{failed, run_all, run_each};
-use super::{Cancel, Options, Paper, Progress, ReproduceError, Reproduced, Reproduction};
+use super::{Paper, ReproduceError, ReproduceOptions, Reproduced, Reproduction};
 use crate::claims::Findings;
 use ebbtide_report::Page;
-use ebbtide_study::energy::{Energy, Meter, Table};
+use ebbtide_study::energy::{Energy, EnergyTable, Meter};
 
 /// The mmap benchmark's four and SQLite's five, as the paper calls them; without Rodinia's three.
 const WORKLOADS: [(&str, Kind); 9] = [
@@ -195,11 +195,7 @@ pub(super) const PAPER: Paper = Paper {
     reproduce,
 };
 
-fn reproduce(
-    options: &Options,
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Reproduced, ReproduceError> {
+fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut plans = Vec::new();
     for (_, workload) in WORKLOADS {
         for design in DESIGNS {
@@ -214,7 +210,8 @@ fn reproduce(
             }
         }
     }
-    let outcomes = run_all(&plans, options, cancel, &|share| progress(SIMULATED * share))?;
+    let show = |stage: &str, share: f64| watch.show(stage, SIMULATED * share);
+    let outcomes = run_all(&plans, options, watch.telling(&show))?;
     let (outcomes, mut varied) = outcomes.split_at(compared);
     let mut variations = Vec::new();
     for &Variation { what, under, .. } in &VARIATIONS {
@@ -224,9 +221,10 @@ fn reproduce(
         varied = others;
     }
     let work = Span::from_ps((outcomes[0].warm_up.work_ns * 1e3) as u64);
-    let curves = curves(options, work, cancel, &|share| {
-        progress(SIMULATED + (1.0 - SIMULATED) * share);
-    })?;
+    let show = |stage: &str, share: f64| {
+        watch.show(stage, SIMULATED + (1.0 - SIMULATED) * share);
+    };
+    let curves = curves(options, work, watch.telling(&show))?;
     let (workloads, shares) = rows(&WORKLOADS, outcomes);
     let mut hams = Hams {
         scale_denominator: denominator(options),
@@ -242,12 +240,12 @@ fn reproduce(
     Ok(Box::new(hams))
 }
 
-fn denominator(options: &Options) -> u64 {
+fn denominator(options: &ReproduceOptions) -> u64 {
     if options.quick { QUICK_DENOMINATOR } else { FULL_DENOMINATOR }
 }
 
 fn plan(
-    options: &Options,
+    options: &ReproduceOptions,
     design: &str,
     workload: Kind,
     keys: &[(&str, &str)],
@@ -281,19 +279,16 @@ const SIMULATED: f64 = 0.8;
 /// A job computes for `work`. Its capacities are a full run's always: in a smaller one a stretch is a
 /// job a core, and says how cores start side by side.
 fn curves(
-    options: &Options,
+    options: &ReproduceOptions,
     work: Span,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    watch: Watch<'_>,
 ) -> Result<Vec<Curve>, ReproduceError> {
-    run_each(CURVES.len(), options, cancel, progress, |number, watch| {
+    run_each(CURVES.len(), options, watch, |number, watch| {
         let design = CURVES[number];
-        if watch(design, 0.0).is_break() {
-            return Err(ReproduceError::Cancelled);
-        }
+        watch.tell(design, 0.0)?;
         let mut plan = plan(options, design, Kind::SeqRead, &[])?;
         plan.config = scaled(resolve(design, &[])?, FULL_DENOMINATOR);
-        plan.config.dataset.size = Size(plan.config.dram_cache.size.0 / 2);
+        plan.config.dataset.size = Bytes(plan.config.dram_cache.size.0 / 2);
         plan.jobs = plan.config.dataset.size.0 / 4096 / PAGES_PER_JOB / STRETCHES;
         let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
         Ok(curve(design, &stretches.map_err(|error| failed(&plan, error))?))
@@ -346,7 +341,7 @@ fn rows(
 
 /// By the shipped table, with the paper's capacities powered whatever those of the runs.
 fn energies(outcomes: &[Outcome]) -> Result<Vec<EnergyRow>, ReproduceError> {
-    let table = Table::shipped();
+    let table = EnergyTable::shipped();
     let meter = |design| Ok((design, Meter::new(&table, &resolve(design, &[])?, true)?));
     let meters = DESIGNS.into_iter().map(meter).collect::<Result<Vec<_>, ReproduceError>>()?;
     let row = |(&(workload, _), runs): (&(&'static str, Kind), &[Outcome])| EnergyRow {

@@ -4,7 +4,9 @@ use ebbtide_core::{PAGE_BYTES, find_by_name};
 use ebbtide_flash::{Config, Flash};
 use toml::{Table, Value};
 
-use super::{ConfigError, Size, require};
+use ebbtide_core::Bytes;
+
+use super::{ConfigError, require};
 
 /// The device that `table` describes: a preset's parameters with some of them replaced. It must
 /// hold `bytes` of data.
@@ -15,9 +17,9 @@ pub(crate) fn flash(table: &Table, bytes: u64) -> Result<Flash, ConfigError> {
     let config = flash_config(table)?;
     let flash = Flash::new(&config).map_err(malformed)?;
     if let Some(pages) = flash.logical_pages() {
-        let capacity = Size(pages * PAGE_BYTES as u64);
+        let capacity = Bytes(pages * PAGE_BYTES as u64);
         let expected = format!("no more than the flash device holds, {capacity}");
-        require(bytes <= capacity.0, "dataset.size", Size(bytes), expected)?;
+        require(bytes <= capacity.0, "dataset.size", Bytes(bytes), expected)?;
     }
     Ok(flash)
 }

@@ -198,6 +198,8 @@ fn one_line(error: &toml::de::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebbtide_core::prefetch::Preset;
+
     use super::*;
 
     fn refused(given: &str, overrides: Overrides<'_>) -> String {
@@ -251,7 +253,7 @@ mod tests {
         let config = config.unwrap();
         let (device, prefetch) = (config.device.unwrap(), config.prefetch.unwrap());
         assert!(device.prefetches_first && device.dram_ns == 46);
-        assert_eq!((prefetch.preset.as_str(), prefetch.in_flight), ("atc23", 7));
+        assert_eq!((prefetch.preset, prefetch.in_flight), (Preset::Atc23, 7));
         assert!(refused("cxl-flash", &[("preset", "atc32")]).contains("did you mean 'atc23'?"));
         assert!(refused("astriflash", &[("preset", "atc23")]).contains("no [device]"));
     }

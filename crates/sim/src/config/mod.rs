@@ -5,10 +5,12 @@ mod load;
 mod mos;
 mod promotion;
 mod scale;
-mod size;
 mod sources;
 
-use ebbtide_core::{Span, UnknownName};
+use ebbtide_core::prefetch::{PrefetcherKind, Preset};
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::schedule::Discipline;
+use ebbtide_core::{Bytes, Span, UnknownName, choice};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -18,7 +20,7 @@ pub use load::{Overrides, resolve};
 pub use mos::{Attachment, Mos};
 pub use promotion::{Promotion, WriteBack};
 pub use scale::{NoScale, Scale};
-pub use size::Size;
+
 pub use sources::{Parameter, Sources, sources};
 
 /// A design's parameters. Every key of the TOML file is a field here, and the other way round.
@@ -118,7 +120,7 @@ impl Cores {
 #[serde(deny_unknown_fields)]
 pub struct Cache {
     /// Capacity.
-    pub size: Size,
+    pub size: Bytes,
     /// Associativity.
     pub ways: usize,
     /// From request to reply, the network apart.
@@ -137,14 +139,14 @@ pub struct Noc {
     pub link_bytes: u64,
 }
 
-/// Where page tables lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PageTables {
-    /// In a partition of DRAM that is not a cache (AstriFlash §IV-A).
-    Flat,
-    /// In pages on flash like all data: the ablation noDP.
-    Cached,
+choice! {
+    /// Where page tables lie.
+    pub enum PageTables as "place of page tables" {
+        /// In a partition of DRAM that is not a cache (AstriFlash §IV-A).
+        Flat = "flat",
+        /// In pages on flash like all data: the ablation noDP.
+        Cached = "cached",
+    }
 }
 
 /// Address translation.
@@ -179,15 +181,16 @@ pub struct Dram {
     pub command_cycles: u64,
 }
 
-/// How much of a missed page is fetched into the DRAM cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fill {
-    /// All of it.
-    #[default]
-    Page,
-    /// The lines that [`Footprints`](ebbtide_core::Footprints) expects (AstriFlash §II-A).
-    Footprint,
+choice! {
+    /// How much of a missed page is fetched into the DRAM cache.
+    #[derive(Default)]
+    pub enum Fill as "fill" {
+        /// All of it.
+        #[default]
+        Page = "page",
+        /// The lines that [`Footprints`](ebbtide_core::Footprints) expects (AstriFlash §II-A).
+        Footprint = "footprint",
+    }
 }
 
 /// The DRAM cache of pages.
@@ -195,11 +198,11 @@ pub enum Fill {
 #[serde(deny_unknown_fields)]
 pub struct DramCache {
     /// Capacity.
-    pub size: Size,
+    pub size: Bytes,
     /// Associativity; 0 is full.
     pub ways: usize,
-    /// A name of [`ebbtide_core::replacement::PolicyKind`].
-    pub policy: String,
+    /// Which page is evicted.
+    pub policy: PolicyKind,
     /// How much of a page is fetched.
     #[serde(default)]
     pub fill: Fill,
@@ -240,10 +243,10 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetch {
-    /// A name of [`ebbtide_core::prefetch::PrefetcherKind`].
-    pub policy: String,
-    /// A name of [`ebbtide_core::prefetch::Preset`].
-    pub preset: String,
+    /// Which prefetcher.
+    pub policy: PrefetcherKind,
+    /// Which form of it.
+    pub preset: Preset,
     /// Prefetches at once.
     pub in_flight: u64,
     /// Of next-n-line: how many pages.
@@ -262,22 +265,22 @@ pub struct Switch {
     pub threads: usize,
     /// A switch.
     pub cost_ns: u64,
-    /// A name of [`ebbtide_core::schedule::Discipline`].
-    pub scheduler: String,
+    /// Which job runs next.
+    pub scheduler: Discipline,
     /// How the scheduler learns that a page is there.
-    pub arrivals: Arrivals,
+    pub arrivals: Wakeup,
     /// Age from which a page is taken to be there, where that is guessed.
     pub ripe_after_us: u64,
 }
 
-/// How a scheduler learns that a page is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// By the age of the job.
-    Guessed,
-    /// It is told.
-    Notified,
+choice! {
+    /// How a scheduler learns that a page is there.
+    pub enum Wakeup as "way to learn of arrivals" {
+        /// By the age of the job.
+        Guessed = "guessed",
+        /// It is told.
+        Notified = "notified",
+    }
 }
 
 /// What the operating system charges.
@@ -317,7 +320,7 @@ pub struct Link {
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
     /// Upper bound of the image.
-    pub size: Size,
+    pub size: Bytes,
 }
 
 /// The programs.
@@ -483,10 +486,10 @@ impl Config {
             }
         }
         for (key, value, most) in [
-            ("l1.size", l1.size, Size(1 << 30)),
-            ("llc.size", llc.size, Size(4 << 30)),
-            ("dram_cache.size", dram_cache.size, Size(1 << 40)),
-            ("dataset.size", self.dataset.size, Size(16 << 40)),
+            ("l1.size", l1.size, Bytes(1 << 30)),
+            ("llc.size", llc.size, Bytes(4 << 30)),
+            ("dram_cache.size", dram_cache.size, Bytes(1 << 40)),
+            ("dataset.size", self.dataset.size, Bytes(16 << 40)),
         ] {
             require(value <= most, key, value, format!("at most {most}"))?;
         }
@@ -503,7 +506,7 @@ impl Config {
 
     /// The memory that a program's pages share with each other: host DRAM where pages are promoted
     /// to it, and the DRAM cache otherwise. With its key.
-    pub(crate) fn memory_size(&self) -> (&'static str, Size) {
+    pub(crate) fn memory_size(&self) -> (&'static str, Bytes) {
         match &self.promotion {
             Some(promotion) => ("promotion.size", promotion.size),
             None => ("dram_cache.size", self.dram_cache.size),

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ConfigError, Size, require};
+use ebbtide_core::{Bytes, choice};
+
+use super::{Config, ConfigError, require};
 use crate::memory_side::mos::Mode;
 
 /// HAMS's memory-over-storage. Its cache is `[dram_cache]`, its way to flash `[link]`.
@@ -10,7 +12,7 @@ use crate::memory_side::mos::Mode;
 #[serde(deny_unknown_fields)]
 pub struct Mos {
     /// The page that moves between flash and the NVDIMM.
-    pub page: Size,
+    pub page: Bytes,
     /// How flash is attached.
     pub attachment: Attachment,
     /// How much may be under way, and what survives a power cut.
@@ -20,19 +22,19 @@ pub struct Mos {
     /// Handing the NVDIMM from one master to the other, each way; 0 where the host is the only one.
     pub lock_ns: u64,
     /// The SSD's internal DRAM, which holds writes on their way to flash; 0 if it is removed.
-    pub ssd_dram: Size,
+    pub ssd_dram: Bytes,
     /// Of the SSD's internal DRAM.
     pub ssd_dram_gb_per_s: u64,
 }
 
-/// How flash is attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attachment {
-    /// An SSD with doorbells behind PCIe: loosely coupled.
-    Pcie,
-    /// Registers on the NVDIMM's own DDR bus: tightly coupled.
-    Ddr,
+choice! {
+    /// How flash is attached.
+    pub enum Attachment as "attachment" {
+        /// An SSD with doorbells behind PCIe: loosely coupled.
+        Pcie = "pcie",
+        /// Registers on the NVDIMM's own DDR bus: tightly coupled.
+        Ddr = "ddr",
+    }
 }
 
 impl Config {
@@ -57,7 +59,7 @@ impl Mos {
         for (key, value) in [("mos.lookup_ns", self.lookup_ns), ("mos.lock_ns", self.lock_ns)] {
             require(value <= 1_000_000, key, value, "0 to 1000000")?;
         }
-        let most = Size(1 << 40);
+        let most = Bytes(1 << 40);
         require(self.ssd_dram <= most, "mos.ssd_dram", self.ssd_dram, format!("at most {most}"))?;
         let (least, speed) = (u64::from(self.ssd_dram.0 > 0), self.ssd_dram_gb_per_s);
         let expected = format!("{least} to 10000");

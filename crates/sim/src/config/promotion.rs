@@ -1,25 +1,26 @@
 //! [`Promotion`]: host DRAM to which pages of a byte-addressable SSD are promoted.
 
-use ebbtide_core::PAGE_BYTES;
-use ebbtide_core::promotion::{Meets, Parameters};
+use ebbtide_core::promotion::{Meets, Parameters, Reset};
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{Bytes, PAGE_BYTES, choice};
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Size, require};
+use super::{ConfigError, require};
 
 /// Promotion of pages from a device that answers lines to host DRAM (FlatFlash §3.3, §3.4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promotion {
     /// Host DRAM for promoted pages.
-    pub size: Size,
-    /// Which of them is demoted: a name of [`ebbtide_core::replacement::PolicyKind`].
-    pub policy: String,
+    pub size: Bytes,
+    /// Which of them is demoted.
+    pub policy: PolicyKind,
     /// Which pages are demoted by writing them to flash.
     pub write_back: WriteBack,
-    /// A name of [`ebbtide_core::promotion::Reset`].
-    pub reset: String,
-    /// A name of [`ebbtide_core::promotion::Meets`].
-    pub meets: String,
+    /// When the counts of an epoch start anew.
+    pub reset: Reset,
+    /// Which counts promote a page.
+    pub meets: Meets,
     /// See [`Parameters::lower_ratio`].
     pub lower_ratio: f64,
     /// See [`Parameters::higher_ratio`].
@@ -38,7 +39,7 @@ pub struct Promotion {
     pub posted_write_ns: u64,
     /// The last so many bytes of the data are a persist region, whose pages stay in the SSD and
     /// whose stores are verified.
-    pub persist: Size,
+    pub persist: Bytes,
     /// Whether what is in the device's cache survives a power cut.
     pub battery_backed: bool,
     /// So long after a block's first write in the device's cache, the block is read, what was written
@@ -50,28 +51,24 @@ pub struct Promotion {
     pub mend_batch: usize,
 }
 
-/// Which demoted pages are written to flash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WriteBack {
-    /// Those that were written to.
-    Dirty,
-    /// All.
-    All,
+choice! {
+    /// Which demoted pages are written to flash.
+    pub enum WriteBack as "write-back" {
+        /// Those that were written to.
+        Dirty = "dirty",
+        /// All.
+        All = "all",
+    }
 }
 
 impl Promotion {
     /// The constants of Algorithm 1.
-    ///
-    /// # Errors
-    /// For a [`meets`](Promotion::meets) that does not exist.
-    pub fn parameters(&self) -> Result<Parameters, ConfigError> {
-        let Promotion { lower_ratio, higher_ratio, threshold_max, epoch, .. } = *self;
-        let meets = Meets::from_name(&self.meets)?;
-        Ok(Parameters { lower_ratio, higher_ratio, threshold_max, epoch, meets })
+    pub fn parameters(&self) -> Parameters {
+        let Promotion { lower_ratio, higher_ratio, threshold_max, epoch, meets, .. } = *self;
+        Parameters { lower_ratio, higher_ratio, threshold_max, epoch, meets }
     }
 
-    pub(super) fn check(&self, dataset: Size) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, dataset: Bytes) -> Result<(), ConfigError> {
         const ENTRIES: u64 = 1 << 24;
         const NS: u64 = 1_000_000_000;
         for (key, value, least, most) in [

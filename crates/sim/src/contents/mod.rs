@@ -69,7 +69,7 @@ impl Contents {
         }
     }
 
-    /// Size of the address space in bytes.
+    /// Bytes of the address space in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ebbtide_core::schedule::{Arrivals, Next, Scheduler};
+use ebbtide_core::schedule::{Next, Scheduler, Wakeup};
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_fiber::{Fiber, Stack};
 
@@ -180,7 +180,7 @@ impl Lane {
         }
         if self.current != Some(thread)
             && let Some(scheduler) = &mut self.scheduler
-            && scheduler.arrivals() == Arrivals::Notified
+            && scheduler.arrivals() == Wakeup::Notified
         {
             scheduler.arrived(thread);
         }

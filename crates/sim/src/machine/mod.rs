@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use ebbtide_core::{Span, Time};
+use ebbtide_core::{Span, Stopped, Time};
 use ebbtide_fiber::StackPool;
 use ebbtide_workloads::load::Poisson;
 use ebbtide_workloads::{ShapeError, Workload, Wrong};
@@ -71,9 +71,9 @@ pub enum SimError {
     /// The program cannot be built.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// Whoever watched the run broke it off.
-    #[error("cancelled")]
-    Cancelled,
+    /// The run was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// The stacks for simulated threads.
     #[error("no memory for the stacks of simulated threads: {0}")]
     Stacks(std::io::Error),

@@ -5,11 +5,11 @@ use std::hint::black_box;
 use ebbtide_core::replacement::{
     Admission, Frames, Geometry, PolicyKind, Position, Replacement, TOUCHES_MAX,
 };
-use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
+use ebbtide_core::{Bytes, FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
 
 use super::Counters;
-use crate::config::{Config, ConfigError, Size, require};
+use crate::config::{Config, ConfigError, require};
 use crate::hierarchy::PageTable;
 
 /// A cache of pages: tags, dirty marks, and the policy that decides who goes.
@@ -68,7 +68,7 @@ impl Residency {
     /// # Errors
     /// When its sets are not a power of two, or the policy does not exist.
     pub(super) fn new(config: &Config) -> Result<Residency, ConfigError> {
-        let kind = PolicyKind::from_name(&config.dram_cache.policy)?;
+        let kind = config.dram_cache.policy;
         Ok(Residency::of(Residency::geometry(config)?, kind, config))
     }
 
@@ -110,7 +110,7 @@ impl Residency {
     }
 
     /// An empty cache of `size` under `policy`, whose frames take any page.
-    pub(super) fn fully_associative(config: &Config, size: Size, policy: PolicyKind) -> Residency {
+    pub(super) fn fully_associative(config: &Config, size: Bytes, policy: PolicyKind) -> Residency {
         let frames = (size.0 / PAGE_BYTES as u64) as usize;
         Residency::of(Geometry::fully_associative(frames), policy, config)
     }

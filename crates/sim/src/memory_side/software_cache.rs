@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use ebbtide_core::prefetch::{Demand, Metrics, PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Admission, PolicyKind};
-use ebbtide_core::{Begin, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Begin, Bytes, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
@@ -13,7 +13,7 @@ use super::ahead::Ahead;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
-use crate::config::{Config, ConfigError, Size};
+use crate::config::{Config, ConfigError};
 
 /// What a [`SoftwareCache`] is and costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +95,7 @@ impl SoftwareCache {
     pub fn new(config: &Config, costs: SoftwareCosts) -> Result<SoftwareCache, ConfigError> {
         assert!(!costs.transfers.is_empty(), "transfers take a time");
         let mut own = config.clone();
-        own.dram_cache.size = Size(costs.frames * PAGE_BYTES as u64);
+        own.dram_cache.size = Bytes(costs.frames * PAGE_BYTES as u64);
         own.dram_cache.ways = 0;
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
         let prefetcher = costs.prefetcher.build(Preset::Original, pages);

@@ -3,15 +3,13 @@
 
 mod toy;
 
-use std::fs;
-use std::ops::ControlFlow;
-
-use ebbtide_core::{PageId, Time};
+use ebbtide_core::{PageId, Time, Watch};
 use ebbtide_sim::config::{Config, Overrides, resolve};
 use ebbtide_sim::designs::{self, Parts};
 use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Request, Waiter};
 use ebbtide_sim::{CoreSide, Offered, Outcome, Plan, Simulation};
 use ebbtide_workloads::Kind;
+use std::fs;
 use toy::{PageBefore, TOY};
 
 /// A machine whose runs take moments.
@@ -25,8 +23,8 @@ const SMALL: Overrides<'_> = &[
 fn run(config: Config, parts: Parts) -> Outcome {
     let workload = Kind::ArraySwap;
     let plan = Plan { config, workload, jobs: 2_000, seed: 1, arrivals: Offered::Saturating };
-    let watch = |_: &str, _| ControlFlow::Continue(());
-    Simulation::warmed_of(&plan, parts, &watch).unwrap().measure(&watch).unwrap()
+    let watch = Watch::unattended();
+    Simulation::warmed_of(&plan, parts, watch).unwrap().measure(watch).unwrap()
 }
 
 #[test]

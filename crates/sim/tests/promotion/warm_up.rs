@@ -1,8 +1,7 @@
 //! Runs once began when the device's cache was full, with host DRAM over it nearly empty: what was
 //! measured was a machine on its way to a steady state.
 
-use std::ops::ControlFlow;
-
+use ebbtide_core::Watch;
 use ebbtide_sim::designs::compose;
 use ebbtide_sim::{Machine, warm_up};
 use ebbtide_workloads::{Kind, Shape};
@@ -21,7 +20,7 @@ fn warm_up_ends_when_host_dram_gives_up_a_page_for_each_it_takes() {
     let shape = Shape { dataset_bytes: config.dataset.size.0, ..Shape::default() };
     let program = Kind::ArraySwap.build(&shape).unwrap();
     let mut machine = Machine::new(&config, compose(&config).unwrap(), program).unwrap();
-    warm_up(&mut machine, &config, &|_, _| ControlFlow::Continue(())).unwrap();
+    warm_up(&mut machine, &config, Watch::unattended()).unwrap();
     machine.run(1_000).unwrap();
     let counters = machine.take_measured().counters;
     let (taken, given) = (counters.promotions, counters.demotions);

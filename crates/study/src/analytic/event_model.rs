@@ -26,7 +26,7 @@ pub struct Effort {
 
 /// An estimate from independent replications.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Estimate {
+pub struct Replicated {
     /// The mean over the replications.
     pub mean: f64,
     /// The standard error of that mean.
@@ -35,7 +35,7 @@ pub struct Estimate {
 
 impl Effort {
     /// The p99 of the responses that `respond` gives, job by job in order of arrival or end.
-    fn p99<S: FnMut() -> f64>(self, start: impl Fn(Pcg64) -> S) -> Estimate {
+    fn p99<S: FnMut() -> f64>(self, start: impl Fn(Pcg64) -> S) -> Replicated {
         assert!(self.replications >= 2 && self.jobs >= 100, "{self:?} is too little");
         let p99s: Vec<f64> = (0..self.replications)
             .map(|replication| {
@@ -52,7 +52,7 @@ impl Effort {
         let count = p99s.len() as f64;
         let mean = p99s.iter().sum::<f64>() / count;
         let squares: f64 = p99s.iter().map(|p99| (p99 - mean).powi(2)).sum();
-        Estimate { mean, error: (squares / (count - 1.0) / count).sqrt() }
+        Replicated { mean, error: (squares / (count - 1.0) / count).sqrt() }
     }
 }
 
@@ -63,7 +63,7 @@ fn exponential(mean: f64, random: &mut Pcg64) -> f64 {
 }
 
 /// The p99 response of `queue` when `arrivals` jobs come in a unit of time, simulated.
-pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Estimate {
+pub fn p99(queue: Queue, arrivals: f64, effort: Effort) -> Replicated {
     assert!(arrivals > 0.0 && arrivals < queue.capacity(), "{arrivals} arrivals at {queue:?}");
     effort.p99(|mut random| {
         let servers = (0..queue.servers).map(|_| Reverse(Moment(0.0)));
@@ -149,7 +149,7 @@ impl Core {
 
     /// The p99 response at `load`, a share of DRAM-only's throughput and below the core's
     /// [capacity](Core::capacity), simulated.
-    pub fn p99(self, load: f64, effort: Effort) -> Estimate {
+    pub fn p99(self, load: f64, effort: Effort) -> Replicated {
         assert!(load > 0.0 && load < self.capacity(), "load {load} of {self:?}");
         effort.p99(|random| {
             let mut run = Run::new(self, load, random);

@@ -4,28 +4,43 @@
 //! to; a device in use round the clock lasts less than a quarter as long. Wear is taken to be even
 //! and write amplification to be 1.
 
+use ebbtide_core::choice;
+
 /// Hours of a year in use round the clock.
 const HOURS: f64 = 24.0 * 365.0;
 
 /// Hours of the paper's year.
 const WORKING_HOURS: f64 = 2080.0;
 
-/// How often a block survives a program and an erase, by kind of cell (ATC'23, Table 1).
-pub mod endurance {
-    /// Ultra-low-latency flash.
-    pub const ULL: f64 = 100_000.0;
-    /// One bit a cell.
-    pub const SLC: f64 = 100_000.0;
-    /// Two bits a cell.
-    pub const MLC: f64 = 10_000.0;
-    /// Three bits a cell.
-    pub const TLC: f64 = 3_000.0;
+choice! {
+    /// Kinds of flash cell.
+    pub enum Cells as "kind of flash" {
+        /// Ultra-low-latency flash.
+        Ull = "ULL",
+        /// One bit a cell.
+        Slc = "SLC",
+        /// Two bits a cell.
+        Mlc = "MLC",
+        /// Three bits a cell.
+        Tlc = "TLC",
+    }
+}
+
+impl Cells {
+    /// How many programs and erases a block survives (ATC'23, Table 1).
+    pub const fn endurance_cycles(self) -> f64 {
+        match self {
+            Cells::Ull | Cells::Slc => 100_000.0,
+            Cells::Mlc => 10_000.0,
+            Cells::Tlc => 3_000.0,
+        }
+    }
 }
 
 /// A device and what a run writes to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wear {
-    /// Program and erase cycles a block survives, as in [`endurance`].
+    /// Program and erase cycles a block survives, as [`Cells::endurance_cycles`] has them.
     pub cycles: f64,
     /// Bytes the device holds.
     pub device_bytes: f64,
@@ -62,7 +77,7 @@ mod tests {
 
     fn wear(accesses: f64, interval_ns: f64, pages_written: f64) -> Wear {
         let (device_bytes, seconds) = ((1_u64 << 40) as f64, accesses * interval_ns / 1e9);
-        Wear { cycles: endurance::ULL, device_bytes, pages_written, seconds }
+        Wear { cycles: Cells::Ull.endurance_cycles(), device_bytes, pages_written, seconds }
     }
 
     #[test]

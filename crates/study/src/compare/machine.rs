@@ -5,7 +5,7 @@ use ebbtide_sim::designs;
 use serde_json::Value;
 
 use super::price::Price;
-use super::{BASELINE, CompareError, LeftOut, Options, REFERENCE};
+use super::{BASELINE, CompareError, CompareOptions, LeftOut, REFERENCE};
 use crate::energy::Meter;
 use ebbtide_report::flat::walk;
 
@@ -37,7 +37,7 @@ pub(super) struct Machines {
 type Setting = (String, String);
 
 impl Machines {
-    pub(super) fn of(options: &Options) -> Result<Machines, CompareError> {
+    pub(super) fn of(options: &CompareOptions) -> Result<Machines, CompareError> {
         let mut names = Vec::new();
         for name in &options.designs {
             names.push(designs::find(name)?.name);
@@ -79,7 +79,7 @@ impl Machines {
 fn machine(
     design: &str,
     reference: &Config,
-    Options { set, scale, energy: table, .. }: &Options,
+    CompareOptions { set, scale, energy: table, .. }: &CompareOptions,
 ) -> Result<Machine, ConfigError> {
     let own = resolve(design, &[])?;
     let dram = reference.dram_cache.size.to_string();
@@ -145,14 +145,14 @@ mod tests {
 
     use super::super::Work;
     use super::*;
-    use crate::energy::Table;
+    use crate::energy::EnergyTable;
 
     fn machines(set: &[(&str, &str)]) -> Result<Machines, CompareError> {
         let set = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let work = Work::Trace(PathBuf::new());
         let scale = Scale { numerator: 1, denominator: 64 };
-        let energy = Table::shipped();
-        Machines::of(&Options { designs: Vec::new(), work, set, scale, threads: 1, energy })
+        let energy = EnergyTable::shipped();
+        Machines::of(&CompareOptions { designs: Vec::new(), work, set, scale, threads: 1, energy })
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         let Machines { baseline, others, .. } = machines(&set).unwrap();
         assert_eq!(baseline.config.dram_cache.size.0, 64 << 20);
         let promoting = others.iter().filter_map(|machine| machine.config.promotion.as_ref());
-        let promoting: Vec<_> = promoting.map(|p| (p.reset.as_str(), p.size.0)).collect();
+        let promoting: Vec<_> = promoting.map(|p| (p.reset.name(), p.size.0)).collect();
         assert!(!promoting.is_empty() && promoting.iter().all(|p| *p == ("windowed", 64 << 20)));
         let error = machines(&[("promotoin.reset", "strict")]).err().unwrap().to_string();
         assert!(error.contains("did you mean 'promotion'?"), "{error}");

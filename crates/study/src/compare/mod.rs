@@ -12,7 +12,7 @@ mod text;
 
 use std::path::PathBuf;
 
-use ebbtide_core::{PAGE_BYTES, UnknownName};
+use ebbtide_core::{PAGE_BYTES, Stopped, UnknownName, Watch};
 use ebbtide_sim::config::{ConfigError, Scale};
 use ebbtide_sim::{
     Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
@@ -27,9 +27,9 @@ use thiserror::Error;
 pub use price::Price;
 
 use crate::analytic::cost::effectiveness;
-use crate::analytic::lifetime::{Wear, endurance};
-use crate::energy::{Energy, Table};
-use crate::side_by_side::{Watch, side_by_side};
+use crate::analytic::lifetime::{Cells, Wear};
+use crate::energy::{Energy, EnergyTable};
+use crate::side_by_side::side_by_side;
 use crate::watched::Watched;
 use machine::{Machine, Machines};
 use price::GIB;
@@ -42,7 +42,7 @@ const BASELINE: &str = "dram-only";
 
 /// What to compare.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CompareOptions {
     /// The designs' names; all of them if there are none.
     pub designs: Vec<String>,
     /// What they do.
@@ -54,7 +54,7 @@ pub struct Options {
     /// Runs at once; the result does not depend on it.
     pub threads: usize,
     /// What operations take.
-    pub energy: Table,
+    pub energy: EnergyTable,
 }
 
 /// What every design does.
@@ -176,9 +176,9 @@ pub enum CompareError {
     /// The trace cannot be opened.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The user broke it off.
-    #[error("cancelled")]
-    Cancelled,
+    /// The comparison was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl CompareError {
@@ -188,7 +188,7 @@ impl CompareError {
             CompareError::Run { error, .. } => {
                 matches!(**error, SimError::Config(_) | SimError::Shape(_))
             }
-            CompareError::Cancelled => false,
+            CompareError::Stopped(_) => false,
             _ => true,
         }
     }
@@ -198,20 +198,27 @@ impl CompareError {
 ///
 /// # Errors
 /// [`CompareError`]; nothing is reported unless every run ended.
-pub fn compare(options: &Options, watch: Watch<'_>) -> Result<Comparison, CompareError> {
+pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison, CompareError> {
     let Machines { baseline, others, left_out } = Machines::of(options)?;
     let all = others.len() as f64 + 1.0;
-    let first = run(&baseline, None, &options.work, &|stage: &str, share: f64| {
-        watch(&format!("{BASELINE}: {stage}"), share / all)
-    })?;
-    let watch_others = |stage: &str, share: f64| watch(stage, (1.0 + share * (all - 1.0)) / all);
+    let show = |stage: &str, share: f64| {
+        watch.show(&format!("{BASELINE}: {stage}"), share / all);
+    };
+    let first = run(&baseline, None, &options.work, watch.telling(&show))?;
+    let show_others =
+        |stage: &str, share: f64| watch.show(stage, (1.0 + share * (all - 1.0)) / all);
     let work_us = first.work_us;
-    let rest = side_by_side(others.len(), options.threads, &watch_others, |number, watch| {
-        let machine = &others[number];
-        let name = &machine.design;
-        let watch = |stage: &str, share| watch(&format!("{name}: {stage}"), share);
-        run(machine, work_us, &options.work, &watch)
-    })?;
+    let rest = side_by_side(
+        others.len(),
+        options.threads,
+        watch.telling(&show_others),
+        |number, watch| {
+            let machine = &others[number];
+            let name = &machine.design;
+            let show = |stage: &str, share: f64| watch.show(&format!("{name}: {stage}"), share);
+            run(machine, work_us, &options.work, watch.telling(&show))
+        },
+    )?;
     let mut rows: Vec<Row> = [&baseline]
         .into_iter()
         .chain(&others)
@@ -253,7 +260,7 @@ fn run(
     machine: &Machine,
     work_us: Option<f64>,
     work: &Work,
-    watch: ebbtide_sim::Watch<'_>,
+    watch: Watch<'_>,
 ) -> Result<Ran, CompareError> {
     let mut config = machine.config.clone();
     config.workload.work_us = work_us.or(config.workload.work_us);
@@ -264,15 +271,17 @@ fn run(
             let plan = Plan { config, workload, jobs, seed, arrivals: Offered::Saturating };
             let outcome = Simulation::warmed(&plan, watch).and_then(|mut run| run.measure(watch));
             outcome.map(|outcome| of_program(machine, outcome)).map_err(|error| match error {
-                SimError::Cancelled => CompareError::Cancelled,
+                SimError::Stopped(stopped) => stopped.into(),
                 error => CompareError::Run { design: design.clone(), error: Box::new(error) },
             })
         }
         Work::Trace(path) => {
+            // The length of a trace is not known before its end.
+            watch.tell("replaying", 0.5)?;
             let mut trace = Watched::new(ebbtide_trace::open(path)?, watch);
             let replayed = replay(&config, &mut trace);
             if trace.stopped() {
-                return Err(CompareError::Cancelled);
+                return Err(Stopped.into());
             }
             replayed.map(|replay| of_trace(machine, replay)).map_err(|error| CompareError::Replay {
                 design: design.clone(),
@@ -337,7 +346,7 @@ fn life(machine: &Machine, ran: &Ran, seconds: f64) -> Option<Life> {
         return Some(Life { years: years.clone(), modelled: true });
     }
     let wear = Wear {
-        cycles: endurance::MLC,
+        cycles: Cells::Mlc.endurance_cycles(),
         device_bytes: machine.price.flash_gib * GIB,
         pages_written: ran.flash.writes as f64,
         seconds,

@@ -6,16 +6,17 @@ use super::text::HEADER;
 use super::{Comparison, Row};
 use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
 
-impl Comparison {
-    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
-    /// written, the page first.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
+impl ebbtide_report::Report for Comparison {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
     }
 
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+}
+
+impl Comparison {
     /// Charts of throughput and tail against cost, of flash traffic, and the table.
     pub fn page(&self) -> Page {
         let page = Page::new(&format!("Every design under {}", self.work))

@@ -1,5 +1,5 @@
 //! What a run takes in energy: how often each operation was done, by its counters, times what the
-//! operation takes, by a [`Table`].
+//! operation takes, by an [`EnergyTable`].
 //!
 //! Nothing is simulated here: another table gives other energies of the same run. The inputs of the
 //! papers are not published, so the shipped table is no theirs (HM3 is not testable); what it gives
@@ -16,14 +16,14 @@ use ebbtide_sim::memory_side::Counters;
 use ebbtide_sim::{FlashOutcome, Outcome, Replay};
 use serde::Serialize;
 
-pub use table::{SHIPPED, Table, TableError};
+pub use table::{EnergyTable, SHIPPED, TableError};
 
 use ebbtide_report::figure;
 
 /// Reads the energy of runs of one machine.
 #[derive(Debug, Clone)]
 pub struct Meter {
-    table: Table,
+    table: EnergyTable,
     /// What the flash's operations take; `None` without flash.
     flash: Option<Operations>,
     /// Where lines live that no cache on the chip holds any more.
@@ -89,7 +89,7 @@ impl Meter {
     /// # Errors
     /// [`ConfigError`] for a flash device that cannot be.
     pub fn new(
-        table: &Table,
+        table: &EnergyTable,
         config: &Config,
         has_flash: bool,
     ) -> Result<Option<Meter>, ConfigError> {
@@ -158,7 +158,7 @@ impl Meter {
     }
 
     fn read(&self, done: &Activity<'_>) -> Energy {
-        let Table { core, dram, ssd, .. } = &self.table;
+        let EnergyTable { core, dram, ssd, .. } = &self.table;
         let each = 1.0 / done.units.max(1) as f64;
         // A milliwatt is a thousand microjoules a second.
         let mw = |mw: f64, seconds: f64| mw * seconds * 1e3 * each;
@@ -266,7 +266,7 @@ mod tests {
     use ebbtide_sim::config::resolve;
 
     /// Every number of the table is `number`.
-    fn all(number: f64) -> Table {
+    fn all(number: f64) -> EnergyTable {
         let lines = SHIPPED.lines().map(|line| match line.split_once(" = ") {
             Some(("not_for", _)) => "not_for = [\"optane-p\"]".to_string(),
             Some((key, _)) => format!("{key} = {number}"),
@@ -275,7 +275,7 @@ mod tests {
         toml::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("a table")
     }
 
-    fn meter(table: &Table, design: &str, has_flash: bool) -> Meter {
+    fn meter(table: &EnergyTable, design: &str, has_flash: bool) -> Meter {
         let config = resolve(design, &[]).expect("a shipped design");
         Meter::new(table, &config, has_flash)
             .expect("flash as shipped")
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_page_in_part_takes_less_than_a_whole_one_by_its_lines() {
-        let table = Table::shipped();
+        let table = EnergyTable::shipped();
         let meter = meter(&table, "astriflash", true);
         let written = |dram_page_lines_in| {
             let memory = Counters { dram_pages_in: 1, dram_page_lines_in, ..Counters::default() };
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn designs_that_the_table_does_not_describe_have_no_energy() {
         let config = resolve("optane-p", &[]).expect("a shipped design");
-        assert!(Meter::new(&Table::shipped(), &config, false).expect("no flash").is_none());
+        assert!(Meter::new(&EnergyTable::shipped(), &config, false).expect("no flash").is_none());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`Table`]: what an operation takes.
+//! [`EnergyTable`]: what an operation takes.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub const SHIPPED: &str = include_str!("../../configs/energy.toml");
 /// What operations take. Every key of the file is a field here, and the other way round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct EnergyTable {
     /// Designs made of something else than what the table describes.
     pub not_for: Vec<String>,
     /// Cores.
@@ -101,29 +101,29 @@ pub struct TableError {
     pub reason: String,
 }
 
-impl Table {
+impl EnergyTable {
     /// The shipped one.
     ///
     /// # Panics
     /// Never: a test reads it.
-    pub fn shipped() -> Table {
-        Table::parse("configs/energy.toml", SHIPPED).expect("the shipped table is one")
+    pub fn shipped() -> EnergyTable {
+        EnergyTable::parse("configs/energy.toml", SHIPPED).expect("the shipped table is one")
     }
 
     /// That of the file at `path`.
     ///
     /// # Errors
     /// [`TableError`] when it cannot be read or is none.
-    pub fn read(path: &Path) -> Result<Table, TableError> {
+    pub fn read(path: &Path) -> Result<EnergyTable, TableError> {
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
             .map_err(|error| TableError { file: file.clone(), reason: error.to_string() })?;
-        Table::parse(&file, &text)
+        EnergyTable::parse(&file, &text)
     }
 
-    fn parse(file: &str, text: &str) -> Result<Table, TableError> {
+    fn parse(file: &str, text: &str) -> Result<EnergyTable, TableError> {
         let wrong = |reason| TableError { file: file.to_string(), reason };
-        let table: Table = toml::from_str(text).map_err(|error| {
+        let table: EnergyTable = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
             let message = error.message().lines().collect::<Vec<_>>().join("; ");
             wrong(format!("line {line}: {message}"))
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_number_of_the_shipped_table_has_a_source() {
-        Table::parse("configs/energy.toml", SHIPPED).expect("it is one");
+        EnergyTable::parse("configs/energy.toml", SHIPPED).expect("it is one");
         for line in SHIPPED.lines().filter(|line| line.contains(" = ")) {
             let (_, source) = line.split_once('#').unwrap_or((line, ""));
             assert!(!source.trim().is_empty(), "{line}");
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_no_table_is_refused_with_file_and_place() {
         let refused = |text: &str| {
-            let said = Table::parse("mine.toml", text).expect_err("it is none").to_string();
+            let said = EnergyTable::parse("mine.toml", text).expect_err("it is none").to_string();
             assert!(said.starts_with("mine.toml: ") && !said.contains('\n'), "{said}");
             said
         };
@@ -170,7 +170,8 @@ mod tests {
         assert!(refused(&SHIPPED.replace("= 1030", "= \"a lot\"")).contains("line 12"));
         assert!(refused(&SHIPPED.replace("= 1030", "= -1")).contains("core.busy_mw = -1"));
         assert!(refused("").contains("not_for"));
-        let missing = Table::read(Path::new("/nowhere/mine.toml")).expect_err("it is not there");
+        let missing =
+            EnergyTable::read(Path::new("/nowhere/mine.toml")).expect_err("it is not there");
         assert!(missing.to_string().starts_with("/nowhere/mine.toml: "));
     }
 }

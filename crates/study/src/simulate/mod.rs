@@ -4,6 +4,7 @@ mod page;
 mod seeds;
 mod text;
 
+use ebbtide_core::Watch;
 use ebbtide_sim::config::Config;
 use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline, replay};
 use ebbtide_trace::Source;
@@ -61,7 +62,7 @@ pub fn run(
     plan: &Plan,
     explain: bool,
     meter: Option<&Meter>,
-    watch: ebbtide_sim::Watch<'_>,
+    watch: Watch<'_>,
 ) -> Result<Run, SimError> {
     let mut simulation = Simulation::warmed(plan, watch)?;
     let outcome = simulation.measure(watch)?;
@@ -78,7 +79,7 @@ pub fn run_trace(
     config: &Config,
     meter: Option<&Meter>,
     trace: impl Source,
-    watch: ebbtide_sim::Watch<'_>,
+    watch: Watch<'_>,
 ) -> Result<Option<Report>, ReplayError> {
     let mut trace = Watched::new(trace, watch);
     let replayed = replay(config, &mut trace);

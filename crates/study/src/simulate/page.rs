@@ -12,16 +12,17 @@ use crate::energy::Energy;
 use ebbtide_report::flat::walk;
 use ebbtide_report::{BarChart, Page, Range, ReportError, Table, figure};
 
-impl Report {
-    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
-    /// written, the page first.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
+impl ebbtide_report::Report for Report {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
     }
 
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+}
+
+impl Report {
     /// The page: latencies as a chart, the figures, and every parameter.
     pub fn page(&self) -> Page {
         match self {

@@ -1,12 +1,13 @@
 //! [`run_seeds`]: the same program under several seeds, on host threads, with confidence intervals.
 
+use ebbtide_core::Watch;
 use ebbtide_sim::{Plan, SimError};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Run, run};
 use crate::energy::Meter;
-use crate::side_by_side::{Watch, host_threads, side_by_side};
+use crate::side_by_side::{host_threads, side_by_side};
 use ebbtide_report::statistics::Estimate;
 
 /// Runs that differ in their seed alone.
@@ -35,8 +36,9 @@ pub fn run_seeds(
     assert!(count > 0, "at least one seed");
     let runs = side_by_side(count as usize, host_threads(), watch, |number, watch| {
         let plan = Plan { seed: plan.seed.wrapping_add(number as u64), ..plan.clone() };
-        let watch = |stage: &str, share| watch(&format!("seed {}: {stage}", plan.seed), share);
-        run(&plan, false, meter, &watch)
+        let show =
+            |stage: &str, share: f64| watch.show(&format!("seed {}: {stage}", plan.seed), share);
+        run(&plan, false, meter, watch.telling(&show))
     })?;
     let summary = summary(&runs);
     Ok(Runs { runs, summary })

@@ -27,7 +27,7 @@ pub struct Anatomy {
     /// How long the page then takes to come.
     pub flash: Flash,
     /// The replacement policy of its DRAM.
-    pub policy: String,
+    pub policy: PolicyKind,
 }
 
 /// How long flash takes for a page.
@@ -89,7 +89,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
         }
     }
     let flash = Flash::Measured(points);
-    let anatomy = |(name, mode): (&str, Mode)| {
+    let anatomy = |mode: Mode| {
         let costs = profile.mode(mode);
         let blocks = mode == Mode::Sync;
         let policy = match mode {
@@ -97,14 +97,14 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             _ => PolicyKind::AdaptiveLrfu,
         };
         (costs.is_some() || mode == Mode::Dram).then(|| Anatomy {
-            design: name.to_string(),
+            design: mode.to_string(),
             all_dram: mode == Mode::Dram,
             blocks,
             order: Order::ReturnedFirst,
             overhead_us: costs.map_or(0.0, |costs| costs.miss_us),
             // The read of a core that waits for it is in what the miss costs.
             flash: if blocks { Flash::Fixed(0.0) } else { flash.clone() },
-            policy: policy.name().to_string(),
+            policy,
         })
     };
     Mode::ALL.into_iter().filter_map(anatomy).collect()
@@ -144,7 +144,7 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
         order,
         overhead_us: if all_dram { 0.0 } else { us(reply.since(Time::ZERO) + software) },
         flash: Flash::Fixed(us(arrived.since(reply))),
-        policy: config.dram_cache.policy.clone(),
+        policy: config.dram_cache.policy,
     }))
 }
 

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_core::{PAGE_BYTES, PageId, Time};
+use ebbtide_core::{PAGE_BYTES, PageId, Time, Watch};
 use ebbtide_sim::Contents;
 use ebbtide_trace::curve::{
     Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
 };
 use ebbtide_trace::{Access, Op, ReadAhead, Source, open};
-use ebbtide_workloads::{Kind, Program, Scatter, Shape, ShapeError, Workload};
+use ebbtide_workloads::{Program, Scatter, Shape, Workload};
 use serde::Serialize;
 
 use super::memory::Traced;
-use super::{Cancel, Input, Progress, SizeError};
+use super::{Input, SizeError};
 
 /// What a program does to memory.
 #[derive(Debug, Clone, Serialize)]
@@ -42,7 +42,7 @@ pub struct Demand {
 #[derive(Debug, Clone, Serialize)]
 pub struct PolicyCurve {
     /// The replacement policy.
-    pub policy: &'static str,
+    pub policy: PolicyKind,
     /// `(share of the data in DRAM, miss ratio, write-backs an access)`.
     pub points: Vec<(f64, f64, f64)>,
     /// The curve itself.
@@ -72,7 +72,7 @@ impl Demand {
     }
 
     /// The curve of `policy`; LRU's if that was not to be had.
-    pub fn curve(&self, policy: &str) -> &Curve {
+    pub fn curve(&self, policy: PolicyKind) -> &Curve {
         let found = self.curves.iter().find(|curve| curve.policy == policy);
         &found.unwrap_or(&self.curves[0]).curve
     }
@@ -103,13 +103,12 @@ const EXACT_PAGES_MAX: u64 = 16 << 20;
 pub(super) fn measure(
     input: &Input,
     policies: &[PolicyKind],
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    watch: Watch<'_>,
     notices: &mut Vec<String>,
 ) -> Result<Demand, SizeError> {
     match input {
-        Input::Trace { path, job_us } => trace(path, *job_us, policies, cancel, progress, notices),
-        Input::Workload { .. } => workload(input, policies, cancel, progress),
+        Input::Trace { path, job_us } => trace(path, *job_us, policies, watch, notices),
+        Input::Workload { .. } => workload(input, policies, watch),
     }
 }
 
@@ -179,7 +178,7 @@ impl Measured {
             let point = |pages: &u64| {
                 (share(pages), curve.miss_ratio(*pages), curve.write_back_ratio(*pages))
             };
-            PolicyCurve { policy: policy.name(), points: sizes.iter().map(point).collect(), curve }
+            PolicyCurve { policy, points: sizes.iter().map(point).collect(), curve }
         };
         let curves = std::iter::once((PolicyKind::Lru, lru)).chain(others).map(curve);
         Demand {
@@ -209,16 +208,15 @@ fn trace(
     path: &Path,
     job_us: f64,
     policies: &[PolicyKind],
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    watch: Watch<'_>,
     notices: &mut Vec<String>,
 ) -> Result<Demand, SizeError> {
     let name = path.display().to_string();
     let unfit = |problem| SizeError::Unfit { name: name.clone(), problem };
     let mut lru = Lru::new();
     let (mut first, mut last) = (None, Time::ZERO);
-    progress("reading the trace", 0.0);
-    each_batch(path, cancel, |batch| {
+    watch.tell("reading the trace", 0.0)?;
+    each_batch(path, watch, |batch| {
         first = first.or(batch.first().map(|access| access.at));
         last = batch.last().map_or(last, |access| access.at);
         pages_of(batch, |page, write| lru.touch(page, write));
@@ -237,9 +235,9 @@ fn trace(
     if path.as_os_str() == "-" && !policies.is_empty() {
         notices.push("standard input is read once: LRU stands for all other policies".to_string());
     } else {
-        progress("reading the trace again", 0.4);
+        watch.tell("reading the trace again", 0.4)?;
         let mut caches = caches(policies, pages, measured.sample);
-        each_batch(path, cancel, |batch| {
+        each_batch(path, watch, |batch| {
             caches.iter_mut().for_each(|(_, caches)| caches.read(batch));
         })?;
         measured.others = caches.iter().map(|(kind, caches)| (*kind, caches.curve())).collect();
@@ -258,7 +256,7 @@ fn trace(
 
 fn each_batch(
     path: &Path,
-    cancel: &Cancel,
+    watch: Watch<'_>,
     mut read: impl FnMut(&[Access]),
 ) -> Result<(), SizeError> {
     let (mut batch, mut accesses) = (Vec::new(), 0);
@@ -271,9 +269,7 @@ fn each_batch(
         if !more.map_err(|error| SizeError::Trace { error, accesses })? {
             return Ok(());
         }
-        if cancel.is_cancelled() {
-            return Err(SizeError::Cancelled);
-        }
+        watch.go_on()?;
         read(&batch);
     }
 }
@@ -287,41 +283,36 @@ const ACCESSES_MAX: u64 = 40_000_000;
 /// The share of the data at which the miss interval of a program is set (AS6, AS10).
 const INTERVAL_SHARE: f64 = 0.03;
 
-fn workload(
-    input: &Input,
-    policies: &[PolicyKind],
-    cancel: &Cancel,
-    progress: Progress<'_>,
-) -> Result<Demand, SizeError> {
+fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<Demand, SizeError> {
     let Input::Workload { name, dataset_bytes, theta, miss_interval_us, seed } = *input else {
         unreachable!("only called with a program");
     };
     let shape = Shape { dataset_bytes, theta, scatter: Scatter::Pages, seed, work_instructions: 0 };
-    let program = Kind::from_name(name).map_err(ShapeError::from)?.build(&shape)?;
+    let program = name.build(&shape)?;
     let pages = program.size_bytes() / PAGE_BYTES as u64;
     let stretch = (pages * ACCESSES_PER_PAGE).clamp(1 << 20, ACCESSES_MAX);
     let mut lru = Lru::new();
-    let mut run = Run::new(&program, cancel);
-    let watch =
-        |stage: &'static str, from: f64| move |share: f64| progress(stage, from + 0.2 * share);
-    run.stretch(stretch, watch("warming up", 0.0), |page, write| lru.touch(page, write))?;
+    let mut run = Run::new(&program, watch);
+    let show =
+        |stage: &'static str, from: f64| move |share: f64| watch.show(stage, from + 0.2 * share);
+    run.stretch(stretch, show("warming up", 0.0), |page, write| lru.touch(page, write))?;
     lru.bound();
     let (before, warm_jobs) = (lru.curves(), run.job);
-    run.stretch(stretch, watch("counting", 0.2), |page, write| lru.touch(page, write))?;
+    run.stretch(stretch, show("counting", 0.2), |page, write| lru.touch(page, write))?;
     let (after, jobs) = (lru.curves(), (run.job - warm_jobs) as f64);
     let mut others = Vec::new();
     if !policies.is_empty() {
         let mut caches = caches(policies, pages, lru.sampled.sample());
-        let mut run = Run::new(&program, cancel);
+        let mut run = Run::new(&program, watch);
         let mut touch = |page, write| {
             caches.iter_mut().for_each(|(_, caches)| caches.touch(page, write));
         };
-        run.jobs(warm_jobs, watch("warming up policies", 0.4), &mut touch)?;
+        run.jobs(warm_jobs, show("warming up policies", 0.4), &mut touch)?;
         let before: Vec<Curve> = caches.iter().map(|(_, caches)| caches.curve()).collect();
         let mut touch = |page, write| {
             caches.iter_mut().for_each(|(_, caches)| caches.touch(page, write));
         };
-        run.jobs(jobs as u64, watch("counting policies", 0.6), &mut touch)?;
+        run.jobs(jobs as u64, show("counting policies", 0.6), &mut touch)?;
         let since = caches.iter().zip(&before);
         others =
             since.map(|((kind, caches), before)| (*kind, caches.curve().since(before))).collect();
@@ -341,7 +332,7 @@ fn workload(
 struct Run<'a> {
     program: &'a Program,
     contents: Contents,
-    cancel: &'a Cancel,
+    watch: Watch<'a>,
     job: u64,
 }
 
@@ -349,8 +340,8 @@ struct Run<'a> {
 const JOBS_AT_ONCE: u64 = 1024;
 
 impl<'a> Run<'a> {
-    fn new(program: &'a Program, cancel: &'a Cancel) -> Run<'a> {
-        Run { program, contents: Contents::new(program.clone()), cancel, job: 0 }
+    fn new(program: &'a Program, watch: Watch<'a>) -> Run<'a> {
+        Run { program, contents: Contents::new(program.clone()), watch, job: 0 }
     }
 
     /// Runs jobs until they have made `accesses`.
@@ -388,9 +379,7 @@ impl<'a> Run<'a> {
     }
 
     fn some(&mut self, jobs: u64, touch: &mut impl FnMut(PageId, bool)) -> Result<(), SizeError> {
-        if self.cancel.is_cancelled() {
-            return Err(SizeError::Cancelled);
-        }
+        self.watch.go_on()?;
         for _ in 0..jobs {
             let mut memory = Traced { contents: &mut self.contents, touch: &mut *touch };
             self.program.run(self.job, &mut memory).map_err(SizeError::Wrong)?;

@@ -1,10 +1,11 @@
 //! AstriFlash's Fig. 1: where the miss-ratio curve bends, and what flash must deliver there (claims
 //! AS6, AS7, AS10, AS11).
 
+use ebbtide_core::Watch;
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 
-use super::{Cancel, Input, Knee, Options, Progress, SizeError, demand, knee};
+use super::{Input, Knee, SizeError, SizeOptions, demand, knee};
 
 /// Programs that stand for the figure's CloudSuite services, which we do not have: a cache of small
 /// pairs, mostly read (Data Caching), a store of records (Data Serving), and AstriFlash's own.
@@ -36,21 +37,20 @@ pub fn figure1(
     kinds: &[Kind],
     dataset_bytes: u64,
     seed: u64,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    watch: Watch<'_>,
 ) -> Result<Vec<Row>, SizeError> {
     let row = |(number, kind): (usize, &Kind)| {
         let input = Input::Workload {
-            name: kind.name(),
+            name: *kind,
             dataset_bytes,
             theta: 0.99,
             miss_interval_us: 10.0,
             seed,
         };
         let count = kinds.len() as f64;
-        let part = |stage: &str, share: f64| progress(stage, (number as f64 + share) / count);
-        let demand = demand::measure(&input, &[], cancel, &part, &mut Vec::new())?;
-        let options = Options { cores: 64, ..Options::new(input) };
+        let part = |stage: &str, share: f64| watch.show(stage, (number as f64 + share) / count);
+        let demand = demand::measure(&input, &[], watch.telling(&part), &mut Vec::new())?;
+        let options = SizeOptions { cores: 64, ..SizeOptions::new(input) };
         let usual = (demand.dataset_pages as f64 * DRAM_SHARE) as u64;
         Ok(Row {
             workload: kind.name(),
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn curves_fall_and_bend_far_below_half_of_the_data() {
-        let rows = figure1(&[Kind::HashTable], 16 << 20, 1, &Cancel::default(), &|_, _| ());
+        let rows = figure1(&[Kind::HashTable], 16 << 20, 1, Watch::unattended());
         let rows = rows.expect("a program of this size");
         let points = &rows[0].points;
         assert!(points.windows(2).all(|pair| pair[0].1 >= pair[1].1), "{points:?}");

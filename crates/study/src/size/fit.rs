@@ -77,7 +77,7 @@ impl<'a> Trial<'a> {
         let misses = if anatomy.all_dram {
             0.0
         } else {
-            demand.curve(&anatomy.policy).miss_ratio(pages) * demand.accesses_per_job
+            demand.curve(anatomy.policy).miss_ratio(pages) * demand.accesses_per_job
         };
         Trial { demand, anatomy, goal, pages, misses }
     }
@@ -129,7 +129,7 @@ impl<'a> Trial<'a> {
         if self.anatomy.all_dram {
             return 0.0;
         }
-        let curve = self.demand.curve(&self.anatomy.policy);
+        let curve = self.demand.curve(self.anatomy.policy);
         curve.write_back_ratio(self.pages) * self.demand.accesses_per_job
     }
 

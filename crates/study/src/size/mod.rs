@@ -16,22 +16,23 @@ mod worth;
 
 use std::path::PathBuf;
 
-use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::ConfigError;
 use ebbtide_trace::TraceError;
 use ebbtide_workloads::{Kind, ShapeError};
 use serde::Serialize;
 use thiserror::Error;
 
+pub use crate::analytic::lifetime::Cells;
 pub use anatomy::{Anatomy, Flash};
 pub use demand::{Demand, PolicyCurve};
 pub use fit::{Goal, Need, Point};
-pub use worth::{CELLS, Lifetime, Worth};
+pub use worth::{Lifetime, Worth};
 
 use crate::analytic::bandwidth::Traffic;
 use crate::claims::Findings;
-use ebbtide_measure::bench::{Cancel, Profile};
+use ebbtide_measure::bench::Profile;
 
 /// Where accesses come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -47,7 +48,7 @@ pub enum Input {
     /// A program.
     Workload {
         /// Its name.
-        name: &'static str,
+        name: Kind,
         /// Upper bound of its data in bytes.
         dataset_bytes: u64,
         /// Zipf skew of its keys.
@@ -61,7 +62,7 @@ pub enum Input {
 
 /// What to size, and for what.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Options {
+pub struct SizeOptions {
     /// Whose memory.
     pub input: Input,
     /// The p99 response that must be kept, in microseconds.
@@ -77,20 +78,20 @@ pub struct Options {
     /// Bytes of the SSD, for its lifetime; as large as the data if not given.
     pub ssd_bytes: Option<u64>,
     /// Its kind of cell: one of [`CELLS`].
-    pub cells: &'static str,
+    pub cells: Cells,
     /// The years round the clock that it must last, if any.
     pub min_lifetime_years: Option<f64>,
     /// Replacement policies to draw curves of beside those of the designs.
-    pub policies: Vec<&'static str>,
+    pub policies: Vec<PolicyKind>,
 }
 
-impl Options {
+impl SizeOptions {
     /// The defaults, for `input`.
     ///
     /// 1 ms: SLOs are in milliseconds (AS45). Prices are an assumption: server DRAM and NVMe flash
     /// in 2025, 30 times apart, where ATC'23 counts with 17 to 100 (CX5).
-    pub fn new(input: Input) -> Options {
-        Options {
+    pub fn new(input: Input) -> SizeOptions {
+        SizeOptions {
             input,
             slo_us: 1000.0,
             load: 0.8,
@@ -98,9 +99,9 @@ impl Options {
             flash_price: 0.1,
             cores: 1,
             ssd_bytes: None,
-            cells: "TLC",
+            cells: Cells::Tlc,
             min_lifetime_years: None,
-            policies: vec![PolicyKind::AdaptiveLrfu.name()],
+            policies: vec![PolicyKind::AdaptiveLrfu],
         }
     }
 }
@@ -109,7 +110,7 @@ impl Default for Input {
     /// A hash table of 1 GiB, as AstriFlash runs it: Zipf 0.99, a miss every 10 µs (AS10).
     fn default() -> Input {
         Input::Workload {
-            name: Kind::HashTable.name(),
+            name: Kind::HashTable,
             dataset_bytes: 1 << 30,
             theta: 0.99,
             miss_interval_us: 10.0,
@@ -168,9 +169,9 @@ pub enum SizeError {
         /// The best that can be had.
         best: String,
     },
-    /// The user broke it off.
-    #[error("cancelled")]
-    Cancelled,
+    /// The sizing was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl SizeError {
@@ -178,7 +179,7 @@ impl SizeError {
     pub fn is_input(&self) -> bool {
         match self {
             SizeError::Trace { error, .. } => !error.is_cut_short(),
-            SizeError::Wrong(_) | SizeError::Cancelled => false,
+            SizeError::Wrong(_) | SizeError::Stopped(_) => false,
             _ => true,
         }
     }
@@ -188,14 +189,11 @@ fn read_before(accesses: u64) -> String {
     if accesses == 0 { String::new() } else { format!("; {accesses} accesses were read before it") }
 }
 
-/// Told of how far it is: what it does now, and the share done in 0..=1.
-pub type Progress<'a> = &'a dyn Fn(&str, f64);
-
 /// The answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// With what settings.
-    pub options: Options,
+    pub options: SizeOptions,
     /// What a miss takes, and from where that is known.
     pub machine: String,
     /// What the program does to memory.
@@ -248,15 +246,14 @@ pub struct Design {
 /// # Errors
 /// [`SizeError`]; nothing is reported for a trace that was not read to its end.
 pub fn run(
-    options: &Options,
+    options: &SizeOptions,
     machine: &Machine,
-    cancel: &Cancel,
-    progress: Progress<'_>,
+    watch: Watch<'_>,
 ) -> Result<Report, SizeError> {
     check(options)?;
-    let policies = policies(options, &machine.designs)?;
+    let policies = policies(options, &machine.designs);
     let mut notices: Vec<String> = machine.notes.clone();
-    let demand = demand::measure(&options.input, &policies, cancel, progress, &mut notices)?;
+    let demand = demand::measure(&options.input, &policies, watch, &mut notices)?;
     let goal = Goal {
         slo_us: options.slo_us,
         load: options.load,
@@ -266,10 +263,7 @@ pub fn run(
     let count = machine.designs.len() as f64;
     let mut designs = Vec::new();
     for (number, anatomy) in machine.designs.iter().enumerate() {
-        if cancel.is_cancelled() {
-            return Err(SizeError::Cancelled);
-        }
-        progress(&format!("sizing {}", anatomy.design), 0.8 + 0.2 * number as f64 / count);
+        watch.tell(&format!("sizing {}", anatomy.design), 0.8 + 0.2 * number as f64 / count)?;
         let need = fit::need(&demand, anatomy, &goal);
         let worth = need.as_ref().map(|need| Worth::new(options, &demand, need));
         let points = fit::points(&demand, anatomy, &goal);
@@ -361,7 +355,7 @@ impl From<&Profile> for Machine {
     }
 }
 
-fn check(options: &Options) -> Result<(), SizeError> {
+fn check(options: &SizeOptions) -> Result<(), SizeError> {
     let positive = |option, value: f64, expected: &str| {
         if value.is_finite() && value > 0.0 {
             return Ok(());
@@ -390,20 +384,18 @@ fn check(options: &Options) -> Result<(), SizeError> {
 }
 
 /// The policies whose curves are needed, LRU apart.
-fn policies(options: &Options, designs: &[Anatomy]) -> Result<Vec<PolicyKind>, SizeError> {
-    let names = options.policies.iter().copied();
-    let names = names.chain(designs.iter().map(|design| design.policy.as_str()));
+fn policies(options: &SizeOptions, designs: &[Anatomy]) -> Vec<PolicyKind> {
+    let kinds = options.policies.iter().copied();
     let mut policies = Vec::new();
-    for name in names {
-        let kind = PolicyKind::from_name(name).map_err(ConfigError::from)?;
+    for kind in kinds.chain(designs.iter().map(|design| design.policy)) {
         if kind != PolicyKind::Lru && !policies.contains(&kind) {
             policies.push(kind);
         }
     }
-    Ok(policies)
+    policies
 }
 
-fn knee(options: &Options, demand: &Demand) -> Knee {
+fn knee(options: &SizeOptions, demand: &Demand) -> Knee {
     let pages = demand.lru().knee(demand.dataset_pages);
     let miss_ratio = demand.lru().miss_ratio(pages);
     let traffic = traffic(demand);

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use super::Report;
 use ebbtide_report::{LineChart, Page, ReportError, Table};
 
-impl Report {
-    /// Writes the page and its CSV files into `folder`, made if it is missing. Gives the paths
-    /// written, the page first.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
+impl ebbtide_report::Report for Report {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
     }
 
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
+}
+
+impl Report {
     /// The page: the answer, the curves, what each design needs, and how it was had.
     pub fn page(&self) -> Page {
         let mut page = Page::new("Ebbtide size: how much DRAM?")
@@ -59,7 +60,7 @@ impl Report {
         let chart = LineChart::new("Miss ratio", "DRAM (% of the data)", axis);
         self.demand.curves.iter().fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.0 * 100.0, point.1 * 100.0));
-            chart.series(curve.policy, points.collect::<Vec<_>>())
+            chart.series(curve.policy.name(), points.collect::<Vec<_>>())
         })
     }
 
@@ -68,7 +69,7 @@ impl Report {
         let chart = LineChart::new("Writes to flash", "DRAM (% of the data)", axis);
         self.demand.curves.iter().fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.0 * 100.0, point.2 * 100.0));
-            chart.series(curve.policy, points.collect::<Vec<_>>())
+            chart.series(curve.policy.name(), points.collect::<Vec<_>>())
         })
     }
 
@@ -125,7 +126,7 @@ impl Report {
         for design in &self.designs {
             for lifetime in design.worth.iter().flat_map(|worth| &worth.lifetimes) {
                 table = table.cells(
-                    [design.anatomy.design.as_str(), lifetime.cells],
+                    [design.anatomy.design.as_str(), lifetime.cells.name()],
                     [lifetime.years, lifetime.working_years],
                 );
             }

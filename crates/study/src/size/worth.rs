@@ -3,8 +3,8 @@
 use ebbtide_core::PAGE_BYTES;
 use serde::Serialize;
 
-use super::{Demand, Need, Options};
-use crate::analytic::lifetime::{Wear, endurance};
+use super::{Demand, Need, SizeOptions};
+use crate::analytic::lifetime::{Cells, Wear};
 
 /// What a size of DRAM is worth.
 #[derive(Debug, Clone, Serialize)]
@@ -29,24 +29,16 @@ pub struct Worth {
 #[derive(Debug, Clone, Serialize)]
 pub struct Lifetime {
     /// The kind of cell.
-    pub cells: &'static str,
+    pub cells: Cells,
     /// Years round the clock.
     pub years: Option<f64>,
     /// Years of 2,080 hours (SPEC C4).
     pub working_years: Option<f64>,
 }
 
-/// Kinds of flash and how many erases a block survives (ATC'23, Table 1).
-pub const CELLS: [(&str, f64); 4] = [
-    ("ULL", endurance::ULL),
-    ("SLC", endurance::SLC),
-    ("MLC", endurance::MLC),
-    ("TLC", endurance::TLC),
-];
-
 impl Worth {
     /// What the DRAM of `need` is worth.
-    pub(super) fn new(options: &Options, demand: &Demand, need: &Need) -> Worth {
+    pub(super) fn new(options: &SizeOptions, demand: &Demand, need: &Need) -> Worth {
         const GB: f64 = 1e9;
         let dataset_bytes = dataset_bytes(demand);
         let all_dram = need.dram_bytes as f64 >= dataset_bytes;
@@ -57,8 +49,8 @@ impl Worth {
         let jobs_per_s = f64::from(options.cores) * options.load * 1e6 / demand.job_us;
         let page = PAGE_BYTES as f64;
         let writes_per_s = jobs_per_s * need.write_backs_per_job;
-        let lifetimes = CELLS.map(|(cells, cycles)| {
-            let wear = wear(options, demand, cycles, writes_per_s);
+        let lifetimes = Cells::ALL.map(|cells| {
+            let wear = wear(options, demand, cells.endurance_cycles(), writes_per_s);
             let some = |years: f64| years.is_finite().then_some(years);
             Lifetime { cells, years: some(wear.years()), working_years: some(wear.working_years()) }
         });
@@ -74,23 +66,22 @@ impl Worth {
     }
 
     /// How many years round the clock flash of the kind `cells` lasts; `None` where nothing is written.
-    pub fn years(&self, cells: &str) -> Option<f64> {
+    pub fn years(&self, cells: Cells) -> Option<f64> {
         self.lifetimes.iter().find(|lifetime| lifetime.cells == cells)?.years
     }
 }
 
 /// The pages a second that may be written to the flash of `options` for it to last as long as it
 /// must; any number if nothing is said of that.
-pub(super) fn writes_per_s_max(options: &Options, demand: &Demand) -> f64 {
-    let cycles = CELLS.iter().find(|(cells, _)| *cells == options.cells).map(|(_, cycles)| *cycles);
-    match options.min_lifetime_years.zip(cycles) {
-        Some((years, cycles)) => wear(options, demand, cycles, 1.0).years() / years,
-        None => f64::INFINITY,
-    }
+pub(super) fn writes_per_s_max(options: &SizeOptions, demand: &Demand) -> f64 {
+    let cycles = options.cells.endurance_cycles();
+    options
+        .min_lifetime_years
+        .map_or(f64::INFINITY, |years| wear(options, demand, cycles, 1.0).years() / years)
 }
 
 /// The flash of `options` under so many pages written a second.
-fn wear(options: &Options, demand: &Demand, cycles: f64, writes_per_s: f64) -> Wear {
+fn wear(options: &SizeOptions, demand: &Demand, cycles: f64, writes_per_s: f64) -> Wear {
     let device_bytes = options.ssd_bytes.map_or(dataset_bytes(demand), |bytes| bytes as f64);
     Wear { cycles, device_bytes, pages_written: writes_per_s, seconds: 1.0 }
 }
@@ -102,7 +93,7 @@ fn dataset_bytes(demand: &Demand) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::demand::Sampling;
-    use super::super::{Input, Options};
+    use super::super::{Input, SizeOptions};
     use super::*;
 
     #[test]
@@ -118,14 +109,14 @@ mod tests {
             sampling: Sampling { rate: 1.0, error: None, small_caches_error: None },
             curves: Vec::new(),
         };
-        let mut options = Options::new(Input::default());
+        let mut options = SizeOptions::new(Input::default());
         assert_eq!(writes_per_s_max(&options, &demand), f64::INFINITY);
         options.min_lifetime_years = Some(2.0);
         // 3,000 erases of each of its pages in two years.
         let seconds = 2.0 * 365.0 * 86400.0;
         let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-9;
         assert!(near(writes_per_s_max(&options, &demand), 3000.0 * 1000.0 / seconds));
-        options.cells = "ULL";
+        options.cells = Cells::Ull;
         options.ssd_bytes = Some(4096 * 5000);
         assert!(near(writes_per_s_max(&options, &demand), 100_000.0 * 5000.0 / seconds));
     }

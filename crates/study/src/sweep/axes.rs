@@ -163,7 +163,7 @@ impl Sweep {
         designs::compose(&config).map_err(text)?;
         Ok(Plan {
             config,
-            workload: Kind::from_name(of("workload")).map_err(text)?,
+            workload: of("workload").parse::<Kind>().map_err(text)?,
             jobs: whole("jobs", of("jobs"), 1)?,
             seed: whole("seed", of("seed"), 0)?,
             arrivals: of("arrivals").parse::<Offered>().map_err(text)?,

@@ -14,20 +14,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use ebbtide_core::UnknownName;
+use ebbtide_core::{UnknownName, Watch};
 use ebbtide_sim::{SimError, Simulation};
 use thiserror::Error;
 
 pub use axes::{Axis, Sweep};
 pub use results::{Point, Swept};
 
-use crate::side_by_side::{Watch, side_by_side};
+use crate::side_by_side::side_by_side;
 use ebbtide_report::ReportError;
 use kept::{Fingerprint, Kept};
 
 /// How to run a sweep.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SweepOptions {
     /// Where runs are kept.
     pub folder: PathBuf,
     /// The program and its version: another one's runs are not mixed with its own.
@@ -124,31 +124,36 @@ impl SweepError {
 ///
 /// # Errors
 /// [`SweepError`]. Runs that ended are kept even then.
-pub fn run(sweep: &Sweep, options: &Options, watch: Watch<'_>) -> Result<Swept, SweepError> {
+pub fn run(sweep: &Sweep, options: &SweepOptions, watch: Watch<'_>) -> Result<Swept, SweepError> {
     let plans = sweep.plans()?;
     let kept =
         Kept::open(&options.folder, &Fingerprint::new(&options.program, &plans), options.force)?;
     let missing: Vec<usize> = (0..plans.len()).filter(|number| !kept.has(*number)).collect();
     let before = (plans.len() - missing.len()) as f64;
     let watch_all = |stage: &str, share: f64| {
-        watch(stage, (before + share * missing.len() as f64) / plans.len() as f64)
+        watch.show(stage, (before + share * missing.len() as f64) / plans.len() as f64);
     };
     let kept = Mutex::new(kept);
     let keep =
         |number, outcome| kept.lock().expect("no thread panics with it held").add(number, outcome);
-    let ended = side_by_side(missing.len(), options.threads, &watch_all, |index, watch| {
-        let number = missing[index];
-        let label = sweep.label(number);
-        let watch = |stage: &str, share| watch(&format!("{label}: {stage}"), share);
-        let outcome = Simulation::warmed(&plans[number], &watch)
-            .and_then(|mut simulation| simulation.measure(&watch))
-            .map_err(|error| SweepError::Run { point: label.clone(), error: Box::new(error) })?;
-        keep(number, serde_json::to_value(outcome).expect("an outcome is plain data"))
-    });
+    let ended =
+        side_by_side(missing.len(), options.threads, watch.telling(&watch_all), |index, watch| {
+            let number = missing[index];
+            let label = sweep.label(number);
+            let show = |stage: &str, share: f64| watch.show(&format!("{label}: {stage}"), share);
+            let watch = watch.telling(&show);
+            let outcome = Simulation::warmed(&plans[number], watch)
+                .and_then(|mut simulation| simulation.measure(watch))
+                .map_err(|error| SweepError::Run {
+                    point: label.clone(),
+                    error: Box::new(error),
+                })?;
+            keep(number, serde_json::to_value(outcome).expect("an outcome is plain data"))
+        });
     let kept = kept.into_inner().expect("no thread panicked with it held");
     match ended {
         Ok(_) => Ok(Swept::new(sweep, kept.into_outcomes())),
-        Err(SweepError::Run { error, .. }) if matches!(*error, SimError::Cancelled) => {
+        Err(SweepError::Run { error, .. }) if matches!(*error, SimError::Stopped(_)) => {
             Err(SweepError::Cancelled {
                 kept: kept.len(),
                 all: plans.len(),

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebbtide_sim::config::Size;
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
-use serde::de::value::{Error, StrDeserializer};
+use ebbtide_core::Bytes;
 use serde_json::Value;
 
 use super::Axis;
@@ -162,8 +159,7 @@ fn quantity(text: &str) -> Option<(f64, &'static str)> {
     if let Some(share) = text.strip_prefix("poisson:") {
         return Some((share.parse().ok()?, "share of DRAM-only's throughput"));
     }
-    let size: StrDeserializer<'_, Error> = text.into_deserializer();
-    let Size(bytes) = Size::deserialize(size).ok()?;
+    let Bytes(bytes) = text.parse().ok()?;
     Some((bytes as f64 / f64::from(1 << 30), "GiB"))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Axis, Sweep};
 use ebbtide_report::flat::walk;
-use ebbtide_report::{Column, Columns, ReportError, parquet_bytes, write_whole};
+use ebbtide_report::{Column, Columns, Report, ReportError, parquet_bytes, write_whole};
 
 /// What came out of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,6 +30,22 @@ pub struct Point {
 /// What depends on the host, and would make the same sweep give other tables every time.
 const OF_THE_HOST: [&str; 2] = ["wall_s", "accesses_per_wall_s"];
 
+impl Report for Swept {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
+    /// Besides the page, writes every figure and parameter of every point as CSV and as Parquet.
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let columns = self.columns();
+        let mut written = self.page(&columns).write(folder)?;
+        let name = "results.parquet";
+        write_whole(folder, name, &parquet_bytes(&columns))?;
+        written.push(folder.join(name));
+        Ok(written)
+    }
+}
+
 impl Swept {
     pub(super) fn new(sweep: &Sweep, outcomes: Vec<Value>) -> Swept {
         let own = |values: Vec<&str>| values.into_iter().map(str::to_string).collect();
@@ -38,20 +54,6 @@ impl Swept {
             .map(|(number, outcome)| Point { values: own(sweep.values(number)), outcome })
             .collect();
         Swept { axes: sweep.axes().to_vec(), points }
-    }
-
-    /// Writes the page of charts, and every figure and parameter of every point as CSV and as
-    /// Parquet, into `folder`. Gives the paths written, the page first.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let columns = self.columns();
-        let mut written = self.page(&columns).write(folder)?;
-        let name = "results.parquet";
-        write_whole(folder, name, &parquet_bytes(&columns))?;
-        written.push(folder.join(name));
-        Ok(written)
     }
 
     /// First the axes, then what came out, then the resolved parameters.

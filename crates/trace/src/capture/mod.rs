@@ -12,10 +12,10 @@ mod recorder;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ebbtide_core::Stop;
 pub use error::CaptureError;
 use program::{Program, Stream};
 use recorder::Recorder;
@@ -25,7 +25,7 @@ use crate::{Access, TraceError};
 
 /// What to trace, and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CaptureOptions {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// The caches before memory.
@@ -40,7 +40,7 @@ pub struct Options {
     pub limit: Option<u64>,
 }
 
-impl Options {
+impl CaptureOptions {
     /// What is traced and how, in one line, for whoever finds the trace.
     pub fn description(&self) -> String {
         let Hierarchy { l1, llc } = self.hierarchy;
@@ -79,7 +79,7 @@ pub struct Counts {
 pub enum Ended {
     /// The program did.
     Program(ExitStatus),
-    /// [`Options::limit`] was reached, and the program was ended.
+    /// [`CaptureOptions::limit`] was reached, and the program was ended.
     Limit,
     /// Somebody asked for it, and the program was ended.
     Stopped,
@@ -115,10 +115,10 @@ const GRACE: Duration = Duration::from_secs(2);
 /// # Errors
 /// When Valgrind or the program cannot be started, or `write` fails; the program is then killed.
 pub fn capture(
-    options: &Options,
+    options: &CaptureOptions,
     write: &mut dyn FnMut(&Access) -> Result<(), TraceError>,
     watch: &mut dyn FnMut(&Counts),
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<Captured, CaptureError> {
     let mut recorder = Recorder::new(options, write)?;
     let mut program = Program::start(options)?;
@@ -136,7 +136,7 @@ pub fn capture(
         match ended_at {
             // It has ended by itself.
             _ if status.is_some() => {}
-            None if stop.load(Ordering::Relaxed) => {
+            None if stop.is_stopped() => {
                 program.terminate();
                 ended_at = Some((Ended::Stopped, Instant::now()));
             }

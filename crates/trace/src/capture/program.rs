@@ -15,7 +15,7 @@ use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::recorder::Process;
-use super::{BUFFER_BYTES, CaptureError, Options};
+use super::{BUFFER_BYTES, CaptureError, CaptureOptions};
 use crate::lackey::Lines;
 
 /// Valgrind's text on one program.
@@ -63,7 +63,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts it.
-    pub(super) fn start(options: &Options) -> Result<Program, CaptureError> {
+    pub(super) fn start(options: &CaptureOptions) -> Result<Program, CaptureError> {
         let (name, arguments) = options.command.split_first().expect("a command has a name");
         if !is_program(OsStr::new("valgrind")) {
             return Err(CaptureError::NoValgrind);

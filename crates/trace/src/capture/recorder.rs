@@ -3,7 +3,7 @@
 use ebbtide_core::{Addr, LINE_BYTES, Time};
 
 use super::page_map::PageMap;
-use super::{CaptureError, Counts, Options};
+use super::{CaptureError, CaptureOptions, Counts};
 use crate::filter::{CacheFilter, Traffic};
 use crate::lackey::{Event, Line};
 use crate::{Access, Op, TraceError};
@@ -46,7 +46,7 @@ struct Memory<'a> {
 
 impl<'a> Recorder<'a> {
     pub(super) fn new(
-        options: &Options,
+        options: &CaptureOptions,
         write: &'a mut dyn FnMut(&Access) -> Result<(), TraceError>,
     ) -> Result<Recorder<'a>, CaptureError> {
         let memory = Memory {

@@ -14,7 +14,7 @@ const WORDS_PER_PAGE: usize = PAGE_BYTES / 8;
 
 /// A program of `pages` pages at most, or as few as it needs, with the rest of the shape as usual.
 pub fn program(name: &str, pages: u64, scatter: Scatter) -> Program {
-    let least_bytes = Kind::from_name(name).unwrap().min_bytes();
+    let least_bytes = name.parse::<Kind>().unwrap().min_bytes();
     let dataset_bytes = least_bytes.max(pages * PAGE_BYTES as u64);
     Program::new(name, &Shape { dataset_bytes, scatter, ..Shape::default() }).unwrap()
 }

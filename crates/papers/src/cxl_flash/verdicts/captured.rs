@@ -14,7 +14,7 @@ use crate::cxl_flash::experiments::{
 use crate::cxl_flash::formulas::performance_for_the_money;
 use crate::cxl_flash::runs::Row;
 use ebbtide_report::statistics::rank_correlation;
-use ebbtide_study::analytic::lifetime::endurance;
+use ebbtide_study::analytic::lifetime::Cells;
 
 const NO_PREFETCHER: &str = PREFETCHERS[0].1;
 const NEXT_LINE: &str = PREFETCHERS[1].1;
@@ -40,7 +40,7 @@ fn best_run<'a>(study: &'a CxlFlash, program: &str) -> &'a Row {
 /// How long flash lasts under programs captured here.
 pub(super) fn lifetimes(study: &CxlFlash) -> String {
     let years = programs().map(|program| {
-        let years = wear(best_run(study, program), endurance::ULL).working_years();
+        let years = wear(best_run(study, program), Cells::Ull.endurance_cycles()).working_years();
         format!("{program} {years:.1}")
     });
     format!("With the best prefetcher, in such years: {}.", years.collect::<Vec<_>>().join("; "))

@@ -8,7 +8,7 @@ use crate::cxl_flash::experiments::{
 };
 use crate::cxl_flash::programs::Cut;
 use crate::cxl_flash::runs::Row;
-use ebbtide_study::analytic::lifetime::endurance;
+use ebbtide_study::analytic::lifetime::Cells;
 
 /// Programs of which most accesses follow each other.
 const SEQUENTIAL: [&str; 3] = [SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2]];
@@ -177,10 +177,10 @@ pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
         suspended.join(", ")
     );
     let cycles = |flash: &str| match flash {
-        "ull" => endurance::ULL,
-        "slc" => endurance::SLC,
-        "mlc" => endurance::MLC,
-        _ => endurance::TLC,
+        "ull" => Cells::Ull.endurance_cycles(),
+        "slc" => Cells::Slc.endurance_cycles(),
+        "mlc" => Cells::Mlc.endurance_cycles(),
+        _ => Cells::Tlc.endurance_cycles(),
     };
     let years = |flash: &str, gib| wear(at(flash, gib), cycles(flash)).working_years();
     let tough = least(["ull", "slc"].iter().flat_map(|f| cached.map(|gib| years(f, gib))));

@@ -6,9 +6,7 @@ mod dram;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use ebbtide_core::prefetch::{
-    Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching, Preset,
-};
+use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching};
 use ebbtide_core::{Begin, FrameId, LINE_BYTES, MissTable, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
@@ -428,12 +426,11 @@ impl Cache {
 /// The prefetcher that `config` names.
 fn configured_prefetcher(config: &Config) -> Result<Box<dyn Prefetcher>, ConfigError> {
     let prefetch = needed(&config.prefetch, "prefetch")?;
-    let preset = Preset::from_name(&prefetch.preset)?;
-    let kind = PrefetcherKind::from_name(&prefetch.policy)?;
-    if kind != PrefetcherKind::None {
-        require_merging(config, &prefetch.policy)?;
+    let preset = prefetch.preset;
+    if prefetch.policy != PrefetcherKind::None {
+        require_merging(config, prefetch.policy.name())?;
     }
-    Ok(match kind {
+    Ok(match prefetch.policy {
         PrefetcherKind::NextNLine => {
             Box::new(NextNLine { degree: prefetch.degree, offset: prefetch.offset, preset })
         }

@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ebbtide_core::prefetch::Metrics;
-use ebbtide_core::promotion::{Adaptive, LookAside, Place, Reset};
-use ebbtide_core::replacement::PolicyKind;
+use ebbtide_core::promotion::{Adaptive, LookAside, Place};
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
@@ -92,17 +91,9 @@ impl Promotion {
         let pages = |bytes: u64| PageId(bytes.div_ceil(PAGE_BYTES as u64));
         Ok(Promotion {
             device,
-            adaptive: Adaptive::new(
-                slots,
-                promotion.parameters()?,
-                Reset::from_name(&promotion.reset)?,
-            ),
+            adaptive: Adaptive::new(slots, promotion.parameters(), promotion.reset),
             look_aside: LookAside::new(promotion.look_aside),
-            host: Residency::fully_associative(
-                config,
-                promotion.size,
-                PolicyKind::from_name(&promotion.policy)?,
-            ),
+            host: Residency::fully_associative(config, promotion.size, promotion.policy),
             controllers: Controllers::new(config),
             moving: FxHashMap::default(),
             arrivals: VecDeque::new(),

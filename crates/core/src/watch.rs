@@ -1,0 +1,116 @@
+//! [`Watch`]: how a long run tells of its progress, and learns that it is to stop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+/// A request to stop, made from any thread or from a signal handler.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// No request yet.
+    pub const fn new() -> Stop {
+        Stop(AtomicBool::new(false))
+    }
+
+    /// Requests the stop. It cannot be taken back.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was requested.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A run was stopped before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("cancelled")]
+pub struct Stopped;
+
+/// What a long run is given to tell of its progress, and to ask whether to go on.
+///
+/// It is cheap to copy. Any thread may use it.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    tell: &'a (dyn Fn(&str, f64) + Sync),
+    stop: &'a Stop,
+}
+
+impl Watch<'static> {
+    /// A watch that shows nothing and never stops.
+    pub const fn unattended() -> Watch<'static> {
+        static NEVER: Stop = Stop::new();
+        Watch { tell: &|_, _| (), stop: &NEVER }
+    }
+}
+
+impl<'a> Watch<'a> {
+    /// A watch that passes on to `tell` what is being done and which share of all is done, from 0
+    /// to 1, and that stops on `stop`.
+    pub const fn new(tell: &'a (dyn Fn(&str, f64) + Sync), stop: &'a Stop) -> Watch<'a> {
+        Watch { tell, stop }
+    }
+
+    /// The same request to stop, with progress told to `tell`: for a part of a run.
+    pub const fn telling<'b>(&self, tell: &'b (dyn Fn(&str, f64) + Sync)) -> Watch<'b>
+    where
+        'a: 'b,
+    {
+        Watch { tell, stop: self.stop }
+    }
+
+    /// Tells that `stage` is being done and `share` of all is done.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the run is to stop.
+    pub fn tell(&self, stage: &str, share: f64) -> Result<(), Stopped> {
+        self.show(stage, share);
+        self.go_on()
+    }
+
+    /// Tells the same without asking whether to go on: for a part that asks by itself.
+    pub fn show(&self, stage: &str, share: f64) {
+        (self.tell)(stage, share);
+    }
+
+    /// Goes on without telling anything.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the run is to stop.
+    pub fn go_on(&self) -> Result<(), Stopped> {
+        if self.is_stopped() { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Whether the run is to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_stopped()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_part_tells_its_own_and_stops_with_the_whole() {
+        let (stop, told) = (Stop::new(), Mutex::new(Vec::new()));
+        let show = |stage: &str, share: f64| told.lock().unwrap().push((stage.to_string(), share));
+        let whole = Watch::new(&show, &stop);
+        let half = |stage: &str, share: f64| whole.show(stage, 0.5 + share / 2.0);
+        let part = whole.telling(&half);
+        assert!(part.tell("second half", 0.5).is_ok());
+        stop.stop();
+        assert!(part.go_on().is_err() && whole.is_stopped());
+        assert_eq!(*told.lock().unwrap(), [("second half".to_string(), 0.75)]);
+    }
+
+    #[test]
+    fn an_unattended_run_goes_on() {
+        assert!(Watch::unattended().tell("anything", 1.0).is_ok());
+    }
+}

@@ -1,0 +1,23 @@
+//! [`Report`]: a result in its three forms.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::ReportError;
+
+/// A result in its three forms: text for people (`Display`), JSON for machines, and a page of
+/// charts with its data as files.
+pub trait Report: fmt::Display {
+    /// The result as JSON, indented, without a line feed at its end.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    fn json(&self) -> serde_json::Result<String>;
+
+    /// Writes the page and its data files into `folder`, which is made if it is missing. Returns
+    /// the paths written, the page first.
+    ///
+    /// # Errors
+    /// When one of them cannot be written.
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError>;
+}
