@@ -49,7 +49,7 @@ fn sizes_times_and_numbers_that_do_not_parse_are_shown_how() {
         ("--miss-interval=10", "'10' is not a time; expected something like 10us"),
         ("--cores=two", "'two' is not a whole number; expected something like 4"),
         ("--seconds=nan", "'nan' is not a number; expected something like 0.5"),
-        ("--theta=x", "'x' is no number"),
+        ("--theta=x", "'x' is not a number"),
     ] {
         let option = argument.split('=').next().unwrap_or_default();
         assert_refused(&[argument], &[option, expected]);
