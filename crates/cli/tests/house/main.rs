@@ -1,0 +1,338 @@
+//! How the workspace is built: a crate depends only on crates above it, and a crate's modules do
+//! not import each other in a circle.
+
+mod modules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use modules::Modules;
+use serde_json::Value;
+
+/// The crates, by folder. Each may depend only on those before it; a name whose crate does not
+/// exist yet keeps its place. What only tests need comes last, so that nothing is built on it.
+const LAYERS: [&str; 15] = [
+    "core",
+    "fiber",
+    "structures",
+    "trace",
+    "workloads",
+    "flash",
+    "sim",
+    "engine",
+    "server",
+    "report",
+    "measure",
+    "study",
+    "papers",
+    "cli",
+    "testbed",
+];
+
+/// Imports that close a circle and are about to go. A circle that is not in this list fails, and
+/// so does an entry that no longer closes one: the list only ever shrinks.
+///
+/// An entry: the crate, the modules that import, the module that they import.
+const KNOWN: &[(&str, &[&str], &str)] = &[
+    ("engine", &["backside"], "shared"),
+    ("flash", &["flat", "ssd"], "flash"),
+    ("measure", &["bench::conditions"], "bench::profile"),
+    ("measure", &["doctor::memory"], "doctor::finding"),
+    ("measure", &["doctor::ring"], "doctor::probe"),
+    ("papers", &["claims", "formulas"], "astriflash"),
+    ("papers", &["claims", "formulas"], "cxl_flash"),
+    ("papers", &["claims", "formulas"], "flatflash"),
+    ("papers", &["claims", "formulas"], "hams"),
+    ("papers", &["astriflash::tails"], "astriflash::verdicts"),
+    ("papers", &["cxl_flash::runs"], "cxl_flash::experiments"),
+    ("report", &["bars", "csv_file", "lines"], "page"),
+    ("sim", &["calibration"], "experiment"),
+    ("sim", &["calibration", "experiment"], "warm"),
+    ("sim", &["config"], "designs"),
+    ("sim", &["config", "device"], "memory_side"),
+    ("sim", &["memory_side::mos::queue"], "memory_side::mos::manager"),
+    ("structures", &["masstree::lock"], "masstree::descend"),
+    ("study", &["claims::claim"], "claims::finding"),
+    ("trace", &["error"], "lackey"),
+    ("trace", &["error"], "mapping"),
+    ("trace", &["error"], "native"),
+    ("trace", &["error"], "text"),
+    ("trace", &["source"], "format"),
+    ("workloads", PROGRAMS, "program"),
+    ("workloads", &["graph::generator"], "graph::stored"),
+    ("workloads", &["graph::matrix_market"], "graph::loader"),
+    ("workloads", &["tatp::rows"], "tatp::transaction"),
+    ("workloads", &["tatp::update"], "tatp::tables"),
+];
+
+/// `program` names every program, and every program implements traits of `program`.
+const PROGRAMS: &[&str] = &[
+    "array_swap",
+    "graph",
+    "gups",
+    "hash_table",
+    "masstree",
+    "red_black_tree",
+    "replay",
+    "silo_tpcc",
+    "sql",
+    "tatp",
+    "touch",
+    "tpcb",
+    "tpcc",
+    "ycsb",
+];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A crate's folder under `crates` and the folders of the workspace's crates that it needs.
+type Needs = BTreeMap<String, BTreeSet<String>>;
+
+/// What every crate of the workspace needs to be built; what its tests need is left out.
+fn needs() -> Needs {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(workspace())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let folder = |path: &Value| {
+        let path = Path::new(path.as_str().expect("a path"));
+        path.file_name().expect("a name").to_string_lossy().into_owned()
+    };
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let crates = list(&metadata["packages"]);
+    let crates = crates.iter().map(|package| {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let own = manifest.parent().and_then(Path::file_name).expect("a folder");
+        let needed = list(&package["dependencies"]);
+        let needed = needed
+            .iter()
+            .filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string());
+        let needed = needed.map(|dependency| folder(&dependency["path"])).collect();
+        (own.to_string_lossy().into_owned(), needed)
+    });
+    crates.collect()
+}
+
+/// What stands against the layers, one line each.
+fn crossed(layers: &[&str], needs: &Needs) -> Vec<String> {
+    let place = |name: &str| layers.iter().position(|layer| *layer == name);
+    let mut crossed = Vec::new();
+    for (own, needed) in needs {
+        let Some(own_place) = place(own) else {
+            crossed.push(format!("crates/{own} has no place in LAYERS"));
+            continue;
+        };
+        let above = |name: &String| place(name).is_some_and(|place| place < own_place);
+        let below = needed.iter().filter(|name| !above(name));
+        crossed.extend(below.map(|name| format!("{own} depends on {name}, which is not above it")));
+    }
+    crossed
+}
+
+#[test]
+fn a_crate_depends_only_on_crates_above_it() {
+    let needs = needs();
+    assert!(needs.len() >= 10, "{needs:?}");
+    assert!(needs["sim"].contains("core"), "{needs:?}");
+    let crossed = crossed(&LAYERS, &needs);
+    assert!(crossed.is_empty(), "{}", crossed.join("\n"));
+}
+
+#[test]
+fn a_crossed_layer_is_found() {
+    let of = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    let needs = |crates: &[(&str, &[&str])]| -> Needs {
+        crates.iter().map(|(name, needed)| (name.to_string(), of(needed))).collect()
+    };
+    let layers = ["core", "sim", "engine"];
+    let right = needs(&[("core", &[]), ("sim", &["core"]), ("engine", &["core", "sim"])]);
+    assert_eq!(crossed(&layers, &right), Vec::<String>::new());
+    let wrong = needs(&[("sim", &["engine"]), ("core", &["core"]), ("tools", &[])]);
+    assert_eq!(
+        crossed(&layers, &wrong),
+        [
+            "core depends on core, which is not above it",
+            "sim depends on engine, which is not above it",
+            "crates/tools has no place in LAYERS",
+        ]
+    );
+}
+
+/// The uses among modules of one parent, by the modules' paths. A use of a module deeper inside
+/// counts for the two modules in which the ways from the root part; a parent and what is inside it
+/// may use each other. Each use has one example, by the paths of the modules that meet there.
+type Uses = BTreeMap<(String, String), String>;
+
+fn uses(modules: &Modules) -> Uses {
+    let mut uses = Uses::new();
+    for (from, to) in modules.dependencies() {
+        let (from_line, to_line) = (modules.lineage(from), modules.lineage(to));
+        let parted = from_line.iter().zip(&to_line).find(|(from, to)| from != to);
+        if let Some((above, below)) = parted {
+            let pair = (modules.path(*above).to_string(), modules.path(*below).to_string());
+            let example = format!("{} uses {}", modules.path(from), modules.path(to));
+            uses.entry(pair).or_insert(example);
+        }
+    }
+    uses
+}
+
+/// The shortest circle through the use of `to` by `from`: the modules in order, `from` first.
+fn circle(uses: &Uses, from: &str, to: &str) -> Option<Vec<String>> {
+    let mut came_from = BTreeMap::from([(to.to_string(), None::<String>)]);
+    let mut next = vec![to.to_string()];
+    while !next.is_empty() && !came_from.contains_key(from) {
+        let mut found = Vec::new();
+        for here in &next {
+            for (_, there) in uses.keys().filter(|(user, _)| user == here) {
+                if !came_from.contains_key(there) {
+                    came_from.insert(there.clone(), Some(here.clone()));
+                    found.push(there.clone());
+                }
+            }
+        }
+        next = found;
+    }
+    let mut way = vec![from.to_string()];
+    while let Some(before) = came_from.get(&way[way.len() - 1])? {
+        way.push(before.clone());
+    }
+    way.push(from.to_string());
+    way.reverse();
+    Some(way)
+}
+
+/// The shortest circle among `uses`, in words.
+fn shortest_circle(uses: &Uses) -> Option<String> {
+    let circles = uses.keys().filter_map(|(from, to)| circle(uses, from, to));
+    let shortest = circles.min_by_key(Vec::len)?;
+    let steps = shortest.windows(2).map(|step| {
+        let [from, to] = step else { unreachable!("windows of two") };
+        let example = &uses[&(from.clone(), to.clone())];
+        format!("{from} -> {to} ({example})")
+    });
+    Some(steps.collect::<Vec<_>>().join(", "))
+}
+
+/// The root of every crate of the workspace, by the crate's folder.
+fn roots() -> Vec<(String, PathBuf)> {
+    let crates = needs().into_keys().map(|name| {
+        let source = workspace().join("crates").join(&name).join("src");
+        let library = source.join("lib.rs");
+        let root = if library.exists() { library } else { source.join("main.rs") };
+        (name, root)
+    });
+    crates.collect()
+}
+
+/// What is wrong with the uses among a crate's modules: a circle that `known` does not cut, and a
+/// known use that is part of no circle. One line each.
+fn circles(uses: &Uses, known: &[(String, String)]) -> Vec<String> {
+    let closes = |pair: &(String, String)| {
+        uses.contains_key(pair) && circle(uses, &pair.0, &pair.1).is_some()
+    };
+    let over = known.iter().filter(|pair| !closes(pair));
+    let mut wrong: Vec<String> = over
+        .map(|(from, to)| format!("{from} -> {to} closes no circle: take it out of KNOWN"))
+        .collect();
+    let rest = uses.iter().filter(|(pair, _)| !known.contains(pair));
+    let rest = rest.map(|(pair, example)| (pair.clone(), example.clone())).collect();
+    wrong.extend(shortest_circle(&rest));
+    wrong
+}
+
+#[test]
+fn modules_do_not_import_each_other_in_a_circle() {
+    let mut wrong = Vec::new();
+    for (name, root) in roots() {
+        let modules = Modules::read(&root);
+        let known = KNOWN.iter().filter(|(of, ..)| *of == name);
+        let known = known
+            .flat_map(|(_, from, to)| from.iter().map(|from| (from.to_string(), to.to_string())));
+        let known: Vec<_> = known.collect();
+        let of_crate = circles(&uses(&modules), &known);
+        wrong.extend(of_crate.into_iter().map(|line| format!("{name}: {line}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The uses among the modules of a crate made of `files`.
+fn uses_of(files: &[(&str, &str)]) -> Uses {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("written");
+    }
+    uses(&Modules::read(&folder.path().join("lib.rs")))
+}
+
+fn pairs(uses: &Uses) -> Vec<(&str, &str)> {
+    uses.keys().map(|(from, to)| (from.as_str(), to.as_str())).collect()
+}
+
+#[test]
+fn a_circle_is_found_and_named() {
+    let uses = uses_of(&[
+        ("lib.rs", "mod a; mod b; mod c;"),
+        ("a.rs", "use crate::b::B; pub struct A;"),
+        ("b/mod.rs", "mod deep; pub struct B;"),
+        ("b/deep.rs", "fn f() -> bool { matches!(super::super::c::C, crate::c::C) }"),
+        ("c.rs", "pub struct C; fn f(_: crate::a::A) {}"),
+    ]);
+    let found = "a -> b (a uses b), b -> c (b::deep uses c), c -> a (c uses a)";
+    assert_eq!(circles(&uses, &[]), [found]);
+    let pair = |from: &str, to: &str| (from.to_string(), to.to_string());
+    assert_eq!(circles(&uses, &[pair("c", "a")]), Vec::<String>::new());
+    let gone = circles(&uses, &[pair("c", "a"), pair("a", "c")]);
+    assert_eq!(gone, ["a -> c closes no circle: take it out of KNOWN"]);
+}
+
+#[test]
+fn imports_are_followed_to_the_module_that_defines_the_name() {
+    let uses = uses_of(&[
+        ("lib.rs", "mod a; mod b; mod c; pub use a::A; pub use b::*;"),
+        ("a.rs", "pub struct A; use super::B; use std::fmt::{self, Write as _};"),
+        ("b.rs", "pub struct B;"),
+        ("c/mod.rs", "use crate::{A as Renamed, b::{self, B}}; pub use x::X; mod x; mod y;"),
+        ("c/x.rs", "pub struct X; impl super::super::A {}"),
+        ("c/y.rs", "use super::X;"),
+    ]);
+    assert_eq!(pairs(&uses), [("a", "b"), ("c", "a"), ("c", "b"), ("c::y", "c::x")]);
+}
+
+#[test]
+fn a_parent_and_what_is_inside_it_may_use_each_other() {
+    let uses = uses_of(&[
+        ("lib.rs", "mod a; mod b;"),
+        ("a/mod.rs", "mod inner; use inner::deepest::Deep; pub struct A;"),
+        ("a/inner/mod.rs", "pub mod deepest; use super::A;"),
+        ("a/inner/deepest.rs", "use crate::a::A; pub struct Deep;"),
+        ("b.rs", "mod inside { use super::F; } struct F; use self::inside::*;"),
+    ]);
+    assert_eq!(pairs(&uses), []);
+}
+
+#[test]
+fn what_only_tests_import_does_not_count() {
+    let uses = uses_of(&[
+        ("lib.rs", "mod a; mod b;"),
+        (
+            "a.rs",
+            "//! See crate::b::B.\n pub struct A; #[cfg(test)] mod tests { use crate::b::B; }",
+        ),
+        (
+            "b.rs",
+            "#[cfg(test)] use crate::a::A; #[cfg(test)] #[path = \"t.rs\"] mod t; const S: &str = \"crate::a::A\";",
+        ),
+    ]);
+    assert_eq!(pairs(&uses), []);
+}
