@@ -2,6 +2,7 @@
 //! not import each other in a circle.
 
 mod modules;
+mod systems;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
