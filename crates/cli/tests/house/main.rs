@@ -1,8 +1,9 @@
-//! How the workspace is built: a crate depends only on crates above it, and a crate's modules do
-//! not import each other in a circle.
+//! How the workspace is built: a crate depends only on crates above it, a crate's modules do not
+//! import each other in a circle, unsafe code has its places, and the pages say what the code has.
 
 mod modules;
 mod systems;
+mod unsafe_code;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
