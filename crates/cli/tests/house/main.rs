@@ -1,7 +1,9 @@
 //! How the workspace is built: a crate depends only on crates above it, a crate's modules do not
-//! import each other in a circle, unsafe code has its places, and the pages say what the code has.
+//! import each other in a circle, unsafe code has its places, nothing refers to a document outside
+//! of the project, and the pages say what the code has.
 
 mod modules;
+mod references;
 mod systems;
 mod unsafe_code;
 
