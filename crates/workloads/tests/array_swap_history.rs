@@ -6,8 +6,9 @@
 
 mod common;
 
-use common::{Raced, Shared, image, interleave, program, race};
+use common::{image, program};
 use ebbtide_core::Memory;
+use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::{ArraySwap, Element, Program, Scatter, Swap, Wrong};
 
 fn array(pages: u64) -> ArraySwap {
@@ -70,7 +71,7 @@ fn interleaved(
     seed: u64,
     does: for<'a, 'b, 'c> fn(
         &'a ArraySwap,
-        &'b mut common::Interleaved<'c>,
+        &'b mut Interleaved<'c>,
         [u64; 2],
     ) -> Result<Swap, Wrong>,
 ) -> Result<(), String> {

@@ -3,11 +3,9 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use common::{Plain, program};
-use ebbtide_core::MemoryFault;
-use ebbtide_workloads::{Kind, Observed, Program, Scatter, Work, Workload};
+use common::{plain, program};
+use ebbtide_testbed::catch_fault;
+use ebbtide_workloads::{Kind, Program, Scatter, Workload};
 
 #[test]
 fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
@@ -28,21 +26,11 @@ fn a_fault_before_the_first_store_changes_nothing_and_frees_the_latches() {
                 _ => 4 + 2 * latches,
             };
             for faulty in 0..accesses {
-                let mut memory = Plain::new(&program);
+                let mut memory = plain(&program);
                 let fresh = memory.words.clone();
-                let mut accessed = 0;
-                let mut observed = Observed::new(&mut memory, Work::Skipped, |page, _| {
-                    if accessed == faulty {
-                        accessed += 1;
-                        let reason = "injected".to_string();
-                        MemoryFault { page, reason }.unwind();
-                    }
-                    accessed += 1;
-                });
-                let result = catch_unwind(AssertUnwindSafe(|| program.run(job, &mut observed)));
-                if let Err(payload) = result {
-                    assert!(MemoryFault::from_unwind(payload).is_ok(), "{name}: not a fault");
-                }
+                memory.failing = faulty..faulty + 1;
+                let _faulted_or_not = catch_fault(|| program.run(job, &mut memory));
+                memory.failing = 0..0;
                 let changed: Vec<usize> =
                     (0..fresh.len()).filter(|&word| fresh[word] != memory.words[word]).collect();
                 let latches_only = changed.iter().all(|word| word % 8 == 0);

@@ -4,15 +4,13 @@
 mod common;
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Interleaved, Plain, Raced, Shared, image, interleave, program, race};
-use ebbtide_core::{Addr, Hint, Memory, MemoryFault, Value};
+use common::{image, plain, program};
+use ebbtide_core::{Addr, Hint, Memory, Value};
+use ebbtide_testbed::{Interleaved, Raced, Shared, catch_fault, interleave, race};
 use ebbtide_workloads::graph::EdgeList;
-use ebbtide_workloads::{
-    ConnectedComponents, Observed, PageRank, Program, Scatter, Shape, Work, Workload,
-};
+use ebbtide_workloads::{ConnectedComponents, PageRank, Program, Scatter, Shape, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -151,7 +149,7 @@ fn run_passes(
 fn ranks_of_generated_graphs_are_those_of_the_plain_implementation() {
     for (pages, scatter) in [8, 40, 500].into_iter().zip(SCATTERS.into_iter().cycle()) {
         let pagerank = pagerank(pages, scatter);
-        let mut memory = Plain::new(&pagerank);
+        let mut memory = plain(&pagerank);
         let lists = lists(&memory.words, pagerank.vertices(), |v| pagerank.address(v));
         assert_eq!(lists.iter().map(Vec::len).sum::<usize>() as u64, pagerank.edges());
         run_passes(&pagerank, pagerank.jobs_per_pass(), &mut memory, 0..PASSES);
@@ -163,7 +161,7 @@ fn ranks_of_generated_graphs_are_those_of_the_plain_implementation() {
 fn labels_of_generated_graphs_are_those_of_the_plain_implementation() {
     for (pages, scatter) in [8, 40, 500].into_iter().zip(SCATTERS.into_iter().cycle()) {
         let components = components(pages, scatter);
-        let mut memory = Plain::new(&components);
+        let mut memory = plain(&components);
         let lists = lists(&memory.words, components.vertices(), |v| components.address(v));
         let entries = lists.iter().map(Vec::len).sum::<usize>() as u64;
         assert_eq!(entries, 2 * components.edges());
@@ -179,12 +177,12 @@ fn given_graphs_have_the_ranks_and_labels_of_the_plain_implementations() {
         let graph = some_graph(vertices, edges, u64::from(vertices));
         let lists = lists_of(&graph);
         let (pagerank, _) = PageRank::of(&graph, &Shape::default());
-        let mut memory = Plain::new(&pagerank);
+        let mut memory = plain(&pagerank);
         run_passes(&pagerank, pagerank.jobs_per_pass(), &mut memory, 0..PASSES);
         check_ranks(&pagerank, &mut memory, &lists).unwrap();
 
         let (components, _) = ConnectedComponents::of(&graph, &Shape::default());
-        let mut memory = Plain::new(&components);
+        let mut memory = plain(&components);
         run_passes(&components, components.jobs_per_pass(), &mut memory, 0..300);
         check_labels(&components, &mut memory, &lists).unwrap();
         // A given graph's label is the least vertex itself.
@@ -201,7 +199,7 @@ fn the_checkers_catch_another_graph_and_too_few_passes() {
     edges.pop();
     let without_one = lists_of(&EdgeList::new(100, edges));
     let (pagerank, _) = PageRank::of(&graph, &Shape::default());
-    let mut memory = Plain::new(&pagerank);
+    let mut memory = plain(&pagerank);
     run_passes(&pagerank, pagerank.jobs_per_pass(), &mut memory, 0..8);
     assert!(check_ranks(&pagerank, &mut memory, &lists_of(&graph)).is_err());
     run_passes(&pagerank, pagerank.jobs_per_pass(), &mut memory, 8..PASSES);
@@ -212,7 +210,7 @@ fn the_checkers_catch_another_graph_and_too_few_passes() {
     let cut =
         EdgeList::new(40, path.edges().iter().copied().filter(|edge| edge[0] != 20).collect());
     let (components, _) = ConnectedComponents::of(&path, &Shape::default());
-    let mut memory = Plain::new(&components);
+    let mut memory = plain(&components);
     run_passes(&components, components.jobs_per_pass(), &mut memory, 0..40);
     check_labels(&components, &mut memory, &lists_of(&path)).unwrap();
     assert!(check_labels(&components, &mut memory, &lists_of(&cut)).is_err());
@@ -362,7 +360,7 @@ fn a_program_that_knows_only_the_summary_does_the_same() {
     let (pagerank, summary) = PageRank::of(&graph, &shape);
     let elsewhere = PageRank::elsewhere(summary, &shape);
     assert_eq!(pagerank.size_bytes(), elsewhere.size_bytes());
-    let (mut one, mut other) = (Plain::new(&pagerank), Plain::new(&pagerank));
+    let (mut one, mut other) = (plain(&pagerank), plain(&pagerank));
     for job in 0..500 {
         pagerank.run(job, &mut one).unwrap();
         elsewhere.run(job, &mut other).unwrap();
@@ -371,7 +369,7 @@ fn a_program_that_knows_only_the_summary_does_the_same() {
 
     let (components, summary) = ConnectedComponents::of(&graph, &shape);
     let elsewhere = ConnectedComponents::elsewhere(summary, &shape);
-    let (mut one, mut other) = (Plain::new(&components), Plain::new(&components));
+    let (mut one, mut other) = (plain(&components), plain(&components));
     for job in 0..100 {
         components.run(job, &mut one).unwrap();
         elsewhere.run(job, &mut other).unwrap();
@@ -383,7 +381,7 @@ fn a_program_that_knows_only_the_summary_does_the_same() {
 fn memory_that_holds_another_graph_is_noticed() {
     let (pagerank, _) = PageRank::of(&some_graph(200, 700, 3), &Shape::default());
     let (_, other) = PageRank::of(&some_graph(200, 700, 4), &Shape::default());
-    let mut memory = Plain::new(&pagerank);
+    let mut memory = plain(&pagerank);
     let wrong = PageRank::elsewhere(other, &Shape::default()).run(0, &mut memory).unwrap_err();
     assert!(wrong.to_string().contains("seal"), "{wrong}");
 }
@@ -400,20 +398,13 @@ fn a_fault_anywhere_leaves_whole_values_that_later_passes_mend() {
     let graph = some_graph(24, 60, 2);
     let (pagerank, _) = PageRank::of(&graph, &Shape::default());
     for faulty in 0.. {
-        let mut memory = Plain::new(&pagerank);
-        let mut accessed = 0;
-        let mut observed = Observed::new(&mut memory, Work::Skipped, |page, _| {
-            accessed += 1;
-            if accessed > faulty {
-                MemoryFault { page, reason: "injected".into() }.unwind();
-            }
-        });
-        let job = AssertUnwindSafe(|| pagerank.run(0, &mut observed).unwrap());
-        let Err(payload) = catch_unwind(job) else {
+        let mut memory = plain(&pagerank);
+        memory.failing = faulty..u64::MAX;
+        if catch_fault(|| pagerank.run(0, &mut memory).unwrap()).is_ok() {
             assert!(faulty > 50, "the job made {faulty} accesses");
             return;
-        };
-        assert!(MemoryFault::from_unwind(payload).is_ok());
+        }
+        memory.failing = 0..0;
         run_passes(&pagerank, pagerank.jobs_per_pass(), &mut memory, 0..PASSES);
         check_ranks(&pagerank, &mut memory, &lists_of(&graph)).unwrap();
     }

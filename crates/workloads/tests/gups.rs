@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Interleaved, Plain, Raced, Shared, Sparse, image, interleave, program, race};
-use ebbtide_core::{Memory, MemoryFault};
-use ebbtide_workloads::{Gups, Named, Observed, Program, Scatter, Shape, Work, Workload, Wrong};
+use common::{image, plain, program, sparse};
+use ebbtide_core::Memory;
+use ebbtide_testbed::{Interleaved, Raced, Shared, catch_fault, interleave, race};
+use ebbtide_workloads::{Gups, Named, Program, Scatter, Shape, Workload, Wrong};
 
 fn gups(pages: u64) -> Gups {
     match program("gups", pages, Scatter::Pages) {
@@ -28,7 +29,7 @@ fn a_run_makes_of_the_table_what_the_definition_makes_of_it() {
     for pages in [1, 2, 5, 33] {
         let gups = gups(pages);
         assert_eq!(gups.words(), 512 << pages.ilog2());
-        let mut memory = Plain::new(&gups);
+        let mut memory = plain(&gups);
         let mut table: Vec<u64> = (0..gups.words()).collect();
         assert_eq!(memory.words, table);
         (0..gups.jobs_of_a_run()).for_each(|job| gups.run(job, &mut memory).unwrap());
@@ -44,7 +45,7 @@ fn verification_counts_lost_updates_and_lost_pages() {
     let gups = gups(4);
     let jobs = gups.jobs_of_a_run();
     let after_run = || {
-        let mut memory = Plain::new(&gups);
+        let mut memory = plain(&gups);
         (0..jobs).for_each(|job| gups.run(job, &mut memory).unwrap());
         memory
     };
@@ -113,7 +114,7 @@ fn raced_runs_have_no_wrong_word() {
 #[test]
 fn a_misplaced_page_is_noticed() {
     let gups = gups(8);
-    let mut memory = Plain::new(&gups);
+    let mut memory = plain(&gups);
     let (first, second) = memory.words.split_at_mut(512);
     first.swap_with_slice(&mut second[..512]);
     let wrong = (0..100).find_map(|job| gups.run(job, &mut memory).err()).unwrap();
@@ -125,16 +126,9 @@ fn a_fault_leaves_every_word_before_or_after_its_update() {
     let gups = gups(2);
     let updated: Vec<u64> = gups.job(0).collect();
     for faulty in 0..2 * updated.len() {
-        let mut memory = Plain::new(&gups);
-        let mut accessed = 0;
-        let mut observed = Observed::new(&mut memory, Work::Skipped, |page, _| {
-            if accessed == faulty {
-                MemoryFault { page, reason: "injected".into() }.unwind();
-            }
-            accessed += 1;
-        });
-        let job = std::panic::AssertUnwindSafe(|| gups.run(0, &mut observed));
-        assert!(MemoryFault::from_unwind(std::panic::catch_unwind(job).unwrap_err()).is_ok());
+        let mut memory = plain(&gups);
+        memory.failing = faulty as u64..faulty as u64 + 1;
+        assert!(catch_fault(|| gups.run(0, &mut memory)).is_err());
         let mut table = image(&gups);
         for &number in &updated[..faulty / 2] {
             table[gups.address(number).0 as usize / 8] ^= number;
@@ -150,7 +144,7 @@ fn tables_are_the_greatest_power_of_two_that_fits_and_need_no_memory() {
     {
         let gups = Gups::with_shape(&Shape { dataset_bytes, ..Shape::default() });
         assert_eq!(gups.size_bytes(), bytes);
-        let mut memory = Sparse::new(&gups);
+        let mut memory = sparse(&gups);
         (0..20).for_each(|job| gups.run(job, &mut memory).unwrap());
         for number in (0..20).flat_map(|job| gups.job(job)) {
             let at = gups.address(number);

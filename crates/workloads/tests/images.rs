@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Plain, Sparse, image, page, program};
+use common::{image, page, plain, program, sparse};
 use ebbtide_core::PageId;
+use ebbtide_testbed::Plain;
 use ebbtide_workloads::{Kind, Program, Scatter, Shape, Workload};
 
 /// RandomAccess's table is defined to the bit: without redundancy, whatever the seed and the
@@ -100,11 +101,11 @@ fn any_changed_word_that_a_job_reads_is_noticed() {
             continue;
         }
         let program = program(name, kind.min_bytes() / 4096, Scatter::Pages);
-        let clean = Plain::new(&program);
+        let clean = plain(&program);
         let mut noticed = 0;
         let words: Vec<usize> = (0..clean.words.len()).filter(|word| word % 29 == 0).collect();
         for &word in &words {
-            let mut memory = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
+            let mut memory = Plain::new(clean.words.clone());
             memory.words[word] ^= 1 << 17;
             noticed += usize::from(jobs_until_wrong(&program, &mut memory).is_some());
         }
@@ -148,10 +149,10 @@ fn swapped_zeroed_and_foreign_pages_are_noticed() {
         }
         let pages = (kind.min_bytes() / 4096 * 2) as usize;
         let program = program(name, pages as u64, Scatter::Pages);
-        let fresh = Plain::new(&program);
+        let fresh = plain(&program);
         let last = fresh.words.len() / 512 - 1;
         let damaged = |damage: &dyn Fn(&mut [u64])| {
-            let mut memory = Plain::new(&program);
+            let mut memory = plain(&program);
             damage(&mut memory.words);
             jobs_until_wrong(&program, &mut memory).is_some()
         };
@@ -179,7 +180,7 @@ fn jobs_run_on_datasets_of_every_size_up_to_256_gib() {
                     let dataset_bytes = (1u64 << bits) - odd;
                     let shape = Shape { dataset_bytes, scatter, ..Shape::default() };
                     let program = kind.build(&shape).unwrap();
-                    let mut memory = Sparse::new(&program);
+                    let mut memory = sparse(&program);
                     let jobs = if GRAPHS.contains(&kind) { 2 } else { 50 };
                     for job in 0..jobs {
                         let done = program.run(job, &mut memory);
@@ -210,7 +211,7 @@ fn hot_pages_are_few_with_pages_and_many_with_keys() {
         let touched = |scatter| {
             let shape = Shape { dataset_bytes: 1 << 32, scatter, ..Shape::default() };
             let program = kind.build(&shape).unwrap();
-            let mut memory = Sparse::new(&program);
+            let mut memory = sparse(&program);
             (0..2000).for_each(|job| program.run(job, &mut memory).unwrap());
             memory.pages.len()
         };

@@ -4,8 +4,9 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Plain, program};
+use common::{image, plain, program};
 use ebbtide_core::{Addr, Memory};
+use ebbtide_testbed::{Plain, Shared, interleave};
 use ebbtide_workloads::{
     ArraySwap, Element, Entry, HashTable, Kind, Named, Observed, Program, RedBlackTree, Scatter,
     Work, Workload,
@@ -19,7 +20,7 @@ fn every_program_runs_its_jobs_at_its_least_size_and_above() {
         for scatter in SCATTERS {
             for pages in [kind.min_bytes() / 4096, 100, 333] {
                 let program = program(name, pages, scatter);
-                let mut memory = Plain::new(&program);
+                let mut memory = plain(&program);
                 let before = memory.words.clone();
                 for job in 0..2000 {
                     program.run(job, &mut memory).unwrap_or_else(|w| panic!("{name}: {w}"));
@@ -40,7 +41,7 @@ fn jobs_are_pure_functions_of_seed_and_number() {
         let program = program(name, 100, Scatter::Keys);
         // Which pages a job touches does not depend on what other jobs wrote.
         let touched = |jobs: Vec<u64>| {
-            let mut memory = Plain::new(&program);
+            let mut memory = plain(&program);
             let mut pages = Vec::new();
             for job in jobs {
                 let mut of_job = Vec::new();
@@ -62,7 +63,7 @@ fn jobs_are_pure_functions_of_seed_and_number() {
 fn the_work_of_a_job_is_done_in_full() {
     for name in Kind::ALL.map(Kind::name) {
         let program = program(name, 100, Scatter::Pages).with_work(1003);
-        let mut memory = Plain::new(&program);
+        let mut memory = plain(&program);
         for job in 1..=50 {
             program.run(job, &mut memory).unwrap();
             assert_eq!(memory.worked, job * 1003, "{name}");
@@ -74,7 +75,7 @@ fn the_work_of_a_job_is_done_in_full() {
 fn an_observer_sees_every_access_with_its_page_and_kind() {
     let Program::ArraySwap(array) = program("array-swap", 2, Scatter::Pages) else { panic!() };
     let array = Program::ArraySwap(array).with_work(100);
-    let mut memory = Plain::new(&array);
+    let mut memory = plain(&array);
     for (work, worked) in [(Work::Skipped, 0), (Work::Done, 100)] {
         memory.accesses = 0;
         let (mut reads, mut writes) = (0, 0);
@@ -93,7 +94,7 @@ fn an_observer_sees_every_access_with_its_page_and_kind() {
 fn swaps_do_what_a_plain_array_does() {
     for scatter in SCATTERS {
         let Program::ArraySwap(array) = program("array-swap", 3, scatter) else { panic!() };
-        let mut memory = Plain::new(&array);
+        let mut memory = plain(&array);
         let mut model: Vec<u64> = (0..array.elements()).collect();
         for job in 0..5000 {
             let [a, b] = array.job(job).map(|place| place as usize);
@@ -112,7 +113,7 @@ fn swaps_do_what_a_plain_array_does() {
 fn every_key_of_the_hash_table_is_found_and_no_other() {
     for scatter in SCATTERS {
         let Program::HashTable(table) = program("hash-table", 51, scatter) else { panic!() };
-        let mut memory = Plain::new(&table);
+        let mut memory = plain(&table);
         assert_eq!(table.keys(), 3 * 1024);
         for key in 0..table.keys() {
             assert_eq!(table.get(&mut memory, key), Ok(Some(Entry::new(key, 0))));
@@ -124,7 +125,7 @@ fn every_key_of_the_hash_table_is_found_and_no_other() {
 #[test]
 fn hash_chains_are_as_long_as_random_ones() {
     let Program::HashTable(table) = program("hash-table", 17 * 20, Scatter::Keys) else { panic!() };
-    let mut memory = Plain::new(&table);
+    let mut memory = plain(&table);
     let keys = table.keys();
     (0..keys).for_each(|key| assert!(table.get(&mut memory, key).unwrap().is_some()));
     // One head and, with 16 keys on 8 buckets, 1 + 15 / (2 · 8) nodes a look-up.
@@ -135,7 +136,7 @@ fn hash_chains_are_as_long_as_random_ones() {
 #[test]
 fn updates_of_the_hash_table_are_found() {
     let Program::HashTable(table) = program("hash-table", 17, Scatter::Keys) else { panic!() };
-    let mut memory = Plain::new(&table);
+    let mut memory = plain(&table);
     let mut model = HashMap::new();
     for job in 0..500 {
         for key in table.job(job) {
@@ -177,7 +178,7 @@ fn the_image_is_a_red_black_tree_and_every_key_is_found() {
             let Program::RedBlackTree(tree) = program("red-black-tree", pages, scatter) else {
                 panic!()
             };
-            let mut memory = Plain::new(&tree);
+            let mut memory = plain(&tree);
             let mut keys = Vec::new();
             let root = tree.root();
             assert!(!tree.node(&mut memory, root).unwrap().is_red);
@@ -194,7 +195,7 @@ fn the_image_is_a_red_black_tree_and_every_key_is_found() {
 #[test]
 fn tatp_transactions_find_their_facility_five_times_in_eight() {
     let Program::Tatp(tatp) = program("tatp", 2000, Scatter::Keys) else { panic!() };
-    let mut memory = Plain::new(&tatp);
+    let mut memory = plain(&tatp);
     let existing: usize = (1..=tatp.subscribers())
         .map(|s_id| {
             let row = tatp.get(&mut memory, s_id).unwrap().unwrap();
@@ -216,7 +217,7 @@ fn tatp_transactions_find_their_facility_five_times_in_eight() {
 #[test]
 fn tatp_does_what_a_plain_table_does() {
     let Program::Tatp(tatp) = program("tatp", 4, Scatter::Pages) else { panic!() };
-    let mut memory = Plain::new(&tatp);
+    let mut memory = plain(&tatp);
     let mut model: HashMap<u64, _> = (1..=tatp.subscribers())
         .map(|s_id| (s_id, tatp.get(&mut memory, s_id).unwrap().unwrap()))
         .collect();
@@ -242,8 +243,8 @@ fn tatp_does_what_a_plain_table_does() {
 fn lookups_beside_updates_find_whole_entries() {
     let Program::HashTable(table) = program("hash-table", 17, Scatter::Keys) else { panic!() };
     for seed in 0..20 {
-        let words = common::Shared::new(&common::image(&table));
-        let versions = common::interleave(&words, 3, seed, |_, memory| {
+        let words = Shared::new(&image(&table));
+        let versions = interleave(&words, 3, seed, |_, memory| {
             let mut mine = Vec::new();
             for key in [0, 1, 0, 1, 0] {
                 let seen = table.get(memory, key).unwrap().unwrap();
@@ -265,7 +266,7 @@ fn lookups_beside_updates_find_whole_entries() {
 #[test]
 fn array_elements_lie_a_line_each() {
     let Program::ArraySwap(array) = program("array-swap", 2, Scatter::Pages) else { panic!() };
-    let memory = Plain::new(&array);
+    let memory = plain(&array);
     assert_eq!(memory.size_bytes(), array.elements() * 64);
     assert_eq!(array.address(65), Addr(4096 + 64));
     assert_eq!(ArraySwap::MIN_BYTES, 4096);

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Plain, Raced, Shared, image, race};
-use ebbtide_core::{Addr, Hint, Memory, Value};
+use common::{image, plain};
+use ebbtide_core::{Addr, Hint};
+use ebbtide_testbed::{Raced, Shared, race};
 use ebbtide_trace::Op;
 use ebbtide_workloads::{Replay, Step, Workload};
 
@@ -52,7 +53,7 @@ fn the_data_end_with_the_last_page_that_is_reached() {
 fn every_write_is_counted_in_its_line_and_nothing_else_changes() {
     let replay = Replay::new(steps(), 1);
     let before = image(&replay);
-    let mut memory = Plain::new(&replay);
+    let mut memory = plain(&replay);
     (0..50).for_each(|job| replay.run(job, &mut memory).unwrap());
     let mut writes = vec![0; before.len() / 8];
     let written = (0..50).flat_map(|job| replay.job(job)).filter(|step| step.op() == Op::Write);
@@ -71,7 +72,7 @@ fn every_write_is_counted_in_its_line_and_nothing_else_changes() {
 fn a_replay_without_a_write_changes_nothing() {
     let reads: Vec<Step> = steps().into_iter().filter(|step| step.op() == Op::Read).collect();
     let replay = Replay::new(reads, 1);
-    let mut memory = Plain::new(&replay);
+    let mut memory = plain(&replay);
     (0..50).for_each(|job| replay.run(job, &mut memory).unwrap());
     assert!(!replay.writes());
     assert_eq!(memory.words, image(&replay));
@@ -81,7 +82,7 @@ fn a_replay_without_a_write_changes_nothing() {
 fn a_damaged_line_is_noticed_when_it_is_read_and_before_it_is_written() {
     for op in [Op::Read, Op::Write] {
         let replay = Replay::new(vec![step(op, 5)], 1);
-        let mut memory = Plain::new(&replay);
+        let mut memory = plain(&replay);
         memory.words[5 * 8 + 3] ^= 1;
         let damaged = memory.words.clone();
         let error = replay.run(0, &mut memory).unwrap_err();
@@ -103,45 +104,11 @@ fn threads_that_replay_the_same_writes_lose_none() {
     assert_eq!(words[1], words[9]);
 }
 
-/// A memory that keeps what it was told of.
-struct Told<'a> {
-    inner: &'a mut Plain,
-    hints: Vec<Hint>,
-}
-
-impl Memory for Told<'_> {
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-    fn load<T: Value>(&mut self, at: Addr) -> T {
-        self.inner.load(at)
-    }
-    fn store<T: Value>(&mut self, at: Addr, value: T) {
-        self.inner.store(at, value);
-    }
-    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
-        self.inner.compare_exchange(at, current, new)
-    }
-    fn work(&mut self, instructions: u64) {
-        self.inner.work(instructions);
-    }
-    fn wait(&mut self, at: Addr, seen: u64) {
-        self.inner.wait(at, seen);
-    }
-    fn wake(&mut self, at: Addr) {
-        self.inner.wake(at);
-    }
-    fn hint(&mut self, hint: Hint) {
-        self.hints.push(hint);
-    }
-}
-
 #[test]
 fn hints_are_passed_on_and_touch_nothing() {
     let replay = Replay::new(vec![step(Op::Hint, 130)], 1);
-    let mut plain = Plain::new(&replay);
-    let mut memory = Told { inner: &mut plain, hints: Vec::new() };
+    let mut memory = plain(&replay);
     replay.run(0, &mut memory).unwrap();
     assert_eq!(memory.hints, [Hint::WillNeed(Addr(130 * 64)); 64]);
-    assert_eq!(plain.accesses, 0);
+    assert_eq!(memory.accesses, 0);
 }

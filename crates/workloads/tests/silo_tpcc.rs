@@ -2,17 +2,16 @@
 //! what the transactions said they did.
 
 mod common;
-mod silo_common;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{Plain, Raced, Shared, Sparse, image, interleave, race};
+use common::{image, plain, sparse};
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_testbed::{Plain, Raced, Shared, interleave_bursts, race};
 use ebbtide_workloads::silo_tpcc::{SiloTpcc, Totals};
 use ebbtide_workloads::tpcc::input::Transaction;
 use ebbtide_workloads::{Named, Observed, Scatter, Shape, Work, Workload, Wrong};
-use silo_common::Bursts;
 
 fn smallest(scatter: Scatter) -> SiloTpcc {
     let shape = Shape { dataset_bytes: SiloTpcc::MIN_BYTES, scatter, ..Shape::default() };
@@ -61,7 +60,7 @@ fn sum(all: impl IntoIterator<Item = Totals>) -> Totals {
 
 /// Checks the conditions, and that rows add up to what jobs did.
 fn check(silo: &SiloTpcc, words: Shared, done: Vec<Result<Totals, Wrong>>) {
-    let before = silo.database().check_consistency(&mut Plain::new(silo)).unwrap();
+    let before = silo.database().check_consistency(&mut plain(silo)).unwrap();
     let done: Result<Vec<Totals>, Wrong> = done.into_iter().collect();
     let after = silo.database().check_consistency(&mut words.into_plain()).unwrap();
     assert_eq!(after, sum([before, sum(done.unwrap())]));
@@ -71,7 +70,7 @@ fn check(silo: &SiloTpcc, words: Shared, done: Vec<Result<Totals, Wrong>>) {
 fn the_conditions_hold_at_first_and_while_rings_go_round() {
     for scatter in [Scatter::Pages, Scatter::Keys] {
         let silo = smallest(scatter);
-        let mut memory = Plain::new(&silo);
+        let mut memory = plain(&silo);
         let mut expected = silo.database().check_consistency(&mut memory).unwrap();
         for round in 0..10 {
             let jobs = round * 1000..(round + 1) * 1000;
@@ -90,10 +89,9 @@ fn the_conditions_hold_after_interleaved_transactions() {
     for seed in 0..40 {
         let silo = smallest(Scatter::Pages);
         let words = Shared::new(&image(&silo));
-        let done = interleave(&words, 3, seed, |thread, memory| {
+        let done = interleave_bursts(&words, 3, seed, 8.0, |thread, memory| {
             let first = (seed * 3 + thread as u64) * 8;
-            let mut memory = Bursts::new(memory, &words, first);
-            (first..first + 8).map(|job| run(&silo, &mut memory, job)).collect::<Vec<_>>()
+            (first..first + 8).map(|job| run(&silo, memory, job)).collect::<Vec<_>>()
         });
         check(&silo, words, done.concat());
     }
@@ -113,7 +111,7 @@ fn the_conditions_hold_after_raced_transactions() {
 #[test]
 fn one_new_order_in_a_hundred_is_rolled_back_and_leaves_nothing() {
     let silo = smallest(Scatter::Pages);
-    let mut memory = Plain::new(&silo);
+    let mut memory = plain(&silo);
     let mut rolled_back = 0;
     let (mut orders, first) = (0, silo.database().check_consistency(&mut memory).unwrap());
     for job in 0..20_000 {
@@ -137,7 +135,7 @@ fn a_damaged_image_is_noticed_by_whoever_reads_it() {
     let mut tried = 0;
     let mut noticed = 0;
     for word in (0..fresh.len()).filter(|word| word % 61 == 0 && fresh[*word] != 0) {
-        let mut memory = Plain { words: fresh.clone(), worked: 0, accesses: 0 };
+        let mut memory = Plain::new(fresh.clone());
         memory.words[word] ^= 1 << 17;
         tried += 1;
         // A damaged entry of an index may lead to a word that looks like a held lock. Whoever reads
@@ -156,7 +154,7 @@ fn hot_pages_are_fewer_when_the_popular_lie_together() {
     let hot = |scatter| {
         let shape = Shape { dataset_bytes: 1 << 27, scatter, ..Shape::default() };
         let silo = SiloTpcc::with_shape(&shape);
-        let mut memory = Sparse::new(&silo);
+        let mut memory = sparse(&silo);
         let mut counts: HashMap<PageId, u64> = HashMap::new();
         let mut count = |page, _| *counts.entry(page).or_default() += 1;
         let mut observed = Observed::new(&mut memory, Work::Skipped, &mut count);
@@ -181,11 +179,11 @@ fn take_off(left: &mut u64, count: u64) -> bool {
 fn nothing_of_a_rotten_epoch_or_a_page_that_came_back_old_is_believed() {
     let silo = smallest(Scatter::Pages);
     let fresh = image(&silo);
-    let mut memory = Plain { words: fresh.clone(), worked: 0, accesses: 0 };
+    let mut memory = Plain::new(fresh.clone());
     memory.words[0] ^= 1 << 40;
     assert!((0..20).any(|job| silo.run(job, &mut memory).is_err()));
     // After many epochs, the page of the epoch comes back as it was first: records are newer.
-    let mut memory = Plain { words: fresh.clone(), worked: 0, accesses: 0 };
+    let mut memory = Plain::new(fresh.clone());
     (0..5000).for_each(|job| silo.run(job, &mut memory).unwrap());
     memory.words[..PAGE_BYTES / 8].copy_from_slice(&fresh[..PAGE_BYTES / 8]);
     assert!((5000..5020).any(|job| silo.run(job, &mut memory).is_err()));

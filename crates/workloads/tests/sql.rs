@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Plain, program};
+use common::{plain, program};
 use ebbtide_workloads::Masstree;
 use ebbtide_workloads::{Program, Scatter, Workload};
 
@@ -29,7 +29,7 @@ fn every_row_is_there_afterwards_and_was_written_as_often_as_asked() {
     ] {
         let program = program(name, 40, Scatter::Pages);
         let (table, _) = parts(&program, 0);
-        let mut memory = Plain::new(&program);
+        let mut memory = plain(&program);
         let mut versions = vec![0; table.keys() as usize];
         for job in 0..200 {
             program.run(job, &mut memory).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
@@ -54,7 +54,7 @@ fn a_select_finds_a_row_that_went_out_of_the_index() {
     for name in ["sql-seq-select", "sql-random-select"] {
         let program = program(name, 40, Scatter::Pages);
         let (table, rows) = parts(&program, 3);
-        let mut memory = Plain::new(&program);
+        let mut memory = plain(&program);
         // Keys lie 16 apart.
         let key = (rows[5] * 16).to_be_bytes();
         table.tree().remove(&mut memory, &key).unwrap();

@@ -5,7 +5,8 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Interleaved, Raced, Shared, image, interleave, program, race};
+use common::{image, program};
+use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::{
     Program, Scatter, SubscriberData, Tatp, UpdateSubscriberData, Updated, Workload, Wrong,
 };

@@ -5,10 +5,9 @@ mod tatp_model;
 
 use std::collections::HashMap;
 use std::mem::discriminant;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{Plain, Sparse};
-use ebbtide_core::MemoryFault;
+use common::{plain, sparse};
+use ebbtide_testbed::Plain;
 use ebbtide_workloads::tatp::{Digits, Outcome, Transaction};
 use ebbtide_workloads::{
     Kind, Observed, Program, Shape, TatpMix, UpdateSubscriberData, Work, Workload,
@@ -51,7 +50,7 @@ fn shares() -> [(u32, Transaction); 7] {
 fn transactions_do_what_a_plain_table_does() {
     for pages in [6, 50] {
         let mix = tatp_mix(pages);
-        let mut memory = Plain::new(&mix);
+        let mut memory = plain(&mix);
         let mut model: HashMap<u64, _> = (1..=mix.subscribers())
             .map(|s_id| (s_id, mix.snapshot(&mut memory, s_id).unwrap().unwrap()))
             .collect();
@@ -119,7 +118,7 @@ proptest! {
         transactions in prop::collection::vec(any_transaction(), 0..400),
     ) {
         let mix = tatp_mix(6);
-        let mut memory = Plain::new(&mix);
+        let mut memory = plain(&mix);
         let mut model: Vec<_> =
             (1..4).map(|s_id| mix.snapshot(&mut memory, s_id).unwrap().unwrap()).collect();
         for transaction in &transactions {
@@ -174,7 +173,7 @@ fn destination_share() -> f64 {
 #[test]
 fn rows_are_found_as_often_as_the_population_has_them() {
     let mix = of_shape(&Shape { theta: 0.0, dataset_bytes: 64 << 20, ..Shape::default() });
-    let mut memory = Sparse::new(&mix);
+    let mut memory = sparse(&mix);
     let mut seen: HashMap<_, (u32, u32)> = HashMap::new();
     for job in 0..60_000 {
         let transaction = mix.job(job);
@@ -225,7 +224,7 @@ fn arguments_are_uniform_and_subscribers_zipf() {
 #[test]
 fn what_does_not_exist_is_not_found_and_changes_nothing() {
     let mix = tatp_mix(6);
-    let mut memory = Plain::new(&mix);
+    let mut memory = plain(&mix);
     let fresh = memory.words.clone();
     let last = mix.subscribers();
     let mut strange: Vec<Transaction> = Vec::new();
@@ -273,24 +272,17 @@ fn jobs_that_find(mix: &TatpMix) -> Vec<u64> {
     let found = |job: u64, kind: &Transaction| {
         let transaction = mix.job(job);
         discriminant(&transaction) == discriminant(kind)
-            && mix.execute(&mut Plain::new(mix), &transaction) != Ok(Outcome::NoRow)
+            && mix.execute(&mut plain(mix), &transaction) != Ok(Outcome::NoRow)
     };
     shares().map(|(_, kind)| (0..).find(|&job| found(job, &kind)).unwrap()).to_vec()
 }
 
 /// Runs a job with a fault at access `faulty`, from 0; how many accesses it made.
-fn run_with_fault(mix: &TatpMix, memory: &mut Plain, job: u64, faulty: Option<u32>) -> u32 {
-    let mut accesses = 0;
-    let mut observed = Observed::new(memory, Work::Skipped, |page, _| {
-        accesses += 1;
-        if faulty == Some(accesses - 1) {
-            MemoryFault { page, reason: "injected".to_string() }.unwind();
-        }
-    });
-    match catch_unwind(AssertUnwindSafe(|| mix.run(job, &mut observed))) {
-        Ok(result) => result.unwrap(),
-        Err(payload) => assert!(MemoryFault::from_unwind(payload).is_ok()),
-    }
+fn run_with_fault(mix: &TatpMix, memory: &mut Plain, job: u64, faulty: Option<u64>) -> u64 {
+    let faulty = faulty.map_or(0, |access| access + 1);
+    let (result, accesses) =
+        ebbtide_testbed::run_with_fault(memory, faulty, |memory| mix.run(job, memory));
+    result.into_iter().for_each(|done| done.unwrap());
     accesses
 }
 
@@ -300,13 +292,13 @@ fn a_fault_at_any_access_leaves_all_or_nothing_or_is_noticed() {
     let mut halves = Vec::new();
     for job in jobs_that_find(&mix) {
         let s_id = subscriber(&mix.job(job));
-        let before = mix.snapshot(&mut Plain::new(&mix), s_id).unwrap();
-        let mut memory = Plain::new(&mix);
+        let before = mix.snapshot(&mut plain(&mix), s_id).unwrap();
+        let mut memory = plain(&mix);
         let accesses = run_with_fault(&mix, &mut memory, job, None);
         let after = mix.snapshot(&mut memory, s_id).unwrap();
         let mut half = 0;
         for faulty in 0..accesses {
-            let mut memory = Plain::new(&mix);
+            let mut memory = plain(&mix);
             run_with_fault(&mix, &mut memory, job, Some(faulty));
             let latches = memory.words[..512].iter().step_by(16);
             assert!(latches.clone().all(|latch| latch & 1 == 0), "held: {faulty}");
@@ -324,14 +316,14 @@ fn a_fault_at_any_access_leaves_all_or_nothing_or_is_noticed() {
 #[test]
 fn a_job_notices_a_page_that_came_back_old() {
     let mix = tatp_mix(6);
-    let fresh = Plain::new(&mix);
+    let fresh = plain(&mix);
     let jobs = jobs_that_find(&mix);
     // Which of an update, an insertion and a deletion changes which pages.
     for (job, pages) in [(jobs[3], vec![0, 1]), (jobs[5], vec![0, 3]), (jobs[6], vec![0, 3])] {
         for page in pages {
             // The call forwardings of 32 subscribers fill two pages.
             let words = page * 512..(page + 1 + page / 3) * 512;
-            let mut memory = Plain::new(&mix);
+            let mut memory = plain(&mix);
             mix.run(job, &mut memory).unwrap();
             mix.run(job, &mut memory).unwrap();
             memory.words[words.clone()].copy_from_slice(&fresh.words[words]);
@@ -345,15 +337,15 @@ fn the_index_of_another_dataset_is_noticed() {
     let mix = tatp_mix(6);
     let job = jobs_that_find(&mix)[4];
     let other = of_shape(&Shape { dataset_bytes: 6 * 4096, seed: 9, ..Shape::default() });
-    let mut memory = Plain::new(&mix);
-    memory.words[5 * 512..].copy_from_slice(&Plain::new(&other).words[5 * 512..]);
+    let mut memory = plain(&mix);
+    memory.words[5 * 512..].copy_from_slice(&plain(&other).words[5 * 512..]);
     assert!(mix.run(job, &mut memory).is_err());
 }
 
 #[test]
 fn writers_touch_what_they_need_before_they_take_the_latch() {
     let mix = tatp_mix(200);
-    let mut memory = Plain::new(&mix);
+    let mut memory = plain(&mix);
     for job in (0..2_000).filter(|&job| mix.job(job).writes()) {
         let mut accesses = Vec::new();
         let mut observed =

@@ -6,7 +6,8 @@ mod tatp_model;
 
 use std::collections::HashMap;
 
-use common::{Interleaved, Raced, Shared, image, interleave, race};
+use common::image;
+use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use ebbtide_workloads::tatp::{Before, Outcome, Snapshot, Transaction};
 use ebbtide_workloads::{TatpMix, Wrong};
 use tatp_model::{about, serial, subscriber, tatp_mix};

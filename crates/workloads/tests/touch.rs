@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Plain, Raced, Shared, image, program, race};
+use common::{image, plain, program};
 use ebbtide_core::Addr;
+use ebbtide_testbed::{Raced, Shared, race};
 use ebbtide_workloads::{Program, RandomRead, RandomWrite, Scatter, SeqRead, Touched, Workload};
 
 fn seq_read(pages: u64) -> SeqRead {
@@ -52,7 +53,7 @@ fn at_random_every_line_is_touched_about_as_often() {
 #[test]
 fn writing_counts_and_leaves_other_lines_alone() {
     let touch = random_write(3);
-    let mut memory = Plain::new(&touch);
+    let mut memory = plain(&touch);
     let mut writes = vec![0u64; 3 * 64];
     for at in (0..20).flat_map(|job| touch.job(job)) {
         writes[at.0 as usize / 64] += 1;

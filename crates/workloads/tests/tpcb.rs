@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use common::{Plain, program};
-use ebbtide_core::{MemoryFault, PageId};
+use common::{plain, program};
+use ebbtide_core::PageId;
+use ebbtide_testbed::Plain;
 use ebbtide_workloads::tpcb::{Balance, TELLERS_PER_BRANCH, Transaction};
 use ebbtide_workloads::{Kind, Observed, Program, Scatter, Shape, Tpcb, Work, Workload};
 use proptest::prelude::*;
@@ -28,7 +27,7 @@ fn of_shape(shape: &Shape) -> Tpcb {
 fn transactions_do_what_a_plain_bank_does() {
     for pages in [5, 40] {
         let tpcb = tpcb(pages);
-        let mut memory = Plain::new(&tpcb);
+        let mut memory = plain(&tpcb);
         let mut accounts = vec![0; (tpcb.branches() * tpcb.accounts_per_branch()) as usize];
         let mut tellers = vec![0; (tpcb.branches() * TELLERS_PER_BRANCH) as usize];
         let jobs = 3 * tpcb.history_rows() + 7;
@@ -61,7 +60,7 @@ proptest! {
     ) {
         let tpcb = tpcb(5);
         prop_assert_eq!((tpcb.branches(), tpcb.accounts_per_branch()), (2, 32));
-        let mut memory = Plain::new(&tpcb);
+        let mut memory = plain(&tpcb);
         let (mut accounts, mut tellers) = ([Balance::default(); 64], [Balance::default(); 20]);
         let mut all = Balance::default();
         for (number, account, teller, delta) in transactions {
@@ -89,14 +88,14 @@ proptest! {
 #[test]
 fn a_new_bank_is_empty_and_consistent() {
     let tpcb = tpcb(300);
-    assert_eq!(tpcb.audit(&mut Plain::new(&tpcb)), Ok(Balance::default()));
+    assert_eq!(tpcb.audit(&mut plain(&tpcb)), Ok(Balance::default()));
 }
 
 #[test]
 fn the_history_keeps_account_of_what_it_overwrote_whatever_the_order() {
     let tpcb = tpcb(5);
     let rows = tpcb.history_rows();
-    let mut memory = Plain::new(&tpcb);
+    let mut memory = plain(&tpcb);
     let mut amount = 0;
     // The same place over and over, in no order, one number twice.
     for (rounds, number) in (1..).zip([3, 7 * rows + 3, rows + 3, rows + 3, 2 * rows + 3]) {
@@ -111,7 +110,7 @@ fn the_history_keeps_account_of_what_it_overwrote_whatever_the_order() {
 #[test]
 fn nobody_is_paid_who_does_not_exist() {
     let tpcb = tpcb(5);
-    let mut memory = Plain::new(&tpcb);
+    let mut memory = plain(&tpcb);
     let accounts = tpcb.branches() * tpcb.accounts_per_branch();
     let tellers = tpcb.branches() * TELLERS_PER_BRANCH;
     for (account, teller) in [(accounts, 0), (0, tellers), (u64::MAX, u64::MAX)] {
@@ -164,28 +163,21 @@ fn skew_makes_accounts_hot_and_tellers_follow_their_branch() {
 }
 
 /// Runs job 0 with a fault at access `faulty`, from 0; how many accesses it made.
-fn run_with_fault(tpcb: &Tpcb, memory: &mut Plain, faulty: Option<u32>) -> u32 {
-    let mut accesses = 0;
-    let mut observed = Observed::new(memory, Work::Skipped, |page, _| {
-        accesses += 1;
-        if faulty == Some(accesses - 1) {
-            MemoryFault { page, reason: "injected".to_string() }.unwind();
-        }
-    });
-    match catch_unwind(AssertUnwindSafe(|| tpcb.run(0, &mut observed))) {
-        Ok(result) => result.unwrap(),
-        Err(payload) => assert!(MemoryFault::from_unwind(payload).is_ok()),
-    }
+fn run_with_fault(tpcb: &Tpcb, memory: &mut Plain, faulty: Option<u64>) -> u64 {
+    let faulty = faulty.map_or(0, |access| access + 1);
+    let (result, accesses) =
+        ebbtide_testbed::run_with_fault(memory, faulty, |memory| tpcb.run(0, memory));
+    result.into_iter().for_each(|done| done.unwrap());
     accesses
 }
 
 #[test]
 fn a_fault_at_any_access_frees_the_latches_and_never_passes_the_audit_half_done() {
     let tpcb = tpcb(5);
-    let accesses = run_with_fault(&tpcb, &mut Plain::new(&tpcb), None);
+    let accesses = run_with_fault(&tpcb, &mut plain(&tpcb), None);
     let (mut whole, mut none, mut half) = (0, 0, 0);
     for faulty in 0..accesses {
-        let mut memory = Plain::new(&tpcb);
+        let mut memory = plain(&tpcb);
         run_with_fault(&tpcb, &mut memory, Some(faulty));
         assert!(memory.words.iter().step_by(8).all(|latch| latch & 1 == 0), "held: {faulty}");
         match tpcb.audit(&mut memory) {
@@ -202,9 +194,9 @@ fn a_fault_at_any_access_frees_the_latches_and_never_passes_the_audit_half_done(
 #[test]
 fn an_audit_notices_a_page_of_any_table_that_came_back_old() {
     let tpcb = tpcb(5);
-    let fresh = Plain::new(&tpcb);
+    let fresh = plain(&tpcb);
     for page in 0..5 {
-        let mut memory = Plain::new(&tpcb);
+        let mut memory = plain(&tpcb);
         (0..50).for_each(|job| tpcb.run(job, &mut memory).unwrap());
         tpcb.audit(&mut memory).unwrap();
         let words = page * 512..(page + 1) * 512;
@@ -216,9 +208,9 @@ fn an_audit_notices_a_page_of_any_table_that_came_back_old() {
 #[test]
 fn a_job_notices_a_teller_or_branch_that_came_back_old() {
     let tpcb = tpcb(5);
-    let fresh = Plain::new(&tpcb);
+    let fresh = plain(&tpcb);
     for page in 0..2 {
-        let mut memory = Plain::new(&tpcb);
+        let mut memory = plain(&tpcb);
         tpcb.run(0, &mut memory).unwrap();
         let words = page * 512..(page + 1) * 512;
         memory.words[words.clone()].copy_from_slice(&fresh.words[words]);
@@ -229,7 +221,7 @@ fn a_job_notices_a_teller_or_branch_that_came_back_old() {
 #[test]
 fn a_job_touches_each_of_its_four_rows_before_it_takes_a_latch() {
     let tpcb = tpcb(300);
-    let mut memory = Plain::new(&tpcb);
+    let mut memory = plain(&tpcb);
     for job in 0..100 {
         let mut pages: Vec<(PageId, bool)> = Vec::new();
         let mut observed =

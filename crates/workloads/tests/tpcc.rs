@@ -4,8 +4,9 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 
-use common::{Plain, image};
+use common::{image, plain};
 use ebbtide_core::PageId;
+use ebbtide_testbed::Plain;
 use ebbtide_workloads::tpcc::input::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
 use ebbtide_workloads::tpcc::input::{Transaction, Who};
 use ebbtide_workloads::tpcc::rows::last_name;
@@ -183,7 +184,7 @@ fn transactions_do_what_a_plain_model_does() {
     for dataset_bytes in [TpccMix::MIN_BYTES, 2 << 20] {
         let mix = mix(dataset_bytes);
         let database = mix.database();
-        let mut memory = Plain::new(&mix);
+        let mut memory = plain(&mix);
         let mut model = Model::new(database, &mut memory);
         for job in 0..4000 {
             match &mix.job(job) {
@@ -202,7 +203,7 @@ fn transactions_do_what_a_plain_model_does() {
 fn the_image_is_consistent() {
     for dataset_bytes in [TpccMix::MIN_BYTES, 5_000_000, 30_000_000] {
         let mix = mix(dataset_bytes);
-        mix.database().check_consistency(&mut Plain::new(&mix)).unwrap();
+        mix.database().check_consistency(&mut plain(&mix)).unwrap();
     }
 }
 
@@ -210,7 +211,7 @@ fn the_image_is_consistent() {
 fn orders_without_deliveries_stay_consistent_as_their_rings_wrap() {
     let shape = Shape { dataset_bytes: Tpcc::MIN_BYTES, ..Shape::default() };
     let tpcc = Tpcc::with_shape(&shape);
-    let mut memory = Plain::new(&tpcc);
+    let mut memory = plain(&tpcc);
     for job in 0..1000 {
         tpcc.run(job, &mut memory).unwrap();
     }
@@ -227,7 +228,7 @@ fn orders_without_deliveries_stay_consistent_as_their_rings_wrap() {
 fn a_rolled_back_order_leaves_nothing() {
     let shape = Shape { dataset_bytes: Tpcc::MIN_BYTES, ..Shape::default() };
     let tpcc = Tpcc::with_shape(&shape);
-    let mut memory = Plain::new(&tpcc);
+    let mut memory = plain(&tpcc);
     let items = tpcc.database().scale().items;
     let unknown = |order: &NewOrder| order.lines.last().unwrap().i_id > items;
     let mut rolled_back = 0;
@@ -249,13 +250,13 @@ fn the_conditions_notice_a_row_that_came_back_old() {
     // Any page that jobs changed is put back as it was at first.
     let mix = mix(TpccMix::MIN_BYTES);
     let fresh = image(&mix);
-    let mut memory = Plain::new(&mix);
+    let mut memory = plain(&mix);
     (0..300).for_each(|job| mix.run(job, &mut memory).unwrap());
     let (mut changed, mut noticed) = (0, 0);
     for page in 0..fresh.len() / 512 {
         let words = page * 512..(page + 1) * 512;
         if memory.words[words.clone()] != fresh[words.clone()] {
-            let mut old = Plain { words: memory.words.clone(), worked: 0, accesses: 0 };
+            let mut old = Plain::new(memory.words.clone());
             old.words[words.clone()].copy_from_slice(&fresh[words]);
             changed += 1;
             noticed += u32::from(mix.database().check_consistency(&mut old).is_err());
@@ -268,7 +269,7 @@ fn the_conditions_notice_a_row_that_came_back_old() {
 /// Whether `jobs` jobs, or the check of all tables after them, notice that bit 17 of `word` has
 /// changed.
 fn is_noticed(mix: &TpccMix, clean: &[u64], word: usize, jobs: u64) -> bool {
-    let mut memory = Plain { words: clean.to_vec(), worked: 0, accesses: 0 };
+    let mut memory = Plain::new(clean.to_vec());
     memory.words[word] ^= 1 << 17;
     (0..jobs).any(|job| mix.run(job, &mut memory).is_err())
         || mix.database().check_consistency(&mut memory).is_err()
@@ -300,7 +301,7 @@ fn a_changed_word_of_any_table_is_mostly_noticed() {
     // Not noticed: latches, what lies between rows, slots of rings without a line, and what no job
     // reads: C_DATA of good customers and their addresses, unless looked up by name.
     let mix = mix(TpccMix::MIN_BYTES);
-    let mut memory = Plain::new(&mix);
+    let mut memory = plain(&mix);
     (0..400).for_each(|job| mix.run(job, &mut memory).unwrap());
     let words: Vec<usize> = (0..memory.words.len()).filter(|word| word % 331 == 0).collect();
     let noticed = words.iter().filter(|&&word| is_noticed(&mix, &memory.words, word, 500)).count();
@@ -310,7 +311,7 @@ fn a_changed_word_of_any_table_is_mostly_noticed() {
 #[test]
 fn no_page_is_first_touched_with_a_latch_held() {
     let mix = mix(8 << 20);
-    let mut memory = Plain::new(&mix);
+    let mut memory = plain(&mix);
     for job in 0..3000 {
         let transaction = mix.job(job);
         let mut touched = HashSet::new();

@@ -5,8 +5,9 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Plain, Shared, image, interleave, race};
+use common::image;
 use ebbtide_core::{Addr, Memory, Value};
+use ebbtide_testbed::{Plain, Shared, interleave, race};
 use ebbtide_workloads::tpcc::input::{Payment, Transaction};
 use ebbtide_workloads::tpcc::rows::{Customer, District, Stock};
 use ebbtide_workloads::tpcc::{DISTRICTS, Database, Delivered, Placed, Status};

@@ -3,28 +3,17 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use common::{Plain, image};
-use ebbtide_core::MemoryFault;
+use common::{image, plain};
+use ebbtide_testbed::Plain;
 use ebbtide_workloads::tpcc::input::Transaction;
-use ebbtide_workloads::{Named, Observed, Shape, TpccMix, Work, Workload};
+use ebbtide_workloads::{Named, Shape, TpccMix, Workload};
 
 /// Runs job `job` with a fault at access `faulty`. Whether it came so far.
 fn run_with_fault(mix: &TpccMix, memory: &mut Plain, job: u64, faulty: u64) -> bool {
-    let mut accessed = 0;
-    let mut observed = Observed::new(memory, Work::Skipped, |page, _| {
-        accessed += 1;
-        if accessed == faulty {
-            MemoryFault { page, reason: "injected".to_string() }.unwind();
-        }
-    });
-    let result = catch_unwind(AssertUnwindSafe(|| mix.run(job, &mut observed)));
-    match result {
-        Ok(done) => done.unwrap(),
-        Err(payload) => assert!(MemoryFault::from_unwind(payload).is_ok(), "not a fault"),
-    }
-    accessed >= faulty
+    let (result, accesses) =
+        ebbtide_testbed::run_with_fault(memory, faulty, |memory| mix.run(job, memory));
+    result.into_iter().for_each(|done| done.unwrap());
+    accesses >= faulty
 }
 
 /// A job of each kind.
@@ -44,11 +33,11 @@ fn jobs(mix: &TpccMix) -> Vec<u64> {
 fn a_fault_at_any_access_frees_all_latches_and_the_next_jobs_run() {
     let mix = TpccMix::with_shape(&Shape { dataset_bytes: TpccMix::MIN_BYTES, ..Shape::default() });
     // Warm enough that rings wrap.
-    let mut warm = Plain::new(&mix);
+    let mut warm = plain(&mix);
     (0..400).for_each(|job| mix.run(job, &mut warm).unwrap());
     for job in jobs(&mix) {
         for faulty in 1.. {
-            let mut memory = Plain { words: warm.words.clone(), worked: 0, accesses: 0 };
+            let mut memory = Plain::new(warm.words.clone());
             if !run_with_fault(&mix, &mut memory, job, faulty) {
                 break;
             }
@@ -67,7 +56,7 @@ fn a_fault_while_rows_are_read_changes_nothing() {
     let fresh = image(&mix);
     for job in jobs(&mix) {
         // All accesses up to the first one that changes more than a latch.
-        let mut memory = Plain::new(&mix);
+        let mut memory = plain(&mix);
         let mut unchanged = 0;
         for faulty in 1.. {
             memory.words.copy_from_slice(&fresh);

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::Sparse;
+use common::sparse;
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, PageId};
 use ebbtide_workloads::{Observed, Program, Scatter, Shape, Work, Workload};
@@ -63,7 +63,7 @@ fn misses(name: &str, shape: Shape, jobs: u64) -> f64 {
     let program = Program::new(name, &shape).unwrap();
     let pages = program.size_bytes() / 4096;
     let mut cache = Cache::new(pages, (pages * 3 / 100) as usize);
-    let mut memory = Sparse::new(&program);
+    let mut memory = sparse(&program);
     let mut before = 0;
     for job in 0..jobs {
         if job == jobs / 2 {

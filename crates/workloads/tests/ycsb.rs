@@ -5,8 +5,9 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-use common::{Plain, Sparse, program};
+use common::{plain, program, sparse};
 use ebbtide_core::Memory;
+use ebbtide_testbed::Plain;
 use ebbtide_workloads::ycsb::{
     CoreWorkload, Inserted, Key, Operation, Pair, Record, Stock, Table, Ycsb, YcsbE,
 };
@@ -24,7 +25,7 @@ fn table<R: Record>(pages: u64, scatter: Scatter) -> (Table<R>, Plain) {
         table.image(ebbtide_core::PageId(page), &mut bytes);
         words.extend(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
     }
-    (table, Plain { words, worked: 0, accesses: 0 })
+    (table, Plain::new(words))
 }
 
 fn every_first_item_is_found<R: Record>() {
@@ -150,7 +151,7 @@ proptest! {
 
 /// Runs `jobs` jobs in order over a small table; gives it with the operations.
 fn run<C: CoreWorkload>(ycsb: &Ycsb<C>, jobs: u64) -> (Plain, Vec<Operation>) {
-    let mut memory = Plain::new(ycsb);
+    let mut memory = plain(ycsb);
     let run = |job| {
         ycsb.run(job, &mut memory).unwrap();
         ycsb.client().operation(job)
@@ -196,7 +197,7 @@ fn inserts_go_on_for_ever_in_the_same_space() {
 #[test]
 fn reads_of_the_latest_find_what_was_inserted() {
     let Program::YcsbD(d) = program("ycsb-d", 100, Scatter::Keys) else { panic!() };
-    let mut memory = Plain::new(&d);
+    let mut memory = plain(&d);
     for job in 0..10_000 {
         d.run(job, &mut memory).unwrap();
         if let Operation::Read(item) = d.client().operation(job) {
@@ -230,7 +231,7 @@ fn a_look_up_reads_tags_and_record_on_one_page() {
 fn a_lost_record_is_noticed() {
     let (table, clean) = table::<Pair>(1, Scatter::Keys);
     let key = Key::hashed(3);
-    let mut memory = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
+    let mut memory = Plain::new(clean.words.clone());
     let tags = table.latch(&key).0 as usize / 8 + 1;
     memory.words[tags..tags + 7].iter_mut().for_each(|tags| *tags = !*tags);
     assert!(table.get(&mut memory, &key).is_err());
@@ -239,7 +240,7 @@ fn a_lost_record_is_noticed() {
     // Every word of the record matters.
     let record = clean.words.windows(3).position(|words| words == key.name).unwrap() - 1;
     for word in record..record + 8 {
-        let mut memory = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
+        let mut memory = Plain::new(clean.words.clone());
         memory.words[word] ^= 1 << 40;
         assert!(table.get(&mut memory, &key).is_err(), "word {}", word - record);
     }
@@ -249,7 +250,7 @@ fn a_lost_record_is_noticed() {
 fn new_items_of_a_great_table_are_found_again() {
     let Program::YcsbD64(d) = program("ycsb-d-64", 1 << 26, Scatter::Keys) else { panic!() };
     assert_eq!(d.table().records(), 63 << 26);
-    let mut memory = Sparse::new(&d);
+    let mut memory = sparse(&d);
     for item in (0..50).map(|i| d.table().records() + i * 7919) {
         let key = Key::hashed(item);
         assert_eq!(d.table().get(&mut memory, &key), Ok(None));
@@ -276,7 +277,7 @@ fn indexed(e: &YcsbE, memory: &mut Plain) -> BTreeMap<u64, u64> {
 fn scans_read_what_a_sorted_model_has_while_the_window_slides() {
     for scatter in SCATTERS {
         let Program::YcsbE(e) = program("ycsb-e", 40, scatter) else { panic!() };
-        let mut memory = Plain::new(&e);
+        let mut memory = plain(&e);
         let records = e.table().records();
         let mut model = indexed(&e, &mut memory);
         assert!(model.values().copied().collect::<BTreeSet<u64>>().into_iter().eq(0..records));

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Interleaved, Plain, Raced, Shared, image, interleave, program, race};
+use common::{image, program};
 use ebbtide_core::Memory;
+use ebbtide_testbed::{Interleaved, Plain, Raced, Shared, interleave, race};
 use ebbtide_workloads::ycsb::{
     CoreWorkload, Inserted, Key, Pair, Record, Table, Ycsb, YcsbA, YcsbB64, YcsbE,
 };

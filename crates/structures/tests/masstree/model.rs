@@ -1,14 +1,12 @@
 //! The tree against an ordered map: every operation, keys that force layers, splits and joins.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use common::Plain;
-use ebbtide_core::{Addr, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, PAGE_BYTES};
+use ebbtide_structures::Wrong;
 use ebbtide_structures::masstree::{KEY_BYTES_MAX, Tree};
-use ebbtide_workloads::Wrong;
+use ebbtide_testbed::Plain;
 use proptest::prelude::*;
 
 /// Where the trees of these tests lie: not at the beginning, where a wrong zero would do no harm.
@@ -16,15 +14,7 @@ const START: Addr = Addr(3 * PAGE_BYTES as u64);
 
 /// A tree of `keys` keys and the memory it lies in.
 fn tree(keys: u64, more: u64) -> (Tree, Plain) {
-    let bytes = Tree::bytes(keys, more);
-    let tree = Tree::new(START, bytes, keys, 7);
-    let mut words = vec![0xdead; START.0 as usize / 8];
-    for page in 0..bytes / PAGE_BYTES as u64 {
-        let mut image = [0xa5; PAGE_BYTES];
-        tree.image(PageId(START.page().0 + page), entry, &mut image);
-        words.extend(image.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
-    }
-    (tree, Plain { words, worked: 0, accesses: 0 })
+    crate::tree(START, keys, more, entry)
 }
 
 /// The initial key and value of a rank.

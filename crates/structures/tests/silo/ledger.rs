@@ -1,64 +1,62 @@
 //! A small database of stamped rows, random transactions over it, and the check of their history.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
 use std::collections::{BTreeMap, HashSet};
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, Value};
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
+use ebbtide_structures::Wrong;
 use ebbtide_structures::masstree::Tree;
 use ebbtide_structures::silo::{Abort, Isolation, Silo, Table, Transaction};
-use ebbtide_workloads::Wrong;
+use ebbtide_testbed::{Plain, Shared};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::common::{Plain, Raced, Shared};
-
 /// Keys are below this.
-pub const KEYS: u64 = 40;
+pub(crate) const KEYS: u64 = 40;
 /// Each place serves two keys, of which one has a row at most.
-pub const PLACES: u64 = 20;
+pub(crate) const PLACES: u64 = 20;
 /// Keys that have a row at first: every other of those that can.
 const AT_FIRST: u64 = 10;
 const TREE: Addr = Addr(PAGE_BYTES as u64);
 
 /// A row of two lines: who wrote it last, said often enough to notice a mixture.
-pub type Stamped = [u64; 9];
+pub(crate) type Stamped = [u64; 9];
 
 /// The database.
-pub struct Ledger {
-    pub silo: Silo,
-    pub table: Table<Stamped>,
+pub(crate) struct Ledger {
+    pub(crate) silo: Silo,
+    pub(crate) table: Table<Stamped>,
     tree: Tree,
 }
 
 /// What a transaction saw and did: keys with the stamps of their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Event {
-    pub saw: Vec<(u64, Option<u64>)>,
-    pub did: Vec<(u64, Option<u64>)>,
+pub(crate) struct Event {
+    pub(crate) saw: Vec<(u64, Option<u64>)>,
+    pub(crate) did: Vec<(u64, Option<u64>)>,
     /// Of those that wrote.
-    pub epoch: Option<u64>,
-    pub attempts: u32,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) attempts: u32,
 }
 
 /// Rows by key.
-pub type State = BTreeMap<u64, u64>;
+pub(crate) type State = BTreeMap<u64, u64>;
 
 impl Ledger {
-    pub fn new() -> Ledger {
+    pub(crate) fn new() -> Ledger {
         let tree = Tree::new(TREE, Tree::bytes(AT_FIRST, 60), AT_FIRST, 7);
         Ledger { silo: Silo::new(Addr(0), 7), table: Table::new(tree), tree }
     }
 
     /// Where the row of `key` goes.
-    pub fn place(&self, key: u64) -> Addr {
+    pub(crate) fn place(&self, key: u64) -> Addr {
         TREE + Tree::bytes(AT_FIRST, 60) + key % PLACES * 2 * LINE_BYTES as u64
     }
 
-    pub fn at_first(&self) -> State {
+    pub(crate) fn at_first(&self) -> State {
         (0..AT_FIRST).map(|rank| (rank * 2, 0)).collect()
     }
 
-    pub fn words(&self) -> Vec<u64> {
+    pub(crate) fn words(&self) -> Vec<u64> {
         let end = self.place(PLACES - 1).page().start() + PAGE_BYTES as u64;
         let mut words = vec![0; end.0 as usize / 8];
         words[..8].copy_from_slice(&self.silo.image_of_epoch());
@@ -82,7 +80,7 @@ impl Ledger {
     }
 
     /// All rows, when nothing else runs.
-    pub fn state(&self, memory: &mut Plain) -> State {
+    pub(crate) fn state(&self, memory: &mut Plain) -> State {
         let mut transaction = Transaction::new(&self.silo, memory, Isolation::Serializable);
         let rows = transaction.scan(&self.table, 0..=KEYS, 99).unwrap();
         transaction.commit().unwrap();
@@ -93,7 +91,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Wrong`] when it cannot be run, which no serialisable one may meet.
-    pub fn run<M: Memory>(
+    pub(crate) fn run<M: Memory>(
         &self,
         memory: &mut M,
         job: u64,
@@ -201,7 +199,11 @@ fn checked(row: Stamped) -> u64 {
 /// Looks for an order of all transactions, each thread's as it ran them, in which each sees what it
 /// saw, epochs never go back, and the end is what memory holds. There is one exactly if the
 /// history is strictly serialisable, and its epochs tell the truth.
-pub fn explain(at_first: &State, threads: &[Vec<Event>], at_last: &State) -> Result<(), String> {
+pub(crate) fn explain(
+    at_first: &State,
+    threads: &[Vec<Event>],
+    at_last: &State,
+) -> Result<(), String> {
     let start = (vec![0usize; threads.len()], 0, at_first.clone());
     let (mut open, mut known) = (vec![start], HashSet::new());
     let mut farthest = 0;
@@ -236,7 +238,7 @@ pub fn explain(at_first: &State, threads: &[Vec<Event>], at_last: &State) -> Res
 }
 
 /// Checks the history of `threads` over `words`.
-pub fn check(
+pub(crate) fn check(
     ledger: &Ledger,
     words: Shared,
     threads: Vec<Result<Vec<Event>, Wrong>>,
@@ -244,49 +246,4 @@ pub fn check(
     let threads: Result<Vec<Vec<Event>>, Wrong> = threads.into_iter().collect();
     let threads = threads.map_err(|wrong| wrong.to_string())?;
     explain(&ledger.at_first(), &threads, &ledger.state(&mut words.into_plain()))
-}
-
-/// An interleaved memory whose threads run for several accesses at a time, eight on average: whole
-/// transactions interleave in reasonable time.
-pub struct Bursts<'a, M> {
-    turned: &'a mut M,
-    words: Raced<'a>,
-    rng: Pcg64Mcg,
-}
-
-impl<'a, M> Bursts<'a, M> {
-    pub fn new(turned: &'a mut M, words: &'a Shared, seed: u64) -> Bursts<'a, M> {
-        Bursts { turned, words: Raced(words), rng: Pcg64Mcg::seed_from_u64(seed) }
-    }
-
-    fn turns(&mut self) -> bool {
-        self.rng.random_range(0..8) == 0
-    }
-}
-
-impl<M: Memory> Memory for Bursts<'_, M> {
-    fn size_bytes(&self) -> u64 {
-        self.words.size_bytes()
-    }
-    fn load<T: Value>(&mut self, at: Addr) -> T {
-        if self.turns() { self.turned.load(at) } else { self.words.load(at) }
-    }
-    fn store<T: Value>(&mut self, at: Addr, value: T) {
-        if self.turns() { self.turned.store(at, value) } else { self.words.store(at, value) }
-    }
-    fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
-        match self.turns() {
-            true => self.turned.compare_exchange(at, current, new),
-            false => self.words.compare_exchange(at, current, new),
-        }
-    }
-    fn work(&mut self, instructions: u64) {
-        self.turned.work(instructions);
-    }
-    fn wait(&mut self, at: Addr, seen: u64) {
-        self.turned.wait(at, seen);
-    }
-    fn wake(&mut self, at: Addr) {
-        self.turned.wake(at);
-    }
 }

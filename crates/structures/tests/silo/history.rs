@@ -2,25 +2,24 @@
 //! those that scan too; a checker looks for such an order, and is shown to miss it where a
 //! transaction does not check all it depends on.
 
-mod common;
-mod silo_common;
-
-use common::{Raced, Shared, interleave, race};
+use ebbtide_structures::Wrong;
 use ebbtide_structures::silo::Isolation;
-use ebbtide_workloads::Wrong;
-use silo_common::{Bursts, Event, Ledger, check};
+use ebbtide_testbed::{Raced, Shared, interleave_bursts, race};
+
+use crate::ledger::{Event, Ledger, check};
 
 const THREADS: usize = 3;
 const JOBS: u64 = 10;
+/// Long enough that whole transactions interleave in reasonable time.
+const WORDS_A_TURN: f64 = 8.0;
 
 /// Runs a few transactions on each of three threads.
 fn interleaved(seed: u64, isolation: Isolation) -> (Shared, Vec<Result<Vec<Event>, Wrong>>) {
     let ledger = Ledger::new();
     let words = Shared::new(&ledger.words());
-    let events = interleave(&words, THREADS, seed, |thread, memory| {
+    let events = interleave_bursts(&words, THREADS, seed, WORDS_A_TURN, |thread, memory| {
         let first = (seed * THREADS as u64 + thread as u64) * JOBS;
-        let mut memory = Bursts::new(memory, &words, first);
-        (first..first + JOBS).map(|job| ledger.run(&mut memory, job, isolation)).collect()
+        (first..first + JOBS).map(|job| ledger.run(memory, job, isolation)).collect()
     });
     (words, events)
 }

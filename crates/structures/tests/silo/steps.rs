@@ -1,16 +1,13 @@
 //! Transactions step by step: what they see, when they conflict, when they take effect, and what a
 //! device that fails leaves behind.
 
-mod common;
-mod silo_common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{Plain, Raced, Shared};
 use ebbtide_core::{Addr, Memory, MemoryFault, Value};
 use ebbtide_structures::silo::{Abort, Conflict, Isolation, Transaction};
-use ebbtide_workloads::{Observed, Work};
-use silo_common::{KEYS, Ledger, PLACES, Stamped};
+use ebbtide_testbed::{Faulty, Plain, Raced, Shared, catch_fault, interleave};
+
+use crate::ledger::{KEYS, Ledger, PLACES, Stamped};
 
 const ROW: Stamped = [7; 9];
 
@@ -186,7 +183,7 @@ fn a_transaction_is_of_the_epoch_in_which_it_held_all_it_writes() {
 fn transactions_that_write_what_the_others_read_all_get_through() {
     let ledger = Ledger::new();
     let words = Shared::new(&ledger.words());
-    let attempts = common::interleave(&words, 4, 3, |thread, memory| {
+    let attempts = interleave(&words, 4, 3, |thread, memory| {
         let run = |turn: u64| {
             let (mine, other) = (thread as u64 % 2 * 2, (thread as u64 + 1) % 2 * 2);
             let job = turn * 4 + thread as u64 + 1;
@@ -215,24 +212,16 @@ fn run_with_fault(
     memory: &mut Plain,
     job: u64,
     fault: Option<u64>,
-) -> Result<u64, ()> {
+) -> Result<u64, MemoryFault> {
     let mut accesses = 0;
-    let mut observed = Observed::new(memory, Work::Skipped, |page, stores| {
+    let mut faulty = Faulty::new(memory, |page, stores| {
         accesses += 1;
-        if fault == Some(accesses) && !(stores && page < ledger.place(0).page()) {
-            MemoryFault { page, reason: "injected".to_string() }.unwind();
-        }
+        fault == Some(accesses) && !(stores && page < ledger.place(0).page())
     });
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        ledger.run(&mut observed, job, Isolation::Serializable).unwrap();
-    }));
-    match result {
-        Ok(()) => Ok(accesses),
-        Err(payload) => {
-            MemoryFault::from_unwind(payload).unwrap_or_else(|_| panic!("not a fault"));
-            Err(())
-        }
-    }
+    let result = catch_fault(|| {
+        ledger.run(&mut faulty, job, Isolation::Serializable).unwrap();
+    });
+    result.map(|()| accesses)
 }
 
 #[test]
@@ -240,10 +229,10 @@ fn a_fault_anywhere_leaves_no_lock_and_all_or_nothing() {
     let ledger = Ledger::new();
     let mut faults = [0, 0];
     for job in 0..25 {
-        let mut memory = Plain { words: ledger.words(), worked: 0, accesses: 0 };
+        let mut memory = Plain::new(ledger.words());
         (100..130).for_each(|job| drop(ledger.run(&mut memory, job, Isolation::Serializable)));
         let words = memory.words.clone();
-        let fresh = || Plain { words: words.clone(), worked: 0, accesses: 0 };
+        let fresh = || Plain::new(words.clone());
         let before = ledger.state(&mut fresh());
         let mut whole = fresh();
         let accesses = run_with_fault(&ledger, &mut whole, job, None).unwrap();
@@ -266,21 +255,19 @@ fn a_fault_anywhere_leaves_no_lock_and_all_or_nothing() {
 #[test]
 fn a_record_that_cannot_be_finished_stays_locked_and_is_never_half_read() {
     let ledger = Ledger::new();
-    let mut memory = Plain { words: ledger.words(), worked: 0, accesses: 0 };
+    let mut memory = Plain::new(ledger.words());
     let broken = ledger.place(4);
     let mut stored = false;
     let mut accesses = 0;
     // From the first store to its page on, the device does not give the page of the records back.
-    let mut observed = Observed::new(&mut memory, Work::Skipped, |page, stores| {
+    let mut faulty = Faulty::new(&mut memory, |page, stores| {
         accesses += u32::from(stores && page == broken.page());
         // Two locks, then the first record's two lines and its release.
         stored |= accesses > 5;
-        if stored && page == broken.page() {
-            MemoryFault { page, reason: "injected".to_string() }.unwind();
-        }
+        stored && page == broken.page()
     });
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        ledger.silo.run(&mut observed, 1, Isolation::Serializable, |transaction| {
+    let result = catch_fault(|| {
+        ledger.silo.run(&mut faulty, 1, Isolation::Serializable, |transaction| {
             for key in [2, 4] {
                 let mut found = transaction.get(&ledger.table, key)?.unwrap();
                 found.row = ROW;
@@ -288,8 +275,8 @@ fn a_record_that_cannot_be_finished_stays_locked_and_is_never_half_read() {
             }
             Ok(())
         })
-    }));
-    assert!(MemoryFault::from_unwind(result.unwrap_err()).is_ok());
+    });
+    assert!(result.is_err());
     let first = memory.words[ledger.place(2).0 as usize / 8];
     let second = memory.words[broken.0 as usize / 8];
     assert_eq!((first & 1, second & 1), (0, 1), "the first is finished, the second is held");
@@ -302,7 +289,7 @@ fn a_record_that_cannot_be_finished_stays_locked_and_is_never_half_read() {
 fn an_index_that_leads_to_another_keys_record_or_out_of_memory_is_wrong() {
     let ledger = Ledger::new();
     for lead in [ledger.place(4).0, ledger.place(4).0 + 64, u64::MAX - 63, 12] {
-        let mut memory = Plain { words: ledger.words(), worked: 0, accesses: 0 };
+        let mut memory = Plain::new(ledger.words());
         ledger.table.index().put(&mut memory, &2u64.to_be_bytes(), lead).unwrap();
         let mut reader = Transaction::new(&ledger.silo, &mut memory, Isolation::Serializable);
         assert!(matches!(reader.get(&ledger.table, 2), Err(Abort::Wrong(_))), "{lead:#x}");

@@ -7,7 +7,8 @@ use ebbtide_core::{Addr, Value};
 use ebbtide_structures::{Map, MapFull};
 use proptest::prelude::*;
 
-use crate::memory::{Plain, interleave};
+use crate::interleave;
+use ebbtide_testbed::Plain;
 
 #[derive(Debug, Clone, Copy)]
 enum Op {

@@ -2,16 +2,14 @@
 //! moment between its start and its end: for every key there is an order of them that an ordinary
 //! map could have gone through.
 
-mod common;
-
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Interleaved, Raced, Shared, interleave, race};
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId, Value};
+use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
+use ebbtide_structures::Wrong;
 use ebbtide_structures::masstree::Tree;
-use ebbtide_workloads::Wrong;
+use ebbtide_testbed::{Interleaved, Raced, Shared, interleave, race};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -143,17 +141,11 @@ fn operate<M: Memory>(
     Ok(())
 }
 
-/// A tree without keys that has room for so many nodes, and the memory it lies in.
+/// A tree without keys that has room for `nodes` nodes, and the memory it lies in.
 fn empty(nodes: u64) -> (Tree, Shared) {
-    let bytes = Tree::bytes(0, nodes);
-    let tree = Tree::new(Addr(0), bytes, 0, 7);
-    let mut words = Vec::new();
-    for page in 0..bytes / PAGE_BYTES as u64 {
-        let mut image = [0xa5; PAGE_BYTES];
-        tree.image(PageId(page), |_| unreachable!("it has no keys at first"), &mut image);
-        words.extend(image.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
-    }
-    (tree, Shared::new(&words))
+    let no_keys = |_| unreachable!("it has no keys at first");
+    let (tree, memory) = crate::tree(Addr(0), 0, nodes, no_keys);
+    (tree, Shared::new(&memory.words))
 }
 
 /// A tree that has some of the keys, the memory it lies in, and what every key has.

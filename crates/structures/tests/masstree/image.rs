@@ -1,34 +1,14 @@
 //! A fresh tree is whole at any size, and what is wrong with one is noticed and ends every walk.
 
-mod common;
-
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{Plain, Sparse, program};
-use ebbtide_core::{Addr, Memory, MemoryFault, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Memory, PageId};
 use ebbtide_structures::masstree::{Census, Changed, KEY_BYTES_MAX, Seen, Tree, Visitor};
-use ebbtide_workloads::{Masstree, Observed, Program, Scatter, Shape, Work, Workload};
-
-fn store(dataset_bytes: u64, scatter: Scatter) -> Masstree {
-    let shape = Shape { dataset_bytes, scatter, ..Shape::default() };
-    match Program::new("masstree", &shape).unwrap() {
-        Program::Masstree(store) => store,
-        _ => unreachable!(),
-    }
-}
+use ebbtide_testbed::{Plain, run_with_fault, words_of_page};
 
 /// A tree of the keys 10, 20, … and the memory it lies in.
 fn tree(keys: u64, more: u64) -> (Tree, Plain) {
-    let bytes = Tree::bytes(keys, more);
-    let tree = Tree::new(Addr(0), bytes, keys, 7);
-    let mut words = Vec::new();
-    for page in 0..bytes / PAGE_BYTES as u64 {
-        let mut image = [0xa5; PAGE_BYTES];
-        tree.image(PageId(page), |rank| (10 * (rank + 1), rank), &mut image);
-        words.extend(image.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)));
-    }
-    (tree, Plain { words, worked: 0, accesses: 0 })
+    crate::tree(Addr(0), keys, more, |rank| (10 * (rank + 1), rank))
 }
 
 fn keys_in_order<M: Memory>(tree: &Tree, m: &mut M) -> Result<Vec<Vec<u8>>, String> {
@@ -65,46 +45,6 @@ fn fresh_trees_of_every_size_are_whole() {
 }
 
 #[test]
-fn the_store_s_tree_is_whole_page_by_page_too() {
-    for scatter in [Scatter::Pages, Scatter::Keys] {
-        let store = store(200 * PAGE_BYTES as u64, scatter);
-        let whole = store.tree().census(&mut Plain::new(&store)).unwrap();
-        let sparse = store.tree().census(&mut Sparse::new(&store)).unwrap();
-        assert_eq!(whole, sparse);
-        assert_eq!(whole.keys, store.keys());
-    }
-}
-
-#[test]
-fn a_store_of_256_gib_gives_any_key_by_touching_a_page_a_level() {
-    let store = store(256 << 30, Scatter::Keys);
-    let mut memory = Sparse::new(&store);
-    for number in [0, 1, 127, 128, store.keys() / 3, store.keys() - 1] {
-        let before = memory.pages.len();
-        assert_eq!(store.get(&mut memory, number).unwrap().version, 0);
-        // Nine levels of the tree, and the record.
-        assert!(memory.pages.len() - before <= 10, "key {number}");
-    }
-}
-
-#[test]
-fn the_store_s_tree_changes_shape_but_not_size_for_long() {
-    let store = store(17 * PAGE_BYTES as u64, Scatter::Pages);
-    let mut memory = Plain::new(&store);
-    let fresh = store.tree().census(&mut memory).unwrap();
-    let mut last = fresh;
-    for round in 0..10 {
-        for job in 0..20_000 {
-            store.run(round * 20_000 + job, &mut memory).unwrap();
-        }
-        last = store.tree().census(&mut memory).unwrap();
-        assert!(last.keys > fresh.keys && last.keys <= fresh.keys + 4 * 15, "{last:?}");
-        assert!(last.border_nodes <= fresh.border_nodes + 4 * 2, "{last:?}");
-    }
-    assert!(last.border_nodes > fresh.border_nodes);
-}
-
-#[test]
 fn a_queue_for_ever_needs_no_more_nodes() {
     let (tree, mut m) = tree(0, 150);
     let queued = 600u64;
@@ -133,14 +73,14 @@ fn a_full_tree_says_so_and_stays_whole() {
 #[test]
 fn any_damaged_word_is_noticed_or_does_no_harm_and_no_walk_is_endless() {
     let (tree, clean) = tree(300, 20);
-    let mut clean = Plain { words: clean.words, worked: 0, accesses: 0 };
+    let mut clean = Plain::new(clean.words);
     for key in ["suffixes are long", "suffixes are longer", "suffixes aren't"] {
         tree.put(&mut clean, key.as_bytes(), 1).unwrap();
     }
     let keys = keys_in_order(&tree, &mut clean).unwrap();
     let bits = [3, 17, 33, 60];
     for (word, bit) in (0..clean.words.len()).map(|word| (word, bits[word % bits.len()])) {
-        let mut m = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
+        let mut m = Plain::new(clean.words.clone());
         m.words[word] ^= 1 << bit;
         for key in keys.iter().step_by(7) {
             // Values are the caller's to check; a key must not get lost.
@@ -160,12 +100,10 @@ fn any_damaged_word_is_noticed_or_does_no_harm_and_no_walk_is_endless() {
 fn pages_that_are_garbage_or_of_another_tree_are_errors() {
     let (tree, clean) = tree(3000, 20);
     let other = Tree::new(Addr(0), Tree::bytes(3000, 20), 3000, 8);
-    let mut foreign = [0; PAGE_BYTES];
-    other.image(PageId(0), |rank| (10 * (rank + 1), rank), &mut foreign);
-    let foreign: Vec<u64> =
-        foreign.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let entry = |rank| (10 * (rank + 1), rank);
+    let foreign = words_of_page(PageId(0), |page, out| other.image(page, entry, out));
     for page in [vec![0; 512], vec![u64::MAX; 512], vec![3; 512], vec![5; 512], foreign] {
-        let mut m = Plain { words: clean.words.clone(), worked: 0, accesses: 0 };
+        let mut m = Plain::new(clean.words.clone());
         m.words[..512].copy_from_slice(&page);
         let key = 10u64.to_be_bytes();
         assert!(tree.get(&mut m, &key).is_err());
@@ -191,17 +129,10 @@ fn a_fault_in_an_operation_leaves_no_lock_and_no_half_truth() {
     for (i, removes) in (0..66).step_by(5).map(|i| (i, i < 60)) {
         for faulty in 0..200 {
             let (tree, mut m) = prepared();
-            let mut accessed = 0;
-            let mut observed = Observed::new(&mut m, Work::Skipped, |page, _| {
-                accessed += 1;
-                if accessed == faulty {
-                    MemoryFault { page, reason: "injected".to_string() }.unwind();
-                }
+            let (result, _) = run_with_fault(&mut m, faulty, |m| match removes {
+                true => tree.remove(m, &key(i)),
+                false => tree.put(m, &key(i), i),
             });
-            let result = catch_unwind(AssertUnwindSafe(|| match removes {
-                true => tree.remove(&mut observed, &key(i)),
-                false => tree.put(&mut observed, &key(i), i),
-            }));
             let done = result.is_ok();
             // A lock left behind would make this wait, which a plain memory refuses.
             for other in (0..60).filter(|&other| other != i) {
@@ -273,19 +204,4 @@ fn every_phantom_changes_a_node_that_was_seen() {
             assert!(!holds(&mut m, &seen));
         }
     }
-}
-
-#[test]
-fn puts_of_a_record_are_all_counted() {
-    let Program::Masstree(store) = program("masstree", 40, Scatter::Keys) else { panic!() };
-    let words = common::Shared::new(&common::image(&store));
-    let versions = common::race(&words, |_, memory| {
-        let put = |i: u64| store.put(memory, i % 3).unwrap().version;
-        (0..3000).map(put).collect::<Vec<u64>>()
-    });
-    let mut memory = words.into_plain();
-    for number in 0..3 {
-        assert_eq!(store.get(&mut memory, number).unwrap().version, 2000);
-    }
-    assert!(versions.iter().all(|versions| versions.len() == 3000));
 }

@@ -2,21 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ebbtide_core::{Addr, Memory, MemoryFault};
+use ebbtide_core::{Addr, Memory};
 use ebbtide_structures::latch;
 
-use crate::memory::Plain;
+use ebbtide_testbed::{Plain, catch_fault};
 
 const ONE: Addr = Addr(0);
 const OTHER: Addr = Addr(4096);
 const HELD: u64 = 1;
 const WAITED: u64 = 2;
-
-/// Runs `job`; gives its fault, if it ended with one.
-fn run<R>(memory: &mut Plain, job: impl FnOnce(&mut Plain) -> R) -> Result<R, MemoryFault> {
-    catch_unwind(AssertUnwindSafe(|| job(memory)))
-        .map_err(|payload| MemoryFault::from_unwind(payload).expect("not a panic"))
-}
 
 fn held(memory: &Plain, latch: Addr) -> bool {
     memory.words[latch.0 as usize / 8] & HELD != 0
@@ -26,7 +20,8 @@ fn held(memory: &Plain, latch: Addr) -> bool {
 fn a_release_whose_page_fails_for_a_while_is_tried_again() {
     for failures in 1..8 {
         let mut memory = Plain::zeroed(8192);
-        let result = run(&mut memory, |memory| {
+        let result = catch_fault(|| {
+            let memory = &mut memory;
             latch::write(memory, ONE, |memory| {
                 memory.failing = memory.accesses..memory.accesses + failures;
             });
@@ -39,10 +34,11 @@ fn a_release_whose_page_fails_for_a_while_is_tried_again() {
 #[test]
 fn a_release_that_keeps_failing_ends_the_job_and_wakes_who_waits() {
     let mut memory = Plain::zeroed(8192);
-    let result = run(&mut memory, |memory| {
+    let result = catch_fault(|| {
+        let memory = &mut memory;
         latch::write(memory, ONE, |memory| {
             memory.words[0] |= WAITED;
-            memory.failing = memory.accesses..usize::MAX;
+            memory.failing = memory.accesses..u64::MAX;
         });
     });
     assert_eq!(result.unwrap_err().page, ONE.page());
@@ -53,9 +49,10 @@ fn a_release_that_keeps_failing_ends_the_job_and_wakes_who_waits() {
 #[test]
 fn the_first_fault_is_the_one_a_job_is_told() {
     let mut memory = Plain::zeroed(8192);
-    let result = run(&mut memory, |memory| {
+    let result = catch_fault(|| {
+        let memory = &mut memory;
         latch::write(memory, ONE, |memory| {
-            memory.failing = memory.accesses..usize::MAX;
+            memory.failing = memory.accesses..u64::MAX;
             memory.load::<u64>(OTHER);
         });
     });
@@ -66,7 +63,8 @@ fn the_first_fault_is_the_one_a_job_is_told() {
 fn of_two_latches_the_one_whose_page_is_there_is_released() {
     // The latch taken last is released first: it fails, the other does not.
     let mut memory = Plain::zeroed(8192);
-    let result = run(&mut memory, |memory| {
+    let result = catch_fault(|| {
+        let memory = &mut memory;
         latch::write_two(memory, OTHER, ONE, |memory| {
             memory.failing = memory.accesses..memory.accesses + 8;
         });
@@ -86,10 +84,10 @@ fn a_fault_at_any_access_of_a_latched_job_leaves_both_latches_free() {
     for failing in 0..12 {
         let mut memory = Plain::zeroed(8192);
         memory.failing = failing..failing + 1;
-        let _ = run(&mut memory, job);
+        let _ = catch_fault(|| job(&mut memory));
         memory.failing = 0..0;
         assert!(!held(&memory, ONE) && !held(&memory, OTHER), "a fault at access {failing}");
-        assert_eq!(run(&mut memory, job), Ok(()));
+        assert_eq!(catch_fault(|| job(&mut memory)), Ok(()));
     }
 }
 

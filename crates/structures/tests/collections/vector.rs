@@ -4,7 +4,8 @@ use ebbtide_core::{Addr, Value};
 use ebbtide_structures::{Region, RegionFull, Vector};
 use proptest::prelude::*;
 
-use crate::memory::{Plain, interleave};
+use crate::interleave;
+use ebbtide_testbed::Plain;
 
 /// A value whose words all say `number`, so that a torn one shows.
 fn value<const N: usize>(number: u64) -> [u64; N] {
