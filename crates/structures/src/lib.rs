@@ -53,6 +53,9 @@ fn check_base(base: Addr) {
     assert!(base.page_offset() == 0, "a structure begins at a page, not at {base:?}");
 }
 
+/// The bytes of a page.
+pub type PageBytes = [u8; PAGE_BYTES];
+
 /// The lines of a page.
 pub const ALL_LINES: Range<usize> = 0..PAGE_BYTES / LINE_BYTES;
 

@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
-use crate::{ALL_LINES, Wrong, latch};
+use crate::{ALL_LINES, PageBytes, Wrong, latch};
 
 /// A line as words: a latch, six words of record, its seal.
 pub type Line = [u64; LINE_BYTES / 8];
@@ -106,7 +106,7 @@ pub fn broken(at: Addr) -> Wrong {
 
 /// Fills `lines` of `page` one by one, and gives them back.
 pub fn fill(
-    page: &mut [u8; PAGE_BYTES],
+    page: &mut PageBytes,
     lines: Range<usize>,
     mut line: impl FnMut(u64) -> Line,
 ) -> Range<usize> {
@@ -121,7 +121,7 @@ pub fn fill(
 /// of those records, and all their lines. What is left of a page behind its last whole record is
 /// zeroed too and has no number.
 pub fn clear_records(
-    page: &mut [u8; PAGE_BYTES],
+    page: &mut PageBytes,
     lines: Range<usize>,
     record_lines: usize,
 ) -> (Range<usize>, Range<usize>) {

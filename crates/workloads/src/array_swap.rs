@@ -7,7 +7,7 @@ use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{SEALED, Seals, fill};
 
@@ -144,16 +144,11 @@ impl Workload for ArraySwap {
         self.pages * PAGE_BYTES as u64
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
         fill(out, lines, |line| {
             let place = page.0 * PER_PAGE + line;

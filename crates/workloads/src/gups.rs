@@ -5,7 +5,7 @@ use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::share;
 use crate::program::{Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{PageBytes, Workload, Wrong};
 
 /// Updates in a job.
 const UPDATES: u64 = 64;
@@ -181,7 +181,7 @@ impl Workload for Gups {
         8 * self.words()
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         for (index, bytes) in (page.start().0 / 8..).zip(out.as_chunks_mut::<8>().0) {
             *bytes = index.to_ne_bytes();

@@ -7,7 +7,7 @@ use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{Line, SEALED, Seals, fill};
 
@@ -245,16 +245,11 @@ impl Workload for HashTable {
         self.head_pages * HashTable::MIN_BYTES
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         match page.0.checked_sub(self.head_pages) {
             None => fill(out, lines, |line| {

@@ -58,8 +58,8 @@ pub use tpcc::{Tpcc, TpccMix};
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
-pub use ebbtide_structures::{ALL_LINES, Wrong};
+use ebbtide_core::{Memory, PageId};
+pub use ebbtide_structures::{ALL_LINES, PageBytes, Wrong};
 
 /// A program: an initial image and an endless, numbered stream of jobs over it.
 pub trait Workload: Send + Sync {
@@ -71,7 +71,7 @@ pub trait Workload: Send + Sync {
     ///
     /// # Panics
     /// When `page` lies beyond the image.
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]);
+    fn image(&self, page: PageId, out: &mut PageBytes);
 
     /// Writes at least the lines `lines` of what [`image`](Workload::image) writes, in their places in
     /// `out`, and tells which it wrote. Whoever needs a line here and there is spared the rest of the
@@ -79,12 +79,7 @@ pub trait Workload: Send + Sync {
     ///
     /// # Panics
     /// As [`image`](Workload::image).
-    fn image_lines(
-        &self,
-        page: PageId,
-        _lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, _lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         self.image(page, out);
         ALL_LINES
     }

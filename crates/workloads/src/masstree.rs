@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::masstree::{KEYS_PER_PAGE, Tree};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{SEALED, Seals, fill};
@@ -306,16 +306,11 @@ impl Workload for Masstree {
         bytes(self.blocks)
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         match page.0.checked_sub(self.records.page().0) {
             None => {

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, UnknownName, find_by_name, serde};
+use ebbtide_core::{Memory, PageId, UnknownName, find_by_name, serde};
 use thiserror::Error;
 
-use crate::{ArraySwap, HashTable, RedBlackTree, Replay, Scatter, Tatp, Workload, Wrong};
+use crate::{
+    ArraySwap, HashTable, PageBytes, RedBlackTree, Replay, Scatter, Tatp, Workload, Wrong,
+};
 
 /// What a program's data and job stream look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -285,16 +287,11 @@ impl Workload for Program {
         each!(self, workload => workload.size_bytes())
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         each!(self, workload => workload.image(page, out));
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         each!(self, workload => workload.image_lines(page, lines, out))
     }
 

@@ -7,7 +7,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::permutation::Permutation;
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::red_black_tree::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{Line, Seals, fill};
@@ -211,16 +211,11 @@ impl Workload for RedBlackTree {
         self.shape.pages() * PAGE_BYTES as u64
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.0 < self.shape.pages(), "{page:?} of {}", self.shape.pages());
         match page.0.checked_sub(self.shape.upper_pages()) {
             Some(bottom) => {

@@ -8,7 +8,7 @@ use ebbtide_trace::Op;
 
 use crate::keys::share;
 use crate::program::{Named, Shape};
-use crate::{RandomWrite, Workload, Wrong};
+use crate::{PageBytes, RandomWrite, Workload, Wrong};
 
 /// Steps in a job.
 const STEPS: u64 = 64;
@@ -114,16 +114,11 @@ impl Workload for Replay {
         self.data.size_bytes()
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.data.image(page, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         self.data.image_lines(page, lines, out)
     }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Memory, PageId};
 use rand::RngExt;
 
 use crate::keys::{job_rng, share};
 use crate::masstree::Masstree;
 use crate::program::{Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{PageBytes, Workload, Wrong};
 
 /// Rows that a job reads or writes.
 const ROWS: u64 = 16;
@@ -104,16 +104,11 @@ impl<const IN_ORDER: bool, const STATEMENT: u8> Workload for Sql<IN_ORDER, STATE
         self.table.size_bytes()
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.table.image(page, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         self.table.image_lines(page, lines, out)
     }
 

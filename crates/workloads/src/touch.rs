@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use crate::keys::{job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{SEALED, Seals, fill};
 
@@ -149,16 +149,11 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for Touch<RANDOM, WRITE> {
         self.pages * PAGE_BYTES as u64
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
         fill(out, lines, |line| {
             let at = page.start() + line * LINE_BYTES as u64;

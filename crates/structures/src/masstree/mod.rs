@@ -78,7 +78,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::sealed::mix;
 use crate::sealed::{Seals, clear_records};
-use crate::{ALL_LINES, Wrong};
+use crate::{ALL_LINES, PageBytes, Wrong};
 use descend::Place;
 use key::{Kind, Rest};
 use layout::Layout;
@@ -168,12 +168,7 @@ impl Tree {
     ///
     /// # Panics
     /// When `page` lies outside the tree's region.
-    pub fn image(
-        &self,
-        page: PageId,
-        entry: impl Fn(u64) -> (u64, u64),
-        out: &mut [u8; PAGE_BYTES],
-    ) {
+    pub fn image(&self, page: PageId, entry: impl Fn(u64) -> (u64, u64), out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, entry, out);
     }
 
@@ -187,7 +182,7 @@ impl Tree {
         page: PageId,
         lines: Range<usize>,
         entry: impl Fn(u64) -> (u64, u64),
-        out: &mut [u8; PAGE_BYTES],
+        out: &mut PageBytes,
     ) -> Range<usize> {
         const NODE_LINES: usize = NODE_BYTES as usize / LINE_BYTES;
         let start = page.start();

@@ -1,13 +1,13 @@
 //! [`ConnectedComponents`]: the least label spreads through each component (FlatFlash, ASPLOS'19
 //! Fig. 10).
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Memory, PageId};
 
 use super::csr::{Csr, EdgeList, Summary};
 use super::stored::{MIN_BYTES, Stored};
 use crate::keys::share;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{PageBytes, Workload, Wrong};
 
 /// Connected components by minimum-label propagation: `label ← min(label, labels of neighbours)`
 /// (SPEC part D), until each component has the label of one of its vertices.
@@ -136,7 +136,7 @@ impl Workload for ConnectedComponents {
     /// # Panics
     /// When `page` lies beyond the image, or the graph is
     /// [`elsewhere`](ConnectedComponents::elsewhere).
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.graph.image(page, out, |place, _| place);
     }
 

@@ -1,13 +1,13 @@
 //! [`PageRank`]: rank flows along edges until it stands (FlatFlash, ASPLOS'19 Fig. 10).
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Memory, PageId};
 
 use super::csr::{Csr, EdgeList, Summary};
 use super::stored::{MIN_BYTES, Stored};
 use super::word::{from_f64, to_f64};
 use crate::keys::share;
 use crate::program::{Kind, Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{PageBytes, Workload, Wrong};
 
 /// Rank that every vertex has of itself.
 const BASE: f64 = 0.15;
@@ -135,7 +135,7 @@ impl Workload for PageRank {
 
     /// # Panics
     /// When `page` lies beyond the image, or the graph is [`elsewhere`](PageRank::elsewhere).
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.graph.image(page, out, |_, out_degree| from_f64(1.0 / divisor(out_degree)));
     }
 

@@ -8,9 +8,9 @@ use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use super::csr::{Csr, Summary};
 use super::generator::Generator;
 use super::word::{NUMBER_MAX, Words};
-use crate::Wrong;
 use crate::permutation::Permutation;
 use crate::program::{Kind, Shape};
+use crate::{PageBytes, Wrong};
 use ebbtide_structures::sealed::Seals;
 use ebbtide_structures::sealed::mix;
 
@@ -260,12 +260,7 @@ impl Stored {
     ///
     /// # Panics
     /// When the graph is [`elsewhere`](Stored::elsewhere), or the page beyond it.
-    pub(super) fn image(
-        &self,
-        page: PageId,
-        out: &mut [u8; PAGE_BYTES],
-        value: impl Fn(u64, u64) -> u64,
-    ) {
+    pub(super) fn image(&self, page: PageId, out: &mut PageBytes, value: impl Fn(u64, u64) -> u64) {
         let sizes = self.sizes;
         assert!(page.0 < sizes.pages(), "{page:?} of {}", sizes.pages());
         let number: &dyn Fn(u64) -> Option<u64> = if page.0 < sizes.row_pages() {

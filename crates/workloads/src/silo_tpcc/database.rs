@@ -10,7 +10,7 @@ use super::contents::{
 };
 use super::part::Part;
 use super::size::Size;
-use crate::Wrong;
+use crate::{PageBytes, Wrong};
 use ebbtide_structures::sealed::fill;
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::silo::Row;
@@ -62,7 +62,7 @@ macro_rules! parts {
                 &self,
                 page: PageId,
                 lines: Range<usize>,
-                out: &mut [u8; PAGE_BYTES],
+                out: &mut PageBytes,
             ) -> Range<usize> {
                 assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
                 if page == PageId(0) {

@@ -43,7 +43,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::program::{Named, Shape};
 use crate::tpcc::input::{Transaction, Who};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use inputs::Inputs;
 
 /// TPC-C as serialisable transactions over Masstree; a job is one of them.
@@ -104,16 +104,11 @@ impl Workload for SiloTpcc {
         self.database.size_bytes()
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         self.database.image(page, lines, out)
     }
 

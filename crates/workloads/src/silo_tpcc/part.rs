@@ -1,5 +1,6 @@
 //! [`Part`]: a table with its index and its places, somewhere in the address space.
 
+use crate::PageBytes;
 use std::ops::Range;
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
@@ -64,7 +65,7 @@ impl<C: Contents> Part<C> {
         setup: &Setup,
         page: PageId,
         lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
+        out: &mut PageBytes,
     ) -> Range<usize> {
         let entry = |rank| {
             let (key, place) = C::entry(setup, rank);
@@ -82,7 +83,7 @@ impl<C: Contents> Part<C> {
         silo: &Silo,
         setup: &Setup,
         (page, lines): (u64, Range<usize>),
-        out: &mut [u8; PAGE_BYTES],
+        out: &mut PageBytes,
     ) -> Range<usize> {
         let (slots, written) = clear_records(out, lines, C::Row::LINES);
         let places = page * Self::PER_PAGE + slots.start as u64..C::places(setup.size);

@@ -10,7 +10,7 @@ use super::tables::{ROWS_PER_PAGE, Tables, half_line, image_of_half_lines, open_
 use super::transaction::Transaction;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{Line, Seals, broken, fill};
 
@@ -197,16 +197,11 @@ impl Workload for TatpMix {
         (PAGES_PER_BLOCK * self.tables.pages_per_table + index) * PAGE_BYTES as u64
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         let n = self.tables.pages_per_table;
         let Tables { population, seals, .. } = self.tables;

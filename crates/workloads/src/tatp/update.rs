@@ -11,7 +11,7 @@ use super::rows::Population;
 use super::tables::{ROWS_PER_PAGE, Tables, agree};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{Seals, fill};
 
@@ -199,16 +199,11 @@ impl Workload for Tatp {
         self.tables.pages_per_table * Tatp::MIN_BYTES
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         let pages = self.tables.pages_per_table;
         assert!(page.0 < 2 * pages, "{page:?} of {}", 2 * pages);
         match page.0.checked_sub(pages) {

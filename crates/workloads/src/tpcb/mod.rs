@@ -15,7 +15,7 @@ use self::layout::{LINES_PER_PAGE, Layout, ROWS_PER_PAGE, Table};
 use self::rows::{Branch, Entry, Filler, Holder};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{Line, SEALED, Seals, fill};
 
@@ -326,16 +326,11 @@ impl Workload for Tpcb {
         self.layout.pages() * PAGE_BYTES as u64
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         let (table, page) = self.layout.table_of(page);
         fill(out, lines, |line| self.image_of(table, page, line))

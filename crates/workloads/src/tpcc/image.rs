@@ -1,5 +1,6 @@
 //! What the tables hold at first, row by row (TPC-C rev. 5.11, clause 4.3.3).
 
+use crate::PageBytes;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -98,7 +99,7 @@ impl Database {
         &self,
         page: PageId,
         lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
+        out: &mut PageBytes,
     ) -> Range<usize> {
         let rows = self.layout.rows_of(page);
         let table = rows.table;

@@ -52,7 +52,7 @@ use std::ops::Range;
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::program::{Kind, Named, Shape};
-use crate::{ALL_LINES, Workload, Wrong};
+use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::sealed::Seals;
 use input::{Inputs, NewOrder, Transaction};
 use layout::Size;
@@ -132,16 +132,11 @@ impl Workload for Tpcc {
         self.0.database.size_bytes()
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         self.0.database.image(page, lines, out)
     }
 
@@ -178,16 +173,11 @@ impl Workload for TpccMix {
         self.0.database.size_bytes()
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.image_lines(page, ALL_LINES, out);
     }
 
-    fn image_lines(
-        &self,
-        page: PageId,
-        lines: Range<usize>,
-        out: &mut [u8; PAGE_BYTES],
-    ) -> Range<usize> {
+    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         self.0.database.image(page, lines, out)
     }
 

@@ -28,7 +28,7 @@ pub use table::{Inserted, Table};
 
 use crate::keys::share;
 use crate::program::{Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{PageBytes, Workload, Wrong};
 
 /// A core workload (other than E, which is [`YcsbE`]) over a [`Table`]; a job is one operation of
 /// the client.
@@ -105,7 +105,7 @@ impl<C: CoreWorkload> Workload for Ycsb<C> {
         self.table.pages().end.start().0
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         self.table.image(page, out);
     }
 

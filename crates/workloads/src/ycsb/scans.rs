@@ -12,7 +12,7 @@ use super::requests::Distribution;
 use super::table::{Inserted, Table};
 use crate::keys::share;
 use crate::program::{Named, Shape};
-use crate::{Workload, Wrong};
+use crate::{PageBytes, Workload, Wrong};
 use ebbtide_structures::masstree::Tree;
 use ebbtide_structures::sealed::mix;
 
@@ -213,7 +213,7 @@ impl Workload for YcsbE {
         self.table.pages().end.start().0
     }
 
-    fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    fn image(&self, page: PageId, out: &mut PageBytes) {
         if page < self.table.pages().start {
             let entry = |rank| {
                 let item = self.names.at_first(rank);

@@ -11,9 +11,9 @@ use super::names::Names;
 use super::record::{self, Record, broken, first_line, told};
 use super::spread::Spread;
 use super::tags::{TAGS, Tags};
-use crate::Wrong;
 use crate::keys::Scatter;
 use crate::program::Kind;
+use crate::{PageBytes, Wrong};
 use ebbtide_structures::sealed::mix;
 use ebbtide_structures::sealed::{Line, Seals};
 
@@ -133,7 +133,7 @@ impl<R: Record> Table<R> {
     ///
     /// # Panics
     /// When `page` lies beyond the table.
-    pub fn image(&self, page: PageId, out: &mut [u8; PAGE_BYTES]) {
+    pub fn image(&self, page: PageId, out: &mut PageBytes) {
         assert!(self.pages().contains(&page), "{page:?} of {:?}", self.pages());
         let lines: &mut [Line] = bytemuck::cast_slice_mut(out);
         lines.fill([0; LINE_BYTES / 8]);
