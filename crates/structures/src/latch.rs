@@ -15,15 +15,13 @@
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::Addr;
-use ebbtide_core::{Memory, MemoryFault};
+use ebbtide_core::{Addr, Memory};
+
+use crate::retry::retry_faults;
 
 const HELD: u64 = 1;
 const WAITED: u64 = 2;
 const VERSION: u64 = 4;
-
-/// How often a latch is tried to be released whose page the device does not give back.
-const RELEASE_ATTEMPTS_MAX: u32 = 8;
 
 /// Runs `body` with the latch at `at` held; see [`write_all`].
 #[inline]
@@ -120,21 +118,12 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
     }
 }
 
-/// Releases the held latch, or says what keeps its page from being had.
+/// Releases the held latch.
+///
+/// # Errors
+/// The payload of the fault, when the device keeps failing to return the latch's page.
 fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
-    let mut attempts = 1;
-    loop {
-        match catch_unwind(AssertUnwindSafe(|| try_release(memory, at))) {
-            Err(payload) if payload.is::<MemoryFault>() && attempts < RELEASE_ATTEMPTS_MAX => {
-                attempts += 1;
-            }
-            Err(payload) => {
-                memory.wake(at);
-                return Err(payload);
-            }
-            Ok(()) => return Ok(()),
-        }
-    }
+    retry_faults(|| try_release(memory, at)).inspect_err(|_| memory.wake(at))
 }
 
 fn try_release<M: Memory>(memory: &mut M, at: Addr) {

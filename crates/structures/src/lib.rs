@@ -22,19 +22,21 @@
 
 mod map;
 mod region;
+mod retry;
 mod vector;
 
+pub mod checksum;
+pub mod hash;
+pub mod image;
 pub mod latch;
 pub mod masstree;
 pub mod red_black_tree;
-pub mod sealed;
 pub mod silo;
 
+pub use image::{ALL_LINES, PageBytes};
 pub use map::{Map, MapFull};
 pub use region::{Region, RegionFull};
 pub use vector::Vector;
-
-use std::ops::Range;
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Value};
 
@@ -52,12 +54,6 @@ const fn slot_bytes<T: Value>() -> u64 {
 fn check_base(base: Addr) {
     assert!(base.page_offset() == 0, "a structure begins at a page, not at {base:?}");
 }
-
-/// The bytes of a page.
-pub type PageBytes = [u8; PAGE_BYTES];
-
-/// The lines of a page.
-pub const ALL_LINES: Range<usize> = 0..PAGE_BYTES / LINE_BYTES;
 
 /// A job read something that cannot be right: what it read and where, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

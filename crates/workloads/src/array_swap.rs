@@ -8,14 +8,15 @@ use ebbtide_structures::latch;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{SEALED, Seals, fill};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::fill_lines;
 
 const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// An array of 64-byte elements; a job swaps two of them, chosen by key: 2 reads, 2 writes.
 ///
-/// An element is one line, `{latch, identity, version, payload, seal}`. A swap exchanges identities
+/// An element is one line, `{latch, identity, version, payload, checksum}`. A swap exchanges identities
 /// and payloads and counts up each place's version, so that the elements are the same at any time,
 /// only elsewhere. Both elements are touched before either latch is taken: a miss is waited for
 /// with nothing held, or the hottest elements would be locked for whole flash reads.
@@ -24,7 +25,7 @@ pub struct ArraySwap {
     pages: u64,
     ranks: Ranks,
     places: Places,
-    seals: Seals,
+    checksums: Checksums,
     seed: u64,
     work: u64,
 }
@@ -91,7 +92,7 @@ impl ArraySwap {
     /// # Errors
     /// [`Wrong`] when the place does not hold an element.
     pub fn get<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Element, Wrong> {
-        self.seals.read(memory, self.address(place))
+        self.checksums.read(memory, self.address(place))
     }
 
     /// Swaps the elements of two places in one atomic step.
@@ -106,10 +107,10 @@ impl ArraySwap {
     /// The swap itself. Not atomic: the caller holds both latches.
     pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
         let [a, b] = places.map(|place| self.address(place));
-        let old_a: Element = self.seals.open(a, memory.line(a))?;
-        let old_b: Element = self.seals.open(b, memory.line(b))?;
-        memory.store(a + SEALED, self.seals.close(a, old_b.over(old_a)));
-        memory.store(b + SEALED, self.seals.close(b, old_a.over(old_b)));
+        let old_a: Element = self.checksums.read_latched(memory, a)?;
+        let old_b: Element = self.checksums.read_latched(memory, b)?;
+        self.checksums.write_latched(memory, a, old_b.over(old_a));
+        self.checksums.write_latched(memory, b, old_a.over(old_b));
         Ok(Swap { places, found: [old_a, old_b] })
     }
 }
@@ -128,7 +129,7 @@ impl Named for ArraySwap {
             pages,
             ranks: Ranks::new(pages * PER_PAGE, shape.theta),
             places: Places::new(pages, PER_PAGE, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(Kind::ArraySwap as u64, pages, shape.seed),
+            checksums: Checksums::new(Kind::ArraySwap as u64, pages, shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }
@@ -150,9 +151,9 @@ impl Workload for ArraySwap {
 
     fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
-        fill(out, lines, |line| {
+        fill_lines(out, lines, |line| {
             let place = page.0 * PER_PAGE + line;
-            self.seals.line(self.address(place), Element::new(place))
+            self.checksums.line(self.address(place), Element::new(place))
         })
     }
 

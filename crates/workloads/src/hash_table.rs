@@ -8,8 +8,9 @@ use ebbtide_structures::latch;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Line, SEALED, Seals, fill};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::{Line, fill_lines};
 
 /// Look-ups in a job.
 const LOOKUPS: u64 = 4;
@@ -45,7 +46,7 @@ pub struct HashTable {
     slots: Places,
     /// Slot to node.
     nodes: Places,
-    seals: Seals,
+    checksums: Checksums,
     seed: u64,
     work: u64,
 }
@@ -109,10 +110,10 @@ impl HashTable {
             return Ok(None);
         };
         latch::write(memory, at, |memory| {
-            let node: Node = self.seals.open(at, memory.line(at))?;
+            let node: Node = self.checksums.read_latched(memory, at)?;
             let entry = Entry::new(key, node.version + 1);
             let node = Node { value: entry.value, version: entry.version, ..node };
-            memory.store(at + SEALED, self.seals.close(at, node));
+            self.checksums.write_latched(memory, at, node);
             Ok(Some(entry))
         })
     }
@@ -125,12 +126,12 @@ impl HashTable {
         }
         let bucket = self.bucket(self.slots.place(key));
         let head = self.head_address(bucket);
-        let mut at = self.open_head(head, memory.load(head))?;
+        let mut at = Addr(self.checksums.read_number(memory, head)? * LINE_BYTES as u64);
         for _ in 0..KEYS_PER_GROUP {
             if at == Addr(0) {
                 return Ok(None);
             }
-            let node: Node = self.seals.read(memory, at)?;
+            let node: Node = self.checksums.read(memory, at)?;
             if node.bucket != bucket {
                 return Err(Wrong(format!("the node at {at:?} is not of bucket {bucket}")));
             }
@@ -179,20 +180,10 @@ impl HashTable {
         self.node_address(group * KEYS_PER_GROUP + u64::from(owned.trailing_zeros() / 3))
     }
 
-    /// A head is the line number of the first node under 24 bits of its seal.
+    /// The word of the bucket head at `head`: the line number of the chain's first node.
     #[inline]
-    fn close_head(&self, head: Addr, first: Addr) -> u64 {
-        let line = first.0 / LINE_BYTES as u64;
-        self.seals.seal(head, &[line]) << 40 | line
-    }
-
-    #[inline]
-    fn open_head(&self, head: Addr, word: u64) -> Result<Addr, Wrong> {
-        let first = Addr((word & ((1 << 40) - 1)) * LINE_BYTES as u64);
-        if self.close_head(head, first) != word {
-            return Err(Wrong(format!("the bucket head at {head:?} does not match its seal")));
-        }
-        Ok(first)
+    fn head_word(&self, head: Addr, first: Addr) -> u64 {
+        self.checksums.number_word(head, first.0 / LINE_BYTES as u64)
     }
 
     fn image_of_node(&self, place: u64) -> Line {
@@ -203,7 +194,7 @@ impl HashTable {
         let next = self.next_in_chain(group, bucket % HEADS_PER_GROUP, i + 1);
         let Entry { value, version } = Entry::new(key, 0);
         let at = PageId(self.head_pages).start() + place * LINE_BYTES as u64;
-        self.seals.line(at, Node { key, value, version, bucket, next, spare: 0 })
+        self.checksums.line(at, Node { key, value, version, bucket, next, spare: 0 })
     }
 }
 
@@ -229,7 +220,7 @@ impl Named for HashTable {
             ranks: Ranks::new(head_pages * KEYS_PER_HEAD_PAGE, shape.theta),
             slots: Places::new(head_pages, KEYS_PER_HEAD_PAGE, shape.scatter, seed),
             nodes: Places::new(node_pages, NODES_PER_PAGE, shape.scatter, mix(seed)),
-            seals: Seals::new(Kind::HashTable as u64, head_pages + node_pages, shape.seed),
+            checksums: Checksums::new(Kind::HashTable as u64, head_pages + node_pages, shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }
@@ -252,14 +243,16 @@ impl Workload for HashTable {
     fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         match page.0.checked_sub(self.head_pages) {
-            None => fill(out, lines, |line| {
+            None => fill_lines(out, lines, |line| {
                 let group = page.0 * GROUPS_PER_PAGE + line;
                 std::array::from_fn(|i| {
                     let head = self.head_address(group * HEADS_PER_GROUP + i as u64);
-                    self.close_head(head, self.next_in_chain(group, i as u64, 0))
+                    self.head_word(head, self.next_in_chain(group, i as u64, 0))
                 })
             }),
-            Some(page) => fill(out, lines, |line| self.image_of_node(page * NODES_PER_PAGE + line)),
+            Some(page) => {
+                fill_lines(out, lines, |line| self.image_of_node(page * NODES_PER_PAGE + line))
+            }
         }
     }
 

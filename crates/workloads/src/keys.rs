@@ -8,7 +8,7 @@ use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64Mcg;
 
 use crate::permutation::Permutation;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 choice! {
     /// How popular keys are laid over pages.

@@ -9,9 +9,10 @@ use rand::RngExt;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::fill_lines;
 use ebbtide_structures::masstree::{KEYS_PER_PAGE, Tree};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{SEALED, Seals, fill};
 
 const RECORDS_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A block is a page of border nodes and the records of its keys.
@@ -44,7 +45,7 @@ pub struct Masstree {
     ranks: Ranks,
     /// Rank to key.
     places: Places,
-    seals: Seals,
+    checksums: Checksums,
     seed: u64,
     work: u64,
 }
@@ -62,7 +63,7 @@ pub enum Operation {
     Remove(u64, u64),
 }
 
-/// A record, less its latch and seal.
+/// A record, less its latch and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Record {
@@ -113,7 +114,7 @@ impl Masstree {
     /// [`Wrong`] when what it reads is not the store.
     pub fn get<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Wrong> {
         let at = self.find(m, number)?;
-        let record = self.seals.read(m, at)?;
+        let record = self.checksums.read(m, at)?;
         check(record, number)
     }
 
@@ -177,7 +178,7 @@ impl Masstree {
                 if value != Some(at.0) {
                     return Err(misled(*number, value, at));
                 }
-                check(self.seals.read(m, at)?, *number)?;
+                check(self.checksums.read(m, at)?, *number)?;
             }
         }
         Ok(())
@@ -185,9 +186,9 @@ impl Masstree {
 
     fn put_at<M: Memory>(&self, m: &mut M, at: Addr, number: u64) -> Result<Record, Wrong> {
         latch::write(m, at, |m| {
-            let old = check(self.seals.open(at, m.line(at))?, number)?;
+            let old = check(self.checksums.read_latched(m, at)?, number)?;
             let record = Record::new(old.key, old.version + 1);
-            m.store(at + SEALED, self.seals.close(at, record));
+            self.checksums.write_latched(m, at, record);
             Ok(record)
         })
     }
@@ -290,7 +291,11 @@ impl Named for Masstree {
             records: Addr(tree_bytes(blocks)),
             ranks: Ranks::new(keys, shape.theta),
             places: Places::new(blocks, KEYS_PER_BLOCK, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(Kind::Masstree as u64, bytes(blocks) / PAGE_BYTES as u64, shape.seed),
+            checksums: Checksums::new(
+                Kind::Masstree as u64,
+                bytes(blocks) / PAGE_BYTES as u64,
+                shape.seed,
+            ),
             seed: shape.seed,
             work: shape.work_instructions,
         }
@@ -317,9 +322,9 @@ impl Workload for Masstree {
                 let entry = |rank| (key(rank), self.record_address(rank).0);
                 self.tree.image_lines(page, lines, entry, out)
             }
-            Some(page) => fill(out, lines, |line| {
+            Some(page) => fill_lines(out, lines, |line| {
                 let number = page * RECORDS_PER_PAGE + line;
-                self.seals.line(self.record_address(number), Record::new(key(number), 0))
+                self.checksums.line(self.record_address(number), Record::new(key(number), 0))
             }),
         }
     }
@@ -330,7 +335,7 @@ impl Workload for Masstree {
             Operation::Get(number) => {
                 let at = self.find(m, number)?;
                 m.work(share(self.work, 1, 2));
-                check(self.seals.read(m, at)?, number)?;
+                check(self.checksums.read(m, at)?, number)?;
             }
             Operation::Put(number) => {
                 let at = self.find(m, number)?;

@@ -1,6 +1,6 @@
 //! [`Permutation`]: a seeded shuffle of `0..n` that is computed, not stored, and can be undone.
 
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// A bijection of `0..n` onto itself, for any `n`, that looks random; no table, a few nanoseconds.
 ///

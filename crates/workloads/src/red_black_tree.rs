@@ -8,9 +8,10 @@ use crate::keys::{Places, Ranks, job_rng, share};
 use crate::permutation::Permutation;
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::{Line, fill_lines};
 use ebbtide_structures::red_black_tree::{KEYS_PER_BLOCK, Node, Spot, TreeShape};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Line, Seals, fill};
 
 /// Look-ups in a job.
 const LOOKUPS: u64 = 4;
@@ -18,7 +19,7 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// A red-black tree of 64-byte nodes; a job looks up four keys by chasing pointers from the root.
 ///
-/// A node is one line, `{latch, key, value, left, right, colour, spare, seal}`. Nodes are laid out
+/// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes are laid out
 /// for pages, as a tree that means to live on flash would be (after van Emde Boas): six levels of a
 /// subtree share a page, the top pages lie together at the front, and the pages at the bottom lie
 /// in random order. A look-up over 2³² keys reads 32 nodes on 6 pages, of which only the last is
@@ -37,7 +38,7 @@ pub struct RedBlackTree {
     keys: Places,
     /// Block to page at the bottom.
     block_pages: Permutation,
-    seals: Seals,
+    checksums: Checksums,
     seed: u64,
     work: u64,
 }
@@ -113,7 +114,7 @@ impl RedBlackTree {
     pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Wrong> {
         let mut at = self.root();
         for _ in 0..self.height() {
-            let record: Record = self.seals.open(at, memory.line(at))?;
+            let record: Record = self.checksums.read_latched(memory, at)?;
             if record.key == key {
                 return Ok(Some(record.value));
             }
@@ -130,7 +131,7 @@ impl RedBlackTree {
     /// # Errors
     /// [`Wrong`] when there is none.
     pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Wrong> {
-        let record: Record = self.seals.open(at, memory.line(at))?;
+        let record: Record = self.checksums.read_latched(memory, at)?;
         Ok(TreeNode {
             key: record.key,
             value: record.value,
@@ -175,7 +176,7 @@ impl RedBlackTree {
         };
         let children = [child(0), child(1)];
         let record = Record { key, value, children, red: 0, spare: 0 };
-        self.seals.line(address(line), record)
+        self.checksums.line(address(line), record)
     }
 }
 
@@ -195,7 +196,7 @@ impl Named for RedBlackTree {
             ranks: Ranks::new(tree.keys(), shape.theta),
             keys: Places::new(tree.blocks(), KEYS_PER_BLOCK, shape.scatter, seed),
             block_pages: Permutation::new(tree.blocks(), mix(seed)),
-            seals: Seals::new(Kind::RedBlackTree as u64, tree.pages(), shape.seed),
+            checksums: Checksums::new(Kind::RedBlackTree as u64, tree.pages(), shape.seed),
             seed: shape.seed,
             work: shape.work_instructions,
         }
@@ -220,12 +221,12 @@ impl Workload for RedBlackTree {
         match page.0.checked_sub(self.shape.upper_pages()) {
             Some(bottom) => {
                 let block = self.block_pages.invert(bottom);
-                fill(out, lines, |line| self.image_of_block(page, block, line))
+                fill_lines(out, lines, |line| self.image_of_block(page, block, line))
             }
-            None => fill(out, lines, |line| {
+            None => fill_lines(out, lines, |line| {
                 let spot = Spot::UpperPage { page: page.0, line };
                 match self.shape.node(spot) {
-                    Some(node) => self.seals.line(self.address(spot), self.record(node)),
+                    Some(node) => self.checksums.line(self.address(spot), self.record(node)),
                     None => [0; 8],
                 }
             }),

@@ -9,8 +9,9 @@ use rand::RngExt;
 use crate::keys::{job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{SEALED, Seals, fill};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::fill_lines;
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
@@ -30,7 +31,7 @@ const HINTED_AHEAD: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Touch<const RANDOM: bool, const WRITE: bool> {
     pages: u64,
-    seals: Seals,
+    checksums: Checksums,
     seed: u64,
     work: u64,
 }
@@ -92,7 +93,7 @@ impl<const RANDOM: bool, const WRITE: bool> Touch<RANDOM, WRITE> {
     /// [`Wrong`] when it cannot be a line of this dataset.
     #[inline]
     pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Touched, Wrong> {
-        self.seals.read(memory, at)
+        self.checksums.read(memory, at)
     }
 
     /// Writes the line at `at` once more; gives what it held before.
@@ -102,9 +103,9 @@ impl<const RANDOM: bool, const WRITE: bool> Touch<RANDOM, WRITE> {
     #[inline]
     pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Touched, Wrong> {
         latch::write(memory, at, |memory| {
-            let old: Touched = self.seals.open(at, memory.line(at))?;
+            let old: Touched = self.checksums.read_latched(memory, at)?;
             let new = Touched::new(at, old.writes.wrapping_add(1));
-            memory.store(at + SEALED, self.seals.close(at, new));
+            self.checksums.write_latched(memory, at, new);
             Ok(old)
         })
     }
@@ -135,8 +136,8 @@ impl<const RANDOM: bool, const WRITE: bool> Named for Touch<RANDOM, WRITE> {
 
     fn with_shape(shape: &Shape) -> Self {
         let pages = shape.dataset_bytes / PAGE_BYTES as u64;
-        let seals = Seals::new(Self::KIND as u64, pages, shape.seed);
-        Touch { pages, seals, seed: shape.seed, work: shape.work_instructions }
+        let checksums = Checksums::new(Self::KIND as u64, pages, shape.seed);
+        Touch { pages, checksums, seed: shape.seed, work: shape.work_instructions }
     }
 
     fn set_work(&mut self, instructions: u64) {
@@ -155,9 +156,9 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for Touch<RANDOM, WRITE> {
 
     fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
-        fill(out, lines, |line| {
+        fill_lines(out, lines, |line| {
             let at = page.start() + line * LINE_BYTES as u64;
-            self.seals.line(at, Touched::new(at, 0))
+            self.checksums.line(at, Touched::new(at, 0))
         })
     }
 

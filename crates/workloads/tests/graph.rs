@@ -383,7 +383,7 @@ fn memory_that_holds_another_graph_is_noticed() {
     let (_, other) = PageRank::of(&some_graph(200, 700, 4), &Shape::default());
     let mut memory = plain(&pagerank);
     let wrong = PageRank::elsewhere(other, &Shape::default()).run(0, &mut memory).unwrap_err();
-    assert!(wrong.to_string().contains("seal"), "{wrong}");
+    assert!(wrong.to_string().contains("checksum"), "{wrong}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn a_damaged_line_is_noticed_when_it_is_read_and_before_it_is_written() {
         memory.words[5 * 8 + 3] ^= 1;
         let damaged = memory.words.clone();
         let error = replay.run(0, &mut memory).unwrap_err();
-        assert!(error.to_string().contains("does not match its seal"), "{error}");
+        assert!(error.to_string().contains("does not match its checksum"), "{error}");
         // Behind the latch.
         assert_eq!(memory.words[41..48], damaged[41..48], "{op:?}");
     }

@@ -13,13 +13,13 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory};
 use super::key::Kind;
 use super::lock;
 use super::node::{
-    FOLD, HIGH, KEYS, KINDS, LINKS, LOW, NEXT, NODE_BYTES, Node, ORDER, SEAL, fold, word_at,
+    CHECKSUM, FOLD, HIGH, KEYS, KINDS, LINKS, LOW, NEXT, NODE_BYTES, Node, ORDER, fold, word_at,
 };
 use super::order::SLOTS;
 use super::version::{self, Version};
 use super::{Seen, Tree};
 use crate::Wrong;
-use crate::sealed::Line;
+use crate::image::Line;
 
 /// A node and its first line, read in one moment.
 #[derive(Debug, Clone, Copy)]
@@ -86,11 +86,11 @@ impl Tree {
             && offset / NODE_BYTES < super::layout::NODES_PER_PAGE
     }
 
-    /// The seal of a node's first line. It covers the version, less the lock.
+    /// The checksum of a node's first line. It covers the version, less the lock.
     #[inline]
-    pub(super) fn seal(&self, at: Addr, line: &Line) -> u64 {
+    pub(super) fn checksum(&self, at: Addr, line: &Line) -> u64 {
         let [word, b, c, d, e, f, g, _] = *line;
-        self.seals.seal(at, &[Version::of(word).word(), b, c, d, e, f, g])
+        self.checksums.of(at, &[Version::of(word).word(), b, c, d, e, f, g])
     }
 
     /// A copy of the node at `place`, or `None` if it changed meanwhile.
@@ -160,7 +160,7 @@ impl Tree {
     #[inline]
     pub(super) fn read<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
         let line = m.line(at);
-        if Version::of(line[0]).is_stable() && self.seal(at, &line) == line[SEAL] {
+        if Version::of(line[0]).is_stable() && self.checksum(at, &line) == line[CHECKSUM] {
             return Ok(Place { at, line });
         }
         self.read_slowly(m, at)
@@ -183,7 +183,7 @@ impl Tree {
             let line = m.line(at);
             let as_before = Version::of(m.load(at)) == version;
             if as_before && Version::of(line[0]) == version {
-                let matches = self.seal(at, &line) == line[SEAL];
+                let matches = self.checksum(at, &line) == line[CHECKSUM];
                 return if matches { Ok(Place { at, line }) } else { Err(misled(at)) };
             }
         }

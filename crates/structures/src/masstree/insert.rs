@@ -338,7 +338,7 @@ impl Tree {
         old: &Node,
         new: Node,
     ) {
-        let new = new.sealed(version.after(change), |line| self.seal(held.at, line));
+        let new = new.with_checksum(version.after(change), |line| self.checksum(held.at, line));
         held.publish(m, change, old, &new);
     }
 }

@@ -1,27 +1,25 @@
 //! The lock of a node: how a job gets it, waits for it, changes the node and lets it go.
 //!
 //! A change is made on a copy and then *published*: the node is marked as changing, the words that
-//! differ are stored, its seal first, and the version that makes it readable again last. All of
+//! differ are stored, its checksum first, and the version that makes it readable again last. All of
 //! that touches one page, so a reader that meets a node in the middle of it waits for a few stores.
 //! Whatever takes long (allocating, waiting for other locks) is done before, while readers go on.
 //!
 //! When a job ends in between (a device error), its locks are released with the versions they had.
-//! A node of which nothing was stored is then as it was. Of any other, at least the seal is new: it
+//! A node of which nothing was stored is then as it was. Of any other, at least the checksum is new: it
 //! does not match, and everyone who comes by finds the node wrong instead of half-changed. A lock
 //! whose page cannot be had back stays, as that of [`crate::latch`] does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::{Addr, Memory, MemoryFault};
+use ebbtide_core::{Addr, Memory};
 
 use super::Seen;
 use super::descend::misled;
-use super::node::{Node, SEAL, WORDS, word_at};
+use super::node::{CHECKSUM, Node, WORDS, word_at};
 use super::version::{self, Change, Version};
 use crate::Wrong;
-
-/// How often a lock is tried to be released whose page the device does not give back.
-const RELEASE_ATTEMPTS_MAX: u32 = 8;
+use crate::retry::retry_faults;
 
 /// A node that this job holds.
 #[derive(Debug)]
@@ -80,8 +78,10 @@ impl Held {
     /// Makes the node, which was `old`, into `new` and releases it.
     pub(super) fn publish<M: Memory>(&mut self, m: &mut M, change: Change, old: &Node, new: &Node) {
         self.begin(m, change);
-        m.store(word_at(self.at, SEAL), new.words[SEAL]);
-        for word in (1..WORDS).filter(|&word| word != SEAL && old.words[word] != new.words[word]) {
+        m.store(word_at(self.at, CHECKSUM), new.words[CHECKSUM]);
+        for word in
+            (1..WORDS).filter(|&word| word != CHECKSUM && old.words[word] != new.words[word])
+        {
             m.store(word_at(self.at, word), new.words[word]);
         }
         self.version = Version::of(new.words[0]);
@@ -109,21 +109,12 @@ fn lock<M: Memory>(m: &mut M, at: Addr, version: Version) -> bool {
     }
 }
 
-/// Releases a lock whose job changed nothing, or says what keeps its page from being had.
+/// Releases a lock whose job changed nothing.
+///
+/// # Errors
+/// The payload of the fault, when the device keeps failing to return the node's page.
 fn release<M: Memory>(m: &mut M, at: Addr, version: Version) -> std::thread::Result<()> {
-    let mut attempts = 1;
-    loop {
-        match catch_unwind(AssertUnwindSafe(|| unlock(m, at, version))) {
-            Err(payload) if payload.is::<MemoryFault>() && attempts < RELEASE_ATTEMPTS_MAX => {
-                attempts += 1;
-            }
-            Err(payload) => {
-                m.wake(at);
-                return Err(payload);
-            }
-            Ok(()) => return Ok(()),
-        }
-    }
+    retry_faults(|| unlock(m, at, version)).inspect_err(|_| m.wake(at))
 }
 
 /// Releases the lock, with the node at `version`.

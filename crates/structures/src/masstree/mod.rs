@@ -41,7 +41,7 @@
 //! A job that a device error ends gives its locks back. Most of what it did is then done or not
 //! begun: whatever allocates or reads other pages comes before the first store to a node, which are
 //! all to one page. A job that is ended between those stores, or between the three nodes of a join,
-//! leaves nodes that do not match their seals, or a deleted one under its parent: errors for
+//! leaves nodes that do not match their checksums, or a deleted one under its parent: errors for
 //! everyone who comes there, not wrong answers. At worst a node that was taken and not used is lost.
 //!
 //! # What is noticed
@@ -76,8 +76,9 @@ use std::ops::Range;
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
-use crate::sealed::mix;
-use crate::sealed::{Seals, clear_records};
+use crate::checksum::Checksums;
+use crate::hash::mix;
+use crate::image::clear_records;
 use crate::{ALL_LINES, PageBytes, Wrong};
 use descend::Place;
 use key::{Kind, Rest};
@@ -87,8 +88,8 @@ use pool::Pool;
 use suffix::Suffix;
 use version::Version;
 
-/// The owner that a tree's seals name. Part of the format: with another, no stored tree opens.
-const SEALS_OWNER: u64 = 18;
+/// The owner that a tree's checksums name. Part of the format: with another, no stored tree opens.
+const CHECKSUMS_OWNER: u64 = 18;
 
 /// An ordered map from byte strings to words, in a region of memory.
 ///
@@ -99,7 +100,7 @@ pub struct Tree {
     root: Addr,
     layout: Layout,
     pool: Pool,
-    seals: Seals,
+    checksums: Checksums,
 }
 
 /// A border node at one moment: what a look-up that missed, or a scan, depends on.
@@ -135,7 +136,7 @@ enum Look {
 
 impl Tree {
     /// The tree that lies in the `bytes` bytes from `start` on and has `keys` keys at first.
-    /// `seed` makes its seals differ from those of other trees. Takes no memory and no time.
+    /// `seed` makes its checksums differ from those of other trees. Takes no memory and no time.
     ///
     /// What [`bytes`](Tree::bytes) asks for beyond the fresh tree is room to grow.
     ///
@@ -150,7 +151,12 @@ impl Tree {
         let left =
             left.unwrap_or_else(|| panic!("{bytes} bytes do not hold a tree of {keys} keys"));
         let pool = Pool::new(start + layout.pages() * PAGE_BYTES as u64, left);
-        Tree { root: start, layout, pool, seals: Seals::new(SEALS_OWNER, start.0, seed) }
+        Tree {
+            root: start,
+            layout,
+            pool,
+            checksums: Checksums::new(CHECKSUMS_OWNER, start.0, seed),
+        }
     }
 
     /// Bytes for a tree of `keys` keys that has room for `more` nodes than the fresh one has: inserts
@@ -199,7 +205,7 @@ impl Tree {
                 let version =
                     Version::first(self.mark(at)).alive(self.layout.is_root(level)).at_level(level);
                 let node = self.layout.node(level, number, &entry);
-                let node = node.sealed(version, |line| self.seal(at, line));
+                let node = node.with_checksum(version, |line| self.checksum(at, line));
                 *bytes = bytemuck::cast(node.words);
             }
         }
@@ -299,6 +305,6 @@ impl Tree {
 
     /// What the versions of the node at `at` are marked with.
     fn mark(&self, at: Addr) -> u8 {
-        mix(self.seals.seal(at, &[])) as u8
+        mix(self.checksums.of(at, &[])) as u8
     }
 }

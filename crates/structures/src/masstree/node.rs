@@ -3,7 +3,7 @@
 //! ```text
 //! line  border node                                    interior node
 //! 0     version, order, kinds, next,                   version, count, 0, next,
-//!       low, high, fold of the keys, seal              low, high, fold of the keys, seal
+//!       low, high, fold of the keys, checksum              low, high, fold of the keys, checksum
 //! 1–2   15 slices by slot                              15 keys in order
 //! 3–4   15 values, suffixes or layers by slot          16 children
 //! ```
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::key::Kind;
 use super::order::{Order, SLOTS};
 use super::version::Version;
-use crate::sealed::Line;
+use crate::image::Line;
 
 /// Bytes in a node: five lines.
 pub(super) const NODE_BYTES: u64 = (WORDS * 8) as u64;
@@ -32,7 +32,7 @@ pub(super) const NEXT: usize = 3;
 pub(super) const LOW: usize = 4;
 pub(super) const HIGH: usize = 5;
 pub(super) const FOLD: usize = 6;
-pub(super) const SEAL: usize = 7;
+pub(super) const CHECKSUM: usize = 7;
 /// The first of the slices or keys.
 pub(super) const KEYS: usize = 8;
 /// The first of the values or children.
@@ -153,10 +153,14 @@ impl Node {
     }
 
     /// As a node at `at` of version `version`, with what is computed from the rest.
-    pub(super) fn sealed(mut self, version: Version, seal: impl FnOnce(&Line) -> u64) -> Node {
+    pub(super) fn with_checksum(
+        mut self,
+        version: Version,
+        checksum: impl FnOnce(&Line) -> u64,
+    ) -> Node {
         self.words[0] = version.word();
         self.words[FOLD] = fold(&self.words[KEYS..][..SLOTS]);
-        self.words[SEAL] = seal(&self.header());
+        self.words[CHECKSUM] = checksum(&self.header());
         self
     }
 

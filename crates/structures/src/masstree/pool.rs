@@ -12,11 +12,11 @@
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
 
 use super::layout::NODES_PER_PAGE;
-use super::node::{KEYS, NODE_BYTES, SEAL, word_at};
+use super::node::{CHECKSUM, KEYS, NODE_BYTES, word_at};
 use super::version::Version;
 use super::{Tree, suffix};
 use crate::Wrong;
-use crate::sealed::mix;
+use crate::hash::mix;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const LINE: u64 = LINE_BYTES as u64;
@@ -211,7 +211,7 @@ impl Tree {
         let (at, used) = self.take(m, Thing::Node, near)?;
         let line = m.line(at);
         let version = Version::of(line[0]);
-        if used && self.seal(at, &line) == line[SEAL] && version.is_deleted() {
+        if used && self.checksum(at, &line) == line[CHECKSUM] && version.is_deleted() {
             Ok((at, version))
         } else if !used && line == [0; 8] {
             Ok((at, Version::of(0)))

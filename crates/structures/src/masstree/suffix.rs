@@ -1,6 +1,6 @@
 //! Suffix lines: the rest of a key that is alone with its slice, and its value.
 //!
-//! One line, `{value, seal and length, 48 bytes of suffix}`. All but the value stays as it is while
+//! One line, `{value, checksum and length, 48 bytes of suffix}`. All but the value stays as it is while
 //! a slot of a border node leads here; the value is one word, which is replaced in one step. A rest
 //! that is too long for a line goes into layers of its own until it fits.
 
@@ -8,12 +8,12 @@ use ebbtide_core::{Addr, Memory};
 
 use super::Tree;
 use crate::Wrong;
-use crate::sealed::Line;
+use crate::image::Line;
 
 /// The longest suffix in bytes.
 pub(super) const SUFFIX_BYTES_MAX: usize = 48;
-/// The word with the seal and the length.
-const SEAL: usize = 1;
+/// The word with the checksum and the length.
+const CHECKSUM: usize = 1;
 /// The length that a free line has.
 const FREE: u64 = 0xff;
 
@@ -41,15 +41,18 @@ impl Suffix {
     /// Stores it at `at`, which nobody reads yet.
     pub(super) fn store<M: Memory>(&self, tree: &Tree, m: &mut M, at: Addr) {
         let [a, b, c, d, e, f] = self.words;
-        m.store(at, [self.value, seal(tree, at, self.len as u64, &self.words), a, b, c, d, e, f]);
+        m.store(
+            at,
+            [self.value, checksum(tree, at, self.len as u64, &self.words), a, b, c, d, e, f],
+        );
     }
 
     /// What `line`, which was read at `at`, holds.
     pub(super) fn open(tree: &Tree, at: Addr, line: &Line) -> Result<Suffix, Wrong> {
         let [value, sealed, words @ ..] = *line;
         let len = sealed & 0xff;
-        if len > SUFFIX_BYTES_MAX as u64 || seal(tree, at, len, &words) != sealed {
-            return Err(Wrong(format!("the suffix at {at:?} does not match its seal")));
+        if len > SUFFIX_BYTES_MAX as u64 || checksum(tree, at, len, &words) != sealed {
+            return Err(Wrong(format!("the suffix at {at:?} does not match its checksum")));
         }
         Ok(Suffix { value, words, len: len as usize })
     }
@@ -57,15 +60,15 @@ impl Suffix {
 
 /// Marks the line as free. Its first word is the pool's.
 pub(super) fn free<M: Memory>(tree: &Tree, m: &mut M, at: Addr) {
-    m.store(at + 8 * SEAL as u64, seal(tree, at, FREE, &[0; 6]));
+    m.store(at + 8 * CHECKSUM as u64, checksum(tree, at, FREE, &[0; 6]));
 }
 
 /// Whether the line was marked as free.
 pub(super) fn is_free(tree: &Tree, at: Addr, line: &Line) -> bool {
-    line[SEAL] == seal(tree, at, FREE, &[0; 6])
+    line[CHECKSUM] == checksum(tree, at, FREE, &[0; 6])
 }
 
-fn seal(tree: &Tree, at: Addr, len: u64, words: &[u64; 6]) -> u64 {
+fn checksum(tree: &Tree, at: Addr, len: u64, words: &[u64; 6]) -> u64 {
     let [a, b, c, d, e, f] = *words;
-    tree.seals.seal(at, &[len, a, b, c, d, e, f]) & !0xff | len
+    tree.checksums.of(at, &[len, a, b, c, d, e, f]) & !0xff | len
 }

@@ -10,6 +10,7 @@ use super::tid::Tid;
 use super::transaction::{Depended, New, Transaction, Write};
 use super::{Abort, Conflict, Isolation};
 use crate::Wrong;
+use crate::retry::retry_faults;
 
 impl<M: Memory> Transaction<'_, M> {
     /// Ends a transaction whose body gave `done`: commits it, or, if it decided against that, makes
@@ -126,7 +127,7 @@ impl<M: Memory> Transaction<'_, M> {
                 }
             };
             let head = Head { tid, key: *key };
-            let written = record::insist(|| record::write(*memory, silo.seals, *at, head, row));
+            let written = retry_faults(|| record::write(*memory, silo.checksums, *at, head, row));
             let released = match written {
                 Ok(()) => record::unlock(*memory, *at, head.tid),
                 Err(payload) => {

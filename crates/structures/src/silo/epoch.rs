@@ -3,29 +3,29 @@
 use ebbtide_core::{Addr, Memory};
 
 use crate::Wrong;
-use crate::sealed::Seals;
+use crate::checksum::Checksums;
 
 /// How many jobs go by between two epochs: some milliseconds of one core's work, as the paper's
 /// 40 ms are of many.
 pub const COMMITS_PER_EPOCH: u64 = 1024;
 
-/// The epoch in memory: the number under 32 bits of its seal.
+/// The epoch in memory: the number under 32 bits of its checksum.
 #[derive(Debug, Clone)]
 pub(super) struct Epoch {
     at: Addr,
-    seals: Seals,
+    checksums: Checksums,
 }
 
-const SEAL_SHIFT: u32 = 32;
+const CHECKSUM_SHIFT: u32 = 32;
 
 impl Epoch {
-    pub(super) fn new(at: Addr, seals: Seals) -> Epoch {
-        Epoch { at, seals }
+    pub(super) fn new(at: Addr, checksums: Checksums) -> Epoch {
+        Epoch { at, checksums }
     }
 
     /// The word of epoch `epoch`.
     pub(super) fn word(&self, epoch: u64) -> u64 {
-        self.seals.seal(self.at, &[epoch]) << SEAL_SHIFT | epoch
+        self.checksums.of(self.at, &[epoch]) << CHECKSUM_SHIFT | epoch
     }
 
     /// The epoch now.
@@ -34,9 +34,9 @@ impl Epoch {
     /// [`Wrong`] when no epoch stands there.
     pub(super) fn now<M: Memory>(&self, memory: &mut M) -> Result<u64, Wrong> {
         let word: u64 = memory.load(self.at);
-        let epoch = word & ((1 << SEAL_SHIFT) - 1);
+        let epoch = word & ((1 << CHECKSUM_SHIFT) - 1);
         if word != self.word(epoch) {
-            return Err(Wrong(format!("the epoch at {:?} does not match its seal", self.at)));
+            return Err(Wrong(format!("the epoch at {:?} does not match its checksum", self.at)));
         }
         Ok(epoch)
     }
@@ -47,7 +47,7 @@ impl Epoch {
     /// [`Wrong`] when no epoch stands there.
     pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
         let now = self.now(memory)?;
-        if now + 1 < 1 << SEAL_SHIFT {
+        if now + 1 < 1 << CHECKSUM_SHIFT {
             let (from, to) = (self.word(now), self.word(now + 1));
             // Whoever was faster did the same.
             let _ = memory.compare_exchange(self.at, from, to);

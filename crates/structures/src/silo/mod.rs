@@ -59,18 +59,18 @@ pub use tid::Tid;
 pub use transaction::{Found, Transaction};
 
 use crate::Wrong;
-use crate::sealed::Seals;
-use crate::sealed::mix;
+use crate::checksum::Checksums;
+use crate::hash::mix;
 
-/// The owner that the seals of records name. Part of the format: with another, no stored record
+/// The owner that the checksums of records name. Part of the format: with another, no stored record
 /// opens.
-const SEALS_OWNER: u64 = 19;
+const CHECKSUMS_OWNER: u64 = 19;
 
 /// A database: what all its transactions share.
 #[derive(Debug, Clone)]
 pub struct Silo {
     epoch: Epoch,
-    seals: Seals,
+    checksums: Checksums,
 }
 
 /// What a transaction is checked for before it commits: each level permits what ANSI SQL-92 says.
@@ -125,8 +125,8 @@ pub struct Committed<R> {
 impl Silo {
     /// The database whose epoch is the word at `epoch`; `seed` tells its records from another's.
     pub fn new(epoch: Addr, seed: u64) -> Silo {
-        let seals = Seals::new(SEALS_OWNER, 0, seed);
-        Silo { epoch: Epoch::new(epoch, seals), seals }
+        let checksums = Checksums::new(CHECKSUMS_OWNER, 0, seed);
+        Silo { epoch: Epoch::new(epoch, checksums), checksums }
     }
 
     /// Runs `reads` only for the pages it touches, so that a transaction right after it has nothing

@@ -10,8 +10,8 @@ use super::record::{self, Head};
 use super::table::NO_KEY;
 use super::{Silo, Tid};
 use crate::Wrong;
+use crate::checksum::mismatch;
 use crate::masstree::{Changed, Tree};
-use crate::sealed::broken;
 
 /// A place whose key leads to it now; it holds no row yet.
 pub(super) struct Claimed {
@@ -74,8 +74,8 @@ fn rename<M: Memory>(
     tid: &mut Tid,
     key: u64,
 ) -> Result<(), Wrong> {
-    let head = record::read_version(memory, silo.seals, place, *tid, &mut []);
-    let old = head.ok_or_else(|| broken(place))?.key;
+    let head = record::read_version(memory, silo.checksums, place, *tid, &mut []);
+    let old = head.ok_or_else(|| mismatch(place))?.key;
     if !tid.is_absent() {
         return Err(Wrong(format!(
             "the place at {place:?} for key {key:#x} has the row of key {old:#x}"
@@ -101,7 +101,7 @@ fn take_out<M: Memory>(
     if old != NO_KEY && index.get(memory, &old.to_be_bytes())? == Some(place.0) {
         index.remove(memory, &old.to_be_bytes())?;
     }
-    record::write(memory, silo.seals, place, Head { tid: next, key }, &[]);
+    record::write(memory, silo.checksums, place, Head { tid: next, key }, &[]);
     *tid = next;
     Ok(())
 }

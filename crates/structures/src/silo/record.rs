@@ -1,7 +1,7 @@
 //! A record in memory: how it is read without a lock, locked, and written.
 //!
-//! The first line is `{version and lock, key, 5 words of the row, seal}`, every further one
-//! `{7 words of the row, seal}`. A seal covers the record's version besides its own line, so that
+//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one
+//! `{7 words of the row, checksum}`. A checksum covers the record's version besides its own line, so that
 //! lines which all match the version found in the first word were written together: one look at
 //! each line reads a whole record, and half of one that came back old is told from a whole one.
 //! A record that is absent has its first line only.
@@ -12,14 +12,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ebbtide_core::{Addr, LINE_BYTES, Memory, MemoryFault};
+use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::tid::{Tid, TidWord};
 use crate::Wrong;
-use crate::sealed::{Line, SEALED, Sealed, Seals, broken};
-
-/// How often a step after the point of no return is tried on a page that the device does not give.
-const ATTEMPTS_MAX: u32 = 8;
+use crate::checksum::{Checksums, RECORD_OFFSET, RecordWords, mismatch};
+use crate::image::Line;
+use crate::retry::retry_faults;
 
 /// Words of the row in the first line.
 const HEAD_WORDS: usize = 5;
@@ -60,7 +59,7 @@ pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Ad
 /// [`Wrong`] when what stands there is no record.
 pub(super) fn read<M: Memory>(
     memory: &mut M,
-    seals: Seals,
+    checksums: Checksums,
     at: Addr,
     row: &mut [u64],
 ) -> Result<Head, Wrong> {
@@ -70,13 +69,13 @@ pub(super) fn read<M: Memory>(
             wait_for_release(memory, at, before);
             continue;
         }
-        if let Some(head) = read_version(memory, seals, at, before.tid(), row) {
+        if let Some(head) = read_version(memory, checksums, at, before.tid(), row) {
             return Ok(head);
         }
         // Torn by a writer, or wrong: a writer would have left a higher version.
         let after = TidWord(memory.load(at));
         if !after.is_locked() && after.tid() == before.tid() {
-            return Err(broken(at));
+            return Err(mismatch(at));
         }
     }
 }
@@ -85,21 +84,21 @@ pub(super) fn read<M: Memory>(
 /// it are not looked at.
 pub(super) fn read_version<M: Memory>(
     memory: &mut M,
-    seals: Seals,
+    checksums: Checksums,
     at: Addr,
     tid: Tid,
     row: &mut [u64],
 ) -> Option<Head> {
-    let [_, key, a, b, c, d, e, seal] = memory.line(at);
-    if seals.seal(at, &[tid.bits(), key, a, b, c, d, e]) != seal {
+    let [_, key, a, b, c, d, e, checksum] = memory.line(at);
+    if checksums.of(at, &[tid.bits(), key, a, b, c, d, e]) != checksum {
         return None;
     }
     if !tid.is_absent() {
         let (head, body) = row.split_at_mut(row.len().min(HEAD_WORDS));
         head.copy_from_slice(&[a, b, c, d, e][..head.len()]);
         for (at, words) in body_lines(at).zip(body.chunks_mut(BODY_WORDS)) {
-            let [a, b, c, d, e, f, g, seal] = memory.line(at);
-            if seals.seal(at, &[tid.bits(), a, b, c, d, e, f, g]) != seal {
+            let [a, b, c, d, e, f, g, checksum] = memory.line(at);
+            if checksums.of(at, &[tid.bits(), a, b, c, d, e, f, g]) != checksum {
                 return None;
             }
             words.copy_from_slice(&[a, b, c, d, e, f, g][..words.len()]);
@@ -110,40 +109,52 @@ pub(super) fn read_version<M: Memory>(
 
 /// Stores everything of a record but its first word: the caller holds its lock and releases it
 /// with the same version.
-pub(super) fn write<M: Memory>(memory: &mut M, seals: Seals, at: Addr, head: Head, row: &[u64]) {
-    memory.store(at + SEALED, head_line(seals, at, head, row));
+pub(super) fn write<M: Memory>(
+    memory: &mut M,
+    checksums: Checksums,
+    at: Addr,
+    head: Head,
+    row: &[u64],
+) {
+    memory.store(at + RECORD_OFFSET, head_line(checksums, at, head, row));
     if !head.tid.is_absent() {
         let (_, body) = row.split_at(row.len().min(HEAD_WORDS));
         for (at, words) in body_lines(at).zip(body.chunks(BODY_WORDS)) {
-            memory.store(at, body_line(seals, at, head.tid, words));
+            memory.store(at, body_line(checksums, at, head.tid, words));
         }
     }
 }
 
 /// Line `line` of a record nobody holds, as an image has it.
-pub(super) fn image_line(seals: Seals, at: Addr, head: Head, row: &[u64], line: usize) -> Line {
+pub(super) fn image_line(
+    checksums: Checksums,
+    at: Addr,
+    head: Head,
+    row: &[u64],
+    line: usize,
+) -> Line {
     let Some(body) = line.checked_sub(1) else {
-        let [a, b, c, d, e, f, g] = head_line(seals, at, head, row);
+        let [a, b, c, d, e, f, g] = head_line(checksums, at, head, row);
         return [TidWord::from(head.tid).0, a, b, c, d, e, f, g];
     };
     let at = at + (line * LINE_BYTES) as u64;
     let from = HEAD_WORDS + body * BODY_WORDS;
-    body_line(seals, at, head.tid, &row[from..row.len().min(from + BODY_WORDS)])
+    body_line(checksums, at, head.tid, &row[from..row.len().min(from + BODY_WORDS)])
 }
 
-fn head_line(seals: Seals, at: Addr, head: Head, row: &[u64]) -> Sealed {
+fn head_line(checksums: Checksums, at: Addr, head: Head, row: &[u64]) -> RecordWords {
     let mut words = [0; HEAD_WORDS];
     let len = row.len().min(HEAD_WORDS);
     words[..len].copy_from_slice(&row[..len]);
     let [a, b, c, d, e] = words;
-    [head.key, a, b, c, d, e, seals.seal(at, &[head.tid.bits(), head.key, a, b, c, d, e])]
+    [head.key, a, b, c, d, e, checksums.of(at, &[head.tid.bits(), head.key, a, b, c, d, e])]
 }
 
-fn body_line(seals: Seals, at: Addr, tid: Tid, row: &[u64]) -> Line {
+fn body_line(checksums: Checksums, at: Addr, tid: Tid, row: &[u64]) -> Line {
     let mut words = [0; BODY_WORDS];
     words[..row.len()].copy_from_slice(row);
     let [a, b, c, d, e, f, g] = words;
-    [a, b, c, d, e, f, g, seals.seal(at, &[tid.bits(), a, b, c, d, e, f, g])]
+    [a, b, c, d, e, f, g, checksums.of(at, &[tid.bits(), a, b, c, d, e, f, g])]
 }
 
 /// The addresses of a record's further lines.
@@ -158,7 +169,7 @@ pub(super) fn word<M: Memory>(memory: &mut M, at: Addr) -> TidWord {
 
 /// The key of the record at `at`, which the caller holds.
 pub(super) fn key<M: Memory>(memory: &mut M, at: Addr) -> u64 {
-    memory.load(at + SEALED)
+    memory.load(at + RECORD_OFFSET)
 }
 
 /// Locks the record at `at`; its version.
@@ -220,7 +231,7 @@ pub(super) fn while_locked<M: Memory, R>(
 /// The payload of a fault that keeps the record's page from being had: it stays locked, and whoever
 /// waits is woken to meet the fault too.
 pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thread::Result<()> {
-    let released = insist(|| {
+    let released = retry_faults(|| {
         let mut seen = word(memory, at);
         loop {
             debug_assert!(seen.is_locked(), "the record at {at:?} is released by someone else");
@@ -235,19 +246,4 @@ pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thre
         memory.wake(at);
     }
     released.map(|_| ())
-}
-
-/// Does what may be repeated until no page it needs fails, but not for ever.
-///
-/// # Errors
-/// The payload of the last fault, or of any other unwinding.
-pub(super) fn insist<R>(mut step: impl FnMut() -> R) -> std::thread::Result<R> {
-    let mut attempts = 1;
-    loop {
-        // Nothing is shared through `step` but memory itself, whose words are valid at any moment.
-        match catch_unwind(AssertUnwindSafe(&mut step)) {
-            Err(payload) if payload.is::<MemoryFault>() && attempts < ATTEMPTS_MAX => attempts += 1,
-            result => return result,
-        }
-    }
 }

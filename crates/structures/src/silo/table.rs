@@ -7,8 +7,8 @@ use ebbtide_core::{Addr, LINE_BYTES};
 
 use super::record::{self, Head};
 use super::{Silo, Tid};
+use crate::image::Line;
 use crate::masstree::Tree;
-use crate::sealed::Line;
 
 /// Words of the largest row.
 pub(super) const ROW_WORDS_MAX: usize = 96;
@@ -49,13 +49,19 @@ impl<R: Row> Table<R> {
 impl Silo {
     /// Line `line` of the record at `at` that is there from the beginning.
     pub fn image_of<R: Row>(&self, at: Addr, key: u64, row: &R, line: usize) -> Line {
-        record::image_line(self.seals, at, Head { tid: Tid::INITIAL, key }, words_of(row), line)
+        record::image_line(self.checksums, at, Head { tid: Tid::INITIAL, key }, words_of(row), line)
     }
 
     /// Line `line` of a place at `at` that is free from the beginning.
     pub fn image_of_free_place(&self, at: Addr, line: usize) -> Line {
         match line {
-            0 => record::image_line(self.seals, at, Head { tid: Tid::NEVER, key: NO_KEY }, &[], 0),
+            0 => record::image_line(
+                self.checksums,
+                at,
+                Head { tid: Tid::NEVER, key: NO_KEY },
+                &[],
+                0,
+            ),
             _ => [0; LINE_BYTES / 8],
         }
     }

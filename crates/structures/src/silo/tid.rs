@@ -55,7 +55,7 @@ impl Tid {
         self.next_in(self.epoch())
     }
 
-    /// The version as a seal covers it.
+    /// The version as a checksum covers it.
     pub(super) fn bits(self) -> u64 {
         self.0
     }

@@ -183,7 +183,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
     ) -> Result<Option<Found<R>>, Abort> {
         let mut row = R::zeroed();
         let at = record::address(self.memory, at, R::WORDS)?;
-        let head = record::read(self.memory, self.silo.seals, at, words_of_mut(&mut row))?;
+        let head = record::read(self.memory, self.silo.checksums, at, words_of_mut(&mut row))?;
         match head.key == key {
             true => Ok(self.see(at, head, row)),
             // Its place was given to another key since.
@@ -255,7 +255,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
                 (Some(at), _) => record::address(self.memory, at, row.len())?,
                 (None, seen) => return Ok(Err(seen)),
             };
-            let head = record::read(self.memory, self.silo.seals, at, row)?;
+            let head = record::read(self.memory, self.silo.checksums, at, row)?;
             if head.key == key {
                 return Ok(Ok((at, head)));
             }

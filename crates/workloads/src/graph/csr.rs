@@ -1,6 +1,6 @@
 //! [`EdgeList`] and [`Csr`]: a graph in host memory, as it is read and as it is stored.
 
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// A directed graph of vertices `0..vertices()` as a list of its edges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

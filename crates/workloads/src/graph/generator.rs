@@ -6,7 +6,7 @@ use super::degrees::Degrees;
 use crate::Scatter;
 use crate::keys::Places;
 use crate::permutation::Permutation;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// Values on a page.
 const PER_PAGE: u64 = super::stored::WORDS_PER_PAGE;

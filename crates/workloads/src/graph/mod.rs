@@ -18,6 +18,7 @@
 mod components;
 mod csr;
 mod degrees;
+mod float;
 mod generator;
 mod lines;
 mod loader;
@@ -25,7 +26,6 @@ mod matrix_market;
 mod numbering;
 mod pagerank;
 mod stored;
-mod word;
 
 pub use components::ConnectedComponents;
 pub use csr::{EdgeList, Summary};

@@ -3,8 +3,8 @@
 use ebbtide_core::{Addr, Memory, PageId};
 
 use super::csr::{Csr, EdgeList, Summary};
+use super::float::{from_f64, to_f64};
 use super::stored::{MIN_BYTES, Stored};
-use super::word::{from_f64, to_f64};
 use crate::keys::share;
 use crate::program::{Kind, Named, Shape};
 use crate::{PageBytes, Workload, Wrong};

@@ -7,12 +7,11 @@ use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use super::csr::{Csr, Summary};
 use super::generator::Generator;
-use super::word::{NUMBER_MAX, Words};
 use crate::permutation::Permutation;
 use crate::program::{Kind, Shape};
 use crate::{PageBytes, Wrong};
-use ebbtide_structures::sealed::Seals;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::checksum::{Checksums, NUMBER_MAX};
+use ebbtide_structures::hash::mix;
 
 /// Vertices that a job updates in a loaded graph. (In a generated one as many as have about the
 /// same number of neighbours together.)
@@ -33,7 +32,7 @@ pub(super) const MIN_BYTES: u64 = 8 * PAGE_BYTES as u64;
 pub(super) struct Stored {
     source: Source,
     sizes: Sizes,
-    words: Words,
+    checksums: Checksums,
     /// The order of a pass.
     blocks: Permutation,
 }
@@ -130,13 +129,13 @@ impl Stored {
     }
 
     fn new(kind: Kind, sizes: Sizes, source: Source, seed: u64) -> Stored {
-        let words = Words { seals: Seals::new(kind as u64, sizes.pages(), seed) };
+        let checksums = Checksums::new(kind as u64, sizes.pages(), seed);
         let blocks = match &source {
             Source::Generated(generator) => generator.blocks(),
             Source::Loaded(_) | Source::Elsewhere => sizes.vertices.div_ceil(VERTICES_PER_JOB),
         };
         let blocks = Permutation::new(blocks, !seed);
-        Stored { source, sizes, words, blocks }
+        Stored { source, sizes, checksums, blocks }
     }
 
     /// How many vertices there are.
@@ -190,12 +189,12 @@ impl Stored {
     pub(super) fn row<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<Row, Wrong> {
         let at = self.sizes.row_address(vertex);
         let [first, out_degree]: [u64; 2] = memory.load(at);
-        let entries = self.words.open(at, first)?
-            ..self.words.read(memory, self.sizes.row_address(vertex + 1))?;
+        let entries = self.checksums.check_number(at, first)?
+            ..self.checksums.read_number(memory, self.sizes.row_address(vertex + 1))?;
         if entries.start > entries.end || entries.end > self.sizes.entries {
             return Err(Wrong(format!("the list of vertex {vertex} is at {entries:?}")));
         }
-        Ok(Row { entries, out_degree: self.words.open(at + 8, out_degree)? })
+        Ok(Row { entries, out_degree: self.checksums.check_number(at + 8, out_degree)? })
     }
 
     /// Reads the values of the neighbours in the list of `row`, one after the other, and gives each
@@ -215,7 +214,8 @@ impl Stored {
             let mut places = [0; WORDS_PER_LINE as usize];
             for (entry, place) in (start..stop).zip(&mut places) {
                 let at = self.sizes.entry_address(entry);
-                *place = self.words.open(at, line[(entry % WORDS_PER_LINE) as usize])?;
+                *place =
+                    self.checksums.check_number(at, line[(entry % WORDS_PER_LINE) as usize])?;
                 if *place >= self.sizes.vertices {
                     return Err(Wrong(format!("the entry at {at:?} names no vertex: {place}")));
                 }
@@ -232,13 +232,13 @@ impl Stored {
     /// Reads the value at `at`.
     #[inline]
     pub(super) fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Wrong> {
-        self.words.read(memory, at)
+        self.checksums.read_number(memory, at)
     }
 
     /// Stores a value at `at`.
     #[inline]
     pub(super) fn write<M: Memory>(&self, memory: &mut M, at: Addr, value: u64) {
-        self.words.write(memory, at, value);
+        self.checksums.write_number(memory, at, value);
     }
 
     /// Replaces the value `current` at `at` by `new` in one atomic step; `false` if another value
@@ -251,7 +251,7 @@ impl Stored {
         current: u64,
         new: u64,
     ) -> bool {
-        let [current, new] = [current, new].map(|value| self.words.close(at, value));
+        let [current, new] = [current, new].map(|value| self.checksums.number_word(at, value));
         memory.compare_exchange(at, current, new).is_ok()
     }
 
@@ -279,8 +279,8 @@ impl Stored {
         };
         for (word, bytes) in (0..).zip(out.as_chunks_mut::<8>().0) {
             let at = page.start() + word * 8;
-            let sealed = number(word).map_or(0, |number| self.words.close(at, number));
-            *bytes = sealed.to_ne_bytes();
+            let word = number(word).map_or(0, |number| self.checksums.number_word(at, number));
+            *bytes = word.to_ne_bytes();
         }
     }
 

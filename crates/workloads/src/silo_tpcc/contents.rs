@@ -14,7 +14,7 @@ use crate::permutation::Permutation;
 use crate::tpcc::DISTRICTS;
 use crate::tpcc::input::LOADED;
 use crate::tpcc::rows::{Customer, CustomerInfo, Office, last_name};
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 use ebbtide_structures::silo::Row;
 
 /// What every customer has paid at first.

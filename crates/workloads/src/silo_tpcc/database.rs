@@ -11,8 +11,8 @@ use super::contents::{
 use super::part::Part;
 use super::size::Size;
 use crate::{PageBytes, Wrong};
-use ebbtide_structures::sealed::fill;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::fill_lines;
 use ebbtide_structures::silo::Row;
 use ebbtide_structures::silo::{Abort, Found, Silo, Table, Transaction};
 
@@ -67,7 +67,7 @@ macro_rules! parts {
                 assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
                 if page == PageId(0) {
                     let epoch = self.silo.image_of_epoch();
-                    return fill(out, lines, |line| if line == 0 { epoch } else { [0; 8] });
+                    return fill_lines(out, lines, |line| if line == 0 { epoch } else { [0; 8] });
                 }
                 $(if self.$name.has(page) {
                     return self.$name.image(&self.silo, &self.setup, page, lines, out);

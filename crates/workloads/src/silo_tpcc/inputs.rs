@@ -12,7 +12,7 @@ use crate::tpcc::input::{
     Date, Delivery, LINES_MAX, LOADED, NewOrder, OrderStatus, Ordered, Payment, StockLevel,
     Transaction, Who,
 };
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// Customers whose rows share a page.
 const CUSTOMERS_TOGETHER: u64 = 5;

@@ -7,8 +7,8 @@ use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::contents::{Contents, Setup};
 use super::size::Size;
+use ebbtide_structures::image::clear_records;
 use ebbtide_structures::masstree::Tree;
-use ebbtide_structures::sealed::clear_records;
 use ebbtide_structures::silo::Row;
 use ebbtide_structures::silo::{Silo, Table};
 

@@ -1,6 +1,6 @@
 //! The rows of the tables: TPC-C's columns (rev. 5.11, clause 1.3), packed for records of lines.
 //!
-//! | table | standard | here, with version, key and seals |
+//! | table | standard | here, with version, key and checksums |
 //! |---|---|---|
 //! | WAREHOUSE | 89 B | 3 lines |
 //! | DISTRICT | 95 B | 3 lines |

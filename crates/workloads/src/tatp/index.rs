@@ -15,22 +15,21 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 use super::rows::Digits;
 use crate::Wrong;
 use crate::keys::{Places, Scatter};
-use ebbtide_structures::sealed::{Line, Seals};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::image::Line;
 
 const ENTRY_BYTES: u64 = 8;
 const ENTRIES_PER_LINE: u64 = 8;
 pub(super) const ENTRIES_PER_PAGE: u64 = PAGE_BYTES as u64 / ENTRY_BYTES;
-/// An entry is an `s_id` (0 for none) under 24 bits of its seal.
-const S_ID_BITS: u32 = 40;
 
-/// The index of subscribers `1..=subscribers`.
+/// The index of subscribers `1..=subscribers`. An entry is an `s_id`, 0 for none.
 #[derive(Debug, Clone)]
 pub(super) struct NumberIndex {
     first: PageId,
     subscribers: u64,
     /// Subscriber, from 0, to entry.
     hash: Places,
-    seals: Seals,
+    checksums: Checksums,
 }
 
 impl NumberIndex {
@@ -45,11 +44,11 @@ impl NumberIndex {
         subscribers: u64,
         scatter: Scatter,
         seed: u64,
-        seals: Seals,
+        checksums: Checksums,
     ) -> NumberIndex {
         let pages = NumberIndex::pages(subscribers);
         let hash = Places::new(pages, ENTRIES_PER_PAGE, scatter, seed);
-        NumberIndex { first, subscribers, hash, seals }
+        NumberIndex { first, subscribers, hash, checksums }
     }
 
     /// The subscriber with this number, whose row tells whether it has it.
@@ -62,12 +61,7 @@ impl NumberIndex {
             return Ok(None);
         };
         let at = self.address(self.hash.place(number - 1));
-        let word: u64 = memory.load(at);
-        let s_id = word & ((1 << S_ID_BITS) - 1);
-        if self.close(at, s_id) != word {
-            return Err(Wrong(format!("the index entry at {at:?} does not match its seal")));
-        }
-        Ok(Some(s_id))
+        self.checksums.read_number(memory, at).map(Some)
     }
 
     /// The line `line` of its page `page`.
@@ -75,15 +69,12 @@ impl NumberIndex {
         std::array::from_fn(|i| {
             let entry = page * ENTRIES_PER_PAGE + line * ENTRIES_PER_LINE + i as u64;
             let s_id = self.hash.rank(entry) + 1;
-            self.close(self.address(entry), if s_id > self.subscribers { 0 } else { s_id })
+            let s_id = if s_id > self.subscribers { 0 } else { s_id };
+            self.checksums.number_word(self.address(entry), s_id)
         })
     }
 
     fn address(&self, entry: u64) -> Addr {
         self.first.start() + entry * ENTRY_BYTES
-    }
-
-    fn close(&self, at: Addr, s_id: u64) -> u64 {
-        self.seals.seal(at, &[s_id]) << S_ID_BITS | s_id
     }
 }

@@ -11,8 +11,9 @@ use super::transaction::Transaction;
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Line, Seals, broken, fill};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::{Line, fill_lines};
 
 /// Bytes in the call forwardings of a subscriber: a line for each facility.
 const FORWARDING_BYTES: u64 = 4 * LINE_BYTES as u64;
@@ -36,7 +37,7 @@ const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAG
 ///
 /// The subscriber's latch covers all its rows, so writers are serialisable; whatever they need is
 /// touched before it is taken. Readers take no latch: each needs at most one line that can change,
-/// and its seal tells whether it is whole. (Whether a facility exists and is active never changes.)
+/// and its checksum tells whether it is whole. (Whether a facility exists and is active never changes.)
 ///
 /// Subscribers are drawn by [`Shape::theta`] and [`Scatter`](crate::Scatter), as keys are in every
 /// program. TATP's own distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is
@@ -98,7 +99,7 @@ impl TatpMix {
         ai_type: u64,
     ) -> Result<AccessInfo, Wrong> {
         let at = half_line(self.access(), s_id, ai_type);
-        open_half_line(self.tables.seals, at, memory.load(at))
+        open_half_line(self.tables.checksums, at, memory.load(at))
     }
 
     pub(super) fn read_forwardings<M: Memory>(
@@ -108,11 +109,7 @@ impl TatpMix {
         sf_type: u64,
     ) -> Result<Forwardings, Wrong> {
         let at = self.forwardings_address(s_id, sf_type);
-        let [words @ .., seal] = memory.line(at);
-        if self.tables.seals.seal(at, &words) != seal {
-            return Err(broken(at));
-        }
-        Ok(bytemuck::cast::<[u64; 7], _>(words))
+        self.tables.checksums.read_row(memory, at)
     }
 
     pub(super) fn store_forwardings<M: Memory>(
@@ -122,13 +119,7 @@ impl TatpMix {
         forwardings: Forwardings,
     ) {
         let at = self.forwardings_address(s_id, u64::from(forwardings.sf_type));
-        memory.store(at, self.close_forwardings(at, forwardings));
-    }
-
-    fn close_forwardings(&self, at: Addr, forwardings: Forwardings) -> Line {
-        let words: [u64; 7] = bytemuck::cast(forwardings);
-        let [a, b, c, d, e, f, g] = words;
-        [a, b, c, d, e, f, g, self.tables.seals.seal(at, &words)]
+        self.tables.checksums.write_row(memory, at, &forwardings);
     }
 
     fn forwardings_address(&self, s_id: u64, sf_type: u64) -> Addr {
@@ -150,7 +141,7 @@ impl TatpMix {
         let nth = page * (PAGE_BYTES / LINE_BYTES) as u64 + line;
         let (s_id, sf_type) = (nth / 4 + 1, nth % 4 + 1);
         let forwardings = self.tables.population.forwardings(s_id, sf_type);
-        self.close_forwardings(self.forwardings_address(s_id, sf_type), forwardings)
+        self.tables.checksums.row_line(self.forwardings_address(s_id, sf_type), forwardings)
     }
 }
 
@@ -169,7 +160,7 @@ impl Named for TatpMix {
         let blocks = pages * BLOCKS_PER_INDEX_PAGE / (PAGES_PER_BLOCK * BLOCKS_PER_INDEX_PAGE + 1);
         let subscribers = blocks * ROWS_PER_PAGE;
         let size = PAGES_PER_BLOCK * blocks + NumberIndex::pages(subscribers);
-        let seals = Seals::new(Kind::TatpMix as u64, size, shape.seed);
+        let checksums = Checksums::new(Kind::TatpMix as u64, size, shape.seed);
         let seed = mix(shape.seed);
         let index = PageId(PAGES_PER_BLOCK * blocks);
         TatpMix {
@@ -177,9 +168,9 @@ impl Named for TatpMix {
                 pages_per_table: blocks,
                 facilities: PageId(blocks),
                 population: Population { seed: shape.seed },
-                seals,
+                checksums,
             },
-            index: NumberIndex::new(index, subscribers, shape.scatter, mix(seed), seals),
+            index: NumberIndex::new(index, subscribers, shape.scatter, mix(seed), checksums),
             ranks: Ranks::new(subscribers, shape.theta),
             places: Places::new(blocks, ROWS_PER_PAGE, shape.scatter, seed),
             work: shape.work_instructions,
@@ -204,16 +195,18 @@ impl Workload for TatpMix {
     fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         let n = self.tables.pages_per_table;
-        let Tables { population, seals, .. } = self.tables;
+        let Tables { population, checksums, .. } = self.tables;
         match page.0 / n {
-            0 => fill(out, lines, |line| self.tables.image_of_subscribers(page.0, line)),
-            1 => fill(out, lines, |line| self.tables.image_of_facilities(page.0 - n, line)),
-            2 => fill(out, lines, |line| {
+            0 => fill_lines(out, lines, |line| self.tables.image_of_subscribers(page.0, line)),
+            1 => fill_lines(out, lines, |line| self.tables.image_of_facilities(page.0 - n, line)),
+            2 => fill_lines(out, lines, |line| {
                 let row = |s_id, ai_type| population.access_info(s_id, ai_type);
-                image_of_half_lines(seals, self.access(), (page.0 - 2 * n, line), row)
+                image_of_half_lines(checksums, self.access(), (page.0 - 2 * n, line), row)
             }),
-            3 | 4 => fill(out, lines, |line| self.image_of_forwardings(page.0 - 3 * n, line)),
-            _ => fill(out, lines, |line| self.index.image(page.0 - PAGES_PER_BLOCK * n, line)),
+            3 | 4 => fill_lines(out, lines, |line| self.image_of_forwardings(page.0 - 3 * n, line)),
+            _ => {
+                fill_lines(out, lines, |line| self.index.image(page.0 - PAGES_PER_BLOCK * n, line))
+            }
         }
     }
 

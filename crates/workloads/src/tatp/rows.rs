@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::transaction::{AccessData, Before, SubscriberRow};
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// Fifteen decimal digits, zero-padded: a `sub_nbr` or a `numberx`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
@@ -30,7 +30,7 @@ impl Digits {
     }
 }
 
-/// A subscriber's first line: what transactions change and look for, less latch and seal.
+/// A subscriber's first line: what transactions change and look for, less latch and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Subscriber {
@@ -84,7 +84,7 @@ impl Subscriber {
     }
 }
 
-/// A subscriber's second line: the columns that transactions only read, less latch and seal.
+/// A subscriber's second line: the columns that transactions only read, less latch and checksum.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct SubscriberRest {
@@ -94,7 +94,7 @@ pub(super) struct SubscriberRest {
     pub spare: [u64; 3],
 }
 
-/// A special-facility row, less its seal; it is there for absent ones too, and says so.
+/// A special-facility row, less its checksum; it is there for absent ones too, and says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Facility {
@@ -111,7 +111,7 @@ pub(super) struct Facility {
     pub commits: u16,
 }
 
-/// An access-information row, less its seal; it is there for absent ones too, and says so.
+/// An access-information row, less its checksum; it is there for absent ones too, and says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct AccessInfo {
@@ -150,7 +150,7 @@ impl Forwarding {
     }
 }
 
-/// The call forwardings of one facility: a line, less its seal. The subscriber's latch covers it,
+/// The call forwardings of one facility: a line, less its checksum. The subscriber's latch covers it,
 /// so it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]

@@ -14,7 +14,8 @@ use ebbtide_structures::latch;
 use super::rows::{Facility, Population, Subscriber, SubscriberRest};
 use super::update::UpdateSubscriberData;
 use crate::Wrong;
-use ebbtide_structures::sealed::{Line, SEALED, Seals, broken};
+use ebbtide_structures::checksum::{Checksums, mismatch};
+use ebbtide_structures::image::Line;
 
 /// Bytes in a subscriber's row, and in its special facilities, and in its access information.
 pub(super) const ROW_BYTES: u64 = 128;
@@ -29,7 +30,7 @@ pub(super) struct Tables {
     /// Where special facilities start.
     pub facilities: PageId,
     pub population: Population,
-    pub seals: Seals,
+    pub checksums: Checksums,
 }
 
 impl Tables {
@@ -63,12 +64,12 @@ impl Tables {
         self.store_subscriber(memory, changed);
         let at = self.facility_address(s_id, sf_type);
         let changed = Facility { data_a, commits, ..facility };
-        memory.store(at, close_half_line(self.seals, at, changed));
+        memory.store(at, close_half_line(self.checksums, at, changed));
         Ok(Some(found))
     }
 
     /// Reads something of subscriber `s_id` while others may write it: once if it is whole, which
-    /// seals prove; else it was torn by a writer or is wrong, which the latch tells apart.
+    /// checksums prove; else it was torn by a writer or is wrong, which the latch tells apart.
     pub(super) fn settled<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -87,7 +88,7 @@ impl Tables {
         s_id: u64,
     ) -> Result<Subscriber, Wrong> {
         let at = self.subscriber_address(s_id);
-        self.seals.open(at, memory.line(at))
+        self.checksums.read_latched(memory, at)
     }
 
     pub(super) fn read_subscriber_rest<M: Memory>(
@@ -96,12 +97,12 @@ impl Tables {
         s_id: u64,
     ) -> Result<SubscriberRest, Wrong> {
         let at = self.subscriber_address(s_id) + LINE_BYTES as u64;
-        self.seals.open(at, memory.line(at))
+        self.checksums.read_latched(memory, at)
     }
 
     pub(super) fn store_subscriber<M: Memory>(&self, memory: &mut M, subscriber: Subscriber) {
         let at = self.subscriber_address(subscriber.s_id);
-        memory.store(at + SEALED, self.seals.close(at, subscriber));
+        self.checksums.write_latched(memory, at, subscriber);
     }
 
     pub(super) fn read_facility<M: Memory>(
@@ -111,7 +112,7 @@ impl Tables {
         sf_type: u64,
     ) -> Result<Facility, Wrong> {
         let at = self.facility_address(s_id, sf_type);
-        open_half_line(self.seals, at, memory.load(at))
+        open_half_line(self.checksums, at, memory.load(at))
     }
 
     /// The subscriber's first line, and its latch.
@@ -130,15 +131,15 @@ impl Tables {
         let s_id = s_id_at(page, line);
         let at = self.subscriber_address(s_id);
         if line.is_multiple_of(2) {
-            self.seals.line(at, self.population.subscriber(s_id))
+            self.checksums.line(at, self.population.subscriber(s_id))
         } else {
-            self.seals.line(at + LINE_BYTES as u64, self.population.subscriber_rest(s_id))
+            self.checksums.line(at + LINE_BYTES as u64, self.population.subscriber_rest(s_id))
         }
     }
 
     /// Line `line` of page `page` of the special-facility table.
     pub(super) fn image_of_facilities(&self, page: u64, line: u64) -> Line {
-        image_of_half_lines(self.seals, self.facilities, (page, line), |s_id, sf_type| {
+        image_of_half_lines(self.checksums, self.facilities, (page, line), |s_id, sf_type| {
             self.population.facility(s_id, sf_type)
         })
     }
@@ -170,25 +171,29 @@ pub(super) fn half_line(table: PageId, s_id: u64, of_type: u64) -> Addr {
 
 /// The row in a half line that was read at `at`.
 #[inline]
-pub(super) fn open_half_line<T: Pod>(seals: Seals, at: Addr, words: [u64; 4]) -> Result<T, Wrong> {
-    let [a, b, c, seal] = words;
-    if seals.seal(at, &[a, b, c]) != seal {
-        return Err(broken(at));
+pub(super) fn open_half_line<T: Pod>(
+    checksums: Checksums,
+    at: Addr,
+    words: [u64; 4],
+) -> Result<T, Wrong> {
+    let [a, b, c, checksum] = words;
+    if checksums.of(at, &[a, b, c]) != checksum {
+        return Err(mismatch(at));
     }
     Ok(bytemuck::cast([a, b, c]))
 }
 
-/// `row` with its seal, as it is stored at `at`.
+/// `row` with its checksum, as it is stored at `at`.
 #[inline]
-pub(super) fn close_half_line<T: Pod>(seals: Seals, at: Addr, row: T) -> [u64; 4] {
+pub(super) fn close_half_line<T: Pod>(checksums: Checksums, at: Addr, row: T) -> [u64; 4] {
     let words: [u64; 3] = bytemuck::cast(row);
     let [a, b, c] = words;
-    [a, b, c, seals.seal(at, &words)]
+    [a, b, c, checksums.of(at, &words)]
 }
 
 /// The line `line` of the page `page` of a table of four half lines a subscriber.
 pub(super) fn image_of_half_lines<T: Pod>(
-    seals: Seals,
+    checksums: Checksums,
     table: PageId,
     (page, line): (u64, u64),
     row: impl Fn(u64, u64) -> T,
@@ -196,7 +201,7 @@ pub(super) fn image_of_half_lines<T: Pod>(
     let s_id = s_id_at(page, line);
     let two: [[u64; 4]; 2] = std::array::from_fn(|i| {
         let of_type = line % 2 * 2 + i as u64 + 1;
-        close_half_line(seals, half_line(table, s_id, of_type), row(s_id, of_type))
+        close_half_line(checksums, half_line(table, s_id, of_type), row(s_id, of_type))
     });
     bytemuck::cast(two)
 }

@@ -12,8 +12,9 @@ use super::tables::{ROWS_PER_PAGE, Tables, agree};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Seals, fill};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::fill_lines;
 
 /// TATP's subscriber and special-facility tables; a job is one UPDATE_SUBSCRIBER_DATA.
 ///
@@ -179,7 +180,7 @@ impl Named for Tatp {
             pages_per_table,
             facilities: PageId(pages_per_table),
             population: Population { seed: shape.seed },
-            seals: Seals::new(Kind::Tatp as u64, 2 * pages_per_table, shape.seed),
+            checksums: Checksums::new(Kind::Tatp as u64, 2 * pages_per_table, shape.seed),
         };
         Tatp {
             ranks: Ranks::new(tables.subscribers(), shape.theta),
@@ -207,8 +208,10 @@ impl Workload for Tatp {
         let pages = self.tables.pages_per_table;
         assert!(page.0 < 2 * pages, "{page:?} of {}", 2 * pages);
         match page.0.checked_sub(pages) {
-            None => fill(out, lines, |line| self.tables.image_of_subscribers(page.0, line)),
-            Some(page) => fill(out, lines, |line| self.tables.image_of_facilities(page, line)),
+            None => fill_lines(out, lines, |line| self.tables.image_of_subscribers(page.0, line)),
+            Some(page) => {
+                fill_lines(out, lines, |line| self.tables.image_of_facilities(page, line))
+            }
         }
     }
 

@@ -16,8 +16,9 @@ use self::rows::{Branch, Entry, Filler, Holder};
 use crate::keys::{Places, Ranks, job_rng, share};
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Line, SEALED, Seals, fill};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::{Line, fill_lines};
 
 /// Tellers of a branch.
 pub const TELLERS_PER_BRANCH: u64 = 10;
@@ -58,7 +59,7 @@ pub struct Tpcb {
     ranks: Ranks,
     /// Rank to account.
     places: Places,
-    seals: Seals,
+    checksums: Checksums,
     seed: u64,
     work: u64,
 }
@@ -208,7 +209,7 @@ impl Tpcb {
             return Ok(None);
         }
         let at = self.layout.address(Table::Account, account);
-        Ok(Some(self.seals.read::<M, Holder>(memory, at)?.balance()))
+        Ok(Some(self.checksums.read::<M, Holder>(memory, at)?.balance()))
     }
 
     /// The balances of a branch and of its tellers in one atomic step, also while others pay;
@@ -257,19 +258,19 @@ impl Tpcb {
 
     fn read<M: Memory, T: Pod>(&self, memory: &mut M, table: Table, row: u64) -> Result<T, Wrong> {
         let at = self.layout.address(table, row);
-        self.seals.open(at, memory.line(at))
+        self.checksums.read_latched(memory, at)
     }
 
     fn store<M: Memory, T: Pod>(&self, memory: &mut M, table: Table, row: u64, record: T) {
         let at = self.layout.address(table, row);
-        memory.store(at + SEALED, self.seals.close(at, record));
+        self.checksums.write_latched(memory, at, record);
     }
 
     /// The line `line` of page `page` of `table`, as it is at first.
     fn image_of(&self, table: Table, page: u64, line: u64) -> Line {
         if table == Table::History {
             let place = page * LINES_PER_PAGE + line;
-            return self.seals.line(self.layout.address(table, place), Entry::NONE);
+            return self.checksums.line(self.layout.address(table, place), Entry::NONE);
         }
         let id = page * ROWS_PER_PAGE + line / 2;
         if id >= self.layout.rows(table) {
@@ -277,10 +278,10 @@ impl Tpcb {
         }
         let at = self.layout.address(table, id);
         match table {
-            _ if line % 2 == 1 => self.seals.line(at + LINE_BYTES as u64, Filler::new(id)),
-            Table::Branch => self.seals.line(at, Branch::new(id)),
-            Table::Teller => self.seals.line(at, Holder::new(id, id / TELLERS_PER_BRANCH)),
-            _ => self.seals.line(at, Holder::new(id, id / self.accounts_per_branch())),
+            _ if line % 2 == 1 => self.checksums.line(at + LINE_BYTES as u64, Filler::new(id)),
+            Table::Branch => self.checksums.line(at, Branch::new(id)),
+            Table::Teller => self.checksums.line(at, Holder::new(id, id / TELLERS_PER_BRANCH)),
+            _ => self.checksums.line(at, Holder::new(id, id / self.accounts_per_branch())),
         }
     }
 }
@@ -309,7 +310,7 @@ impl Named for Tpcb {
         Tpcb {
             ranks: Ranks::new(accounts, shape.theta),
             places: Places::new(pages, ROWS_PER_PAGE, shape.scatter, mix(shape.seed)),
-            seals: Seals::new(Kind::Tpcb as u64, layout.pages(), shape.seed),
+            checksums: Checksums::new(Kind::Tpcb as u64, layout.pages(), shape.seed),
             layout,
             seed: shape.seed,
             work: shape.work_instructions,
@@ -333,7 +334,7 @@ impl Workload for Tpcb {
     fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
         assert!(page.start().0 < self.size_bytes(), "{page:?} of {}", self.size_bytes());
         let (table, page) = self.layout.table_of(page);
-        fill(out, lines, |line| self.image_of(table, page, line))
+        fill_lines(out, lines, |line| self.image_of(table, page, line))
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {

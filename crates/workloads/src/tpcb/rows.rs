@@ -1,10 +1,10 @@
-//! TPC-B's rows: what each line holds, less latch and seal.
+//! TPC-B's rows: what each line holds, less latch and checksum.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::{Balance, TELLERS_PER_BRANCH, Transaction};
 use crate::Wrong;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// The first line of an account or a teller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]

@@ -41,7 +41,8 @@ impl Database {
                 all.delivered_cents += sums.delivered_cents;
                 all.paid_here_cents += sums.paid_here_cents;
             }
-            let warehouse: Warehouse = self.read_latched(memory, self.layout.warehouse(w_id))?;
+            let warehouse: Warehouse =
+                self.checksums.read_latched(memory, self.layout.warehouse(w_id))?;
             // With condition 9, which is checked of each district, this is condition 8 too.
             let at = || format!("warehouse {w_id}");
             same(1, at, "W_YTD", warehouse.ytd_cents, "all D_YTD", of_warehouse)?;
@@ -62,7 +63,8 @@ impl Database {
             ..Sums::default()
         };
         for c_id in 1..=self.scale().customers {
-            let customer: Customer = self.read(memory, self.layout.customer(w_id, d_id, c_id))?;
+            let customer: Customer =
+                self.checksums.read_row(memory, self.layout.customer(w_id, d_id, c_id))?;
             sums.balance_cents += customer.balance_cents;
             sums.paid_by_customers_cents += customer.ytd_payment_cents;
         }
@@ -83,7 +85,7 @@ impl Database {
         let undelivered = district.oldest_undelivered..district.next_o_id;
         let mut rows = 0;
         for slot in 0..self.layout.size.ring {
-            match self.read_o_id(memory, self.layout.new_order(ids.0, ids.1, slot))? {
+            match self.checksums.read_number(memory, self.layout.new_order(ids.0, ids.1, slot))? {
                 0 => {}
                 o_id if undelivered.contains(&o_id) => rows += 1,
                 o_id => {
@@ -145,7 +147,7 @@ impl Database {
         let mut sum_cents = district.retired_history_cents;
         for sequence in district.payments - self.layout.history_ring()..district.payments {
             let at = self.layout.history(w_id, d_id, sequence);
-            let row: History = self.read(memory, at)?;
+            let row: History = self.checksums.read_row(memory, at)?;
             if row.sequence != sequence {
                 return Err(violated(9, &format!("{row:?} in place of payment {sequence}")));
             }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use bytemuck::Pod;
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
@@ -14,15 +13,9 @@ use super::rows::{Customer, CustomerInfo, District, Office, Order, OrderLine, St
 use super::scale::Scale;
 use crate::Wrong;
 use crate::keys::Scatter;
-use ebbtide_structures::sealed::{Line, SEALED, Seals, broken};
+use ebbtide_structures::checksum::Checksums;
 
 const LINE: u64 = LINE_BYTES as u64;
-
-/// Bytes of a row in a line that has a seal and no latch.
-const UNLATCHED: usize = 56;
-
-/// Bits of an order's number in a word that holds nothing else but its seal.
-const O_ID_BITS: u32 = 40;
 
 /// The lines of an order.
 pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
@@ -56,14 +49,14 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 pub struct Database {
     pub(super) layout: Layout,
     pub(super) names: Names,
-    pub(super) seals: Seals,
+    pub(super) checksums: Checksums,
     pub(super) seed: u64,
 }
 
 impl Database {
-    pub(super) fn new(size: Size, scatter: Scatter, seals: Seals, seed: u64) -> Database {
+    pub(super) fn new(size: Size, scatter: Scatter, checksums: Checksums, seed: u64) -> Database {
         let layout = Layout::new(size, scatter, seed);
-        Database { layout, names: Names::new(size.scale, seed), seals, seed }
+        Database { layout, names: Names::new(size.scale, seed), checksums, seed }
     }
 
     /// How many warehouses, customers and items there are.
@@ -127,7 +120,7 @@ impl Database {
     /// # Errors
     /// [`Wrong`] when memory does not hold them.
     pub fn stock<M: Memory>(&self, memory: &mut M, w_id: u32, i_id: u32) -> Result<Stock, Wrong> {
-        self.seals.read(memory, self.layout.stock(w_id, i_id))
+        self.checksums.read(memory, self.layout.stock(w_id, i_id))
     }
 
     /// A DISTRICT row's changing part at one moment.
@@ -140,7 +133,7 @@ impl Database {
         w_id: u32,
         d_id: u8,
     ) -> Result<District, Wrong> {
-        self.seals.read(memory, self.layout.district(w_id, d_id))
+        self.checksums.read(memory, self.layout.district(w_id, d_id))
     }
 
     /// A CUSTOMER row's changing part at one moment.
@@ -155,81 +148,14 @@ impl Database {
         c_id: u32,
     ) -> Result<Customer, Wrong> {
         latch::read(memory, self.layout.district(w_id, d_id), |memory| {
-            self.read(memory, self.layout.customer(w_id, d_id, c_id))
+            self.checksums.read_row(memory, self.layout.customer(w_id, d_id, c_id))
         })
-    }
-
-    /// Reads a row's part that shares a line with a latch; the latch is held, or nobody writes.
-    #[inline]
-    pub(super) fn read_latched<M: Memory, T: Pod>(
-        &self,
-        memory: &mut M,
-        at: Addr,
-    ) -> Result<T, Wrong> {
-        self.seals.open(at, memory.line(at))
-    }
-
-    /// Writes a row's part that shares a line with a latch, which is held.
-    #[inline]
-    pub(super) fn write_latched<M: Memory, T: Pod>(&self, memory: &mut M, at: Addr, part: T) {
-        memory.store(at + SEALED, self.seals.close(at, part));
-    }
-
-    /// Reads a row, or a part of one, from the line at `at` on, and checks it.
-    #[inline]
-    pub(super) fn read<M: Memory, T: Pod>(&self, memory: &mut M, at: Addr) -> Result<T, Wrong> {
-        let mut row = T::zeroed();
-        for (at, part) in lines_of(at).zip(parts_mut(&mut row)) {
-            let [words @ .., seal] = memory.line(at);
-            if self.seals.seal::<7>(at, &words) != seal {
-                return Err(broken(at));
-            }
-            *part = bytemuck::cast(words);
-        }
-        Ok(row)
-    }
-
-    /// Writes a row, or a part of one.
-    #[inline]
-    pub(super) fn write<M: Memory, T: Pod>(&self, memory: &mut M, at: Addr, row: &T) {
-        self.lines(at, row).for_each(|(at, line)| memory.store(at, line));
-    }
-
-    /// The lines that hold `row` from `at` on.
-    pub(super) fn lines<T: Pod>(&self, at: Addr, row: &T) -> impl Iterator<Item = (Addr, Line)> {
-        lines_of(at).zip(parts(row)).map(|(at, part)| {
-            let [a, b, c, d, e, f, g]: [u64; 7] = bytemuck::cast(*part);
-            let seal = self.seals.seal(at, &[a, b, c, d, e, f, g]);
-            (at, [a, b, c, d, e, f, g, seal])
-        })
-    }
-
-    /// The word that holds an order's number at `at`: 40 bits under 24 bits of its seal.
-    #[inline]
-    pub(super) fn close_o_id(&self, at: Addr, o_id: u64) -> u64 {
-        self.seals.seal(at, &[o_id]) << O_ID_BITS | o_id
-    }
-
-    /// The order's number in the word at `at`; 0 when there is none.
-    #[inline]
-    pub(super) fn read_o_id<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<u64, Wrong> {
-        let word: u64 = memory.load(at);
-        let o_id = word & ((1 << O_ID_BITS) - 1);
-        if self.close_o_id(at, o_id) != word {
-            return Err(Wrong(format!("the word at {at:?} does not match its seal")));
-        }
-        Ok(o_id)
-    }
-
-    #[inline]
-    pub(super) fn write_o_id<M: Memory>(&self, memory: &mut M, at: Addr, o_id: u64) {
-        memory.store(at, self.close_o_id(at, o_id));
     }
 
     /// What never changes of the WAREHOUSE or DISTRICT row at `at`.
     #[inline]
     pub(super) fn read_office<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Office, Wrong> {
-        self.read(memory, at + LINE)
+        self.checksums.read_row(memory, at + LINE)
     }
 
     /// The order `o_id` of a district, which must be in its slot.
@@ -240,7 +166,7 @@ impl Database {
         o_id: u64,
     ) -> Result<Order, Wrong> {
         let at = self.layout.order(w_id, d_id, o_id);
-        let order: Order = self.read(memory, at)?;
+        let order: Order = self.checksums.read_row(memory, at)?;
         if order.o_id != o_id {
             let found = order.o_id;
             return Err(Wrong(format!("order {found} is at {at:?} in place of order {o_id}")));
@@ -257,7 +183,7 @@ impl Database {
         let slot = self.layout.order(order.w_id, order.d_id, order.o_id);
         let read = |number| {
             let at = line_address(slot, number);
-            let line: OrderLine = self.read(memory, at)?;
+            let line: OrderLine = self.checksums.read_row(memory, at)?;
             if (line.o_id, line.number) != (order.o_id, number) {
                 return Err(Wrong(format!(
                     "{line:?} is at {at:?}, not line {number} of {order:?}"
@@ -293,7 +219,7 @@ impl Database {
         let mut found = self.names.customers(name).map(|c_id| ([0; 16], c_id));
         for (first, c_id) in &mut found {
             let at = self.customer_info_address(w_id, d_id, *c_id);
-            *first = self.read::<_, CustomerInfo>(memory, at)?.first;
+            *first = self.checksums.read_row::<_, CustomerInfo>(memory, at)?.first;
         }
         found.sort_unstable();
         Ok(found[found.len().div_ceil(2) - 1].1)
@@ -309,7 +235,7 @@ impl Database {
         who: Who,
     ) -> Result<Customer, Wrong> {
         let at = self.layout.customer(w_id, d_id, c_id);
-        let customer: Customer = self.read(memory, at)?;
+        let customer: Customer = self.checksums.read_row(memory, at)?;
         match who {
             Who::Name(name) if customer.last != last_name(name) => {
                 Err(Wrong(format!("the customer at {at:?} is not called {name}")))
@@ -322,18 +248,4 @@ impl Database {
 /// Where line `number`, from 1, of the order in a slot is.
 pub(super) fn line_address(slot: Addr, number: u8) -> Addr {
     slot + u64::from(number) * LINE
-}
-
-fn lines_of(first: Addr) -> impl Iterator<Item = Addr> {
-    (0..).map(move |line| first + line * LINE)
-}
-
-fn parts<T: Pod>(row: &T) -> std::slice::Iter<'_, [u8; UNLATCHED]> {
-    const { assert!(size_of::<T>().is_multiple_of(UNLATCHED)) };
-    bytemuck::bytes_of(row).as_chunks().0.iter()
-}
-
-fn parts_mut<T: Pod>(row: &mut T) -> std::slice::IterMut<'_, [u8; UNLATCHED]> {
-    const { assert!(size_of::<T>().is_multiple_of(UNLATCHED)) };
-    bytemuck::bytes_of_mut(row).as_chunks_mut().0.iter_mut()
 }

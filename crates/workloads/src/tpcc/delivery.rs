@@ -41,7 +41,8 @@ impl Database {
     fn touch_oldest<M: Memory>(&self, memory: &mut M, w_id: u32, d_id: u8) -> Result<(), Wrong> {
         let o_id = self.district(memory, w_id, d_id)?.oldest_undelivered;
         let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
-        let order: Result<Order, Wrong> = self.read(memory, self.layout.order(w_id, d_id, o_id));
+        let order: Result<Order, Wrong> =
+            self.checksums.read_row(memory, self.layout.order(w_id, d_id, o_id));
         // It may be half written, since no latch is held.
         if let Ok(Order { c_id, .. }) = order
             && (1..=self.scale().customers).contains(&c_id)
@@ -60,13 +61,13 @@ impl Database {
     ) -> Result<Option<u64>, Wrong> {
         let &Delivery { w_id, carrier_id, date } = delivery;
         let district_at = self.layout.district(w_id, d_id);
-        let district: District = self.read_latched(memory, district_at)?;
+        let district: District = self.checksums.read_latched(memory, district_at)?;
         let o_id = district.oldest_undelivered;
         if o_id == district.next_o_id {
             return Ok(None);
         }
         let new_order_at = self.layout.new_order(w_id, d_id, o_id);
-        let new_order = self.read_o_id(memory, new_order_at)?;
+        let new_order = self.checksums.read_number(memory, new_order_at)?;
         if new_order != o_id {
             return Err(Wrong(format!("NEW-ORDER {new_order} is at {new_order_at:?}, not {o_id}")));
         }
@@ -81,15 +82,15 @@ impl Database {
         let slot = self.layout.order(w_id, d_id, o_id);
         for line in lines {
             let line = OrderLine { delivery_d: date, ..line };
-            self.write(memory, line_address(slot, line.number), &line);
+            self.checksums.write_row(memory, line_address(slot, line.number), &line);
         }
-        self.write(memory, slot, &order);
+        self.checksums.write_row(memory, slot, &order);
         customer.balance_cents += order.delivered_cents;
         customer.delivery_cnt = customer.delivery_cnt.wrapping_add(1);
-        self.write(memory, self.layout.customer(w_id, d_id, order.c_id), &customer);
+        self.checksums.write_row(memory, self.layout.customer(w_id, d_id, order.c_id), &customer);
         let district = District { oldest_undelivered: o_id + 1, ..district };
-        self.write_latched(memory, district_at, district);
-        self.write_o_id(memory, new_order_at, 0);
+        self.checksums.write_latched(memory, district_at, district);
+        self.checksums.write_number(memory, new_order_at, 0);
         Ok(Some(o_id))
     }
 }

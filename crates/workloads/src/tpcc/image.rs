@@ -15,8 +15,8 @@ use super::rows::{
 };
 use super::scale::DISTRICTS;
 use crate::permutation::Permutation;
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Line, clear_records};
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::{Line, clear_records};
 
 /// What every customer has paid at first.
 const FIRST_PAYMENT_CENTS: u32 = 1_000;
@@ -81,12 +81,13 @@ struct Page<'a> {
 impl Page<'_> {
     /// Writes a row's part that shares the line at `at` with a latch.
     fn put_latched<T: Pod>(&mut self, at: Addr, part: T) {
-        self.lines[(at - self.first) as usize / LINE_BYTES] = self.database.seals.line(at, part);
+        self.lines[(at - self.first) as usize / LINE_BYTES] =
+            self.database.checksums.line(at, part);
     }
 
     /// Writes a row, or a part of one, from the line at `at` on.
     fn put<T: Pod>(&mut self, at: Addr, row: &T) {
-        for (at, line) in self.database.lines(at, row) {
+        for (at, line) in self.database.checksums.row_lines(at, row) {
             self.lines[(at - self.first) as usize / LINE_BYTES] = line;
         }
     }
@@ -296,7 +297,7 @@ impl Database {
         o_id: impl Fn(&Database, u64) -> u64,
     ) {
         page.lines[(at - page.first) as usize / LINE_BYTES] = std::array::from_fn(|i| {
-            self.close_o_id(at + i as u64 * 8, o_id(self, row * 8 + i as u64))
+            self.checksums.number_word(at + i as u64 * 8, o_id(self, row * 8 + i as u64))
         });
     }
 

@@ -8,7 +8,7 @@ use super::nurand::NuRand;
 use super::scale::{DISTRICTS, Scale};
 use crate::keys::{Ranks, job_rng};
 use crate::permutation::Permutation;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// The most lines an order has.
 pub const LINES_MAX: usize = 15;

@@ -4,7 +4,7 @@ use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::scale::{DISTRICTS, Scale};
 use crate::keys::{Places, Scatter};
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 const WORDS_PER_LINE: u64 = (LINE_BYTES / 8) as u64;

@@ -53,7 +53,7 @@ use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
 use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
-use ebbtide_structures::sealed::Seals;
+use ebbtide_structures::checksum::Checksums;
 use input::{Inputs, NewOrder, Transaction};
 use layout::Size;
 
@@ -78,9 +78,9 @@ struct Terminals {
 impl Terminals {
     fn new(kind: Kind, shape: &Shape) -> Terminals {
         let size = Size::fitting(shape.dataset_bytes);
-        let seals = Seals::new(kind as u64, size.bytes() / PAGE_BYTES as u64, shape.seed);
+        let checksums = Checksums::new(kind as u64, size.bytes() / PAGE_BYTES as u64, shape.seed);
         Terminals {
-            database: Database::new(size, shape.scatter, seals, shape.seed),
+            database: Database::new(size, shape.scatter, checksums, shape.seed),
             inputs: Inputs::new(size.scale, shape.theta, shape.seed),
             work: shape.work_instructions,
         }

@@ -2,7 +2,7 @@
 
 use super::scale::{CUSTOMERS_PER_NAME, Scale};
 use crate::permutation::Permutation;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// The index from last name to customers. Names never change, so it is not stored.
 ///

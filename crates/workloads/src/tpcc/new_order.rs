@@ -126,12 +126,13 @@ impl Database {
         if line.i_id > self.scale().items {
             return Ok(None);
         }
-        let item: Item = self.read(memory, self.layout.item(line.i_id))?;
+        let item: Item = self.checksums.read_row(memory, self.layout.item(line.i_id))?;
         let stock = self.layout.stock(line.supply_w_id, line.i_id);
         let _latch: u64 = memory.load(stock);
-        let data: StockData = self.read(memory, stock + LINE)?;
+        let data: StockData = self.checksums.read_row(memory, stock + LINE)?;
         let pair = u64::from(d_id - 1) / 2;
-        let districts: StockDistricts = self.read(memory, stock + (2 + pair) * LINE)?;
+        let districts: StockDistricts =
+            self.checksums.read_row(memory, stock + (2 + pair) * LINE)?;
         Ok(Some(Goods {
             stock,
             price_cents: item.price_cents,
@@ -150,13 +151,13 @@ impl Database {
     ) -> Result<Placed, Wrong> {
         let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
         let at = self.layout.district(w_id, d_id);
-        let district: District = self.read_latched(memory, at)?;
+        let district: District = self.checksums.read_latched(memory, at)?;
         let customer = self.read_customer(memory, (w_id, d_id), c_id, Who::Id(c_id))?;
         let o_id = district.next_o_id;
         let (district, expired) = self.retire(memory, (w_id, d_id), district)?;
         let mut sold: SmallVec<[Stock; LINES_MAX]> = SmallVec::new();
         for &stock in stocks {
-            sold.push(self.read_latched(memory, stock)?);
+            sold.push(self.checksums.read_latched(memory, stock)?);
         }
         for (line, goods) in lines.iter().zip(&prepared.goods) {
             let index = stocks.binary_search(&goods.stock).expect("every line has its stock row");
@@ -165,14 +166,14 @@ impl Database {
 
         // All is read and right: from here on it is only stored.
         for (&at, stock) in stocks.iter().zip(sold) {
-            self.write_latched(memory, at, stock);
+            self.checksums.write_latched(memory, at, stock);
         }
         let total_cents = self.write_order(memory, order, o_id, &prepared.goods);
-        self.write_o_id(memory, self.layout.new_order(w_id, d_id, o_id), o_id);
-        self.write_o_id(memory, self.layout.last_order(w_id, d_id, c_id), o_id);
-        self.write_latched(memory, at, District { next_o_id: o_id + 1, ..district });
+        self.checksums.write_number(memory, self.layout.new_order(w_id, d_id, o_id), o_id);
+        self.checksums.write_number(memory, self.layout.last_order(w_id, d_id, c_id), o_id);
+        self.checksums.write_latched(memory, at, District { next_o_id: o_id + 1, ..district });
         if let Some(expired) = expired {
-            self.write_o_id(memory, self.layout.new_order(w_id, d_id, expired), 0);
+            self.checksums.write_number(memory, self.layout.new_order(w_id, d_id, expired), 0);
         }
         Ok(Placed {
             o_id,
@@ -238,9 +239,9 @@ impl Database {
                 spare: 0,
                 dist_info: goods.dist_info,
             };
-            self.write(memory, line_address(slot, number), &line);
+            self.checksums.write_row(memory, line_address(slot, number), &line);
         }
-        self.write(memory, slot, &row);
+        self.checksums.write_row(memory, slot, &row);
         total_cents
     }
 }

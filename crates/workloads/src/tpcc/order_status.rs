@@ -35,7 +35,7 @@ impl Database {
         let c_id = self.find(memory, (w_id, d_id), who)?;
         let _customer: u64 = memory.load(self.layout.customer(w_id, d_id, c_id));
         memory.work(share(work, 1, 2));
-        let o_id = self.read_o_id(memory, self.layout.last_order(w_id, d_id, c_id))?;
+        let o_id = self.checksums.read_number(memory, self.layout.last_order(w_id, d_id, c_id))?;
         let _order: u64 = memory.load(self.layout.order(w_id, d_id, o_id));
         latch::read(memory, self.layout.district(w_id, d_id), |memory| {
             let customer = self.read_customer(memory, (w_id, d_id), c_id, who)?;
@@ -52,8 +52,8 @@ impl Database {
     ) -> Result<Option<(Order, OrderLines)>, Wrong> {
         let &Customer { w_id, d_id, c_id, .. } = customer;
         let at = self.layout.district(w_id, d_id);
-        let orders = self.orders_of(&self.read_latched(memory, at)?);
-        let o_id = self.read_o_id(memory, self.layout.last_order(w_id, d_id, c_id))?;
+        let orders = self.orders_of(&self.checksums.read_latched(memory, at)?);
+        let o_id = self.checksums.read_number(memory, self.layout.last_order(w_id, d_id, c_id))?;
         if !orders.contains(&o_id) {
             return Ok(None);
         }

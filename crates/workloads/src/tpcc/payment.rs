@@ -65,11 +65,11 @@ impl Database {
     ) -> Result<Paid, Wrong> {
         let &Payment { w_id, d_id, c_w_id, c_d_id, who, amount_cents, date } = payment;
         let warehouse_at = self.layout.warehouse(w_id);
-        let mut warehouse: Warehouse = self.read_latched(memory, warehouse_at)?;
+        let mut warehouse: Warehouse = self.checksums.read_latched(memory, warehouse_at)?;
         let mut customer = self.read_customer(memory, (c_w_id, c_d_id), c_id, who)?;
         let data_at = self.customer_data_address(c_w_id, c_d_id, c_id);
         let customer_data = match customer.credit {
-            [b'B', b'C'] => Some(self.read::<_, CustomerData>(memory, data_at)?),
+            [b'B', b'C'] => Some(self.checksums.read_row::<_, CustomerData>(memory, data_at)?),
             _ => None,
         };
         let (mut district, history_at) = self.retire_history(memory, w_id, d_id)?;
@@ -96,13 +96,13 @@ impl Database {
         district.payments += 1;
 
         // All is read and right: from here on it is only stored.
-        self.write(memory, self.layout.customer(c_w_id, c_d_id, c_id), &customer);
+        self.checksums.write_row(memory, self.layout.customer(c_w_id, c_d_id, c_id), &customer);
         if let Some(data) = customer_data {
-            self.write(memory, data_at, &noted(data, &customer, payment));
+            self.checksums.write_row(memory, data_at, &noted(data, &customer, payment));
         }
-        self.write(memory, history_at, &history);
-        self.write_latched(memory, warehouse_at, warehouse);
-        self.write_latched(memory, self.layout.district(w_id, d_id), district);
+        self.checksums.write_row(memory, history_at, &history);
+        self.checksums.write_latched(memory, warehouse_at, warehouse);
+        self.checksums.write_latched(memory, self.layout.district(w_id, d_id), district);
         Ok(Paid { c_id, balance_cents: customer.balance_cents })
     }
 
@@ -113,9 +113,10 @@ impl Database {
         w_id: u32,
         d_id: u8,
     ) -> Result<(District, Addr), Wrong> {
-        let mut district: District = self.read_latched(memory, self.layout.district(w_id, d_id))?;
+        let mut district: District =
+            self.checksums.read_latched(memory, self.layout.district(w_id, d_id))?;
         let at = self.layout.history(w_id, d_id, district.payments);
-        let oldest: History = self.read(memory, at)?;
+        let oldest: History = self.checksums.read_row(memory, at)?;
         district.retired_history_cents += i64::from(oldest.amount_cents);
         Ok((district, at))
     }

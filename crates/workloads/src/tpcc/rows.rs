@@ -2,11 +2,11 @@
 //!
 //! Rows are made of [`Memory`](ebbtide_core::Memory) values. What transactions change lies apart
 //! from what they only read, and each part is 48 bytes (what a line holds beside a latch and a
-//! seal) or a multiple of 56 (what it holds beside a seal), so that a change writes one line. Text
+//! checksum) or a multiple of 56 (what it holds beside a checksum), so that a change writes one line. Text
 //! columns are filled to their full length. Money is in cents, taxes and discounts are in
 //! ten-thousandths. A column called `spare` is none.
 //!
-//! | table | standard | here, with latches and seals |
+//! | table | standard | here, with latches and checksums |
 //! |---|---|---|
 //! | WAREHOUSE | 89 B | 3 lines |
 //! | DISTRICT | 95 B | 3 lines |

@@ -53,7 +53,7 @@ impl Database {
         let at = self.layout.district(w_id, d_id);
         latch::read(memory, at, |memory| {
             let mut items = SmallVec::new();
-            if self.orders_of(&self.read_latched(memory, at)?).contains(&o_id) {
+            if self.orders_of(&self.checksums.read_latched(memory, at)?).contains(&o_id) {
                 let order = self.read_order(memory, (w_id, d_id), o_id)?;
                 items.extend(self.read_lines(memory, &order)?.iter().map(|line| line.i_id));
             }

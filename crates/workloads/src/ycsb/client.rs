@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::requests::{Distribution, Requests};
 use crate::keys::{Scatter, job_rng};
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
 
 /// Operations are dealt out by twentieths: 5% is the least share there is.
 const DEAL: u64 = 20;

@@ -69,7 +69,7 @@ impl Sorted {
     /// its border node of an index), and two that are there at once have different names.
     #[inline]
     fn within(&self, item: u64) -> u64 {
-        let random = ebbtide_structures::sealed::mix(item);
+        let random = ebbtide_structures::hash::mix(item);
         let quarter = self.part / 4;
         match item / self.window {
             0 => random % (2 * quarter),

@@ -9,8 +9,8 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::key::Key;
 use crate::Wrong;
-use ebbtide_structures::sealed::Line;
-use ebbtide_structures::sealed::mix;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::Line;
 
 /// Where in its first line a record has twice its version, its name and its item number, in words.
 const TWICE_VERSION: usize = 0;
@@ -101,7 +101,7 @@ pub(super) fn update<R: Record, M: Memory>(
         (0..).zip(old.as_ref().iter().zip(new.as_ref())).filter(|(_, (old, new))| old != new);
     for (i, (old, _)) in changes.clone() {
         if memory.line(nth(at, i)) != *old {
-            return Err(broken(nth(at, i)));
+            return Err(not_as_expected(nth(at, i)));
         }
     }
     changes.for_each(|(i, (_, new))| memory.store(nth(at, i), *new));
@@ -138,7 +138,7 @@ fn nth(at: Addr, i: u64) -> Addr {
 }
 
 #[cold]
-pub(super) fn broken(at: Addr) -> Wrong {
+pub(super) fn not_as_expected(at: Addr) -> Wrong {
     Wrong(format!("the record at {at:?} is not what its key and version make of it"))
 }
 

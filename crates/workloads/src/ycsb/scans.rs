@@ -13,8 +13,8 @@ use super::table::{Inserted, Table};
 use crate::keys::share;
 use crate::program::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
+use ebbtide_structures::hash::mix;
 use ebbtide_structures::masstree::Tree;
-use ebbtide_structures::sealed::mix;
 
 /// One node of the index may split in so many keys, which is far more than come and go at once.
 const KEYS_PER_MORE_NODE: u64 = 64;

@@ -8,14 +8,15 @@ use ebbtide_structures::latch;
 
 use super::key::Key;
 use super::names::Names;
-use super::record::{self, Record, broken, first_line, told};
+use super::record::{self, Record, first_line, not_as_expected, told};
 use super::spread::Spread;
 use super::tags::{TAGS, Tags};
 use crate::keys::Scatter;
 use crate::program::Kind;
 use crate::{PageBytes, Wrong};
-use ebbtide_structures::sealed::mix;
-use ebbtide_structures::sealed::{Line, Seals};
+use ebbtide_structures::checksum::Checksums;
+use ebbtide_structures::hash::mix;
+use ebbtide_structures::image::Line;
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
@@ -108,13 +109,13 @@ impl<R: Record> Table<R> {
             assert!(Self::PER_PAGE * R::LINES < LINES_PER_PAGE);
         }
         // Programs that differ in what they do share their data.
-        let seals = Seals::new(Kind::YcsbA as u64, pages ^ R::LINES.rotate_right(8), seed);
+        let checksums = Checksums::new(Kind::YcsbA as u64, pages ^ R::LINES.rotate_right(8), seed);
         Table {
             first_page,
             pages,
             names,
             spread: Spread::new(pages, Self::PER_PAGE, scatter, mix(seed)),
-            salt: seals.seal(Addr(0), &[]),
+            salt: checksums.of(Addr(0), &[]),
             record: PhantomData,
         }
     }
@@ -212,7 +213,7 @@ impl<R: Record> Table<R> {
         };
         match record::rest_is_whole::<R, M>(memory, at, self.salt, key, version) {
             true => Ok(Some(version)),
-            false => Err(broken(at)),
+            false => Err(not_as_expected(at)),
         }
     }
 
@@ -278,7 +279,7 @@ impl<R: Record> Table<R> {
     ) -> Result<(), Wrong> {
         let (_, items) = self.items(memory, bucket)?;
         if let Some(slot) = items.iter().position(|&item| item == key.item) {
-            return Err(broken(Self::record(bucket, slot)));
+            return Err(not_as_expected(Self::record(bucket, slot)));
         }
         let outlived = items.iter().all(|&item| item > key.item);
         if outlived || key.item >= self.records() {
@@ -302,7 +303,7 @@ impl<R: Record> Table<R> {
             let (told, version) = told(&line);
             let key = self.names.key(told);
             if line != first_line(self.salt, &key, version) || self.bucket_at(told) != bucket {
-                return Err(broken(at));
+                return Err(not_as_expected(at));
             }
             tags.set(slot, &key);
             *item = told;
