@@ -26,10 +26,11 @@ pub fn fill_lines(
     lines
 }
 
-/// Zeroes every record of `page` that has a line in `lines`. Records take `record_lines` lines each.
+/// Zeroes every record of `page` that has a line in `lines`. Records take `record_lines` lines
+/// each.
 ///
-/// Returns the numbers of those records, and all lines that were zeroed. Lines behind the last whole
-/// record of a page are zeroed too and belong to no record.
+/// Returns the numbers of those records, and all lines that were zeroed. Lines behind the last
+/// whole record of a page are zeroed too and belong to no record.
 pub fn clear_records(
     page: &mut PageBytes,
     lines: Range<usize>,

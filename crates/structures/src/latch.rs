@@ -47,7 +47,8 @@ pub fn write_two<M: Memory, R>(
 /// the one order that cannot deadlock. However many they are, the job's stack holds one frame.
 ///
 /// When `body` or the taking of a latch unwinds (a device error, a panic) the latches are released
-/// and the unwinding goes on: other jobs find what was stored so far, as they would after any write.
+/// and the unwinding goes on: other jobs find what was stored so far, as they would after any
+/// write.
 ///
 /// A latch that cannot be released because its page cannot be had back ends the job with that
 /// error, even though all of `body` was done; see the [module](self) for what becomes of the latch.

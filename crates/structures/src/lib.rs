@@ -1,12 +1,12 @@
-//! Typed structures over any [`Memory`](ebbtide_core::Memory): a [`Vector`] and a hash [`Map`], and a
-//! [`Region`] that finds room for them.
+//! Typed structures over any [`Memory`](ebbtide_core::Memory): a [`Vector`] and a hash [`Map`], and
+//! a [`Region`] that finds room for them.
 //!
 //! A structure is a few numbers: where it lies and how large it is. It is copied freely and shared
-//! by all jobs on all cores; what it holds is in memory alone. An address range of zeros is an empty
-//! one, so nothing is formatted, and a fresh extend region is ready for use.
+//! by all jobs on all cores; what it holds is in memory alone. An address range of zeros is an
+//! empty one, so nothing is formatted, and a fresh extend region is ready for use.
 //!
-//! Every operation on an entry is atomic: other jobs see it done or not begun, however accesses interleave. One
-//! that a device error ends has either happened or not.
+//! Every operation on an entry is atomic: other jobs see it done or not begun, however accesses
+//! interleave. One that a device error ends has either happened or not.
 //!
 //! ```
 //! use ebbtide_structures::{Map, Region, RegionFull, Vector};

@@ -42,11 +42,12 @@ const PASSED: u64 = 16;
 const TAGS: u64 = 24;
 const SLOTS_MAX: usize = 40;
 
-/// A bucket of an eighth of a page would have too few slots to even out how many keys it is home to.
+/// A bucket of an eighth of a page would have too few slots to even out how many keys it is home
+/// to.
 const BUCKETS_PER_PAGE_MAX: u64 = 5;
 
-/// The most buckets that are tried for an entry. At three quarters full, fewer than one insertion in
-/// 10^11 finds so many full buckets in a row, for the least favourable sizes of keys and values.
+/// The most buckets that are tried for an entry. At three quarters full, fewer than one insertion
+/// in 10^11 finds so many full buckets in a row, for the least favourable sizes of keys and values.
 const PROBES_MAX: u64 = 32;
 
 /// The counts that add up to the number of entries, each in a line of the map's first page.

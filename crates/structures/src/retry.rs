@@ -7,7 +7,8 @@ use ebbtide_core::MemoryFault;
 /// How often a step is tried whose page the device does not return.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Runs `step`, which may be repeated, until it ends without a [`MemoryFault`], at most eight times.
+/// Runs `step`, which may be repeated, until it ends without a [`MemoryFault`], at most eight
+/// times.
 ///
 /// # Errors
 /// The payload of the last fault, or of any other unwinding.

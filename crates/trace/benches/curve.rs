@@ -39,7 +39,8 @@ fn cpu_ns() -> u64 {
     stat.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("its first field")
 }
 
-/// Prints the rate of `measure`, the median of several rounds and their range, and gives its result.
+/// Prints the rate of `measure`, the median of several rounds and their range, and gives its
+/// result.
 fn rate<T>(name: &str, mut measure: impl FnMut() -> T) -> T {
     let mut result = measure();
     let mut rates: Vec<f64> = (0..ROUNDS)

@@ -3,9 +3,9 @@
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
 
-/// Physical pages handed out when virtual ones are first touched, in runs: pages that are neighbours
-/// in a run of virtual pages are neighbours in memory, and runs lie anywhere. Long runs are what a
-/// system gives that is freshly started, short ones what is left of a fragmented memory.
+/// Physical pages handed out when virtual ones are first touched, in runs: pages that are
+/// neighbours in a run of virtual pages are neighbours in memory, and runs lie anywhere. Long runs
+/// are what a system gives that is freshly started, short ones what is left of a fragmented memory.
 #[derive(Debug, Clone)]
 pub struct FrameMap {
     run_pages: u64,

@@ -1,8 +1,8 @@
 //! [`Hinted`]: a trace with a host's hints in it.
 //!
-//! A kernel that knows the future tells the device shortly before that a page will be needed: for the
-//! pages accessed most, and not always (CXL-flash, ATC'23 observation 7; SPEC A4). When it tells is not
-//! published: the lead is a parameter.
+//! A kernel that knows the future tells the device shortly before that a page will be needed: for
+//! the pages accessed most, and not always (CXL-flash, ATC'23 observation 7; SPEC A4). When it
+//! tells is not published: the lead is a parameter.
 
 use std::collections::VecDeque;
 

@@ -38,8 +38,8 @@ impl LineCache {
         power.then(|| LineCache { entries: vec![0; lines as usize], ways, set_mask })
     }
 
-    /// Looks `line` up and makes it the latest used; marks it dirty if `write`. Gives whether it was
-    /// there, and whether it was dirty before.
+    /// Looks `line` up and makes it the latest used; marks it dirty if `write`. Gives whether it
+    /// was there, and whether it was dirty before.
     #[inline]
     pub fn touch(&mut self, line: LineId, write: bool) -> Option<bool> {
         let set = self.set(line);

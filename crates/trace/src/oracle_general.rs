@@ -1,8 +1,9 @@
 //! libCacheSim's oracleGeneral: records of 24 bytes, each of which also says when its object is
 //! accessed next.
 //!
-//! Little-endian: time in seconds (4 bytes), object (8), size (4), number of the record that accesses
-//! the object next, from 0, or -1 (8). An object is an address here, and times count from the first.
+//! Little-endian: time in seconds (4 bytes), object (8), size (4), number of the record that
+//! accesses the object next, from 0, or -1 (8). An object is an address here, and times count from
+//! the first.
 
 use std::fs::File;
 use std::io::{self, Read};

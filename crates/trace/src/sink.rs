@@ -4,7 +4,8 @@ use crate::native::NativeWriter;
 use crate::text::TextWriter;
 use crate::{Access, TraceError};
 
-/// A trace that is being written. One that is dropped before [`Sink::finish`] leaves nothing behind.
+/// A trace that is being written. One that is dropped before [`Sink::finish`] leaves nothing
+/// behind.
 pub trait Sink {
     /// Writes one entry, without what the format has no place for. Its time must not be before that
     /// of the one before.

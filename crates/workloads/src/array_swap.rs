@@ -16,10 +16,10 @@ const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// An array of 64-byte elements; a job swaps two of them, chosen by key: 2 reads, 2 writes.
 ///
-/// An element is one line, `{latch, identity, version, payload, checksum}`. A swap exchanges identities
-/// and payloads and counts up each place's version, so that the elements are the same at any time,
-/// only elsewhere. Both elements are touched before either latch is taken: a miss is waited for
-/// with nothing held, or the hottest elements would be locked for whole flash reads.
+/// An element is one line, `{latch, identity, version, payload, checksum}`. A swap exchanges
+/// identities and payloads and counts up each place's version, so that the elements are the same at
+/// any time, only elsewhere. Both elements are touched before either latch is taken: a miss is
+/// waited for with nothing held, or the hottest elements would be locked for whole flash reads.
 #[derive(Debug, Clone)]
 pub struct ArraySwap {
     pages: u64,

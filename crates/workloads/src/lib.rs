@@ -2,10 +2,10 @@
 //!
 //! A program is written once, in plain direct style, and does not know which memory it runs on.
 //! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
-//! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo_tpcc::SiloTpcc);
-//! FlatFlash's (ASPLOS'19) are [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole
-//! mixes of [`tpcc`], [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`Touch`] and [`sql`]. [`Program`] is
-//! any of them, chosen by name, or the [`Replay`] of a trace.
+//! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo_tpcc::SiloTpcc); FlatFlash's (ASPLOS'19) are
+//! [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole mixes of [`tpcc`],
+//! [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`Touch`] and [`sql`].
+//! [`Program`] is any of them, chosen by name, or the [`Replay`] of a trace.
 //!
 //! Two promises let one program run on many memories and on datasets of any size:
 //!
@@ -73,9 +73,9 @@ pub trait Workload: Send + Sync {
     /// When `page` lies beyond the image.
     fn image(&self, page: PageId, out: &mut PageBytes);
 
-    /// Writes at least the lines `lines` of what [`image`](Workload::image) writes, in their places in
-    /// `out`, and tells which it wrote. Whoever needs a line here and there is spared the rest of the
-    /// page by programs that can make a line by itself.
+    /// Writes at least the lines `lines` of what [`image`](Workload::image) writes, in their places
+    /// in `out`, and tells which it wrote. Whoever needs a line here and there is spared the rest
+    /// of the page by programs that can make a line by itself.
     ///
     /// # Panics
     /// As [`image`](Workload::image).

@@ -79,8 +79,8 @@ pub trait Named: Workload + Sized {
     const STACK_BYTES: usize = 16 << 10;
 
     /// As large a dataset as fits in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`]. Takes no memory and no time,
-    /// whatever the size.
+    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`]. Takes no memory and no
+    /// time, whatever the size.
     fn with_shape(shape: &Shape) -> Self;
 
     /// Instructions to compute per job, from now on.

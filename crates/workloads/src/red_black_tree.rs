@@ -19,11 +19,11 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// A red-black tree of 64-byte nodes; a job looks up four keys by chasing pointers from the root.
 ///
-/// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes are laid out
-/// for pages, as a tree that means to live on flash would be (after van Emde Boas): six levels of a
-/// subtree share a page, the top pages lie together at the front, and the pages at the bottom lie
-/// in random order. A look-up over 2³² keys reads 32 nodes on 6 pages, of which only the last is
-/// often cold. (Nodes scattered one by one would touch a cold page for each of the last ten.)
+/// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes are laid
+/// out for pages, as a tree that means to live on flash would be (after van Emde Boas): six levels
+/// of a subtree share a page, the top pages lie together at the front, and the pages at the bottom
+/// lie in random order. A look-up over 2³² keys reads 32 nodes on 6 pages, of which only the last
+/// is often cold. (Nodes scattered one by one would touch a cold page for each of the last ten.)
 ///
 /// With [`Scatter::Pages`](crate::Scatter::Pages) consecutive ranks are neighbouring keys of one
 /// page at the bottom; with [`Scatter::Keys`](crate::Scatter::Keys) popularity and key order have

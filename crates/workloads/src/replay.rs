@@ -13,7 +13,8 @@ use crate::{PageBytes, RandomWrite, Workload, Wrong};
 /// Steps in a job.
 const STEPS: u64 = 64;
 
-/// A line that is read, written or hinted at, in 4 bytes: its number, and two bits for what is done.
+/// A line that is read, written or hinted at, in 4 bytes: its number, and two bits for what is
+/// done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step(u32);
 
@@ -59,9 +60,9 @@ impl Step {
 /// Makes the accesses of a trace, 64 steps a job, over and over: job `n` makes steps `64·n` to
 /// `64·n + 63` of one endless stream, in which the first follows the last.
 ///
-/// A trace says where a program went, not what it found there. The data are those of [`RandomWrite`]
-/// therefore: a line is checked when it is read and before it is written, and counts how often it
-/// was written. Of the times in a trace nothing is kept.
+/// A trace says where a program went, not what it found there. The data are those of
+/// [`RandomWrite`] therefore: a line is checked when it is read and before it is written, and
+/// counts how often it was written. Of the times in a trace nothing is kept.
 #[derive(Debug, Clone)]
 pub struct Replay {
     data: RandomWrite,

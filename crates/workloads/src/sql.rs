@@ -27,8 +27,8 @@ const UPDATE: u8 = 2;
 ///
 /// Job `n` does one statement on 16 rows. In order, they are rows `16·n` to `16·n + 15`, from the
 /// first again after the last; a select finds the first of them and then goes along the index. At
-/// random, they are any, each looked up on its own and with the same chance: skew and scatter change
-/// nothing.
+/// random, they are any, each looked up on its own and with the same chance: skew and scatter
+/// change nothing.
 #[derive(Debug, Clone)]
 pub struct Sql<const IN_ORDER: bool, const STATEMENT: u8> {
     table: Masstree,

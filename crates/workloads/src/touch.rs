@@ -24,10 +24,10 @@ const HINTED_AHEAD: usize = 8;
 /// Touches 64 bytes at a time, and does nothing else: the mmap benchmark that HAMS is measured with
 /// (SPEC part D). Job `n` touches lines `64·n` to `64·n + 63` of one endless stream.
 ///
-/// In order, that is a line of each page of the dataset, of the first to the last, then the next line
-/// of each, and so on. At random, it is any line, each with the same chance; neither knows keys, so
-/// skew and scatter change nothing. A line is checked when it is read and before it is written. Eight
-/// lines before it is touched, a job hints at it.
+/// In order, that is a line of each page of the dataset, of the first to the last, then the next
+/// line of each, and so on. At random, it is any line, each with the same chance; neither knows
+/// keys, so skew and scatter change nothing. A line is checked when it is read and before it is
+/// written. Eight lines before it is touched, a job hints at it.
 #[derive(Debug, Clone)]
 pub struct Touch<const RANDOM: bool, const WRITE: bool> {
     pages: u64,

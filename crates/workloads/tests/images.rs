@@ -21,7 +21,8 @@ const TPCC: [Kind; 3] = [Kind::Tpcc, Kind::TpccMix, Kind::Silo];
 /// They touch lines, not keys, so no page is hotter than another.
 const TOUCH: [Kind; 4] = [Kind::SeqRead, Kind::SeqWrite, Kind::RandomRead, Kind::RandomWrite];
 
-/// Their image is Masstree's, and so is what of a damaged one is noticed; no key is hotter than another.
+/// Their image is Masstree's, and so is what of a damaged one is noticed; no key is hotter than
+/// another.
 const SQL: [Kind; 5] = [
     Kind::SqlSeqSelect,
     Kind::SqlRandomSelect,

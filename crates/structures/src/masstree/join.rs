@@ -9,8 +9,8 @@ use super::node::{Node, Range};
 use super::version::Change;
 use crate::Wrong;
 
-/// Interior nodes are joined when they have at most this many children together: few enough that the
-/// next inserts do not split them again.
+/// Interior nodes are joined when they have at most this many children together: few enough that
+/// the next inserts do not split them again.
 const JOINED_CHILDREN_MAX: usize = 12;
 
 /// Two neighbours below one parent, each with a copy of what it holds.

@@ -6,9 +6,9 @@
 //! Whatever takes long (allocating, waiting for other locks) is done before, while readers go on.
 //!
 //! When a job ends in between (a device error), its locks are released with the versions they had.
-//! A node of which nothing was stored is then as it was. Of any other, at least the checksum is new: it
-//! does not match, and everyone who comes by finds the node wrong instead of half-changed. A lock
-//! whose page cannot be had back stays, as that of [`crate::latch`] does.
+//! A node of which nothing was stored is then as it was. Of any other, at least the checksum is
+//! new: it does not match, and everyone who comes by finds the node wrong instead of half-changed.
+//! A lock whose page cannot be had back stays, as that of [`crate::latch`] does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -124,7 +124,8 @@ fn unlock<M: Memory>(m: &mut M, at: Addr, version: Version) {
     }
 }
 
-/// Replaces the version word of a held node, which only waiters change meanwhile. Gives what it was.
+/// Replaces the version word of a held node, which only waiters change meanwhile. Gives what it
+/// was.
 fn replace<M: Memory>(m: &mut M, at: Addr, new: impl Fn(u64) -> u64) -> u64 {
     let mut seen: u64 = m.load(at);
     loop {

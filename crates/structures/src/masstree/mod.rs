@@ -14,8 +14,8 @@
 //! # What differs from the paper
 //! * **Every node is linked to the next on its level and knows where its keys end** (as in Lehman
 //!   and Yao's B-link trees), interior nodes too. A node that was split is whole at once: until its
-//!   parent knows, the right half is reached through the left. So no lock is held on the way up, and
-//!   a job that ends between the two (a device error) leaves a tree that is right.
+//!   parent knows, the right half is reached through the left. So no lock is held on the way up,
+//!   and a job that ends between the two (a device error) leaves a tree that is right.
 //! * **No node points to its parent.** Splitting an interior node would have to change that pointer
 //!   in eight children, on as many pages of flash. The parent is found from the root of the layer
 //!   again; splits are rare.
@@ -24,33 +24,35 @@
 //! * **Every insert and removal counts up the version**, not only the reuse of a slot. It lets
 //!   transactions notice phantoms, as Silo does; what it costs is a repeated read here and there.
 //! * **There is no `prev`**: the left neighbour is found through the parent, as below.
-//! * **A border node that becomes empty is joined with a neighbour** under the same parent (the left
-//!   one of the two stays, with the keys of both, and its range is theirs), and so are interior
-//!   nodes that together have at most twelve children. An empty node stays that is the only child of
-//!   its parent. Layers stay too.
+//! * **A border node that becomes empty is joined with a neighbour** under the same parent (the
+//!   left one of the two stays, with the keys of both, and its range is theirs), and so are
+//!   interior nodes that together have at most twelve children. An empty node stays that is the
+//!   only child of its parent. Layers stay too.
 //!
 //! # Why nodes can be used again
-//! A reader may hold the address of a node that was meanwhile deleted and serves elsewhere. It never
-//! believes what it reads there: the version of a node only ever goes on, through deletion and reuse
-//! too, and the reader either had read an older one, which no longer holds; or it has yet to make
-//! sure that the node it came from has not changed since it read this one, and that one has, as it
-//! led here then and does not now. Before a node is marked deleted, those that lead to it are marked
-//! as changing. So a deleted node under an unchanged parent is no race but a rotten page.
+//! A reader may hold the address of a node that was meanwhile deleted and serves elsewhere. It
+//! never believes what it reads there: the version of a node only ever goes on, through deletion
+//! and reuse too, and the reader either had read an older one, which no longer holds; or it has yet
+//! to make sure that the node it came from has not changed since it read this one, and that one
+//! has, as it led here then and does not now. Before a node is marked deleted, those that lead to
+//! it are marked as changing. So a deleted node under an unchanged parent is no race but a rotten
+//! page.
 //!
 //! # When a page cannot be had
 //! A job that a device error ends gives its locks back. Most of what it did is then done or not
 //! begun: whatever allocates or reads other pages comes before the first store to a node, which are
 //! all to one page. A job that is ended between those stores, or between the three nodes of a join,
 //! leaves nodes that do not match their checksums, or a deleted one under its parent: errors for
-//! everyone who comes there, not wrong answers. At worst a node that was taken and not used is lost.
+//! everyone who comes there, not wrong answers. At worst a node that was taken and not used is
+//! lost.
 //!
 //! # What is noticed
-//! The first line of a node is sealed with its address and the tree's salt, over its version too; the
-//! order, the range and a fold of the keys are in it. A node that is torn, misplaced, foreign or
-//! never written does not match, and a missing key is only believed if the fold of the keys is
-//! right. Suffixes are sealed as well. A wrong child shows by its range. Values are the caller's: it
-//! should be able to tell a record that is not the key's. A rotten lock bit is the one thing that is
-//! not noticed: it is waited for like any lock.
+//! The first line of a node is sealed with its address and the tree's salt, over its version too;
+//! the order, the range and a fold of the keys are in it. A node that is torn, misplaced, foreign
+//! or never written does not match, and a missing key is only believed if the fold of the keys is
+//! right. Suffixes are sealed as well. A wrong child shows by its range. Values are the caller's:
+//! it should be able to tell a record that is not the key's. A rotten lock bit is the one thing
+//! that is not noticed: it is waited for like any lock.
 
 mod census;
 mod descend;
@@ -159,9 +161,9 @@ impl Tree {
         }
     }
 
-    /// Bytes for a tree of `keys` keys that has room for `more` nodes than the fresh one has: inserts
-    /// in any order fill a node at least half. Each key of more than 8 bytes that is alone with its
-    /// slice takes a fifth of a node besides.
+    /// Bytes for a tree of `keys` keys that has room for `more` nodes than the fresh one has:
+    /// inserts in any order fill a node at least half. Each key of more than 8 bytes that is alone
+    /// with its slice takes a fifth of a node besides.
     pub fn bytes(keys: u64, more: u64) -> u64 {
         let pages = Layout::new(Addr(0), keys).pages() + Pool::pages_for(more);
         pages * PAGE_BYTES as u64

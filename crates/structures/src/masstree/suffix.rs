@@ -1,8 +1,8 @@
 //! Suffix lines: the rest of a key that is alone with its slice, and its value.
 //!
-//! One line, `{value, checksum and length, 48 bytes of suffix}`. All but the value stays as it is while
-//! a slot of a border node leads here; the value is one word, which is replaced in one step. A rest
-//! that is too long for a line goes into layers of its own until it fits.
+//! One line, `{value, checksum and length, 48 bytes of suffix}`. All but the value stays as it is
+//! while a slot of a border node leads here; the value is one word, which is replaced in one step.
+//! A rest that is too long for a line goes into layers of its own until it fits.
 
 use ebbtide_core::{Addr, Memory};
 

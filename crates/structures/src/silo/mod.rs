@@ -138,7 +138,8 @@ impl Silo {
         memory: &'a mut M,
         reads: impl FnOnce(&mut Transaction<'a, M>) -> Result<R, Abort>,
     ) {
-        // A record that seems wrong may have been caught half-way; if not, the transaction finds it.
+        // A record that seems wrong may have been caught half-way; if not, the transaction finds
+        // it.
         let _found = reads(&mut Transaction::new(self, memory, Isolation::ReadCommitted));
     }
 

@@ -1,9 +1,9 @@
 //! A record in memory: how it is read without a lock, locked, and written.
 //!
-//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one
-//! `{7 words of the row, checksum}`. A checksum covers the record's version besides its own line, so that
-//! lines which all match the version found in the first word were written together: one look at
-//! each line reads a whole record, and half of one that came back old is told from a whole one.
+//! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one `{7
+//! words of the row, checksum}`. A checksum covers the record's version besides its own line, so
+//! that lines which all match the version found in the first word were written together: one look
+//! at each line reads a whole record, and half of one that came back old is told from a whole one.
 //! A record that is absent has its first line only.
 //!
 //! The lock works like a [`latch`](crate::latch): it moves with the record's page, a waiter

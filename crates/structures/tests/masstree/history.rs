@@ -245,8 +245,8 @@ fn raced_operations_are_linearizable() {
 }
 
 /// Keys of two jobs lie between each other; both put theirs in and take them out again, so that
-/// nodes are split, joined and used again under each other's hands. Nobody else has a job's keys, so
-/// it knows what it must find.
+/// nodes are split, joined and used again under each other's hands. Nobody else has a job's keys,
+/// so it knows what it must find.
 fn come_and_go<M: Memory>(tree: &Tree, m: &mut M, job: u64, keys: u64, rounds: u64) {
     let key = |i: u64| (2 * i + job).to_be_bytes();
     for round in 0..rounds {

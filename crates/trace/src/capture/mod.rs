@@ -99,8 +99,8 @@ pub struct Captured {
 /// Bytes read at once, as many as the pipe holds.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// With fewer bytes than this at hand, the tracer is left alone for [`REST`]: a reader that waits in
-/// the pipe would be woken for every line.
+/// With fewer bytes than this at hand, the tracer is left alone for [`REST`]: a reader that waits
+/// in the pipe would be woken for every line.
 const WORTHWHILE_BYTES: usize = BUFFER_BYTES / 4;
 
 /// A fraction of the time in which the tracer fills the pipe.
@@ -109,8 +109,8 @@ const REST: Duration = Duration::from_millis(2);
 /// How long a program that is ended may take before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs the program to its end and gives every entry to `write`; tells `watch` how far it is now and
-/// then. Ends the program once `stop` is set.
+/// Runs the program to its end and gives every entry to `write`; tells `watch` how far it is now
+/// and then. Ends the program once `stop` is set.
 ///
 /// # Errors
 /// When Valgrind or the program cannot be started, or `write` fails; the program is then killed.

@@ -6,12 +6,12 @@ use super::stack::LruStack;
 use super::{Curve, pages_of};
 use crate::Access;
 
-/// Accesses whose pages are asked for at a time: with so many on their way from memory at once, each
-/// is waited for a fraction of the time.
+/// Accesses whose pages are asked for at a time: with so many on their way from memory at once,
+/// each is waited for a fraction of the time.
 const AHEAD: usize = 32;
 
-/// Counts, exactly, what LRU caches of every size would miss and write back (Mattson and others, IBM
-/// Systems Journal 1970). Takes about 40 bytes for each page touched.
+/// Counts, exactly, what LRU caches of every size would miss and write back (Mattson and others,
+/// IBM Systems Journal 1970). Takes about 40 bytes for each page touched.
 pub struct StackDistances {
     stack: LruStack,
     accesses: u64,

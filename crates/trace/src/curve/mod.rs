@@ -1,6 +1,7 @@
 //! Miss-ratio curves: how often each size of DRAM would miss, at the granularity of pages.
 //!
-//! * [`StackDistances`]: LRU at every size, exactly, in one pass. Memory grows with the pages touched.
+//! * [`StackDistances`]: LRU at every size, exactly, in one pass. Memory grows with the pages
+//!   touched.
 //! * [`SampledDistances`]: the same from a sample, in fixed memory and several times faster.
 //! * [`PolicyCaches`]: any replacement policy of `core`, simulated at chosen sizes.
 //!
@@ -114,9 +115,9 @@ impl Curve {
         farthest.map_or(0, |step| step.pages)
     }
 
-    /// The distinct pages that so many accesses in a row touch, on average: an access touches another
-    /// when as many pages as were touched so far would not spare it a miss (Denning and Schwartz,
-    /// CACM 1972). At most all that were counted.
+    /// The distinct pages that so many accesses in a row touch, on average: an access touches
+    /// another when as many pages as were touched so far would not spare it a miss (Denning and
+    /// Schwartz, CACM 1972). At most all that were counted.
     pub fn working_set(&self, accesses: f64) -> u64 {
         let (mut pages, mut made) = (0, 0.0);
         while made < accesses && (pages as f64) < self.pages() {

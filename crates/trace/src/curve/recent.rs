@@ -38,7 +38,8 @@ impl Recent {
         ACCESSES as u64
     }
 
-    /// The distinct pages of the accesses from number `from` to before number `to`, all within reach.
+    /// The distinct pages of the accesses from number `from` to before number `to`, all within
+    /// reach.
     pub(super) fn distinct(&mut self, from: u64, to: u64) -> u32 {
         debug_assert!(to - from <= ACCESSES as u64);
         self.round += 1;

@@ -65,8 +65,8 @@ fn hash(number: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The lot of an access, by its number: it decides whether the access is chosen as the hash of a page
-/// does. 31 bits, so never [`NONE`].
+/// The lot of an access, by its number: it decides whether the access is chosen as the hash of a
+/// page does. 31 bits, so never [`NONE`].
 #[inline]
 fn lot(access: u64) -> u32 {
     // Numbers that no page has: accesses would else be chosen together with the pages of a sweep.
@@ -76,17 +76,18 @@ fn lot(access: u64) -> u32 {
 /// Estimates what LRU caches of every size would miss and write back, in memory that does not grow.
 ///
 /// Distances are counted in a sample of pages, as in SHARDS at fixed size (Waldspurger and others,
-/// FAST 2015): pages are chosen by hash, when there are too many those of the highest hashes go, and
-/// a distance is scaled by the rate at that moment. SHARDS also takes the uses of the chosen pages
-/// for those of all, and so errs by the uses of a hot page, which is chosen or not as chance will.
-/// Here uses are a sample of their own, of the accesses of all pages: from an access that is chosen
-/// its page is followed to its next use, whose distance counts. How hot a page is so makes no
-/// difference. Where that use is near, its distance is counted in the accesses between.
+/// FAST 2015): pages are chosen by hash, when there are too many those of the highest hashes go,
+/// and a distance is scaled by the rate at that moment. SHARDS also takes the uses of the chosen
+/// pages for those of all, and so errs by the uses of a hot page, which is chosen or not as chance
+/// will. Here uses are a sample of their own, of the accesses of all pages: from an access that is
+/// chosen its page is followed to its next use, whose distance counts. How hot a page is so makes
+/// no difference. Where that use is near, its distance is counted in the accesses between.
 ///
 /// Miss ratios of smooth curves come within a hundredth or two of the exact ones; the tests and the
-/// benchmark of this crate say how far off they were, [`Curve::error`] how far off one is. A distance
-/// that `n` pages of the sample lie in is known to about a part in the square root of `n`: where a
-/// curve falls at once, as that of a loop does, it falls at a size that is wrong by as much.
+/// benchmark of this crate say how far off they were, [`Curve::error`] how far off one is. A
+/// distance that `n` pages of the sample lie in is known to about a part in the square root of `n`:
+/// where a curve falls at once, as that of a loop does, it falls at a size that is wrong by as
+/// much.
 pub struct SampledDistances {
     pages_max: usize,
     below: Below,
@@ -132,8 +133,8 @@ impl Followed {
     }
 }
 
-/// As many accesses as pages are chosen, and once there are too many pages a part in so many: enough
-/// of them to be counted, and few enough to be fast.
+/// As many accesses as pages are chosen, and once there are too many pages a part in so many:
+/// enough of them to be counted, and few enough to be fast.
 const SPARSE: u64 = 4;
 
 /// Whether the access of `lot` is chosen.

@@ -75,8 +75,8 @@ impl Times {
         time - self.struck_before(time)
     }
 
-    /// Numbers the times that count from 0 on, with room for three times as many more. Whoever keeps
-    /// times has replaced each by [`before`](Times::before) it.
+    /// Numbers the times that count from 0 on, with room for three times as many more. Whoever
+    /// keeps times has replaced each by [`before`](Times::before) it.
     pub(super) fn restart(&mut self) {
         self.next -= self.struck_out;
         self.struck_out = 0;

@@ -1,5 +1,5 @@
-//! [`matrix_market`]: graphs as sparse matrices, in Matrix Market's coordinate format (Boisvert, Pozo
-//! and Remington, NISTIR 5935).
+//! [`matrix_market`]: graphs as sparse matrices, in Matrix Market's coordinate format (Boisvert,
+//! Pozo and Remington, NISTIR 5935).
 
 use std::io::BufRead;
 

@@ -53,8 +53,8 @@ macro_rules! parts {
                 Database { silo, setup: Setup::new(size, seed), pages, $($name),+ }
             }
 
-            /// Writes at least `lines` of the initial contents of `page` into `out`, and tells which
-            /// it wrote.
+            /// Writes at least `lines` of the initial contents of `page` into `out`, and tells
+            /// which it wrote.
             ///
             /// # Panics
             /// When `page` lies beyond the last table.

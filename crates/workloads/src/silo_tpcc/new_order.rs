@@ -24,7 +24,8 @@ impl Database {
     /// Runs a New-Order as job `job`, computing `work` instructions on the way. `None` if it asks
     /// for an item that does not exist: then nothing changes.
     ///
-    /// What is likely to be far away is read first, and what many need last; all of it is rehearsed.
+    /// What is likely to be far away is read first, and what many need last; all of it is
+    /// rehearsed.
     ///
     /// # Errors
     /// [`Wrong`] when a row is not what it must be.

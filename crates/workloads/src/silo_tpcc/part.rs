@@ -57,8 +57,8 @@ impl<C: Contents> Part<C> {
         (self.first_index_page..self.end).contains(&page.0)
     }
 
-    /// Writes at least `lines` of the initial contents of `page`, which is of this part, into `out`,
-    /// and tells which it wrote.
+    /// Writes at least `lines` of the initial contents of `page`, which is of this part, into
+    /// `out`, and tells which it wrote.
     pub fn image(
         &self,
         silo: &Silo,

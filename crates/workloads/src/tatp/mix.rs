@@ -37,7 +37,8 @@ const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAG
 ///
 /// The subscriber's latch covers all its rows, so writers are serialisable; whatever they need is
 /// touched before it is taken. Readers take no latch: each needs at most one line that can change,
-/// and its checksum tells whether it is whole. (Whether a facility exists and is active never changes.)
+/// and its checksum tells whether it is whole. (Whether a facility exists and is active never
+/// changes.)
 ///
 /// Subscribers are drawn by [`Shape::theta`] and [`Scatter`](crate::Scatter), as keys are in every
 /// program. TATP's own distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is

@@ -150,8 +150,8 @@ impl Forwarding {
     }
 }
 
-/// The call forwardings of one facility: a line, less its checksum. The subscriber's latch covers it,
-/// so it has none.
+/// The call forwardings of one facility: a line, less its checksum. The subscriber's latch covers
+/// it, so it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Forwardings {

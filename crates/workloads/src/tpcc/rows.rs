@@ -2,9 +2,9 @@
 //!
 //! Rows are made of [`Memory`](ebbtide_core::Memory) values. What transactions change lies apart
 //! from what they only read, and each part is 48 bytes (what a line holds beside a latch and a
-//! checksum) or a multiple of 56 (what it holds beside a checksum), so that a change writes one line. Text
-//! columns are filled to their full length. Money is in cents, taxes and discounts are in
-//! ten-thousandths. A column called `spare` is none.
+//! checksum) or a multiple of 56 (what it holds beside a checksum), so that a change writes one
+//! line. Text columns are filled to their full length. Money is in cents, taxes and discounts are
+//! in ten-thousandths. A column called `spare` is none.
 //!
 //! | table | standard | here, with latches and checksums |
 //! |---|---|---|

@@ -5,10 +5,10 @@ use crate::keys::Scatter;
 /// A bijection of `0..pages·per_page` onto itself that a table can afford at every look-up.
 ///
 /// One round of the network that [`Permutation`](crate::Permutation) runs four of: it turns the
-/// high part of a number by a hash of the low part. Numbers that are close end up far apart, each on
-/// a page of its own; more is not needed here, because which items are popular was scrambled before
-/// ([`fnv64`](super::fnv64)). With [`Scatter::Pages`] only pages are moved, and numbers that follow
-/// one another share them.
+/// high part of a number by a hash of the low part. Numbers that are close end up far apart, each
+/// on a page of its own; more is not needed here, because which items are popular was scrambled
+/// before ([`fnv64`](super::fnv64)). With [`Scatter::Pages`] only pages are moved, and numbers that
+/// follow one another share them.
 #[derive(Debug, Clone)]
 pub(super) struct Spread {
     /// Numbers that are moved, each so many consecutive ones of the caller's.
