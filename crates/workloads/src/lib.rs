@@ -32,6 +32,7 @@ mod permutation;
 mod program;
 mod red_black_tree;
 mod replay;
+mod search;
 pub mod silo_tpcc;
 pub mod sql;
 pub mod tatp;

@@ -9,6 +9,7 @@ use super::csr::{Csr, Summary};
 use super::generator::Generator;
 use crate::permutation::Permutation;
 use crate::program::{Kind, Shape};
+use crate::search::greatest;
 use crate::{PageBytes, Wrong};
 use ebbtide_structures::checksum::{Checksums, NUMBER_MAX};
 use ebbtide_structures::hash::mix;
@@ -86,12 +87,7 @@ fn vertices_within(bytes: u64, undirected: bool) -> u64 {
         let sizes = Sizes { vertices, entries: Generator::entries_of(vertices, undirected) };
         sizes.entries <= NUMBER_MAX && sizes.pages() <= bytes / PAGE_BYTES as u64
     };
-    let (mut fitting, mut too_many) = (1, bytes.min(NUMBER_MAX));
-    while too_many - fitting > 1 {
-        let middle = fitting.midpoint(too_many);
-        *if fits(middle) { &mut fitting } else { &mut too_many } = middle;
-    }
-    fitting
+    greatest(1, bytes.min(NUMBER_MAX) - 1, fits)
 }
 
 /// What is stored of a vertex.

@@ -9,16 +9,17 @@ use super::keys;
 use super::rows::{
     CustomerRow, DistrictRow, ItemRow, OrderLineRow, OrderRow, Pointer, StockRow, WarehouseRow,
 };
-use super::size::{LINES_AT_FIRST, Size};
 use crate::permutation::Permutation;
-use crate::tpcc::DISTRICTS;
+use crate::tpcc::columns::{FIRST_PAYMENT_CENTS, Random, Texts};
 use crate::tpcc::input::LOADED;
-use crate::tpcc::rows::{Customer, CustomerInfo, Office, last_name};
+use crate::tpcc::rows::last_name;
+use crate::tpcc::scale::{DISTRICTS, district_ids};
+use crate::tpcc::size::Size;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::silo::Row;
 
-/// What every customer has paid at first.
-const FIRST_PAYMENT_CENTS: i64 = 1_000;
+/// Lines of every order at first: the mean of the standard's 5 to 15.
+const LINES_AT_FIRST: u64 = 10;
 
 /// What the contents of all tables follow from.
 #[derive(Debug, Clone)]
@@ -36,7 +37,7 @@ impl Setup {
 
     /// Random numbers that follow from a row's rank.
     fn random(&self, table: u64, rank: u64) -> Random {
-        Random(mix(mix(self.seed ^ mix(table)) ^ rank))
+        Random::new(mix(mix(self.seed ^ mix(table)) ^ rank), Texts::Letters)
     }
 }
 
@@ -76,12 +77,6 @@ fn nodes_for(keys: u64, size: Size) -> u64 {
     keys / 6 + 4 * size.districts()
 }
 
-/// The warehouse and district of that number among those of all warehouses.
-fn district_ids(number: u64) -> (u32, u8) {
-    let per_warehouse = u64::from(DISTRICTS);
-    ((number / per_warehouse) as u32 + 1, (number % per_warehouse) as u8 + 1)
-}
-
 #[derive(Debug, Clone)]
 pub(super) struct Warehouses;
 
@@ -98,8 +93,8 @@ impl Contents for Warehouses {
 
     fn row(setup: &Setup, rank: u64) -> WarehouseRow {
         let customers = u64::from(DISTRICTS) * setup.size.customers();
-        let office = office(rank as u32 + 1, 0, &mut setup.random(0, rank));
-        WarehouseRow { ytd_cents: customers as i64 * FIRST_PAYMENT_CENTS, office }
+        let office = setup.random(0, rank).office(rank as u32 + 1, 0);
+        WarehouseRow { ytd_cents: customers as i64 * i64::from(FIRST_PAYMENT_CENTS), office }
     }
 }
 
@@ -122,8 +117,8 @@ impl Contents for Districts {
         let (w_id, d_id) = district_ids(rank);
         DistrictRow {
             next_o_id: setup.size.customers() + 1,
-            ytd_cents: setup.size.customers() as i64 * FIRST_PAYMENT_CENTS,
-            office: office(w_id, d_id.into(), &mut setup.random(1, rank)),
+            ytd_cents: setup.size.customers() as i64 * i64::from(FIRST_PAYMENT_CENTS),
+            office: setup.random(1, rank).office(w_id, d_id.into()),
         }
     }
 }
@@ -147,32 +142,8 @@ impl Contents for Customers {
         let random = &mut setup.random(2, rank);
         let (w_id, d_id) = district_ids(rank / setup.size.customers());
         let number = (rank % setup.size.customers()) as u32;
-        let account = Customer {
-            balance_cents: -FIRST_PAYMENT_CENTS,
-            ytd_payment_cents: FIRST_PAYMENT_CENTS,
-            payment_cnt: 1,
-            delivery_cnt: 0,
-            c_id: number + 1,
-            w_id,
-            discount: random.from(0, 5_000) as u16,
-            d_id,
-            spare: 0,
-            credit: if random.from(1, 10) == 1 { *b"BC" } else { *b"GC" },
-            middle: *b"OE",
-            last: last_name(number % 1000),
-        };
-        let info = CustomerInfo {
-            first: random.letters(),
-            street_1: random.letters(),
-            street_2: random.letters(),
-            city: random.letters(),
-            state: random.letters(),
-            zip: *b"123411111",
-            spare: 0,
-            phone: random.letters(),
-            since: LOADED,
-            credit_lim_cents: 5_000_000,
-        };
+        let last = last_name(number % 1000);
+        let (account, info) = random.customer((w_id, d_id), number + 1, last);
         CustomerRow { account, info, data: random.letters() }
     }
 }
@@ -349,7 +320,7 @@ impl Contents for NewOrders {
     type Row = Pointer;
 
     fn keys(size: Size) -> u64 {
-        size.districts() * size.undelivered()
+        size.districts() * size.scale.undelivered_at_first()
     }
 
     fn places(size: Size) -> u64 {
@@ -361,7 +332,7 @@ impl Contents for NewOrders {
     }
 
     fn entry(setup: &Setup, rank: u64) -> (u64, u64) {
-        let (w_id, d_id) = district_ids(rank / setup.size.undelivered());
+        let (w_id, d_id) = district_ids(rank / setup.size.scale.undelivered_at_first());
         let o_id = NewOrders::row(setup, rank).o_id;
         (keys::order(w_id, d_id, o_id), order_place(setup.size, w_id, d_id, o_id))
     }
@@ -369,12 +340,12 @@ impl Contents for NewOrders {
     fn rank(setup: &Setup, place: u64) -> Option<u64> {
         let (district, o_id) = first_order_in(setup.size, place)?;
         let number = o_id.checked_sub(setup.size.scale.delivered_at_first() + 1)?;
-        Some(district * setup.size.undelivered() + number)
+        Some(district * setup.size.scale.undelivered_at_first() + number)
     }
 
     fn row(setup: &Setup, rank: u64) -> Pointer {
         let delivered = setup.size.scale.delivered_at_first();
-        Pointer { o_id: delivered + 1 + rank % setup.size.undelivered() }
+        Pointer { o_id: delivered + 1 + rank % setup.size.scale.undelivered_at_first() }
     }
 }
 
@@ -414,48 +385,5 @@ impl Contents for CustomerOrders {
     fn row(setup: &Setup, rank: u64) -> Pointer {
         let (_, customer) = first_order(setup, rank);
         Pointer { o_id: setup.givers.invert(customer) + 1 }
-    }
-}
-
-fn office(w_id: u32, d_id: u32, random: &mut Random) -> Office {
-    Office {
-        w_id,
-        d_id,
-        tax: random.from(0, 2_000) as u32,
-        name: random.letters(),
-        street_1: random.letters(),
-        street_2: random.letters(),
-        city: random.letters(),
-        state: random.letters(),
-        zip: *b"123411111",
-        spare: [0; 19],
-    }
-}
-
-/// Random numbers and texts.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        mix(self.0)
-    }
-
-    /// One of `low..=high`.
-    fn from(&mut self, low: u64, high: u64) -> u64 {
-        low + (((self.next() >> 32) * (high - low + 1)) >> 32)
-    }
-
-    /// Letters `a` to `p`, one for four random bits.
-    fn letters<const N: usize>(&mut self) -> [u8; N] {
-        let mut text = [0; N];
-        for part in text.chunks_mut(16) {
-            let mut bits = self.next();
-            for letter in part {
-                *letter = b'a' + (bits % 16) as u8;
-                bits /= 16;
-            }
-        }
-        text
     }
 }

@@ -9,12 +9,15 @@ use super::contents::{
     Warehouses,
 };
 use super::part::Part;
-use super::size::Size;
+use crate::tpcc::size::{RingLengths, Size};
 use crate::{PageBytes, Wrong};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::fill_lines;
 use ebbtide_structures::silo::Row;
 use ebbtide_structures::silo::{Abort, Found, Silo, Table, Transaction};
+
+/// Rings have room for the orders at first, for one more, and a place that is always free.
+pub(super) const RING_LENGTHS: RingLengths = RingLengths { spare: 2, step: 1 };
 
 /// The tables: their order is that of their addresses.
 macro_rules! parts {
@@ -93,7 +96,7 @@ parts! {
 impl Database {
     /// The largest database in `bytes` bytes.
     pub(super) fn fitting(bytes: u64, seed: u64) -> Database {
-        let size = Size::fitting(bytes, |size| Database::pages(size) * PAGE_BYTES as u64);
+        let size = RING_LENGTHS.largest(bytes, |size| Database::pages(size) * PAGE_BYTES as u64);
         Database::new(size, seed)
     }
 

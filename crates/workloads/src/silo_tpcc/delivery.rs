@@ -69,9 +69,7 @@ impl Database {
         order.row.carrier_id = input.carrier_id;
         order.row.delivery_d = input.date;
         transaction.put(&order);
-        let account = &mut customer.row.account;
-        account.balance_cents += cents;
-        account.delivery_cnt = account.delivery_cnt.wrapping_add(1);
+        customer.row.account.deliver(cents);
         transaction.put(&customer);
         Ok(true)
     }

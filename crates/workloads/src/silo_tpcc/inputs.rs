@@ -4,14 +4,13 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::size::Size;
 use crate::keys::{Places, Ranks, Scatter, job_rng};
 use crate::permutation::Permutation;
 use crate::tpcc::DISTRICTS;
 use crate::tpcc::input::{
-    Date, Delivery, LINES_MAX, LOADED, NewOrder, OrderStatus, Ordered, Payment, StockLevel,
-    Transaction, Who,
+    Date, Payment, Terminal, Transaction, Who, date, district, draw_transaction,
 };
+use crate::tpcc::size::Size;
 use ebbtide_structures::hash::mix;
 
 /// Customers whose rows share a page.
@@ -53,75 +52,62 @@ impl Inputs {
         }
     }
 
-    /// The transaction that is job `job`: New-Order 45%, Payment 43%, and Order-Status, Delivery
-    /// and Stock-Level 4% each.
+    /// The transaction that is job `job` of the full mix.
     pub fn job(&self, job: u64) -> Transaction {
         let rng = &mut job_rng(self.seed, job);
-        let date = (job % u64::from(Date::MAX - LOADED)) as Date + LOADED + 1;
-        let w_id = self.warehouse(rng);
-        match rng.random_range(0..100) {
-            0..45 => Transaction::NewOrder(self.new_order(rng, w_id, date)),
-            45..88 => Transaction::Payment(self.payment(rng, w_id, date)),
-            88..92 => {
-                let (d_id, c_id) = self.customer(rng);
-                Transaction::OrderStatus(OrderStatus { w_id, d_id, who: Who::Id(c_id) })
-            }
-            92..96 => {
-                let carrier_id = rng.random_range(1..=10);
-                Transaction::Delivery(Delivery { w_id, carrier_id, date })
-            }
-            _ => Transaction::StockLevel(StockLevel {
-                w_id,
-                d_id: rng.random_range(1..=DISTRICTS),
-                threshold: rng.random_range(10..=20),
-            }),
+        let w_id = self.warehouses.apply(self.warehouse_ranks.draw(rng)) as u32 + 1;
+        draw_transaction(&At { inputs: self, w_id }, rng, date(job))
+    }
+}
+
+/// A terminal of one warehouse.
+struct At<'a> {
+    inputs: &'a Inputs,
+    w_id: u32,
+}
+
+impl At<'_> {
+    /// Any other warehouse, all alike; this one if it is the only one.
+    fn other(&self, rng: &mut Pcg64Mcg) -> u32 {
+        match self.inputs.size.scale.warehouses {
+            1 => self.w_id,
+            n => (self.w_id - 1 + rng.random_range(1..n)) % n + 1,
         }
     }
+}
 
-    fn new_order(&self, rng: &mut Pcg64Mcg, w_id: u32, entry_d: Date) -> NewOrder {
-        let (d_id, c_id) = self.customer(rng);
-        let count = rng.random_range(5..=LINES_MAX);
-        let line = |_| {
-            let remote = rng.random_range(0..100) == 0;
-            Ordered {
-                i_id: self.items.place(self.item_ranks.draw(rng)) as u32 + 1,
-                supply_w_id: if remote { self.other_than(w_id, rng) } else { w_id },
-                quantity: rng.random_range(1..=10),
-            }
-        };
-        let mut order =
-            NewOrder { w_id, d_id, c_id, lines: (0..count).map(line).collect(), entry_d };
-        if rng.random_range(0..100) == 0 {
-            order.lines[count - 1].i_id = self.size.scale.items + 1;
-        }
-        order
+impl Terminal for At<'_> {
+    fn items(&self) -> u32 {
+        self.inputs.size.scale.items
     }
 
-    fn payment(&self, rng: &mut Pcg64Mcg, w_id: u32, date: Date) -> Payment {
-        let (c_d_id, c_id) = self.customer(rng);
-        let remote = rng.random_range(0..100) >= 85;
-        let c_w_id = if remote { self.other_than(w_id, rng) } else { w_id };
-        let d_id = if remote { rng.random_range(1..=DISTRICTS) } else { c_d_id };
-        let amount_cents = rng.random_range(100..=500_000);
-        Payment { w_id, d_id, c_w_id, c_d_id, who: Who::Id(c_id), amount_cents, date }
+    fn home(&self, _rng: &mut Pcg64Mcg) -> u32 {
+        self.w_id
     }
 
-    fn warehouse(&self, rng: &mut Pcg64Mcg) -> u32 {
-        self.warehouses.apply(self.warehouse_ranks.draw(rng)) as u32 + 1
-    }
-
-    /// Any other warehouse, all alike; `w_id` itself if it is the only one.
-    fn other_than(&self, w_id: u32, rng: &mut Pcg64Mcg) -> u32 {
-        match self.size.scale.warehouses {
-            1 => w_id,
-            n => (w_id - 1 + rng.random_range(1..n)) % n + 1,
-        }
-    }
-
-    /// A customer of some warehouse, and its district.
-    fn customer(&self, rng: &mut Pcg64Mcg) -> (u8, u32) {
-        let number = self.customers.place(self.customer_ranks.draw(rng));
-        let customers = self.size.customers();
+    fn buyer(&self, rng: &mut Pcg64Mcg) -> (u8, u32) {
+        let number = self.inputs.customers.place(self.inputs.customer_ranks.draw(rng));
+        let customers = self.inputs.size.customers();
         ((number / customers) as u8 + 1, (number % customers) as u32 + 1)
+    }
+
+    fn named_customer(&self, rng: &mut Pcg64Mcg) -> (u8, Who) {
+        let (d_id, c_id) = self.buyer(rng);
+        (d_id, Who::Id(c_id))
+    }
+
+    fn line(&self, w_id: u32, rng: &mut Pcg64Mcg) -> (u32, u32) {
+        let remote = rng.random_range(0..100) == 0;
+        let i_id = self.inputs.items.place(self.inputs.item_ranks.draw(rng)) as u32 + 1;
+        (i_id, if remote { self.other(rng) } else { w_id })
+    }
+
+    fn payment(&self, date: Date, rng: &mut Pcg64Mcg) -> Payment {
+        let (c_d_id, c_id) = self.buyer(rng);
+        let remote = rng.random_range(0..100) >= 85;
+        let c_w_id = if remote { self.other(rng) } else { self.w_id };
+        let d_id = if remote { district(rng) } else { c_d_id };
+        let amount_cents = rng.random_range(100..=500_000);
+        Payment { w_id: self.w_id, d_id, c_w_id, c_d_id, who: Who::Id(c_id), amount_cents, date }
     }
 }

@@ -29,7 +29,6 @@ mod order_status;
 mod part;
 mod payment;
 pub mod rows;
-mod size;
 mod stock_level;
 
 pub use consistency::Totals;
@@ -138,12 +137,16 @@ impl Workload for SiloTpcc {
 
 #[cfg(test)]
 mod tests {
-    use super::size::Size;
+    use super::database::RING_LENGTHS;
     use super::*;
+    use crate::tpcc::Scale;
 
     #[test]
     fn the_least_size_is_what_the_least_scale_needs() {
-        assert_eq!(Database::pages(Size::LEAST) * PAGE_BYTES as u64, SiloTpcc::MIN_BYTES);
+        assert_eq!(
+            Database::pages(RING_LENGTHS.shortest(Scale::LEAST)) * PAGE_BYTES as u64,
+            SiloTpcc::MIN_BYTES
+        );
     }
 
     #[test]

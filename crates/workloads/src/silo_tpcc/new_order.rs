@@ -9,6 +9,7 @@ use super::rows::{OrderLineRow, OrderRow, Pointer};
 use crate::Wrong;
 use crate::keys::share;
 use crate::tpcc::input::{NewOrder, Ordered};
+use crate::tpcc::rows::left_in_stock;
 use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 
 /// What a New-Order did.
@@ -17,7 +18,7 @@ pub struct Placed {
     /// The number of the new order.
     pub o_id: u64,
     /// What it costs, with taxes and less the customer's discount.
-    pub total_cents: u64,
+    pub total_cents: i64,
 }
 
 impl Database {
@@ -109,9 +110,7 @@ impl Database {
         let key = keys::stock(supply_w_id, i_id);
         let mut found = expect(transaction, &self.stocks.table, key)?;
         let (stock, quantity) = (&mut found.row, u32::from(quantity));
-        // Clause 2.4.2.2: at least ten stay, or 91 come in.
-        let restocked = if stock.quantity < quantity + 10 { 91 } else { 0 };
-        stock.quantity = stock.quantity + restocked - quantity;
+        stock.quantity = left_in_stock(stock.quantity, quantity);
         stock.ytd += u64::from(quantity);
         stock.order_cnt = stock.order_cnt.wrapping_add(1);
         stock.remote_cnt = stock.remote_cnt.wrapping_add(u32::from(supply_w_id != input.w_id));
@@ -159,10 +158,9 @@ impl Database {
         if let Some(oldest) = (o_id + 1).checked_sub(self.size().ring).filter(|&o_id| o_id > 0) {
             self.remove_order(transaction, (w_id, d_id, oldest))?;
         }
-        let cents: u64 = lines.iter().map(|line| u64::from(line.amount_cents)).sum();
-        let taxes = 10_000 + u64::from(warehouse.row.office.tax + district.row.office.tax);
-        let left = 10_000 - u64::from(customer.row.account.discount);
-        Ok(Placed { o_id, total_cents: cents * taxes / 10_000 * left / 10_000 })
+        let cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
+        let taxes = [warehouse.row.office.tax, district.row.office.tax];
+        Ok(Placed { o_id, total_cents: customer.row.account.charged(cents, taxes) })
     }
 
     fn insert_order<'a, M: Memory>(

@@ -6,7 +6,7 @@ use std::ops::Range;
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::contents::{Contents, Setup};
-use super::size::Size;
+use crate::tpcc::size::Size;
 use ebbtide_structures::image::clear_records;
 use ebbtide_structures::masstree::Tree;
 use ebbtide_structures::silo::Row;

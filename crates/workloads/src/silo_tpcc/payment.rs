@@ -29,12 +29,10 @@ impl Database {
             transaction.memory().work(share(work, 0, 3));
             let key = keys::customer(input.c_w_id, input.c_d_id, c_id);
             let mut customer = expect(transaction, &self.customers.table, key)?;
-            let account = &mut customer.row.account;
-            account.balance_cents -= amount;
-            account.ytd_payment_cents += amount;
-            account.payment_cnt = account.payment_cnt.wrapping_add(1);
+            let CustomerRow { account, data, .. } = &mut customer.row;
+            account.pay(input.amount_cents);
             if account.credit == *b"BC" {
-                note(&mut customer.row, input);
+                account.note(data, input);
             }
             transaction.put(&customer);
 
@@ -54,14 +52,4 @@ impl Database {
         let done = done.ok_or_else(|| Wrong("a Payment was rolled back".to_string()))?;
         Ok(done.value)
     }
-}
-
-/// Notes a payment in front of C_DATA; what does not fit any more is cut off.
-fn note(customer: &mut CustomerRow, input: &Payment) {
-    let &Payment { w_id, d_id, c_w_id, c_d_id, amount_cents, .. } = input;
-    let c_id = customer.account.c_id;
-    let note = format!("{c_id} {c_d_id} {c_w_id} {d_id} {w_id} {amount_cents} ");
-    let kept = customer.data.len() - note.len();
-    customer.data.copy_within(..kept, note.len());
-    customer.data[..note.len()].copy_from_slice(note.as_bytes());
 }

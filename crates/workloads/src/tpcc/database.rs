@@ -7,10 +7,11 @@ use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
 use super::input::{LINES_MAX, Transaction, Who};
-use super::layout::{Layout, Size};
+use super::layout::{Layout, bytes_of};
 use super::names::Names;
 use super::rows::{Customer, CustomerInfo, District, Office, Order, OrderLine, Stock, last_name};
 use super::scale::Scale;
+use super::size::Size;
 use crate::Wrong;
 use crate::keys::Scatter;
 use ebbtide_structures::checksum::Checksums;
@@ -66,7 +67,7 @@ impl Database {
 
     /// Size of all tables in bytes.
     pub fn size_bytes(&self) -> u64 {
-        self.layout.size.bytes()
+        bytes_of(self.layout.size)
     }
 
     /// Runs a transaction and computes `work` instructions between its accesses.

@@ -85,8 +85,7 @@ impl Database {
             self.checksums.write_row(memory, line_address(slot, line.number), &line);
         }
         self.checksums.write_row(memory, slot, &order);
-        customer.balance_cents += order.delivered_cents;
-        customer.delivery_cnt = customer.delivery_cnt.wrapping_add(1);
+        customer.deliver(order.delivered_cents);
         self.checksums.write_row(memory, self.layout.customer(w_id, d_id, order.c_id), &customer);
         let district = District { oldest_undelivered: o_id + 1, ..district };
         self.checksums.write_latched(memory, district_at, district);

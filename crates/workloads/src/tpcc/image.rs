@@ -6,70 +6,21 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
+use super::columns::{FIRST_PAYMENT_CENTS, Random, Texts};
 use super::database::Database;
 use super::input::{LINES_MAX, LOADED};
 use super::layout::Table;
 use super::rows::{
-    Customer, CustomerData, CustomerInfo, District, History, Item, ORIGINAL, Office, Order,
-    OrderLine, Stock, StockData, StockDistricts, Warehouse, last_name,
+    CustomerData, District, History, Item, Order, OrderLine, Stock, StockData, StockDistricts,
+    Warehouse, last_name,
 };
-use super::scale::DISTRICTS;
+use super::scale::{DISTRICTS, district_ids};
 use crate::permutation::Permutation;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, clear_records};
 
-/// What every customer has paid at first.
-const FIRST_PAYMENT_CENTS: u32 = 1_000;
-
 /// The lines of one page.
 type Lines = [Line; PAGE_BYTES / LINE_BYTES];
-
-/// Random numbers that follow from a row's number.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        mix(self.0)
-    }
-
-    /// One of `low..=high`.
-    fn from(&mut self, low: u64, high: u64) -> u64 {
-        // 32 random bits are scaled.
-        low + (((self.next() >> 32) * (high - low + 1)) >> 32)
-    }
-
-    /// Letters `a` to `p`.
-    fn letters<const N: usize>(&mut self) -> [u8; N] {
-        let mut text = [0; N];
-        for part in text.chunks_mut(8) {
-            let letters = (self.next() & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161;
-            part.copy_from_slice(&letters.to_le_bytes()[..part.len()]);
-        }
-        text
-    }
-
-    fn digits<const N: usize>(&mut self) -> [u8; N] {
-        std::array::from_fn(|_| b'0' + self.from(0, 9) as u8)
-    }
-
-    /// S_DATA or I_DATA: one row in ten is of branded goods.
-    fn goods(&mut self) -> [u8; 50] {
-        let mut data = self.letters();
-        if self.from(1, 10) == 1 {
-            let at = self.from(0, (data.len() - ORIGINAL.len()) as u64) as usize;
-            data[at..at + ORIGINAL.len()].copy_from_slice(&ORIGINAL);
-        }
-        data
-    }
-
-    /// Four random digits and `11111`.
-    fn zip(&mut self) -> [u8; 9] {
-        let mut zip = *b"000011111";
-        zip[..4].copy_from_slice(&self.digits::<4>());
-        zip
-    }
-}
 
 /// The rows of one page, as they are written line by line.
 struct Page<'a> {
@@ -117,7 +68,7 @@ impl Database {
     }
 
     fn image_of_row(&self, page: &mut Page<'_>, at: Addr, table: Table, row: u64) {
-        let random = &mut Random(mix(mix(self.seed ^ mix(table as u64)) ^ row));
+        let random = &mut random(mix(mix(self.seed ^ mix(table as u64)) ^ row));
         match table {
             Table::District => self.put_district(page, at, row, random),
             Table::Warehouse => self.put_warehouse(page, at, row, random),
@@ -146,14 +97,14 @@ impl Database {
         };
         let (w_id, d_id) = district_ids(row);
         page.put_latched(at, district);
-        page.put(at + LINE_BYTES as u64, &office(w_id, d_id.into(), random));
+        page.put(at + LINE_BYTES as u64, &random.office(w_id, d_id.into()));
     }
 
     fn put_warehouse(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
         let districts = i64::from(DISTRICTS) * self.customers() as i64;
         let ytd_cents = districts * i64::from(FIRST_PAYMENT_CENTS);
         page.put_latched(at, Warehouse { ytd_cents, spare: [0; 5] });
-        page.put(at + LINE_BYTES as u64, &office(row as u32 + 1, 0, random));
+        page.put(at + LINE_BYTES as u64, &random.office(row as u32 + 1, 0));
     }
 
     fn put_stock(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
@@ -178,32 +129,8 @@ impl Database {
     fn put_customer(&self, page: &mut Page<'_>, at: Addr, row: u64, random: &mut Random) {
         let (w_id, d_id) = district_ids(row / self.customers());
         let c_id = (row % self.customers()) as u32 + 1;
-        let customer = Customer {
-            balance_cents: -i64::from(FIRST_PAYMENT_CENTS),
-            ytd_payment_cents: i64::from(FIRST_PAYMENT_CENTS),
-            payment_cnt: 1,
-            delivery_cnt: 0,
-            c_id,
-            w_id,
-            discount: random.from(0, 5_000) as u16,
-            d_id,
-            spare: 0,
-            credit: if random.from(1, 10) == 1 { *b"BC" } else { *b"GC" },
-            middle: *b"OE",
-            last: last_name(self.names.name(c_id)),
-        };
-        let info = CustomerInfo {
-            first: random.letters(),
-            street_1: random.letters(),
-            street_2: random.letters(),
-            city: random.letters(),
-            state: random.letters(),
-            zip: random.zip(),
-            spare: 0,
-            phone: random.digits(),
-            since: LOADED,
-            credit_lim_cents: 5_000_000,
-        };
+        let last = last_name(self.names.name(c_id));
+        let (customer, info) = random.customer((w_id, d_id), c_id, last);
         page.put(at, &customer);
         page.put(at + LINE_BYTES as u64, &info);
         let data = CustomerData { data: random.letters(), spare: [0; 4] };
@@ -260,7 +187,7 @@ impl Database {
 
     fn line_at_first(&self, order: &Order, number: u8) -> OrderLine {
         let seed = self.random_of_order(order.w_id, order.d_id, order.o_id).next();
-        let random = &mut Random(mix(seed ^ u64::from(number)));
+        let random = &mut random(mix(seed ^ u64::from(number)));
         let delivered = order.carrier_id != 0;
         OrderLine {
             o_id: order.o_id,
@@ -278,7 +205,7 @@ impl Database {
     }
 
     fn random_of_order(&self, w_id: u32, d_id: u8, o_id: u64) -> Random {
-        Random(mix(mix(self.seed ^ u64::from(w_id) << 8 ^ u64::from(d_id)) ^ o_id))
+        random(mix(mix(self.seed ^ u64::from(w_id) << 8 ^ u64::from(d_id)) ^ o_id))
     }
 
     /// Which customer, from 0, placed which of a district's orders at first.
@@ -331,23 +258,6 @@ impl Database {
     }
 }
 
-/// The warehouse and district of the district numbered `number` among all.
-fn district_ids(number: u64) -> (u32, u8) {
-    let districts = u64::from(DISTRICTS);
-    ((number / districts) as u32 + 1, (number % districts) as u8 + 1)
-}
-
-fn office(w_id: u32, d_id: u32, random: &mut Random) -> Office {
-    Office {
-        w_id,
-        d_id,
-        tax: random.from(0, 2_000) as u32,
-        name: random.letters(),
-        street_1: random.letters(),
-        street_2: random.letters(),
-        city: random.letters(),
-        state: random.letters(),
-        zip: random.zip(),
-        spare: [0; 19],
-    }
+fn random(seed: u64) -> Random {
+    Random::new(seed, Texts::LettersAndDigits)
 }

@@ -157,62 +157,12 @@ impl Inputs {
 
     /// The New-Order that is job `job` when there is nothing else.
     pub fn new_order(&self, job: u64) -> NewOrder {
-        self.draw_new_order(&mut job_rng(self.seed, job), date(job))
+        draw_new_order(self, &mut job_rng(self.seed, job), date(job))
     }
 
-    /// The transaction that is job `job` of the full mix: New-Order 45%, Payment 43%, and
-    /// Order-Status, Delivery and Stock-Level 4% each (clause 5.2.3).
+    /// The transaction that is job `job` of the full mix.
     pub fn transaction(&self, job: u64) -> Transaction {
-        let rng = &mut job_rng(self.seed, job);
-        let date = date(job);
-        match rng.random_range(0..100) {
-            0..45 => Transaction::NewOrder(self.draw_new_order(rng, date)),
-            45..88 => Transaction::Payment(self.draw_payment(rng, date)),
-            88..92 => Transaction::OrderStatus(OrderStatus {
-                w_id: self.home(rng),
-                d_id: district(rng),
-                who: self.who(rng),
-            }),
-            92..96 => Transaction::Delivery(Delivery {
-                w_id: self.home(rng),
-                carrier_id: rng.random_range(1..=10),
-                date,
-            }),
-            _ => Transaction::StockLevel(StockLevel {
-                w_id: self.home(rng),
-                d_id: district(rng),
-                threshold: rng.random_range(10..=20),
-            }),
-        }
-    }
-
-    fn draw_new_order(&self, rng: &mut Pcg64Mcg, entry_d: Date) -> NewOrder {
-        let w_id = self.home(rng);
-        let (d_id, c_id) = (district(rng), self.customers.draw(rng));
-        let count = rng.random_range(5..=LINES_MAX);
-        let mut lines: SmallVec<[Ordered; LINES_MAX]> = (0..count)
-            .map(|_| {
-                let i_id = self.items.draw(rng);
-                let remote = rng.random_range(0..100) == 0;
-                let supply_w_id = if remote { self.other_than(w_id, rng) } else { w_id };
-                Ordered { i_id, supply_w_id, quantity: rng.random_range(1..=10) }
-            })
-            .collect();
-        if rng.random_range(0..100) == 0 {
-            lines[count - 1].i_id = self.scale.items + 1;
-        }
-        NewOrder { w_id, d_id, c_id, lines, entry_d }
-    }
-
-    fn draw_payment(&self, rng: &mut Pcg64Mcg, date: Date) -> Payment {
-        let (w_id, d_id) = (self.home(rng), district(rng));
-        let (c_w_id, c_d_id) = match rng.random_range(0..100) {
-            0..85 => (w_id, d_id),
-            _ => (self.other_than(w_id, rng), district(rng)),
-        };
-        let who = self.who(rng);
-        let amount_cents = rng.random_range(100..=500_000);
-        Payment { w_id, d_id, c_w_id, c_d_id, who, amount_cents, date }
+        draw_transaction(self, &mut job_rng(self.seed, job), date(job))
     }
 
     fn who(&self, rng: &mut Pcg64Mcg) -> Who {
@@ -220,10 +170,6 @@ impl Inputs {
             0..60 => Who::Name(self.names.draw(rng)),
             _ => Who::Id(self.customers.draw(rng)),
         }
-    }
-
-    fn home(&self, rng: &mut Pcg64Mcg) -> u32 {
-        self.warehouses.apply(self.ranks.draw(rng)) as u32 + 1
     }
 
     /// Any other warehouse, all alike; `w_id` itself if it is the only one.
@@ -236,11 +182,112 @@ impl Inputs {
     }
 }
 
-fn district(rng: &mut Pcg64Mcg) -> u8 {
+impl Terminal for Inputs {
+    fn items(&self) -> u32 {
+        self.scale.items
+    }
+
+    fn home(&self, rng: &mut Pcg64Mcg) -> u32 {
+        self.warehouses.apply(self.ranks.draw(rng)) as u32 + 1
+    }
+
+    fn buyer(&self, rng: &mut Pcg64Mcg) -> (u8, u32) {
+        (district(rng), self.customers.draw(rng))
+    }
+
+    fn named_customer(&self, rng: &mut Pcg64Mcg) -> (u8, Who) {
+        (district(rng), self.who(rng))
+    }
+
+    fn line(&self, w_id: u32, rng: &mut Pcg64Mcg) -> (u32, u32) {
+        let i_id = self.items.draw(rng);
+        let remote = rng.random_range(0..100) == 0;
+        (i_id, if remote { self.other_than(w_id, rng) } else { w_id })
+    }
+
+    fn payment(&self, date: Date, rng: &mut Pcg64Mcg) -> Payment {
+        let (w_id, d_id) = (self.home(rng), district(rng));
+        let (c_w_id, c_d_id) = match rng.random_range(0..100) {
+            0..85 => (w_id, d_id),
+            _ => (self.other_than(w_id, rng), district(rng)),
+        };
+        let who = self.who(rng);
+        let amount_cents = rng.random_range(100..=500_000);
+        Payment { w_id, d_id, c_w_id, c_d_id, who, amount_cents, date }
+    }
+}
+
+/// How a program draws what its terminals ask for. Each method draws its numbers in an order of its
+/// own, so that each program keeps its stream of jobs.
+pub(crate) trait Terminal {
+    /// How many items there are.
+    fn items(&self) -> u32;
+
+    /// The terminal's warehouse.
+    fn home(&self, rng: &mut Pcg64Mcg) -> u32;
+
+    /// A district and a customer of it.
+    fn buyer(&self, rng: &mut Pcg64Mcg) -> (u8, u32);
+
+    /// A district and a customer of it, perhaps by name.
+    fn named_customer(&self, rng: &mut Pcg64Mcg) -> (u8, Who);
+
+    /// An item, and the warehouse that supplies it to a customer of warehouse `w_id`.
+    fn line(&self, w_id: u32, rng: &mut Pcg64Mcg) -> (u32, u32);
+
+    /// A Payment.
+    fn payment(&self, date: Date, rng: &mut Pcg64Mcg) -> Payment;
+}
+
+/// A transaction of the full mix: New-Order 45%, Payment 43%, and Order-Status, Delivery and
+/// Stock-Level 4% each (clause 5.2.3).
+pub(crate) fn draw_transaction(
+    terminal: &impl Terminal,
+    rng: &mut Pcg64Mcg,
+    date: Date,
+) -> Transaction {
+    match rng.random_range(0..100) {
+        0..45 => Transaction::NewOrder(draw_new_order(terminal, rng, date)),
+        45..88 => Transaction::Payment(terminal.payment(date, rng)),
+        88..92 => {
+            let w_id = terminal.home(rng);
+            let (d_id, who) = terminal.named_customer(rng);
+            Transaction::OrderStatus(OrderStatus { w_id, d_id, who })
+        }
+        92..96 => Transaction::Delivery(Delivery {
+            w_id: terminal.home(rng),
+            carrier_id: rng.random_range(1..=10),
+            date,
+        }),
+        _ => Transaction::StockLevel(StockLevel {
+            w_id: terminal.home(rng),
+            d_id: district(rng),
+            threshold: rng.random_range(10..=20),
+        }),
+    }
+}
+
+fn draw_new_order(terminal: &impl Terminal, rng: &mut Pcg64Mcg, entry_d: Date) -> NewOrder {
+    let w_id = terminal.home(rng);
+    let (d_id, c_id) = terminal.buyer(rng);
+    let count = rng.random_range(5..=LINES_MAX);
+    let mut lines: SmallVec<[Ordered; LINES_MAX]> = (0..count)
+        .map(|_| {
+            let (i_id, supply_w_id) = terminal.line(w_id, rng);
+            Ordered { i_id, supply_w_id, quantity: rng.random_range(1..=10) }
+        })
+        .collect();
+    if rng.random_range(0..100) == 0 {
+        lines[count - 1].i_id = terminal.items() + 1;
+    }
+    NewOrder { w_id, d_id, c_id, lines, entry_d }
+}
+
+pub(crate) fn district(rng: &mut Pcg64Mcg) -> u8 {
     rng.random_range(1..=DISTRICTS)
 }
 
 /// When job `job` is entered: after the database was loaded. Starts again after 2³² jobs.
-fn date(job: u64) -> Date {
+pub(crate) fn date(job: u64) -> Date {
     (job % u64::from(Date::MAX - LOADED)) as Date + LOADED + 1
 }

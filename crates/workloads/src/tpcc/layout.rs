@@ -3,6 +3,7 @@
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
 use super::scale::{DISTRICTS, Scale};
+use super::size::{RingLengths, Size};
 use crate::keys::{Places, Scatter};
 use ebbtide_structures::hash::mix;
 
@@ -13,8 +14,9 @@ const DISTRICTS_OF_ONE: u64 = DISTRICTS as u64;
 /// How many orders a Stock-Level looks back.
 pub(super) const RECENT_ORDERS: u64 = 20;
 
-/// Slots of a ring of orders come in such steps, so that no line is shared between rings.
-const RING_STEP: u64 = WORDS_PER_LINE;
+/// Rings have room for the orders at first, for those that a Stock-Level looks at, and for the next
+/// order. No line is shared between rings.
+const RING_LENGTHS: RingLengths = RingLengths { spare: RECENT_ORDERS + 1, step: WORDS_PER_LINE };
 
 /// The tables, in the order of their addresses; those with latches come first, in the order in
 /// which latches are taken.
@@ -99,69 +101,25 @@ impl Table {
     }
 }
 
-/// What the sizes of all tables follow from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size {
-    pub(super) scale: Scale,
-    /// Slots for orders in each district.
-    pub(super) ring: u64,
+/// The least size that works.
+pub(super) const LEAST: Size = RING_LENGTHS.shortest(Scale::LEAST);
+
+/// The largest size that fits in `bytes`.
+///
+/// # Panics
+/// When `bytes` is less than [`LEAST`] needs.
+pub(super) fn size_within(bytes: u64) -> Size {
+    RING_LENGTHS.largest(bytes, bytes_of)
 }
 
-impl Size {
-    /// The least that works.
-    pub(super) const LEAST: Size = Size::least_ring(Scale::LEAST);
-
-    /// A ring for the orders at first and for those a Stock-Level looks at, and a slot that the
-    /// next order is written to.
-    const fn least_ring(scale: Scale) -> Size {
-        let orders = scale.customers as u64 + RECENT_ORDERS + 1;
-        Size { scale, ring: orders.next_multiple_of(RING_STEP) }
+/// The bytes of all tables.
+pub(super) const fn bytes_of(size: Size) -> u64 {
+    let (mut pages, mut table) = (0, 0);
+    while table < Table::ALL.len() {
+        pages += Table::ALL[table].pages(size);
+        table += 1;
     }
-
-    /// The largest that fits in `bytes`: as many whole warehouses as possible, or as great a part
-    /// of one; what is left goes to the rings.
-    ///
-    /// # Panics
-    /// When `bytes` is less than [`LEAST`](Size::LEAST) needs.
-    pub(super) fn fitting(bytes: u64) -> Size {
-        let fits = |size: Size| size.bytes() <= bytes;
-        let warehouses = |n| Scale { warehouses: n as u32, ..Scale::FULL };
-        let part = |n| Scale::part(n as u32);
-        assert!(fits(Size::LEAST), "a TPC-C database in {bytes} bytes");
-        let scale = if fits(Size::least_ring(Scale::FULL)) {
-            warehouses(greatest(1, u64::from(u32::MAX), |n| fits(Size::least_ring(warehouses(n)))))
-        } else {
-            part(greatest(1, 1000, |n| fits(Size::least_ring(part(n)))))
-        };
-        let least = Size::least_ring(scale);
-        let ring = |steps| Size { ring: least.ring + steps * RING_STEP, ..least };
-        let step_bytes = Table::Order.rows(Size { ring: RING_STEP, scale }) * Table::Order.bytes();
-        ring(greatest(0, bytes / step_bytes, |steps| fits(ring(steps))))
-    }
-
-    pub(super) const fn bytes(self) -> u64 {
-        let (mut pages, mut table) = (0, 0);
-        while table < Table::ALL.len() {
-            pages += Table::ALL[table].pages(self);
-            table += 1;
-        }
-        pages * PAGE_BYTES as u64
-    }
-}
-
-/// The greatest of `low..=high` that `fits`, where `low` does and all that are less than one that
-/// does.
-fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (low, high);
-    while low < high {
-        let middle = high - (high - low) / 2;
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    low
+    pages * PAGE_BYTES as u64
 }
 
 /// A table's place in the address space.
@@ -215,7 +173,7 @@ impl Layout {
     /// # Panics
     /// When `page` lies beyond the last table.
     pub(super) fn rows_of(&self, page: PageId) -> PageOfRows<'_> {
-        let pages = self.size.bytes() / PAGE_BYTES as u64;
+        let pages = bytes_of(self.size) / PAGE_BYTES as u64;
         assert!(page.0 < pages, "{page:?} of {pages}");
         let after = self.extents.partition_point(|extent| extent.first <= page);
         let (table, extent) = (Table::ALL[after - 1], &self.extents[after - 1]);
@@ -328,32 +286,33 @@ mod tests {
     fn datasets_are_filled_at_any_size() {
         for bytes in [400 << 10, 1 << 20, 10 << 20, 99 << 20, 112 << 20, 1 << 30, 1 << 38, 1 << 46]
         {
-            let size = Size::fitting(bytes);
-            assert!(size.bytes() <= bytes, "{size:?}");
-            let more = Size { ring: size.ring + RING_STEP, ..size };
-            assert!(more.bytes() > bytes, "{size:?}");
+            let size = size_within(bytes);
+            assert!(bytes_of(size) <= bytes, "{size:?}");
+            let more = Size { ring: size.ring + WORDS_PER_LINE, ..size };
+            assert!(bytes_of(more) > bytes, "{size:?}");
             let full = bytes >= 112 << 20;
             assert_eq!((size.scale.items == 100_000, size.scale.warehouses > 0), (full, true));
         }
-        assert_eq!(Size::fitting(Size::LEAST.bytes()), Size::LEAST);
+        assert_eq!(size_within(bytes_of(LEAST)), LEAST);
     }
 
     #[test]
     fn a_warehouse_of_the_standard_size_takes_about_a_hundred_megabytes() {
-        let bytes = |warehouses| Size::least_ring(Scale { warehouses, ..Scale::FULL }).bytes();
+        let bytes =
+            |warehouses| bytes_of(RING_LENGTHS.shortest(Scale { warehouses, ..Scale::FULL }));
         let (warehouse, items) = (bytes(2) - bytes(1), 2 * bytes(1) - bytes(2));
         assert!((100_000_000..106_000_000).contains(&warehouse), "{warehouse}");
         assert!((12_000_000..13_000_000).contains(&items), "{items}");
-        assert_eq!(Size::fitting(2 << 30).scale.warehouses, 20);
+        assert_eq!(size_within(2 << 30).scale.warehouses, 20);
     }
 
     #[test]
     fn every_row_lies_alone_where_its_page_says() {
         for scatter in [Scatter::Pages, Scatter::Keys] {
-            let size = Size::fitting(1 << 20);
+            let size = size_within(1 << 20);
             let layout = Layout::new(size, scatter, 5);
             let mut found = HashMap::new();
-            for page in 0..size.bytes() / PAGE_BYTES as u64 {
+            for page in 0..bytes_of(size) / PAGE_BYTES as u64 {
                 let rows = layout.rows_of(PageId(page));
                 let table = rows.table;
                 for slot in 0..table.per_page() {

@@ -24,6 +24,7 @@
 //! of it in DRAM, a New-Order misses 7.8 pages under LRU (10.1 with `Scatter::Keys`; 9.2 with
 //! θ = 0), a transaction of the mix 8.6.
 
+pub(crate) mod columns;
 mod consistency;
 mod database;
 mod delivery;
@@ -36,7 +37,8 @@ mod nurand;
 mod order_status;
 mod payment;
 pub mod rows;
-mod scale;
+pub(crate) mod scale;
+pub(crate) mod size;
 mod stock_level;
 
 pub use database::{Database, OrderLines};
@@ -55,81 +57,85 @@ use crate::program::{Kind, Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use input::{Inputs, NewOrder, Transaction};
-use layout::Size;
+use layout::{LEAST, bytes_of, size_within};
 
-/// New-Order only: a customer orders 5 to 15 items from stock.
+/// The transactions of TPC-C's terminals over latches: New-Orders alone, or the full mix.
 ///
-/// No order is ever delivered; see [`Database`] for what becomes of them.
+/// In the full mix 45% are New-Orders, 43% Payments, and 4% each Order-Status, Delivery and
+/// Stock-Level. Without Deliveries no order is ever delivered; [`Database`] says what then becomes
+/// of the oldest.
 #[derive(Debug, Clone)]
-pub struct Tpcc(Terminals);
-
-/// The full mix: New-Order 45%, Payment 43%, Order-Status, Delivery and Stock-Level 4% each.
-#[derive(Debug, Clone)]
-pub struct TpccMix(Terminals);
-
-/// A database, and terminals that ask for transactions on it.
-#[derive(Debug, Clone)]
-struct Terminals {
+pub struct LatchedTpcc<const FULL_MIX: bool> {
     database: Database,
     inputs: Inputs,
     work: u64,
 }
 
-impl Terminals {
-    fn new(kind: Kind, shape: &Shape) -> Terminals {
-        let size = Size::fitting(shape.dataset_bytes);
-        let checksums = Checksums::new(kind as u64, size.bytes() / PAGE_BYTES as u64, shape.seed);
-        Terminals {
+/// New-Orders alone: a customer orders 5 to 15 items from stock.
+pub type Tpcc = LatchedTpcc<false>;
+/// The full mix.
+pub type TpccMix = LatchedTpcc<true>;
+
+impl<const FULL_MIX: bool> LatchedTpcc<FULL_MIX> {
+    const KIND: Kind = if FULL_MIX { Kind::TpccMix } else { Kind::Tpcc };
+
+    /// The tables.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Tpcc {
+    /// The transaction that is job `job`.
+    pub fn job(&self, job: u64) -> NewOrder {
+        self.inputs.new_order(job)
+    }
+}
+
+impl TpccMix {
+    /// The transaction that is job `job`.
+    pub fn job(&self, job: u64) -> Transaction {
+        self.inputs.transaction(job)
+    }
+}
+
+impl<const FULL_MIX: bool> Named for LatchedTpcc<FULL_MIX> {
+    const NAME: &'static str = if FULL_MIX { "tpcc-mix" } else { "tpcc" };
+    const DESCRIPTION: &'static str = match FULL_MIX {
+        true => "orders, pays, delivers and asks, as TPC-C's terminals do",
+        false => "orders 5 to 15 items from the stock of a warehouse (TPC-C)",
+    };
+    const MIX: &'static str = match FULL_MIX {
+        true => "45% New-Order, 43% Payment, 4% each of Order-Status, Delivery and Stock-Level",
+        false => "1 New-Order: about 24 rows read, 24 written",
+    };
+    const SOURCE: &'static str = match FULL_MIX {
+        true => "FlatFlash (ASPLOS'19) section 5.6; TPC-C standard, revision 5.11",
+        false => "AstriFlash (HPCA'23) section V-A; TPC-C standard, revision 5.11",
+    };
+    const MIN_BYTES: u64 = bytes_of(LEAST);
+    /// Five transactions, of which New-Order keeps 15 lines and its latches.
+    const STACK_BYTES: usize = if FULL_MIX { 24 << 10 } else { 16 << 10 };
+
+    fn with_shape(shape: &Shape) -> LatchedTpcc<FULL_MIX> {
+        let size = size_within(shape.dataset_bytes);
+        let pages = bytes_of(size) / PAGE_BYTES as u64;
+        let checksums = Checksums::new(Self::KIND as u64, pages, shape.seed);
+        LatchedTpcc {
             database: Database::new(size, shape.scatter, checksums, shape.seed),
             inputs: Inputs::new(size.scale, shape.theta, shape.seed),
             work: shape.work_instructions,
         }
     }
-}
-
-impl Tpcc {
-    /// The tables.
-    pub fn database(&self) -> &Database {
-        &self.0.database
-    }
-
-    /// The transaction that is job `job`.
-    pub fn job(&self, job: u64) -> NewOrder {
-        self.0.inputs.new_order(job)
-    }
-}
-
-impl TpccMix {
-    /// The tables.
-    pub fn database(&self) -> &Database {
-        &self.0.database
-    }
-
-    /// The transaction that is job `job`.
-    pub fn job(&self, job: u64) -> Transaction {
-        self.0.inputs.transaction(job)
-    }
-}
-
-impl Named for Tpcc {
-    const NAME: &'static str = "tpcc";
-    const DESCRIPTION: &'static str = "orders 5 to 15 items from the stock of a warehouse (TPC-C)";
-    const MIX: &'static str = "1 New-Order: about 24 rows read, 24 written";
-    const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; TPC-C standard, revision 5.11";
-    const MIN_BYTES: u64 = Size::LEAST.bytes();
-
-    fn with_shape(shape: &Shape) -> Tpcc {
-        Tpcc(Terminals::new(Kind::Tpcc, shape))
-    }
 
     fn set_work(&mut self, instructions: u64) {
-        self.0.work = instructions;
+        self.work = instructions;
     }
 }
 
-impl Workload for Tpcc {
+impl<const FULL_MIX: bool> Workload for LatchedTpcc<FULL_MIX> {
     fn size_bytes(&self) -> u64 {
-        self.0.database.size_bytes()
+        self.database.size_bytes()
     }
 
     fn image(&self, page: PageId, out: &mut PageBytes) {
@@ -137,52 +143,16 @@ impl Workload for Tpcc {
     }
 
     fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
-        self.0.database.image(page, lines, out)
+        self.database.image(page, lines, out)
     }
 
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
-        self.0.database.new_order(memory, &self.job(job), self.0.work).map(|_| ())
-    }
-
-    fn writes(&self) -> bool {
-        true
-    }
-}
-
-impl Named for TpccMix {
-    const NAME: &'static str = "tpcc-mix";
-    const DESCRIPTION: &'static str = "orders, pays, delivers and asks, as TPC-C's terminals do";
-    const MIX: &'static str = "45% New-Order, 43% Payment, 4% each of Order-Status, Delivery and \
-                               Stock-Level";
-    const SOURCE: &'static str = "FlatFlash (ASPLOS'19) section 5.6; TPC-C standard, revision 5.11";
-    const MIN_BYTES: u64 = Size::LEAST.bytes();
-    /// Five transactions, of which New-Order keeps 15 lines and its latches.
-    const STACK_BYTES: usize = 24 << 10;
-
-    fn with_shape(shape: &Shape) -> TpccMix {
-        TpccMix(Terminals::new(Kind::TpccMix, shape))
-    }
-
-    fn set_work(&mut self, instructions: u64) {
-        self.0.work = instructions;
-    }
-}
-
-impl Workload for TpccMix {
-    fn size_bytes(&self) -> u64 {
-        self.0.database.size_bytes()
-    }
-
-    fn image(&self, page: PageId, out: &mut PageBytes) {
-        self.image_lines(page, ALL_LINES, out);
-    }
-
-    fn image_lines(&self, page: PageId, lines: Range<usize>, out: &mut PageBytes) -> Range<usize> {
-        self.0.database.image(page, lines, out)
-    }
-
-    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
-        self.0.database.run(memory, &self.job(job), self.0.work)
+        match FULL_MIX {
+            true => self.database.run(memory, &self.inputs.transaction(job), self.work),
+            false => {
+                self.database.new_order(memory, &self.inputs.new_order(job), self.work).map(|_| ())
+            }
+        }
     }
 
     fn writes(&self) -> bool {

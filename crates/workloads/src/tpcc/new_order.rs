@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::database::{Database, line_address};
 use super::input::{LINES_MAX, NewOrder, Ordered, Who};
 use super::rows::{
-    Customer, District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts,
+    District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts, left_in_stock,
 };
 use crate::Wrong;
 use crate::keys::share;
@@ -177,7 +177,7 @@ impl Database {
         }
         Ok(Placed {
             o_id,
-            total_cents: charged(total_cents, &customer, prepared.taxes),
+            total_cents: customer.charged(total_cents, prepared.taxes),
             branded: prepared.goods.iter().map(|goods| u32::from(goods.branded)).sum(),
         })
     }
@@ -257,20 +257,11 @@ fn each_once(addresses: impl Iterator<Item = Addr>) -> SmallVec<[Addr; LINES_MAX
 /// Takes what `line` orders from the stock, which is filled up before it gets below ten.
 fn sell(stock: &mut Stock, line: &Ordered, home_w_id: u32) {
     let quantity = u32::from(line.quantity);
-    let refilled = if stock.quantity < quantity + 10 { 91 } else { 0 };
-    stock.quantity = stock.quantity + refilled - quantity;
+    stock.quantity = left_in_stock(stock.quantity, quantity);
     stock.ytd += u64::from(quantity);
     stock.order_cnt = stock.order_cnt.wrapping_add(1);
     let remote = u32::from(line.supply_w_id != home_w_id);
     stock.remote_cnt = stock.remote_cnt.wrapping_add(remote);
-}
-
-/// What the customer pays for lines of `total_cents`.
-fn charged(total_cents: i64, customer: &Customer, taxes: [u32; 2]) -> i64 {
-    const WHOLE: i64 = 10_000;
-    let discounted = total_cents * (WHOLE - i64::from(customer.discount));
-    let taxed = WHOLE + taxes.map(i64::from).iter().sum::<i64>();
-    discounted * taxed / (WHOLE * WHOLE)
 }
 
 fn is_original(data: &[u8; 50]) -> bool {

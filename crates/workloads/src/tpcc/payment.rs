@@ -1,14 +1,12 @@
 //! Payment: a customer pays (TPC-C rev. 5.11, clause 2.5).
 
-use std::fmt::Write;
-
 use ebbtide_core::{Addr, Memory};
 use ebbtide_structures::latch;
 use smallvec::SmallVec;
 
 use super::database::Database;
 use super::input::Payment;
-use super::rows::{Customer, CustomerData, District, History, Warehouse};
+use super::rows::{CustomerData, District, History, Warehouse};
 use crate::Wrong;
 use crate::keys::share;
 
@@ -75,9 +73,7 @@ impl Database {
         let (mut district, history_at) = self.retire_history(memory, w_id, d_id)?;
 
         let amount = i64::from(amount_cents);
-        customer.balance_cents -= amount;
-        customer.ytd_payment_cents += amount;
-        customer.payment_cnt = customer.payment_cnt.wrapping_add(1);
+        customer.pay(amount_cents);
         let sequence = district.payments;
         let history = History {
             sequence,
@@ -97,8 +93,9 @@ impl Database {
 
         // All is read and right: from here on it is only stored.
         self.checksums.write_row(memory, self.layout.customer(c_w_id, c_d_id, c_id), &customer);
-        if let Some(data) = customer_data {
-            self.checksums.write_row(memory, data_at, &noted(data, &customer, payment));
+        if let Some(mut row) = customer_data {
+            customer.note(&mut row.data, payment);
+            self.checksums.write_row(memory, data_at, &row);
         }
         self.checksums.write_row(memory, history_at, &history);
         self.checksums.write_latched(memory, warehouse_at, warehouse);
@@ -120,18 +117,4 @@ impl Database {
         district.retired_history_cents += i64::from(oldest.amount_cents);
         Ok((district, at))
     }
-}
-
-/// C_DATA of a customer of bad credit with this payment noted in front; what does not fit any
-/// more is cut off.
-fn noted(old: CustomerData, customer: &Customer, payment: &Payment) -> CustomerData {
-    let mut note = String::new();
-    let &Payment { w_id, d_id, c_w_id, c_d_id, amount_cents, .. } = payment;
-    write!(note, "{} {c_d_id} {c_w_id} {d_id} {w_id} {amount_cents} ", customer.c_id)
-        .expect("a string takes all that is written to it");
-    let mut data = old.data;
-    let kept = data.len() - note.len();
-    data.copy_within(..kept, note.len());
-    data[..note.len()].copy_from_slice(note.as_bytes());
-    CustomerData { data, ..old }
 }

@@ -20,7 +20,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::input::Date;
+use super::input::{Date, Payment};
 
 /// What Payment changes of a WAREHOUSE row: 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
@@ -107,6 +107,45 @@ pub struct Customer {
     pub middle: [u8; 2],
     /// C_LAST.
     pub last: [u8; 16],
+}
+
+impl Customer {
+    /// Books a payment (clause 2.5.2).
+    pub(crate) fn pay(&mut self, amount_cents: u32) {
+        self.balance_cents -= i64::from(amount_cents);
+        self.ytd_payment_cents += i64::from(amount_cents);
+        self.payment_cnt = self.payment_cnt.wrapping_add(1);
+    }
+
+    /// Books the delivery of an order of `cents` (clause 2.7.4).
+    pub(crate) fn deliver(&mut self, cents: i64) {
+        self.balance_cents += cents;
+        self.delivery_cnt = self.delivery_cnt.wrapping_add(1);
+    }
+
+    /// What the customer pays for lines of `total_cents` where these taxes apply (clause 2.4.2).
+    pub(crate) fn charged(&self, total_cents: i64, taxes: [u32; 2]) -> i64 {
+        const WHOLE: i64 = 10_000;
+        let discounted = total_cents * (WHOLE - i64::from(self.discount));
+        let taxed = WHOLE + taxes.map(i64::from).iter().sum::<i64>();
+        discounted * taxed / (WHOLE * WHOLE)
+    }
+
+    /// Notes a payment at the front of C_DATA, which drops what no longer fits (clause 2.5.2).
+    pub(crate) fn note(&self, data: &mut [u8], payment: &Payment) {
+        let &Payment { w_id, d_id, c_w_id, c_d_id, amount_cents, .. } = payment;
+        let note = format!("{} {c_d_id} {c_w_id} {d_id} {w_id} {amount_cents} ", self.c_id);
+        let kept = data.len() - note.len();
+        data.copy_within(..kept, note.len());
+        data[..note.len()].copy_from_slice(note.as_bytes());
+    }
+}
+
+/// S_QUANTITY after `ordered` are taken from `quantity`: when fewer than ten would stay, 91 come in
+/// (clause 2.4.2.2).
+pub(crate) fn left_in_stock(quantity: u32, ordered: u32) -> u32 {
+    let restocked = if quantity < ordered + 10 { 91 } else { 0 };
+    quantity + restocked - ordered
 }
 
 /// What never changes of a CUSTOMER row: 112 bytes.

@@ -41,4 +41,15 @@ impl Scale {
     pub fn delivered_at_first(&self) -> u64 {
         u64::from(self.customers) * 7 / 10
     }
+
+    /// How many of a district's first orders are not delivered: those of the highest numbers.
+    pub fn undelivered_at_first(&self) -> u64 {
+        u64::from(self.customers) - self.delivered_at_first()
+    }
+}
+
+/// The warehouse and the district of the district numbered `number`, from 0, among all.
+pub(crate) fn district_ids(number: u64) -> (u32, u8) {
+    let districts = u64::from(DISTRICTS);
+    ((number / districts) as u32 + 1, (number % districts) as u8 + 1)
 }
