@@ -6,7 +6,7 @@
 
 use ebbtide_core::{Addr, Time};
 
-use crate::lines::{Lines, fits, number};
+use crate::line_reader::{LineReader, fits, number};
 use crate::text::{Nanoseconds, nanoseconds};
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
@@ -84,7 +84,7 @@ impl Columns {
 
 /// Reads comma-separated values.
 pub(crate) struct CsvReader {
-    lines: Lines,
+    lines: LineReader,
     columns: Columns,
     latest: Time,
 }
@@ -92,7 +92,7 @@ pub(crate) struct CsvReader {
 impl CsvReader {
     /// Reads `input` from its start.
     pub(crate) fn new(input: Input) -> Result<CsvReader, TraceError> {
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         let header = lines.next()?.unwrap_or_default();
         let columns = Columns::of(&header).ok_or_else(|| lines.fault(ADDRESS))?;
         Ok(CsvReader { lines, columns, latest: Time::ZERO })

@@ -4,8 +4,6 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::MappingError;
-use crate::lackey::LackeyError;
 use crate::native::NativeError;
 use crate::text::LineError;
 
@@ -131,4 +129,22 @@ impl TraceError {
             _ => false,
         }
     }
+}
+
+/// A line that Valgrind does not print.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "expected 'I  ADDRESS,SIZE', or ' L', ' S' or ' M' in place of 'I ', in Valgrind's memory trace"
+)]
+pub struct LackeyError;
+
+/// A page whose place is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MappingError {
+    /// The list does not have it.
+    #[error("the mapping has no virtual page {0:#x}")]
+    Missing(u64),
+    /// More pages are touched than there are.
+    #[error("memory is full: the trace touches more than 64 GiB")]
+    Full,
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use ebbtide_core::choice;
 
+use crate::address_list::{Dialect, ListReader, ListWriter, operation};
 use crate::csv::{CsvReader, CsvWriter};
 use crate::lackey::{LackeyReader, LackeyWriter, is_lackey};
-use crate::list::{Dialect, ListReader, ListWriter, operation};
 use crate::native::{MAGIC, NativeReader, NativeWriter};
 use crate::oracle_general::{OracleGeneralReader, OracleGeneralWriter};
 use crate::text::{TextReader, TextWriter};

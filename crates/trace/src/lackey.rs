@@ -14,8 +14,8 @@
 use std::fmt::Write;
 
 use ebbtide_core::{Addr, Time};
-use thiserror::Error;
 
+pub use crate::error::LackeyError;
 use crate::{Access, Input, Op, Output, Source, TraceError};
 
 /// What one line says.
@@ -40,16 +40,9 @@ pub(crate) enum Line {
     Process(u32),
 }
 
-/// A line that Valgrind does not print.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "expected 'I  ADDRESS,SIZE', or ' L', ' S' or ' M' in place of 'I ', in Valgrind's memory trace"
-)]
-pub struct LackeyError;
-
 /// What Valgrind printed, cut into lines.
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     /// The start of a line whose end has not come.
     rest: Vec<u8>,
     /// Lines seen, one that is refused included.
@@ -59,7 +52,7 @@ pub(crate) struct Lines {
 /// The longest line, in bytes: Valgrind's own may quote a command.
 const LINE_BYTES_MAX: usize = 1 << 16;
 
-impl Lines {
+impl LineSplitter {
     /// Gives every line of `text`, which goes on where the last one ended, to `take`. Stops when
     /// `take` does; then nothing more can be given.
     pub(crate) fn parse<E: From<LackeyError>>(
@@ -200,7 +193,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// Reads Valgrind's memory trace. Fetches of instructions only count time.
 pub struct LackeyReader {
     input: Input,
-    lines: Lines,
+    lines: LineSplitter,
     buffer: Vec<u8>,
     instructions: u64,
     ps_per_instruction: f64,
@@ -211,7 +204,7 @@ impl LackeyReader {
     /// Reads `input`; an instruction takes `ps_per_instruction` picoseconds.
     pub fn new(input: Input, ps_per_instruction: f64) -> LackeyReader {
         let buffer = vec![0; BUFFER_BYTES];
-        let lines = Lines::default();
+        let lines = LineSplitter::default();
         LackeyReader { input, lines, buffer, instructions: 0, ps_per_instruction, done: false }
     }
 }
@@ -290,7 +283,7 @@ mod tests {
     use super::*;
 
     fn lines(parts: &[&[u8]]) -> Result<Vec<Line>, LackeyError> {
-        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        let (mut lines, mut found) = (LineSplitter::default(), Vec::new());
         for part in parts {
             lines.parse(part, &mut |line| {
                 found.push(line);

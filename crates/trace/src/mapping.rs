@@ -4,9 +4,9 @@ use std::path::Path;
 
 use ebbtide_core::{PageId, choice};
 use rustc_hash::FxHashMap;
-use thiserror::Error;
 
-use crate::lines::{Lines, number};
+use crate::error::MappingError;
+use crate::line_reader::{LineReader, number};
 use crate::{Access, FrameMap, Input, Source, TraceError};
 
 /// Pages of the memory that fragmented mappings hand out: 64 GiB.
@@ -26,17 +26,6 @@ pub enum Mapping {
     Table(FxHashMap<PageId, PageId>),
 }
 
-/// A page whose place is unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum MappingError {
-    /// The list does not have it.
-    #[error("the mapping has no virtual page {0:#x}")]
-    Missing(u64),
-    /// More pages are touched than there are.
-    #[error("memory is full: the trace touches more than 64 GiB")]
-    Full,
-}
-
 impl Mapping {
     /// Runs of `run_pages` pages, in an order that follows from `seed`.
     ///
@@ -54,7 +43,7 @@ impl Mapping {
     /// # Errors
     /// When it cannot be read or a line is not such.
     pub fn read(path: &Path) -> Result<Mapping, TraceError> {
-        let mut lines = Lines::new(Input::open(path)?);
+        let mut lines = LineReader::new(Input::open(path)?);
         let mut table = FxHashMap::default();
         while let Some(line) = lines.next()? {
             let mut words = line.split_whitespace().map(number);

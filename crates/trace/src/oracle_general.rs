@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use ebbtide_core::{Addr, Time};
 use rustc_hash::FxHashMap;
 
-use crate::lines::fits;
+use crate::line_reader::fits;
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 const RECORD_BYTES: usize = 24;

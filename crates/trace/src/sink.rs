@@ -1,7 +1,5 @@
 //! [`Sink`]: wherever accesses go, one by one.
 
-use crate::native::NativeWriter;
-use crate::text::TextWriter;
 use crate::{Access, TraceError};
 
 /// A trace that is being written. One that is dropped before [`Sink::finish`] leaves nothing
@@ -19,24 +17,4 @@ pub trait Sink {
     /// # Errors
     /// When it cannot be written or a file cannot take its place.
     fn finish(self: Box<Self>) -> Result<(), TraceError>;
-}
-
-impl Sink for NativeWriter {
-    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
-        NativeWriter::write(self, access)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), TraceError> {
-        NativeWriter::finish(*self).map(drop)
-    }
-}
-
-impl Sink for TextWriter {
-    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
-        TextWriter::write(self, access)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), TraceError> {
-        TextWriter::finish(*self)
-    }
 }

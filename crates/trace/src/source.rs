@@ -1,9 +1,8 @@
 //! [`Source`]: whatever accesses come from, in batches.
 
-use std::path::Path;
 use std::vec;
 
-use crate::{Access, Format, Input, TraceError};
+use crate::{Access, TraceError};
 
 /// A stream of accesses in the order of time. Memory stays bounded however long it is.
 pub trait Source {
@@ -28,15 +27,6 @@ impl<S: Source + ?Sized> Source for Box<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
         (**self).fill(batch)
     }
-}
-
-/// Opens the trace at `path`, or standard input for `-`, whatever its format and compression.
-///
-/// # Errors
-/// When it cannot be opened, its start cannot be read, or it is no trace.
-pub fn open(path: &Path) -> Result<Box<dyn Source + Send>, TraceError> {
-    let mut input = Input::open(path)?;
-    Format::of(&mut input)?.read(input)
 }
 
 /// The accesses of a source one by one; after an error there are no more.

@@ -1,7 +1,7 @@
 //! [`greatest`]: binary search for the greatest number that fits.
 
-/// The greatest of `low..=high` for which `fits` holds. It must hold for `low`, and for every number
-/// below one for which it holds.
+/// The greatest of `low..=high` for which `fits` holds. It must hold for `low`, and for every
+/// number below one for which it holds.
 pub(crate) fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (low, high);
     while low < high {

@@ -16,20 +16,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::recorder::Process;
 use super::{BUFFER_BYTES, CaptureError, CaptureOptions};
-use crate::lackey::Lines;
+use crate::lackey::LineSplitter;
 
 /// Valgrind's text on one program.
 pub(super) struct Stream {
     /// Gives what is at hand, and never waits.
     pub(super) source: Box<dyn Read>,
-    pub(super) lines: Lines,
+    pub(super) lines: LineSplitter,
     pub(super) process: Process,
 }
 
 impl Stream {
     fn new(source: impl Read + 'static, number: usize) -> Stream {
         let process = Process::new(number);
-        Stream { source: Box::new(source), lines: Lines::default(), process }
+        Stream { source: Box::new(source), lines: LineSplitter::default(), process }
     }
 }
 

@@ -7,17 +7,17 @@
 //!
 //! Each is fed with accesses and gives a [`Curve`].
 
-mod exact;
-mod policy;
-mod recent;
-mod sampled;
-mod stack;
-mod table;
-mod times;
+mod lru_stack;
+mod page_table;
+mod policy_caches;
+mod recent_pages;
+mod sampled_distances;
+mod stack_distances;
+mod use_times;
 
-pub use exact::StackDistances;
-pub use policy::PolicyCaches;
-pub use sampled::{Sample, SampledDistances};
+pub use policy_caches::PolicyCaches;
+pub use sampled_distances::{Sample, SampledDistances};
+pub use stack_distances::StackDistances;
 
 use ebbtide_core::{PAGE_BYTES, PageId};
 

@@ -7,7 +7,7 @@ use ebbtide_core::{Addr, PageId, Time};
 
 use super::cursor::{Cursor, PADDING_BYTES, put, unzigzag, zigzag};
 use super::error::NativeError;
-use super::frames::Frames;
+use super::recent_frames::RecentFrames;
 use crate::{Access, Op};
 
 /// Columns after the tags: times, addresses, sizes, devices, frames.
@@ -30,12 +30,12 @@ struct Before {
     bytes: u32,
     device: u32,
     frame: u64,
-    frames: Frames,
+    frames: RecentFrames,
 }
 
 impl Default for Before {
     fn default() -> Before {
-        let frames = Frames::default();
+        let frames = RecentFrames::default();
         Before { time: 0, address: [0; 3], bytes: 64, device: 0, frame: 0, frames }
     }
 }

@@ -7,8 +7,8 @@
 mod columns;
 mod cursor;
 mod error;
-mod frames;
 mod reader;
+mod recent_frames;
 mod writer;
 
 pub use error::NativeError;

@@ -4,7 +4,7 @@ use ebbtide_core::Time;
 
 use super::columns::Encoder;
 use super::{BLOCK_ENTRIES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION};
-use crate::{Access, Output, TraceError};
+use crate::{Access, Output, Sink, TraceError};
 
 /// zstd's own default.
 const ZSTD_LEVEL: i32 = 3;
@@ -91,5 +91,15 @@ impl NativeWriter {
         self.block(0, 8, &self.entries.to_le_bytes())?;
         let bytes = self.output.written_bytes();
         self.output.finish().map(|()| bytes)
+    }
+}
+
+impl Sink for NativeWriter {
+    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        NativeWriter::write(self, access)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TraceError> {
+        NativeWriter::finish(*self).map(drop)
     }
 }

@@ -7,8 +7,8 @@
 //! `rw` comes last and is a single letter, so a last line without its line end is either whole or
 //! visibly cut short.
 
+mod fast_line;
 mod line;
-mod quick;
 mod reader;
 mod writer;
 

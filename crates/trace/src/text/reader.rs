@@ -2,8 +2,8 @@
 
 use ebbtide_core::Time;
 
+use super::fast_line;
 use super::line::{self, LineError};
-use super::quick;
 use crate::{Access, Input, Source, TraceError};
 
 /// The longest line that is read, in bytes; an access needs fewer than a hundred.
@@ -50,7 +50,7 @@ impl TextReader {
     fn parse_plain_lines(&mut self, batch: &mut Vec<Access>) {
         let mut text = &self.buffer[self.start..self.end];
         while batch.len() < BATCH
-            && let Some((access, length)) = quick::parse(text)
+            && let Some((access, length)) = fast_line::parse(text)
             && access.at >= self.latest
         {
             self.latest = access.at;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::line::Nanoseconds;
-use crate::{Access, Op, Output, TraceError};
+use crate::{Access, Op, Output, Sink, TraceError};
 
 /// Bytes gathered before they are handed on.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -50,5 +50,15 @@ impl TextWriter {
     pub fn finish(mut self) -> Result<(), TraceError> {
         self.output.write(&self.buffer)?;
         self.output.finish()
+    }
+}
+
+impl Sink for TextWriter {
+    fn write(&mut self, access: &Access) -> Result<(), TraceError> {
+        TextWriter::write(self, access)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TraceError> {
+        TextWriter::finish(*self)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Recent`]: the last accesses, and how many distinct pages there were among them.
+//! [`RecentPages`]: the last accesses, and how many distinct pages there were among them.
 
 use ebbtide_core::PageId;
 
@@ -6,7 +6,7 @@ use ebbtide_core::PageId;
 const ACCESSES: usize = 4096;
 
 /// The pages of the last [`ACCESSES`] accesses.
-pub(super) struct Recent {
+pub(super) struct RecentPages {
     /// By the number of the access.
     ring: Vec<PageId>,
     /// A hash set with linear probing, emptied by counting up `round`: a page, and the round in
@@ -15,11 +15,11 @@ pub(super) struct Recent {
     round: u64,
 }
 
-impl Recent {
+impl RecentPages {
     /// None yet.
-    pub(super) fn new() -> Recent {
+    pub(super) fn new() -> RecentPages {
         let (ring, seen) = (vec![PageId(0); ACCESSES], vec![(PageId(0), 0); 2 * ACCESSES]);
-        Recent { ring, seen, round: 0 }
+        RecentPages { ring, seen, round: 0 }
     }
 
     /// What it takes.
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn distinct_pages_are_counted_in_any_part_of_the_last_accesses() {
-        let mut recent = Recent::new();
+        let mut recent = RecentPages::new();
         let page = |number: u64| PageId(number * number % 1009);
         let mut number = 0;
         for end in [1, 10, 4096, 4097, 9000] {

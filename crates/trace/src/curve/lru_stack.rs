@@ -2,8 +2,8 @@
 
 use ebbtide_core::PageId;
 
-use super::table::{NEVER, PageTable, Uses};
-use super::times::Times;
+use super::page_table::{NEVER, PageTable, Uses};
+use super::use_times::UseTimes;
 
 /// What an access to a page means for caches of all sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,17 +16,17 @@ pub(super) struct Reuse {
     pub(super) rewrite: Option<u32>,
 }
 
-/// Pages in the order of their last use: every use gets the next of a line of [`Times`], and the
+/// Pages in the order of their last use: every use gets the next of a line of [`UseTimes`], and the
 /// page's last one is struck out.
 pub(super) struct LruStack {
     pages: PageTable,
-    times: Times,
+    times: UseTimes,
 }
 
 impl LruStack {
     /// An empty stack.
     pub(super) fn new() -> LruStack {
-        LruStack { pages: PageTable::new(), times: Times::new() }
+        LruStack { pages: PageTable::new(), times: UseTimes::new() }
     }
 
     /// Pages in it.

@@ -1,4 +1,5 @@
-//! [`Frames`]: which physical page each virtual page was seen on last, as far as a table remembers.
+//! [`RecentFrames`]: which physical page each virtual page was seen on last, as far as a table
+//! remembers.
 
 use ebbtide_core::PageId;
 
@@ -7,12 +8,12 @@ const ENTRIES: usize = 1 << 18;
 
 /// A table of fixed size, so that memory stays bounded; a page takes the place of another one.
 #[derive(Default)]
-pub(super) struct Frames {
+pub(super) struct RecentFrames {
     /// The virtual page plus one, and its physical page; empty until it is needed.
     entries: Vec<(u64, u64)>,
 }
 
-impl Frames {
+impl RecentFrames {
     /// Where `page` was seen last, if that is remembered.
     #[inline]
     pub(super) fn of(&self, page: PageId) -> Option<PageId> {

@@ -1,4 +1,4 @@
-//! [`Times`]: a line of times of use, and how many of them still count.
+//! [`UseTimes`]: a line of times of use, and how many of them still count.
 
 use std::iter;
 
@@ -6,11 +6,11 @@ use std::iter;
 const BLOCK_BITS: usize = 512;
 const BLOCK_WORDS: usize = BLOCK_BITS / 64;
 
-/// Times, given out one after the other and later struck out.
+/// UseTimes, given out one after the other and later struck out.
 ///
 /// A bit a time and a Fenwick tree over blocks of bits tell how many count from any on (Bennett and
 /// Kruskal, IBM J. R&D 1975). When there are no more, those that count are numbered anew.
-pub(super) struct Times {
+pub(super) struct UseTimes {
     struck: Vec<u64>,
     /// Fenwick tree: times struck out, by block.
     blocks: Vec<u32>,
@@ -18,10 +18,10 @@ pub(super) struct Times {
     next: u32,
 }
 
-impl Times {
+impl UseTimes {
     /// Nothing given out yet.
-    pub(super) fn new() -> Times {
-        let mut times = Times { struck: Vec::new(), blocks: Vec::new(), struck_out: 0, next: 0 };
+    pub(super) fn new() -> UseTimes {
+        let mut times = UseTimes { struck: Vec::new(), blocks: Vec::new(), struck_out: 0, next: 0 };
         times.restart();
         times
     }
@@ -31,7 +31,7 @@ impl Times {
         size_of_val(&self.struck[..]) + size_of_val(&self.blocks[..])
     }
 
-    /// Whether no more can be given out before [`restart`](Times::restart).
+    /// Whether no more can be given out before [`restart`](UseTimes::restart).
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.next as usize == self.struck.len() * 64
@@ -69,14 +69,14 @@ impl Times {
         (self.next - time) - (self.struck_out - self.struck_before(time))
     }
 
-    /// How many count of those before `time`: its number from [`restart`](Times::restart) on.
+    /// How many count of those before `time`: its number from [`restart`](UseTimes::restart) on.
     #[inline]
     pub(super) fn before(&self, time: u32) -> u32 {
         time - self.struck_before(time)
     }
 
     /// Numbers the times that count from 0 on, with room for three times as many more. Whoever
-    /// keeps times has replaced each by [`before`](Times::before) it.
+    /// keeps times has replaced each by [`before`](UseTimes::before) it.
     pub(super) fn restart(&mut self) {
         self.next -= self.struck_out;
         self.struck_out = 0;
@@ -87,7 +87,7 @@ impl Times {
         self.blocks.resize(room / BLOCK_BITS, 0);
     }
 
-    /// Times below `time` that are struck out.
+    /// UseTimes below `time` that are struck out.
     #[inline]
     fn struck_before(&self, time: u32) -> u32 {
         let time = time as usize;

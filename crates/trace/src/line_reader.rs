@@ -1,4 +1,4 @@
-//! [`Lines`]: the lines of a trace in one of the looser text forms.
+//! [`LineReader`]: the lines of a trace in one of the looser text forms.
 
 use crate::{Access, Input, TraceError};
 
@@ -9,7 +9,7 @@ const LINE_BYTES_MAX: usize = 4096;
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// Input line by line.
-pub(crate) struct Lines {
+pub(crate) struct LineReader {
     input: Input,
     buffer: Vec<u8>,
     start: usize,
@@ -17,10 +17,10 @@ pub(crate) struct Lines {
     number: u64,
 }
 
-impl Lines {
+impl LineReader {
     /// Reads `input` from its start.
-    pub(crate) fn new(input: Input) -> Lines {
-        Lines { input, buffer: Vec::new(), start: 0, number: 0 }
+    pub(crate) fn new(input: Input) -> LineReader {
+        LineReader { input, buffer: Vec::new(), start: 0, number: 0 }
     }
 
     /// The next line that is not empty, without its end and blanks around it. `None` at the end.

@@ -6,7 +6,7 @@
 
 use ebbtide_core::{Addr, Time};
 
-use crate::lines::{Lines, fits, number};
+use crate::line_reader::{LineReader, fits, number};
 use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 const BYTES: u32 = 64;
@@ -39,7 +39,7 @@ fn parse(line: &str, next: u64, latest: u64) -> Option<Access> {
 
 /// Reads a list.
 pub(crate) struct ListReader {
-    lines: Lines,
+    lines: LineReader,
     /// When an access without a cycle comes, and when the last one came.
     next: u64,
     latest: u64,
@@ -48,7 +48,7 @@ pub(crate) struct ListReader {
 impl ListReader {
     /// Reads `input` from its start.
     pub(crate) fn new(input: Input) -> ListReader {
-        ListReader { lines: Lines::new(input), next: 0, latest: 0 }
+        ListReader { lines: LineReader::new(input), next: 0, latest: 0 }
     }
 }
 

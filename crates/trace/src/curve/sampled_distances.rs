@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
 
-use super::recent::Recent;
-use super::times::Times;
+use super::recent_pages::RecentPages;
+use super::use_times::UseTimes;
 use super::{Curve, pages_of};
 use crate::Access;
 
@@ -96,8 +96,8 @@ pub struct SampledDistances {
     /// Those in the sample, and those followed.
     pages: FxHashMap<PageId, Followed>,
     /// When pages of the sample were used last.
-    times: Times,
-    recent: Recent,
+    times: UseTimes,
+    recent: RecentPages,
     /// The pages of the sample, the highest hash first.
     by_hash: BinaryHeap<(u64, PageId)>,
     /// The rate when pages that nothing follows were last let go.
@@ -157,8 +157,8 @@ impl SampledDistances {
             below: Below(None),
             weight: 1.0,
             pages: FxHashMap::default(),
-            times: Times::new(),
-            recent: Recent::new(),
+            times: UseTimes::new(),
+            recent: RecentPages::new(),
             by_hash: BinaryHeap::new(),
             tidied: 1.0,
             accesses: 0,

@@ -2,7 +2,7 @@
 
 use ebbtide_core::PageId;
 
-use super::stack::LruStack;
+use super::lru_stack::LruStack;
 use super::{Curve, pages_of};
 use crate::Access;
 
