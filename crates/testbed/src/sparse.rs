@@ -9,11 +9,14 @@ use crate::{exchange, index, load, store, words_of_page};
 
 const WORDS_PER_PAGE: usize = PAGE_BYTES / 8;
 
+/// Writes the contents of a page.
+type Image<'a> = dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + 'a;
+
 /// A memory of any size, for one job at a time. It keeps the pages that were accessed, and makes
 /// each from its image at the first access.
 pub struct Sparse<'a> {
     size_bytes: u64,
-    image: Box<dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + 'a>,
+    image: Box<Image<'a>>,
     /// The words of each page accessed so far, by page number.
     pub pages: HashMap<u64, Vec<u64>>,
 }

@@ -4,7 +4,7 @@
 use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::share;
-use crate::program::{Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
 /// Updates in a job.

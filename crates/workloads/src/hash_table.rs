@@ -6,7 +6,8 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;

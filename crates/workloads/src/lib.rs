@@ -4,7 +4,7 @@
 //! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
 //! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo_tpcc::SiloTpcc); FlatFlash's (ASPLOS'19) are
 //! [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole mixes of [`tpcc`],
-//! [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`Touch`] and [`sql`].
+//! [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`LineAccess`] and [`sql`].
 //! [`Program`] is any of them, chosen by name, or the [`Replay`] of a trace.
 //!
 //! Two promises let one program run on many memories and on datasets of any size:
@@ -25,18 +25,20 @@ pub mod graph;
 mod gups;
 mod hash_table;
 mod keys;
+mod kind;
+mod line_access;
 pub mod load;
 mod masstree;
-mod observe;
+mod observed;
 mod permutation;
 mod program;
 mod red_black_tree;
 mod replay;
 mod search;
+mod shape;
 pub mod silo_tpcc;
 pub mod sql;
 pub mod tatp;
-mod touch;
 pub mod tpcb;
 pub mod tpcc;
 pub mod ycsb;
@@ -46,14 +48,16 @@ pub use graph::{ConnectedComponents, PageRank};
 pub use gups::Gups;
 pub use hash_table::{Entry, HashTable};
 pub use keys::{Ranks, Scatter};
+pub use kind::Kind;
+pub use line_access::{AccessedLine, LineAccess, RandomRead, RandomWrite, SeqRead, SeqWrite};
 pub use masstree::{Masstree, Operation, Record};
-pub use observe::{Observed, Work};
+pub use observed::{Observed, Work};
 pub use permutation::Permutation;
-pub use program::{Kind, Named, Program, Shape, ShapeError};
+pub use program::{Program, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use replay::{Replay, Step};
+pub use shape::{Named, Shape};
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
-pub use touch::{RandomRead, RandomWrite, SeqRead, SeqWrite, Touch, Touched};
 pub use tpcb::Tpcb;
 pub use tpcc::{Tpcc, TpccMix};
 

@@ -7,7 +7,8 @@ use ebbtide_structures::latch;
 use rand::RngExt;
 
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;

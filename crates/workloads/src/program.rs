@@ -6,36 +6,9 @@ use ebbtide_core::{Memory, PageId, UnknownName, find_by_name, serde};
 use thiserror::Error;
 
 use crate::{
-    ArraySwap, HashTable, PageBytes, RedBlackTree, Replay, Scatter, Tatp, Workload, Wrong,
+    ArraySwap, HashTable, Kind, Named, PageBytes, RedBlackTree, Replay, Shape, Tatp, Workload,
+    Wrong,
 };
-
-/// What a program's data and job stream look like.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shape {
-    /// Upper bound of the image in bytes; a program fills as much of it as its structure allows.
-    pub dataset_bytes: u64,
-    /// Zipf skew of the keys: 0 is uniform.
-    pub theta: f64,
-    /// How popular keys are laid over pages.
-    pub scatter: Scatter,
-    /// Selects the layout and the job stream.
-    pub seed: u64,
-    /// Simple instructions computed per job, spread over the job's accesses.
-    pub work_instructions: u64,
-}
-
-impl Default for Shape {
-    /// 1 GiB, Zipf θ = 0.99 (SPEC part D), hot data clustered on pages, no computing.
-    fn default() -> Shape {
-        Shape {
-            dataset_bytes: 1 << 30,
-            theta: 0.99,
-            scatter: Scatter::Pages,
-            seed: 1,
-            work_instructions: 0,
-        }
-    }
-}
 
 /// Why a program cannot be built.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -63,39 +36,9 @@ pub enum ShapeError {
     Theta(f64),
 }
 
-/// A program that users choose by name: what there is to know of it before it is built.
-pub trait Named: Workload + Sized {
-    /// The name users type.
-    const NAME: &'static str;
-    /// What it is, in one line.
-    const DESCRIPTION: &'static str;
-    /// What one job does, in one line.
-    const MIX: &'static str;
-    /// Where it is defined.
-    const SOURCE: &'static str;
-    /// The least `dataset_bytes` that holds its structure.
-    const MIN_BYTES: u64;
-    /// The stack that a job needs in a release build, with about 4 KiB more to unwind.
-    const STACK_BYTES: usize = 16 << 10;
-
-    /// As large a dataset as fits in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`]. Takes no memory and no
-    /// time, whatever the size.
-    fn with_shape(shape: &Shape) -> Self;
-
-    /// Instructions to compute per job, from now on.
-    fn set_work(&mut self, instructions: u64);
-}
-
 /// The list of programs, and everything that goes through all of them.
 macro_rules! programs {
     ($($program:ident: $workload:ty),+ $(,)?) => {
-        /// Which program.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Kind {
-            $(#[doc = concat!("[`", stringify!($workload), "`].")] $program),+
-        }
-
         /// Any of the programs, or a replay: a [`Workload`] chosen at run time.
         #[derive(Debug, Clone)]
         pub enum Program {

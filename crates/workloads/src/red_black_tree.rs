@@ -5,8 +5,9 @@ use std::ops::Range;
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::keys::{Places, Ranks, job_rng, share};
+use crate::kind::Kind;
 use crate::permutation::Permutation;
-use crate::program::{Kind, Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;

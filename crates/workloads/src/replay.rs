@@ -7,7 +7,7 @@ use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_trace::Op;
 
 use crate::keys::share;
-use crate::program::{Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, RandomWrite, Workload, Wrong};
 
 /// Steps in a job.

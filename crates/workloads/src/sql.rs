@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use crate::keys::{job_rng, share};
 use crate::masstree::Masstree;
-use crate::program::{Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
 /// Rows that a job reads or writes.

@@ -3,8 +3,8 @@
 use ebbtide_core::{Addr, Memory};
 
 use super::Tree;
-use super::descend::misled;
 use super::key::{KEY_BYTES_MAX, Kind, SLICE_BYTES};
+use super::node::misplaced;
 use super::node::{Child, Node, Range};
 use super::suffix::Suffix;
 use crate::Wrong;
@@ -76,14 +76,14 @@ impl Tree {
         range: Range,
     ) -> Result<Node, Wrong> {
         if !self.is_node(at) {
-            return Err(misled(at));
+            return Err(misplaced(at));
         }
         let place = self.read(m, at)?;
         let version = place.version();
-        let node = self.copy(m, &place)?.ok_or_else(|| misled(at))?;
+        let node = self.copy(m, &place)?.ok_or_else(|| misplaced(at))?;
         let as_expected =
             version.level() == level && !version.is_deleted() && node.range() == range;
-        if as_expected { Ok(node) } else { Err(misled(at)) }
+        if as_expected { Ok(node) } else { Err(misplaced(at)) }
     }
 
     fn count_border<M: Memory>(
@@ -101,7 +101,7 @@ impl Tree {
         let within = |slice| slice >= range.low && range.next.is_none_or(|next| slice < next.low);
         let in_order = entries.is_sorted_by_key(|entry| (entry.slice, entry.kind.rank()));
         if !in_order || !entries.iter().all(|entry| within(entry.slice)) {
-            return Err(misled(at));
+            return Err(misplaced(at));
         }
         for entry in entries {
             match entry.kind {
@@ -109,11 +109,11 @@ impl Tree {
                     let root = self.layer(at, entry.link)?;
                     self.count_layer(m, root, depth + SLICE_BYTES, census)?;
                 }
-                Kind::LAYER => return Err(misled(at)),
+                Kind::LAYER => return Err(misplaced(at)),
                 Kind::SUFFIX => {
                     let suffix = Addr(entry.link);
                     if !self.pool.is_line(suffix) {
-                        return Err(misled(at));
+                        return Err(misplaced(at));
                     }
                     let line = m.line(suffix);
                     Suffix::open(self, suffix, &line)?;

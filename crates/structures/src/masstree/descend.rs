@@ -8,6 +8,7 @@
 //! Nothing here loops over what is stored: every step goes a level down or to keys further right,
 //! and starts again only when somebody else has changed something.
 
+use super::node::misplaced;
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
 use super::key::Kind;
@@ -103,7 +104,7 @@ impl Tree {
         if !place.holds(m) {
             return Ok(None);
         }
-        if node.has_its_keys() { Ok(Some(node)) } else { Err(misled(place.at)) }
+        if node.has_its_keys() { Ok(Some(node)) } else { Err(misplaced(place.at)) }
     }
 
     /// The way to the node on level `level` that is responsible for `slice`.
@@ -118,21 +119,21 @@ impl Tree {
         'again: loop {
             let mut place = self.read(m, root)?;
             if !place.version().is_root() {
-                return Err(misled(root));
+                return Err(misplaced(root));
             }
             loop {
                 let here = place.version().level();
                 let (to, to_level) = match place.right_of(slice) {
                     Some(right) => (right, here),
                     None if here == level => return Ok(place),
-                    None if here < level => return Err(misled(place.at)),
+                    None if here < level => return Err(misplaced(place.at)),
                     None => (self.child(m, &place, slice), here - 1),
                 };
                 match self.step(m, &place, to)? {
                     None => continue 'again,
                     Some(next) => {
                         if !next.is_below_or_right_of(&place, to_level, slice) {
-                            return Err(misled(to));
+                            return Err(misplaced(to));
                         }
                         place = next;
                     }
@@ -150,7 +151,7 @@ impl Tree {
         to: Addr,
     ) -> Result<Option<Place>, Wrong> {
         if !self.is_node(to) {
-            return if from.holds(m) { Err(misled(from.at)) } else { Ok(None) };
+            return if from.holds(m) { Err(misplaced(from.at)) } else { Ok(None) };
         }
         let next = self.read(m, to);
         if from.holds(m) { next.map(Some) } else { Ok(None) }
@@ -175,7 +176,7 @@ impl Tree {
             if !version.is_stable() {
                 // Whoever changes a node holds it. Garbage is not waited for.
                 if !version::is_locked(word) || !version.has_mark(self.mark(at)) {
-                    return Err(misled(at));
+                    return Err(misplaced(at));
                 }
                 lock::wait(m, at, word);
                 continue;
@@ -184,7 +185,7 @@ impl Tree {
             let as_before = Version::of(m.load(at)) == version;
             if as_before && Version::of(line[0]) == version {
                 let matches = self.checksum(at, &line) == line[CHECKSUM];
-                return if matches { Ok(Place { at, line }) } else { Err(misled(at)) };
+                return if matches { Ok(Place { at, line }) } else { Err(misplaced(at)) };
             }
         }
     }
@@ -235,14 +236,8 @@ impl Tree {
             equal &= equal - 1;
         }
         if fold(&keys[..SLOTS]) != place.line[FOLD] && place.holds(m) {
-            return Err(misled(place.at));
+            return Err(misplaced(place.at));
         }
         Ok(None)
     }
-}
-
-#[cold]
-#[inline(never)]
-pub(super) fn misled(at: Addr) -> Wrong {
-    Wrong(format!("the node at {at:?} is not the one that belongs there"))
 }

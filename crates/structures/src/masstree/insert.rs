@@ -1,5 +1,6 @@
 //! Writing: keys that are put in, nodes that are split, and layers that are made.
 
+use super::node::misplaced;
 use ebbtide_core::{Addr, Memory};
 
 use super::key::{Kind, Rest};
@@ -8,7 +9,7 @@ use super::node::{CHILDREN, Child, Entry, LINKS, Node, Range, cut, word_at};
 use super::order::SLOTS;
 use super::suffix::{SUFFIX_BYTES_MAX, Suffix};
 use super::version::{Change, Version};
-use super::{Changed, Look, Seen, Tree, descend};
+use super::{Changed, Look, Seen, Tree};
 use crate::Wrong;
 
 /// What becomes of a value that is there already.
@@ -313,7 +314,7 @@ impl Tree {
             self.publish_as(m, held, alive, Change::Split, &old, node);
             held.seen()
         })
-        .ok_or_else(|| descend::misled(at))
+        .ok_or_else(|| misplaced(at))
     }
 
     /// Makes the node that is held, which was `old`, into `new`, and releases it.

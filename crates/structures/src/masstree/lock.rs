@@ -15,8 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use ebbtide_core::{Addr, Memory};
 
 use super::Seen;
-use super::descend::misled;
-use super::node::{CHECKSUM, Node, WORDS, word_at};
+use super::node::{CHECKSUM, Node, WORDS, misplaced, word_at};
 use super::version::{self, Change, Version};
 use crate::Wrong;
 use crate::retry::retry_faults;
@@ -64,7 +63,7 @@ impl Held {
     /// [`Wrong`] when its keys are not the ones that were stored: they must not be sealed again.
     pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Result<Node, Wrong> {
         let node = Node::load(m, self.at);
-        if node.has_its_keys() { Ok(node) } else { Err(misled(self.at)) }
+        if node.has_its_keys() { Ok(node) } else { Err(misplaced(self.at)) }
     }
 
     /// Marks the node as changing: from now on, whoever reads it waits.

@@ -85,7 +85,7 @@ use crate::{ALL_LINES, PageBytes, Wrong};
 use descend::Place;
 use key::{Kind, Rest};
 use layout::Layout;
-use node::NODE_BYTES;
+use node::{NODE_BYTES, misplaced};
 use pool::Pool;
 use suffix::Suffix;
 use version::Version;
@@ -249,7 +249,7 @@ impl Tree {
     /// [`Wrong`] when `node` is no node of this tree.
     pub fn version_of<M: Memory>(&self, m: &mut M, node: Addr) -> Result<u64, Wrong> {
         if !self.is_node(node) {
-            return Err(descend::misled(node));
+            return Err(misplaced(node));
         }
         Ok(Version::of(m.load(node)).word())
     }
@@ -296,13 +296,13 @@ impl Tree {
         if !place.holds(m) {
             return Ok(None);
         }
-        let line = line.ok_or_else(|| descend::misled(place.at))?;
+        let line = line.ok_or_else(|| misplaced(place.at))?;
         Suffix::open(self, at, &line).map(Some)
     }
 
     /// The root of the layer that a slot of the node at `at` leads to.
     fn layer(&self, at: Addr, link: u64) -> Result<Addr, Wrong> {
-        Some(Addr(link)).filter(|&below| self.is_node(below)).ok_or_else(|| descend::misled(at))
+        Some(Addr(link)).filter(|&below| self.is_node(below)).ok_or_else(|| misplaced(at))
     }
 
     /// What the versions of the node at `at` are marked with.

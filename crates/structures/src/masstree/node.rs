@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::key::Kind;
 use super::order::{Order, SLOTS};
 use super::version::Version;
+use crate::Wrong;
 use crate::image::Line;
 
 /// Bytes in a node: five lines.
@@ -246,6 +247,13 @@ pub(super) fn cut(entries: &[Entry]) -> usize {
         .filter(between)
         .min_by_key(|at| at.abs_diff(middle))
         .expect("at most ten keys share a slice, so that sixteen have at least two slices")
+}
+
+/// The error that a node lies at `at` that does not belong there.
+#[cold]
+#[inline(never)]
+pub(super) fn misplaced(at: Addr) -> Wrong {
+    Wrong(format!("the node at {at:?} is not the one that belongs there"))
 }
 
 #[cfg(test)]

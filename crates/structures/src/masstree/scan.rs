@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use ebbtide_core::{Addr, Memory};
 
-use super::descend::{Place, misled};
+use super::descend::Place;
 use super::key::{KEY_BYTES_MAX, Kind, Rest, SLICE_BYTES};
+use super::node::misplaced;
 use super::node::{Entry, Node};
 use super::{Seen, Tree};
 use crate::Wrong;
@@ -123,7 +124,7 @@ impl Tree {
             let from = layer.wanted_below(slice);
             let (before, rest) = key.split_at_mut(layer.depth);
             let Some(bytes) = rest.first_chunk_mut::<SLICE_BYTES>() else {
-                return Err(misled(place.at));
+                return Err(misplaced(place.at));
             };
             *bytes = slice.to_be_bytes();
             let flow = match kind {
@@ -139,7 +140,7 @@ impl Tree {
                     let start = before.len() + SLICE_BYTES;
                     let end = start + suffix.bytes().len();
                     let Some(bytes) = key.get_mut(start..end) else {
-                        return Err(misled(place.at));
+                        return Err(misplaced(place.at));
                     };
                     bytes.copy_from_slice(suffix.bytes());
                     match *bytes >= *from.bytes() {
@@ -148,7 +149,7 @@ impl Tree {
                     }
                 }
                 _ => {
-                    let Some(len) = kind.ends_after() else { return Err(misled(place.at)) };
+                    let Some(len) = kind.ends_after() else { return Err(misplaced(place.at)) };
                     visitor.entry(&key[..layer.depth + len], link)
                 }
             };
@@ -169,7 +170,7 @@ impl Tree {
     ) -> Result<Option<Place>, Wrong> {
         let next = self.step(m, place, to)?;
         match next {
-            Some(next) if !next.follows(place) => Err(misled(to)),
+            Some(next) if !next.follows(place) => Err(misplaced(to)),
             next => Ok(next),
         }
     }

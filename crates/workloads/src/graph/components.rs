@@ -4,9 +4,10 @@
 use ebbtide_core::{Addr, Memory, PageId};
 
 use super::csr::{Csr, EdgeList, Summary};
-use super::stored::{MIN_BYTES, Stored};
+use super::stored_graph::{MIN_BYTES, StoredGraph};
 use crate::keys::share;
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
 /// Connected components by minimum-label propagation: `label ← min(label, labels of neighbours)`
@@ -23,7 +24,7 @@ use crate::{PageBytes, Workload, Wrong};
 /// The graph is the same for every skew.
 #[derive(Debug, Clone)]
 pub struct ConnectedComponents {
-    graph: Stored,
+    graph: StoredGraph,
     work: u64,
 }
 
@@ -35,7 +36,7 @@ impl ConnectedComponents {
     /// When the graph has no vertex.
     pub fn of(graph: &EdgeList, shape: &Shape) -> (ConnectedComponents, Summary) {
         let csr = Csr::undirected(graph);
-        let (graph, summary) = Stored::loaded(Kind::ConnectedComponents, csr, shape.seed);
+        let (graph, summary) = StoredGraph::loaded(Kind::ConnectedComponents, csr, shape.seed);
         (ConnectedComponents { graph, work: shape.work_instructions }, summary)
     }
 
@@ -45,7 +46,7 @@ impl ConnectedComponents {
     /// # Panics
     /// When the graph has no vertex; later, when the image is asked for.
     pub fn elsewhere(summary: Summary, shape: &Shape) -> ConnectedComponents {
-        let graph = Stored::elsewhere(Kind::ConnectedComponents, summary, shape.seed);
+        let graph = StoredGraph::elsewhere(Kind::ConnectedComponents, summary, shape.seed);
         ConnectedComponents { graph, work: shape.work_instructions }
     }
 
@@ -119,7 +120,7 @@ impl Named for ConnectedComponents {
     const MIN_BYTES: u64 = MIN_BYTES;
 
     fn with_shape(shape: &Shape) -> ConnectedComponents {
-        let graph = Stored::generated(Kind::ConnectedComponents, shape, true);
+        let graph = StoredGraph::generated(Kind::ConnectedComponents, shape, true);
         ConnectedComponents { graph, work: shape.work_instructions }
     }
 

@@ -9,7 +9,7 @@ use crate::permutation::Permutation;
 use ebbtide_structures::hash::mix;
 
 /// Values on a page.
-const PER_PAGE: u64 = super::stored::WORDS_PER_PAGE;
+const PER_PAGE: u64 = super::WORDS_PER_PAGE;
 
 /// A directed graph in which every vertex has as many edges in as out, in the image of the social
 /// graphs FlatFlash ran on (see [`Degrees`]).

@@ -5,12 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use super::csr::EdgeList;
-use super::lines::{GraphError, Lines};
 use super::matrix_market::{self, matrix_market};
-use super::numbering::Numbering;
-
-/// The greatest vertex number that is read.
-pub(super) const VERTEX_MAX: u32 = u32::MAX - 1;
+use super::numbering::{Numbering, VERTEX_MAX, vertex};
+use super::text_lines::{GraphError, TextLines};
 
 /// Reads the graph in the file at `path`, line by line.
 ///
@@ -29,7 +26,7 @@ pub(super) const VERTEX_MAX: u32 = u32::MAX - 1;
 pub fn read(path: &Path) -> Result<EdgeList, GraphError> {
     let file =
         File::open(path).map_err(|source| GraphError::Io { path: path.to_path_buf(), source })?;
-    let mut lines = Lines::new(path, BufReader::with_capacity(1 << 20, file));
+    let mut lines = TextLines::new(path, BufReader::with_capacity(1 << 20, file));
     if !lines.advance()? {
         return Err(lines.end("an edge"));
     }
@@ -40,7 +37,7 @@ pub fn read(path: &Path) -> Result<EdgeList, GraphError> {
 }
 
 /// Reads an edge list whose first line is in hand.
-fn edge_list<R: BufRead>(mut lines: Lines<'_, R>) -> Result<EdgeList, GraphError> {
+fn edge_list<R: BufRead>(mut lines: TextLines<'_, R>) -> Result<EdgeList, GraphError> {
     const COMMENTS: &[u8] = b"#%";
     let mut numbering = Numbering::default();
     let mut edges = Vec::new();
@@ -59,9 +56,4 @@ fn edge_list<R: BufRead>(mut lines: Lines<'_, R>) -> Result<EdgeList, GraphError
     let vertices = numbering.finish();
     edges.iter_mut().flatten().for_each(|end| *end = numbering.number(*end));
     Ok(EdgeList::new(vertices, edges))
-}
-
-/// `number` as that of a vertex, if there can be so many.
-pub(super) fn vertex(number: u64) -> Option<u32> {
-    u32::try_from(number).ok().filter(|&number| number <= VERTEX_MAX)
 }

@@ -4,8 +4,8 @@
 use std::io::BufRead;
 
 use super::csr::EdgeList;
-use super::lines::{GraphError, Lines};
-use super::loader::{VERTEX_MAX, vertex};
+use super::numbering::{VERTEX_MAX, vertex};
+use super::text_lines::{GraphError, TextLines};
 
 /// What the first line begins with.
 pub(super) const BANNER: &str = "%%MatrixMarket";
@@ -23,7 +23,9 @@ struct Matrix {
 }
 
 /// Reads a matrix whose first line is in hand.
-pub(super) fn matrix_market<R: BufRead>(mut lines: Lines<'_, R>) -> Result<EdgeList, GraphError> {
+pub(super) fn matrix_market<R: BufRead>(
+    mut lines: TextLines<'_, R>,
+) -> Result<EdgeList, GraphError> {
     let matrix = matrix(&mut lines)?;
     let mut edges = Vec::new();
     for read in 0..matrix.entries {
@@ -44,7 +46,7 @@ pub(super) fn matrix_market<R: BufRead>(mut lines: Lines<'_, R>) -> Result<EdgeL
 }
 
 /// Reads the banner and the line of sizes.
-fn matrix<R: BufRead>(lines: &mut Lines<'_, R>) -> Result<Matrix, GraphError> {
+fn matrix<R: BufRead>(lines: &mut TextLines<'_, R>) -> Result<Matrix, GraphError> {
     let banner: Vec<String> = lines.columns().map(str::to_ascii_lowercase).collect();
     let banner: Vec<&str> = banner.iter().map(String::as_str).collect();
     let [_, "matrix", "coordinate", field @ ("pattern" | "integer" | "real"), symmetry] =
@@ -62,7 +64,7 @@ fn matrix<R: BufRead>(lines: &mut Lines<'_, R>) -> Result<Matrix, GraphError> {
     Ok(Matrix { symmetric, columns, vertices, entries })
 }
 
-fn unreadable<R: BufRead>(lines: &Lines<'_, R>) -> GraphError {
+fn unreadable<R: BufRead>(lines: &TextLines<'_, R>) -> GraphError {
     lines.expected(
         "'%%MatrixMarket matrix coordinate', then pattern, integer or real, then general or \
          symmetric",
@@ -70,7 +72,7 @@ fn unreadable<R: BufRead>(lines: &Lines<'_, R>) -> GraphError {
 }
 
 /// Reads how many rows (and columns) there are, and how many entries.
-fn sizes<R: BufRead>(lines: &mut Lines<'_, R>) -> Result<(u32, u64), GraphError> {
+fn sizes<R: BufRead>(lines: &mut TextLines<'_, R>) -> Result<(u32, u64), GraphError> {
     if !lines.advance_to_content(COMMENTS)? {
         return Err(lines.end("the numbers of rows, columns and entries"));
     }
@@ -85,7 +87,7 @@ fn sizes<R: BufRead>(lines: &mut Lines<'_, R>) -> Result<(u32, u64), GraphError>
 }
 
 /// The entry on the line in hand, counted from 0.
-fn entry<R: BufRead>(lines: &Lines<'_, R>, matrix: &Matrix) -> Result<[u32; 2], GraphError> {
+fn entry<R: BufRead>(lines: &TextLines<'_, R>, matrix: &Matrix) -> Result<[u32; 2], GraphError> {
     let vertices = u64::from(matrix.vertices);
     let index = |number: u64| (1..=vertices).contains(&number).then(|| number as u32 - 1);
     let entry = lines.numbers().and_then(|[row, column]| Some([index(row)?, index(column)?]));

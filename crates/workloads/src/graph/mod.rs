@@ -20,15 +20,18 @@ mod csr;
 mod degrees;
 mod float;
 mod generator;
-mod lines;
 mod loader;
 mod matrix_market;
 mod numbering;
 mod pagerank;
-mod stored;
+mod stored_graph;
+mod text_lines;
 
 pub use components::ConnectedComponents;
 pub use csr::{EdgeList, Summary};
-pub use lines::GraphError;
 pub use loader::read;
 pub use pagerank::PageRank;
+pub use text_lines::GraphError;
+
+/// Words on a page.
+const WORDS_PER_PAGE: u64 = ebbtide_core::PAGE_BYTES as u64 / 8;

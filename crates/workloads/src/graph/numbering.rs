@@ -1,5 +1,13 @@
 //! [`Numbering`]: numbers with gaps between them, numbered anew without.
 
+/// The greatest vertex number that is read.
+pub(super) const VERTEX_MAX: u32 = u32::MAX - 1;
+
+/// `number` as that of a vertex, if there can be so many.
+pub(super) fn vertex(number: u64) -> Option<u32> {
+    u32::try_from(number).ok().filter(|&number| number <= VERTEX_MAX)
+}
+
 /// A set of numbers that says of each how many smaller ones it holds: a bit for every number up to
 /// the greatest, and half as much again for the counts.
 #[derive(Debug, Default)]

@@ -4,9 +4,10 @@ use ebbtide_core::{Addr, Memory, PageId};
 
 use super::csr::{Csr, EdgeList, Summary};
 use super::float::{from_f64, to_f64};
-use super::stored::{MIN_BYTES, Stored};
+use super::stored_graph::{MIN_BYTES, StoredGraph};
 use crate::keys::share;
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
 /// Rank that every vertex has of itself.
@@ -31,7 +32,7 @@ const DAMPING: f64 = 0.85;
 /// The graph is the same for every skew.
 #[derive(Debug, Clone)]
 pub struct PageRank {
-    graph: Stored,
+    graph: StoredGraph,
     work: u64,
 }
 
@@ -42,7 +43,8 @@ impl PageRank {
     /// # Panics
     /// When the graph has no vertex.
     pub fn of(graph: &EdgeList, shape: &Shape) -> (PageRank, Summary) {
-        let (graph, summary) = Stored::loaded(Kind::PageRank, Csr::incoming(graph), shape.seed);
+        let (graph, summary) =
+            StoredGraph::loaded(Kind::PageRank, Csr::incoming(graph), shape.seed);
         (PageRank { graph, work: shape.work_instructions }, summary)
     }
 
@@ -52,7 +54,7 @@ impl PageRank {
     /// # Panics
     /// When the graph has no vertex; later, when the image is asked for.
     pub fn elsewhere(summary: Summary, shape: &Shape) -> PageRank {
-        let graph = Stored::elsewhere(Kind::PageRank, summary, shape.seed);
+        let graph = StoredGraph::elsewhere(Kind::PageRank, summary, shape.seed);
         PageRank { graph, work: shape.work_instructions }
     }
 
@@ -119,7 +121,7 @@ impl Named for PageRank {
     const MIN_BYTES: u64 = MIN_BYTES;
 
     fn with_shape(shape: &Shape) -> PageRank {
-        let graph = Stored::generated(Kind::PageRank, shape, false);
+        let graph = StoredGraph::generated(Kind::PageRank, shape, false);
         PageRank { graph, work: shape.work_instructions }
     }
 

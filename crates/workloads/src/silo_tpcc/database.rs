@@ -8,7 +8,7 @@ use super::contents::{
     CustomerOrders, Customers, Districts, Items, NewOrders, OrderLines, Orders, Setup, Stocks,
     Warehouses,
 };
-use super::part::Part;
+use super::indexed_table::IndexedTable;
 use crate::tpcc::size::{RingLengths, Size};
 use crate::{PageBytes, Wrong};
 use ebbtide_structures::hash::mix;
@@ -35,21 +35,21 @@ macro_rules! parts {
             pub(super) silo: Silo,
             pub(super) setup: Setup,
             pages: u64,
-            $(pub(super) $name: Part<$contents>),+
+            $(pub(super) $name: IndexedTable<$contents>),+
         }
 
         impl Database {
             /// How many pages a database of that size takes.
             pub(super) fn pages(size: Size) -> u64 {
-                1 $(+ Part::<$contents>::pages(size))+
+                1 $(+ IndexedTable::<$contents>::pages(size))+
             }
 
             fn new(size: Size, seed: u64) -> Database {
                 let pages = Database::pages(size);
                 let mut first = 1;
                 $(
-                    let $name = Part::<$contents>::new(first, size, seed);
-                    first += Part::<$contents>::pages(size);
+                    let $name = IndexedTable::<$contents>::new(first, size, seed);
+                    first += IndexedTable::<$contents>::pages(size);
                 )+
                 debug_assert_eq!(first, pages);
                 let silo = Silo::new(Addr(0), mix(seed ^ mix(pages)));

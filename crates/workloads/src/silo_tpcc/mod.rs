@@ -22,11 +22,11 @@ mod consistency;
 mod contents;
 mod database;
 mod delivery;
+mod indexed_table;
 mod inputs;
 mod keys;
 mod new_order;
 mod order_status;
-mod part;
 mod payment;
 pub mod rows;
 mod stock_level;
@@ -40,7 +40,7 @@ use std::ops::Range;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
-use crate::program::{Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::tpcc::input::{Transaction, Who};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use inputs::Inputs;

@@ -14,7 +14,7 @@ mod transaction;
 mod update;
 
 pub use mix::TatpMix;
-pub use rows::Digits;
+pub use rows::{AccessData, Before, Digits, SubscriberRow};
 pub use snapshot::{FacilityData, Snapshot};
-pub use transaction::{AccessData, Before, Outcome, SubscriberRow, Transaction};
-pub use update::{SubscriberData, Tatp, UpdateSubscriberData, Updated};
+pub use transaction::{Outcome, Transaction, UpdateSubscriberData};
+pub use update::{SubscriberData, Tatp, Updated};

@@ -2,7 +2,6 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::transaction::{AccessData, Before, SubscriberRow};
 use ebbtide_structures::hash::mix;
 
 /// Fifteen decimal digits, zero-padded: a `sub_nbr` or a `numberx`.
@@ -28,6 +27,53 @@ impl Digits {
             digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
         })
     }
+}
+
+/// A subscriber's row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubscriberRow {
+    /// The subscriber, from 1.
+    pub s_id: u64,
+    /// `s_id` in digits.
+    pub sub_nbr: Digits,
+    /// bit_1 to bit_10 from bit 0.
+    pub bits: u16,
+    /// hex_1 to hex_10, in 4 bits each from bit 0.
+    pub hexes: [u8; 5],
+    /// byte2_1 to byte2_10.
+    pub byte2: [u8; 10],
+    /// Where the subscriber's switching centre is.
+    pub msc_location: u32,
+    /// Where the subscriber is.
+    pub vlr_location: u32,
+}
+
+/// An access-information row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessData {
+    /// A number.
+    pub data1: u8,
+    /// Another.
+    pub data2: u8,
+    /// Letters.
+    pub data3: [u8; 3],
+    /// More of them.
+    pub data4: [u8; 5],
+}
+
+/// What a transaction that changed something found in the subscriber's row before it did. No two
+/// changes of a subscriber find the same, so that their order can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Before {
+    /// `subscriber.bit_1`.
+    pub bit_1: bool,
+    /// `subscriber.vlr_location`.
+    pub vlr_location: u32,
+    /// How many transactions had changed each special facility, modulo 2¹⁶.
+    pub commits: [u16; 4],
+    /// How many had changed each facility's call forwardings, modulo 16, in 4 bits each from
+    /// bit 0.
+    pub forwarding_commits: u16,
 }
 
 /// A subscriber's first line: what transactions change and look for, less latch and checksum.

@@ -4,9 +4,8 @@ use ebbtide_core::Memory;
 use ebbtide_structures::latch;
 
 use super::mix::TatpMix;
-use super::rows::{Digits, Facility, Forwarding};
+use super::rows::{AccessData, Before, Digits, Facility, Forwarding, SubscriberRow};
 use super::tables::{agree, half};
-use super::transaction::{AccessData, Before, SubscriberRow};
 use crate::Wrong;
 
 /// All that is known of a subscriber.

@@ -12,7 +12,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
 use super::rows::{Facility, Population, Subscriber, SubscriberRest};
-use super::update::UpdateSubscriberData;
+use super::transaction::UpdateSubscriberData;
 use crate::Wrong;
 use ebbtide_structures::checksum::{Checksums, mismatch};
 use ebbtide_structures::image::Line;

@@ -3,8 +3,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::rows::Digits;
-use super::update::UpdateSubscriberData;
+use super::rows::{AccessData, Before, Digits, SubscriberRow};
 
 /// One of TATP's transactions with its arguments (TATP benchmark description, §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +63,33 @@ pub enum Transaction {
         /// An hour: 0, 8 or 16.
         start_time: u8,
     },
+}
+
+/// The arguments of one UPDATE_SUBSCRIBER_DATA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateSubscriberData {
+    /// The subscriber, from 1.
+    pub s_id: u64,
+    /// The facility's type, 1 to 4.
+    pub sf_type: u64,
+    /// The new `subscriber.bit_1`.
+    pub bit_1: bool,
+    /// The new `special_facility.data_a`.
+    pub data_a: u8,
+}
+
+impl UpdateSubscriberData {
+    /// One for subscriber `s_id`, all else random.
+    #[inline]
+    pub(super) fn draw(s_id: u64, rng: &mut Pcg64Mcg) -> UpdateSubscriberData {
+        let bits: u64 = rng.random();
+        UpdateSubscriberData {
+            s_id,
+            sf_type: bits % 4 + 1,
+            bit_1: bits >> 8 & 1 == 1,
+            data_a: (bits >> 16) as u8,
+        }
+    }
 }
 
 impl Transaction {
@@ -144,51 +170,4 @@ pub enum Outcome {
     /// There is no such row, or, for an insertion, no such facility, or the row is there already.
     /// Nothing changed; about a third of a mix ends so, as TATP means it to.
     NoRow,
-}
-
-/// A subscriber's row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SubscriberRow {
-    /// The subscriber, from 1.
-    pub s_id: u64,
-    /// `s_id` in digits.
-    pub sub_nbr: Digits,
-    /// bit_1 to bit_10 from bit 0.
-    pub bits: u16,
-    /// hex_1 to hex_10, in 4 bits each from bit 0.
-    pub hexes: [u8; 5],
-    /// byte2_1 to byte2_10.
-    pub byte2: [u8; 10],
-    /// Where the subscriber's switching centre is.
-    pub msc_location: u32,
-    /// Where the subscriber is.
-    pub vlr_location: u32,
-}
-
-/// An access-information row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AccessData {
-    /// A number.
-    pub data1: u8,
-    /// Another.
-    pub data2: u8,
-    /// Letters.
-    pub data3: [u8; 3],
-    /// More of them.
-    pub data4: [u8; 5],
-}
-
-/// What a transaction that changed something found in the subscriber's row before it did. No two
-/// changes of a subscriber find the same, so that their order can be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Before {
-    /// `subscriber.bit_1`.
-    pub bit_1: bool,
-    /// `subscriber.vlr_location`.
-    pub vlr_location: u32,
-    /// How many transactions had changed each special facility, modulo 2¹⁶.
-    pub commits: [u16; 4],
-    /// How many had changed each facility's call forwardings, modulo 16, in 4 bits each from
-    /// bit 0.
-    pub forwarding_commits: u16,
 }

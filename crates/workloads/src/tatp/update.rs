@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
-use rand::RngExt;
-use rand_pcg::Pcg64Mcg;
 
 use super::rows::Population;
 use super::tables::{ROWS_PER_PAGE, Tables, agree};
+use super::transaction::UpdateSubscriberData;
 use crate::keys::{Places, Ranks, job_rng, share};
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
@@ -38,33 +38,6 @@ pub struct Tatp {
     /// Rank to subscriber, from 0.
     places: Places,
     work: u64,
-}
-
-/// The arguments of one UPDATE_SUBSCRIBER_DATA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UpdateSubscriberData {
-    /// The subscriber, from 1.
-    pub s_id: u64,
-    /// The facility's type, 1 to 4.
-    pub sf_type: u64,
-    /// The new `subscriber.bit_1`.
-    pub bit_1: bool,
-    /// The new `special_facility.data_a`.
-    pub data_a: u8,
-}
-
-impl UpdateSubscriberData {
-    /// One for subscriber `s_id`, all else random.
-    #[inline]
-    pub(super) fn draw(s_id: u64, rng: &mut Pcg64Mcg) -> UpdateSubscriberData {
-        let bits: u64 = rng.random();
-        UpdateSubscriberData {
-            s_id,
-            sf_type: bits % 4 + 1,
-            bit_1: bits >> 8 & 1 == 1,
-            data_a: (bits >> 16) as u8,
-        }
-    }
 }
 
 /// What a transaction that committed found before it wrote.

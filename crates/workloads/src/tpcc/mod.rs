@@ -53,7 +53,8 @@ use std::ops::Range;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use input::{Inputs, NewOrder, Transaction};

@@ -27,7 +27,7 @@ pub use scans::YcsbE;
 pub use table::{Inserted, Table};
 
 use crate::keys::share;
-use crate::program::{Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
 /// A core workload (other than E, which is [`YcsbE`]) over a [`Table`]; a job is one operation of

@@ -11,7 +11,7 @@ use super::record::Stock;
 use super::requests::Distribution;
 use super::table::{Inserted, Table};
 use crate::keys::share;
-use crate::program::{Named, Shape};
+use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::masstree::Tree;

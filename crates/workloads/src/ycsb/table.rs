@@ -12,7 +12,7 @@ use super::record::{self, Record, first_line, not_as_expected, told};
 use super::spread::Spread;
 use super::tags::{TAGS, Tags};
 use crate::keys::Scatter;
-use crate::program::Kind;
+use crate::kind::Kind;
 use crate::{PageBytes, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;

@@ -5,7 +5,9 @@ mod common;
 use common::{image, plain, program};
 use ebbtide_core::Addr;
 use ebbtide_testbed::{Raced, Shared, race};
-use ebbtide_workloads::{Program, RandomRead, RandomWrite, Scatter, SeqRead, Touched, Workload};
+use ebbtide_workloads::{
+    AccessedLine, Program, RandomRead, RandomWrite, Scatter, SeqRead, Workload,
+};
 
 fn seq_read(pages: u64) -> SeqRead {
     match program("seq-read", pages, Scatter::Pages) {
@@ -61,7 +63,7 @@ fn writing_counts_and_leaves_other_lines_alone() {
     (0..20).for_each(|job| touch.run(job, &mut memory).unwrap());
     for (line, &writes) in (0..).zip(&writes) {
         let at = Addr(line * 64);
-        assert_eq!(touch.read(&mut memory, at).unwrap(), Touched::new(at, writes));
+        assert_eq!(touch.read(&mut memory, at).unwrap(), AccessedLine::new(at, writes));
     }
 }
 

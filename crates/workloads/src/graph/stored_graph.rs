@@ -1,15 +1,17 @@
-//! [`Stored`]: a graph in memory, where its arrays lie, and how jobs read it.
+//! [`StoredGraph`]: a graph in memory, where its arrays lie, and how jobs read it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
+use super::WORDS_PER_PAGE;
 use super::csr::{Csr, Summary};
 use super::generator::Generator;
+use crate::kind::Kind;
 use crate::permutation::Permutation;
-use crate::program::{Kind, Shape};
 use crate::search::greatest;
+use crate::shape::Shape;
 use crate::{PageBytes, Wrong};
 use ebbtide_structures::checksum::{Checksums, NUMBER_MAX};
 use ebbtide_structures::hash::mix;
@@ -18,8 +20,6 @@ use ebbtide_structures::hash::mix;
 /// same number of neighbours together.)
 const VERTICES_PER_JOB: u64 = 16;
 
-/// Words on a page.
-pub(super) const WORDS_PER_PAGE: u64 = PAGE_BYTES as u64 / 8;
 const WORDS_PER_LINE: u64 = LINE_BYTES as u64 / 8;
 
 /// A row is two words: where the list begins, and how many edges leave the vertex.
@@ -30,7 +30,7 @@ pub(super) const MIN_BYTES: u64 = 8 * PAGE_BYTES as u64;
 
 /// A graph in memory: rows, one more than vertices; entries; values. Each begins on a page.
 #[derive(Debug, Clone)]
-pub(super) struct Stored {
+pub(super) struct StoredGraph {
     source: Source,
     sizes: Sizes,
     checksums: Checksums,
@@ -98,40 +98,40 @@ pub(super) struct Row {
     pub(super) out_degree: u64,
 }
 
-impl Stored {
+impl StoredGraph {
     /// As large a generated graph as fits in `shape`, for the program `kind`.
-    pub(super) fn generated(kind: Kind, shape: &Shape, undirected: bool) -> Stored {
+    pub(super) fn generated(kind: Kind, shape: &Shape, undirected: bool) -> StoredGraph {
         let vertices = vertices_within(shape.dataset_bytes, undirected);
         let generator = Generator::new(vertices, undirected, shape.scatter, shape.seed);
         let sizes = Sizes { vertices: generator.vertices(), entries: generator.entries() };
-        Stored::new(kind, sizes, Source::Generated(Arc::new(generator)), shape.seed)
+        StoredGraph::new(kind, sizes, Source::Generated(Arc::new(generator)), shape.seed)
     }
 
     /// The graph `csr`, and its summary.
-    pub(super) fn loaded(kind: Kind, csr: Csr, seed: u64) -> (Stored, Summary) {
+    pub(super) fn loaded(kind: Kind, csr: Csr, seed: u64) -> (StoredGraph, Summary) {
         let summary = csr.summary();
-        (Stored::of_summary(kind, summary, Source::Loaded(Arc::new(csr)), seed), summary)
+        (StoredGraph::of_summary(kind, summary, Source::Loaded(Arc::new(csr)), seed), summary)
     }
 
     /// The loaded graph that `summary` tells of, where all of it is in memory already.
-    pub(super) fn elsewhere(kind: Kind, summary: Summary, seed: u64) -> Stored {
-        Stored::of_summary(kind, summary, Source::Elsewhere, seed)
+    pub(super) fn elsewhere(kind: Kind, summary: Summary, seed: u64) -> StoredGraph {
+        StoredGraph::of_summary(kind, summary, Source::Elsewhere, seed)
     }
 
-    fn of_summary(kind: Kind, summary: Summary, source: Source, seed: u64) -> Stored {
+    fn of_summary(kind: Kind, summary: Summary, source: Source, seed: u64) -> StoredGraph {
         let Summary { vertices, entries, checksum } = summary;
         assert!(vertices > 0, "a graph without vertices");
-        Stored::new(kind, Sizes { vertices, entries }, source, mix(seed ^ checksum))
+        StoredGraph::new(kind, Sizes { vertices, entries }, source, mix(seed ^ checksum))
     }
 
-    fn new(kind: Kind, sizes: Sizes, source: Source, seed: u64) -> Stored {
+    fn new(kind: Kind, sizes: Sizes, source: Source, seed: u64) -> StoredGraph {
         let checksums = Checksums::new(kind as u64, sizes.pages(), seed);
         let blocks = match &source {
             Source::Generated(generator) => generator.blocks(),
             Source::Loaded(_) | Source::Elsewhere => sizes.vertices.div_ceil(VERTICES_PER_JOB),
         };
         let blocks = Permutation::new(blocks, !seed);
-        Stored { source, sizes, checksums, blocks }
+        StoredGraph { source, sizes, checksums, blocks }
     }
 
     /// How many vertices there are.
@@ -255,7 +255,7 @@ impl Stored {
     /// value of the vertex whose place and out-degree they are.
     ///
     /// # Panics
-    /// When the graph is [`elsewhere`](Stored::elsewhere), or the page beyond it.
+    /// When the graph is [`elsewhere`](StoredGraph::elsewhere), or the page beyond it.
     pub(super) fn image(&self, page: PageId, out: &mut PageBytes, value: impl Fn(u64, u64) -> u64) {
         let sizes = self.sizes;
         assert!(page.0 < sizes.pages(), "{page:?} of {}", sizes.pages());

@@ -1,4 +1,4 @@
-//! [`Part`]: a table with its index and its places, somewhere in the address space.
+//! [`IndexedTable`]: a table with its index and its places, somewhere in the address space.
 
 use crate::PageBytes;
 use std::ops::Range;
@@ -18,14 +18,14 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// One table: the pages of its index, and behind them the places of its rows. A place never lies
 /// on two pages.
 #[derive(Debug, Clone)]
-pub(super) struct Part<C: Contents> {
+pub(super) struct IndexedTable<C: Contents> {
     pub table: Table<C::Row>,
     first_index_page: u64,
     first_row_page: u64,
     end: u64,
 }
 
-impl<C: Contents> Part<C> {
+impl<C: Contents> IndexedTable<C> {
     const LINES: u64 = C::Row::LINES as u64;
     const PER_PAGE: u64 = LINES_PER_PAGE / Self::LINES;
 
@@ -35,10 +35,10 @@ impl<C: Contents> Part<C> {
     }
 
     /// The part that begins with page `first`.
-    pub fn new(first: u64, size: Size, seed: u64) -> Part<C> {
+    pub fn new(first: u64, size: Size, seed: u64) -> IndexedTable<C> {
         let bytes = index_bytes::<C>(size);
         let index = Tree::new(PageId(first).start(), bytes, C::keys(size), seed);
-        Part {
+        IndexedTable {
             table: Table::new(index),
             first_index_page: first,
             first_row_page: first + bytes / PAGE,

@@ -1,4 +1,4 @@
-//! [`Touch`]: touches every page in order, or lines at random, and does nothing else.
+//! [`LineAccess`]: touches every page in order, or lines at random, and does nothing else.
 
 use std::ops::Range;
 
@@ -7,7 +7,8 @@ use ebbtide_structures::latch;
 use rand::RngExt;
 
 use crate::keys::{job_rng, share};
-use crate::program::{Kind, Named, Shape};
+use crate::kind::Kind;
+use crate::shape::{Named, Shape};
 use crate::{ALL_LINES, PageBytes, Workload, Wrong};
 use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
@@ -29,7 +30,7 @@ const HINTED_AHEAD: usize = 8;
 /// keys, so skew and scatter change nothing. A line is checked when it is read and before it is
 /// written. Eight lines before it is touched, a job hints at it.
 #[derive(Debug, Clone)]
-pub struct Touch<const RANDOM: bool, const WRITE: bool> {
+pub struct LineAccess<const RANDOM: bool, const WRITE: bool> {
     pages: u64,
     checksums: Checksums,
     seed: u64,
@@ -37,33 +38,33 @@ pub struct Touch<const RANDOM: bool, const WRITE: bool> {
 }
 
 /// Reads a line of every page in order.
-pub type SeqRead = Touch<false, false>;
+pub type SeqRead = LineAccess<false, false>;
 /// Writes a line of every page in order.
-pub type SeqWrite = Touch<false, true>;
+pub type SeqWrite = LineAccess<false, true>;
 /// Reads lines at random.
-pub type RandomRead = Touch<true, false>;
+pub type RandomRead = LineAccess<true, false>;
 /// Writes lines at random.
-pub type RandomWrite = Touch<true, true>;
+pub type RandomWrite = LineAccess<true, true>;
 
 /// What a line holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
-pub struct Touched {
+pub struct AccessedLine {
     /// How often it was written.
     pub writes: u64,
     /// Follows from where it is and how often it was written.
     pub payload: [u64; 5],
 }
 
-impl Touched {
+impl AccessedLine {
     /// The line at `at` after so many writes.
-    pub fn new(at: Addr, writes: u64) -> Touched {
+    pub fn new(at: Addr, writes: u64) -> AccessedLine {
         let first = mix(at.0 ^ writes);
-        Touched { writes, payload: std::array::from_fn(|i| first.rotate_left(13 * i as u32)) }
+        AccessedLine { writes, payload: std::array::from_fn(|i| first.rotate_left(13 * i as u32)) }
     }
 }
 
-impl<const RANDOM: bool, const WRITE: bool> Touch<RANDOM, WRITE> {
+impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
     const KIND: Kind = match (RANDOM, WRITE) {
         (false, false) => Kind::SeqRead,
         (false, true) => Kind::SeqWrite,
@@ -92,7 +93,7 @@ impl<const RANDOM: bool, const WRITE: bool> Touch<RANDOM, WRITE> {
     /// # Errors
     /// [`Wrong`] when it cannot be a line of this dataset.
     #[inline]
-    pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Touched, Wrong> {
+    pub fn read<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Wrong> {
         self.checksums.read(memory, at)
     }
 
@@ -101,17 +102,17 @@ impl<const RANDOM: bool, const WRITE: bool> Touch<RANDOM, WRITE> {
     /// # Errors
     /// [`Wrong`] when it cannot be a line of this dataset; then nothing is stored.
     #[inline]
-    pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Touched, Wrong> {
+    pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Wrong> {
         latch::write(memory, at, |memory| {
-            let old: Touched = self.checksums.read_latched(memory, at)?;
-            let new = Touched::new(at, old.writes.wrapping_add(1));
+            let old: AccessedLine = self.checksums.read_latched(memory, at)?;
+            let new = AccessedLine::new(at, old.writes.wrapping_add(1));
             self.checksums.write_latched(memory, at, new);
             Ok(old)
         })
     }
 }
 
-impl<const RANDOM: bool, const WRITE: bool> Named for Touch<RANDOM, WRITE> {
+impl<const RANDOM: bool, const WRITE: bool> Named for LineAccess<RANDOM, WRITE> {
     const NAME: &'static str = match (RANDOM, WRITE) {
         (false, false) => "seq-read",
         (false, true) => "seq-write",
@@ -137,7 +138,7 @@ impl<const RANDOM: bool, const WRITE: bool> Named for Touch<RANDOM, WRITE> {
     fn with_shape(shape: &Shape) -> Self {
         let pages = shape.dataset_bytes / PAGE_BYTES as u64;
         let checksums = Checksums::new(Self::KIND as u64, pages, shape.seed);
-        Touch { pages, checksums, seed: shape.seed, work: shape.work_instructions }
+        LineAccess { pages, checksums, seed: shape.seed, work: shape.work_instructions }
     }
 
     fn set_work(&mut self, instructions: u64) {
@@ -145,7 +146,7 @@ impl<const RANDOM: bool, const WRITE: bool> Named for Touch<RANDOM, WRITE> {
     }
 }
 
-impl<const RANDOM: bool, const WRITE: bool> Workload for Touch<RANDOM, WRITE> {
+impl<const RANDOM: bool, const WRITE: bool> Workload for LineAccess<RANDOM, WRITE> {
     fn size_bytes(&self) -> u64 {
         self.pages * PAGE_BYTES as u64
     }
@@ -158,7 +159,7 @@ impl<const RANDOM: bool, const WRITE: bool> Workload for Touch<RANDOM, WRITE> {
         assert!(page.0 < self.pages, "{page:?} of {}", self.pages);
         fill_lines(out, lines, |line| {
             let at = page.start() + line * LINE_BYTES as u64;
-            self.checksums.line(at, Touched::new(at, 0))
+            self.checksums.line(at, AccessedLine::new(at, 0))
         })
     }
 

@@ -1,4 +1,4 @@
-//! [`Lines`] of a text file, and what is wrong with them ([`GraphError`]).
+//! [`TextLines`] of a text file, and what is wrong with them ([`GraphError`]).
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub enum GraphError {
 }
 
 /// The lines of a file, one at a time.
-pub(super) struct Lines<'a, R> {
+pub(super) struct TextLines<'a, R> {
     path: &'a Path,
     input: R,
     /// Of the line at hand, from 1.
@@ -45,10 +45,10 @@ pub(super) struct Lines<'a, R> {
     line: Vec<u8>,
 }
 
-impl<'a, R: BufRead> Lines<'a, R> {
+impl<'a, R: BufRead> TextLines<'a, R> {
     /// The lines of `input`, which errors call `path`; none is in hand yet.
-    pub(super) fn new(path: &'a Path, input: R) -> Lines<'a, R> {
-        Lines { path, input, number: 0, line: Vec::new() }
+    pub(super) fn new(path: &'a Path, input: R) -> TextLines<'a, R> {
+        TextLines { path, input, number: 0, line: Vec::new() }
     }
 
     /// Takes the next line in hand; `false` at the end of the file.
