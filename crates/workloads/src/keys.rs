@@ -67,7 +67,7 @@ impl Places {
 /// Exact by rejection from an inverted envelope, in constant time and space for any `n`
 /// ([`rand_distr::Zipf`]; its 53-bit uniform leaves over 10⁴ steps to the rarest of 2³³ ranks).
 #[derive(Debug, Clone, Copy)]
-pub struct Ranks {
+pub(crate) struct Ranks {
     zipf: Zipf<f64>,
     len: u64,
 }

@@ -9,7 +9,7 @@ use ebbtide_structures::hash::mix;
 /// Domains", CT-RSA'02: §5, and §4's cycle walking for the few values from `n` on). It scatters;
 /// it is no cipher.
 #[derive(Debug, Clone)]
-pub struct Permutation {
+pub(crate) struct Permutation {
     len: u64,
     lefts: u64,
     right_bits: u32,
@@ -32,11 +32,6 @@ impl Permutation {
     /// How many values it permutes.
     pub fn len(&self) -> u64 {
         self.len
-    }
-
-    /// Always false: there is at least one value.
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// Where `value` goes.

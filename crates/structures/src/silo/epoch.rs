@@ -7,7 +7,7 @@ use crate::checksum::Checksums;
 
 /// How many jobs go by between two epochs: some milliseconds of one core's work, as the paper's
 /// 40 ms are of many.
-pub const COMMITS_PER_EPOCH: u64 = 1024;
+pub(crate) const COMMITS_PER_EPOCH: u64 = 1024;
 
 /// The epoch in memory: the number under 32 bits of its checksum.
 #[derive(Debug, Clone)]

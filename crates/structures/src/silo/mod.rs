@@ -52,7 +52,7 @@ mod transaction;
 
 use ebbtide_core::{Addr, Memory};
 
-pub use epoch::COMMITS_PER_EPOCH;
+use epoch::COMMITS_PER_EPOCH;
 use epoch::Epoch;
 pub use table::{Row, Table};
 pub use tid::Tid;

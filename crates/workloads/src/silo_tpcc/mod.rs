@@ -28,7 +28,7 @@ mod keys;
 mod new_order;
 mod order_status;
 mod payment;
-pub mod rows;
+mod rows;
 mod stock_level;
 
 pub use consistency::Totals;

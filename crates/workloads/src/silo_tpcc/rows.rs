@@ -19,7 +19,7 @@ use crate::tpcc::rows::{Customer, CustomerInfo, Office};
 /// A WAREHOUSE row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct WarehouseRow {
+pub(crate) struct WarehouseRow {
     /// W_YTD.
     pub ytd_cents: i64,
     /// What never changes.
@@ -29,7 +29,7 @@ pub struct WarehouseRow {
 /// A DISTRICT row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct DistrictRow {
+pub(crate) struct DistrictRow {
     /// D_NEXT_O_ID.
     pub next_o_id: u64,
     /// D_YTD.
@@ -41,7 +41,7 @@ pub struct DistrictRow {
 /// A CUSTOMER row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct CustomerRow {
+pub(crate) struct CustomerRow {
     /// What transactions need of it.
     pub account: Customer,
     /// What never changes.
@@ -53,7 +53,7 @@ pub struct CustomerRow {
 /// A STOCK row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct StockRow {
+pub(crate) struct StockRow {
     /// S_YTD: quantity sold.
     pub ytd: u64,
     /// S_QUANTITY.
@@ -73,7 +73,7 @@ pub struct StockRow {
 /// An ITEM row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(8))]
-pub struct ItemRow {
+pub(crate) struct ItemRow {
     /// I_IM_ID.
     pub im_id: u32,
     /// I_PRICE, 100 to 10,000 cents.
@@ -89,7 +89,7 @@ pub struct ItemRow {
 /// An ORDER row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(8))]
-pub struct OrderRow {
+pub(crate) struct OrderRow {
     /// O_C_ID.
     pub c_id: u32,
     /// O_ENTRY_D.
@@ -109,7 +109,7 @@ pub struct OrderRow {
 /// An ORDER-LINE row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(8))]
-pub struct OrderLineRow {
+pub(crate) struct OrderLineRow {
     /// OL_I_ID.
     pub i_id: u32,
     /// OL_SUPPLY_W_ID.
@@ -126,7 +126,7 @@ pub struct OrderLineRow {
 /// the order's number, said again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct Pointer {
+pub(crate) struct Pointer {
     /// O_ID.
     pub o_id: u64,
 }

@@ -17,7 +17,7 @@ pub const LINES_MAX: usize = 15;
 pub type Date = u32;
 
 /// When the database was loaded.
-pub const LOADED: Date = 1;
+pub(crate) const LOADED: Date = 1;
 
 /// One transaction with its input.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -44,10 +44,9 @@ mod stock_level;
 pub use database::{Database, OrderLines};
 pub use delivery::Delivered;
 pub use new_order::Placed;
-pub use nurand::NuRand;
 pub use order_status::Status;
 pub use payment::Paid;
-pub use scale::{CUSTOMERS_PER_NAME, DISTRICTS, Scale};
+pub use scale::{DISTRICTS, Scale};
 
 use std::ops::Range;
 

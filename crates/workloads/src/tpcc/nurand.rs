@@ -10,10 +10,12 @@ use rand_pcg::Pcg64Mcg;
 /// bits it has (before C is added). Numbers that differ in the lowest bits only are alike, hence
 /// rows that lie in key order are hot and cold by whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NuRand {
+pub(crate) struct NuRand {
     first: u64,
     len: u64,
+    /// The constant A.
     a: u64,
+    /// The constant C, `0..=A`.
     c: u64,
 }
 
@@ -43,16 +45,6 @@ impl NuRand {
         NuRand { first, len, a, c: seed % (a + 1) }
     }
 
-    /// The constant A.
-    pub fn a(&self) -> u64 {
-        self.a
-    }
-
-    /// The constant C, `0..=A`.
-    pub fn c(&self) -> u64 {
-        self.c
-    }
-
     /// Draws one number.
     #[inline]
     pub fn draw(&self, rng: &mut Pcg64Mcg) -> u32 {
@@ -70,14 +62,11 @@ mod tests {
 
     #[test]
     fn the_standard_sizes_have_the_standard_constants() {
-        let a = [
-            NuRand::customers(3000, 0).a(),
-            NuRand::items(100_000, 0).a(),
-            NuRand::names(1000, 0).a(),
-        ];
+        let a =
+            [NuRand::customers(3000, 0).a, NuRand::items(100_000, 0).a, NuRand::names(1000, 0).a];
         assert_eq!(a, [1023, 8191, 255]);
-        assert_eq!([NuRand::items(100, 9).a(), NuRand::names(1, 9).a()], [7, 0]);
-        assert_eq!(NuRand::items(100_000, 3 * 8192 + 17).c(), 17);
+        assert_eq!([NuRand::items(100, 9).a, NuRand::names(1, 9).a], [7, 0]);
+        assert_eq!(NuRand::items(100_000, 3 * 8192 + 17).c, 17);
     }
 
     #[test]

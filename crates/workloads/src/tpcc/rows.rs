@@ -25,7 +25,7 @@ use super::input::{Date, Payment};
 /// What Payment changes of a WAREHOUSE row: 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct Warehouse {
+pub(crate) struct Warehouse {
     /// W_YTD: all payments.
     pub ytd_cents: i64,
     /// Unused.
@@ -35,7 +35,7 @@ pub struct Warehouse {
 /// What never changes of a WAREHOUSE or DISTRICT row: 112 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct Office {
+pub(crate) struct Office {
     /// W_ID or D_W_ID.
     pub w_id: u32,
     /// D_ID; 0 for a warehouse.
@@ -151,7 +151,7 @@ pub(crate) fn left_in_stock(quantity: u32, ordered: u32) -> u32 {
 /// What never changes of a CUSTOMER row: 112 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct CustomerInfo {
+pub(crate) struct CustomerInfo {
     /// C_FIRST.
     pub first: [u8; 16],
     /// C_STREET_1.
@@ -177,7 +177,7 @@ pub struct CustomerInfo {
 /// C_DATA, which Payment changes for customers of bad credit: 504 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct CustomerData {
+pub(crate) struct CustomerData {
     /// C_DATA.
     pub data: [u8; 500],
     /// Unused.
@@ -207,7 +207,7 @@ pub struct Stock {
 /// S_DATA: 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct StockData {
+pub(crate) struct StockData {
     /// S_DATA; holds [`ORIGINAL`] in one row of ten.
     pub data: [u8; 50],
     /// Unused.
@@ -217,7 +217,7 @@ pub struct StockData {
 /// Two of S_DIST_01 to S_DIST_10: 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct StockDistricts {
+pub(crate) struct StockDistricts {
     /// S_DIST of an odd district and of the next.
     pub dist: [[u8; 24]; 2],
     /// Unused.
@@ -227,7 +227,7 @@ pub struct StockDistricts {
 /// An ITEM row: 112 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct Item {
+pub(crate) struct Item {
     /// I_ID.
     pub i_id: u32,
     /// I_IM_ID.
@@ -243,7 +243,7 @@ pub struct Item {
 }
 
 /// What I_DATA and S_DATA hold of branded goods.
-pub const ORIGINAL: [u8; 8] = *b"ORIGINAL";
+pub(crate) const ORIGINAL: [u8; 8] = *b"ORIGINAL";
 
 /// An ORDER row: 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
@@ -303,7 +303,7 @@ pub struct OrderLine {
 /// A HISTORY row: 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct History {
+pub(crate) struct History {
     /// How many of the district's payments came before.
     pub sequence: u64,
     /// H_C_ID.

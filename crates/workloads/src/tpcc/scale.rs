@@ -4,7 +4,7 @@
 pub const DISTRICTS: u8 = 10;
 
 /// Customers of one district that share a last name, at every scale (the standard's average).
-pub const CUSTOMERS_PER_NAME: u32 = 3;
+pub(crate) const CUSTOMERS_PER_NAME: u32 = 3;
 
 /// The cardinalities of a TPC-C database (TPC-C rev. 5.11, clause 1.2).
 ///
@@ -25,10 +25,10 @@ impl Scale {
     pub const FULL: Scale = Scale::part(1000);
 
     /// One warehouse of the least size: 3 customers to a district, 100 items.
-    pub const LEAST: Scale = Scale::part(1);
+    pub(crate) const LEAST: Scale = Scale::part(1);
 
     /// One warehouse of `thousandths` of the standard's size.
-    pub const fn part(thousandths: u32) -> Scale {
+    pub(crate) const fn part(thousandths: u32) -> Scale {
         Scale { warehouses: 1, customers: 3 * thousandths, items: 100 * thousandths }
     }
 
@@ -38,12 +38,12 @@ impl Scale {
     }
 
     /// How many of a district's first orders are delivered: 70%, the standard's 2,100 of 3,000.
-    pub fn delivered_at_first(&self) -> u64 {
+    pub(crate) fn delivered_at_first(&self) -> u64 {
         u64::from(self.customers) * 7 / 10
     }
 
     /// How many of a district's first orders are not delivered: those of the highest numbers.
-    pub fn undelivered_at_first(&self) -> u64 {
+    pub(crate) fn undelivered_at_first(&self) -> u64 {
         u64::from(self.customers) - self.delivered_at_first()
     }
 }

@@ -18,7 +18,7 @@ const DEAL: u64 = 20;
 const INSERTS_UNDER_WAY: u64 = 50;
 
 /// The most records that a scan asks for.
-pub const SCAN_RECORDS_MAX: u64 = 100;
+pub(crate) const SCAN_RECORDS_MAX: u64 = 100;
 
 /// What can be done with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

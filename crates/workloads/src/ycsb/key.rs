@@ -9,7 +9,7 @@ const PREFIX: [u8; 4] = *b"user";
 /// The client's hash of a number: FNV-1a over its eight bytes, the lowest first, read as a signed
 /// number whose sign is dropped.
 #[inline]
-pub fn fnv64(number: u64) -> u64 {
+pub(crate) fn fnv64(number: u64) -> u64 {
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
     number.to_le_bytes().into_iter().fold(BASIS, step).cast_signed().unsigned_abs()
 }

@@ -17,10 +17,10 @@ mod tags;
 
 use std::marker::PhantomData;
 
-pub use client::{Client, Mix, Operation, SCAN_RECORDS_MAX, Verb};
+pub use client::{Client, Mix, Operation, Verb};
 pub use core_workloads::{CoreWorkload, YcsbA, YcsbB, YcsbB64, YcsbC, YcsbD, YcsbD64, YcsbF};
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
-pub use key::{Key, fnv64};
+pub use key::Key;
 pub use record::{Pair, Record, Stock};
 pub use requests::{Distribution, Requests};
 pub use scans::YcsbE;
