@@ -1,16 +1,16 @@
-//! Latches in memory itself: the concurrency control that every structure over [`Memory`] uses.
+//! Latches that lie in memory: the concurrency control of the structures over [`Memory`].
 //!
-//! A latch is one 8-byte word inside the structure it protects, so that it moves with its page. It
-//! is a lock and a version at once: [`write()`] excludes everyone, [`read`] only checks that no
-//! writer came between. A fresh word of zeros is a free latch.
+//! A latch is one 8-byte word inside the structure it protects, so it moves with its page. It is a
+//! lock and a version at once: [`write()`] excludes all other jobs, [`read`] only checks that no
+//! writer intervened. A word of zeros is a free latch.
 //!
-//! Bit 0: held. Bit 1: somebody waits. Bits 2–63: how often it was written.
+//! Bit 0: held. Bit 1: a job waits. Bits 2–63: the number of writes.
 //!
-//! The page of a held latch may leave DRAM, and then fail to be read back. A release is therefore
-//! tried several times before it is given up with the device's error. After that the latch stays
-//! held: everyone who waits for it is woken and meets the error of that page for himself, as does
-//! whoever comes later. (Should the device give the page back after all, they wait for ever: what
-//! the page holds is then not known to be whole.)
+//! The page of a held latch may leave DRAM, and the device may then fail to read it back. A release
+//! is therefore tried eight times. If all attempts fail, the job ends with the device's error and
+//! the latch stays held. Jobs that wait for it are woken and meet the error of that page, as do
+//! later jobs. If the device returns the page after all, these jobs wait for ever, since the page
+//! may be half written.
 
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,7 +29,8 @@ pub fn write<M: Memory, R>(memory: &mut M, at: Addr, body: impl FnOnce(&mut M) -
     write_all(memory, &[at], body)
 }
 
-/// Runs `body` with two latches held, in the one order that cannot deadlock. They may be the same.
+/// Runs `body` with two latches held, which may be the same. They are taken in the order of their
+/// addresses, which cannot deadlock.
 pub fn write_two<M: Memory, R>(
     memory: &mut M,
     one: Addr,
@@ -43,15 +44,14 @@ pub fn write_two<M: Memory, R>(
     }
 }
 
-/// Runs `body` with all of `latches` held, which are in the order of their addresses, each once:
-/// the one order that cannot deadlock. However many they are, the job's stack holds one frame.
+/// Runs `body` with all of `latches` held. They must be sorted by address without duplicates, an
+/// order that cannot deadlock. Any number of latches takes one frame of the job's stack.
 ///
-/// When `body` or the taking of a latch unwinds (a device error, a panic) the latches are released
-/// and the unwinding goes on: other jobs find what was stored so far, as they would after any
-/// write.
+/// When `body` or the taking of a latch unwinds (a device error, a panic), the latches are released
+/// and the unwinding continues. Other jobs then find what was stored so far.
 ///
-/// A latch that cannot be released because its page cannot be had back ends the job with that
-/// error, even though all of `body` was done; see the [module](self) for what becomes of the latch.
+/// When the device does not return the page of a latch, the job ends with that error although
+/// `body` is done. The [module](self) says what happens to the latch.
 #[inline]
 pub fn write_all<M: Memory, R>(
     memory: &mut M,
@@ -70,16 +70,16 @@ pub fn write_all<M: Memory, R>(
     }));
     for &at in latches[..held].iter().rev() {
         let released = release(memory, at);
-        // What went wrong first is what the job is told.
+        // The job ends with the first error.
         result = result.and_then(|result| released.map(|()| result));
     }
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Runs `body` until it saw what it reads without a writer in between, and gives its last result.
+/// Runs `body` until no writer intervened, and returns the result of its last run.
 ///
-/// `body` may see half-written values meanwhile: it must not follow them blindly (a half-written
-/// pointer may lead anywhere) and must have no effect but its result.
+/// `body` may read half-written values. It must check a pointer before it follows it, and have no
+/// effect but its result.
 #[inline]
 pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M) -> R) -> R {
     loop {
@@ -89,7 +89,7 @@ pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M)
             continue;
         }
         let result = body(memory);
-        // Somebody starting to wait sets a bit but changes nothing that was read.
+        // A job that starts to wait sets a bit and changes nothing that was read.
         if memory.load::<u64>(at) & !WAITED == before & !WAITED {
             return result;
         }
@@ -111,7 +111,7 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
     }
 }
 
-/// Marks the held latch as waited for, so that its holder wakes us, and waits.
+/// Marks the held latch as waited for, so that its holder wakes this job, and waits.
 fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
     let waited = seen | WAITED;
     if seen == waited || memory.compare_exchange(at, seen, waited).is_ok() {

@@ -1,21 +1,44 @@
-//! Typed structures over any [`Memory`](ebbtide_core::Memory): a [`Vector`] and a hash [`Map`], and
-//! a [`Region`] that finds room for them.
+//! Typed data structures over any [`Memory`](ebbtide_core::Memory).
 //!
-//! A structure is a few numbers: where it lies and how large it is. It is copied freely and shared
-//! by all jobs on all cores; what it holds is in memory alone. An address range of zeros is an
-//! empty one, so nothing is formatted, and a fresh extend region is ready for use.
+//! The same structure works in DRAM, on flash through the engine, and in the simulator, because it
+//! reaches its data through `Memory` alone. Programs, the server and users build on these:
 //!
-//! Every operation on an entry is atomic: other jobs see it done or not begun, however accesses
-//! interleave. One that a device error ends has either happened or not.
+//! | structure | what it is | for |
+//! |---|---|---|
+//! | [`Vector`] | a fixed number of values | users |
+//! | [`Map`] | a hash table of fixed capacity | users |
+//! | [`Region`] | an allocator of address ranges for both | users |
+//! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs, the server |
+//! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
+//! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
+//!
+//! They are made of a few parts that a new structure can use too: [`latch`] is the lock that lies in
+//! the data it protects, [`checksum`] tells a damaged record from a whole one ([`Wrong`]), [`image`]
+//! writes the lines of an initial page, and [`hash`] mixes bits.
+//!
+//! A handle such as [`Vector`] is a few numbers: an address and a size. Jobs on all cores copy and
+//! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`] or
+//! [`Map`], so a fresh extend region needs no formatting.
+//!
+//! Every operation on an entry is atomic: other jobs see it done or not begun, in any interleaving
+//! of accesses. An operation that a device error ends has either happened or not.
 //!
 //! ```
-//! use ebbtide_structures::{Map, Region, RegionFull, Vector};
 //! use ebbtide_core::Addr;
+//! use ebbtide_structures::Region;
+//! use ebbtide_testbed::Plain;
 //!
-//! let mut region = Region::new(Addr(0), 1 << 30);
-//! let scores: Map<u64, [u64; 2]> = region.map(1_000_000)?;
-//! let totals: Vector<u64> = region.vector(1_000)?;
-//! # Ok::<(), RegionFull>(())
+//! // Any memory serves; this one is a vector of words.
+//! let mut memory = Plain::zeroed(1 << 20);
+//! let mut region = Region::new(Addr(0), 1 << 20);
+//! let scores = region.map::<u64, [u64; 2]>(1_000)?;
+//! let totals = region.vector::<u64>(10)?;
+//!
+//! scores.insert(&mut memory, 7, [3, 4])?;
+//! totals.update(&mut memory, 0, |total| total + 1);
+//! assert_eq!(scores.get(&mut memory, 7), Some([3, 4]));
+//! assert_eq!(totals.get(&mut memory, 0), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 #![forbid(unsafe_code)]
@@ -43,19 +66,19 @@ use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Value};
 const PAGE: u64 = PAGE_BYTES as u64;
 const LINE: u64 = LINE_BYTES as u64;
 
-/// Bytes from one value to the next, chosen such that none crosses a line.
+/// Bytes from one value to the next: a power of two, so that no value crosses a line.
 const fn slot_bytes<T: Value>() -> u64 {
     let bytes = size_of::<T>();
     assert!(bytes > 0 && bytes <= LINE_BYTES && bytes.is_multiple_of(8), "not a `Value`'s size");
     bytes.next_power_of_two() as u64
 }
 
-/// Where a structure may begin.
+/// Checks that a structure begins at a page.
 fn check_base(base: Addr) {
     assert!(base.page_offset() == 0, "a structure begins at a page, not at {base:?}");
 }
 
-/// A job read something that cannot be right: what it read and where, in one line.
+/// The error that a job read invalid data: what it read and where, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);

@@ -1,18 +1,18 @@
 //! [`Map`]: a hash table of buckets that never straddle a page.
 //!
-//! A bucket is a line of two latches, a count and 40 one-byte tags, then its keys, then its values:
-//! a lookup reads the tags at once and, but for one key in 255, only the key it is after. An entry
-//! goes into the first bucket from its *home* on that has a free slot. Each bucket counts the
-//! entries that passed it by because it was full; a lookup goes on to the next bucket only where
-//! that count is not zero, so that a removed entry leaves nothing behind. (The scheme is that of
-//! F14: Bronson and Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.)
-//! No pointers are stored, so a reader that sees a half-done change cannot be led astray; it is
-//! found out by the latches' versions and reads again.
+//! A bucket is a line of two latches, a count and 40 one-byte tags, then its keys, then its values.
+//! A lookup reads all tags at once and then compares one key; one tag in 255 matches by chance. An
+//! entry goes into the first bucket from its *home* on that has a free slot. Each bucket counts the
+//! entries that passed it because it was full. A lookup continues to the next bucket only where
+//! that count is not zero, so a removed entry leaves no tombstone. (The scheme is F14's: Bronson
+//! and Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.) No pointers
+//! are stored, so a reader that sees a half-done change stays within the map; the latches' versions
+//! reveal the change, and it reads again.
 //!
-//! Two latches keep jobs apart. A bucket's *keys latch* is held by whoever changes an entry whose
-//! home it is, wherever that entry lies; its *slots latch* by whoever fills or frees one of its
-//! slots, and only for that moment. A holder of a slots latch waits for no other latch, so there is
-//! no deadlock.
+//! Each bucket has two latches. A job holds a bucket's *keys latch* while it changes an entry whose
+//! home is that bucket, wherever the entry lies. It holds a bucket's *slots latch* while it fills
+//! or frees one of the bucket's slots. A holder of a slots latch waits for no other latch, so there
+//! is no deadlock.
 
 use std::marker::PhantomData;
 
@@ -32,7 +32,7 @@ struct Header {
     keys_latch: u64,
     slots_latch: u64,
     passed: u64,
-    /// By slots, eight to a word.
+    /// One tag a slot, eight to a word.
     tags: [[u8; 8]; SLOTS_MAX / 8],
 }
 
@@ -42,18 +42,17 @@ const PASSED: u64 = 16;
 const TAGS: u64 = 24;
 const SLOTS_MAX: usize = 40;
 
-/// A bucket of an eighth of a page would have too few slots to even out how many keys it is home
-/// to.
+/// Smaller buckets have too few slots to even out the number of keys whose home they are.
 const BUCKETS_PER_PAGE_MAX: u64 = 5;
 
-/// The most buckets that are tried for an entry. At three quarters full, fewer than one insertion
-/// in 10^11 finds so many full buckets in a row, for the least favourable sizes of keys and values.
+/// An insertion that finds this many full buckets in a row fails. In a map that is three quarters
+/// full, fewer than one insertion in 10^11 does, for the least favourable sizes of keys and values.
 const PROBES_MAX: u64 = 32;
 
-/// The counts that add up to the number of entries, each in a line of the map's first page.
+/// The number of entries is the sum of this many counts, each in a line of the map's first page.
 const COUNTS: u64 = PAGE / LINE;
 
-/// How a map of certain keys and values divides its pages.
+/// How a map divides its pages into buckets, which depends on the sizes of keys and values.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     buckets_per_page: u64,
@@ -63,7 +62,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// The division that has the most slots to a page.
+    /// The layout with the most slots to a page.
     const fn best(key_bytes: u64, value_bytes: u64) -> Layout {
         let mut best = Layout::with(1, key_bytes, value_bytes);
         let mut buckets_per_page = 2;
@@ -90,10 +89,10 @@ impl Layout {
     }
 }
 
-/// A hash table in memory, of a capacity that is set once; empty at first.
+/// A hash table in memory with a fixed capacity; empty at first.
 ///
-/// Keys are the same if their bits are. The hash is good but not cryptographic: a map of keys from
-/// people who may wish it ill should have a secret [seed](Map::with_seed).
+/// Keys are equal if their bits are. The hash is not cryptographic: a map of keys from untrusted
+/// users needs a secret [seed](Map::with_seed).
 #[derive(Debug, Clone, Copy)]
 pub struct Map<K, V> {
     base: Addr,
@@ -103,11 +102,11 @@ pub struct Map<K, V> {
     entries: PhantomData<fn(K) -> V>,
 }
 
-/// There is no free slot for a key.
+/// The map has no free slot for a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the map for {capacity} entries is full")]
 pub struct MapFull {
-    /// What the map was made for.
+    /// The map's capacity.
     pub capacity: u64,
 }
 
@@ -119,7 +118,7 @@ struct Place {
     tag: u8,
 }
 
-/// Where an entry lies: so many buckets behind its home.
+/// Where an entry lies, as a distance in buckets from its home.
 #[derive(Clone, Copy)]
 struct Slot {
     distance: u64,
@@ -130,13 +129,13 @@ struct Slot {
 impl<K: Value, V: Value> Map<K, V> {
     const LAYOUT: Layout = Layout::best(slot_bytes::<K>(), slot_bytes::<V>());
 
-    /// Bytes that a map of `capacity` entries takes up, in whole pages.
+    /// Bytes that a map of `capacity` entries takes, in whole pages.
     pub const fn bytes(capacity: u64) -> u64 {
         let pages = Self::buckets(capacity).div_ceil(Self::LAYOUT.buckets_per_page);
         pages.saturating_add(1).saturating_mul(PAGE)
     }
 
-    /// As many buckets as are three quarters full with `capacity` entries.
+    /// The number of buckets, three quarters full with `capacity` entries.
     const fn buckets(capacity: u64) -> u64 {
         let buckets = capacity.saturating_mul(4).div_ceil(Self::LAYOUT.slots * 3);
         if buckets == 0 { 1 } else { buckets }
@@ -152,19 +151,20 @@ impl<K: Value, V: Value> Map<K, V> {
         Map { base, capacity, buckets, seed: 0, entries: PhantomData }
     }
 
-    /// The same map hashed from `seed`. It must be the same for as long as the map holds entries.
+    /// The same map with another hash seed. The seed must stay the same while the map holds
+    /// entries.
     pub fn with_seed(self, seed: u64) -> Map<K, V> {
         Map { seed, ..self }
     }
 
-    /// How many entries it was made for. A few more may fit.
+    /// The number of entries that fit. A few more may fit by chance.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// How many entries there are; exact while nobody changes that.
+    /// The number of entries; exact while no job inserts or removes.
     ///
-    /// A device error amid an insertion or a removal may leave it off by that one entry for good.
+    /// A device error during an insertion or a removal may leave it off by one for good.
     pub fn len<M: Memory>(&self, memory: &mut M) -> u64 {
         (0..COUNTS).fold(0, |sum, count| sum.wrapping_add(memory.load(self.count_at(count))))
     }
@@ -183,10 +183,10 @@ impl<K: Value, V: Value> Map<K, V> {
         })
     }
 
-    /// Makes `value` the value of `key`; gives the value it had.
+    /// Sets the value of `key` and returns its previous value.
     ///
     /// # Errors
-    /// When `key` is new and there is no room for it; nothing is changed then.
+    /// [`MapFull`] when `key` is new and finds no free slot. Nothing is then changed.
     pub fn insert<M: Memory>(
         &self,
         memory: &mut M,
@@ -196,20 +196,20 @@ impl<K: Value, V: Value> Map<K, V> {
         self.update(memory, key, |_| Some(value))
     }
 
-    /// Removes `key`; gives the value it had.
+    /// Removes `key` and returns its value.
     pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Option<V> {
         let removed = self.update(memory, key, |_| None);
         removed.expect("a removal needs no room")
     }
 
-    /// Makes what `change` makes of the value of `key` its new value, where `None` is no entry.
-    /// Gives the value it had. Nobody else changes the entry in between.
+    /// Replaces the value of `key` by `change` of it in one atomic step, where `None` stands for no
+    /// entry. Returns the previous value.
     ///
     /// # Errors
-    /// When `key` is new and there is no room for it; nothing is changed then.
+    /// [`MapFull`] when `key` is new and finds no free slot. Nothing is then changed.
     ///
     /// # Panics
-    /// When `change` does; nothing is changed then.
+    /// When `change` panics. Nothing is then changed.
     pub fn update<M: Memory>(
         &self,
         memory: &mut M,
@@ -230,12 +230,12 @@ impl<K: Value, V: Value> Map<K, V> {
         })
     }
 
-    /// Calls `visit` with every entry, in the order they lie in.
+    /// Calls `visit` with every entry, in the order of their addresses.
     ///
-    /// Each entry is read in one atomic step, all of them are not: one that is inserted or removed
-    /// meanwhile is visited or not, and one that is removed and inserted again perhaps twice. All
-    /// others are visited once. Nothing is held while `visit` runs, so that it may use this very
-    /// map.
+    /// Each entry is read atomically; the visit as a whole is not atomic. An entry that is inserted
+    /// or removed meanwhile may or may not be visited, and one that is removed and inserted again
+    /// may be visited twice. All others are visited once. No latch is held while `visit` runs, so
+    /// it may use this map.
     pub fn for_each<M: Memory>(&self, memory: &mut M, mut visit: impl FnMut(&mut M, K, V)) {
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
@@ -249,7 +249,7 @@ impl<K: Value, V: Value> Map<K, V> {
         }
     }
 
-    /// The entry in a slot, if one is there and still is once its home is known.
+    /// The entry in a slot, if it is still there after its home was computed.
     fn entry<M: Memory>(&self, memory: &mut M, slot: Slot) -> Option<(K, V)> {
         let key = |memory: &mut M| {
             latch::read(memory, slot.bucket + SLOTS_LATCH, |memory| {
@@ -266,8 +266,8 @@ impl<K: Value, V: Value> Map<K, V> {
         })
     }
 
-    /// Looks for `key` in its home and wherever entries went that passed it by. The answer is right
-    /// if nobody held the home's keys latch meanwhile.
+    /// Looks for `key` in its home and in the buckets behind it. The answer is right if no job held
+    /// the home's keys latch meanwhile.
     fn find<M: Memory>(&self, memory: &mut M, place: Place, key: &K) -> Option<Slot> {
         for (distance, bucket) in self.probes(place) {
             let look = |memory: &mut M| {
@@ -278,8 +278,8 @@ impl<K: Value, V: Value> Map<K, V> {
                 });
                 (index, header.passed)
             };
-            // Other homes' keys come and go meanwhile: half of one and half of another might look
-            // like ours. Keys of one word have no halves.
+            // Keys of other homes change meanwhile, and half of one and half of another may equal
+            // `key`. Keys of one word do not tear.
             let one_word = slot_bytes::<K>() == 8;
             let (index, passed) = if one_word {
                 look(memory)
@@ -298,8 +298,8 @@ impl<K: Value, V: Value> Map<K, V> {
 
     /// Puts a new entry into the first free slot.
     ///
-    /// Should a device error end this, some buckets count one entry too many that passed them by,
-    /// which costs lookups a look at the next bucket and nothing else.
+    /// After a device error, some buckets may count one entry too many that passed them. Lookups
+    /// then read one more bucket.
     fn fill<M: Memory>(
         &self,
         memory: &mut M,
@@ -350,7 +350,7 @@ impl<K: Value, V: Value> Map<K, V> {
         Place { hash, home: home as u64, tag: (hash as u8).max(1) }
     }
 
-    /// The buckets in which a key may be, by their distance from its home.
+    /// The buckets that may hold a key, with their distance from its home.
     fn probes(&self, place: Place) -> impl Iterator<Item = (u64, Addr)> {
         let map = *self;
         (0..PROBES_MAX.min(map.buckets)).map(move |distance| {
@@ -423,8 +423,8 @@ fn add<M: Memory>(memory: &mut M, at: Addr, change: i64) {
     update_word(memory, at, |word| word.wrapping_add_signed(change));
 }
 
-/// A hash of the bits of `key`: every word is mixed in by the finalizer of SplitMix64 (Steele, Lea
-/// and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// A hash of the bits of `key`, which mixes in every word with the finalizer of SplitMix64 (Steele,
+/// Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA'14).
 fn hash<K: Value>(seed: u64, key: &K) -> u64 {
     bytemuck::bytes_of(key).as_chunks::<8>().0.iter().fold(seed, |hash, word| {
         let mut mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_add(0x9e37_79b9_7f4a_7c15);

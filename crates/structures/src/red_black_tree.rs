@@ -1,23 +1,22 @@
-//! The shape of a great search tree by arithmetic: which node holds which key, who its children
-//! are, and on which page it lies.
+//! [`TreeShape`]: the shape of a large red-black tree, computed and not stored: the key of each
+//! node, its children, and its page.
 //!
-//! The tree is laid out for pages, after van Emde Boas: a page holds a subtree of six levels, 63
-//! nodes, so a walk from root to leaf changes pages once in six steps.
+//! The layout is van Emde Boas's for pages: a page holds a subtree of six levels, 63 nodes, so a
+//! walk from root to leaf changes pages once in six steps.
 //!
-//! * At the bottom hang *blocks*: full subtrees of 63 consecutive keys, a page each.
-//! * Between two neighbouring blocks is one key more, held by an *upper* node. The upper nodes
-//!   are a complete binary tree numbered like a heap (root 1, children `2h` and `2h + 1`); its last
-//!   level may be incomplete. They too are cut into pages of six levels, from the bottom, so that
-//!   only the topmost page is partly empty (and the last pages when the last level is).
+//! * The lowest levels are *blocks*: full subtrees of 63 consecutive keys, one page each.
+//! * An *upper* node holds the one key between two neighbouring blocks. The upper nodes are a
+//!   complete binary tree numbered like a heap (root 1, children `2h` and `2h + 1`); its last level
+//!   may be incomplete. They are cut into pages of six levels from the bottom, so that only the
+//!   topmost page is partly empty, and the last pages where the last level is incomplete.
 //!
-//! With `P` blocks there are `64 P − 1` keys. The paths from the root differ by at most one node,
-//! which is on the incomplete level: colour that level red and all else black, and the tree is a
-//! valid red-black tree.
+//! `P` blocks hold `64 P − 1` keys. Paths from the root differ by at most one node, which is on the
+//! incomplete level. With that level red and all others black, the tree is a valid red-black tree.
 
 /// Levels of a page's subtree.
 const LEVELS: u32 = 6;
 
-/// Keys from one block's first to the next one's: its own 63 and the one between.
+/// Keys from the first of one block to the first of the next: the block's 63 and the one between.
 pub const KEYS_PER_BLOCK: u64 = 1 << LEVELS;
 
 /// A search tree over the keys `0..64 P − 1`.
@@ -117,7 +116,7 @@ impl TreeShape {
         self.upper_levels + LEVELS
     }
 
-    /// The key that `node` holds: its number in order.
+    /// The key that `node` holds.
     pub fn key(&self, node: Node) -> u64 {
         match node {
             Node::Upper(heap) => (self.upper_in_order(heap) + 1) * KEYS_PER_BLOCK - 1,
@@ -139,7 +138,7 @@ impl TreeShape {
         })
     }
 
-    /// Whether `node` is red: on the upper levels' last one, if that is incomplete.
+    /// Whether `node` is red: whether it is on the last upper level and that level is incomplete.
     pub fn is_red(&self, node: Node) -> bool {
         let complete = (self.upper_nodes + 1).is_power_of_two();
         matches!(node, Node::Upper(heap) if !complete && heap.ilog2() + 1 == self.upper_levels)
@@ -160,7 +159,7 @@ impl TreeShape {
         }
     }
 
-    /// Which node lies at `spot`, if any.
+    /// The node at `spot`, if there is one.
     pub fn node(&self, spot: Spot) -> Option<Node> {
         match spot {
             Spot::UpperPage { line: 0, .. } | Spot::BlockPage { line: 0, .. } => None,

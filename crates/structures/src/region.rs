@@ -1,4 +1,4 @@
-//! [`Region`]: hands out address ranges one after another.
+//! [`Region`]: an allocator of address ranges for structures.
 
 use thiserror::Error;
 
@@ -6,10 +6,10 @@ use super::{Map, PAGE, Vector, check_base};
 use ebbtide_core::Addr;
 use ebbtide_core::Value;
 
-/// A part of the address space from which structures get their place.
+/// A part of the address space, handed out from its start to its end.
 ///
-/// The same requests in the same order give the same places: a program that comes back to its data
-/// finds it by asking again. Nothing is ever given back.
+/// The same requests in the same order return the same addresses, so a program that is started
+/// again finds its data by repeating them. Ranges are never freed.
 #[derive(Debug, Clone)]
 pub struct Region {
     next: Addr,
@@ -20,14 +20,14 @@ pub struct Region {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{needed_bytes} bytes do not fit into the {left_bytes} bytes left in the region")]
 pub struct RegionFull {
-    /// What was asked for, in whole pages.
+    /// Bytes requested, rounded up to whole pages.
     pub needed_bytes: u64,
-    /// What there is.
+    /// Bytes left.
     pub left_bytes: u64,
 }
 
 impl Region {
-    /// The `bytes` bytes from `start` on.
+    /// The region of `bytes` bytes from `start` on.
     ///
     /// # Panics
     /// If `start` is not the start of a page.
@@ -41,10 +41,10 @@ impl Region {
         self.end - self.next
     }
 
-    /// The next `bytes` bytes, rounded up to whole pages.
+    /// Takes the next `bytes` bytes, rounded up to whole pages, and returns their address.
     ///
     /// # Errors
-    /// When they do not fit; nothing is taken then.
+    /// [`RegionFull`] when they do not fit. Nothing is then taken.
     pub fn take(&mut self, bytes: u64) -> Result<Addr, RegionFull> {
         let left_bytes = self.left_bytes();
         match bytes.checked_next_multiple_of(PAGE) {
@@ -57,18 +57,18 @@ impl Region {
         }
     }
 
-    /// Room for a vector of `len` values.
+    /// Takes room for a vector of `len` values.
     ///
     /// # Errors
-    /// When it does not fit.
+    /// [`RegionFull`] when it does not fit.
     pub fn vector<T: Value>(&mut self, len: u64) -> Result<Vector<T>, RegionFull> {
         Ok(Vector::at(self.take(Vector::<T>::bytes(len))?, len))
     }
 
-    /// Room for a map of `capacity` entries.
+    /// Takes room for a map of `capacity` entries.
     ///
     /// # Errors
-    /// When it does not fit.
+    /// [`RegionFull`] when it does not fit.
     pub fn map<K: Value, V: Value>(&mut self, capacity: u64) -> Result<Map<K, V>, RegionFull> {
         Ok(Map::at(self.take(Map::<K, V>::bytes(capacity))?, capacity))
     }

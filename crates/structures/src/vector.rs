@@ -1,8 +1,8 @@
-//! [`Vector`]: a fixed number of values, each of which changes as a whole.
+//! [`Vector`]: a fixed number of values; reads and writes of each are atomic.
 //!
-//! Values of one word lie densely and are exchanged in one atomic step. Wider ones need a latch,
-//! which is in their own page, so that it costs no second miss: a page is one line of eight latches
-//! and 63 lines of values, and every eighth line shares a latch.
+//! Values of one word lie densely and change by compare-exchange. Wider values have a latch in
+//! their own page, so that it costs no second miss: a page is one line of eight latches and 63
+//! lines of values, and every eighth line shares a latch.
 
 use std::marker::PhantomData;
 
@@ -13,10 +13,10 @@ use ebbtide_core::{Memory, Value};
 
 const LATCHES: u64 = LINE / 8;
 
-/// A fixed number of values in memory, all zeros at first.
+/// A fixed number of values in memory, zero at first.
 ///
-/// A value of 9 to 16 bytes takes up 16, up to 32 bytes 32, else 64; the latches of values wider
-/// than a word take up another 64th.
+/// A value of 9 to 16 bytes takes 16 bytes, one of up to 32 bytes takes 32, a larger one takes 64.
+/// Latches take one line in 64 where values are wider than a word.
 #[derive(Debug, Clone, Copy)]
 pub struct Vector<T> {
     base: Addr,
@@ -31,7 +31,7 @@ impl<T: Value> Vector<T> {
     const LATCH_LINES: u64 = if Self::ONE_WORD { 0 } else { 1 };
     const SLOTS_PER_PAGE: u64 = (PAGE / LINE - Self::LATCH_LINES) * Self::SLOTS_PER_LINE;
 
-    /// Bytes that `len` values take up, in whole pages.
+    /// Bytes that `len` values take, in whole pages.
     pub const fn bytes(len: u64) -> u64 {
         len.div_ceil(Self::SLOTS_PER_PAGE).saturating_mul(PAGE)
     }
@@ -45,12 +45,12 @@ impl<T: Value> Vector<T> {
         Vector { base, len, values: PhantomData }
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -58,7 +58,7 @@ impl<T: Value> Vector<T> {
     /// The value at `index`.
     ///
     /// # Panics
-    /// If there is none: `index` is [`len`](Vector::len) or more.
+    /// If `index` is [`len`](Vector::len) or more.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, index: u64) -> T {
         let at = self.address(index);
@@ -68,7 +68,7 @@ impl<T: Value> Vector<T> {
         latch::read(memory, latch_of(at), |memory| memory.load(at))
     }
 
-    /// Makes `value` the value at `index`.
+    /// Sets the value at `index`.
     ///
     /// # Panics
     /// As [`get`](Vector::get).
@@ -81,12 +81,11 @@ impl<T: Value> Vector<T> {
         latch::write(memory, latch_of(at), |memory| memory.store(at, value));
     }
 
-    /// Makes what `change` makes of the value at `index` its new value, which is given back. Nobody
-    /// else's change is lost in between: `change` may be called again, with what another job stored
-    /// meanwhile.
+    /// Replaces the value at `index` by `change` of it in one atomic step, and returns the new
+    /// value. `change` may be called several times, if other jobs store meanwhile.
     ///
     /// # Panics
-    /// As [`get`](Vector::get); and when `change` does, in which case the value stays as it is.
+    /// As [`get`](Vector::get), and when `change` panics. The value then stays as it is.
     #[inline]
     pub fn update<M: Memory>(
         &self,
@@ -123,7 +122,7 @@ fn latch_of(at: Addr) -> Addr {
     at.page().start() + at.0 / LINE % LATCHES * 8
 }
 
-/// Changes a word in one atomic step; gives what `change` made of it.
+/// Changes a word in one atomic step and returns the result of `change`.
 #[inline]
 pub(super) fn update_word<M: Memory, T: Value>(
     memory: &mut M,

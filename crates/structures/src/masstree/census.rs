@@ -1,4 +1,4 @@
-//! [`Census`]: what a tree is made of, counted by walking all of it.
+//! [`Census`]: the numbers of keys, layers and nodes of a tree, found by walking all of it.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -9,29 +9,29 @@ use super::node::{Child, Node, Range};
 use super::suffix::Suffix;
 use crate::Wrong;
 
-/// How much there is of everything in a tree.
+/// The numbers of a tree's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Census {
-    /// Keys with a value.
+    /// Keys.
     pub keys: u64,
-    /// Those that have a suffix line.
+    /// Keys that have a suffix line.
     pub suffixes: u64,
     /// B+-trees, one in each place of the trie.
     pub layers: u64,
     /// Nodes that hold keys or lead to layers.
     pub border_nodes: u64,
-    /// Those of them that are empty.
+    /// Border nodes without keys.
     pub empty_nodes: u64,
-    /// Nodes above them.
+    /// Nodes above border nodes.
     pub interior_nodes: u64,
 }
 
 impl Tree {
-    /// Walks the whole tree, checks that every node is where its parent and its neighbours expect
-    /// it and that keys are in order, and counts. Nobody may change the tree meanwhile.
+    /// Walks the whole tree, counts its parts, and checks that every node is where its parent and
+    /// its neighbours expect it and that keys are in order. No job may change the tree meanwhile.
     ///
     /// # Errors
-    /// [`Wrong`] when something is not as it must be.
+    /// [`Wrong`] when a check fails.
     pub fn census<M: Memory>(&self, m: &mut M) -> Result<Census, Wrong> {
         let mut census = Census::default();
         self.count_layer(m, self.root, 0, &mut census)?;

@@ -1,12 +1,12 @@
-//! Reading: the way from the root of a layer to a node, without a lock.
+//! Reading without a lock: the descent from the root of a layer to a node.
 //!
-//! A reader takes a node's first line when nothing is changing there, and what it reads of the node
-//! after that counts only if the version is still the same at the end. On the way down it goes hand
-//! over hand: it reads the version of the next node, and then makes sure that the node it came from
-//! has not changed, so that the version it read is that of the node it meant to reach.
+//! A reader copies a node's first line while the node is not changing. What it then reads of the
+//! node counts only if the version is still the same at the end. On the way down, it reads the
+//! version of the next node and then checks that the node it came from has not changed, so that the
+//! version is that of the intended node.
 //!
-//! Nothing here loops over what is stored: every step goes a level down or to keys further right,
-//! and starts again only when somebody else has changed something.
+//! Stored data cannot make a reader loop: every step goes down a level or to keys further right,
+//! and a reader starts again only after another job's change.
 
 use super::node::misplaced;
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
@@ -22,7 +22,7 @@ use super::{Seen, Tree};
 use crate::Wrong;
 use crate::image::Line;
 
-/// A node and its first line, read in one moment.
+/// A node's address and its first line, read atomically.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) at: Addr,
@@ -43,12 +43,12 @@ impl Place {
         Version::of(self.line[0])
     }
 
-    /// The node as something that a transaction can depend on.
+    /// The node and its version, for a transaction's node set.
     pub(super) fn seen(&self) -> Seen {
         Seen { node: self.at, version: self.version().word() }
     }
 
-    /// The node to the right that is responsible for `slice`, if this one no longer is.
+    /// The node to the right that is responsible for `slice`, if this node no longer is.
     #[inline]
     fn right_of(&self, slice: u64) -> Option<Addr> {
         (self.line[NEXT] != 0 && slice >= self.line[HIGH]).then_some(Addr(self.line[NEXT]))
@@ -69,7 +69,7 @@ impl Place {
         self.is_below_or_right_of(left, left.version().level(), left.line[HIGH])
     }
 
-    /// Whether nothing has changed in the node since.
+    /// Whether the node is unchanged since.
     #[inline]
     pub(super) fn holds<M: Memory>(&self, m: &mut M) -> bool {
         Version::of(m.load(self.at)) == self.version()
@@ -87,7 +87,7 @@ impl Tree {
             && offset / NODE_BYTES < super::layout::NODES_PER_PAGE
     }
 
-    /// The checksum of a node's first line. It covers the version, less the lock.
+    /// The checksum of a node's first line. It covers the version without the lock bits.
     #[inline]
     pub(super) fn checksum(&self, at: Addr, line: &Line) -> u64 {
         let [word, b, c, d, e, f, g, _] = *line;
@@ -107,7 +107,7 @@ impl Tree {
         if node.has_its_keys() { Ok(Some(node)) } else { Err(misplaced(place.at)) }
     }
 
-    /// The way to the node on level `level` that is responsible for `slice`.
+    /// Descends to the node on level `level` that is responsible for `slice`.
     #[inline]
     pub(super) fn descend<M: Memory>(
         &self,
@@ -157,7 +157,7 @@ impl Tree {
         if from.holds(m) { next.map(Some) } else { Ok(None) }
     }
 
-    /// The first line of the node at `at`, at a moment when nothing is changing there.
+    /// The first line of the node at `at`, read while the node is not changing.
     #[inline]
     pub(super) fn read<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
         let line = m.line(at);
@@ -167,14 +167,14 @@ impl Tree {
         self.read_slowly(m, at)
     }
 
-    /// As [`read`](Tree::read), with what tells a node that is being changed from a wrong one.
+    /// As [`read`](Tree::read). It also tells a changing node from a wrong one.
     #[cold]
     fn read_slowly<M: Memory>(&self, m: &mut M, at: Addr) -> Result<Place, Wrong> {
         loop {
             let word: u64 = m.load(at);
             let version = Version::of(word);
             if !version.is_stable() {
-                // Whoever changes a node holds it. Garbage is not waited for.
+                // A changing node is locked. The reader does not wait for garbage.
                 if !version::is_locked(word) || !version.has_mark(self.mark(at)) {
                     return Err(misplaced(at));
                 }
@@ -205,11 +205,11 @@ impl Tree {
         Addr(m.load(word_at(place.at, LINKS + index)))
     }
 
-    /// What a border node has for `slice` and `kind`, or `None` if it has nothing. It counts if
-    /// `place` still [holds](Place::holds) afterwards.
+    /// The slot of a border node for `slice` and `kind`, or `None`. The result counts if `place`
+    /// still [holds](Place::holds) afterwards.
     ///
     /// # Errors
-    /// [`Wrong`] when it has nothing, but its slices are not the ones that were stored.
+    /// [`Wrong`] when there is no such slot and the node's slices do not match their fold.
     #[inline]
     pub(super) fn find<M: Memory>(
         &self,

@@ -1,4 +1,4 @@
-//! Writing: keys that are put in, nodes that are split, and layers that are made.
+//! Inserts and updates: new keys, split nodes and new layers.
 
 use super::node::misplaced;
 use ebbtide_core::{Addr, Memory};
@@ -12,30 +12,30 @@ use super::version::{Change, Version};
 use super::{Changed, Look, Seen, Tree};
 use crate::Wrong;
 
-/// What becomes of a value that is there already.
+/// What a write does to a value that is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Present {
     Replaced,
     Kept,
 }
 
-/// How far a write got in one border node.
+/// The result of a write to one border node.
 struct Put {
-    /// The value that was there, if the write is done; else it goes on in the layer below.
+    /// The previous value, if the write is done; `None` if it continues in the layer below.
     done: Option<Option<u64>>,
-    /// A node that was split off, which its parent does not know yet.
+    /// A node that was split off and whose parent does not lead to it yet.
     split: Option<Child>,
 }
 
-/// The two nodes that the keys of one were divided among, and their versions.
+/// The two nodes among which the keys of one were divided, and their versions.
 struct Halves {
     after: [Option<Seen>; 2],
-    /// The right one, if its parent does not know it yet.
+    /// The right one, if its parent does not lead to it yet.
     right: Option<Child>,
 }
 
 impl Tree {
-    /// Gives `key` a value. Returns the one it had.
+    /// Sets the value of `key` and returns its previous value.
     ///
     /// # Errors
     /// [`Wrong`] when what it reads is not the tree, the key is too long, or there is no room left.
@@ -43,8 +43,8 @@ impl Tree {
         self.write(m, key, value, Present::Replaced, &mut |_| ())
     }
 
-    /// Gives `key` a value if it has none, or returns the one it has. Tells `changed` of every
-    /// border node that changed, in order.
+    /// Inserts `key` with a value, or returns the value it has. Calls `changed` for every border
+    /// node that changed, in order.
     ///
     /// # Errors
     /// As for [`put`](Tree::put).
@@ -92,8 +92,7 @@ impl Tree {
         }
     }
 
-    /// Puts `rest` into the border node that is held, of which it is known that it leads to no
-    /// layer for it.
+    /// Puts `rest` into the locked border node, which has no layer for it.
     fn put_here<M: Memory>(
         &self,
         m: &mut M,
@@ -113,7 +112,7 @@ impl Tree {
         }
     }
 
-    /// Replaces the value in `slot`, or makes a layer if it is that of another key.
+    /// Replaces the value in `slot`, or makes a layer if the slot holds another key.
     #[expect(clippy::too_many_arguments, reason = "one step of `put_here`")]
     fn replace<M: Memory>(
         &self,
@@ -142,8 +141,8 @@ impl Tree {
         Ok(Put { done: Some(Some(previous)), split: None })
     }
 
-    /// What a border node shall have for a key that is new to it, and whether that is all; if not,
-    /// it is an empty layer.
+    /// The border node's entry for a new key, and whether that completes the insert; if not, the
+    /// entry is an empty layer.
     fn entry_for<M: Memory>(
         &self,
         m: &mut M,
@@ -164,7 +163,7 @@ impl Tree {
         Ok((Entry { slice, kind: Kind::SUFFIX, link: at.0 }, true))
     }
 
-    /// Moves the key in `slot` to a layer of its own, where another may join it.
+    /// Moves the key in `slot` to a layer of its own, which another key may join.
     fn push_down<M: Memory>(
         &self,
         m: &mut M,
@@ -186,7 +185,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts an entry into a border node. Gives the node that was split off to make room.
+    /// Puts an entry into a border node. Returns the node that was split off to make room.
     fn put_entry<M: Memory>(
         &self,
         m: &mut M,
@@ -206,7 +205,7 @@ impl Tree {
         }
         let mut entries = node.entries();
         entries.insert(position, entry);
-        // Keys that come in order fill their nodes.
+        // Keys that are inserted in order fill their nodes.
         let last = node.range().next.is_none() && position == SLOTS;
         let at =
             if last && entries[SLOTS - 1].slice != entry.slice { SLOTS } else { cut(&entries) };
@@ -223,7 +222,7 @@ impl Tree {
         Ok(halves.right)
     }
 
-    /// Tells the parent of `child`, which was split off, of it; and its parent, if it is split too.
+    /// Adds `child`, which was split off, to its parent, and so on upwards while parents split.
     fn link<M: Memory>(&self, m: &mut M, root: Addr, child: Child) -> Result<(), Wrong> {
         let mut split = Some(child);
         let mut level = 1;
@@ -239,7 +238,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts `child` into the interior node that is held. Gives the node that was split off.
+    /// Puts `child` into the locked interior node. Returns the node that was split off.
     fn link_here<M: Memory>(
         &self,
         m: &mut M,
@@ -268,8 +267,8 @@ impl Tree {
         Ok(halves.right)
     }
 
-    /// Divides what the node that is held has among two: itself and a new one, or, if it is a root,
-    /// two new ones below it. The right one begins with `low`.
+    /// Divides the keys of the locked node between itself and a new node, or, if it is a root,
+    /// between two new nodes below it. The right one begins with `low`.
     fn split<M: Memory>(
         &self,
         m: &mut M,
@@ -297,7 +296,7 @@ impl Tree {
         Ok(Halves { after: [Some(left_seen), Some(right_seen)], right: None })
     }
 
-    /// Makes a new node that nothing leads to yet.
+    /// Makes a new node to which no other node leads yet.
     fn create<M: Memory>(
         &self,
         m: &mut M,
@@ -317,7 +316,7 @@ impl Tree {
         .ok_or_else(|| misplaced(at))
     }
 
-    /// Makes the node that is held, which was `old`, into `new`, and releases it.
+    /// Replaces the locked node, which was `old`, by `new`, and releases it.
     pub(super) fn publish<M: Memory>(
         &self,
         m: &mut M,
@@ -329,7 +328,7 @@ impl Tree {
         self.publish_as(m, held, held.version, change, old, new);
     }
 
-    /// As [`publish`](Tree::publish), with `version` less the change as the node's own.
+    /// As [`publish`](Tree::publish), where `version` is the node's own before the change.
     pub(super) fn publish_as<M: Memory>(
         &self,
         m: &mut M,

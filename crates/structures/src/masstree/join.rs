@@ -1,4 +1,4 @@
-//! Joining neighbours, so that nodes without keys are used again.
+//! Joins of neighbours, so that nodes without keys can be reused.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -9,11 +9,11 @@ use super::node::{Node, Range};
 use super::version::Change;
 use crate::Wrong;
 
-/// Interior nodes are joined when they have at most this many children together: few enough that
+/// Interior nodes are joined when they have at most this many children together, few enough that
 /// the next inserts do not split them again.
 const JOINED_CHILDREN_MAX: usize = 12;
 
-/// Two neighbours below one parent, each with a copy of what it holds.
+/// Two neighbours below one parent, each with a copy of its contents.
 struct Pair<'a> {
     parent: (&'a Place, &'a Node),
     left: (Place, Node),
@@ -21,8 +21,8 @@ struct Pair<'a> {
 }
 
 impl Tree {
-    /// Joins the border node that is responsible for `slice`, which has become empty, with one
-    /// beside it; then the nodes above that have become small by that.
+    /// Joins the border node that is responsible for `slice`, which has become empty, with a
+    /// neighbour, and then the nodes above that have become small.
     pub(super) fn join<M: Memory>(&self, m: &mut M, root: Addr, slice: u64) -> Result<(), Wrong> {
         let mut level = 1;
         while level <= self.read(m, root)?.version().level() {
@@ -36,8 +36,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Joins the child of `parent` for `slice` with one beside it, if two of them fit into one.
-    /// Says whether it did, or `None` if something changed meanwhile.
+    /// Joins the child of `parent` for `slice` with a neighbour, if both fit into one. Returns
+    /// whether it did, or `None` if a node changed meanwhile.
     fn join_below<M: Memory>(
         &self,
         m: &mut M,
@@ -70,10 +70,10 @@ impl Tree {
         Ok(Some(false))
     }
 
-    /// Gives all that a pair has to the left one, and the right one back, if nothing has changed.
+    /// Moves the keys of a pair to the left node and frees the right one, if neither has changed.
     fn join_pair<M: Memory>(&self, m: &mut M, pair: &Pair<'_>, joined: Node) -> bool {
         let [left, right, parent] = [&pair.left.0, &pair.right.0, pair.parent.0];
-        // From left to right, then up: in this order everybody waits for locks.
+        // All jobs take locks in this order: from left to right, then up.
         let done = hold(m, left.at, left.version(), |m, left| {
             hold(m, right.at, right.version(), |m, right| {
                 hold(m, parent.at, parent.version(), |m, parent| {
@@ -95,7 +95,7 @@ impl Tree {
         joined: Node,
         [left, right, parent]: [&mut Held; 3],
     ) {
-        // Who finds the right node deleted must find those that lead to it changing.
+        // A job that finds the right node deleted must find the nodes that lead to it changing.
         parent.begin(m, Change::Insert);
         left.begin(m, Change::Split);
         let deleted = right.version.deleted();
@@ -109,10 +109,10 @@ impl Tree {
 }
 
 impl Pair<'_> {
-    /// The one node that has what both have, if it fits.
+    /// One node with the keys of both, if they fit.
     fn joined(&self) -> Option<Node> {
         let [left, right] = [&self.left.1, &self.right.1];
-        // One that was split off and is not linked yet may lie between them.
+        // A node that was split off and is not linked yet may lie between them.
         let neighbours = left.range().next.is_some_and(|next| next.at == self.right.0.at);
         if !neighbours {
             return None;

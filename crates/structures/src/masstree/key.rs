@@ -1,15 +1,15 @@
-//! Keys by slices: what one layer of the trie sees of a key.
+//! Keys in slices: the part of a key that one layer of the trie compares.
 
 use crate::Wrong;
 
 /// The longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 64;
 
-/// Bytes of a key that one layer looks at.
+/// Bytes of a key that one layer compares.
 pub(super) const SLICE_BYTES: usize = 8;
 
-/// What is behind a slot of a border node: a key that ends in this layer (0 to 8, the bytes of its
-/// last slice), or one of these.
+/// What a slot of a border node holds: a key that ends in this layer, 0 to 8 for the bytes of its
+/// last slice, or one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind(u8);
 
@@ -29,22 +29,22 @@ impl Kind {
         u64::from(self.0)
     }
 
-    /// How many bytes of the slice the key has if it ends here.
+    /// The bytes that the key has of the slice, if it ends here.
     pub(super) fn ends_after(self) -> Option<usize> {
         (self.0 as usize <= SLICE_BYTES).then_some(self.0 as usize)
     }
 
-    /// The place among keys of one slice: shorter ones first; of longer ones there is one slot.
+    /// The rank among keys of one slice: shorter ones first. All longer ones share a slot.
     #[inline]
     pub(super) fn rank(self) -> u8 {
         self.0.min(Kind::SUFFIX.0)
     }
 }
 
-/// What is left of a key in some layer.
+/// The part of a key that is left in a layer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest<'a> {
-    /// The next 8 bytes, big-endian so that numbers are ordered as keys are; zeros behind the end.
+    /// The next 8 bytes, big-endian so that slices compare as keys do; zeros behind the end.
     pub(super) slice: u64,
     /// All bytes that are left.
     bytes: &'a [u8],
@@ -54,7 +54,7 @@ impl<'a> Rest<'a> {
     /// All of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] when it is too long.
+    /// [`Wrong`] when it is longer than [`KEY_BYTES_MAX`].
     #[inline]
     pub(super) fn whole(key: &'a [u8]) -> Result<Rest<'a>, Wrong> {
         if key.len() > KEY_BYTES_MAX {
@@ -80,7 +80,7 @@ impl<'a> Rest<'a> {
         Rest { slice, bytes }
     }
 
-    /// The kind of slot such a key has; [`Kind::SUFFIX`] stands for a layer too.
+    /// The kind of slot for such a key; [`Kind::SUFFIX`] stands for a layer too.
     #[inline]
     pub(super) fn kind(self) -> Kind {
         Kind(self.bytes.len().min(SLICE_BYTES + 1) as u8)
@@ -91,13 +91,13 @@ impl<'a> Rest<'a> {
         self.bytes
     }
 
-    /// What is left of it behind this slice.
+    /// The bytes behind this slice.
     #[inline]
     pub(super) fn suffix(self) -> &'a [u8] {
         self.bytes.get(SLICE_BYTES..).unwrap_or_default()
     }
 
-    /// What is left of it in the layer below.
+    /// The part that is left in the layer below.
     #[inline]
     pub(super) fn below(self) -> Rest<'a> {
         Rest::of(self.suffix())

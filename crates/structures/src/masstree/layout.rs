@@ -1,8 +1,9 @@
-//! [`Layout`]: where the nodes of a bulk-loaded tree lie, and what is in them, by arithmetic.
+//! [`Layout`]: the addresses and contents of the nodes of a bulk-loaded tree, computed and not
+//! stored.
 //!
-//! A tree of `n` keys is perfect at first. A page of border nodes holds 128 keys, 10 or 11 in each
-//! of its 12 nodes, so that inserts find room; an interior node has 14 of 16 children. Every level
-//! is an array of nodes, the root's first, so that the upper levels lie close together.
+//! A fresh tree is balanced. A page of border nodes holds 128 keys, 10 or 11 in each of its 12
+//! nodes, so that inserts find room; an interior node has 14 of at most 16 children. Every level is
+//! an array of nodes, beginning with the root's, so that the upper levels lie close together.
 
 use ebbtide_core::{Addr, PAGE_BYTES};
 
@@ -23,15 +24,15 @@ const FANOUT: u64 = 14;
 pub(super) struct Layout {
     start: Addr,
     keys: u64,
-    /// How many nodes each level has; border nodes are level 0.
+    /// The number of nodes on each level; border nodes are on level 0.
     nodes: [u64; Version::LEVELS as usize],
-    /// The page each level begins with, from the start: behind all levels above it.
+    /// The first page of each level, counted from the start: behind all levels above it.
     first_pages: [u64; Version::LEVELS as usize],
     levels: u32,
 }
 
 impl Layout {
-    /// That of `keys` keys, from `start` on.
+    /// The layout of a tree of `keys` keys, from `start` on.
     pub(super) fn new(start: Addr, keys: u64) -> Layout {
         let mut nodes = [0; Version::LEVELS as usize];
         nodes[0] = border_nodes(keys).max(1);
@@ -116,7 +117,7 @@ fn first_rank(number: u64) -> u64 {
     page * KEYS_PER_PAGE + slot * KEYS_PER_PAGE / NODES_PER_PAGE
 }
 
-/// How many border nodes hold `keys` keys.
+/// The number of border nodes that hold `keys` keys.
 fn border_nodes(keys: u64) -> u64 {
     let (page, rest) = (keys / KEYS_PER_PAGE, keys % KEYS_PER_PAGE);
     let first = page * NODES_PER_PAGE;

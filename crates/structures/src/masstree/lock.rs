@@ -1,14 +1,14 @@
-//! The lock of a node: how a job gets it, waits for it, changes the node and lets it go.
+//! The lock of a node: how a job takes it, waits for it, changes the node and releases it.
 //!
-//! A change is made on a copy and then *published*: the node is marked as changing, the words that
-//! differ are stored, its checksum first, and the version that makes it readable again last. All of
-//! that touches one page, so a reader that meets a node in the middle of it waits for a few stores.
-//! Whatever takes long (allocating, waiting for other locks) is done before, while readers go on.
+//! A writer changes a copy and then *publishes* it: it marks the node as changing, stores the words
+//! that differ, the checksum first, and stores the new version last. All these stores are to one
+//! page, so a reader that meets a changing node waits for a few stores. Allocation and waiting for
+//! other locks come before, while readers continue.
 //!
-//! When a job ends in between (a device error), its locks are released with the versions they had.
-//! A node of which nothing was stored is then as it was. Of any other, at least the checksum is
-//! new: it does not match, and everyone who comes by finds the node wrong instead of half-changed.
-//! A lock whose page cannot be had back stays, as that of [`crate::latch`] does.
+//! When a device error ends the job in between, its locks are released with their old versions. A
+//! node without a store is then unchanged. Of any other node at least the checksum is new, so it
+//! does not match, and later jobs find the node wrong instead of half changed. A lock whose page
+//! the device does not return stays held, as in [`crate::latch`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -20,17 +20,18 @@ use super::version::{self, Change, Version};
 use crate::Wrong;
 use crate::retry::retry_faults;
 
-/// A node that this job holds.
+/// A node that this job has locked.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) at: Addr,
-    /// What it was locked at, and is released at.
+    /// The version at which it was locked and is released.
     pub(super) version: Version,
-    /// It was published, and with that released.
+    /// Whether it was published, which releases it.
     released: bool,
 }
 
-/// Runs `body` with the node at `at` held, if its version still is `version`; else gives `None`.
+/// Runs `body` with the node at `at` locked, or returns `None` if its version is no longer
+/// `version`.
 pub(super) fn hold<M: Memory, R>(
     m: &mut M,
     at: Addr,
@@ -44,7 +45,7 @@ pub(super) fn hold<M: Memory, R>(
     // Nothing is shared through `body` but memory itself, whose words are valid at any moment.
     let result = catch_unwind(AssertUnwindSafe(|| body(m, &mut held)));
     let released = if held.released { Ok(()) } else { release(m, at, held.version) };
-    // What went wrong first is what the job is told.
+    // The job ends with the first error.
     match result.and_then(|result| released.map(|()| result)) {
         Ok(result) => Some(result),
         Err(payload) => resume_unwind(payload),
@@ -52,7 +53,7 @@ pub(super) fn hold<M: Memory, R>(
 }
 
 impl Held {
-    /// The node as something that a transaction can depend on.
+    /// The node and its version, for a transaction's node set.
     pub(super) fn seen(&self) -> Seen {
         Seen { node: self.at, version: self.version.word() }
     }
@@ -60,13 +61,13 @@ impl Held {
     /// A copy of the node.
     ///
     /// # Errors
-    /// [`Wrong`] when its keys are not the ones that were stored: they must not be sealed again.
+    /// [`Wrong`] when its keys do not match their fold: a new checksum would hide that.
     pub(super) fn copy<M: Memory>(&self, m: &mut M) -> Result<Node, Wrong> {
         let node = Node::load(m, self.at);
         if node.has_its_keys() { Ok(node) } else { Err(misplaced(self.at)) }
     }
 
-    /// Marks the node as changing: from now on, whoever reads it waits.
+    /// Marks the node as changing, so that readers wait.
     pub(super) fn begin<M: Memory>(&self, m: &mut M, change: Change) {
         let during = version::locked(self.version.during(change));
         replace(m, self.at, |seen| {
@@ -74,7 +75,7 @@ impl Held {
         });
     }
 
-    /// Makes the node, which was `old`, into `new` and releases it.
+    /// Replaces the node, which was `old`, by `new` and releases it.
     pub(super) fn publish<M: Memory>(&mut self, m: &mut M, change: Change, old: &Node, new: &Node) {
         self.begin(m, change);
         m.store(word_at(self.at, CHECKSUM), new.words[CHECKSUM]);
@@ -89,7 +90,7 @@ impl Held {
     }
 }
 
-/// Waits until the node, whose version word was `seen`, may have changed.
+/// Waits until the node's version word may differ from `seen`.
 pub(super) fn wait<M: Memory>(m: &mut M, at: Addr, seen: u64) {
     let waited = version::waited(seen);
     if seen == waited || m.compare_exchange(at, seen, waited).is_ok() {
@@ -97,7 +98,7 @@ pub(super) fn wait<M: Memory>(m: &mut M, at: Addr, seen: u64) {
     }
 }
 
-/// Locks the node, or finds that it has changed since it was of `version`.
+/// Locks the node and returns whether its version was still `version`.
 fn lock<M: Memory>(m: &mut M, at: Addr, version: Version) -> bool {
     loop {
         match m.compare_exchange(at, version.word(), version::locked(version)) {
@@ -123,8 +124,8 @@ fn unlock<M: Memory>(m: &mut M, at: Addr, version: Version) {
     }
 }
 
-/// Replaces the version word of a held node, which only waiters change meanwhile. Gives what it
-/// was.
+/// Replaces the version word of a locked node, which only waiters change meanwhile. Returns the old
+/// word.
 fn replace<M: Memory>(m: &mut M, at: Addr, new: impl Fn(u64) -> u64) -> u64 {
     let mut seen: u64 = m.load(at);
     loop {

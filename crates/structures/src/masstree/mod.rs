@@ -1,58 +1,57 @@
 //! [`Tree`]: Masstree, an ordered map that many jobs share (Mao, Kohler and Morris, "Cache
 //! Craftiness for Fast Multicore Key-Value Storage", EuroSys'12).
 //!
-//! A trie of B+-trees: each *layer* orders keys by 8 of their bytes. Where several keys share a
-//! slice of 8 and go on, they have a layer of their own below. A node is five lines that never
-//! straddle a page, with 15 keys; all layers have the same nodes.
+//! Masstree is a trie of B+-trees. Each *layer* orders keys by 8 of their bytes, a *slice*. Several
+//! longer keys that share a slice have a layer of their own below it. A node has 15 keys in five
+//! lines, which never straddle a page; all layers have the same nodes.
 //!
-//! # How jobs keep apart
-//! Readers take no locks and store nothing. They read a node's version, what they want of the node,
-//! and the version again, and go from node to node hand over hand. Writers hold the nodes they
-//! change, and of those only one at a time, but for joins. A lock is waited for through
-//! [`Memory::wait`], so that other jobs run, also while the page of a held node is on flash.
+//! # Concurrency
+//! Readers take no locks and store nothing. They read a node's version, then the node, then the
+//! version again, and validate each parent after they have read its child's version. Writers lock
+//! the nodes they change, one at a time except in joins. They wait for a lock through
+//! [`Memory::wait`], so that other jobs run meanwhile, also while the page of a locked node is on
+//! flash.
 //!
 //! # What differs from the paper
 //! * **Every node is linked to the next on its level and knows where its keys end** (as in Lehman
-//!   and Yao's B-link trees), interior nodes too. A node that was split is whole at once: until its
-//!   parent knows, the right half is reached through the left. So no lock is held on the way up,
-//!   and a job that ends between the two (a device error) leaves a tree that is right.
-//! * **No node points to its parent.** Splitting an interior node would have to change that pointer
-//!   in eight children, on as many pages of flash. The parent is found from the root of the layer
-//!   again; splits are rare.
-//! * **The root of a layer never moves.** A full root gives its keys to two new nodes and becomes
-//!   their parent, so nothing that leads to it needs to change.
-//! * **Every insert and removal counts up the version**, not only the reuse of a slot. It lets
-//!   transactions notice phantoms, as Silo does; what it costs is a repeated read here and there.
-//! * **There is no `prev`**: the left neighbour is found through the parent, as below.
-//! * **A border node that becomes empty is joined with a neighbour** under the same parent (the
-//!   left one of the two stays, with the keys of both, and its range is theirs), and so are
-//!   interior nodes that together have at most twelve children. An empty node stays that is the
-//!   only child of its parent. Layers stay too.
+//!   and Yao's B-link trees), interior nodes too. Until the parent of a split node has the new
+//!   child, readers reach the right half through the left. So a writer holds no lock on the way up,
+//!   and a job that a device error ends in between leaves a correct tree.
+//! * **No node points to its parent.** Splitting an interior node would change that pointer in
+//!   eight children, on eight pages of flash. A writer finds the parent again from the root of the
+//!   layer; splits are rare.
+//! * **The root of a layer never moves.** A full root moves its keys to two new nodes and becomes
+//!   their parent, so pointers to it stay valid.
+//! * **Every insert and removal increments the version**, not only the reuse of a slot, so that
+//!   transactions notice phantoms, as in Silo. The cost is an occasional repeated read.
+//! * **There is no `prev` pointer.** The left neighbour is found through the parent.
+//! * **A border node that becomes empty is joined with a neighbour** under the same parent. The
+//!   left one of the two stays and takes both ranges. Interior nodes that together have at most
+//!   twelve children are joined too. An empty node that is the only child of its parent stays, and
+//!   so do layers.
 //!
-//! # Why nodes can be used again
-//! A reader may hold the address of a node that was meanwhile deleted and serves elsewhere. It
-//! never believes what it reads there: the version of a node only ever goes on, through deletion
-//! and reuse too, and the reader either had read an older one, which no longer holds; or it has yet
-//! to make sure that the node it came from has not changed since it read this one, and that one
-//! has, as it led here then and does not now. Before a node is marked deleted, those that lead to
-//! it are marked as changing. So a deleted node under an unchanged parent is no race but a rotten
-//! page.
+//! # Reuse of nodes
+//! A reader may hold the address of a node that was deleted and reused meanwhile. It discards what
+//! it reads there. A node's version only increases, through deletion and reuse too, so a reader
+//! that had read an older version finds it changed. A reader that had not still has to validate the
+//! node it came from, and that node has changed, since it no longer leads here. Before a node is
+//! marked deleted, the nodes that lead to it are marked as changing. So a deleted node under an
+//! unchanged parent is not a race but a damaged page.
 //!
-//! # When a page cannot be had
-//! A job that a device error ends gives its locks back. Most of what it did is then done or not
-//! begun: whatever allocates or reads other pages comes before the first store to a node, which are
-//! all to one page. A job that is ended between those stores, or between the three nodes of a join,
-//! leaves nodes that do not match their checksums, or a deleted one under its parent: errors for
-//! everyone who comes there, not wrong answers. At worst a node that was taken and not used is
-//! lost.
+//! # Device errors
+//! A job that a device error ends releases its locks. A writer allocates and reads other pages
+//! before its first store to a node, and all stores to a node are to one page, so most operations
+//! have then happened or not. A job that ends between those stores, or between the three nodes of a
+//! join, leaves nodes that do not match their checksums, or a deleted node under its parent. Later
+//! jobs get errors there, not wrong answers. At worst one allocated node is lost.
 //!
-//! # What is noticed
-//! The first line of a node is sealed with its address and the tree's salt, over its version too;
-//! the order, the range and a fold of the keys are in it. A node that is torn, misplaced, foreign
-//! or never written does not match, and a missing key is only believed if the fold of the keys is
-//! right. Suffixes are sealed as well. A wrong child shows by its range. Values are the caller's:
-//! it should be able to tell a record that is not the key's. A rotten lock bit is the one thing
-//! that is not noticed: it is waited for like any lock.
+//! # Detection of damage
+//! A checksum covers the first line of a node with its address and the tree's salt. The line holds
+//! the version, the order, the range and a fold of the keys. A node that is torn, misplaced, of
+//! another tree or never written does not match, and a key counts as absent only if the fold of the
+//! keys is right. Suffixes have checksums as well. A wrong child shows by its range. Callers must
+//! check that a value belongs to its key. A damaged lock bit is not detected: jobs wait for it as
+//! for any lock.
 
 mod census;
 mod descend;
@@ -113,23 +112,23 @@ pub struct Tree {
 pub struct Seen {
     /// The border node.
     pub node: Addr,
-    /// Its version then.
+    /// Its version when it was read.
     pub version: u64,
 }
 
-/// What an insert did to one border node.
+/// A border node that an insert changed.
 ///
-/// Whoever depended on `before` and has inserted the key himself depends on both of `after` now
-/// (the second is a node that was split off, or the layer that a key moved to).
+/// A transaction that depended on `before` and made the insert itself now depends on both of
+/// `after`. The second of these is a node that was split off, or the layer that a key moved to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Changed {
-    /// The node as it was.
+    /// The node before the insert.
     pub before: Seen,
-    /// Where its keys are after.
+    /// The nodes that have its keys after the insert.
     pub after: [Option<Seen>; 2],
 }
 
-/// What a border node has for a key.
+/// The result of a look-up in a border node.
 enum Look {
     Missing,
     Value(u64),
@@ -140,7 +139,7 @@ impl Tree {
     /// The tree that lies in the `bytes` bytes from `start` on and has `keys` keys at first.
     /// `seed` makes its checksums differ from those of other trees. Takes no memory and no time.
     ///
-    /// What [`bytes`](Tree::bytes) asks for beyond the fresh tree is room to grow.
+    /// Bytes beyond the fresh tree's are room to grow; see [`bytes`](Tree::bytes).
     ///
     /// # Panics
     /// When `start` is not the start of a page, or `bytes` are fewer than
@@ -161,9 +160,9 @@ impl Tree {
         }
     }
 
-    /// Bytes for a tree of `keys` keys that has room for `more` nodes than the fresh one has:
-    /// inserts in any order fill a node at least half. Each key of more than 8 bytes that is alone
-    /// with its slice takes a fifth of a node besides.
+    /// Bytes for a tree of `keys` keys with room for `more` nodes. Inserts in any order fill a node
+    /// at least half. A key of more than 8 bytes that is the only one with its slice takes a fifth
+    /// of a node in addition.
     pub fn bytes(keys: u64, more: u64) -> u64 {
         let pages = Layout::new(Addr(0), keys).pages() + Pool::pages_for(more);
         pages * PAGE_BYTES as u64
@@ -171,7 +170,7 @@ impl Tree {
 
     /// Writes the initial contents of `page` into `out`: a pure function of the page.
     ///
-    /// `entry` gives the key and the value of each rank below the number of keys; keys are 8 bytes,
+    /// `entry` returns the key and the value of a rank below the number of keys. Keys are 8 bytes,
     /// big-endian, and increase strictly with their rank.
     ///
     /// # Panics
@@ -180,8 +179,8 @@ impl Tree {
         self.image_lines(page, ALL_LINES, entry, out);
     }
 
-    /// Writes the nodes of what [`image`](Tree::image) writes that `lines` are of, and tells which
-    /// lines they are.
+    /// Writes those nodes of the [`image`](Tree::image) that have a line in `lines`, and returns
+    /// which lines it wrote.
     ///
     /// # Panics
     /// As [`image`](Tree::image).
@@ -223,8 +222,8 @@ impl Tree {
         self.get_seen(m, key).map(|(value, _)| value)
     }
 
-    /// The value of `key`, and the border node that would have changed had it been any other.
-    /// (A value that is replaced changes no version.)
+    /// The value of `key`, and the border node that an insert or removal of `key` changes.
+    /// Replacing a value changes no version.
     ///
     /// # Errors
     /// As for [`get`](Tree::get).
@@ -243,7 +242,8 @@ impl Tree {
         }
     }
 
-    /// The version of a border node now: that of a [`Seen`] if nothing has changed.
+    /// The current version of a border node, equal to that of a [`Seen`] if the node has not
+    /// changed.
     ///
     /// # Errors
     /// [`Wrong`] when `node` is no node of this tree.
@@ -254,7 +254,7 @@ impl Tree {
         Ok(Version::of(m.load(node)).word())
     }
 
-    /// What the border node at `place` has for `rest`, or `None` if it changed meanwhile.
+    /// Looks for `rest` in the border node at `place`; `None` if the node changed meanwhile.
     #[inline]
     fn look<M: Memory>(
         &self,
@@ -305,7 +305,7 @@ impl Tree {
         Some(Addr(link)).filter(|&below| self.is_node(below)).ok_or_else(|| misplaced(at))
     }
 
-    /// What the versions of the node at `at` are marked with.
+    /// The mark in the versions of the node at `at`.
     fn mark(&self, at: Addr) -> u8 {
         mix(self.checksums.of(at, &[])) as u8
     }

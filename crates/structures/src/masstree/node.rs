@@ -1,14 +1,14 @@
-//! [`Node`]: how a node lies in memory, and what changes in it when keys come and go.
+//! [`Node`]: the layout of a node in memory, and the insertion and removal of keys in a copy.
 //!
 //! ```text
 //! line  border node                                    interior node
 //! 0     version, order, kinds, next,                   version, count, 0, next,
-//!       low, high, fold of the keys, checksum              low, high, fold of the keys, checksum
+//!       low, high, fold of the keys, checksum          low, high, fold of the keys, checksum
 //! 1–2   15 slices by slot                              15 keys in order
 //! 3–4   15 values, suffixes or layers by slot          16 children
 //! ```
 //!
-//! Everything here works on a copy; [`Held`](super::lock::Held) takes it to memory.
+//! Everything here works on a copy; [`Held`](super::lock::Held) writes it to memory.
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 use smallvec::SmallVec;
@@ -45,12 +45,12 @@ pub(super) struct Node {
     pub(super) words: [u64; WORDS],
 }
 
-/// What a slot of a border node holds.
+/// The contents of a slot of a border node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) slice: u64,
     pub(super) kind: Kind,
-    /// The value, or where the suffix or the layer lies.
+    /// The value, or the address of the suffix or the layer.
     pub(super) link: u64,
 }
 
@@ -66,7 +66,7 @@ pub(super) type Entries = SmallVec<[Entry; SLOTS + 1]>;
 /// The children of an interior node, and one more.
 pub(super) type Children = SmallVec<[Child; CHILDREN + 1]>;
 
-/// Which keys a node is responsible for, and what follows it on its level.
+/// The keys for which a node is responsible, and the next node on its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     /// The least slice.
@@ -81,24 +81,24 @@ pub(super) fn word_at(at: Addr, word: usize) -> Addr {
     at + word as u64 * 8
 }
 
-/// All slices or keys of a node in one word: a change of one always changes it.
+/// The fold of a node's slices or keys: a word that a change of any one of them changes.
 #[inline]
 pub(super) fn fold(keys: &[u64]) -> u64 {
     keys.iter().zip(0..).fold(0, |sum, (key, i)| sum ^ key.rotate_left(4 * i + 1))
 }
 
-/// How a key at `(slice, kind)` compares.
+/// The sort key of a key at `(slice, kind)`.
 fn place_of(slice: u64, kind: Kind) -> (u64, u8) {
     (slice, kind.rank())
 }
 
 impl Range {
-    /// Every key there is.
+    /// All keys.
     pub(super) const ALL: Range = Range { low: 0, next: None };
 }
 
 impl Node {
-    /// The node at `at`. The caller holds it, or checks its version.
+    /// Loads the node at `at`. The caller has locked it, or checks its version.
     pub(super) fn load<M: Memory>(m: &mut M, at: Addr) -> Node {
         let mut words = [0; WORDS];
         for (i, line) in words.as_chunks_mut::<{ LINE_BYTES / 8 }>().0.iter_mut().enumerate() {
@@ -148,12 +148,12 @@ impl Node {
         self.words[..8].try_into().expect("a node has a first line")
     }
 
-    /// Whether its keys are the ones that were stored.
+    /// Whether its keys match their fold.
     pub(super) fn has_its_keys(&self) -> bool {
         self.words[FOLD] == fold(&self.words[KEYS..][..SLOTS])
     }
 
-    /// As a node at `at` of version `version`, with what is computed from the rest.
+    /// The node at `version`, with the fold and the checksum that follow from its contents.
     pub(super) fn with_checksum(
         mut self,
         version: Version,
@@ -171,7 +171,7 @@ impl Node {
         Range { low: self.words[LOW], next }
     }
 
-    /// How many entries a border node has, or how many keys an interior one.
+    /// The number of entries of a border node, or of keys of an interior one.
     pub(super) fn len(&self) -> usize {
         Order::from_word(self.words[ORDER]).len()
     }
@@ -190,7 +190,7 @@ impl Node {
         Order::from_word(self.words[ORDER]).slots().map(|slot| self.entry(slot)).collect()
     }
 
-    /// At which position of a border node a key is, or would be.
+    /// The position of a key in a border node, or where it would be.
     pub(super) fn position(&self, slice: u64, kind: Kind) -> Result<usize, usize> {
         let order = Order::from_word(self.words[ORDER]);
         for (position, slot) in order.slots().enumerate() {
@@ -238,7 +238,7 @@ impl Node {
     }
 }
 
-/// Where to cut the entries of an overfull border node: near the middle, but never between keys of
+/// The position at which an overfull border node is split: near the middle, but not between keys of
 /// one slice, which an interior node could not tell apart.
 pub(super) fn cut(entries: &[Entry]) -> usize {
     let middle = entries.len() / 2;

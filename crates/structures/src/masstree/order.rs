@@ -1,10 +1,11 @@
-//! [`Order`]: in which order the slots of a border node hold its keys, in one word.
+//! [`Order`]: the permutation that sorts the slots of a border node by key, in one word.
 
 /// Slots in a node.
 pub(super) const SLOTS: usize = 15;
 
-/// A permutation of the slots (Mao, Kohler and Morris, §4.6.2): how many are in use in bits 0–3,
-/// then the slots in the order of their keys, four bits each, then the free ones.
+/// A permutation of the slots (Mao, Kohler and Morris, EuroSys'12, §4.6.2). Bits 0–3 hold the
+/// number of slots in use; then come the slots in the order of their keys, four bits each, then the
+/// free ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order(u64);
 
@@ -23,7 +24,7 @@ impl Order {
         self.0
     }
 
-    /// How many slots are in use.
+    /// The number of slots in use.
     #[inline]
     pub(super) fn len(self) -> usize {
         (self.0 & 15) as usize
@@ -40,21 +41,21 @@ impl Order {
         (0..self.len()).map(move |position| self.slot(position))
     }
 
-    /// With a free slot put at `position`; and that slot.
+    /// The order with a free slot inserted at `position`, and that slot.
     pub(super) fn insert(self, position: usize) -> (Order, usize) {
         debug_assert!(position <= self.len() && self.len() < SLOTS);
         let slot = self.slot(self.len());
         (self.moved(self.len(), position, self.len() + 1), slot)
     }
 
-    /// With the slot at `position` free; and that slot.
+    /// The order with the slot at `position` freed, and that slot.
     pub(super) fn remove(self, position: usize) -> (Order, usize) {
         debug_assert!(position < self.len());
         let slot = self.slot(position);
         (self.moved(position, self.len() - 1, self.len() - 1), slot)
     }
 
-    /// With the slot at position `from` taken out and put in at position `to`.
+    /// The order with the slot at position `from` moved to position `to`.
     fn moved(self, from: usize, to: usize, len: usize) -> Order {
         let slots = self.0 >> 4;
         let below = |position: usize| (1u64 << (4 * position)) - 1;

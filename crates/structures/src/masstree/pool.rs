@@ -1,13 +1,12 @@
-//! [`Pool`]: hands out nodes and suffix lines from pages set apart for them, and takes them back.
+//! [`Pool`]: an allocator of nodes and suffix lines.
 //!
-//! The pages are divided among shards, so that jobs that grow different parts of the tree touch
-//! different words. A shard gives out what was given back first, the last one first, and else what
-//! was never used: nodes from its front, lines from its back. Its state is one line: two list heads
-//! that count up with every change (so that a head read before is never taken for the one now),
-//! and how much was ever used.
+//! Its pages are divided among shards, so that jobs that grow different parts of the tree change
+//! different words. A shard first hands out what was freed, last in first out, and then what was
+//! never used: nodes from its front, lines from its back. Its state is one line: two list heads,
+//! each with a counter of its changes against the ABA problem, and the amount ever used.
 //!
-//! A node that was given back stays a node: its version goes on from where it was, which is what
-//! makes reuse safe for readers that still have its address.
+//! A freed node stays a node, and its version continues to increase, which makes reuse safe for
+//! readers that still have its address.
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES};
 
@@ -22,7 +21,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const LINE: u64 = LINE_BYTES as u64;
 const LINES_PER_PAGE: u64 = PAGE / LINE;
 const SHARDS_MAX: u64 = 16;
-/// A shard of fewer pages would soon run out of one thing while it has room for the other.
+/// A smaller shard would run out of nodes while it has room for lines, or the other way round.
 const PAGES_PER_SHARD_MIN: u64 = 8;
 
 /// Where in a shard's line its words lie.
@@ -61,7 +60,8 @@ impl Pool {
         Pool { start, end, shards, pages_per_shard: pages.saturating_sub(1) / shards }
     }
 
-    /// How many pages hold `nodes` nodes, or as many suffixes, or so many of both.
+    /// The number of pages that hold `nodes` nodes, or that many suffixes, or that many of both
+    /// together.
     pub(super) fn pages_for(nodes: u64) -> u64 {
         if nodes == 0 {
             return 1;
@@ -87,12 +87,12 @@ impl Pool {
         self.start + number * LINE
     }
 
-    /// The shard that gives out things for whatever lies at `near`, of which nearby ones share it.
+    /// The shard that allocates for data at `near`. Neighbouring data share a shard.
     fn nearest(&self, near: Addr) -> u64 {
         mix(near.page().0) % self.shards
     }
 
-    /// The shard that `at` goes to: the one it came from, or any for a node of the fresh tree.
+    /// The shard to which `at` is freed: the one it came from, or any for a node of the fresh tree.
     fn owner(&self, at: Addr) -> u64 {
         let first = self.start + PAGE;
         if at < first {
@@ -102,7 +102,7 @@ impl Pool {
         }
     }
 
-    /// Where a shard's thing number `number` lies.
+    /// The address of a shard's node or line number `number`.
     fn place(&self, shard: u64, thing: Thing, number: u64) -> Addr {
         let first = self.start + PAGE + shard * self.pages_per_shard * PAGE;
         match thing {
@@ -154,7 +154,7 @@ impl Pool {
     }
 }
 
-/// Where a thing in a list has the line number of the next.
+/// Where a free node or line has the line number of the next.
 fn link_of(thing: Thing, at: Addr) -> Addr {
     match thing {
         Thing::Node => word_at(at, KEYS),
@@ -162,13 +162,13 @@ fn link_of(thing: Thing, at: Addr) -> Addr {
     }
 }
 
-/// The head that leads to line `to`, of which there is no other with the same counter.
+/// The list head that leads to line `to`, with the next counter.
 fn moved(head: u64, to: u64) -> u64 {
     ((head >> LINE_NUMBER_BITS) + 1) << LINE_NUMBER_BITS | to & LINE_NUMBER
 }
 
 impl Tree {
-    /// Takes something for whatever lies at `near`, and whether it was ever used before.
+    /// Allocates a node or a line for data at `near`. Also returns whether it was used before.
     fn take<M: Memory>(&self, m: &mut M, thing: Thing, near: Addr) -> Result<(Addr, bool), Wrong> {
         let first = self.pool.nearest(near);
         for shard in (first..self.pool.shards).chain(0..first) {
@@ -193,7 +193,7 @@ impl Tree {
             if !(if thing == Thing::Node { self.is_node(at) } else { self.pool.is_line(at) }) {
                 return Err(Wrong(format!("the list at {list:?} leads out of its pool")));
             }
-            // If somebody else took it meanwhile, this is anything, but the head has changed.
+            // If another job took it meanwhile, this word means nothing, and the head has changed.
             let next: u64 = m.load(link_of(thing, at));
             match m.compare_exchange(list, head, moved(head, next)) {
                 Ok(_) => return Ok(Some(at)),
@@ -202,7 +202,7 @@ impl Tree {
         }
     }
 
-    /// A node that is in nobody's use, and its version.
+    /// Allocates a node. Also returns its version.
     pub(super) fn take_node<M: Memory>(
         &self,
         m: &mut M,
@@ -220,12 +220,12 @@ impl Tree {
         }
     }
 
-    /// Gives back a node that was taken out of the tree.
+    /// Frees a node that was removed from the tree.
     pub(super) fn give_node<M: Memory>(&self, m: &mut M, at: Addr) {
         self.pool.push(m, Thing::Node, at);
     }
 
-    /// A line for a suffix.
+    /// Allocates a line for a suffix.
     pub(super) fn take_line<M: Memory>(&self, m: &mut M, near: Addr) -> Result<Addr, Wrong> {
         let (at, used) = self.take(m, Thing::Line, near)?;
         let line = m.line(at);
@@ -236,7 +236,7 @@ impl Tree {
         Ok(at)
     }
 
-    /// Gives back a suffix's line.
+    /// Frees a suffix's line.
     pub(super) fn give_line<M: Memory>(&self, m: &mut M, at: Addr) {
         suffix::free(self, m, at);
         self.pool.push(m, Thing::Line, at);

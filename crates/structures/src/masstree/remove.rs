@@ -1,4 +1,4 @@
-//! Taking keys out.
+//! Removals.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -9,18 +9,18 @@ use super::version::Change;
 use super::{Look, Tree};
 use crate::Wrong;
 
-/// What became of a key that was taken out of a border node.
+/// The result of a removal from a border node.
 struct Removed {
-    /// The value it had.
+    /// The removed value.
     value: Option<u64>,
-    /// The line of its suffix, to be given back.
+    /// The line of its suffix, which is to be freed.
     line: Option<Addr>,
-    /// The node is empty now, and not the root of its layer.
+    /// Whether the node is now empty and not the root of its layer.
     emptied: bool,
 }
 
 impl Tree {
-    /// Takes `key` out. Returns the value it had.
+    /// Removes `key` and returns its value.
     ///
     /// # Errors
     /// [`Wrong`] when what it reads is not the tree, or the key is too long.
@@ -51,7 +51,7 @@ impl Tree {
         }
     }
 
-    /// Takes `rest` out of the border node that is held.
+    /// Removes `rest` from the locked border node.
     fn remove_here<M: Memory>(
         &self,
         m: &mut M,

@@ -1,4 +1,4 @@
-//! Reading keys in order.
+//! Scans: reading keys in order.
 
 use std::ops::ControlFlow;
 
@@ -11,10 +11,10 @@ use super::node::{Entry, Node};
 use super::{Seen, Tree};
 use crate::Wrong;
 
-/// What a scan meets, in order.
+/// Receives what a scan finds, in key order.
 pub trait Visitor {
-    /// A border node whose keys come next. Should it change while they are being told, it is told
-    /// again, and then those that are left.
+    /// A border node whose keys come next. If it changes meanwhile, this is called again, followed
+    /// by the keys that are left.
     fn node(&mut self, _seen: Seen) {}
 
     /// A key and its value. `Break` ends the scan.
@@ -30,28 +30,28 @@ impl<F: FnMut(&[u8], u64) -> ControlFlow<()>> Visitor for Entries<F> {
     }
 }
 
-/// A layer's keys on their way to the visitor.
+/// The state of a scan in one layer.
 struct Layer<'a> {
     root: Addr,
-    /// How many bytes of each key the layers above have.
+    /// Bytes of each key that the layers above hold.
     depth: usize,
-    /// Nothing below this is wanted, of what the layers above leave of it.
+    /// The least key wanted, without the bytes of the layers above.
     from: Rest<'a>,
-    /// The least slice and rank that was not told yet.
+    /// The least slice and rank that was not visited yet.
     next: (u64, u8),
 }
 
-/// What is left of a scan in some layer.
+/// Whether the scan continues.
 type Flow = ControlFlow<()>;
 
-/// A scan has to find its place again: what it read has changed.
+/// The scan must find its place again, since what it read has changed.
 struct Again;
 
 impl Tree {
-    /// Tells `visit` the keys from `from` on with their values, in order, until it breaks.
+    /// Calls `visit` with the keys from `from` on and their values, in order, until it breaks.
     ///
-    /// Each border node is read in one moment; a key that is there all the time is told once, one
-    /// that comes or goes meanwhile, once or not at all.
+    /// Each border node is read atomically. A key that is present all the time is visited once; one
+    /// that is inserted or removed meanwhile is visited once or not at all.
     ///
     /// # Errors
     /// [`Wrong`] when what it reads is not the tree, or `from` is too long for a key.
@@ -64,7 +64,7 @@ impl Tree {
         self.scan_seen(m, from, &mut Entries(visit))
     }
 
-    /// As [`scan`](Tree::scan), and tells the visitor the border nodes too.
+    /// As [`scan`](Tree::scan). The visitor receives the border nodes too.
     ///
     /// # Errors
     /// As for [`scan`](Tree::scan).
@@ -107,7 +107,7 @@ impl Tree {
         }
     }
 
-    /// Tells what a border node has from `layer.next` on.
+    /// Visits the keys of a border node from `layer.next` on.
     fn scan_node<M: Memory>(
         &self,
         m: &mut M,
@@ -161,7 +161,7 @@ impl Tree {
         Ok(Ok(ControlFlow::Continue(())))
     }
 
-    /// The node to the right of `place`, or `None` if that has changed.
+    /// The node to the right of `place`, or `None` if `place` has changed.
     fn step_right<M: Memory>(
         &self,
         m: &mut M,
@@ -181,7 +181,8 @@ impl<'a> Layer<'a> {
         Layer { root, depth, from, next: (from.slice, from.kind().rank()) }
     }
 
-    /// What is wanted of longer keys with that slice: all, but for the slice that `from` has.
+    /// The least wanted rest of longer keys with that slice, which is empty except for the slice of
+    /// `from`.
     fn wanted_below(&self, slice: u64) -> Rest<'a> {
         if slice == self.from.slice { self.from.below() } else { Rest::of(&[]) }
     }

@@ -1,8 +1,8 @@
-//! Suffix lines: the rest of a key that is alone with its slice, and its value.
+//! Suffix lines: the rest of the only key with a slice, and its value.
 //!
-//! One line, `{value, checksum and length, 48 bytes of suffix}`. All but the value stays as it is
-//! while a slot of a border node leads here; the value is one word, which is replaced in one step.
-//! A rest that is too long for a line goes into layers of its own until it fits.
+//! A line is `{value, checksum and length, 48 bytes of suffix}`. While a slot of a border node
+//! leads to it, only the value changes, which is one word and replaced atomically. A rest that is
+//! too long for a line goes into further layers until it fits.
 
 use ebbtide_core::{Addr, Memory};
 
@@ -17,7 +17,7 @@ const CHECKSUM: usize = 1;
 /// The length that a free line has.
 const FREE: u64 = 0xff;
 
-/// A key's rest behind its slice, and the key's value.
+/// The rest of a key behind its slice, and the key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Suffix {
     pub(super) value: u64,
@@ -27,7 +27,7 @@ pub(super) struct Suffix {
 
 impl Suffix {
     /// # Panics
-    /// When `bytes` are too many.
+    /// When `bytes` has more than [`SUFFIX_BYTES_MAX`] bytes.
     pub(super) fn new(bytes: &[u8], value: u64) -> Suffix {
         let mut words = [0; 6];
         bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
@@ -38,7 +38,7 @@ impl Suffix {
         &bytemuck::bytes_of(&self.words)[..self.len]
     }
 
-    /// Stores it at `at`, which nobody reads yet.
+    /// Stores it at `at`, which no job reads yet.
     pub(super) fn store<M: Memory>(&self, tree: &Tree, m: &mut M, at: Addr) {
         let [a, b, c, d, e, f] = self.words;
         m.store(
@@ -47,18 +47,18 @@ impl Suffix {
         );
     }
 
-    /// What `line`, which was read at `at`, holds.
+    /// The suffix in `line`, which was read at `at`.
     pub(super) fn open(tree: &Tree, at: Addr, line: &Line) -> Result<Suffix, Wrong> {
-        let [value, sealed, words @ ..] = *line;
-        let len = sealed & 0xff;
-        if len > SUFFIX_BYTES_MAX as u64 || checksum(tree, at, len, &words) != sealed {
+        let [value, stored, words @ ..] = *line;
+        let len = stored & 0xff;
+        if len > SUFFIX_BYTES_MAX as u64 || checksum(tree, at, len, &words) != stored {
             return Err(Wrong(format!("the suffix at {at:?} does not match its checksum")));
         }
         Ok(Suffix { value, words, len: len as usize })
     }
 }
 
-/// Marks the line as free. Its first word is the pool's.
+/// Marks the line as free. The pool uses its first word.
 pub(super) fn free<M: Memory>(tree: &Tree, m: &mut M, at: Addr) {
     m.store(at + 8 * CHECKSUM as u64, checksum(tree, at, FREE, &[0; 6]));
 }

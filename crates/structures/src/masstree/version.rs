@@ -1,14 +1,14 @@
-//! The version word of a node: its lock, its state and how often it changed.
+//! The version word of a node: its lock, its state and its number of changes.
 
 /// One job holds the node for writing.
 const LOCKED: u64 = 1;
-/// Somebody waits for the node to be released.
+/// A job waits for the node's release.
 const WAITED: u64 = 1 << 1;
 /// Its keys are changing at this moment.
 const INSERTING: u64 = 1 << 2;
 /// Keys are moving from or to it at this moment.
 const SPLITTING: u64 = 1 << 3;
-/// It was taken out of the tree.
+/// It was removed from the tree.
 const DELETED: u64 = 1 << 4;
 /// It is the root of a layer.
 const ROOT: u64 = 1 << 5;
@@ -20,28 +20,29 @@ const SPLITS_SHIFT: u32 = 35;
 const SPLITS_MASK: u64 = 0x1f_ffff << SPLITS_SHIFT;
 const MARK_SHIFT: u32 = 56;
 
-/// What a change does to a node, and with it to those who read it.
+/// The kinds of change to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Keys came or went.
+    /// Keys were inserted or removed.
     Insert,
-    /// The range of keys it is responsible for changed.
+    /// The node's range of keys changed.
     Split,
 }
 
-/// A version word (Mao, Kohler and Morris, §4.5), less the bits of its lock unless said otherwise.
+/// A version word (Mao, Kohler and Morris, EuroSys'12, §4.5), without the bits of its lock.
 ///
 /// Bits 0–1: locked, waited for. Bits 2–3: inserting, splitting. Bits 4–5: deleted, root of its
 /// layer. Bits 6–10: level, 0 for a border node. Bits 11–34: inserts and removals so far; 35–55:
-/// splits and joins. Bits 56–63: a mark of the node's place, by which garbage is told from a lock.
+/// splits and joins. Bits 56–63: a mark that follows from the node's address and tells a lock from
+/// garbage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version(u64);
 
 impl Version {
-    /// Levels are numbered below this.
+    /// The number of levels.
     pub(super) const LEVELS: u32 = 32;
 
-    /// The version in a word as it was read: the lock is left out.
+    /// The version in a word, without the lock.
     #[inline]
     pub(super) fn of(word: u64) -> Version {
         Version(word & !(LOCKED | WAITED))
@@ -52,13 +53,13 @@ impl Version {
         Version(u64::from(mark) << MARK_SHIFT | DELETED)
     }
 
-    /// As a word that is not locked.
+    /// The version as an unlocked word.
     #[inline]
     pub(super) fn word(self) -> u64 {
         self.0
     }
 
-    /// Its node can be read: nothing is changing.
+    /// Whether the node is not changing.
     #[inline]
     pub(super) fn is_stable(self) -> bool {
         self.0 & (INSERTING | SPLITTING) == 0
@@ -80,12 +81,12 @@ impl Version {
         ((self.0 & LEVEL_MASK) >> LEVEL_SHIFT) as u32
     }
 
-    /// Whether the mark is that of the node's place.
+    /// Whether the mark is `mark`.
     pub(super) fn has_mark(self, mark: u8) -> bool {
         self.0 >> MARK_SHIFT == u64::from(mark)
     }
 
-    /// After one more change.
+    /// The version after one more change.
     pub(super) fn after(self, change: Change) -> Version {
         let (mask, one) = match change {
             Change::Insert => (INSERTS_MASK, 1 << INSERTS_SHIFT),
@@ -94,7 +95,7 @@ impl Version {
         Version(self.0 & !mask | (self.0 & mask).wrapping_add(one) & mask)
     }
 
-    /// While that change is made.
+    /// The version while that change is made.
     pub(super) fn during(self, change: Change) -> Version {
         match change {
             Change::Insert => Version(self.0 | INSERTING),
@@ -102,18 +103,18 @@ impl Version {
         }
     }
 
-    /// At another level.
+    /// The version at another level.
     pub(super) fn at_level(self, level: u32) -> Version {
         assert!(level < Version::LEVELS, "a tree of {level} levels");
         Version(self.0 & !LEVEL_MASK | u64::from(level) << LEVEL_SHIFT)
     }
 
-    /// In the tree again, as the root of a layer or not.
+    /// The version of a reused node, as the root of a layer or not.
     pub(super) fn alive(self, root: bool) -> Version {
         Version(self.0 & !(DELETED | ROOT) | if root { ROOT } else { 0 })
     }
 
-    /// Taken out of the tree.
+    /// The version of a deleted node.
     pub(super) fn deleted(self) -> Version {
         Version(self.0 | DELETED)
     }
@@ -124,7 +125,7 @@ pub(super) fn is_locked(word: u64) -> bool {
     word & LOCKED != 0
 }
 
-/// Whether somebody waits for `word` to be released.
+/// Whether a job waits for the release of `word`.
 pub(super) fn is_waited(word: u64) -> bool {
     word & WAITED != 0
 }
@@ -134,7 +135,7 @@ pub(super) fn locked(version: Version) -> u64 {
     version.0 | LOCKED
 }
 
-/// `word`, with somebody waiting for it.
+/// `word` with a job waiting for it.
 pub(super) fn waited(word: u64) -> u64 {
     word | WAITED
 }

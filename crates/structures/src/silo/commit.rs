@@ -1,4 +1,4 @@
-//! How a transaction commits (Silo §4.4): lock, take effect, check, write and release.
+//! The commit protocol (Silo, SOSP'13, §4.4): lock, take effect, check, write and release.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -13,8 +13,8 @@ use crate::Wrong;
 use crate::retry::retry_faults;
 
 impl<M: Memory> Transaction<'_, M> {
-    /// Ends a transaction whose body gave `done`: commits it, or, if it decided against that, makes
-    /// sure that what it decided by was so.
+    /// Ends a transaction whose body returned `done`: commits it, or, if the body failed, checks
+    /// that what it read was consistent.
     pub(super) fn finish<R>(&mut self, done: Result<R, Abort>) -> Result<(R, Tid), Abort> {
         match done {
             Ok(value) => Ok((value, self.commit()?)),
@@ -23,17 +23,18 @@ impl<M: Memory> Transaction<'_, M> {
         }
     }
 
-    /// Commits; the version of all it wrote, or, if it wrote nothing, the highest it read.
+    /// Commits. Returns the version of all it wrote, or, if it wrote nothing, the highest version
+    /// it read.
     ///
     /// # Errors
-    /// [`Abort::Conflict`] when others were faster, [`Abort::Wrong`] when a record's version cannot
-    /// be; then nothing was written.
+    /// [`Abort::Conflict`] when another transaction changed what it read, [`Abort::Wrong`] when a
+    /// record's version is invalid. Nothing was then written.
     pub fn commit(&mut self) -> Result<Tid, Abort> {
-        // In this order nobody deadlocks.
+        // This order cannot deadlock.
         self.writes.sort_unstable_by_key(|write| write.at);
         self.touch();
-        // Whoever lost already need not hold anything up; and whatever of what it read has left
-        // memory is waited for here, too.
+        // A transaction that has lost already need not lock. This check also waits for pages that
+        // have left memory since they were read.
         self.check()?;
         // Nothing is shared with `decide` but memory itself, whose words are valid at any moment.
         let decided = catch_unwind(AssertUnwindSafe(|| self.decide()));
@@ -41,20 +42,21 @@ impl<M: Memory> Transaction<'_, M> {
             Ok(Ok(tid)) => self.install(tid),
             _ => self.release(),
         };
-        // What went wrong first is what the job is told.
+        // The job ends with the first error.
         decided
             .and_then(|decided| released.map(|()| decided))
             .unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Waits for pages that left meanwhile, while nobody waits for us.
+    /// Waits for pages that were evicted meanwhile, while no job waits for this one.
     fn touch(&mut self) {
         for write in &self.writes {
             let _word: u64 = self.memory.load(write.at);
         }
     }
 
-    /// Locks what is to be written and checks what was read; the version to commit with.
+    /// Locks the records to be written and checks those that were read. Returns the version to
+    /// commit with.
     fn decide(&mut self) -> Result<Tid, Abort> {
         let mut highest = Tid::NEVER;
         for write in &mut self.writes {
@@ -65,7 +67,7 @@ impl<M: Memory> Transaction<'_, M> {
                 return Err(Abort::Conflict(Conflict::Record(write.at)));
             }
         }
-        // Here it takes effect.
+        // The transaction takes effect here.
         let epoch = self.silo.epoch.now(self.memory)?;
         self.check()?;
         let highest = self.reads.iter().map(|read| read.tid).fold(highest, Tid::max);
@@ -78,7 +80,8 @@ impl<M: Memory> Transaction<'_, M> {
         })
     }
 
-    /// Checks that what it read is as it was and held by nobody else, as far as its isolation asks.
+    /// Checks, as far as its isolation level requires, that what it read is unchanged and not
+    /// locked by others.
     fn check(&mut self) -> Result<(), Abort> {
         if self.isolation.checks_reads() {
             for read in &self.reads {
@@ -102,7 +105,7 @@ impl<M: Memory> Transaction<'_, M> {
         self.writes.iter().any(|write| write.at == at && write.held.is_some())
     }
 
-    /// Releases what it holds, unchanged.
+    /// Releases the records it has locked, unchanged.
     fn release(&mut self) -> std::thread::Result<()> {
         let mut result = Ok(());
         for write in &mut self.writes {
@@ -113,7 +116,8 @@ impl<M: Memory> Transaction<'_, M> {
         result
     }
 
-    /// Writes all records and releases them. Each is finished even if another cannot be.
+    /// Writes all records and releases them. A fault on one does not keep the others from being
+    /// written.
     fn install(&mut self, tid: Tid) -> std::thread::Result<()> {
         let Transaction { silo, memory, writes, words, vacant, .. } = self;
         let mut result = Ok(());
@@ -143,8 +147,8 @@ impl<M: Memory> Transaction<'_, M> {
 }
 
 impl Write<'_> {
-    /// Whether a locked record of version `tid`, which need not be as it was read, still has the
-    /// key and is there or not as before: else it is not ours to write.
+    /// Whether a locked record of version `tid` still has the key and is present or absent as when
+    /// it was read. If not, this transaction must not write it.
     fn is_possible<M: Memory>(&self, memory: &mut M, tid: Tid) -> bool {
         let same_presence = tid.is_absent() == self.over.is_absent();
         tid == self.over || same_presence && record::key(memory, self.at) == self.key

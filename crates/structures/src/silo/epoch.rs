@@ -1,12 +1,12 @@
-//! [`Epoch`]: the database's one global word, and how it moves on (Silo §4.1).
+//! [`Epoch`]: the database's one global word, and its advance (Silo, SOSP'13, §4.1).
 
 use ebbtide_core::{Addr, Memory};
 
 use crate::Wrong;
 use crate::checksum::Checksums;
 
-/// How many jobs go by between two epochs: some milliseconds of one core's work, as the paper's
-/// 40 ms are of many.
+/// Jobs between two epochs: some milliseconds of one core's work. The paper's epoch is 40 ms of
+/// many cores' work.
 pub(crate) const COMMITS_PER_EPOCH: u64 = 1024;
 
 /// The epoch in memory: the number under 32 bits of its checksum.
@@ -28,10 +28,10 @@ impl Epoch {
         self.checksums.of(self.at, &[epoch]) << CHECKSUM_SHIFT | epoch
     }
 
-    /// The epoch now.
+    /// The current epoch.
     ///
     /// # Errors
-    /// [`Wrong`] when no epoch stands there.
+    /// [`Wrong`] when the word does not match its checksum.
     pub(super) fn now<M: Memory>(&self, memory: &mut M) -> Result<u64, Wrong> {
         let word: u64 = memory.load(self.at);
         let epoch = word & ((1 << CHECKSUM_SHIFT) - 1);
@@ -41,15 +41,15 @@ impl Epoch {
         Ok(epoch)
     }
 
-    /// Moves on to the next epoch, unless somebody else just did. The last one never ends.
+    /// Advances to the next epoch, unless another job just did. The last epoch never ends.
     ///
     /// # Errors
-    /// [`Wrong`] when no epoch stands there.
+    /// [`Wrong`] when the word does not match its checksum.
     pub(super) fn advance<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
         let now = self.now(memory)?;
         if now + 1 < 1 << CHECKSUM_SHIFT {
             let (from, to) = (self.word(now), self.word(now + 1));
-            // Whoever was faster did the same.
+            // If it fails, another job did the same.
             let _ = memory.compare_exchange(self.at, from, to);
         }
         Ok(())

@@ -1,46 +1,46 @@
-//! Silo: serialisable transactions by optimism (Tu, Zheng, Kohler, Liskov and Madden, "Speedy
-//! Transactions in Multicore In-Memory Databases", SOSP'13), over any memory.
+//! Silo: serialisable transactions with optimistic concurrency control (Tu, Zheng, Kohler, Liskov
+//! and Madden, "Speedy Transactions in Multicore In-Memory Databases", SOSP'13), over any memory.
 //!
-//! A transaction ([`Transaction`]) runs without a lock: it notes the version of every record it
-//! reads and of every index node an absence or a scan depended on, and keeps what it writes to
-//! itself. To commit (§4.4), it
+//! A [`Transaction`] runs without locks. It records the version of every record it reads and of
+//! every index node on which an absence or a scan depends, and buffers its writes. To commit
+//! (§4.4), it
 //!
-//! 1. locks the records it writes, in the order of their addresses, so that nobody deadlocks;
-//! 2. reads the global epoch: this is the moment it takes effect;
-//! 3. checks that all it read is still the same and held by nobody else, and that no node it
-//!    depended on changed, which catches phantoms (§4.6);
-//! 4. picks a version ([`Tid`]) of that epoch above all it saw, writes its records and releases
-//!    them with it.
+//! 1. locks the records it writes, in the order of their addresses, which cannot deadlock;
+//! 2. reads the global epoch, which is the moment it takes effect;
+//! 3. checks that all records it read are unchanged and not locked by others, and that no index
+//!    node in its node set changed, which detects phantoms (§4.6);
+//! 4. picks a version ([`Tid`]) of that epoch above all versions it read, writes its records and
+//!    releases them with that version.
 //!
-//! If a check fails it has written nothing, and is run again ([`Silo::run`]).
+//! If a check fails, nothing was written, and [`Silo::run`] runs it again.
 //!
 //! # What differs from the paper
-//! * **Waiting.** A lock is waited for through [`Memory::wait`], so that other jobs of the core
-//!   run: its holder may be one of them, waiting for a page. So that locks are rarely held over
-//!   a miss, the records to be written are touched before the first is locked.
-//! * **Epochs.** There is no background thread. Every [`COMMITS_PER_EPOCH`]th job moves the epoch
-//!   on when it has committed; jobs are numbered, so this takes no counter. Epochs order
-//!   transactions as the serial order does: a version of a later epoch never comes before one of
-//!   an earlier. There is no log to cut at an epoch, and there are no snapshots.
-//! * **Where records lie** is the program's business: it names the place of a record it inserts. An
-//!   insert first writes the key into the place, absent, and lets the index lead there. There is no
-//!   garbage collector: the job that leaves a place without a row, because it removed that or was
-//!   aborted after an insert, takes the key out of the index when all else is done; and should it
-//!   come to nothing before, the next key of that place does it. Who arrives at a record by an
-//!   outdated path finds another key in it and looks again; who noted its version finds it raised.
+//! * **Waiting.** A job waits for a lock through [`Memory::wait`], so that other jobs of the core
+//!   run. The holder may be one of them, waiting for a page. The records to be written are touched
+//!   before the first is locked, so that locks are rarely held over a miss.
+//! * **Epochs.** There is no background thread. Every 1,024th job advances the epoch when it has
+//!   committed; jobs are numbered, so this needs no counter. Epochs agree with the serial order: a
+//!   version of a later epoch never precedes one of an earlier. There is no log and there are no
+//!   snapshots.
+//! * **The program decides where records lie**: it names the place of a record it inserts. An
+//!   insert first writes the key into the place, marked absent, and lets the index lead there.
+//!   There is no garbage collector. A job that leaves a place without a row, by a removal or by an
+//!   abort after an insert, removes the key from the index at its end. If the job fails before, the
+//!   next key of that place does it. A job that reaches a record by an outdated path finds another
+//!   key in it and looks again; one that had read its version finds it raised.
 //! * **Memory order.** Two transactions that each write what the other reads must not both miss the
-//!   other's lock: a lock must be visible before any version is checked. This takes a
-//!   compare-exchange that is a full fence, as it is on x86-64.
+//!   other's lock. So a lock must be visible before any version is checked, which requires a
+//!   compare-exchange that is a full fence, as on x86-64.
 //!
-//! # When a page cannot be had
-//! A fault before the fourth step releases every lock; nothing was written. From then on the
-//! transaction has taken effect. Each store is then tried several times; a record whose page still
-//! fails stays locked, so that nobody reads half of it, while all others are finished and released.
-//! The job ends with the fault. Who waits for that record meets the fault as well; should the
-//! device give the page back after all, they wait for ever, as with a
-//! [`latch`](crate::latch). A fault after that, while keys of empty places leave the index,
-//! ends the job as well, but changes nothing that it did. What a fault in the midst of a change of
-//! the index leaves is said by [`masstree`](crate::masstree).
+//! # Device errors
+//! A fault before the fourth step releases every lock, and nothing was written. From the fourth
+//! step on, the transaction has taken effect. Each store is then tried eight times. A record whose
+//! page still fails stays locked, so that no job reads half of it; all other records are written
+//! and released, and the job ends with the fault. Jobs that wait for that record meet the fault
+//! too. If the device returns the page after all, they wait for ever, as with a
+//! [`latch`](crate::latch). A later fault, while keys of empty places are removed from the index,
+//! ends the job but changes none of its effects. [`masstree`](crate::masstree) says what a fault
+//! during a change of the index leaves.
 
 mod commit;
 mod epoch;
@@ -73,14 +73,14 @@ pub struct Silo {
     checksums: Checksums,
 }
 
-/// What a transaction is checked for before it commits: each level permits what ANSI SQL-92 says.
+/// What a transaction checks before it commits. The levels are those of ANSI SQL-92.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Isolation {
-    /// Records it read may have changed since.
+    /// Records it read may have changed since. It reads committed rows only.
     ReadCommitted,
-    /// What it read is still the same, but there may be records that it did not see (phantoms).
+    /// The records it read are unchanged, but new ones may have appeared (phantoms).
     RepeatableRead,
-    /// It looks as if it had run alone.
+    /// The transactions behave as if they ran one after the other.
     #[default]
     Serializable,
 }
@@ -88,11 +88,11 @@ pub enum Isolation {
 /// Why a transaction did not commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Abort {
-    /// What it read changed, or is about to.
+    /// Another transaction changed, or is changing, what it read.
     Conflict(Conflict),
-    /// It decided so itself.
+    /// The transaction asked for it.
     Rollback,
-    /// It read what cannot be right.
+    /// It read invalid data.
     Wrong(Wrong),
 }
 
@@ -114,11 +114,11 @@ impl From<Wrong> for Abort {
 /// A transaction that committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed<R> {
-    /// What its body gave.
+    /// The result of its body.
     pub value: R,
     /// The version of all it wrote; the highest version it saw if it wrote nothing.
     pub tid: Tid,
-    /// How often it was run.
+    /// How often it ran.
     pub attempts: u32,
 }
 
@@ -129,27 +129,28 @@ impl Silo {
         Silo { epoch: Epoch::new(epoch, checksums), checksums }
     }
 
-    /// Runs `reads` only for the pages it touches, so that a transaction right after it has nothing
-    /// to wait for between what it reads and its commit; what it finds counts for nothing, and it
-    /// must not insert. (Thomson and Abadi, VLDB'10, call that a reconnaissance.) Without it, a
-    /// transaction that misses while it depends on what many change is likely to run again.
+    /// Runs `reads` only to fetch the pages it touches, so that a transaction right after it does
+    /// not wait between its reads and its commit. Its results are discarded, and it must not
+    /// insert. (Thomson and Abadi, VLDB'10, call this reconnaissance.) Without it, a transaction
+    /// that misses while it depends on records that many transactions change is likely to run
+    /// again.
     pub fn rehearse<'a, M: Memory, R>(
         &'a self,
         memory: &'a mut M,
         reads: impl FnOnce(&mut Transaction<'a, M>) -> Result<R, Abort>,
     ) {
-        // A record that seems wrong may have been caught half-way; if not, the transaction finds
-        // it.
+        // A record that seems wrong may have been read during a change. If it is wrong, the
+        // transaction finds it.
         let _found = reads(&mut Transaction::new(self, memory, Isolation::ReadCommitted));
     }
 
-    /// Runs `body` as one transaction, as often as it takes to commit. `None` if it rolled back.
+    /// Runs `body` as one transaction until it commits. Returns `None` if it rolled back.
     ///
-    /// `job` differs between jobs that run at a time. `body` may see a state that never was; so
-    /// what it finds wrong counts only if all it read still is as it was.
+    /// Jobs that run at the same time have different numbers `job`. `body` may see an inconsistent
+    /// state, so an error it returns counts only if everything it read is unchanged.
     ///
     /// # Errors
-    /// [`Wrong`] when memory holds what cannot be right.
+    /// [`Wrong`] when memory holds invalid data.
     pub fn run<'a, M: Memory, R>(
         &'a self,
         memory: &'a mut M,
@@ -183,8 +184,8 @@ impl Silo {
 /// The longest back-off: 2¹³ instructions, a few microseconds.
 const BACK_OFF_SHIFT_MAX: u32 = 13;
 
-/// Lets those go first who were in the way: waits for the record, if somebody holds it, and then
-/// for a random while that doubles with every attempt, so that two do not meet again and again.
+/// Waits for the record of the conflict, if it is locked, and then for a random time that doubles
+/// with every attempt, so that two transactions do not conflict again and again.
 fn back_off<M: Memory>(memory: &mut M, on: Conflict, random: u64, attempts: u32) {
     if let Conflict::Record(at) = on {
         record::wait_while_locked(memory, at);

@@ -1,7 +1,7 @@
-//! How a place gets a key, and how the key leaves the index when the place has no row any more.
+//! How a place gets a key, and how the key is removed from the index when the place has no row.
 //!
-//! Outside of the record's lock, the index leads from a key to a place only if that is the key in
-//! the place.
+//! While the record is not locked, the index leads from a key to a place only if the place has that
+//! key.
 
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
@@ -13,17 +13,18 @@ use crate::Wrong;
 use crate::checksum::mismatch;
 use crate::masstree::{Changed, Tree};
 
-/// A place whose key leads to it now; it holds no row yet.
+/// A place to which the index leads from its key and that has no row yet.
 pub(super) struct Claimed {
     pub tid: Tid,
-    /// What that changed in the index.
+    /// The nodes of the index that this changed.
     pub changed: SmallVec<[Changed; 2]>,
 }
 
-/// Gives `place` to `key` and lets `index` lead there; `None` if it leads to another place already.
+/// Assigns `place` to `key` and lets `index` lead there; `None` if `index` leads to another place
+/// already.
 ///
 /// # Errors
-/// [`Wrong`] when there is a row in the place, or what stands there is no record or index.
+/// [`Wrong`] when the place has a row, or what it reads is no record or index.
 pub(super) fn claim<M: Memory>(
     silo: &Silo,
     memory: &mut M,
@@ -31,7 +32,7 @@ pub(super) fn claim<M: Memory>(
     place: Addr,
     key: u64,
 ) -> Result<Option<Claimed>, Wrong> {
-    // So that its page is not waited for with the lock held.
+    // The job does not wait for this page with the lock held.
     let _word: u64 = memory.load(place);
     record::while_locked(memory, place, |memory, tid| {
         rename(silo, memory, index, place, tid, key)?;
@@ -39,7 +40,7 @@ pub(super) fn claim<M: Memory>(
     })
 }
 
-/// A place that has a key but no row: one whose row was removed, or was never committed.
+/// A place that has a key but no row: its row was removed or never committed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Vacant<'a> {
     pub index: &'a Tree,
@@ -48,10 +49,11 @@ pub(super) struct Vacant<'a> {
     pub tid: Tid,
 }
 
-/// Takes the key of a vacant place out of the index, unless somebody has changed the record since.
+/// Removes the key of a vacant place from the index, unless another job has changed the record
+/// since.
 ///
 /// # Errors
-/// [`Wrong`] when what stands there is no record or index.
+/// [`Wrong`] when what it reads is no record or index.
 pub(super) fn vacate<M: Memory>(
     silo: &Silo,
     memory: &mut M,
@@ -87,8 +89,8 @@ fn rename<M: Memory>(
     }
 }
 
-/// Takes the old key of a locked place without a row out of the index and writes the new one. Who
-/// noted the version learns of it: the old key may be given another place from now on.
+/// Removes the old key of a locked place without a row from the index and writes the new one. This
+/// raises the version, since the old key may get another place from now on.
 fn take_out<M: Memory>(
     silo: &Silo,
     memory: &mut M,
@@ -106,7 +108,7 @@ fn take_out<M: Memory>(
     Ok(())
 }
 
-/// Lets the index lead from `key` to its place, unless it leads to another.
+/// Lets the index lead from `key` to its place, unless it leads to another place.
 fn enter<M: Memory>(
     memory: &mut M,
     index: &Tree,
@@ -121,7 +123,7 @@ fn enter<M: Memory>(
     Ok(ours.then_some(Claimed { tid, changed }))
 }
 
-/// Sequence numbers last for 2²⁹ changes in an epoch.
+/// The error that an epoch's 2²⁹ sequence numbers are used up.
 #[cold]
 fn used_up(at: Addr) -> Wrong {
     Wrong(format!("the record at {at:?} has no version left in its epoch"))

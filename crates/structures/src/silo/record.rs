@@ -1,14 +1,14 @@
-//! A record in memory: how it is read without a lock, locked, and written.
+//! A record in memory: reading it without a lock, locking it and writing it.
 //!
 //! The first line is `{version and lock, key, 5 words of the row, checksum}`, every further one `{7
-//! words of the row, checksum}`. A checksum covers the record's version besides its own line, so
-//! that lines which all match the version found in the first word were written together: one look
-//! at each line reads a whole record, and half of one that came back old is told from a whole one.
-//! A record that is absent has its first line only.
+//! words of the row, checksum}`. A checksum covers the record's version and its own line, so lines
+//! that match the version in the first word were written together. One look at each line reads a
+//! whole record, and a record of which one page is old does not match. An absent record has its
+//! first line only.
 //!
-//! The lock works like a [`latch`](crate::latch): it moves with the record's page, a waiter
-//! lets other jobs run, and a lock that cannot be released because the device does not give its
-//! page back stays held, while everyone who waits for it meets that page's error for himself.
+//! The lock works like a [`latch`](crate::latch): it moves with the record's page, and a waiter
+//! lets other jobs run. A lock whose page the device does not return stays held, and jobs that wait
+//! for it meet that page's error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -31,14 +31,14 @@ pub(super) const fn lines_of(words: usize) -> usize {
     (words + BODY_WORDS - HEAD_WORDS).div_ceil(BODY_WORDS)
 }
 
-/// What a record says of itself besides its row.
+/// A record's version and key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub tid: Tid,
     pub key: u64,
 }
 
-/// The address, as an index has it, of a record with a row of `words` words.
+/// Checks the address that an index has for a record with a row of `words` words.
 ///
 /// # Errors
 /// [`Wrong`] when no record can lie there.
@@ -51,12 +51,13 @@ pub(super) fn address<M: Memory>(memory: &M, at: u64, words: usize) -> Result<Ad
     }
 }
 
-/// Reads the record at `at`, and its row into `row` if it is there, while others may write it.
+/// Reads the record at `at`, and its row into `row` if it is present, while other jobs may write
+/// it.
 ///
-/// The record is one that some transaction left behind, whole; it may be outdated by now.
+/// The record is whole, as some transaction wrote it; it may be outdated by now.
 ///
 /// # Errors
-/// [`Wrong`] when what stands there is no record.
+/// [`Wrong`] when what it reads is no record.
 pub(super) fn read<M: Memory>(
     memory: &mut M,
     checksums: Checksums,
@@ -72,7 +73,7 @@ pub(super) fn read<M: Memory>(
         if let Some(head) = read_version(memory, checksums, at, before.tid(), row) {
             return Ok(head);
         }
-        // Torn by a writer, or wrong: a writer would have left a higher version.
+        // The record was torn by a writer or is wrong. A writer leaves a higher version.
         let after = TidWord(memory.load(at));
         if !after.is_locked() && after.tid() == before.tid() {
             return Err(mismatch(at));
@@ -80,8 +81,8 @@ pub(super) fn read<M: Memory>(
     }
 }
 
-/// The record at `at`, if all its lines are of version `tid`. `row` may be cut short: lines beyond
-/// it are not looked at.
+/// The record at `at`, if all its lines are of version `tid`. `row` may be shorter than the
+/// record's; lines beyond it are not read.
 pub(super) fn read_version<M: Memory>(
     memory: &mut M,
     checksums: Checksums,
@@ -107,8 +108,8 @@ pub(super) fn read_version<M: Memory>(
     Some(Head { tid, key })
 }
 
-/// Stores everything of a record but its first word: the caller holds its lock and releases it
-/// with the same version.
+/// Stores all of a record but its first word. The caller holds its lock and releases it with the
+/// same version.
 pub(super) fn write<M: Memory>(
     memory: &mut M,
     checksums: Checksums,
@@ -125,7 +126,7 @@ pub(super) fn write<M: Memory>(
     }
 }
 
-/// Line `line` of a record nobody holds, as an image has it.
+/// Line `line` of an unlocked record, for an image.
 pub(super) fn image_line(
     checksums: Checksums,
     at: Addr,
@@ -167,12 +168,12 @@ pub(super) fn word<M: Memory>(memory: &mut M, at: Addr) -> TidWord {
     TidWord(memory.load(at))
 }
 
-/// The key of the record at `at`, which the caller holds.
+/// The key of the record at `at`, which the caller has locked.
 pub(super) fn key<M: Memory>(memory: &mut M, at: Addr) -> u64 {
     memory.load(at + RECORD_OFFSET)
 }
 
-/// Locks the record at `at`; its version.
+/// Locks the record at `at` and returns its version.
 pub(super) fn lock<M: Memory>(memory: &mut M, at: Addr) -> Tid {
     let mut seen = word(memory, at);
     loop {
@@ -188,7 +189,7 @@ pub(super) fn lock<M: Memory>(memory: &mut M, at: Addr) -> Tid {
     }
 }
 
-/// Returns once the record at `at` was seen without a lock.
+/// Waits until the record at `at` is not locked.
 pub(super) fn wait_while_locked<M: Memory>(memory: &mut M, at: Addr) {
     loop {
         let seen = word(memory, at);
@@ -199,7 +200,7 @@ pub(super) fn wait_while_locked<M: Memory>(memory: &mut M, at: Addr) {
     }
 }
 
-/// Marks the held lock as waited for, so that its holder wakes us, and waits.
+/// Marks the held lock as waited for, so that its holder wakes this job, and waits.
 fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
     let waited = seen.waited();
     if seen == waited || memory.compare_exchange(at, seen.0, waited.0).is_ok() {
@@ -207,8 +208,9 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: TidWord) {
     }
 }
 
-/// Runs `body` with the record at `at` locked. `body` is told its version, and changes that as soon
-/// as it has written the record with another: also when it unwinds, the record is released with it.
+/// Runs `body` with the record at `at` locked. `body` receives the record's version and sets it as
+/// soon as it has written the record with another. The record is released with that version, also
+/// when `body` unwinds.
 pub(super) fn while_locked<M: Memory, R>(
     memory: &mut M,
     at: Addr,
@@ -219,7 +221,7 @@ pub(super) fn while_locked<M: Memory, R>(
     // any moment.
     let result = catch_unwind(AssertUnwindSafe(|| body(memory, &mut tid)));
     let released = unlock(memory, at, tid);
-    // What went wrong first is what the job is told.
+    // The job ends with the first error.
     result
         .and_then(|result| released.map(|()| result))
         .unwrap_or_else(|payload| resume_unwind(payload))
@@ -228,8 +230,8 @@ pub(super) fn while_locked<M: Memory, R>(
 /// Releases the lock of the record at `at`, which is of version `tid` from now on.
 ///
 /// # Errors
-/// The payload of a fault that keeps the record's page from being had: it stays locked, and whoever
-/// waits is woken to meet the fault too.
+/// The payload of the fault, when the device keeps failing to return the record's page. The record
+/// stays locked, and jobs that wait for it are woken and meet the fault too.
 pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thread::Result<()> {
     let released = retry_faults(|| {
         let mut seen = word(memory, at);
@@ -241,7 +243,7 @@ pub(super) fn unlock<M: Memory>(memory: &mut M, at: Addr, tid: Tid) -> std::thre
             }
         }
     });
-    // Whether anyone waits is not known of a page that cannot be had.
+    // If the page failed, it is unknown whether a job waits.
     if *released.as_ref().unwrap_or(&true) {
         memory.wake(at);
     }

@@ -1,4 +1,4 @@
-//! [`Table`]: rows of one type, found by an index.
+//! [`Table`]: rows of one type with an index.
 
 use std::marker::PhantomData;
 
@@ -13,16 +13,16 @@ use crate::masstree::Tree;
 /// Words of the largest row.
 pub(super) const ROW_WORDS_MAX: usize = 96;
 
-/// What a record holds: a plain value of 1 to 96 words.
+/// The row of a record: a plain value of 1 to 96 words.
 pub trait Row: Pod {
-    /// Its words.
+    /// The number of its words.
     const WORDS: usize = {
         assert!(align_of::<Self>() == 8, "a row is made of whole words");
         assert!(size_of::<Self>() >= 8 && size_of::<Self>() <= ROW_WORDS_MAX * 8);
         size_of::<Self>() / 8
     };
 
-    /// How many lines a record of it takes.
+    /// The lines that its record takes.
     const LINES: usize = record::lines_of(Self::WORDS);
 }
 impl<T: Pod> Row for T {}
@@ -47,12 +47,12 @@ impl<R: Row> Table<R> {
 }
 
 impl Silo {
-    /// Line `line` of the record at `at` that is there from the beginning.
+    /// Line `line` of the record at `at`, for the initial image.
     pub fn image_of<R: Row>(&self, at: Addr, key: u64, row: &R, line: usize) -> Line {
         record::image_line(self.checksums, at, Head { tid: Tid::INITIAL, key }, words_of(row), line)
     }
 
-    /// Line `line` of a place at `at` that is free from the beginning.
+    /// Line `line` of the free place at `at`, for the initial image.
     pub fn image_of_free_place(&self, at: Addr, line: usize) -> Line {
         match line {
             0 => record::image_line(
@@ -66,7 +66,7 @@ impl Silo {
         }
     }
 
-    /// The line of the epoch, as it is at the beginning.
+    /// The line of the epoch, for the initial image.
     pub fn image_of_epoch(&self) -> Line {
         let mut line = [0; LINE_BYTES / 8];
         line[0] = self.epoch.word(1);
@@ -86,5 +86,5 @@ pub(super) fn words_of_mut<R: Row>(row: &mut R) -> &mut [u64] {
     bytemuck::cast_slice_mut(std::slice::from_mut(row))
 }
 
-/// The key of a place that never had one. No record has it.
+/// The key in a place that never had one. No row has this key.
 pub(super) const NO_KEY: u64 = u64::MAX;

@@ -1,4 +1,4 @@
-//! [`Tid`]: which version of a record this is (Silo §4.2).
+//! [`Tid`]: the version of a record (Silo, SOSP'13, §4.2).
 
 use bytemuck::{Pod, Zeroable};
 
@@ -8,23 +8,24 @@ const ABSENT: u64 = 4;
 const ONE: u64 = 8;
 const EPOCH_SHIFT: u32 = 32;
 
-/// A record's version: the transaction identifier of who wrote it, and whether it is there at all.
+/// A record's version: the identifier of the transaction that wrote it, and whether the record is
+/// present.
 ///
-/// Bit 2: absent, the record is not there (not yet, or no longer). Bits 3–31: a sequence number
-/// within the epoch. Bits 32–63: the epoch. What stands in memory is a version with two bits more,
-/// the lock's: bit 0 held, bit 1 somebody waits.
+/// Bit 2: the record is absent. Bits 3–31: a sequence number within the epoch. Bits 32–63: the
+/// epoch. In memory, a version has the two bits of the lock in addition: bit 0 held, bit 1 a job
+/// waits.
 ///
-/// A record's versions only rise, and no two transactions that touch one record have the same.
-/// Silo's *latest* bit has no use here: old versions are not kept.
+/// A record's versions only rise, and two transactions that write one record have different
+/// versions. Silo's *latest* bit is not needed, since old versions are not kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Tid(u64);
 
 impl Tid {
-    /// The version of everything that was there before the first transaction: of epoch 0.
+    /// The version of the initial records, in epoch 0.
     pub const INITIAL: Tid = Tid(ONE);
 
-    /// The version of a record that was never there.
+    /// The version of a place that never had a record.
     pub const NEVER: Tid = Tid(ABSENT);
 
     /// The epoch it was written in.
@@ -32,25 +33,25 @@ impl Tid {
         self.0 >> EPOCH_SHIFT
     }
 
-    /// Whether the record is not there.
+    /// Whether the record is absent.
     pub fn is_absent(self) -> bool {
         self.0 & ABSENT != 0
     }
 
-    /// This version, of a record that is there or not.
+    /// This version with the absent bit as given.
     pub(super) fn with_absent(self, absent: bool) -> Tid {
         Tid(self.0 & !ABSENT | if absent { ABSENT } else { 0 })
     }
 
-    /// The least version of `epoch` above this one; `None` if this one is of a later epoch, or the
-    /// epoch's sequence numbers are used up.
+    /// The least version of `epoch` above this one; `None` if this one is of a later epoch or the
+    /// epoch has no sequence number left.
     pub(super) fn next_in(self, epoch: u64) -> Option<Tid> {
         let first = Tid(epoch << EPOCH_SHIFT | ONE);
         let next = Tid((self.0 & !ABSENT) + ONE).max(first);
         (next.epoch() == epoch).then_some(next)
     }
 
-    /// The next version in the same epoch, for a change that no transaction makes.
+    /// The next version in the same epoch, for changes outside of transactions.
     pub(super) fn next(self) -> Option<Tid> {
         self.next_in(self.epoch())
     }
@@ -61,7 +62,7 @@ impl Tid {
     }
 }
 
-/// A version and its lock, as they stand in a record's first word.
+/// The first word of a record: a version and its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(transparent)]
 pub(super) struct TidWord(pub(super) u64);

@@ -1,4 +1,4 @@
-//! [`Transaction`]: what a transaction does before it commits, and what it notes meanwhile.
+//! [`Transaction`]: reads and buffered writes of a transaction, and the sets it checks to commit.
 
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
@@ -13,22 +13,21 @@ use super::{Abort, Conflict, Isolation, Silo};
 use crate::Wrong;
 use crate::masstree::{Changed, Seen, Tree, Visitor};
 
-/// A transaction under way. What it reads is noted, what it writes is kept here until it commits;
-/// all of that is the job's own, none of it lies in the memory.
+/// A running transaction. Its read, node and write sets are kept in the job, not in the [`Memory`].
 #[derive(Debug)]
 pub struct Transaction<'a, M> {
     pub(super) silo: &'a Silo,
     pub(super) memory: &'a mut M,
     pub(super) isolation: Isolation,
-    /// The read set: the versions of records.
+    /// The read set: records and their versions.
     pub(super) reads: SmallVec<[Read; 32]>,
-    /// The node set: the versions of index nodes that absences and scans depended on.
+    /// The node set: index nodes on which absences and scans depend, and their versions.
     pub(super) nodes: SmallVec<[Depended<'a>; 16]>,
-    /// The write set, a record once.
+    /// The write set, with each record once.
     pub(super) writes: SmallVec<[Write<'a>; 32]>,
-    /// The rows to be written, one behind the other.
+    /// The rows to be written, one after the other.
     pub(super) words: SmallVec<[u64; 256]>,
-    /// Places without rows that it left behind, also when it was run before.
+    /// Places without rows that it left behind, in this attempt or an earlier one.
     pub(super) vacant: SmallVec<[Vacant<'a>; 4]>,
 }
 
@@ -51,28 +50,28 @@ pub(super) struct Depended<'a> {
 pub(super) struct Write<'a> {
     pub at: Addr,
     pub key: u64,
-    /// The version that was read and is overwritten.
+    /// The version that was read and will be overwritten.
     pub over: Tid,
-    /// The version it is locked at, while it is.
+    /// The version at which it is locked, while it is locked.
     pub held: Option<Tid>,
     pub new: New<'a>,
 }
 
-/// What becomes of a record.
+/// The new state of a record.
 #[derive(Debug, Clone)]
 pub(super) enum New<'a> {
-    /// It holds the row that is there in `words`.
+    /// It gets the row in this range of `words`.
     Row(Range<usize>),
-    /// It is removed; this is the index that leads to it.
+    /// It is removed. This is the index that leads to it.
     Gone(&'a Tree),
 }
 
-/// A row that a transaction found, as it was found or as the transaction changed it.
+/// A row that a transaction read, or its changed copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<R> {
     /// Its key.
     pub key: u64,
-    /// What it holds.
+    /// The row.
     pub row: R,
     at: Addr,
     tid: Tid,
@@ -86,7 +85,7 @@ impl<R> Found<R> {
 }
 
 impl<'a, M: Memory> Transaction<'a, M> {
-    /// A transaction that has done nothing yet.
+    /// A new transaction.
     pub fn new(silo: &'a Silo, memory: &'a mut M, isolation: Isolation) -> Transaction<'a, M> {
         Transaction {
             silo,
@@ -100,7 +99,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Forgets everything it did. Gives the memory, to do something else before it begins again.
+    /// Clears all its sets for another attempt. Returns the memory, for use in between.
     pub fn restart(&mut self) -> &mut M {
         self.reads.clear();
         self.nodes.clear();
@@ -160,8 +159,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         Ok(found)
     }
 
-    /// The first `limit` of `keys` that the index has, and where they lead. What that depends on is
-    /// noted.
+    /// The first `limit` of `keys` in the index, and where they lead. Adds the nodes to the node
+    /// set.
     fn list(
         &mut self,
         index: &'a Tree,
@@ -186,24 +185,24 @@ impl<'a, M: Memory> Transaction<'a, M> {
         let head = record::read(self.memory, self.silo.checksums, at, words_of_mut(&mut row))?;
         match head.key == key {
             true => Ok(self.see(at, head, row)),
-            // Its place was given to another key since.
+            // Its place has got another key since.
             false => self.get(table, key),
         }
     }
 
-    /// Writes the row back as it is in `found` now, which this transaction found or wrote.
+    /// Writes `found.row` back. This transaction read or wrote the row before.
     pub fn put<R: Row>(&mut self, found: &Found<R>) {
         let new = self.keep(&found.row);
         self.write(found.at, found.key, found.tid, new);
     }
 
-    /// Removes the row, which this transaction found or wrote.
+    /// Removes the row, which this transaction read or wrote before.
     pub fn remove<R: Row>(&mut self, table: &'a Table<R>, found: &Found<R>) {
         self.write(found.at, found.key, found.tid, New::Gone(&table.index));
     }
 
-    /// Inserts a row at `place`, which no other row needs, and says whether it did: not if there
-    /// is a row of this key. (If the key has a place already, as after an abort, it keeps that.)
+    /// Inserts a row at `place`, which no other row uses. Returns `false` if the key has a row
+    /// already. If the key has a place already, as after an abort, it keeps that place.
     ///
     /// # Errors
     /// [`Abort::Wrong`] when what it reads is no record or index, or `place` has another row in it;
@@ -234,14 +233,14 @@ impl<'a, M: Memory> Transaction<'a, M> {
                 self.follow(&changed)?;
                 break (place, tid);
             }
-            // Somebody was faster, and took another place.
+            // Another job was faster and took another place.
         };
         let new = self.keep(row);
         self.write(at, key, tid, new);
         Ok(true)
     }
 
-    /// Finds the record of `key` and reads it, and its row into `row`; or gives the node that has
+    /// Finds the record of `key` and reads it, and its row into `row`; or returns the node that has
     /// no such key.
     fn look_up(
         &mut self,
@@ -259,8 +258,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
             if head.key == key {
                 return Ok(Ok((at, head)));
             }
-            // The place was given to another key after the index was read. Then it left the index
-            // before, or was changed again.
+            // The place got another key after the index was read, so the key left the index, or the
+            // index changed again.
             if other.replace((at, head)) == Some((at, head)) {
                 return Err(Abort::Wrong(Wrong(format!(
                     "the index leads from key {key} to the record of key {} at {at:?}",
@@ -270,7 +269,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Notes what was read and gives the row, if there is one, as this transaction sees it.
+    /// Adds the record to the read set and returns its row, if there is one, as this transaction
+    /// sees it.
     fn see<R: Row>(&mut self, at: Addr, head: Head, row: R) -> Option<Found<R>> {
         self.reads.push(Read { at, tid: head.tid });
         let Head { tid, key } = head;
@@ -285,7 +285,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Whether this transaction sees a row in the record at `at`, found as `tid`.
+    /// Whether this transaction sees a row in the record at `at`, which was read at version `tid`.
     fn is_there(&self, at: Addr, tid: Tid) -> bool {
         self.written(at).map_or(!tid.is_absent(), |write| matches!(write.new, New::Row(_)))
     }
@@ -294,7 +294,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         self.writes.iter().find(|write| write.at == at)
     }
 
-    /// Keeps a row until it is written.
+    /// Buffers a row until it is written.
     fn keep<R: Row>(&mut self, row: &R) -> New<'a> {
         let start = self.words.len();
         self.words.extend_from_slice(words_of(row));
@@ -312,8 +312,8 @@ impl<'a, M: Memory> Transaction<'a, M> {
         }
     }
 
-    /// Takes the keys of places that it left without rows out of the index. (Should that fail, the
-    /// next key of the place does it.)
+    /// Removes the keys of places that it left without rows from the index. If this fails, the next
+    /// key of the place does it.
     pub(super) fn tidy(&mut self) -> Result<(), Wrong> {
         for vacant in self.vacant.drain(..) {
             place::vacate(self.silo, self.memory, vacant)?;
@@ -321,8 +321,7 @@ impl<'a, M: Memory> Transaction<'a, M> {
         Ok(())
     }
 
-    /// Lets the node set follow what this transaction's own insert changed, also to where keys
-    /// moved.
+    /// Updates the node set with the nodes that this transaction's own insert changed.
     fn follow(&mut self, changed: &[Changed]) -> Result<(), Abort> {
         for Changed { before, after } in changed {
             for i in 0..self.nodes.len() {
@@ -344,10 +343,10 @@ impl<'a, M: Memory> Transaction<'a, M> {
     }
 }
 
-/// Keys and where they lead.
+/// Keys and the addresses to which they lead.
 type Listed = SmallVec<[(u64, u64); 16]>;
 
-/// Lists keys and notes what the list depends on.
+/// Collects keys and the nodes on which the list depends.
 struct List<'a, 'b> {
     index: &'a Tree,
     to: u64,
@@ -362,7 +361,7 @@ impl Visitor for List<'_, '_> {
     }
 
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-        // Tables have no keys of another length.
+        // All keys of a table have 8 bytes.
         let Some(key) = key.first_chunk().map(|key| u64::from_be_bytes(*key)) else {
             return ControlFlow::Continue(());
         };
