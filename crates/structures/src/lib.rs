@@ -12,9 +12,9 @@
 //! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
 //! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
 //!
-//! They are made of a few parts that a new structure can use too: [`latch`] is the lock that lies in
-//! the data it protects, [`checksum`] tells a damaged record from a whole one ([`Wrong`]), [`image`]
-//! writes the lines of an initial page, and [`hash`] mixes bits.
+//! They are made of a few parts that a new structure can use too: [`latch`] is the lock that lies
+//! in the data it protects, [`checksum`] tells a damaged record from a whole one ([`Wrong`]),
+//! [`image`] writes the lines of an initial page, and [`hash`] mixes bits.
 //!
 //! A handle such as [`Vector`] is a few numbers: an address and a size. Jobs on all cores copy and
 //! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`] or

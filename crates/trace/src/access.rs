@@ -2,27 +2,28 @@
 
 use ebbtide_core::{Addr, PageId, Time};
 
-/// What an entry of a trace does.
+/// The kinds of entries of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// Bytes are read.
     Read,
     /// Bytes are written.
     Write,
-    /// Nothing is accessed: the host says that the page will be needed (SPEC A4, hints).
+    /// No access: the host hints that the page will be needed (CXL-flash, ATC'23, observation 7).
     Hint,
 }
 
 /// One access to memory, or a hint of one, as a trace records it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// When it was made; a trace is in the order of time.
+    /// The time of the access. A trace is in the order of time.
     pub at: Time,
-    /// Its first byte. A virtual address where `frame` is known; otherwise the trace does not say.
+    /// The address of its first byte: virtual if `frame` is known, otherwise virtual or physical,
+    /// as the trace has it.
     pub address: Addr,
-    /// The physical page that its first byte lies in, where the trace knows it.
+    /// The physical page of its first byte, if the trace has it.
     pub frame: Option<PageId>,
-    /// The device it went to; 0 where there is one.
+    /// The number of the device; 0 if there is only one.
     pub device: u32,
     /// Bytes accessed, at least one.
     pub bytes: u32,
@@ -36,7 +37,7 @@ impl Access {
         self.op == Op::Write
     }
 
-    /// The physical address of its first byte, where the trace knows it.
+    /// The physical address of its first byte, if the trace has it.
     pub fn physical(&self) -> Option<Addr> {
         self.frame.map(|frame| frame.start() + self.address.page_offset() as u64)
     }

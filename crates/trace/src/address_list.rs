@@ -1,8 +1,8 @@
-//! Lists of addresses and operations, a line an access, as simulators of DRAM read them.
+//! Lists of addresses and operations, one access a line: the input of DRAM simulators.
 //!
 //! `0x1f40 R` (Ramulator), `0x1f40 READ 120` (DRAMsim3; DRAMSim2's `P_MEM_RD`) and `LD 0x1f40`
-//! (Ramulator 2). A third field is a cycle, which counts as a nanosecond; without it entries lie a
-//! nanosecond apart. Every access is one line of 64 bytes.
+//! (Ramulator 2). A third field is a cycle, which counts as a nanosecond. Entries without it lie a
+//! nanosecond apart. Every access has 64 bytes.
 
 use ebbtide_core::{Addr, Time};
 
@@ -23,7 +23,7 @@ pub(crate) fn operation(word: &str) -> Option<Op> {
     }
 }
 
-/// The access of `line`, which is the next after `next`, the earliest time it can have.
+/// The access in `line`. Its time is its cycle, at least `latest`, or `next` if it has no cycle.
 fn parse(line: &str, next: u64, latest: u64) -> Option<Access> {
     let mut words = line.split_whitespace();
     let (first, second) = (words.next()?, words.next()?);
@@ -40,7 +40,7 @@ fn parse(line: &str, next: u64, latest: u64) -> Option<Access> {
 /// Reads a list.
 pub(crate) struct ListReader {
     lines: LineReader,
-    /// When an access without a cycle comes, and when the last one came.
+    /// The time of the next access without a cycle, and the time of the last access.
     next: u64,
     latest: u64,
 }
@@ -64,7 +64,7 @@ impl Source for ListReader {
     }
 }
 
-/// Whose list is written.
+/// The simulator for which a list is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dialect {
     Ramulator,

@@ -1,8 +1,9 @@
-//! Comma-separated values with a header, a line an access.
+//! Comma-separated values with a header, one access a line.
 //!
-//! Written are `time_ns,address,bytes,op,device,physical`; read are these in any order, by their
-//! names. Only `address` must be there, which libCacheSim calls `obj_id` (and `bytes` `obj_size`):
-//! its own reader takes the first three columns by number.
+//! The writer's columns are `time_ns,address,bytes,op,device,physical`. The reader finds them by
+//! name in any order and requires `address` only. It also accepts libCacheSim's names `obj_id` for
+//! `address` and `obj_size` for `bytes`; libCacheSim's reader takes the first three columns by
+//! number.
 
 use ebbtide_core::{Addr, Time};
 
@@ -15,7 +16,7 @@ const HEADER: &str = "time_ns,address,bytes,op,device,physical\n";
 
 const ADDRESS: &str = "a column 'address' with numbers below 2^64";
 
-/// Where each column stands, if it is there.
+/// The position of each column, if the file has it.
 struct Columns {
     time: Option<usize>,
     address: usize,

@@ -32,7 +32,7 @@ pub enum TraceError {
         /// The file.
         name: String,
     },
-    /// A line that is not an access.
+    /// An invalid line of the text form.
     #[error("{name}:{line}: {problem}")]
     Line {
         /// The file.
@@ -64,17 +64,17 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: NativeError,
     },
-    /// A line of a looser text form that is not what it should be.
+    /// An invalid line of a CSV file, a list or a mapping.
     #[error("{name}:{line}: expected {expected}")]
     Unexpected {
         /// The file.
         name: String,
         /// The line, counted from 1.
         line: u64,
-        /// What should stand there.
+        /// What was expected.
         expected: &'static str,
     },
-    /// A record of libCacheSim's oracleGeneral that is none.
+    /// An invalid record of libCacheSim's oracleGeneral.
     #[error(
         "{name}: {records} accesses were read; expected at byte {offset} a record of 24 bytes whose \
          time is not before the last"
@@ -87,7 +87,7 @@ pub enum TraceError {
         /// Records before it.
         records: u64,
     },
-    /// A file that is something else.
+    /// A file that is not a trace.
     #[error(
         "{name}: {found} at byte {offset}, expected a trace: native, text, CSV, Valgrind's memory \
          trace, a list of addresses and operations, or a file named *.oracleGeneral"
@@ -95,18 +95,18 @@ pub enum TraceError {
     Foreign {
         /// The file.
         name: String,
-        /// Where it is seen, in bytes after decompression.
+        /// Its offset, in bytes after decompression.
         offset: usize,
         /// What it is.
         found: &'static str,
     },
-    /// An entry that should have a physical address.
+    /// An entry without a physical address, where one is needed.
     #[error("the entry at address {address:#x} has no physical address")]
     NoPhysical {
         /// Its virtual address.
         address: u64,
     },
-    /// An address that a mapping has no place for.
+    /// A page that a mapping does not have.
     #[error(transparent)]
     Mapping(#[from] MappingError),
     /// Output that cannot be written.
@@ -120,7 +120,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Whether the input was fine up to a place where it ends too soon.
+    /// Whether the input is valid but ends too soon.
     pub fn is_cut_short(&self) -> bool {
         match self {
             TraceError::CutShort { .. } => true,
@@ -138,13 +138,13 @@ impl TraceError {
 )]
 pub struct LackeyError;
 
-/// A page whose place is unknown.
+/// Why a mapping has no physical page for a virtual one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MappingError {
-    /// The list does not have it.
+    /// The list does not have the page.
     #[error("the mapping has no virtual page {0:#x}")]
     Missing(u64),
-    /// More pages are touched than there are.
+    /// The trace touches more pages than memory has.
     #[error("memory is full: the trace touches more than 64 GiB")]
     Full,
 }

@@ -1,4 +1,4 @@
-//! [`CacheFilter`]: what of a program's accesses reaches memory through a core's caches.
+//! [`CacheFilter`]: a core's caches, which pass on only the accesses that reach memory.
 
 use crate::line_cache::{Evicted, LineCache, LineId};
 use ebbtide_core::LINE_BYTES;
@@ -23,7 +23,8 @@ pub struct Hierarchy {
 }
 
 impl Default for Hierarchy {
-    /// AstriFlash's, scaled to one core: 64 KiB of 4 ways twice, and 1 MiB of 16 ways (SPEC A1).
+    /// AstriFlash's caches for one core: 64 KiB of 4 ways for instructions and for data, and 1 MiB
+    /// of 16 ways (AstriFlash, HPCA'23, Table I).
     fn default() -> Hierarchy {
         Hierarchy {
             l1: CacheShape { bytes: 64 << 10, ways: 4 },
@@ -32,7 +33,7 @@ impl Default for Hierarchy {
     }
 }
 
-/// A cache that cannot be.
+/// An impossible cache.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "a {name} cache of {bytes} bytes and {ways} ways cannot be: expected a power of two of sets of \
@@ -44,12 +45,12 @@ pub struct CacheError {
     ways: usize,
 }
 
-/// What the caches ask of memory.
+/// The caches' requests to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
     /// A line is read.
     Fetch(LineId),
-    /// A line that was changed is written.
+    /// A dirty line is written back.
     Writeback(LineId),
 }
 
@@ -81,7 +82,8 @@ impl CacheFilter {
         })
     }
 
-    /// An instruction of `bytes` is fetched at `address`; what reaches memory goes to `reach`.
+    /// Fetches an instruction of `bytes` bytes at `address`. Calls `reach` for every request to
+    /// memory.
     #[inline]
     pub fn instruction<E>(
         &mut self,
@@ -90,7 +92,7 @@ impl CacheFilter {
         reach: &mut impl FnMut(Traffic) -> Result<(), E>,
     ) -> Result<(), E> {
         let (first, last) = lines(address, bytes);
-        // Nearly every instruction lies beside the one before.
+        // Nearly every instruction lies in the line of the one before.
         if first == last && first == self.fetched {
             return Ok(());
         }
@@ -104,7 +106,7 @@ impl CacheFilter {
         Ok(())
     }
 
-    /// Data of `bytes` at `address` is read or written; what reaches memory goes to `reach`.
+    /// Reads or writes `bytes` bytes at `address`. Calls `reach` for every request to memory.
     #[inline]
     pub fn data<E>(
         &mut self,
@@ -136,7 +138,7 @@ fn lines(address: u64, bytes: u32) -> (LineId, LineId) {
     (address / LINE_BYTES as u64, last / LINE_BYTES as u64)
 }
 
-/// Takes a line from the last level, or through it from memory.
+/// Fetches a line from the last level, or through it from memory.
 fn look_in_llc<E>(
     llc: &mut LineCache,
     line: LineId,

@@ -1,4 +1,4 @@
-//! [`Format`]: which forms of traces there are, and how to tell them apart.
+//! [`Format`]: the formats of traces, and how to tell them apart.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::text::{TextReader, TextWriter};
 use crate::{Input, Output, Sink, Source, TraceError};
 
 choice! {
-    /// A form of trace.
+    /// A trace format.
     pub enum Format as "format" {
         /// [`crate::native`].
         Native = "native",
@@ -23,22 +23,24 @@ choice! {
         Csv = "csv",
         /// [`crate::lackey`].
         Lackey = "lackey",
-        /// `ADDRESS R|W`, as Ramulator reads; whatever DRAM simulator's list is read.
+        /// `ADDRESS R|W`, which Ramulator reads. The reader accepts the lists of all DRAM
+        /// simulators.
         Ramulator = "ramulator",
-        /// `ADDRESS READ|WRITE CYCLE`, as DRAMsim3 reads, a cycle a nanosecond.
+        /// `ADDRESS READ|WRITE CYCLE`, which DRAMsim3 reads. A cycle is a nanosecond.
         Dramsim3 = "dramsim3",
-        /// libCacheSim's binary form, which also knows the next access to each address.
+        /// libCacheSim's binary form, which also has the time of the next access to each address.
         OracleGeneral = "oracleGeneral",
     }
 }
 
-/// Bytes that formats are told apart by.
+/// The bytes at the start of a file by which formats are told apart.
 const START_BYTES: usize = 256;
 
-/// What an instruction takes in traces that only count them: one cycle at 2 GHz (SPEC A1).
+/// Picoseconds an instruction, for traces that count instructions and have no times: one cycle at 2
+/// GHz (AstriFlash, HPCA'23, Table I).
 const PS_PER_INSTRUCTION: f64 = 500.0;
 
-/// Files that are no traces, by how they begin.
+/// The first bytes of files that are not traces, and what these files are.
 const FOREIGN: [(&[u8], &str); 6] = [
     (b"\x1f\x8b", "gzip data"),
     (b"\xfd7zXZ", "xz data"),
@@ -49,7 +51,7 @@ const FOREIGN: [(&[u8], &str); 6] = [
 ];
 
 impl Format {
-    /// What it has no place for.
+    /// What the format cannot store.
     pub fn cannot_hold(self) -> &'static [&'static str] {
         match self {
             Format::Native | Format::Csv => &[],
@@ -69,7 +71,7 @@ impl Format {
         }
     }
 
-    /// By a file's name; native if it says nothing.
+    /// The format for a file's name; native if the name has no known ending.
     pub fn for_path(path: &Path) -> Format {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.strip_suffix(".zst").unwrap_or(&name);
@@ -86,10 +88,11 @@ impl Format {
         }
     }
 
-    /// By how `input` begins, and by its name for forms that begin with anything.
+    /// The format of `input`, found by its first bytes, or by its name for formats without a fixed
+    /// start.
     ///
     /// # Errors
-    /// When its start cannot be read, or is that of something else.
+    /// When its start cannot be read or is not that of a trace.
     pub fn of(input: &mut Input) -> Result<Format, TraceError> {
         let name = input.name().to_string();
         let start = input.peek(START_BYTES)?;
@@ -137,7 +140,8 @@ impl Format {
         })
     }
 
-    /// Writes to `output` in this form; `description` says what, where the form has a place for it.
+    /// A writer to `output` in this format. `description` says what is traced; formats without a
+    /// place for it drop it.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -1,15 +1,16 @@
-//! [`FrameMap`]: which physical page an operating system gives to each virtual one.
+//! [`FrameMap`]: virtual to physical pages, as an operating system with fragmented memory assigns
+//! them.
 
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
 
-/// Physical pages handed out when virtual ones are first touched, in runs: pages that are
-/// neighbours in a run of virtual pages are neighbours in memory, and runs lie anywhere. Long runs
-/// are what a system gives that is freshly started, short ones what is left of a fragmented memory.
+/// Assigns physical pages in runs when virtual pages are first touched. Neighbours in a run of
+/// virtual pages are neighbours in memory, and runs lie in random order. Long runs model a freshly
+/// started system, short runs a fragmented memory.
 #[derive(Debug, Clone)]
 pub struct FrameMap {
     run_pages: u64,
-    /// Runs that memory has room for, a power of two.
+    /// The number of runs in memory, a power of two.
     runs: u64,
     seed: u64,
     /// Where each run of virtual pages lies.
@@ -27,7 +28,7 @@ impl FrameMap {
         FrameMap { run_pages, runs: frames / run_pages, seed, placed: FxHashMap::default() }
     }
 
-    /// The physical page of `page`, which is given one if it has none. `None` when memory is full.
+    /// The physical page of `page`, assigned now if it has none. `None` when memory is full.
     pub fn frame(&mut self, page: PageId) -> Option<PageId> {
         let (run, within) = (page.0 / self.run_pages, page.0 % self.run_pages);
         let place = match self.placed.get(&run) {
@@ -42,8 +43,8 @@ impl FrameMap {
         Some(PageId(place * self.run_pages + within))
     }
 
-    /// Where the run handed out as number `number` lies: each step can be undone, so no two share a
-    /// place.
+    /// The place of the run that was assigned as number `number`. Each step is a bijection, so no
+    /// two runs share a place.
     fn shuffled(&self, number: u64) -> u64 {
         let mask = self.runs - 1;
         let half = (self.runs.ilog2() / 2).max(1);

@@ -1,8 +1,8 @@
-//! [`Hinted`]: a trace with a host's hints in it.
+//! [`Hinted`]: a trace with hints of a host that knows the future.
 //!
-//! A kernel that knows the future tells the device shortly before that a page will be needed: for
-//! the pages accessed most, and not always (CXL-flash, ATC'23 observation 7; SPEC A4). When it
-//! tells is not published: the lead is a parameter.
+//! The host tells the device ahead of time that a page will be needed: for the most accessed pages,
+//! with some probability (CXL-flash, ATC'23, observation 7). The paper does not say how long ahead,
+//! so the lead is a parameter.
 
 use std::collections::VecDeque;
 
@@ -11,26 +11,26 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Access, Op, Source, TraceError};
 
-/// Which accesses are announced, and when.
+/// Which accesses have a hint, and how long ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hints {
-    /// The share of pages, those accessed most, whose accesses are announced: 0 to 1.
+    /// The share of pages, those accessed most, whose accesses may have a hint: 0 to 1.
     pub top: f64,
-    /// The chance that one of these is: 0 to 1.
+    /// The probability that one of these accesses has a hint: 0 to 1.
     pub chance: f64,
-    /// How long before the access.
+    /// The time from a hint to its access.
     pub lead: Span,
-    /// Decides which.
+    /// The seed of the random choice.
     pub seed: u64,
 }
 
-/// A page of memory where that is known, or else of the program.
+/// A physical page if the trace has it, or else a virtual one.
 fn page(access: &Access) -> PageId {
     access.frame.unwrap_or(access.address.page())
 }
 
 impl Hints {
-    /// The pages of `source`, which is read to its end, that are accessed most.
+    /// Reads `source` to its end and returns its most accessed pages.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -41,7 +41,7 @@ impl Hints {
             accesses.for_each(|access| *counts.entry(page(access)).or_default() += 1);
         }
         let mut pages: Vec<_> = counts.into_iter().collect();
-        // By count, then by number, so that the same trace gives the same pages.
+        // Sorted by count, then by number, so that the result depends on the trace alone.
         pages.sort_unstable_by_key(|&(page, count)| (std::cmp::Reverse(count), page));
         let top = (pages.len() as f64 * self.top).round() as usize;
         Ok(pages.into_iter().take(top).map(|(page, _)| page).collect())
@@ -53,8 +53,8 @@ pub struct Hinted<S> {
     source: S,
     hints: Hints,
     hottest: FxHashSet<PageId>,
-    /// Accesses and hints that were read and not given, each in the order of time: as much as a
-    /// lead holds.
+    /// Accesses and hints that were read and not returned yet, each in the order of time: those
+    /// within one lead.
     accesses: VecDeque<Access>,
     announced: VecDeque<Access>,
     number: u64,
@@ -62,13 +62,13 @@ pub struct Hinted<S> {
 }
 
 impl<S: Source> Hinted<S> {
-    /// Announces accesses of `source` to the pages `hottest` as `hints` says.
+    /// Adds hints, as `hints` says, for accesses of `source` to the pages `hottest`.
     pub fn new(source: S, hints: Hints, hottest: FxHashSet<PageId>) -> Hinted<S> {
         let (accesses, announced, batch) = (VecDeque::new(), VecDeque::new(), Vec::new());
         Hinted { source, hints, hottest, accesses, announced, number: 0, batch }
     }
 
-    /// Takes `access` in; gives what comes before any hint of a later one.
+    /// Takes in `access`. Returns the entries that precede the hints of all later accesses.
     fn take(&mut self, access: Access, out: &mut Vec<Access>) {
         let lead = Time::from_ps(self.hints.lead.as_ps());
         let told = Time::ZERO + access.at.since(lead);
@@ -80,7 +80,7 @@ impl<S: Source> Hinted<S> {
         self.give(told, out);
     }
 
-    /// Gives what is due before `until`.
+    /// Returns the entries before `until`.
     fn give(&mut self, until: Time, out: &mut Vec<Access>) {
         loop {
             let hint = self.announced.front().map(|hint| hint.at);
@@ -98,7 +98,7 @@ impl<S: Source> Hinted<S> {
         }
     }
 
-    /// Whether the chance is with this access.
+    /// Whether this access has a hint, by chance.
     fn is_drawn(&self) -> bool {
         let mixed = (self.number ^ self.hints.seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! [`Input`]: the bytes of a trace, from a file or standard input, decompressed if need be.
+//! [`Input`]: the bytes of a trace, from a file or standard input, decompressed if needed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::TraceError;
 
-/// Bytes to read from a trace, with a name for messages.
+/// The bytes of a trace, with a name for messages.
 pub struct Input {
     name: String,
     bytes: Box<dyn Read + Send>,
@@ -15,8 +15,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens the file at `path`, or standard input for `-`. Data that begins as zstd does is
-    /// decompressed, whatever the file is called.
+    /// Opens the file at `path`, or standard input for `-`. Data that begins as a zstd frame is
+    /// decompressed, whatever the file's name.
     ///
     /// # Errors
     /// When it cannot be opened or its start cannot be read.
@@ -31,7 +31,7 @@ impl Input {
         }
     }
 
-    /// Takes `bytes`, plain or zstd, and calls them `name` in messages.
+    /// Reads from `bytes`, plain or zstd. Messages call them `name`.
     ///
     /// # Errors
     /// When their start cannot be read.
@@ -51,7 +51,7 @@ impl Input {
         Ok(Input { name: name.to_string(), bytes, ahead: Vec::new() })
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,5 +1,5 @@
-//! The text that Valgrind's memory tracer prints (`valgrind --tool=lackey --trace-mem=yes`): a line
-//! an instruction or an access, without times.
+//! The output of Valgrind's memory tracer (`valgrind --tool=lackey --trace-mem=yes`): one
+//! instruction or access a line, without times.
 //!
 //! ```text
 //! I  0401ab70,3
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Numbers are a hexadecimal address and a size in bytes; `M` reads and then writes. Lines that
-//! begin with `==` or `--` are Valgrind's own.
+//! begin with `==` or `--` are Valgrind's messages.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ use ebbtide_core::{Addr, Time};
 pub use crate::error::LackeyError;
 use crate::{Access, Input, Op, Output, Source, TraceError};
 
-/// What one line says.
+/// The kind of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// An instruction is fetched and executed.
@@ -31,30 +31,30 @@ pub enum Event {
     Modify,
 }
 
-/// A line that matters.
+/// The contents of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Line {
     /// An access: its address and its size in bytes.
     Access(Event, u64, u32),
-    /// Valgrind's own, of the process with this number.
+    /// A message of Valgrind about the process of this number.
     Process(u32),
 }
 
-/// What Valgrind printed, cut into lines.
+/// Splits Valgrind's output into lines.
 #[derive(Default)]
 pub(crate) struct LineSplitter {
-    /// The start of a line whose end has not come.
+    /// The start of a line whose end has not been read.
     rest: Vec<u8>,
-    /// Lines seen, one that is refused included.
+    /// Lines read, including an invalid last one.
     pub(crate) lines: u64,
 }
 
-/// The longest line, in bytes: Valgrind's own may quote a command.
+/// The longest line, in bytes. Valgrind's messages may quote a command.
 const LINE_BYTES_MAX: usize = 1 << 16;
 
 impl LineSplitter {
-    /// Gives every line of `text`, which goes on where the last one ended, to `take`. Stops when
-    /// `take` does; then nothing more can be given.
+    /// Calls `take` with every line of `text`, which continues the text of the last call. Stops at
+    /// an error of `take`, after which this must not be called again.
     pub(crate) fn parse<E: From<LackeyError>>(
         &mut self,
         text: &[u8],
@@ -90,7 +90,7 @@ impl LineSplitter {
         }
     }
 
-    /// A line with its end, which is Valgrind's own, or an access at the end of the text.
+    /// Parses a line with its end: a message, or an access that the fast path could not take.
     fn line<E: From<LackeyError>>(
         &mut self,
         line: &[u8],
@@ -105,7 +105,7 @@ impl LineSplitter {
             let process = str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok());
             return process.map_or(Ok(()), |process| take(Line::Process(process)));
         }
-        // Behind it enough for the quick way to look ahead.
+        // Padding for the fast path, which reads ahead.
         let mut padded = [0; 64];
         let length = line.len().min(48);
         padded[..length].copy_from_slice(&line[..length]);
@@ -121,14 +121,14 @@ impl LineSplitter {
         Ok(())
     }
 
-    /// Whether the text ended with a line's end.
+    /// Whether the text ended with a line end.
     pub(crate) fn ended(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// The access at the start of `text`, and what follows its line. `None` if it is none, or if `text`
-/// ends too soon to tell.
+/// The access at the start of `text`, and the text after its line. `None` if it is not an access,
+/// or if `text` ends too soon to tell.
 #[inline]
 fn quick(text: &[u8]) -> Option<(Line, &[u8])> {
     let (kind, rest) = text.split_first_chunk::<3>()?;
@@ -165,14 +165,14 @@ fn quick(text: &[u8]) -> Option<(Line, &[u8])> {
     Some((Line::Access(kind, address, bytes), rest))
 }
 
-/// The number that eight hexadecimal digits write, small letters only, as Valgrind does.
+/// The number written by eight hexadecimal digits in lower case, as Valgrind writes them.
 #[inline]
 fn eight_hexadecimal(digits: u64) -> Option<u64> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // A letter has bit 6 set: it becomes its place in the alphabet, plus nine.
     let letters = (digits >> 6) & ONES;
     let values = (digits & (0x0f * ONES)) + letters * 9;
-    // Whatever was no digit does not come back from its value.
+    // A byte that was not a digit differs from the digit of its value.
     let back = values + 0x30 * ONES + (((values + 6 * ONES) >> 4) & ONES) * 0x27;
     if back != digits || values & (0xf0 * ONES) != 0 {
         return None;
@@ -182,7 +182,7 @@ fn eight_hexadecimal(digits: u64) -> Option<u64> {
     Some(((fours >> 16) | fours) & 0xffff_ffff)
 }
 
-/// Whether a trace whose first line is `line` is Valgrind's.
+/// Whether `line` is the first line of a trace of Valgrind.
 pub(crate) fn is_lackey(line: &str) -> bool {
     ["==", "I  ", " L ", " S ", " M "].iter().any(|start| line.starts_with(start))
 }
@@ -215,7 +215,7 @@ impl Source for LackeyReader {
         while batch.is_empty() && !self.done {
             let count = self.input.read(&mut self.buffer)?;
             self.done = count == 0;
-            // What is left without its line's end is either whole or refused.
+            // The rest without a line end is either a whole line or an error.
             let text =
                 if self.done && !self.lines.ended() { &b"\n"[..] } else { &self.buffer[..count] };
             let (instructions, per) = (&mut self.instructions, self.ps_per_instruction);
@@ -242,8 +242,8 @@ impl Source for LackeyReader {
     }
 }
 
-/// Writes loads and stores as Valgrind prints them; times, devices, physical addresses and hints
-/// have no place there.
+/// Writes loads and stores as Valgrind prints them, without times, devices, physical addresses and
+/// hints.
 pub struct LackeyWriter {
     output: Output,
     buffer: String,

@@ -1,4 +1,21 @@
-//! Traces of memory accesses: formats, read and written as streams.
+//! Traces of memory accesses: formats, capture, caches that filter them, and miss-ratio curves.
+//!
+//! A trace is a stream of [`Access`]es in the order of time. Programs read one from a [`Source`] in
+//! batches and write one to a [`Sink`], so that memory stays bounded for traces of any length.
+//!
+//! | to | use |
+//! |---|---|
+//! | read a file of any format, compressed or not | [`open`]; [`ReadAhead`] reads on another thread |
+//! | write a file | [`Format::write`] to an [`Output`] |
+//! | trace a running program | [`capture`], through a [`CacheFilter`] |
+//! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |
+//! | describe a trace | [`Statistics`] |
+//! | find the miss ratio of every size of DRAM | [`curve`] |
+//!
+//! [`Format`] lists the formats and tells them apart by content: [`native`] is the compact binary
+//! form, [`text`] the published one with one access a line, [`lackey`] the output of Valgrind's
+//! memory tracer; CSV, the lists of DRAM simulators and libCacheSim's oracleGeneral come besides.
+//! [`LineCache`] is the set-associative cache that both the filter and the simulator use.
 //!
 //! ```no_run
 //! use ebbtide_trace::{Source, open};
@@ -12,21 +29,8 @@
 //! # Ok::<(), ebbtide_trace::TraceError>(())
 //! ```
 //!
-//! * [`Access`]: one access, or a hint of one.
-//! * [`Source`]: whatever accesses come from, in batches; [`open`] finds out the format.
-//! * [`native`]: the compact form, in compressed blocks.
-//! * [`text`]: the form a line an access, as published traces have it.
-//! * [`capture`]: a program's accesses as it runs, through [`CacheFilter`].
-//! * [`lackey`]: the text of Valgrind's memory tracer.
-//! * [`Format`]: these forms and others, told apart by content.
-//! * [`ReadAhead`]: a source read on a thread of its own.
-//! * [`Mapped`], [`Physical`], [`Hinted`]: a trace with other addresses, or with hints.
-//! * [`Statistics`]: what a trace is like.
-//! * [`Input`] and [`Output`]: files and standard streams, compressed or not.
-//! * [`curve`]: miss-ratio curves.
-//!
-//! Input that was cut short is an error, never a shorter trace: whoever prints a result after the
-//! last [`Source::fill`] has seen all of it.
+//! Truncated input is an error, never a shorter trace: when [`Source::fill`] has returned `false`,
+//! the whole trace was read.
 
 #![forbid(unsafe_code)]
 

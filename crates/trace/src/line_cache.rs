@@ -1,4 +1,4 @@
-//! [`LineCache`]: a set-associative cache of lines, exact LRU. Tags only: contents live elsewhere.
+//! [`LineCache`]: a set-associative cache of lines with exact LRU. It has tags and no contents.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ pub type LineId = u64;
 
 /// The tags of a cache.
 ///
-/// A set keeps its ways in order of use, the latest first, so that LRU needs no clocks and hot
-/// lines are found at the first look.
+/// A set keeps its ways in the order of their last use, the latest first, so that LRU needs no
+/// timestamps and hot lines are found first.
 #[derive(Debug, Clone)]
 pub struct LineCache {
     /// `line + 1` with the dirty bit on top; 0 is empty.
@@ -17,12 +17,12 @@ pub struct LineCache {
     set_mask: u64,
 }
 
-/// A line that had to go.
+/// An evicted line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evicted {
-    /// Which.
+    /// The line.
     pub line: LineId,
-    /// Whether it was written, so that its contents must go somewhere.
+    /// Whether it is dirty and must be written back.
     pub dirty: bool,
 }
 
@@ -38,8 +38,8 @@ impl LineCache {
         power.then(|| LineCache { entries: vec![0; lines as usize], ways, set_mask })
     }
 
-    /// Looks `line` up and makes it the latest used; marks it dirty if `write`. Gives whether it
-    /// was there, and whether it was dirty before.
+    /// Looks `line` up and makes it the most recently used; marks it dirty if `write`. Returns
+    /// whether it was present, and whether it was dirty before.
     #[inline]
     pub fn touch(&mut self, line: LineId, write: bool) -> Option<bool> {
         let set = self.set(line);
@@ -50,12 +50,13 @@ impl LineCache {
         Some(entry & DIRTY != 0)
     }
 
-    /// Whether `line` is there.
+    /// Whether `line` is present.
     pub fn holds(&self, line: LineId) -> bool {
         self.entries[self.set_of(line)].iter().any(|entry| entry & !DIRTY == line + 1)
     }
 
-    /// Puts `line`, which is not there, first in its set. The least recently used one goes.
+    /// Inserts `line`, which is not present, as the most recently used. Returns the least recently
+    /// used line if the set was full.
     #[inline]
     pub fn install(&mut self, line: LineId, dirty: bool) -> Option<Evicted> {
         let ways = self.ways;
@@ -67,8 +68,8 @@ impl LineCache {
         (last != 0).then(|| Evicted { line: (last & !DIRTY) - 1, dirty: last & DIRTY != 0 })
     }
 
-    /// Takes `line` out, which somebody else writes. Gives whether it was there, and whether it was
-    /// dirty.
+    /// Invalidates `line`, which another core writes. Returns whether it was present, and whether
+    /// it was dirty.
     pub fn remove(&mut self, line: LineId) -> Option<bool> {
         let set = self.set(line);
         let way = set.iter().position(|entry| entry & !DIRTY == line + 1)?;
@@ -78,7 +79,7 @@ impl LineCache {
         Some(entry & DIRTY != 0)
     }
 
-    /// Marks `line` as not dirty, its contents being somewhere else as well. Gives whether it was.
+    /// Marks `line` as clean, since its contents were written back. Returns whether it was dirty.
     pub fn clean(&mut self, line: LineId) -> bool {
         let found = self.set(line).iter_mut().find(|entry| **entry & !DIRTY == line + 1);
         found.is_some_and(|entry| std::mem::replace(entry, line + 1) & DIRTY != 0)
@@ -90,7 +91,7 @@ impl LineCache {
         &mut self.entries[set]
     }
 
-    /// Which entries are those of the set of `line`.
+    /// The range of entries of the set of `line`.
     #[inline]
     fn set_of(&self, line: LineId) -> Range<usize> {
         let start = (line & self.set_mask) as usize * self.ways;

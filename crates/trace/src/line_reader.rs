@@ -1,4 +1,4 @@
-//! [`LineReader`]: the lines of a trace in one of the looser text forms.
+//! [`LineReader`]: the lines of CSV files, lists and mappings.
 
 use crate::{Access, Input, TraceError};
 
@@ -13,7 +13,7 @@ pub(crate) struct LineReader {
     input: Input,
     buffer: Vec<u8>,
     start: usize,
-    /// Of the last line given, counted from 1.
+    /// The number of the last line returned, counted from 1.
     number: u64,
 }
 
@@ -26,7 +26,7 @@ impl LineReader {
     /// The next line that is not empty, without its end and blanks around it. `None` at the end.
     ///
     /// # Errors
-    /// When the input cannot be read, or the line is too long or no text.
+    /// When the input cannot be read, or the line is too long or not UTF-8.
     pub(crate) fn next(&mut self) -> Result<Option<String>, TraceError> {
         loop {
             let rest = &self.buffer[self.start..];
@@ -49,8 +49,8 @@ impl LineReader {
         }
     }
 
-    /// The next accesses, as `parse` reads them from a line or says what was expected; at most as
-    /// many as stay in a core's cache. Returns whether there were any.
+    /// Replaces `batch` by the next accesses, at most as many as stay in a core's cache. `parse`
+    /// reads an access from a line or returns what was expected. Returns whether there were any.
     pub(crate) fn fill(
         &mut self,
         batch: &mut Vec<Access>,
@@ -64,7 +64,7 @@ impl LineReader {
         Ok(!batch.is_empty())
     }
 
-    /// The last line given is not what was expected.
+    /// The error that the last line is not what was expected.
     pub(crate) fn fault(&self, expected: &'static str) -> TraceError {
         let name = self.input.name().to_string();
         TraceError::Unexpected { name, line: self.number, expected }
@@ -90,7 +90,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Whether `bytes` at `address` are some, and end within 64 bits.
+/// Whether `bytes` is not 0 and the access ends within 64 bits.
 pub(crate) fn fits(address: u64, bytes: u32) -> bool {
     bytes > 0 && address.checked_add(u64::from(bytes) - 1).is_some()
 }

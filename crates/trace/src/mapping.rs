@@ -1,4 +1,4 @@
-//! [`Mapping`]: where virtual pages lie in physical memory.
+//! [`Mapping`]: virtual to physical pages.
 
 use std::path::Path;
 
@@ -9,28 +9,28 @@ use crate::error::MappingError;
 use crate::line_reader::{LineReader, number};
 use crate::{Access, FrameMap, Input, Source, TraceError};
 
-/// Pages of the memory that fragmented mappings hand out: 64 GiB.
+/// Pages of the memory of fragmented mappings: 64 GiB.
 const FRAMES: u64 = 1 << 24;
 
 /// The greatest page number whose bytes have addresses of 64 bits.
 const FRAME_MAX: u64 = (1 << 52) - 1;
 
-/// Where virtual pages lie in physical memory.
+/// A mapping from virtual to physical pages.
 #[derive(Debug, Clone)]
 pub enum Mapping {
     /// Physical addresses are the virtual ones.
     Identity,
-    /// As a system with fragmented memory of 64 GiB gives them out.
+    /// As a system with a fragmented memory of 64 GiB assigns them.
     Fragmented(FrameMap),
-    /// As a list says.
+    /// By a list.
     Table(FxHashMap<PageId, PageId>),
 }
 
 impl Mapping {
-    /// Runs of `run_pages` pages, in an order that follows from `seed`.
+    /// A mapping in runs of `run_pages` pages, in an order that `seed` selects.
     ///
     /// # Errors
-    /// When the length is no power of two up to 2^24; says what was expected.
+    /// When `run_pages` is not a power of two up to 2^24; the text says what was expected.
     pub fn fragmented(run_pages: u64, seed: u64) -> Result<Mapping, String> {
         if run_pages.is_power_of_two() && run_pages <= FRAMES {
             return Ok(Mapping::Fragmented(FrameMap::fragmented(FRAMES, run_pages, seed)));
@@ -38,10 +38,10 @@ impl Mapping {
         Err(format!("runs of {run_pages} pages: expected a power of two up to {FRAMES}"))
     }
 
-    /// The list at `path`: a virtual and a physical page number a line.
+    /// Reads the list at `path`, with a virtual and a physical page number on each line.
     ///
     /// # Errors
-    /// When it cannot be read or a line is not such.
+    /// When it cannot be read or a line is invalid.
     pub fn read(path: &Path) -> Result<Mapping, TraceError> {
         let mut lines = LineReader::new(Input::open(path)?);
         let mut table = FxHashMap::default();
@@ -65,14 +65,14 @@ impl Mapping {
     }
 }
 
-/// A trace with the physical pages that a mapping gives.
+/// A trace with the physical pages of a mapping.
 pub struct Mapped<S> {
     source: S,
     mapping: Mapping,
 }
 
 impl<S: Source> Mapped<S> {
-    /// Gives every entry of `source` its physical page by `mapping`, whatever it had.
+    /// Sets the physical page of every entry of `source` by `mapping`, and replaces the one it had.
     pub fn new(source: S, mapping: Mapping) -> Mapped<S> {
         Mapped { source, mapping }
     }
@@ -88,11 +88,11 @@ impl<S: Source> Source for Mapped<S> {
     }
 }
 
-/// A trace by its physical addresses.
+/// A trace with physical addresses in place of virtual ones.
 pub struct Physical<S>(S);
 
 impl<S: Source> Physical<S> {
-    /// Takes the physical addresses of `source` for its addresses.
+    /// Replaces the addresses of `source` by its physical addresses.
     pub fn new(source: S) -> Physical<S> {
         Physical(source)
     }
@@ -111,19 +111,19 @@ impl<S: Source> Source for Physical<S> {
 }
 
 choice! {
-    /// Which addresses of a trace are meant.
+    /// An address space of a trace.
     #[derive(Default)]
     pub enum Space as "addresses" {
-        /// The program's own.
+        /// Virtual addresses.
         #[default]
         Virtual = "virtual",
-        /// Those of memory.
+        /// Physical addresses.
         Physical = "physical",
     }
 }
 
 impl Space {
-    /// `source` by these addresses.
+    /// `source` with the addresses of this space.
     pub fn of(self, source: Box<dyn Source + Send>) -> Box<dyn Source + Send> {
         match self {
             Space::Virtual => source,

@@ -1,5 +1,5 @@
-//! libCacheSim's oracleGeneral: records of 24 bytes, each of which also says when its object is
-//! accessed next.
+//! libCacheSim's oracleGeneral: records of 24 bytes, each with the time of the next access to its
+//! object.
 //!
 //! Little-endian: time in seconds (4 bytes), object (8), size (4), number of the record that
 //! accesses the object next, from 0, or -1 (8). An object is an address here, and times count from
@@ -17,7 +17,7 @@ use crate::{Access, Input, Op, Output, Sink, Source, TraceError};
 
 const RECORD_BYTES: usize = 24;
 
-/// Where in a record the next access stands.
+/// The offset of the next access in a record.
 const NEXT: usize = 16;
 
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
@@ -82,8 +82,8 @@ impl Source for OracleGeneralReader {
 /// Records that wait in memory before they go to the temporary file.
 const WINDOW: usize = 1 << 16;
 
-/// Writes oracleGeneral. Records wait, in memory and then in a temporary file, because each is
-/// complete only when its object is accessed again.
+/// Writes oracleGeneral. A record is complete only when its object is accessed again, so records
+/// wait in memory and then in a temporary file.
 pub(crate) struct OracleGeneralWriter {
     output: Output,
     waiting: File,

@@ -1,4 +1,5 @@
-//! [`Output`]: where a trace is written: a file that appears when it is whole, or standard output.
+//! [`Output`]: the destination of a trace: a file that appears when it is complete, or standard
+//! output.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -9,17 +10,17 @@ use tempfile::NamedTempFile;
 
 use crate::TraceError;
 
-/// Whether what is written is compressed.
+/// The compression of an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// As it is.
+    /// None.
     None,
     /// One zstd frame.
     Zstd,
 }
 
 impl Compression {
-    /// By the file's name: zstd if it ends in `.zst`.
+    /// The compression for a file's name: zstd if it ends in `.zst`.
     pub fn for_path(path: &Path) -> Compression {
         match path.extension() {
             Some(extension) if extension == "zst" => Compression::Zstd,
@@ -28,11 +29,11 @@ impl Compression {
     }
 }
 
-/// zstd's own default: several times faster to write than a trace is to parse back.
+/// zstd's default level, which writes several times faster than a trace is parsed.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Bytes of a trace on their way out. Only [`Output::finish`] makes a file appear under its name;
-/// one that is dropped before leaves nothing behind.
+/// Writes the bytes of a trace. The file appears under its name at [`Output::finish`]; an output
+/// that is dropped before leaves no file.
 pub struct Output {
     name: String,
     bytes: Encoder,
@@ -45,9 +46,9 @@ enum Encoder {
 }
 
 enum Target {
-    /// A new file, beside the place it will have.
+    /// A temporary file in the folder of the final one.
     File(NamedTempFile, PathBuf),
-    /// A pipe or another thing that is there already and is no file.
+    /// A pipe or a device.
     Special(File),
     Stdout(io::Stdout),
 }
@@ -84,15 +85,15 @@ impl Output {
         written.map_err(|source| self.fault(source))
     }
 
-    /// It cannot be written, as `source` says.
+    /// The error that it cannot be written.
     pub(crate) fn fault(&self, source: io::Error) -> TraceError {
         TraceError::Write { name: self.name.clone(), source }
     }
 
-    /// Ends the output; a file takes its place, instead of an older one if there is one.
+    /// Ends the output. A file appears under its name and replaces an older one.
     ///
     /// # Errors
-    /// When it cannot be written or cannot take its place.
+    /// When it cannot be written or renamed.
     pub fn finish(self) -> Result<(), TraceError> {
         let finished = match self.bytes {
             Encoder::Plain(target) => target.finish(),
@@ -127,7 +128,7 @@ impl Target {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // Less the umask, as any new file.
+        // The permissions of a new file, without the umask's bits.
         let permissions = Permissions::from_mode(0o666);
         let file = tempfile::Builder::new()
             .permissions(permissions)

@@ -1,4 +1,4 @@
-//! [`ReadAhead`]: a source that is read on a thread of its own.
+//! [`ReadAhead`]: a source that another thread reads ahead.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -6,24 +6,24 @@ use std::thread::{self, JoinHandle};
 
 use crate::{Access, Source, TraceError};
 
-/// Batches that are read before they are asked for: one in use, one ready, one being read.
+/// The capacity of the channel of batches. One batch is in use, one is ready, one is being read.
 const BATCHES: usize = 1;
 
-/// What a call of [`Source::fill`] gave.
+/// The result of a call of [`Source::fill`].
 type Filled = (Vec<Access>, Result<bool, TraceError>);
 
-/// A source read ahead by a few batches, so that reading and decoding a trace go on while it is
-/// worked with. Memory stays bounded.
+/// A source that a thread reads ahead by a few batches, so that reading and decoding a trace
+/// overlap with its use. Memory stays bounded.
 pub struct ReadAhead {
     filled: Receiver<Filled>,
-    /// Batches go back to be filled again.
+    /// Returns batches for reuse.
     used: Sender<Vec<Access>>,
-    /// Until the source has ended.
+    /// `None` once the source has ended.
     reader: Option<JoinHandle<()>>,
 }
 
 impl ReadAhead {
-    /// Begins to read `source`.
+    /// Starts the thread that reads `source`.
     pub fn new(source: impl Source + Send + 'static) -> ReadAhead {
         let (give, filled) = sync_channel(BATCHES);
         let (used, take) = channel();
@@ -32,7 +32,7 @@ impl ReadAhead {
     }
 }
 
-/// Fills batches until the source ends or nobody wants them any more.
+/// Fills batches until the source ends or the receiver is dropped.
 fn read(mut source: impl Source, give: &SyncSender<Filled>, used: &Receiver<Vec<Access>>) {
     loop {
         let mut batch = used.try_recv().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Source for ReadAhead {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
         match self.filled.recv() {
             Ok((filled, result)) => {
-                // The reader needs it no more once it has ended.
+                // The thread may have ended and not take it.
                 let _ = self.used.send(std::mem::replace(batch, filled));
                 result
             }

@@ -1,20 +1,18 @@
-//! [`Sink`]: wherever accesses go, one by one.
+//! [`Sink`]: a writer of traces.
 
 use crate::{Access, TraceError};
 
-/// A trace that is being written. One that is dropped before [`Sink::finish`] leaves nothing
-/// behind.
+/// A trace that is being written. A sink that is dropped before [`Sink::finish`] leaves no file.
 pub trait Sink {
-    /// Writes one entry, without what the format has no place for. Its time must not be before that
-    /// of the one before.
+    /// Writes one entry, without the fields that the format cannot store. Times must not decrease.
     ///
     /// # Errors
     /// When it cannot be written.
     fn write(&mut self, access: &Access) -> Result<(), TraceError>;
 
-    /// Writes what is left and ends the trace.
+    /// Writes the rest and ends the trace.
     ///
     /// # Errors
-    /// When it cannot be written or a file cannot take its place.
+    /// When it cannot be written, or a file cannot be renamed.
     fn finish(self: Box<Self>) -> Result<(), TraceError>;
 }

@@ -1,4 +1,4 @@
-//! [`Source`]: whatever accesses come from, in batches.
+//! [`Source`]: a stream of accesses, in batches.
 
 use std::vec;
 
@@ -7,11 +7,11 @@ use crate::{Access, TraceError};
 /// A stream of accesses in the order of time. Memory stays bounded however long it is.
 pub trait Source {
     /// Replaces the contents of `batch` by the next accesses, at least one. Returns whether there
-    /// were any: `false` means that the trace was read whole.
+    /// were any: `false` means that the whole trace was read.
     ///
     /// # Errors
-    /// When the input cannot be read, is no trace, or was cut short. `batch` then holds the
-    /// accesses before the fault, and nothing more can be read.
+    /// When the input cannot be read, is not a trace, or is truncated. `batch` then holds the
+    /// accesses before the fault, and no more can be read.
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError>;
 
     /// The accesses one by one, up to the first error.
@@ -33,7 +33,7 @@ impl<S: Source + ?Sized> Source for Box<S> {
 pub struct Accesses<S> {
     source: S,
     batch: vec::IntoIter<Access>,
-    /// Given after the accesses before it.
+    /// Returned after the accesses before it.
     fault: Option<TraceError>,
     done: bool,
 }

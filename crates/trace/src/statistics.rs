@@ -1,5 +1,5 @@
-//! [`Statistics`]: what a trace is like, as the study of CXL-flash tabulates its traces (ATC'23,
-//! Tables 2 and 5).
+//! [`Statistics`]: the properties of a trace that the CXL-flash paper tabulates (ATC'23, Tables 2
+//! and 5).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use crate::{Access, Op, Source, TraceError};
 
-/// Accesses before one among which its nearest neighbour is sought (Weinberg et al., SC'05).
+/// The stride of an access is its distance to the nearest of this many accesses before it (Weinberg
+/// et al., SC'05).
 const WINDOW: usize = 32;
 
-/// What a trace is like. Hints are counted and otherwise left out.
+/// Properties of a trace. Hints are counted and otherwise ignored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
     /// Reads and writes.
@@ -30,33 +31,33 @@ pub struct Statistics {
     pub inter_arrival_ns: f64,
     /// 0 to 1: the mean of 1/stride, the stride of an access being its distance in lines to the
     /// nearest of the 32 accesses before it, at least 1; an access of the same line counts 0
-    /// (Weinberg et al., SC'05). ATC'23 does not say how it measured.
+    /// (Weinberg et al., SC'05). The CXL-flash paper does not define its measure.
     pub spatial_locality: f64,
     /// 0 to 1: the mean of 1 - log(d + 1) / log(N + 1), d being the accesses since the page's last
     /// one and N those in all; a page's first access counts 0 (after Weinberg et al., who count
-    /// distinct addresses). Of any trace, which makes it another measure than the probability of
-    /// coming back by which the CXL-flash reproduction makes its stand-ins up.
+    /// distinct addresses). This differs from the reuse probability from which the CXL-flash
+    /// reproduction generates its synthetic traces.
     pub temporal_locality: f64,
     /// The share of accesses whose physical address is known.
     pub physical_share: f64,
     /// Shares of all accesses that go to the hottest pages.
     pub hottest: Vec<Hottest>,
-    /// Accesses by page, in the order of addresses, in as many parts of equally many pages.
+    /// Accesses to equal parts of the footprint, in the order of addresses.
     pub heat: Vec<u64>,
-    /// Pages that a part of `heat` has; the last may have fewer.
+    /// Pages in each part of `heat`; the last may have fewer.
     pub heat_pages: u64,
 }
 
-/// What the hottest pages take.
+/// The share of accesses of the hottest pages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Hottest {
-    /// Of all pages accessed.
+    /// Share of all pages accessed.
     pub pages_share: f64,
-    /// Of all accesses.
+    /// Share of all accesses.
     pub accesses_share: f64,
 }
 
-/// Parts of the picture: lines of 64 letters.
+/// The number of parts: lines of 64 letters.
 const HEAT_PARTS: u64 = 64 * 12;
 
 #[derive(Default)]
@@ -66,7 +67,7 @@ struct Page {
     last: u64,
 }
 
-/// Gathers statistics access by access; memory grows with the footprint, not the length.
+/// Collects statistics access by access. Memory grows with the footprint, not with the length.
 #[derive(Default)]
 struct Gatherer {
     reads: u64,
@@ -83,7 +84,7 @@ struct Gatherer {
 }
 
 impl Statistics {
-    /// Those of `source`, which is read to its end.
+    /// Reads `source` to its end and returns its statistics.
     ///
     /// # Errors
     /// When it cannot be read whole.
@@ -198,5 +199,5 @@ impl fmt::Display for Statistics {
     }
 }
 
-/// From cold to hot; a step is a constant factor of accesses.
+/// Letters from cold to hot. Each step is a constant factor of accesses.
 const SHADES: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];

@@ -14,12 +14,12 @@ choice! {
     /// How popular keys are laid over pages.
     #[derive(Default)]
     pub enum Scatter as "scatter" {
-        /// Keys of consecutive ranks share a page, and the pages are shuffled. Hot data clusters, as
-        /// it does when it was created together or is sorted by what makes it hot.
+        /// Keys of consecutive ranks share a page, and the pages are shuffled. Hot data clusters,
+        /// as it does when it was created together or is sorted by what makes it hot.
         #[default]
         Pages = "pages",
-        /// Every key is shuffled on its own: YCSB's hashed ("scrambled") Zipfian. A page holds hot and
-        /// cold keys alike, the worst case for a cache of pages.
+        /// Every key is shuffled on its own: YCSB's hashed ("scrambled") Zipfian. A page holds hot
+        /// and cold keys alike, the worst case for a cache of pages.
         Keys = "keys",
     }
 }

@@ -12,25 +12,25 @@ use crate::lackey::LackeyError;
 /// Why a program cannot be traced.
 #[derive(Debug, Error)]
 pub enum CaptureError {
-    /// Valgrind is not there.
+    /// Valgrind is not installed.
     #[error("valgrind is not installed; on Debian and Ubuntu: apt-get install valgrind")]
     NoValgrind,
-    /// The program is not there.
+    /// The program does not exist.
     #[error("cannot run '{0}': no such program")]
     NoProgram(String),
-    /// The caches cannot be.
+    /// The caches are impossible.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// Valgrind cannot be run or read from.
     #[error("cannot run valgrind: {0}")]
     Valgrind(io::Error),
-    /// Valgrind ended before the program began; it has said why itself.
+    /// Valgrind ended before the program began. It has printed the reason.
     #[error("valgrind did not start the program ({status})")]
     NotStarted {
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
     },
-    /// Valgrind's output is not what is expected of it.
+    /// Valgrind's output is invalid.
     #[error(transparent)]
     Output(#[from] LackeyError),
     /// The trace cannot be written.
@@ -39,7 +39,7 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
-    /// Whether it is the user's to mend before anything was run.
+    /// Whether the user can correct the error and nothing was run.
     pub fn is_input(&self) -> bool {
         matches!(self, CaptureError::NoProgram(_) | CaptureError::Cache(_))
     }

@@ -1,8 +1,8 @@
-//! [`capture`]: what a program's accesses to memory are, as it runs.
+//! [`capture`]: traces the memory accesses of a running program.
 //!
-//! The program runs under Valgrind's stock memory tracer, whose text comes through a pipe; what
-//! passes the caches of one core is what memory sees. Nothing of the program's own input, output or
-//! exit status is touched.
+//! The program runs under Valgrind's stock memory tracer, whose output comes through a pipe. The
+//! trace has the accesses that pass one core's caches. The program's input, output and exit status
+//! are unchanged.
 
 mod error;
 mod page_map;
@@ -32,16 +32,16 @@ pub struct CaptureOptions {
     pub hierarchy: Hierarchy,
     /// Picoseconds that an instruction takes.
     pub ps_per_instruction: f64,
-    /// Also trace the programs that it starts, each in an address space of its own.
+    /// Whether programs that it starts are traced too, each in an address space of its own.
     pub children: bool,
-    /// Entries left out at the start, while the caches warm up.
+    /// Entries that are skipped at the start, while the caches warm up.
     pub skip: u64,
-    /// Entries after which the program is ended.
+    /// The number of entries after which the program is ended.
     pub limit: Option<u64>,
 }
 
 impl CaptureOptions {
-    /// What is traced and how, in one line, for whoever finds the trace.
+    /// One line that says what is traced and how; it is stored in the trace.
     pub fn description(&self) -> String {
         let Hierarchy { l1, llc } = self.hierarchy;
         let command: Vec<_> = self.command.iter().map(|part| part.display().to_string()).collect();
@@ -57,18 +57,18 @@ impl CaptureOptions {
     }
 }
 
-/// What was seen so far.
+/// Counts of a capture so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Instructions executed.
     pub instructions: u64,
     /// Loads and stores.
     pub data_accesses: u64,
-    /// Lines that memory was asked to read or write: entries, including those skipped.
+    /// Lines read from or written to memory: entries, including skipped ones.
     pub reached_memory: u64,
     /// Entries written.
     pub written: u64,
-    /// Of these, those whose physical address is known.
+    /// Entries written whose physical address is known.
     pub physical: u64,
     /// Programs traced.
     pub processes: usize,
@@ -77,43 +77,43 @@ pub struct Counts {
 /// Why a capture ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// The program did.
+    /// The program ended.
     Program(ExitStatus),
     /// [`CaptureOptions::limit`] was reached, and the program was ended.
     Limit,
-    /// Somebody asked for it, and the program was ended.
+    /// The caller asked for it, and the program was ended.
     Stopped,
 }
 
-/// A trace that was captured.
+/// The result of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured {
-    /// What was seen.
+    /// The counts.
     pub counts: Counts,
     /// Why it ended.
     pub ended: Ended,
-    /// The system did not tell physical addresses: that needs CAP_SYS_ADMIN (root).
+    /// Whether the kernel did not give physical addresses, which needs CAP_SYS_ADMIN (root).
     pub physical_forbidden: bool,
 }
 
-/// Bytes read at once, as many as the pipe holds.
+/// Bytes read at once: the capacity of the pipe.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// With fewer bytes than this at hand, the tracer is left alone for [`REST`]: a reader that waits
-/// in the pipe would be woken for every line.
+/// With fewer bytes than this in the pipe, the reader sleeps for [`REST`]. A reader that blocks on
+/// the pipe would be woken for every line.
 const WORTHWHILE_BYTES: usize = BUFFER_BYTES / 4;
 
-/// A fraction of the time in which the tracer fills the pipe.
+/// How long the reader sleeps: a fraction of the time in which the tracer fills the pipe.
 const REST: Duration = Duration::from_millis(2);
 
-/// How long a program that is ended may take before it is killed.
+/// The time after which a program that was asked to end is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs the program to its end and gives every entry to `write`; tells `watch` how far it is now
-/// and then. Ends the program once `stop` is set.
+/// Runs the program to its end, calls `write` with every entry and `watch` with the counts from
+/// time to time. Ends the program once `stop` is set.
 ///
 /// # Errors
-/// When Valgrind or the program cannot be started, or `write` fails; the program is then killed.
+/// When Valgrind or the program cannot be started, or `write` fails. The program is then killed.
 pub fn capture(
     options: &CaptureOptions,
     write: &mut dyn FnMut(&Access) -> Result<(), TraceError>,
@@ -134,7 +134,7 @@ pub fn capture(
         }
         watch(recorder.counts());
         match ended_at {
-            // It has ended by itself.
+            // The program has ended.
             _ if status.is_some() => {}
             None if stop.is_stopped() => {
                 program.terminate();
@@ -148,7 +148,7 @@ pub fn capture(
             _ => {}
         }
         if bytes == 0 {
-            // A program that it left behind may hold the pipe open for ever.
+            // A background process of the program may hold the pipe open for ever.
             if status.is_some() {
                 break;
             }
@@ -169,7 +169,7 @@ pub fn capture(
     })
 }
 
-/// Takes what is at hand of `stream`. Gives how many bytes that were.
+/// Reads the bytes that `stream` has without waiting. Returns their number.
 fn read(
     stream: &mut Stream,
     buffer: &mut [u8],

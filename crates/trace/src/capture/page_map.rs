@@ -1,5 +1,4 @@
-//! [`PageMap`]: where a process's pages lie in physical memory, as the kernel says
-//! (`/proc/PID/pagemap`).
+//! [`PageMap`]: the physical pages of a process, from the kernel (`/proc/PID/pagemap`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,10 +6,10 @@ use std::os::unix::fs::FileExt;
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
 
-/// The pages of one process, remembered from when they first appeared.
+/// The pages of one process, looked up when they are first accessed.
 #[derive(Default)]
 pub(super) struct PageMap {
-    /// The kernel's, once the process is known.
+    /// The kernel's file, once the process is known.
     file: Option<File>,
     pages: FxHashMap<PageId, Known>,
     pub(super) forbidden: bool,
@@ -19,14 +18,15 @@ pub(super) struct PageMap {
 #[derive(Clone, Copy)]
 struct Known {
     frame: PageId,
-    /// Looked up after a write: before, many pages may share one that is all zeros, or a parent's.
+    /// Pages that were looked up after a write. Before its first write, a page may share the zero
+    /// page or its parent's page.
     written: bool,
 }
 
 /// Bit 63 of an entry: the page is in memory.
 const PRESENT: u64 = 1 << 63;
 
-/// Bits 0 to 54 of an entry that is: its physical page. Zero to whoever may not know.
+/// Bits 0 to 54 of such an entry: its physical page, or zero for a reader without permission.
 const FRAME: u64 = (1 << 55) - 1;
 
 impl PageMap {
@@ -36,8 +36,8 @@ impl PageMap {
         PageMap { forbidden: file.is_none(), file, pages: FxHashMap::default() }
     }
 
-    /// Where `page` lies, when that is known. Asks the kernel when the page first appears and when
-    /// it is first written.
+    /// The physical page of `page`, if it is known. Asks the kernel at the page's first access and
+    /// at its first write.
     pub(super) fn frame(&mut self, page: PageId, write: bool) -> Option<PageId> {
         let known = self.pages.get(&page).copied();
         if let Some(known) = known

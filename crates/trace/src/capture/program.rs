@@ -1,4 +1,4 @@
-//! [`Program`]: the traced program under Valgrind, and where Valgrind's text comes from.
+//! [`Program`]: the traced program under Valgrind, and the streams of Valgrind's output.
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,9 +18,9 @@ use super::recorder::Process;
 use super::{BUFFER_BYTES, CaptureError, CaptureOptions};
 use crate::lackey::LineSplitter;
 
-/// Valgrind's text on one program.
+/// Valgrind's output on one program.
 pub(super) struct Stream {
-    /// Gives what is at hand, and never waits.
+    /// A reader that never waits.
     pub(super) source: Box<dyn Read>,
     pub(super) lines: LineSplitter,
     pub(super) process: Process,
@@ -33,23 +33,23 @@ impl Stream {
     }
 }
 
-/// Where Valgrind's text comes from.
+/// The source of Valgrind's output.
 enum Door {
-    /// One pipe, until it is taken: twice as fast as connections.
+    /// One pipe, `None` once it is taken. A pipe is twice as fast as connections.
     Pipe(Option<PipeReader>),
-    /// A connection for every program.
+    /// A connection for each program.
     Connections(TcpListener),
 }
 
-/// A connection from Valgrind, which writes every line on its own.
+/// A connection from Valgrind, which writes every line by itself.
 ///
-/// Its end holds small pieces back for as long as one is not acknowledged (Nagle, RFC 896), and so
-/// sends large ones, if acknowledgements may take their time.
+/// The sender holds small pieces back while one is not acknowledged (Nagle, RFC 896). So it sends
+/// large pieces if acknowledgements are delayed.
 struct Connection(TcpStream);
 
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // The kernel leaves this mode of its own accord; without it, all is only slower.
+        // The kernel may leave this mode by itself. Without it, reading is slower.
         let _ = self.0.set_quickack(false);
         self.0.read(buffer)
     }
@@ -62,7 +62,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     pub(super) fn start(options: &CaptureOptions) -> Result<Program, CaptureError> {
         let (name, arguments) = options.command.split_first().expect("a command has a name");
         if !is_program(OsStr::new("valgrind")) {
@@ -72,7 +72,7 @@ impl Program {
             return Err(CaptureError::NoProgram(name.display().to_string()));
         }
         let mut command = Command::new("valgrind");
-        // Neither VALGRIND_OPTS nor a .valgrindrc may change what it prints.
+        // VALGRIND_OPTS and .valgrindrc must not change what it prints.
         command.args(["--command-line-only=yes", "--tool=lackey", "--trace-mem=yes"]);
         command.args(["--basic-counts=no", "--vgdb=no"]);
         let started = if options.children {
@@ -88,7 +88,7 @@ impl Program {
         } else {
             io::pipe().and_then(|(reader, writer)| {
                 ioctl_fionbio(&reader, true)?;
-                // A smaller pipe is only slower.
+                // With a smaller pipe, reading is slower.
                 let _ = fcntl_setpipe_size(&writer, BUFFER_BYTES);
                 fcntl_setfd(&writer, FdFlags::empty())?;
                 command.arg(format!("--log-fd={}", writer.as_raw_fd()));
@@ -118,23 +118,23 @@ impl Program {
         Ok(())
     }
 
-    /// How the program ended, if it has.
+    /// The program's exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, CaptureError> {
         self.child.try_wait().map_err(CaptureError::Valgrind)
     }
 
-    /// Asks it to end.
+    /// Asks the program to end.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it.
+    /// Kills the program.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
-        // One that has just ended by itself needs no signal; it was not collected yet.
+        // A program that has just ended needs no signal; it was not reaped yet.
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 }
@@ -148,7 +148,7 @@ impl Drop for Program {
     }
 }
 
-/// Whether `name` is a file that can be executed: by its path, or in a folder of PATH.
+/// Whether `name` is an executable file, as a path or in a folder of PATH.
 fn is_program(name: &OsStr) -> bool {
     let executable = |path: &Path| {
         let metadata = path.metadata();

@@ -1,4 +1,4 @@
-//! [`Recorder`]: turns what Valgrind prints into entries of a trace.
+//! [`Recorder`]: turns Valgrind's output into entries of a trace.
 
 use ebbtide_core::{Addr, LINE_BYTES, Time};
 
@@ -8,7 +8,7 @@ use crate::filter::{CacheFilter, Traffic};
 use crate::lackey::{Event, Line};
 use crate::{Access, Op, TraceError};
 
-/// Bits of an address in user space (x86-64): above them stands the process's number.
+/// Bits of an address in user space (x86-64). The bits above hold the process's number.
 const ADDRESS_BITS: u32 = 47;
 
 /// One traced process.
@@ -18,24 +18,24 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The process that is number `number`, from 0.
+    /// The process of number `number`, from 0.
     pub(super) fn new(number: usize) -> Process {
         Process { number: number as u64, pages: None }
     }
 
-    /// Whether the kernel did not tell where its pages lie.
+    /// Whether the kernel did not give its physical pages.
     pub(super) fn physical_forbidden(&self) -> bool {
         self.pages.as_ref().is_some_and(|pages| pages.forbidden)
     }
 }
 
-/// One core's caches and clock, and where entries go.
+/// One core's caches and clock, and the destination of entries.
 pub(super) struct Recorder<'a> {
     filter: CacheFilter,
     memory: Memory<'a>,
 }
 
-/// What lies behind the caches.
+/// The state behind the caches.
 struct Memory<'a> {
     ps_per_instruction: f64,
     skip: u64,
@@ -59,24 +59,24 @@ impl<'a> Recorder<'a> {
         Ok(Recorder { filter: CacheFilter::new(options.hierarchy)?, memory })
     }
 
-    /// What was seen so far.
+    /// The counts so far.
     pub(super) fn counts(&self) -> &Counts {
         &self.memory.counts
     }
 
-    /// Whether as many entries were written as were asked for.
+    /// Whether the limit of entries is reached.
     pub(super) fn is_full(&self) -> bool {
         self.memory.counts.written >= self.memory.limit
     }
 
-    /// Takes one line of a process's.
+    /// Processes one line of a process.
     #[inline]
     pub(super) fn record(&mut self, process: &mut Process, line: Line) -> Result<(), CaptureError> {
         let Recorder { filter, memory } = self;
         let (event, address, bytes) = match line {
             Line::Access(event, address, bytes) => (event, address, bytes),
             Line::Process(id) => {
-                // A child that it forked says so too, and shares its stream.
+                // A forked child prints this line too and shares the stream.
                 if process.pages.is_none() {
                     process.pages = Some(PageMap::of(id));
                     memory.counts.processes += 1;
@@ -119,7 +119,7 @@ impl Memory<'_> {
         if skipped || self.counts.written >= self.limit {
             return Ok(());
         }
-        // A line that another process wrote is that one's to look up.
+        // The page of another process's line is looked up by that process.
         let own = address.0 >> ADDRESS_BITS == process.number;
         let pages = process.pages.as_mut().filter(|_| own);
         let page = Addr(address.0 & ((1 << ADDRESS_BITS) - 1)).page();

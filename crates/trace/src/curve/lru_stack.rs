@@ -1,23 +1,23 @@
-//! [`LruStack`]: pages in the order of their last use, and how deep each lies.
+//! [`LruStack`]: pages in the order of their last use, and their stack distances.
 
 use ebbtide_core::PageId;
 
 use super::page_table::{NEVER, PageTable, Uses};
 use super::use_times::UseTimes;
 
-/// What an access to a page means for caches of all sizes.
+/// The distances of one access, which tell its effect in caches of all sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reuse {
-    /// Distinct pages used since the page was last used, itself included: the least LRU cache that
-    /// has it still. `None` if it is new.
+    /// The number of distinct pages used since the page's last use, itself included: the smallest
+    /// LRU cache that still holds it. `None` if the page is new.
     pub(super) distance: Option<u32>,
-    /// Where this is a write and an earlier one was outstanding: the greatest distance since. In
-    /// smaller caches the earlier write went to flash on its own.
+    /// For a write after an earlier write, the greatest distance since that write. Smaller caches
+    /// have written the page back in between.
     pub(super) rewrite: Option<u32>,
 }
 
-/// Pages in the order of their last use: every use gets the next of a line of [`UseTimes`], and the
-/// page's last one is struck out.
+/// Pages in the order of their last use. Every use gets the next of its [`UseTimes`], and the time
+/// of the page's previous use is deleted.
 pub(super) struct LruStack {
     pages: PageTable,
     times: UseTimes,
@@ -29,7 +29,7 @@ impl LruStack {
         LruStack { pages: PageTable::new(), times: UseTimes::new() }
     }
 
-    /// Pages in it.
+    /// The number of pages.
     pub(super) fn len(&self) -> usize {
         self.pages.len()
     }
@@ -65,8 +65,8 @@ impl LruStack {
         Reuse { distance: Some(distance), rewrite }
     }
 
-    /// For every page with a write outstanding, the greatest distance since, if it were used now:
-    /// caches smaller than that have written it back.
+    /// For every dirty page, the greatest distance since its last write, as if it were used now.
+    /// Smaller caches have written it back.
     pub(super) fn outstanding(&self) -> impl Iterator<Item = u32> {
         let written = self.pages.values().filter(|uses| uses.since_write != NEVER);
         written.map(|uses| self.times.since(uses.last).max(uses.since_write))

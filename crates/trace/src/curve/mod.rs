@@ -1,11 +1,11 @@
-//! Miss-ratio curves: how often each size of DRAM would miss, at the granularity of pages.
+//! Miss-ratio curves: the miss ratio of a page cache as a function of its size.
 //!
 //! * [`StackDistances`]: LRU at every size, exactly, in one pass. Memory grows with the pages
 //!   touched.
 //! * [`SampledDistances`]: the same from a sample, in fixed memory and several times faster.
 //! * [`PolicyCaches`]: any replacement policy of `core`, simulated at chosen sizes.
 //!
-//! Each is fed with accesses and gives a [`Curve`].
+//! Each counts accesses and returns a [`Curve`].
 
 mod lru_stack;
 mod page_table;
@@ -23,8 +23,8 @@ use ebbtide_core::{PAGE_BYTES, PageId};
 
 use crate::{Access, Op};
 
-/// Calls `touch` with every page of `accesses` in order, and whether it is written: an access that
-/// crosses into further pages touches them all. A hint is no access.
+/// Calls `touch` with every page of `accesses` in order, and whether it is written. An access that
+/// crosses into further pages touches all of them. Hints are skipped.
 pub fn pages_of(accesses: &[Access], mut touch: impl FnMut(PageId, bool)) {
     for access in accesses.iter().filter(|access| access.op != Op::Hint) {
         let first = access.address.page().0;
@@ -35,33 +35,32 @@ pub fn pages_of(accesses: &[Access], mut touch: impl FnMut(PageId, bool)) {
     }
 }
 
-/// How many accesses miss, and how many pages are written back, by the size of the DRAM that holds
-/// pages.
+/// The numbers of misses and of pages written back, by the size of DRAM.
 ///
-/// Counts of a sample are estimates, so they are numbers with fractions.
+/// Counts are floating-point numbers, since those of a sample are estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     accesses: u64,
     pages: f64,
     cold: f64,
-    /// What sizes from `pages` on have, up to the next step; ascending. Less than the first size
-    /// misses always.
+    /// The counts of sizes from `pages` on, up to the next step; ascending. A smaller size than the
+    /// first always misses.
     steps: Vec<Step>,
 }
 
-/// A size, and what a cache of that size does.
+/// The counts of a cache of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Pages of DRAM.
     pub pages: u64,
     /// Accesses that miss, the first to each page included.
     pub misses: f64,
-    /// Written pages that are evicted and so go to flash.
+    /// Dirty pages that are evicted and so written to flash.
     pub write_backs: f64,
 }
 
 impl Curve {
-    /// All accesses, to which ratios relate.
+    /// All accesses, the base of the ratios.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
@@ -76,7 +75,7 @@ impl Curve {
         self.cold / self.all()
     }
 
-    /// The sizes at which something changes, ascending.
+    /// The sizes at which counts change, ascending.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -101,9 +100,9 @@ impl Curve {
         self.steps.get(enough).map(|step| step.pages)
     }
 
-    /// The knee of the curve over a dataset of `dataset_pages`: where another percent of the data
-    /// in DRAM begins to spare less than a percent of the misses that DRAM can spare. That is the
-    /// point farthest below the line that joins the curve's ends.
+    /// The knee of the curve over a dataset of `dataset_pages`: the point farthest below the line
+    /// that joins the curve's ends. Beyond it, another percent of the data in DRAM avoids less than
+    /// a percent of the avoidable misses.
     pub fn knee(&self, dataset_pages: u64) -> u64 {
         let (most, least) = (self.all(), self.at(dataset_pages).misses);
         let below = |step: &Step| {
@@ -115,9 +114,9 @@ impl Curve {
         farthest.map_or(0, |step| step.pages)
     }
 
-    /// The distinct pages that so many accesses in a row touch, on average: an access touches
-    /// another when as many pages as were touched so far would not spare it a miss (Denning and
-    /// Schwartz, CACM 1972). At most all that were counted.
+    /// The mean number of distinct pages in a window of `accesses` accesses (Denning and Schwartz,
+    /// CACM 1972): the next access of a window is to a new page if it misses in a cache of the
+    /// pages touched so far. At most all pages counted.
     pub fn working_set(&self, accesses: f64) -> u64 {
         let (mut pages, mut made) = (0, 0.0);
         while made < accesses && (pages as f64) < self.pages() {
@@ -127,7 +126,8 @@ impl Curve {
         pages
     }
 
-    /// What was counted since `before`, an earlier curve of the same counting: without a warm-up.
+    /// The counts since `before`, an earlier curve of the same counter, for example without a
+    /// warm-up.
     #[must_use]
     pub fn since(&self, before: &Curve) -> Curve {
         let mut sizes: Vec<u64> =
@@ -147,7 +147,7 @@ impl Curve {
         }
     }
 
-    /// The largest difference of the miss ratio from `other`'s, and the mean one, over `sizes`.
+    /// The largest and the mean difference of the miss ratio from `other`'s over `sizes`.
     pub fn error(&self, other: &Curve, sizes: &[u64]) -> (f64, f64) {
         let apart = |&size: &u64| (self.miss_ratio(size) - other.miss_ratio(size)).abs();
         let apart: Vec<f64> = sizes.iter().map(apart).collect();
@@ -167,8 +167,8 @@ impl Curve {
         }
     }
 
-    /// From how often each distance occurred: `(distance, reuses, write-backs)`, ascending. An
-    /// access hits in sizes of its distance and more; a page is written back in smaller ones.
+    /// The curve of a histogram of distances: `(distance, reuses, write-backs)`, ascending. An
+    /// access hits in sizes of at least its distance; a page is written back in smaller ones.
     fn from_distances(
         accesses: u64,
         pages: f64,
@@ -183,7 +183,7 @@ impl Curve {
             write_backs += rewrites;
         }
         if steps.last().is_some_and(|step| step.pages > 1) || steps.is_empty() {
-            // One frame misses nearly always, but it is a cache.
+            // One frame misses nearly always, but it is a valid cache.
             steps.push(Step { pages: 1, misses, write_backs });
         }
         steps.reverse();

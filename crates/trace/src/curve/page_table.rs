@@ -1,24 +1,24 @@
-//! [`PageTable`]: what is known of each page, in one flat table.
+//! [`PageTable`]: a hash table of the last uses of pages.
 
 use std::hint::black_box;
 
 use ebbtide_core::PageId;
 
-/// No page has so many times of use at once; also the mark of a page with no write outstanding.
+/// The mark of an empty slot and of a page without an outstanding write. No time reaches it.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// When a page was used.
+/// The last uses of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) last: u32,
-    /// The greatest distance since the last write; [`NEVER`] without one.
+    /// The greatest distance since the last write; [`NEVER`] if the page is clean.
     pub(super) since_write: u32,
 }
 
-/// A hash table by page with linear probing: whether a page is there and its uses are one line of
-/// memory away, which can be asked for ahead of time.
+/// A hash table with linear probing. A look-up reads one line of memory in most cases, which can be
+/// prefetched.
 pub(super) struct PageTable {
-    /// A power of two of them.
+    /// Their number is a power of two.
     slots: Vec<Slot>,
     len: usize,
 }
@@ -38,7 +38,7 @@ impl Slot {
     }
 }
 
-/// Slots of a new table.
+/// The number of slots of a new table.
 const SLOTS_MIN: usize = 64;
 
 impl PageTable {
@@ -46,19 +46,19 @@ impl PageTable {
         PageTable { slots: vec![EMPTY; SLOTS_MIN], len: 0 }
     }
 
-    /// Pages in it.
+    /// The number of pages.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Asks memory for what is known of `page`, without waiting for it.
+    /// Prefetches the slot of `page`.
     #[inline]
     pub(super) fn prefetch(&self, page: PageId) {
-        // A plain load that nothing depends on: the core goes on while it is under way.
+        // Nothing depends on this load, so the core continues while it is under way.
         black_box(self.slots[self.home(page)].uses.last);
     }
 
-    /// What is known of `page`.
+    /// The uses of `page`, if it is present.
     #[inline]
     pub(super) fn get_mut(&mut self, page: PageId) -> Option<&mut Uses> {
         let at = self.find(page);
@@ -66,7 +66,7 @@ impl PageTable {
         if slot.is_empty() { None } else { Some(&mut slot.uses) }
     }
 
-    /// Puts a page in that is not there.
+    /// Inserts a page that is not present.
     pub(super) fn insert(&mut self, page: PageId, uses: Uses) {
         if self.len * 3 >= self.slots.len() * 2 {
             self.grow();
@@ -77,7 +77,7 @@ impl PageTable {
         self.len += 1;
     }
 
-    /// What is known of all pages, in no order.
+    /// The uses of all pages, in no order.
     pub(super) fn values(&self) -> impl Iterator<Item = &Uses> {
         self.slots.iter().filter(|slot| !slot.is_empty()).map(|slot| &slot.uses)
     }
@@ -87,7 +87,7 @@ impl PageTable {
         self.slots.iter_mut().filter(|slot| !slot.is_empty()).map(|slot| &mut slot.uses)
     }
 
-    /// Where `page` is, or would be put.
+    /// The slot of `page`, or the slot it would get.
     #[inline]
     fn find(&self, page: PageId) -> usize {
         let mask = self.slots.len() - 1;
@@ -98,8 +98,8 @@ impl PageTable {
         at
     }
 
-    /// Where the search for `page` begins: the high bits of a product, which neighbours share least
-    /// (Knuth, The Art of Computer Programming 6.4).
+    /// The slot at which the search for `page` begins: the high bits of a product (Knuth, The Art
+    /// of Computer Programming, §6.4).
     #[inline]
     fn home(&self, page: PageId) -> usize {
         let hash = (page.0 ^ page.0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);

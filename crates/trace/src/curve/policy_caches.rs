@@ -1,4 +1,4 @@
-//! [`PolicyCaches`]: any replacement policy at chosen sizes, by simulation.
+//! [`PolicyCaches`]: caches of chosen sizes under any replacement policy, simulated.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX};
 use ebbtide_core::{FrameId, PageId};
@@ -7,20 +7,22 @@ use rustc_hash::FxHashMap;
 use super::{Curve, Sample, Step, pages_of};
 use crate::Access;
 
-/// Caches of several sizes under one replacement policy of `core`, side by side over one pass.
+/// Caches of several sizes under one replacement policy of `core`, simulated in one pass.
 ///
-/// Over a sample of the pages, each cache is a miniature of its size (Waldspurger and others, ATC
-/// 2017), so that time and memory stay bounded.
+/// With a sample of the pages, each cache is scaled down by the same factor (Waldspurger et al.,
+/// "Cache Modeling and Optimization using Miniature Simulations", ATC'17), so that time and memory
+/// stay bounded.
 pub struct PolicyCaches {
     sample: Sample,
-    /// Pages are numbered as they come: policies keep arrays of them.
+    /// Numbers of pages in the order of their first access, since policies keep arrays of pages.
     ids: FxHashMap<PageId, u32>,
     caches: Vec<Cache>,
     accesses: u64,
 }
 
 impl PolicyCaches {
-    /// Empty caches of `sizes` pages each, under `kind`. `seed` is for policies that draw numbers.
+    /// Empty caches of `sizes` pages under the policy `kind`. `seed` is for policies that draw
+    /// random numbers.
     pub fn new(kind: PolicyKind, sizes: &[u64], sample: Sample, seed: u64) -> PolicyCaches {
         let caches = sizes.iter().map(|&size| {
             let frames = ((size as f64 * sample.rate()).round() as usize).max(1);
@@ -33,7 +35,7 @@ impl PolicyCaches {
     /// Runs `accesses` through all caches.
     ///
     /// # Panics
-    /// When they touch more pages of the sample than it was said to have.
+    /// When they touch more pages of the sample than the sample's number of pages.
     pub fn read(&mut self, accesses: &[Access]) {
         pages_of(accesses, |page, write| self.touch(page, write));
     }
@@ -68,7 +70,7 @@ struct Cache {
     size: u64,
     policy: Box<dyn Replacement>,
     needs_every_hit: bool,
-    /// By page; [`ABSENT`] if it is not there.
+    /// The frame of each page; [`ABSENT`] if the page is not cached.
     frame_of: Vec<u32>,
     page_in: Vec<u32>,
     marks: Marks,
@@ -78,7 +80,7 @@ struct Cache {
 
 const ABSENT: u32 = u32::MAX;
 
-/// What the policy may ask of each frame.
+/// The state of each frame that the policy may read.
 struct Marks {
     touches: Vec<u8>,
     dirty: Vec<bool>,
@@ -100,7 +102,7 @@ impl Frames for Marks {
 
 impl Cache {
     fn new(kind: PolicyKind, size: u64, frames: usize, pages: u64, seed: u64) -> Cache {
-        // Frames beyond the pages would stay empty.
+        // More frames than pages would stay empty.
         let frames = frames.min(pages as usize);
         Cache {
             size,

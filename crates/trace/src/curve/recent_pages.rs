@@ -1,28 +1,28 @@
-//! [`RecentPages`]: the last accesses, and how many distinct pages there were among them.
+//! [`RecentPages`]: the pages of the last accesses, and the number of distinct ones among them.
 
 use ebbtide_core::PageId;
 
-/// Accesses remembered.
+/// The number of accesses kept.
 const ACCESSES: usize = 4096;
 
 /// The pages of the last [`ACCESSES`] accesses.
 pub(super) struct RecentPages {
-    /// By the number of the access.
+    /// Indexed by the number of the access.
     ring: Vec<PageId>,
-    /// A hash set with linear probing, emptied by counting up `round`: a page, and the round in
-    /// which it was put there.
+    /// A hash set with linear probing: a page, and the round in which it was inserted. Incrementing
+    /// `round` empties it.
     seen: Vec<(PageId, u64)>,
     round: u64,
 }
 
 impl RecentPages {
-    /// None yet.
+    /// No accesses yet.
     pub(super) fn new() -> RecentPages {
         let (ring, seen) = (vec![PageId(0); ACCESSES], vec![(PageId(0), 0); 2 * ACCESSES]);
         RecentPages { ring, seen, round: 0 }
     }
 
-    /// What it takes.
+    /// Its memory in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&self.ring[..]) + size_of_val(&self.seen[..])
     }
@@ -33,17 +33,17 @@ impl RecentPages {
         self.ring[number as usize % ACCESSES] = page;
     }
 
-    /// How many accesses back it knows.
+    /// The number of accesses it reaches back.
     pub(super) fn reach(&self) -> u64 {
         ACCESSES as u64
     }
 
-    /// The distinct pages of the accesses from number `from` to before number `to`, all within
-    /// reach.
+    /// The number of distinct pages of accesses `from..to`, all within reach.
     pub(super) fn distinct(&mut self, from: u64, to: u64) -> u32 {
         debug_assert!(to - from <= ACCESSES as u64);
         self.round += 1;
-        // No more of the set than these accesses need: the rest stays out of the core's caches.
+        // Uses no more of the set than these accesses need, to keep the rest out of the core's
+        // caches.
         let places = 2 * ((to - from) as usize).next_power_of_two();
         let mut count = 0;
         for number in from..to {

@@ -10,7 +10,7 @@ use super::use_times::UseTimes;
 use super::{Curve, pages_of};
 use crate::Access;
 
-/// Which hashes are part of a sample: those below a bound, or all.
+/// The hashes that belong to a sample: those below a bound, or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Below(Option<u64>);
 
@@ -26,7 +26,7 @@ impl Below {
     }
 }
 
-/// Which pages stand for all: those whose hash lies below a bound.
+/// A sample of pages: those whose hash lies below a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     below: Below,
@@ -34,23 +34,23 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Every page of `pages` in all.
+    /// The sample of all `pages` pages.
     pub fn all(pages: u64) -> Sample {
         Sample { below: Below(None), pages }
     }
 
-    /// Whether `page` is one of them.
+    /// Whether `page` belongs to the sample.
     #[inline]
     pub fn contains(&self, page: PageId) -> bool {
         self.below.admits(hash(page.0))
     }
 
-    /// The share of all pages that they are, 0 to 1.
+    /// The sampled share of pages, 0 to 1.
     pub fn rate(&self) -> f64 {
         self.below.rate()
     }
 
-    /// How many of them were touched.
+    /// The number of pages in the sample.
     pub fn pages(&self) -> u64 {
         self.pages
     }
@@ -65,42 +65,42 @@ fn hash(number: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The lot of an access, by its number: it decides whether the access is chosen as the hash of a
-/// page does. 31 bits, so never [`NONE`].
+/// The hash of an access's number, which decides whether the access is sampled. 31 bits, so it is
+/// never [`NONE`].
 #[inline]
 fn lot(access: u64) -> u32 {
-    // Numbers that no page has: accesses would else be chosen together with the pages of a sweep.
+    // Numbers that no page has. Otherwise accesses would be sampled together with the pages of a
+    // sweep.
     (hash(access | 1 << 63) >> 33) as u32
 }
 
-/// Estimates what LRU caches of every size would miss and write back, in memory that does not grow.
+/// Estimates the misses and write-backs of LRU caches of every size in bounded memory.
 ///
-/// Distances are counted in a sample of pages, as in SHARDS at fixed size (Waldspurger and others,
-/// FAST 2015): pages are chosen by hash, when there are too many those of the highest hashes go,
-/// and a distance is scaled by the rate at that moment. SHARDS also takes the uses of the chosen
-/// pages for those of all, and so errs by the uses of a hot page, which is chosen or not as chance
-/// will. Here uses are a sample of their own, of the accesses of all pages: from an access that is
-/// chosen its page is followed to its next use, whose distance counts. How hot a page is so makes
-/// no difference. Where that use is near, its distance is counted in the accesses between.
+/// Distances are measured in a sample of pages, as in SHARDS of fixed size (Waldspurger et al.,
+/// FAST'15): pages are sampled by hash, those of the highest hashes are dropped when there are too
+/// many, and a distance is scaled by the current sampling rate. SHARDS also counts the uses of
+/// sampled pages for those of all pages, so its error is large when a hot page is sampled or
+/// missed. Here uses have a sample of their own, taken from the accesses to all pages: the page of
+/// a sampled access is followed to its next use, whose distance counts. So it does not matter how
+/// hot a page is. The distance of a near use is counted exactly in the accesses in between.
 ///
-/// Miss ratios of smooth curves come within a hundredth or two of the exact ones; the tests and the
-/// benchmark of this crate say how far off they were, [`Curve::error`] how far off one is. A
-/// distance that `n` pages of the sample lie in is known to about a part in the square root of `n`:
-/// where a curve falls at once, as that of a loop does, it falls at a size that is wrong by as
-/// much.
+/// Miss ratios of smooth curves are within 0.01 to 0.02 of the exact ones. The tests and the
+/// benchmark of this crate measure the error, and [`Curve::error`] computes it. A distance that
+/// spans `n` sampled pages has a relative error of about `1/√n`, so a step of a curve, such as a
+/// loop's, is at a size that is wrong by as much.
 pub struct SampledDistances {
     pages_max: usize,
     below: Below,
-    /// As many pages as a page of the sample stands for.
+    /// The number of pages for which a sampled page stands.
     weight: f64,
-    /// Those in the sample, and those followed.
+    /// The pages in the sample, and those that are followed.
     pages: FxHashMap<PageId, Followed>,
-    /// When pages of the sample were used last.
+    /// The last uses of the sampled pages.
     times: UseTimes,
     recent: RecentPages,
-    /// The pages of the sample, the highest hash first.
+    /// The sampled pages, the highest hash first.
     by_hash: BinaryHeap<(u64, PageId)>,
-    /// The rate when pages that nothing follows were last let go.
+    /// The sampling rate when pages that are not followed were last dropped.
     tidied: f64,
     accesses: u64,
     cold: f64,
@@ -108,14 +108,14 @@ pub struct SampledDistances {
     distances: Vec<(f64, f64)>,
 }
 
-/// What is known of a page.
+/// The state of a page.
 #[derive(Debug, Clone, Copy)]
 struct Followed {
     /// The number of its last access.
     number: u64,
-    /// When that was, in times of the sample.
+    /// The time of that access, in times of the sample.
     last: u32,
-    /// The lot of that access; [`NONE`] if it was not chosen.
+    /// The hash of that access; [`NONE`] if it was not sampled.
     access: u32,
     /// The same of the last write.
     write: u32,
@@ -123,34 +123,35 @@ struct Followed {
     since_write: u32,
 }
 
-/// The lot of an access that is not chosen.
+/// The hash of an access that is not sampled.
 const NONE: u32 = u32::MAX;
 
 impl Followed {
-    /// Whether any of the accesses is still chosen.
+    /// Whether one of the accesses is still sampled.
     fn by(self, below: Below) -> bool {
         chosen(self.access, below) || chosen(self.write, below)
     }
 }
 
-/// As many accesses as pages are chosen, and once there are too many pages a part in so many:
-/// enough of them to be counted, and few enough to be fast.
+/// The rate at which accesses are sampled: that of pages, and once pages are dropped, a fraction of
+/// it. This gives enough accesses for precision, and few enough to be fast.
 const SPARSE: u64 = 4;
 
-/// Whether the access of `lot` is chosen.
+/// Whether the access with the hash `lot` is sampled.
 #[inline]
 fn chosen(lot: u32, below: Below) -> bool {
     lot != NONE && below.0.is_none_or(|bound| u64::from(lot) << 33 < bound / SPARSE)
 }
 
-/// Next uses after so many times the weight in accesses are near: so many are looked through.
+/// A next use within this many times the weight in accesses is near, and the accesses in between
+/// are searched.
 const NEAR: f64 = 8.0;
 
 impl SampledDistances {
-    /// Pages of a sample that takes some three megabytes of memory.
+    /// The number of pages of a sample that takes about three megabytes of memory.
     pub const PAGES: usize = 1 << 14;
 
-    /// Nothing counted yet; at most `pages_max` pages will be in the sample, at least one.
+    /// A counter with at most `pages_max` sampled pages, at least one.
     pub fn new(pages_max: usize) -> SampledDistances {
         SampledDistances {
             pages_max: pages_max.max(1),
@@ -185,7 +186,7 @@ impl SampledDistances {
         }
     }
 
-    /// Counts an access to a page that is in the sample, by its hash, or followed, or will be from
+    /// Counts an access to a page that is sampled by its hash or followed, or that is followed from
     /// this access on.
     fn follow(&mut self, page: PageId, write: bool, sampled: Option<u64>, lot: u32) {
         if self.times.is_full() {
@@ -231,24 +232,24 @@ impl SampledDistances {
         self.pages.insert(page, followed);
     }
 
-    /// The distance of an access with `number` to a page that was last used as `known` says.
+    /// The distance of access number `number` to a page with the state `known`.
     fn distance(&mut self, known: &Followed, sampled: bool, number: u64) -> u64 {
         let between = number - known.number - 1;
         let near = self.recent.reach().min((NEAR * self.weight) as u64);
         if self.weight > 1.0 && between < near {
             return 1 + u64::from(self.recent.distinct(known.number + 1, number));
         }
-        // A page of the sample is itself among those used since.
+        // A sampled page is itself among those used since.
         let others = self.times.since(known.last) - u32::from(sampled);
         1 + (f64::from(others) * self.weight) as u64
     }
 
-    /// As many accesses as one that is chosen stands for.
+    /// The number of accesses for which a sampled access stands.
     fn access_weight(&self) -> f64 {
         self.below.0.map_or(1.0, |_| self.weight * SPARSE as f64)
     }
 
-    /// Lets pages of the sample go while there are too many.
+    /// Drops sampled pages while there are too many.
     fn shrink(&mut self) {
         while self.by_hash.len() > self.pages_max {
             let Some(&(highest, _)) = self.by_hash.peek() else { return };
@@ -272,14 +273,14 @@ impl SampledDistances {
         }
     }
 
-    /// The pages that stand for all.
+    /// The sample of pages.
     pub fn sample(&self) -> Sample {
         Sample { below: self.below, pages: self.by_hash.len() as u64 }
     }
 
-    /// Bytes that the pages followed take.
+    /// Bytes of the followed pages.
     pub fn memory_bytes(&self) -> usize {
-        // A byte a place beside what is in it.
+        // One byte a slot in addition to its contents.
         self.pages.capacity() * (size_of::<(PageId, Followed)>() + 1)
             + self.times.memory_bytes()
             + self.recent.memory_bytes()
@@ -304,7 +305,8 @@ impl SampledDistances {
     }
 }
 
-/// Distances up to this are told apart; above, to one part in as many.
+/// Distances up to this have a bucket each; greater ones have a relative precision of one part in
+/// this.
 const FINE: u64 = 256;
 
 /// Up to 2⁶⁴ pages.

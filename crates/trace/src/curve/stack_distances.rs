@@ -1,4 +1,4 @@
-//! [`StackDistances`]: LRU at every size in one pass.
+//! [`StackDistances`]: exact LRU miss ratios at every size in one pass.
 
 use ebbtide_core::PageId;
 
@@ -6,12 +6,11 @@ use super::lru_stack::LruStack;
 use super::{Curve, pages_of};
 use crate::Access;
 
-/// Accesses whose pages are asked for at a time: with so many on their way from memory at once,
-/// each is waited for a fraction of the time.
+/// Accesses whose pages are prefetched together, so that their misses overlap.
 const AHEAD: usize = 32;
 
-/// Counts, exactly, what LRU caches of every size would miss and write back (Mattson and others,
-/// IBM Systems Journal 1970). Takes about 40 bytes for each page touched.
+/// Counts the misses and write-backs of LRU caches of every size exactly (Mattson et al., IBM
+/// Systems Journal, 1970). Takes about 40 bytes for each page touched.
 pub struct StackDistances {
     stack: LruStack,
     accesses: u64,

@@ -1,49 +1,50 @@
-//! [`UseTimes`]: a line of times of use, and how many of them still count.
+//! [`UseTimes`]: increasing times, of which some are deleted, with fast counts of the rest.
 
 use std::iter;
 
-/// Bits that one count of the tree stands for: a line of memory.
+/// Bits for each count of the tree: a line of memory.
 const BLOCK_BITS: usize = 512;
 const BLOCK_WORDS: usize = BLOCK_BITS / 64;
 
-/// UseTimes, given out one after the other and later struck out.
+/// Times that are allocated in increasing order and deleted later.
 ///
-/// A bit a time and a Fenwick tree over blocks of bits tell how many count from any on (Bennett and
-/// Kruskal, IBM J. R&D 1975). When there are no more, those that count are numbered anew.
+/// One bit a time and a Fenwick tree over blocks of bits count the times that are left from any
+/// time on (Bennett and Kruskal, IBM Journal of Research and Development, 1975). When all numbers
+/// are used, the times that are left are renumbered.
 pub(super) struct UseTimes {
     struck: Vec<u64>,
-    /// Fenwick tree: times struck out, by block.
+    /// A Fenwick tree of the number of deleted times in each block.
     blocks: Vec<u32>,
     struck_out: u32,
     next: u32,
 }
 
 impl UseTimes {
-    /// Nothing given out yet.
+    /// No times yet.
     pub(super) fn new() -> UseTimes {
         let mut times = UseTimes { struck: Vec::new(), blocks: Vec::new(), struck_out: 0, next: 0 };
         times.restart();
         times
     }
 
-    /// What they take.
+    /// Their memory in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&self.struck[..]) + size_of_val(&self.blocks[..])
     }
 
-    /// Whether no more can be given out before [`restart`](UseTimes::restart).
+    /// Whether [`restart`](UseTimes::restart) must come before the next time.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.next as usize == self.struck.len() * 64
     }
 
-    /// The time that will be given out next.
+    /// The next time.
     #[inline]
     pub(super) fn now(&self) -> u32 {
         self.next
     }
 
-    /// Gives out a time, which counts until it is struck out.
+    /// Allocates the next time.
     #[inline]
     pub(super) fn give(&mut self) -> u32 {
         debug_assert!(!self.is_full());
@@ -51,7 +52,7 @@ impl UseTimes {
         self.next - 1
     }
 
-    /// `time` counts no more.
+    /// Deletes `time`.
     #[inline]
     pub(super) fn strike(&mut self, time: u32) {
         self.struck[time as usize / 64] |= 1 << (time % 64);
@@ -63,20 +64,22 @@ impl UseTimes {
         }
     }
 
-    /// How many count of the times from `time` on.
+    /// The number of times left from `time` on.
     #[inline]
     pub(super) fn since(&self, time: u32) -> u32 {
         (self.next - time) - (self.struck_out - self.struck_before(time))
     }
 
-    /// How many count of those before `time`: its number from [`restart`](UseTimes::restart) on.
+    /// The number of times left before `time`, which is its number after
+    /// [`restart`](UseTimes::restart).
     #[inline]
     pub(super) fn before(&self, time: u32) -> u32 {
         time - self.struck_before(time)
     }
 
-    /// Numbers the times that count from 0 on, with room for three times as many more. Whoever
-    /// keeps times has replaced each by [`before`](UseTimes::before) it.
+    /// Renumbers the times that are left from 0 on, with room for three times as many more. The
+    /// caller has replaced each time it keeps by the number of times [`before`](UseTimes::before)
+    /// it.
     pub(super) fn restart(&mut self) {
         self.next -= self.struck_out;
         self.struck_out = 0;
@@ -87,7 +90,7 @@ impl UseTimes {
         self.blocks.resize(room / BLOCK_BITS, 0);
     }
 
-    /// UseTimes below `time` that are struck out.
+    /// The number of deleted times below `time`.
     #[inline]
     fn struck_before(&self, time: u32) -> u32 {
         let time = time as usize;

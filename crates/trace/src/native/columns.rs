@@ -1,7 +1,7 @@
-//! The entries of a block as columns, each of which compresses better alone.
+//! The entries of a block in columns, each of which compresses better alone.
 //!
-//! What an entry shares with an earlier one takes no room: a tag byte says which of its fields
-//! follow in their columns.
+//! A tag byte says which fields of an entry follow in their columns; fields that equal those of an
+//! earlier entry are left out.
 
 use ebbtide_core::{Addr, PageId, Time};
 
@@ -13,7 +13,7 @@ use crate::{Access, Op};
 /// Columns after the tags: times, addresses, sizes, devices, frames.
 const COLUMNS: usize = 5;
 
-/// Before the tags: the length of each column.
+/// The header before the tags: the length of each column.
 pub(super) const HEADER_BYTES: usize = 4 * COLUMNS;
 
 const OP: u8 = 0b11;
@@ -22,10 +22,10 @@ const DEVICE_FOLLOWS: u8 = 1 << 3;
 const FRAME_REMEMBERED: u8 = 1 << 4;
 const FRAME_FOLLOWS: u8 = 1 << 5;
 
-/// What entries are told apart from: the one before, across blocks.
+/// The previous entry of each kind, also across blocks.
 struct Before {
     time: u64,
-    /// By [`Op`]: reads, writes and hints are patterns of their own.
+    /// One for each [`Op`], since reads, writes and hints have patterns of their own.
     address: [u64; 3],
     bytes: u32,
     device: u32,
@@ -51,7 +51,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Adds one entry to the block. Its time must not be before that of the one before.
+    /// Adds one entry to the block. Times must not decrease.
     #[inline]
     pub(super) fn push(&mut self, access: &Access) {
         let Access { at, address, frame, device, bytes, op } = *access;
@@ -127,7 +127,7 @@ fn unit(steps: impl Iterator<Item = u64>) -> u64 {
 pub(super) struct Decoder {
     before: Before,
     raw: Vec<u8>,
-    /// Where the next tag is, and how many tags are left.
+    /// The place of the next tag, and the number of tags left.
     tag: usize,
     left: usize,
     columns: [Cursor; COLUMNS],
@@ -136,12 +136,12 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Where the columns of the next block belong.
+    /// The buffer for the columns of the next block.
     pub(super) fn raw(&mut self) -> &mut Vec<u8> {
         &mut self.raw
     }
 
-    /// Begins with the block of `entries` whose columns are in [`Decoder::raw`].
+    /// Starts the block of `entries` entries whose columns are in [`Decoder::raw`].
     pub(super) fn begin(&mut self, entries: usize) -> Result<(), NativeError> {
         let lengths = NativeError::Corrupt("columns as long as the block");
         let (header, _) = self.raw.split_at_checked(HEADER_BYTES).ok_or(lengths.clone())?;
@@ -216,7 +216,7 @@ impl Decoder {
             Some(before.frames.of(address.page())?)
         } else if tag & FRAME_FOLLOWS != 0 {
             before.frame = before.frame.wrapping_add(unzigzag(frames.varint(raw)?) as u64);
-            // Its bytes must have addresses.
+            // All its bytes must have addresses.
             let frame = PageId(before.frame);
             (frame.0 <= u64::MAX >> 12).then(|| before.frames.set(address.page(), frame))?;
             Some(frame)

@@ -26,11 +26,11 @@ pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Bytes that must follow the last number, so that any number can be read as a whole word.
+/// Bytes that must follow the last number, so that every number can be read as a whole word.
 pub(super) const PADDING_BYTES: usize = 16;
 
-/// A place in bytes that are read from front to back. Whoever read all of them asks whether that
-/// ended at the [end](Cursor::is_at_end): numbers are not held up there.
+/// A position in bytes that are read from front to back. Reads do not stop at the end: the caller
+/// checks at last that they ended [there](Cursor::is_at_end).
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cursor {
     pub(super) at: usize,
@@ -74,7 +74,7 @@ impl Cursor {
         None
     }
 
-    /// Whether everything was read, and nothing beyond.
+    /// Whether the position is exactly the end.
     pub(super) fn is_at_end(self) -> bool {
         self.at == self.end
     }

@@ -2,15 +2,15 @@
 
 use thiserror::Error;
 
-/// What is wrong with a native trace, at a place that the reader names.
+/// What is wrong with a native trace. The reader adds the place.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NativeError {
     /// The file ends too soon.
     #[error("cut short, expected {expected} bytes, found {found}")]
     CutShort {
-        /// Bytes that should follow from this place on.
+        /// The number of bytes that should follow.
         expected: usize,
-        /// Bytes that do.
+        /// The number of bytes that follow.
         found: usize,
     },
     /// A later version of the format.
@@ -24,10 +24,10 @@ pub enum NativeError {
         /// Of what was read.
         found: u32,
     },
-    /// Bytes that no writer writes.
+    /// Invalid bytes.
     #[error("corrupt, expected {0}")]
     Corrupt(&'static str),
-    /// The count at the end is not that of what was read.
+    /// The count at the end is not the number of entries read.
     #[error("at its end, expected {expected} entries")]
     Count {
         /// The count at the end.

@@ -1,8 +1,8 @@
 //! The native form of a trace: compressed blocks of columns, checksummed, written and read as a
 //! stream. `docs/TRACE_FORMAT.md` has every byte.
 //!
-//! Blocks follow each other without an index, and end with one that counts all entries: a file that
-//! was cut short is noticed wherever the cut is.
+//! Blocks follow each other without an index. The last one has the number of all entries, so
+//! truncation is detected at any place.
 
 mod columns;
 mod cursor;
@@ -19,16 +19,16 @@ pub use writer::NativeWriter;
 /// text mode would change.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89EBBT\r\n\x1a";
 
-/// The version written, and the newest read.
+/// The version that is written and the newest that is read.
 const VERSION: u16 = 1;
 
-/// Entries in a block at most.
+/// The most entries in a block.
 const BLOCK_ENTRIES: usize = 1 << 16;
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1 << 16;
 
-/// Bytes of a block before what is stored in it.
+/// Bytes of a block's header.
 const BLOCK_HEADER_BYTES: usize = 16;
 
 /// The most bytes that the columns of `entries` take: a tag, and the longest numbers throughout.

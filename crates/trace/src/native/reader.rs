@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Access, Input, Source, TraceError};
 
-/// Entries handed over at once, so that they stay in a core's cache.
+/// Entries a batch, few enough to stay in a core's cache.
 const BATCH: usize = 2048;
 
 /// Reads a trace in native form.
@@ -17,9 +17,9 @@ pub struct NativeReader {
     decoder: Decoder,
     decompressor: zstd::bulk::Decompressor<'static>,
     stored: Vec<u8>,
-    /// Of the next byte to be read from the input.
+    /// The offset of the next byte of the input.
     offset: u64,
-    /// Where the block that is read begins.
+    /// The offset of the current block.
     block: u64,
     entries: u64,
     ended: bool,
@@ -48,7 +48,7 @@ impl NativeReader {
         Ok(reader)
     }
 
-    /// What the trace is of, as its writer said.
+    /// The description that the writer gave.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -104,7 +104,7 @@ impl NativeReader {
         Ok(true)
     }
 
-    /// Checks the count in the last block, and that it is the last.
+    /// Checks the count in the last block, and that nothing follows it.
     fn end(&mut self) -> Result<(), TraceError> {
         let Some(expected) = self.stored.as_array().map(|count| u64::from_le_bytes(*count)) else {
             return Err(self.fault(NativeError::Corrupt("a count of entries")));
@@ -148,7 +148,7 @@ impl NativeReader {
         Err(self.fault(NativeError::Checksum { expected, found }))
     }
 
-    /// `problem` in the block that is being read.
+    /// The error of `problem` in the current block.
     fn fault(&self, problem: NativeError) -> TraceError {
         let name = self.input.name().to_string();
         TraceError::Native { name, offset: self.block, entries: self.entries, problem }

@@ -1,27 +1,26 @@
-//! [`RecentFrames`]: which physical page each virtual page was seen on last, as far as a table
-//! remembers.
+//! [`RecentFrames`]: a bounded table of the last known physical page of virtual pages.
 
 use ebbtide_core::PageId;
 
-/// Entries of the table, part of the format: writer and reader must forget alike.
+/// Entries of the table. Part of the format: writer and reader must evict the same entries.
 const ENTRIES: usize = 1 << 18;
 
-/// A table of fixed size, so that memory stays bounded; a page takes the place of another one.
+/// A direct-mapped table of fixed size, so that memory stays bounded.
 #[derive(Default)]
 pub(super) struct RecentFrames {
-    /// The virtual page plus one, and its physical page; empty until it is needed.
+    /// The virtual page plus one, and its physical page. Allocated at the first use.
     entries: Vec<(u64, u64)>,
 }
 
 impl RecentFrames {
-    /// Where `page` was seen last, if that is remembered.
+    /// The last known physical page of `page`, if the table has it.
     #[inline]
     pub(super) fn of(&self, page: PageId) -> Option<PageId> {
         let &(virtual_page, frame) = self.entries.get(slot(page))?;
         (virtual_page == page.0 + 1).then_some(PageId(frame))
     }
 
-    /// Remembers that `page` lies at `frame`.
+    /// Stores that `page` lies at `frame`.
     pub(super) fn set(&mut self, page: PageId, frame: PageId) {
         if self.entries.is_empty() {
             self.entries = vec![(0, 0); ENTRIES];
@@ -30,7 +29,7 @@ impl RecentFrames {
     }
 }
 
-/// The place of `page`: neighbours lie side by side.
+/// The entry of `page`. Neighbouring pages have neighbouring entries.
 fn slot(page: PageId) -> usize {
     ((page.0 ^ page.0 >> 18) % ENTRIES as u64) as usize
 }

@@ -6,11 +6,11 @@ use super::columns::Encoder;
 use super::{BLOCK_ENTRIES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION};
 use crate::{Access, Output, Sink, TraceError};
 
-/// zstd's own default.
+/// zstd's default level.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Writes a trace in native form, block by block, each when it is full. The output must not be
-/// compressed once more. Nothing is sure to be written before [`NativeWriter::finish`].
+/// Writes a trace in native form, one block at a time. The output must not be compressed again.
+/// Only [`NativeWriter::finish`] makes sure that all is written.
 pub struct NativeWriter {
     output: Output,
     encoder: Encoder,
@@ -21,8 +21,8 @@ pub struct NativeWriter {
 }
 
 impl NativeWriter {
-    /// Writes to `output`, first of all `description`: what the trace is of, for people. Only the
-    /// first 64 KiB of it are kept.
+    /// Writes to `output`, beginning with `description`, which tells people what is traced. Only
+    /// its first 64 KiB are kept.
     ///
     /// # Errors
     /// When the output cannot be written.
@@ -54,7 +54,7 @@ impl NativeWriter {
     /// When the output cannot be written.
     ///
     /// # Panics
-    /// When its time is before that of the one before.
+    /// When its time is before that of the previous entry.
     #[inline]
     pub fn write(&mut self, access: &Access) -> Result<(), TraceError> {
         assert!(access.at >= self.latest, "times run back: {:?}", access.at);
@@ -80,10 +80,10 @@ impl NativeWriter {
         self.output.write(stored)
     }
 
-    /// Writes what is left and ends the output. Gives the bytes written in all.
+    /// Writes the rest and ends the output. Returns the total number of bytes written.
     ///
     /// # Errors
-    /// When it cannot be written or a file cannot take its place.
+    /// When it cannot be written, or a file cannot be renamed.
     pub fn finish(mut self) -> Result<u64, TraceError> {
         if self.encoder.entries() > 0 {
             self.end_block()?;

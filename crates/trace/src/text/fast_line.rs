@@ -1,7 +1,7 @@
-//! One line, read fast: the plain lines that make up nearly all of a trace, eight bytes at a time.
+//! The fast parser: plain lines, which are nearly all of a trace, eight bytes at a time.
 //!
-//! What is not plain (hexadecimal, decimals, several blanks, more than 16 digits, anything wrong)
-//! is left to [`super::line`], which alone defines the form.
+//! Other lines (hexadecimal, decimals, several blanks, more than 16 digits, anything invalid) are
+//! left to [`super::line`], which defines the form.
 
 use ebbtide_core::{Addr, Time};
 

@@ -1,4 +1,4 @@
-//! One line, read with care: every deviation has its own message.
+//! The full parser of a line, with a message for every deviation.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::{Access, Op};
 
-/// What is wrong with a line. The reader knows where it stands.
+/// What is wrong with a line. The reader adds the file and the line number.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LineError {
     /// A field that does not hold what it should.
@@ -15,15 +15,15 @@ pub enum LineError {
     Field {
         /// The field.
         field: &'static str,
-        /// What may stand there.
+        /// What was expected.
         expected: &'static str,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
     /// A line with fewer than five fields.
     #[error("field '{field}' is missing: expected 'time_ns device byte_address size rw'")]
     Missing {
-        /// The first field that is not there.
+        /// The first missing field.
         field: &'static str,
     },
     /// A line with more than five fields.
@@ -83,7 +83,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {
     Ok(Some(Access { at, address: Addr(address), frame: None, device, bytes, op }))
 }
 
-/// A time as the text form has it: nanoseconds, with decimals only where they are needed.
+/// A time in the text form: nanoseconds, with decimals only where needed.
 pub(crate) struct Nanoseconds(pub(crate) Time);
 
 impl fmt::Display for Nanoseconds {

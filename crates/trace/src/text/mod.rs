@@ -1,11 +1,11 @@
-//! The text form of a trace, a line an access: `time_ns device byte_address size rw`.
+//! The text form of a trace, one access a line: `time_ns device byte_address size rw`.
 //!
 //! Times are nanoseconds, with up to three decimals; addresses are decimal or `0x` hexadecimal;
-//! `rw` is 1 for a read and 0 for a write, as the CXL-flash authors' traces have it (SPEC A4).
-//! Fields are separated by blanks; empty lines are skipped; times never run back.
+//! `rw` is 1 for a read and 0 for a write, as in the traces that the CXL-flash authors publish.
+//! Fields are separated by blanks; empty lines are skipped; times never decrease.
 //!
-//! `rw` comes last and is a single letter, so a last line without its line end is either whole or
-//! visibly cut short.
+//! `rw` comes last and is a single letter, so a last line without a line end is either whole or
+//! visibly truncated.
 
 mod fast_line;
 mod line;

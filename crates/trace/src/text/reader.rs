@@ -12,7 +12,7 @@ const LINE_BYTES_MAX: usize = 4096;
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Accesses handed over at once, so that they stay in a core's cache.
+/// Accesses a batch, few enough to stay in a core's cache.
 const BATCH: usize = 2048;
 
 /// Reads a trace in text form.
@@ -36,7 +36,7 @@ impl TextReader {
         TextReader { input, buffer, start: 0, end: 0, at_end: false, lines: 0, latest: Time::ZERO }
     }
 
-    /// Moves the rest of the buffer to its front and reads on behind it.
+    /// Moves the rest of the buffer to its front and reads more behind it.
     fn read_on(&mut self) -> Result<(), TraceError> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -46,7 +46,7 @@ impl TextReader {
         Ok(())
     }
 
-    /// Parses plain lines as long as the buffer surely holds them whole.
+    /// Parses plain lines while the buffer holds them whole.
     fn parse_plain_lines(&mut self, batch: &mut Vec<Access>) {
         let mut text = &self.buffer[self.start..self.end];
         while batch.len() < BATCH
@@ -61,8 +61,8 @@ impl TextReader {
         self.start = self.end - text.len();
     }
 
-    /// Parses the next line with care, reading on if its end is not in the buffer. `None` if it is
-    /// empty, or if there was none.
+    /// Parses the next line with the full parser, and reads more if its end is not in the buffer.
+    /// `None` if it is empty or the input has ended.
     fn parse_line(&mut self) -> Result<Option<Access>, TraceError> {
         let (length, ended) = loop {
             let text = &self.buffer[self.start..self.end];
@@ -91,7 +91,7 @@ impl TextReader {
         Ok(access)
     }
 
-    /// `problem` in the line after those parsed.
+    /// The error of `problem` in the next line.
     fn fault(&self, problem: LineError) -> TraceError {
         let name = self.input.name().to_string();
         TraceError::Line { name, line: self.lines + 1, problem }

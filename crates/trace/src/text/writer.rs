@@ -5,11 +5,11 @@ use std::io::Write;
 use super::line::Nanoseconds;
 use crate::{Access, Op, Output, Sink, TraceError};
 
-/// Bytes gathered before they are handed on.
+/// Bytes that are buffered before they are written.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Writes a trace in text form, addresses in decimal. Nothing is sure to be written before
-/// [`TextWriter::finish`].
+/// Writes a trace in text form, addresses in decimal. Only [`TextWriter::finish`] makes sure that
+/// all is written.
 pub struct TextWriter {
     output: Output,
     buffer: Vec<u8>,
@@ -21,8 +21,7 @@ impl TextWriter {
         TextWriter { output, buffer: Vec::with_capacity(BUFFER_BYTES + 128) }
     }
 
-    /// Writes one access, without its physical address; leaves hints out, which the form has no
-    /// place for. Its time must not be before that of the one before.
+    /// Writes one access without its physical address, and skips hints. Times must not decrease.
     ///
     /// # Errors
     /// When the output cannot be written.
@@ -43,10 +42,10 @@ impl TextWriter {
         Ok(())
     }
 
-    /// Writes what is left and ends the output.
+    /// Writes the rest and ends the output.
     ///
     /// # Errors
-    /// When it cannot be written or a file cannot take its place.
+    /// When it cannot be written, or a file cannot be renamed.
     pub fn finish(mut self) -> Result<(), TraceError> {
         self.output.write(&self.buffer)?;
         self.output.finish()
