@@ -126,7 +126,7 @@ impl Turns {
     }
 }
 
-/// One thread's view of shared words, whose accesses wait for their turn; see [`interleave`].
+/// One thread's view of shared words, whose accesses wait for their turn; see [`interleave()`].
 #[derive(Debug)]
 pub struct Interleaved<'a> {
     words: Raced<'a>,
@@ -208,11 +208,11 @@ pub fn interleave<R: Send>(
     take_turns(words, threads, Turns::new(threads, seed, 0.0), body)
 }
 
-/// As [`interleave`], but a turn lasts for `words_a_turn` words on average, so that long operations
-/// interleave in reasonable time.
+/// As [`interleave()`], but a turn lasts for `words_a_turn` words on average, so that long
+/// operations interleave in reasonable time.
 ///
 /// # Panics
-/// As [`interleave`].
+/// As [`interleave()`].
 pub fn interleave_bursts<R: Send>(
     words: &Shared,
     threads: usize,

@@ -4,7 +4,7 @@
 //! * [`Sparse`]: pages that are made when a job first accesses them, for datasets of any size.
 //! * [`Faulty`]: any memory, with accesses that fail; [`run_with_fault`] lets one access fail.
 //! * [`Interleaved`]: one thread's view of [`Shared`] words. A seeded generator chooses which
-//!   thread makes the next access, so that a test repeats the same interleaving ([`interleave`]).
+//!   thread makes the next access, so that a test repeats the same interleaving ([`interleave()`]).
 //! * [`Raced`]: one thread's view of the same words, in the order the machine gives ([`race`]).
 //!
 //! ```

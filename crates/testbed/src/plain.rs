@@ -6,7 +6,7 @@ use ebbtide_core::{Addr, Hint, Memory, MemoryFault, Value, check_access};
 
 use crate::{exchange, index, load, store};
 
-/// Words in order, for one job at a time. Waiting panics, since nobody could end the wait.
+/// Words in order, for one job at a time. Waiting panics, since no other job could end the wait.
 #[derive(Debug, Clone, Default)]
 pub struct Plain {
     /// The words; word `i` lies at address `8 * i`.

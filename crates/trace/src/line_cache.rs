@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A line's number: its address divided by [`LINE_BYTES`](crate::LINE_BYTES).
+/// A line's number: its address divided by [`LINE_BYTES`](ebbtide_core::LINE_BYTES).
 pub type LineId = u64;
 
 /// The tags of a cache.

@@ -1,4 +1,4 @@
-//! [`ArraySwap`]: swaps two elements of a great array (AstriFlash, HPCA'23 §V-A).
+//! [`ArraySwap`]: swaps two elements of a large array (AstriFlash, HPCA'23, §V-A).
 
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ const PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// An array of 64-byte elements; a job swaps two of them, chosen by key: 2 reads, 2 writes.
 ///
 /// An element is one line, `{latch, identity, version, payload, checksum}`. A swap exchanges
-/// identities and payloads and counts up each place's version, so that the elements are the same at
-/// any time, only elsewhere. Both elements are touched before either latch is taken: a miss is
-/// waited for with nothing held, or the hottest elements would be locked for whole flash reads.
+/// identities and payloads and increments each place's version, so the array always holds the same
+/// elements in some order. Both elements are touched before a latch is taken, so that a job waits
+/// for misses without latches. Otherwise the hottest elements would be latched during flash reads.
 #[derive(Debug, Clone)]
 pub struct ArraySwap {
     pages: u64,
@@ -31,13 +31,13 @@ pub struct ArraySwap {
     work: u64,
 }
 
-/// What a place of the array holds.
+/// The contents of a place of the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Element {
-    /// The place it was created at: its identity, which moves with it.
+    /// The place of its creation: its identity, which moves with it.
     pub identity: u64,
-    /// How often this place was written; stays with the place.
+    /// The number of writes to this place; stays with the place.
     pub version: u64,
     /// Follows from the identity.
     pub payload: [u64; 4],
@@ -54,23 +54,23 @@ impl Element {
         }
     }
 
-    /// This element as written over the place that held `old`.
+    /// This element with the version that follows `old`'s, for the place that held `old`.
     fn over(self, old: Element) -> Element {
         Element { version: old.version.wrapping_add(1), ..self }
     }
 }
 
-/// What a swap found: the elements it read; it wrote each in the other's place.
+/// The result of a swap: the elements it read. It wrote each to the other's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swap {
     /// The two places, which may be the same.
     pub places: [u64; 2],
-    /// What each place held before.
+    /// The previous element of each place.
     pub found: [Element; 2],
 }
 
 impl ArraySwap {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn elements(&self) -> u64 {
         self.pages * PER_PAGE
     }
@@ -88,7 +88,7 @@ impl ArraySwap {
         std::array::from_fn(|_| self.places.place(self.ranks.draw(&mut rng)))
     }
 
-    /// Reads the element at `place`, also while others swap.
+    /// Reads the element at `place`, also while other jobs swap.
     ///
     /// # Errors
     /// [`Wrong`] when the place does not hold an element.
@@ -99,13 +99,13 @@ impl ArraySwap {
     /// Swaps the elements of two places in one atomic step.
     ///
     /// # Errors
-    /// [`Wrong`] when either place does not hold an element; then nothing is stored.
+    /// [`Wrong`] when either place does not hold an element. Nothing is then stored.
     pub fn swap<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
         let [a, b] = places.map(|place| self.address(place));
         latch::write_two(memory, a, b, |memory| self.exchange(memory, places))
     }
 
-    /// The swap itself. Not atomic: the caller holds both latches.
+    /// The swap itself. The caller holds both latches.
     pub fn exchange<M: Memory>(&self, memory: &mut M, places: [u64; 2]) -> Result<Swap, Wrong> {
         let [a, b] = places.map(|place| self.address(place));
         let old_a: Element = self.checksums.read_latched(memory, a)?;

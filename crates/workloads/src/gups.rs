@@ -1,5 +1,5 @@
-//! [`Gups`]: random updates of a great table, HPC Challenge's RandomAccess (FlatFlash, ASPLOS'19
-//! Fig. 9; SPEC part D).
+//! [`Gups`]: random updates of a large table, HPC Challenge's RandomAccess (FlatFlash, ASPLOS'19,
+//! Fig. 9).
 
 use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
 
@@ -10,23 +10,23 @@ use crate::{PageBytes, Workload, Wrong};
 /// Updates in a job.
 const UPDATES: u64 = 64;
 
-/// After so many steps the stream repeats.
+/// The period of the stream.
 const PERIOD: u64 = 1_317_624_576_693_539_401;
 
 /// HPC Challenge's RandomAccess: a table of 2ⁿ words, `T[i] = i` at first; an update is
 /// `T[a mod 2ⁿ] ^= a` with the next `a` of one endless stream, and a run is 4·2ⁿ updates.
 ///
-/// Job `n` makes updates `64·n` to `64·n + 63` of the stream; it finds its place in it as the
-/// benchmark's processes do, by jumping ahead. It draws a number only when it applies it, far
-/// within the look-ahead of 1,024 that the rules allow. Table and stream are the benchmark's own,
-/// so neither seed nor skew changes anything.
+/// Job `n` makes updates `64·n` to `64·n + 63` of the stream; it finds its place by jumping ahead,
+/// as the benchmark's processes do. The rules allow a look-ahead of 1,024 numbers; a job looks 64
+/// ahead. Table and stream are defined by the benchmark and do not depend on seed or skew.
 ///
-/// Updates may collide. The rules allow one word in a hundred to be wrong; here none is, for an
-/// update is a compare-exchange. Beside the miss it waits for that costs nothing, and it makes
-/// [`wrong_words`](Gups::wrong_words) a test of the memory: a single lost update or page shows.
+/// Updates may collide. The rules allow one word in a hundred to be wrong; here all words are
+/// right, since an update is a compare-exchange. Its cost is negligible beside a miss, and it makes
+/// [`wrong_words`](Gups::wrong_words) a test of the memory that detects a single lost update or
+/// page.
 ///
-/// Every update of a word flips its low `n` bits by its own index. They are the index or zero
-/// therefore, which every job checks: a misplaced or damaged page does not pass.
+/// Every update flips the low `n` bits of a word by the word's index, so they are the index or
+/// zero. Every job checks this, which detects misplaced and damaged pages.
 #[derive(Debug, Clone)]
 pub struct Gups {
     index_bits: u32,
@@ -42,7 +42,7 @@ impl Gups {
         1 << self.index_bits
     }
 
-    /// How many jobs are a run of the benchmark: four updates a word.
+    /// The number of jobs in a run of the benchmark: four updates a word.
     pub fn jobs_of_a_run(&self) -> u64 {
         4 * self.words() / UPDATES
     }
@@ -50,8 +50,7 @@ impl Gups {
     /// The numbers that job `job` applies, in order.
     #[inline]
     pub fn job(&self, job: u64) -> impl Iterator<Item = u64> + use<> {
-        // The first number of all, 1, is only where the benchmark starts from. (No one runs the
-        // 2⁵⁸ jobs after which this wraps.)
+        // The first number, 1, is only the benchmark's start value. This wraps after 2⁵⁸ jobs.
         let mut number = Stream::at(job.wrapping_mul(UPDATES));
         (0..UPDATES).map(move |_| {
             number = number.next();
@@ -59,7 +58,7 @@ impl Gups {
         })
     }
 
-    /// Where the word lies that `number` is applied to.
+    /// The address of the word that `number` updates.
     #[inline]
     pub fn address(&self, number: u64) -> Addr {
         Addr((number & (self.words() - 1)) * 8)
@@ -68,7 +67,7 @@ impl Gups {
     /// Applies `number` in one atomic step.
     ///
     /// # Errors
-    /// [`Wrong`] when the word cannot be of this table; then nothing is stored.
+    /// [`Wrong`] when the word cannot be of this table. Nothing is then stored.
     #[inline]
     pub fn update<M: Memory>(&self, memory: &mut M, number: u64) -> Result<(), Wrong> {
         let at = self.address(number);
@@ -83,9 +82,9 @@ impl Gups {
     }
 
     /// The benchmark's verification: applies the updates of jobs `0..jobs` again, which undoes
-    /// them, and counts the words that are not as they were at first.
+    /// them, and counts the words that differ from their initial values.
     ///
-    /// Nothing else may run meanwhile. What it finds wrong it counts and leaves alone.
+    /// No job may run meanwhile. Wrong words are counted and left as they are.
     pub fn wrong_words<M: Memory>(&self, memory: &mut M, jobs: u64) -> u64 {
         for number in (0..jobs).flat_map(|job| self.job(job)) {
             let at = self.address(number);
@@ -116,7 +115,8 @@ struct Stream(u64);
 impl Stream {
     /// The number at `position`: 1 at 0, then 2, 4, 8, …
     ///
-    /// By squaring, as `HPCC_starts` does; a square spreads its bits apart and is reduced.
+    /// By repeated squaring, as in `HPCC_starts`. A square spreads the bits apart and is then
+    /// reduced.
     fn at(position: u64) -> Stream {
         let position = position % PERIOD;
         let squarings = (u64::BITS - position.leading_zeros()).saturating_sub(6);
@@ -141,14 +141,14 @@ impl Stream {
     #[inline]
     fn squared(self) -> Stream {
         let (low, high) = (spread(self.0 as u32), spread((self.0 >> 32) as u32));
-        // x⁶⁴ is x² + x + 1; what that pushes beyond x⁶³ once more, too.
+        // Reduces x⁶⁴ to x² + x + 1, and then again the terms that this moves beyond x⁶³.
         let beyond = high >> 63 ^ high >> 62;
         let folded = |part: u64| part ^ part << 1 ^ part << 2;
         Stream(low ^ folded(high) ^ folded(beyond))
     }
 }
 
-/// The bits of `half`, a zero after each.
+/// The bits of `half`, each followed by a zero.
 #[inline]
 fn spread(half: u32) -> u64 {
     let mut bits = u64::from(half);

@@ -27,15 +27,15 @@ const NODE_PAGES_PER_HEAD_PAGE: u64 = KEYS_PER_HEAD_PAGE / NODES_PER_PAGE;
 
 /// A chained hash table: 8-byte bucket heads, 64-byte nodes; a job looks up four keys.
 ///
-/// Half as many buckets as keys. Which keys a bucket owns is random: 16 keys fall on the 8 buckets
-/// of a line, each on any of them, so chains are 0 to 16 nodes long, 2 on average, and a look-up
-/// reads one head and 1.94 nodes.
+/// There are half as many buckets as keys. Each of 16 keys falls on a random one of the 8 buckets
+/// of a line, so chains have 0 to 16 nodes, 2 on average, and a look-up reads one head and 1.94
+/// nodes.
 ///
 /// With [`Scatter::Pages`](crate::Scatter::Pages) the hash keeps neighbours together: the heads of
 /// 1,024 and the nodes of 64 neighbouring keys share a page, as when keys that belong together are
 /// hashed by their common prefix and allocated together; a chain stays within its page of nodes.
-/// With [`Scatter::Keys`](crate::Scatter::Keys) every head and every node lies anywhere, as in a
-/// common table filled in random order: a hot key's chain leads through cold pages.
+/// With [`Scatter::Keys`](crate::Scatter::Keys) heads and nodes lie in random order, as in a common
+/// table that is filled in random order: a hot key's chain leads through cold pages.
 ///
 /// A key is its rank of popularity. Chains never change; values do, by
 /// [`update`](HashTable::update).
@@ -52,12 +52,12 @@ pub struct HashTable {
     work: u64,
 }
 
-/// What a look-up finds.
+/// The result of a look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Follows from the key and the version.
     pub value: u64,
-    /// How often it was updated.
+    /// The number of updates.
     pub version: u64,
 }
 
@@ -75,13 +75,13 @@ struct Node {
     value: u64,
     version: u64,
     bucket: u64,
-    /// 0 ends the chain: no node lies there.
+    /// 0 ends the chain, since no node lies there.
     next: Addr,
     spare: u64,
 }
 
 impl HashTable {
-    /// How many keys there are: `0..keys()`, the most popular first.
+    /// The number of keys: `0..keys()`, the most popular first.
     pub fn keys(&self) -> u64 {
         self.head_pages * KEYS_PER_HEAD_PAGE
     }
@@ -93,19 +93,19 @@ impl HashTable {
         std::array::from_fn(|_| self.ranks.draw(&mut rng))
     }
 
-    /// Looks `key` up, also while others update.
+    /// Looks `key` up, also while other jobs update.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the table.
+    /// [`Wrong`] when it reads invalid data.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
         Ok(self.find(memory, key)?.map(|(_, n)| Entry { value: n.value, version: n.version }))
     }
 
-    /// Gives `key` its next value; its new entry, or `None` if there is no such key.
+    /// Sets the next value of `key`. Returns the new entry, or `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the table.
+    /// [`Wrong`] when it reads invalid data.
     pub fn update<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<Entry>, Wrong> {
         let Some((at, _)) = self.find(memory, key)? else {
             return Ok(None);
@@ -144,7 +144,7 @@ impl HashTable {
         Err(Wrong(format!("the chain of bucket {bucket} has no end")))
     }
 
-    /// Which bucket owns `slot`: any of its group's eight.
+    /// The bucket that owns `slot`, one of its group's eight.
     #[inline]
     fn bucket(&self, slot: u64) -> u64 {
         let (group, i) = (slot / KEYS_PER_GROUP, slot % KEYS_PER_GROUP);
@@ -167,11 +167,11 @@ impl HashTable {
         PageId(self.head_pages).start() + self.nodes.place(slot) * LINE_BYTES as u64
     }
 
-    /// The node that follows in the chain of bucket `bucket` (0 to 7) of `group`: that of the
-    /// first slot from `from` on that the bucket owns.
+    /// The next node in the chain of bucket `bucket` (0 to 7) of `group`: the node of the first
+    /// slot from `from` on that the bucket owns.
     #[inline]
     fn next_in_chain(&self, group: u64, bucket: u64, from: u64) -> Addr {
-        // All sixteen picks are compared at once: a difference of zero has no bit set.
+        // Compares all sixteen picks at once: equal picks have a difference without a set bit.
         let differences = self.picks(group) ^ (bucket * LOW_BITS);
         let set = differences | differences >> 1 | differences >> 2;
         let owned = !set & LOW_BITS & (u64::MAX << (3 * from));

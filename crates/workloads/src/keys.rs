@@ -1,7 +1,7 @@
-//! Which keys jobs ask for, and where those keys lie.
+//! The keys of jobs: their popularity, and where they lie.
 //!
-//! A key's *rank* is its popularity: rank 0 is asked for most. [`Ranks`] draws ranks; a
-//! [`Scatter`] says how ranks are laid over the places of a structure.
+//! A key's *rank* is its popularity: rank 0 is the most popular. [`Ranks`] draws ranks, and a
+//! [`Scatter`] lays ranks over the places of a structure.
 
 use ebbtide_core::choice;
 use rand_distr::{Distribution, Zipf};
@@ -11,24 +11,24 @@ use crate::permutation::Permutation;
 use ebbtide_structures::hash::mix;
 
 choice! {
-    /// How popular keys are laid over pages.
+    /// How keys of different popularity are laid over pages.
     #[derive(Default)]
     pub enum Scatter as "scatter" {
         /// Keys of consecutive ranks share a page, and the pages are shuffled. Hot data clusters,
-        /// as it does when it was created together or is sorted by what makes it hot.
+        /// as data does that was created together or is sorted by age.
         #[default]
         Pages = "pages",
-        /// Every key is shuffled on its own: YCSB's hashed ("scrambled") Zipfian. A page holds hot
+        /// Every key is shuffled by itself: YCSB's hashed ("scrambled") Zipfian. A page holds hot
         /// and cold keys alike, the worst case for a cache of pages.
         Keys = "keys",
     }
 }
 
-/// Where each rank lies among places that are grouped into pages: a bijection, run either way.
+/// A bijection between ranks and places, where places are grouped into pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     shuffle: Permutation,
-    /// Consecutive ranks that stay together.
+    /// The number of consecutive ranks that stay together.
     together: u64,
 }
 
@@ -64,8 +64,8 @@ impl Places {
 
 /// Draws ranks `0..n` with Zipfian popularity: rank `r` with probability `∝ 1 / (r + 1)^θ`.
 ///
-/// Exact by rejection from an inverted envelope, in constant time and space for any `n`
-/// ([`rand_distr::Zipf`]; its 53-bit uniform leaves over 10⁴ steps to the rarest of 2³³ ranks).
+/// Exact rejection sampling in constant time and space for any `n` ([`rand_distr::Zipf`]). Its
+/// 53-bit uniform numbers have over 10⁴ values for the rarest of 2³³ ranks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranks {
     zipf: Zipf<f64>,
@@ -87,12 +87,12 @@ impl Ranks {
     /// Draws one rank.
     #[inline]
     pub fn draw(&self, rng: &mut Pcg64Mcg) -> u64 {
-        // Rounding at the far end may reach one beyond the last.
+        // Rounding may reach one beyond the last rank.
         (self.zipf.sample(rng) as u64 - 1).min(self.len - 1)
     }
 }
 
-/// The random numbers of job `job` in the stream `seed`: any job's can be had at once.
+/// The random numbers of job `job` in the stream `seed`. Jobs are independent of each other.
 #[inline]
 pub(crate) fn job_rng(seed: u64, job: u64) -> Pcg64Mcg {
     let high = mix(seed ^ mix(job));
@@ -100,7 +100,8 @@ pub(crate) fn job_rng(seed: u64, job: u64) -> Pcg64Mcg {
     Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low))
 }
 
-/// Part `part` of `parts` of a job's computing, so that it is spread between the job's accesses.
+/// The instructions of part `part` of `parts`, which spread a job's `instructions` over its
+/// accesses.
 #[inline]
 pub(crate) fn share(instructions: u64, part: u64, parts: u64) -> u64 {
     let upto = |part| (u128::from(instructions) * u128::from(part) / u128::from(parts)) as u64;

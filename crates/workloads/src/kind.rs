@@ -1,8 +1,8 @@
-//! [`Kind`]: which programs there are.
+//! [`Kind`]: the list of programs.
 
-/// Which program.
+/// A program.
 ///
-/// The number of a kind is part of its data's format, since checksums depend on it: a new program
+/// The number of a kind is part of its data's format, since checksums depend on it. A new program
 /// goes to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {

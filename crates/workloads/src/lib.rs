@@ -1,22 +1,41 @@
-//! Programs over [`Memory`]: what they do, what their data looks like, and how jobs arrive.
+//! The papers' programs over [`Memory`]: what they do, what their data are, and how jobs arrive.
 //!
-//! A program is written once, in plain direct style, and does not know which memory it runs on.
-//! AstriFlash's seven (HPCA'23 §V-A) are [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`],
-//! [`Tpcc`], [`Masstree`] and [`SiloTpcc`](silo_tpcc::SiloTpcc); FlatFlash's (ASPLOS'19) are
-//! [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`] and the whole mixes of [`tpcc`],
-//! [`tpcb`] and [`tatp`]; HAMS's (ISCA'21) are the four that only [`LineAccess`] and [`sql`].
-//! [`Program`] is any of them, chosen by name, or the [`Replay`] of a trace.
+//! A program is written once, in plain direct style, and does not know on which memory it runs. It
+//! implements [`Workload`]: an initial image, and an endless, numbered stream of jobs over it.
+//! Users choose a program by name: [`Kind`] lists them, [`Shape`] has their parameters, and
+//! [`Program`] is any of them, or the [`Replay`] of a trace.
 //!
-//! Two promises let one program run on many memories and on datasets of any size:
+//! | paper | programs |
+//! |---|---|
+//! | AstriFlash (HPCA'23) | [`ArraySwap`], [`HashTable`], [`RedBlackTree`], [`Tatp`], [`Tpcc`], [`Masstree`], [`SiloTpcc`](silo_tpcc::SiloTpcc) |
+//! | FlatFlash (ASPLOS'19) | [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`], and the full mixes of [`tpcc`], [`tpcb`] and [`tatp`] |
+//! | HAMS (ISCA'21) | [`LineAccess`] in four variants, and [`sql`] |
 //!
-//! * The initial image is a **pure function of the page**. Nothing is tabulated: where a key lies,
-//!   and which key lies there, follow from arithmetic and from a [`Permutation`] that can be run
-//!   backwards.
+//! Two properties let one program run on many memories and on datasets of any size:
+//!
+//! * The initial image is a **pure function of the page**. There are no tables of keys: where a key
+//!   lies, and which key lies at a place, are computed with an invertible permutation.
 //! * Job `n` is a **pure function of the seed and `n`**. Every memory runs the same jobs, and any
 //!   thread may run any of them.
 //!
-//! Jobs interleave at every access and across cores. Every line they touch carries enough to tell
-//! a wrong, torn or rotten one from a right one, and is checked in every run ([`Wrong`]).
+//! Jobs interleave at every access and across cores. Every line they read has enough redundancy to
+//! tell a wrong, torn or damaged one from a right one, and is checked in every run ([`Wrong`]).
+//!
+//! ```
+//! use ebbtide_testbed::{Plain, words_of_pages};
+//! use ebbtide_workloads::{Program, Shape, Workload};
+//!
+//! let shape = Shape { dataset_bytes: 1 << 20, ..Shape::default() };
+//! let program = Program::new("array-swap", &shape)?;
+//! let pages = program.size_bytes() / 4096;
+//! let mut memory = Plain::new(words_of_pages(pages, |page, out| program.image(page, out)));
+//! for job in 0..100 {
+//!     program.run(job, &mut memory)?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`load`] has the arrivals of jobs, in a closed or an open loop.
 
 #![forbid(unsafe_code)]
 
@@ -77,9 +96,9 @@ pub trait Workload: Send + Sync {
     /// When `page` lies beyond the image.
     fn image(&self, page: PageId, out: &mut PageBytes);
 
-    /// Writes at least the lines `lines` of what [`image`](Workload::image) writes, in their places
-    /// in `out`, and tells which it wrote. Whoever needs a line here and there is spared the rest
-    /// of the page by programs that can make a line by itself.
+    /// Writes at least the lines `lines` of the [`image`](Workload::image) of `page`, in their
+    /// places in `out`, and returns which lines it wrote. A program that can make single lines
+    /// saves the rest of the page.
     ///
     /// # Panics
     /// As [`image`](Workload::image).
@@ -94,6 +113,6 @@ pub trait Workload: Send + Sync {
     /// [`Wrong`] when memory holds what the program cannot have stored there.
     fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong>;
 
-    /// Whether jobs change the data (latches aside).
+    /// Whether jobs change the data, apart from latches.
     fn writes(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! [`LineAccess`]: touches every page in order, or lines at random, and does nothing else.
+//! [`LineAccess`]: reads or writes lines in order or at random, and does nothing else.
 
 use std::ops::Range;
 
@@ -19,16 +19,16 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// Lines that a job touches.
 const LINES: u64 = 64;
 
-/// A job hints at a line so many before it touches it.
+/// A job hints at a line this many accesses ahead.
 const HINTED_AHEAD: usize = 8;
 
-/// Touches 64 bytes at a time, and does nothing else: the mmap benchmark that HAMS is measured with
-/// (SPEC part D). Job `n` touches lines `64·n` to `64·n + 63` of one endless stream.
+/// Reads or writes 64 bytes at a time: the mmap benchmark of HAMS (ISCA'21). Job `n` touches lines
+/// `64·n` to `64·n + 63` of one endless stream.
 ///
-/// In order, that is a line of each page of the dataset, of the first to the last, then the next
-/// line of each, and so on. At random, it is any line, each with the same chance; neither knows
-/// keys, so skew and scatter change nothing. A line is checked when it is read and before it is
-/// written. Eight lines before it is touched, a job hints at it.
+/// In order, the stream has one line of each page from the first to the last, then the next line of
+/// each, and so on. At random, it has uniformly random lines. Lines have no keys, so skew and
+/// scatter have no effect. A line is checked when it is read and before it is written. A job hints
+/// at a line eight accesses ahead.
 #[derive(Debug, Clone)]
 pub struct LineAccess<const RANDOM: bool, const WRITE: bool> {
     pages: u64,
@@ -46,18 +46,18 @@ pub type RandomRead = LineAccess<true, false>;
 /// Writes lines at random.
 pub type RandomWrite = LineAccess<true, true>;
 
-/// What a line holds.
+/// The contents of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct AccessedLine {
-    /// How often it was written.
+    /// The number of writes to it.
     pub writes: u64,
-    /// Follows from where it is and how often it was written.
+    /// Follows from its address and the number of writes.
     pub payload: [u64; 5],
 }
 
 impl AccessedLine {
-    /// The line at `at` after so many writes.
+    /// The line at `at` after `writes` writes.
     pub fn new(at: Addr, writes: u64) -> AccessedLine {
         let first = mix(at.0 ^ writes);
         AccessedLine { writes, payload: std::array::from_fn(|i| first.rotate_left(13 * i as u32)) }
@@ -88,7 +88,7 @@ impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
         })
     }
 
-    /// Reads the line at `at`, also while others write it.
+    /// Reads the line at `at`, also while other jobs write it.
     ///
     /// # Errors
     /// [`Wrong`] when it cannot be a line of this dataset.
@@ -97,10 +97,10 @@ impl<const RANDOM: bool, const WRITE: bool> LineAccess<RANDOM, WRITE> {
         self.checksums.read(memory, at)
     }
 
-    /// Writes the line at `at` once more; gives what it held before.
+    /// Writes the line at `at` and returns its previous contents.
     ///
     /// # Errors
-    /// [`Wrong`] when it cannot be a line of this dataset; then nothing is stored.
+    /// [`Wrong`] when it cannot be a line of this dataset. Nothing is then stored.
     #[inline]
     pub fn write<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<AccessedLine, Wrong> {
         latch::write(memory, at, |memory| {

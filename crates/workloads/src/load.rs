@@ -1,16 +1,16 @@
-//! How jobs arrive: the intended arrival time of job 0, 1, 2, … as an endless iterator.
+//! Arrivals of jobs: endless iterators over the intended arrival times of job 0, 1, 2, ….
 //!
-//! There is no clock here. A driver starts a job at or after its arrival and measures from the
-//! *intended* time, so that the time a job waited at the door is part of its response.
+//! There is no clock here. A driver starts a job at or after its arrival and measures the response
+//! time from the *intended* arrival, so that it includes the time in the queue.
 
 use ebbtide_core::{Span, Time};
 use rand::RngExt;
 
 use crate::keys::job_rng;
 
-/// Closed loop: a job is always waiting. Every arrival is the start of the run.
+/// Closed loop: a job is always waiting. All jobs arrive at the start of the run.
 ///
-/// This is how throughput is measured ("the job queue is never empty", AstriFlash §V-A).
+/// Throughput is measured this way ("the job queue is never empty", AstriFlash, HPCA'23, §V-A).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Closed;
 
@@ -22,10 +22,10 @@ impl Iterator for Closed {
     }
 }
 
-/// Open loop: jobs arrive as a Poisson process, whatever becomes of them.
+/// Open loop: jobs arrive as a Poisson process, independent of their completion.
 ///
-/// This is how response times are measured (AstriFlash §V-A, Fig. 10). Times are rounded to
-/// picoseconds; a run ends long before the 213 days that [`Time`] lasts.
+/// Response times are measured this way (AstriFlash, HPCA'23, §V-A, Fig. 10). Times are rounded to
+/// picoseconds. [`Time`] overflows after 213 days.
 #[derive(Debug, Clone)]
 pub struct Poisson {
     mean_gap_ps: f64,

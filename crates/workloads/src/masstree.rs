@@ -1,4 +1,4 @@
-//! [`Masstree`]: TailBench's key-value store as AstriFlash runs it (HPCA'23 §V-A).
+//! [`Masstree`]: TailBench's key-value store, as in AstriFlash (HPCA'23, §V-A).
 
 use std::ops::{ControlFlow, Range};
 
@@ -18,21 +18,22 @@ use ebbtide_structures::masstree::{KEYS_PER_PAGE, Tree};
 const RECORDS_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// A block is a page of border nodes and the records of its keys.
 const KEYS_PER_BLOCK: u64 = KEYS_PER_PAGE;
-/// From one key that stays to the next; between two of each block, keys come and go.
+/// The distance between neighbouring permanent keys. Temporary keys lie between two of each block.
 const KEY_STEP: u64 = 16;
-/// Behind which key of a block keys come and go.
+/// The key of a block behind which temporary keys lie.
 const BUSY_KEY: u64 = KEYS_PER_BLOCK / 2;
-/// Nodes that a block's keys may need beyond the fresh ones: its busy border node has at most 26
-/// keys, which is three nodes; and every 14 border nodes may split the interior node above.
+/// Nodes that a block may need in addition to the fresh tree's: the border node with temporary keys
+/// has at most 26 keys, which take three nodes, and every 14 border nodes may split the interior
+/// node above.
 const MORE_NODES_PER_BLOCK: u64 = 3;
 
-/// A key-value store: a [`Tree`] that leads to records of 64 bytes; half of the jobs read, half
+/// A key-value store: a [`Tree`] that leads to records of 64 bytes. Half of the jobs read, half
 /// write.
 ///
 /// * 50%: get. Looks a key up and reads its record.
 /// * 47.5%: put. Looks a key up and writes its record's next value, under the record's latch.
-/// * 2.5%: put of a key that is new, or removal of one. Each block of 128 keys that stay has one
-///   place where 15 others come and go, so that nodes split and fill while the size stays steady.
+/// * 2.5%: insert or removal of a temporary key. Each block of 128 permanent keys has one place for
+///   15 temporary keys, so that nodes split and are joined while the size stays the same.
 ///
 /// Keys are 8 bytes. With [`Scatter::Pages`](crate::Scatter::Pages) blocks of 128 neighbouring
 /// ranks of popularity are neighbouring keys, a page of border nodes and two of records; with
@@ -41,7 +42,7 @@ const MORE_NODES_PER_BLOCK: u64 = 3;
 pub struct Masstree {
     tree: Tree,
     blocks: u64,
-    /// Where the records begin.
+    /// The address of the first record.
     records: Addr,
     ranks: Ranks,
     /// Rank to key.
@@ -51,26 +52,26 @@ pub struct Masstree {
     work: u64,
 }
 
-/// What a job does, to the key of what number.
+/// The operation of a job, and the number of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads the record of a key that stays: `0..keys()`.
+    /// Reads the record of a permanent key, `0..keys()`.
     Get(u64),
-    /// Gives such a key its next value.
+    /// Sets the next value of a permanent key.
     Put(u64),
-    /// Puts in a key that comes and goes: so many behind a key that stays.
+    /// Inserts a temporary key: a permanent key and the distance behind it.
     Insert(u64, u64),
-    /// Takes it out.
+    /// Removes a temporary key.
     Remove(u64, u64),
 }
 
-/// A record, less its latch and checksum.
+/// A record, without latch and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Record {
-    /// Whose it is.
+    /// The key.
     pub key: u64,
-    /// How often it was put.
+    /// The number of puts.
     pub version: u64,
     /// Follows from the key and the version.
     pub payload: [u64; 4],
@@ -85,7 +86,7 @@ impl Record {
 }
 
 impl Masstree {
-    /// How many keys stay.
+    /// The number of permanent keys.
     pub fn keys(&self) -> u64 {
         self.blocks * KEYS_PER_BLOCK
     }
@@ -109,17 +110,17 @@ impl Masstree {
         }
     }
 
-    /// The record of key number `number`, also while others put it.
+    /// The record of key number `number`, also while other jobs put it.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the store.
+    /// [`Wrong`] when it reads invalid data.
     pub fn get<M: Memory>(&self, m: &mut M, number: u64) -> Result<Record, Wrong> {
         let at = self.find(m, number)?;
         let record = self.checksums.read(m, at)?;
         check(record, number)
     }
 
-    /// Gives key number `number` its next value, and returns its record.
+    /// Sets the next value of key number `number` and returns its record.
     ///
     /// # Errors
     /// As for [`get`](Masstree::get).
@@ -128,21 +129,21 @@ impl Masstree {
         self.put_at(m, at, number)
     }
 
-    /// As [`put`](Masstree::put), but waits for a miss of the record with nothing held.
+    /// As [`put`](Masstree::put), but touches the record before it takes the latch.
     pub(crate) fn update<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
         let at = self.find(m, number)?;
         let _latch: u64 = m.load(at);
         self.put_at(m, at, number).map(|_| ())
     }
 
-    /// Takes key number `number` out, gives its record the next value, and puts the key in again.
+    /// Removes key number `number`, sets the next value of its record, and inserts the key again.
     pub(crate) fn replace<M: Memory>(&self, m: &mut M, number: u64) -> Result<(), Wrong> {
         let at = self.record_address(number);
         let key = key(number).to_be_bytes();
-        // Misses are waited for with nothing held.
+        // Waits for misses without latches.
         self.tree.get(m, &key)?;
         let _latch: u64 = m.load(at);
-        // Another job that replaces the same key may have taken it out.
+        // Another job that replaces the same key may have removed it.
         let gone = self.tree.remove(m, &key)?;
         self.put_at(m, at, number)?;
         let there = self.tree.put(m, &key, at.0)?;
@@ -152,8 +153,8 @@ impl Masstree {
         }
     }
 
-    /// Reads the records of keys number `numbers`, which follow each other but for a start from the
-    /// first again, by going along the tree. `each` is called before each.
+    /// Reads the records of keys number `numbers` by a scan of the tree. The numbers are
+    /// consecutive, except for a wrap to the first key. `each` is called before each record.
     pub(crate) fn scan<M: Memory>(
         &self,
         m: &mut M,
@@ -163,7 +164,7 @@ impl Masstree {
         for run in numbers.chunk_by(|before, after| before + 1 == *after) {
             let mut found = Vec::with_capacity(run.len());
             self.tree.scan(m, &key(run[0]).to_be_bytes(), |at, value| {
-                // Keys that come and go lie between.
+                // Temporary keys lie between.
                 if number_of(at).is_multiple_of(KEY_STEP) {
                     found.push(value);
                 }
@@ -204,8 +205,8 @@ impl Masstree {
         }
     }
 
-    /// Puts in or takes out the key that lies `behind` key number `number`. Returns whether it was
-    /// there.
+    /// Inserts or removes the temporary key that lies `behind` key number `number`. Returns whether
+    /// it was present.
     fn toggle<M: Memory>(
         &self,
         m: &mut M,
@@ -237,27 +238,27 @@ fn misled(number: u64, found: Option<u64>, expected: Addr) -> Wrong {
     Wrong(format!("key {number} leads to {:?} instead of {expected:?}", found.map(Addr)))
 }
 
-/// The number that a key of the tree is.
+/// The number of a key of the tree.
 fn number_of(key: &[u8]) -> u64 {
     key.try_into().map_or(u64::MAX, u64::from_be_bytes)
 }
 
-/// The key of number `number` of those that stay.
+/// The permanent key of number `number`.
 fn key(number: u64) -> u64 {
     number * KEY_STEP
 }
 
-/// Bytes of a tree over so many blocks.
+/// Bytes of the tree over `blocks` blocks.
 fn tree_bytes(blocks: u64) -> u64 {
     Tree::bytes(blocks * KEYS_PER_BLOCK, blocks * MORE_NODES_PER_BLOCK)
 }
 
-/// Bytes of so many blocks, of keys and records.
+/// Bytes of the tree and the records of `blocks` blocks.
 fn bytes(blocks: u64) -> u64 {
     tree_bytes(blocks) + blocks * KEYS_PER_BLOCK * LINE_BYTES as u64
 }
 
-/// `record`, if it is one that key number `number` can have.
+/// Checks that `record` is a record of key number `number`.
 fn check(record: Record, number: u64) -> Result<Record, Wrong> {
     if record == Record::new(key(number), record.version) {
         return Ok(record);
@@ -341,7 +342,7 @@ impl Workload for Masstree {
             Operation::Put(number) => {
                 let at = self.find(m, number)?;
                 m.work(share(self.work, 1, 2));
-                // A miss is waited for with nothing held.
+                // Waits for a miss without the latch.
                 let _latch: u64 = m.load(at);
                 self.put_at(m, at, number)?;
             }

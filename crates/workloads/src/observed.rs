@@ -1,21 +1,20 @@
-//! [`Observed`]: a memory that tells which pages a program touches.
+//! [`Observed`]: a memory that reports the pages that a program accesses.
 
 use ebbtide_core::{Addr, Hint, Memory, PageId, Value};
 
-/// What becomes of the computing between accesses.
+/// What happens to a program's computing between accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// The inner memory does it.
+    /// The inner memory executes it.
     Done,
-    /// It is left out: only the accesses matter.
+    /// It is skipped.
     Skipped,
 }
 
-/// Passes everything on to an inner memory, and every access's page to `observer`.
+/// Passes all calls on to an inner memory, and reports the page of every access to `observer`.
 ///
-/// `observer` is called with the page and whether the access may store (stores and
-/// compare-exchanges), before the access itself. Waiting and waking are no accesses. Counting
-/// misses of a simulated LRU this way tells how much a program should compute between misses.
+/// Before each access, `observer` is called with its page and whether it may store, as stores and
+/// compare-exchanges do. Waits and wakes are not accesses.
 #[derive(Debug)]
 pub struct Observed<'a, M, F> {
     inner: &'a mut M,

@@ -1,13 +1,14 @@
-//! [`Permutation`]: a seeded shuffle of `0..n` that is computed, not stored, and can be undone.
+//! [`Permutation`]: a seeded, invertible shuffle of `0..n` that is computed and not stored.
 
 use ebbtide_structures::hash::mix;
 
-/// A bijection of `0..n` onto itself, for any `n`, that looks random; no table, a few nanoseconds.
+/// A pseudo-random bijection of `0..n` onto itself for any `n`, without a table, in a few
+/// nanoseconds.
 ///
 /// A four-round Feistel network over pairs `(left, right)` with `left < a`, `right < 2ᵏ`, where
 /// `a·2ᵏ` exceeds `n` by less than `√n` (Black and Rogaway, "Ciphers with Arbitrary Finite
-/// Domains", CT-RSA'02: §5, and §4's cycle walking for the few values from `n` on). It scatters;
-/// it is no cipher.
+/// Domains", CT-RSA'02: §5, and §4's cycle walking for the few values from `n` on). It is not a
+/// cipher.
 #[derive(Debug, Clone)]
 pub(crate) struct Permutation {
     len: u64,
@@ -29,12 +30,12 @@ impl Permutation {
         Permutation { len, lefts, right_bits, round_keys }
     }
 
-    /// How many values it permutes.
+    /// The number of values.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Where `value` goes.
+    /// The image of `value`.
     #[inline]
     pub fn apply(&self, value: u64) -> u64 {
         debug_assert!(value < self.len);
@@ -52,7 +53,7 @@ impl Permutation {
         }
     }
 
-    /// What goes to `value`: the inverse of [`apply`](Permutation::apply).
+    /// The inverse of [`apply`](Permutation::apply).
     #[inline]
     pub fn invert(&self, value: u64) -> u64 {
         debug_assert!(value < self.len);
@@ -80,7 +81,7 @@ impl Permutation {
         (1 << self.right_bits) - 1
     }
 
-    /// The sum of two lefts, of which the second may be `lefts` itself.
+    /// The sum of two left halves modulo `lefts`. The second may be `lefts` itself.
     #[inline]
     fn add_left(&self, left: u64, other: u64) -> u64 {
         let sum = left + other;
@@ -92,7 +93,7 @@ impl Permutation {
         right.wrapping_add(other) & self.right_mask()
     }
 
-    /// A left that follows from `right`: at most 2³¹ of them, so 32 random bits are scaled.
+    /// A left half that follows from `right`. There are at most 2³¹, so 32 random bits are scaled.
     #[inline]
     fn left_of(&self, right: u64, round: usize) -> u64 {
         (self.random_bits(right, round) * self.lefts) >> 32

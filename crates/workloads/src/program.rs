@@ -1,4 +1,4 @@
-//! The programs by name: what there is to choose from, and how one is built.
+//! [`Program`]: programs that are chosen by name at run time.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub enum ShapeError {
     /// No program has this name.
     #[error(transparent)]
     UnknownProgram(#[from] UnknownName),
-    /// The structure needs more room, or its links would not fit in a word.
+    /// The dataset is too small for the structure, or too large for its links.
     #[error(
         "workload '{program}' needs a dataset of {min_bytes} to {max_bytes} bytes, not \
          {given_bytes}"
@@ -26,20 +26,20 @@ pub enum ShapeError {
         program: &'static str,
         /// `dataset_bytes` as given.
         given_bytes: u64,
-        /// The least that holds the structure.
+        /// The least size that holds the structure.
         min_bytes: u64,
-        /// The most it can address.
+        /// The most that its links can address.
         max_bytes: u64,
     },
-    /// Not a skew.
+    /// The skew is negative or not a number.
     #[error("Zipf theta must be a number of at least 0, not {0}")]
     Theta(f64),
 }
 
-/// The list of programs, and everything that goes through all of them.
+/// Implements [`Kind`] and [`Program`] from the list of programs.
 macro_rules! programs {
     ($($program:ident: $workload:ty),+ $(,)?) => {
-        /// Any of the programs, or a replay: a [`Workload`] chosen at run time.
+        /// Any of the programs, or a replay: a [`Workload`] that is chosen at run time.
         #[derive(Debug, Clone)]
         pub enum Program {
             $(#[doc = concat!("A [`", stringify!($workload), "`].")] $program($workload),)+
@@ -109,7 +109,7 @@ macro_rules! programs {
         }
 
         impl Program {
-            /// Which program it is; `None` for a replay.
+            /// The kind of the program; `None` for a replay.
             pub fn kind(&self) -> Option<Kind> {
                 match self {
                     $(Program::$program(_) => Some(Kind::$program),)+
@@ -118,7 +118,7 @@ macro_rules! programs {
             }
         }
 
-        /// Does the same with whichever program it is.
+        /// Evaluates an expression for any program.
         macro_rules! each {
             ($any:expr, $one:ident => $does:expr) => {
                 match $any {
@@ -164,7 +164,7 @@ programs! {
 }
 
 impl Kind {
-    /// The seven that AstriFlash is measured with (HPCA'23 §V-A).
+    /// The seven programs of AstriFlash (HPCA'23, §V-A).
     pub const ASTRIFLASH: [Kind; 7] = [
         Kind::ArraySwap,
         Kind::HashTable,
@@ -178,10 +178,10 @@ impl Kind {
     /// The most that any program addresses: 64 TiB, 2⁴⁰ lines.
     pub const MAX_BYTES: u64 = 64 << 40;
 
-    /// Builds it. Takes no memory and no time, whatever the size.
+    /// Builds the program, in constant time and memory for any size.
     ///
     /// # Errors
-    /// [`ShapeError`] when `shape` is not one this program can have.
+    /// [`ShapeError`] when the program cannot have this shape.
     pub fn build(self, shape: &Shape) -> Result<Program, ShapeError> {
         if !(shape.theta.is_finite() && shape.theta >= 0.0) {
             return Err(ShapeError::Theta(shape.theta));
@@ -207,7 +207,7 @@ impl Program {
         name.parse::<Kind>()?.build(shape)
     }
 
-    /// What reports call it: the name users type, or `replay`.
+    /// Its name in reports: the name users type, or `replay`.
     pub fn name(&self) -> &'static str {
         self.kind().map_or(Replay::NAME, Kind::name)
     }

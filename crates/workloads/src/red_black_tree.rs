@@ -1,4 +1,4 @@
-//! [`RedBlackTree`]: look-ups in a red-black tree (AstriFlash, HPCA'23 §V-A).
+//! [`RedBlackTree`]: look-ups in a red-black tree (AstriFlash, HPCA'23, §V-A).
 
 use std::ops::Range;
 
@@ -20,15 +20,15 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// A red-black tree of 64-byte nodes; a job looks up four keys by chasing pointers from the root.
 ///
-/// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes are laid
-/// out for pages, as a tree that means to live on flash would be (after van Emde Boas): six levels
-/// of a subtree share a page, the top pages lie together at the front, and the pages at the bottom
-/// lie in random order. A look-up over 2³² keys reads 32 nodes on 6 pages, of which only the last
-/// is often cold. (Nodes scattered one by one would touch a cold page for each of the last ten.)
+/// A node is one line, `{latch, key, value, left, right, colour, spare, checksum}`. Nodes have a
+/// van Emde Boas layout for pages, as a tree for flash would: six levels of a subtree share a page,
+/// the top pages lie together at the front, and the bottom pages lie in random order. A look-up
+/// among 2³² keys reads 32 nodes on 6 pages, of which only the last is often cold. (With nodes in
+/// random order, each of the last ten would be on a cold page.)
 ///
 /// With [`Scatter::Pages`](crate::Scatter::Pages) consecutive ranks are neighbouring keys of one
-/// page at the bottom; with [`Scatter::Keys`](crate::Scatter::Keys) popularity and key order have
-/// nothing to do with each other.
+/// page at the bottom; with [`Scatter::Keys`](crate::Scatter::Keys) popularity is independent of
+/// key order.
 ///
 /// The tree never changes, so its latches are never taken.
 #[derive(Debug, Clone)]
@@ -49,13 +49,13 @@ pub struct RedBlackTree {
 struct Record {
     key: u64,
     value: u64,
-    /// Left and right; 0 where there is none: no node lies there.
+    /// The left and right child; 0 if there is none, since no node lies there.
     children: [Addr; 2],
     red: u64,
     spare: u64,
 }
 
-/// A node as [`RedBlackTree::node`] reads it.
+/// A node that [`RedBlackTree::node`] has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeNode {
     /// The key; smaller ones are to the left.
@@ -64,12 +64,12 @@ pub struct TreeNode {
     pub value: u64,
     /// The left and right child.
     pub children: [Option<Addr>; 2],
-    /// Red, or else black.
+    /// Whether it is red; otherwise it is black.
     pub is_red: bool,
 }
 
 impl RedBlackTree {
-    /// How many keys there are: `0..keys()`, in their order.
+    /// The number of keys, which are `0..keys()`.
     pub fn keys(&self) -> u64 {
         self.shape.keys()
     }
@@ -91,8 +91,8 @@ impl RedBlackTree {
         std::array::from_fn(|_| self.key(self.ranks.draw(&mut rng)))
     }
 
-    /// The key of rank `rank`. The blocks have room for one key more than there is: its rank takes
-    /// the key that the first rank left over would have.
+    /// The key of rank `rank`. The blocks have room for one key more than there are; the rank of
+    /// that key takes the key of the rank that is left over.
     #[inline]
     fn key(&self, rank: u64) -> u64 {
         let mut key = self.keys.place(rank);
@@ -110,7 +110,7 @@ impl RedBlackTree {
     /// Looks `key` up.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the tree.
+    /// [`Wrong`] when it reads invalid data.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: u64) -> Result<Option<u64>, Wrong> {
         let mut at = self.root();
@@ -130,7 +130,7 @@ impl RedBlackTree {
     /// The node at `at`.
     ///
     /// # Errors
-    /// [`Wrong`] when there is none.
+    /// [`Wrong`] when there is no node at `at`.
     pub fn node<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<TreeNode, Wrong> {
         let record: Record = self.checksums.read_latched(memory, at)?;
         Ok(TreeNode {
@@ -163,7 +163,7 @@ impl RedBlackTree {
         }
     }
 
-    /// A line of a page that is a block's: all addresses are within it.
+    /// A line of a block's page. All its links are within the page.
     fn image_of_block(&self, page: PageId, block: u64, line: u64) -> Line {
         if line == 0 {
             return [0; 8];

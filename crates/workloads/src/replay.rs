@@ -1,4 +1,4 @@
-//! [`Replay`]: the accesses of a trace, made once more.
+//! [`Replay`]: repeats the accesses of a trace.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,19 +13,18 @@ use crate::{PageBytes, RandomWrite, Workload, Wrong};
 /// Steps in a job.
 const STEPS: u64 = 64;
 
-/// A line that is read, written or hinted at, in 4 bytes: its number, and two bits for what is
-/// done.
+/// An operation on a line in 4 bytes: the line's number and two bits for the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step(u32);
 
-/// What the two lowest bits of a step stand for; no step has 3.
+/// The operations of the two lowest bits of a step, which are not 3.
 const OPS: [Op; 3] = [Op::Read, Op::Write, Op::Hint];
 
 impl Step {
-    /// The most pages of data that steps reach: 64 GiB.
+    /// The most pages that steps can address: 64 GiB.
     pub const PAGES_MAX: u64 = (1 << 30) * LINE_BYTES as u64 / PAGE_BYTES as u64;
 
-    /// What `op` does to the line that `at` lies in.
+    /// The operation `op` on the line that contains `at`.
     ///
     /// # Panics
     /// When `at` lies beyond [`Step::PAGES_MAX`].
@@ -34,7 +33,7 @@ impl Step {
         Step((at.0 / LINE_BYTES as u64) as u32 * 4 + op as u32)
     }
 
-    /// The step whose [`bits`](Step::bits) are `bits`, if they are a step's.
+    /// The step with these [`bits`](Step::bits), if they are valid.
     pub fn from_bits(bits: u32) -> Option<Step> {
         OPS.get(bits as usize % 4).map(|_| Step(bits))
     }
@@ -44,25 +43,25 @@ impl Step {
         self.0
     }
 
-    /// What is done.
+    /// The operation.
     #[inline]
     pub fn op(self) -> Op {
         OPS[self.0 as usize % 4]
     }
 
-    /// Where the line starts.
+    /// The address of the line.
     #[inline]
     pub fn at(self) -> Addr {
         Addr(u64::from(self.0 / 4) * LINE_BYTES as u64)
     }
 }
 
-/// Makes the accesses of a trace, 64 steps a job, over and over: job `n` makes steps `64·n` to
-/// `64·n + 63` of one endless stream, in which the first follows the last.
+/// Repeats the accesses of a trace, 64 steps a job: job `n` makes steps `64·n` to `64·n + 63` of
+/// the endless repetition of the trace.
 ///
-/// A trace says where a program went, not what it found there. The data are those of
-/// [`RandomWrite`] therefore: a line is checked when it is read and before it is written, and
-/// counts how often it was written. Of the times in a trace nothing is kept.
+/// A trace has addresses and no data, so the data are those of [`RandomWrite`]: a line is checked
+/// when it is read and before it is written, and counts its writes. The times of the trace are
+/// ignored.
 #[derive(Debug, Clone)]
 pub struct Replay {
     data: RandomWrite,
@@ -72,16 +71,16 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// What reports call it.
+    /// Its name in reports.
     pub const NAME: &'static str = "replay";
 
     /// The stack that a job needs.
     pub const STACK_BYTES: usize = RandomWrite::STACK_BYTES;
 
-    /// Makes `steps`, over as many pages as they reach; `seed` selects the data.
+    /// A replay of `steps` over all pages up to the last that they access. `seed` selects the data.
     ///
     /// # Panics
-    /// When there is no step.
+    /// When `steps` is empty.
     pub fn new(steps: Vec<Step>, seed: u64) -> Replay {
         let last = steps.iter().map(|step| step.at().page()).max().expect("a replay has steps");
         let dataset_bytes = (last.0 + 1) * PAGE_BYTES as u64;

@@ -1,15 +1,15 @@
-//! [`Shape`] and [`Named`]: what programs are chosen and built by.
+//! [`Shape`]: the parameters of a program. [`Named`]: a program that users choose by name.
 
 use crate::{Scatter, Workload};
 
-/// What a program's data and job stream look like.
+/// The parameters of a program's data and job stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
     /// Upper bound of the image in bytes; a program fills as much of it as its structure allows.
     pub dataset_bytes: u64,
     /// Zipf skew of the keys: 0 is uniform.
     pub theta: f64,
-    /// How popular keys are laid over pages.
+    /// How keys of different popularity are laid over pages.
     pub scatter: Scatter,
     /// Selects the layout and the job stream.
     pub seed: u64,
@@ -18,7 +18,7 @@ pub struct Shape {
 }
 
 impl Default for Shape {
-    /// 1 GiB, Zipf θ = 0.99 (SPEC part D), hot data clustered on pages, no computing.
+    /// 1 GiB, Zipf θ = 0.99 (YCSB's), hot data clustered on pages, no computing.
     fn default() -> Shape {
         Shape {
             dataset_bytes: 1 << 30,
@@ -30,7 +30,7 @@ impl Default for Shape {
     }
 }
 
-/// A program that users choose by name: what there is to know of it before it is built.
+/// A program that users choose by name, with its properties before it is built.
 pub trait Named: Workload + Sized {
     /// The name users type.
     const NAME: &'static str;
@@ -45,11 +45,11 @@ pub trait Named: Workload + Sized {
     /// The stack that a job needs in a release build, with about 4 KiB more to unwind.
     const STACK_BYTES: usize = 16 << 10;
 
-    /// As large a dataset as fits in `shape.dataset_bytes`, which is at least
-    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`]. Takes no memory and no
-    /// time, whatever the size.
+    /// The program with the largest dataset that fits in `shape.dataset_bytes`, which is at least
+    /// [`MIN_BYTES`](Named::MIN_BYTES) and at most [`Kind::MAX_BYTES`](crate::Kind::MAX_BYTES).
+    /// Takes constant time and memory for any size.
     fn with_shape(shape: &Shape) -> Self;
 
-    /// Instructions to compute per job, from now on.
+    /// Sets the instructions to compute per job.
     fn set_work(&mut self, instructions: u64);
 }

@@ -1,4 +1,4 @@
-//! [`Sql`]: statements on one table in the order of its keys, as SQLite's benchmark has them.
+//! [`Sql`]: SQL statements on one table, in key order or at random, as in HAMS's SQLite benchmark.
 
 use std::ops::Range;
 
@@ -13,22 +13,21 @@ use crate::{PageBytes, Workload, Wrong};
 /// Rows that a job reads or writes.
 const ROWS: u64 = 16;
 
-/// Reads rows by key.
+/// Selects rows by key.
 const SELECT: u8 = 0;
-/// Inserts rows in place of those that have their keys, as `REPLACE INTO` does: a row and its entry
-/// in the index are taken out and put in anew, so the table keeps its size.
+/// Replaces rows by key, as `REPLACE INTO` does: removes a row and its index entry and inserts them
+/// again, so the table keeps its size.
 const INSERT: u8 = 1;
-/// Writes rows where they are.
+/// Updates rows in place.
 const UPDATE: u8 = 2;
 
-/// Statements on a table of 64-byte rows with an index over their keys, a [`Masstree`]: what HAMS
-/// runs SQLite for (SPEC part D). No SQL is parsed and no journal written: this is the memory that
-/// the statements touch.
+/// Statements on a table of 64-byte rows with an index over their keys, a [`Masstree`], for the
+/// SQLite benchmark of HAMS (ISCA'21). It parses no SQL and writes no journal: it makes the memory
+/// accesses of the statements.
 ///
-/// Job `n` does one statement on 16 rows. In order, they are rows `16·n` to `16·n + 15`, from the
-/// first again after the last; a select finds the first of them and then goes along the index. At
-/// random, they are any, each looked up on its own and with the same chance: skew and scatter
-/// change nothing.
+/// Job `n` runs one statement on 16 rows. In order, these are rows `16·n` to `16·n + 15` modulo the
+/// number of rows; a select looks up the first and then scans the index. At random, these are
+/// uniformly random rows, each looked up by itself, so skew and scatter have no effect.
 #[derive(Debug, Clone)]
 pub struct Sql<const IN_ORDER: bool, const STATEMENT: u8> {
     table: Masstree,

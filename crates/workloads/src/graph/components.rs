@@ -1,5 +1,4 @@
-//! [`ConnectedComponents`]: the least label spreads through each component (FlatFlash, ASPLOS'19
-//! Fig. 10).
+//! [`ConnectedComponents`]: minimum-label propagation (FlatFlash, ASPLOS'19, Fig. 10).
 
 use ebbtide_core::{Addr, Memory, PageId};
 
@@ -10,18 +9,18 @@ use crate::kind::Kind;
 use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
-/// Connected components by minimum-label propagation: `label ← min(label, labels of neighbours)`
-/// (SPEC part D), until each component has the label of one of its vertices.
+/// Connected components by minimum-label propagation: `label ← min(label, labels of neighbours)`,
+/// until all vertices of a component have the label of one of them.
 ///
-/// Edges count in both directions (*weakly* connected components): an edge is in the lists of both
-/// its ends, so that pulling is enough. A vertex's first label is the place of its value, which in
-/// a loaded graph is its number.
+/// Edges count in both directions (*weakly* connected components). An edge is in the lists of both
+/// its ends, so a vertex only reads its neighbours' labels. A vertex's first label is the place of
+/// its value, which in a loaded graph is its number.
 ///
-/// Labels only ever fall: a job lowers one by compare-exchange, so that a slow job cannot put an
-/// older label over a newer one. A label above its own place is therefore wrong, and is noticed. A
-/// page that comes back old is not: its labels are lowered again by the next pass.
+/// Labels only fall: a job lowers one by compare-exchange, so that a slow job cannot overwrite a
+/// newer label with an older one. A label above its own place is therefore detected as wrong. An
+/// outdated page is not detected, and the next pass lowers its labels again.
 ///
-/// The graph is the same for every skew.
+/// The graph does not depend on the skew.
 #[derive(Debug, Clone)]
 pub struct ConnectedComponents {
     graph: StoredGraph,
@@ -29,8 +28,8 @@ pub struct ConnectedComponents {
 }
 
 impl ConnectedComponents {
-    /// The components of `graph`; of `shape` only seed and work count. Also gives the summary that
-    /// [`elsewhere`](ConnectedComponents::elsewhere) wants.
+    /// The components of `graph`, with the seed and the work of `shape`. Also returns the summary
+    /// for [`elsewhere`](ConnectedComponents::elsewhere).
     ///
     /// # Panics
     /// When the graph has no vertex.
@@ -40,27 +39,27 @@ impl ConnectedComponents {
         (ConnectedComponents { graph, work: shape.work_instructions }, summary)
     }
 
-    /// The components of a graph whose image memory holds and that `summary` tells of. It has no
-    /// image of its own, nor needs it: it takes no memory.
+    /// The components of the graph with this `summary`, whose image is in memory already. The
+    /// result has no image of its own and takes no memory.
     ///
     /// # Panics
-    /// When the graph has no vertex; later, when the image is asked for.
+    /// When the graph has no vertex, and later when its image is requested.
     pub fn elsewhere(summary: Summary, shape: &Shape) -> ConnectedComponents {
         let graph = StoredGraph::elsewhere(Kind::ConnectedComponents, summary, shape.seed);
         ConnectedComponents { graph, work: shape.work_instructions }
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub fn vertices(&self) -> u64 {
         self.graph.vertices()
     }
 
-    /// How many edges there are.
+    /// The number of edges.
     pub fn edges(&self) -> u64 {
         self.graph.entries() / 2
     }
 
-    /// How many jobs are a pass over all vertices.
+    /// The number of jobs in a pass over all vertices.
     pub fn jobs_per_pass(&self) -> u64 {
         self.graph.jobs_per_pass()
     }
@@ -70,10 +69,10 @@ impl ConnectedComponents {
         self.graph.value_address(vertex)
     }
 
-    /// The label of `vertex` as it stands: in the end, the same for all vertices of a component.
+    /// The current label of `vertex`: in the end, the same for all vertices of a component.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the graph.
+    /// [`Wrong`] when it reads invalid data.
     pub fn label<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<u64, Wrong> {
         let label = self.graph.read(memory, self.graph.value_address(vertex))?;
         check(self.graph.place(vertex), label).map(|()| label)
@@ -82,7 +81,7 @@ impl ConnectedComponents {
     /// Lowers the label of `vertex` to the least of its neighbours'.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the graph; then nothing is stored.
+    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
     #[inline]
     pub fn update<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<(), Wrong> {
         let row = self.graph.row(memory, vertex)?;
@@ -102,7 +101,7 @@ impl ConnectedComponents {
     }
 }
 
-/// Labels fall from where they began.
+/// Labels are at most their place.
 #[inline]
 fn check(place: u64, label: u64) -> Result<(), Wrong> {
     if label <= place {

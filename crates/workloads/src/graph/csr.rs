@@ -1,4 +1,5 @@
-//! [`EdgeList`] and [`Csr`]: a graph in host memory, as it is read and as it is stored.
+//! [`EdgeList`] and [`Csr`]: a graph in host memory, as a list of edges and as compressed sparse
+//! rows.
 
 use ebbtide_structures::hash::mix;
 
@@ -9,32 +10,32 @@ pub struct EdgeList {
     edges: Vec<[u32; 2]>,
 }
 
-/// What there is to know of a loaded graph without having it.
+/// The properties of a loaded graph that jobs need without having its edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// How many vertices it has.
     pub vertices: u64,
-    /// How many entries its lists of neighbours have: an edge is one, or in an undirected graph
-    /// two.
+    /// The number of entries of its lists of neighbours: one an edge, or two in an undirected
+    /// graph.
     pub entries: u64,
-    /// Of all that is stored, and in which order.
+    /// The checksum of all lists in their order.
     pub checksum: u64,
 }
 
 impl EdgeList {
-    /// The graph of `vertices` vertices with the given edges, each from its first to its second.
+    /// The graph of `vertices` vertices with these edges, each from its first to its second vertex.
     ///
     /// Loops and double edges stay.
     ///
     /// # Panics
-    /// When an edge leads from or to a vertex that is not there.
+    /// When an edge has a vertex beyond `vertices`.
     pub fn new(vertices: u32, edges: Vec<[u32; 2]>) -> EdgeList {
         let ends = edges.iter().flatten().max();
         assert!(ends.is_none_or(|&end| end < vertices), "an edge beyond {vertices} vertices");
         EdgeList { vertices, edges }
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub fn vertices(&self) -> u32 {
         self.vertices
     }
@@ -45,22 +46,22 @@ impl EdgeList {
     }
 }
 
-/// Lists of neighbours, one a vertex, one behind the other (compressed sparse rows).
+/// The lists of neighbours of all vertices, one after the other (compressed sparse rows).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Csr {
-    /// Where each vertex's list begins, and at last where the last one ends.
+    /// The first entry of each vertex's list, and the end of the last list.
     first_entries: Vec<u64>,
     neighbours: Vec<u32>,
     out_degrees: Vec<u32>,
 }
 
 impl Csr {
-    /// For each vertex those that its edges come from.
+    /// The lists of the sources of incoming edges.
     pub(super) fn incoming(graph: &EdgeList) -> Csr {
         Csr::sorted(graph.vertices, || graph.edges.iter().copied())
     }
 
-    /// For each vertex those that it shares an edge with, in whichever direction.
+    /// The lists of neighbours in both directions.
     pub(super) fn undirected(graph: &EdgeList) -> Csr {
         let both_ways = |&[from, to]: &[u32; 2]| [[from, to], [to, from]];
         Csr::sorted(graph.vertices, || graph.edges.iter().flat_map(both_ways))
@@ -102,7 +103,8 @@ impl Csr {
         }
     }
 
-    /// Where the list of `vertex` begins; of the vertex after the last one, where the last ends.
+    /// The first entry of the list of `vertex`. For the vertex after the last, the end of the last
+    /// list.
     pub(super) fn first_entry(&self, vertex: u64) -> u64 {
         self.first_entries[vertex as usize]
     }
@@ -112,7 +114,7 @@ impl Csr {
         u64::from(self.neighbours[entry as usize])
     }
 
-    /// How many edges leave `vertex`.
+    /// The out-degree of `vertex`.
     pub(super) fn out_degree(&self, vertex: u64) -> u64 {
         u64::from(self.out_degrees[vertex as usize])
     }

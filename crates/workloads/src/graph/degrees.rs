@@ -1,32 +1,32 @@
-//! [`Degrees`]: how many neighbours each vertex of a generated graph has, by arithmetic.
+//! [`Degrees`]: the degree of each vertex of a generated graph, computed and not stored.
 
 use std::ops::Range;
 
-/// Fewest neighbours of a vertex: makes 24 of them on average, as Twitter has (1.5 billion edges
-/// between 61.5 million vertices, FlatFlash, ASPLOS'19 Fig. 10).
+/// The least degree. It makes the mean degree 24, as in Twitter's graph (1.5 billion edges between
+/// 61.5 million vertices, FlatFlash, ASPLOS'19, Fig. 10).
 const DEGREE_MIN: u64 = 6;
 
-/// Most neighbours of a vertex: as many as anyone has in Friendster (SNAP, com-Friendster).
+/// The greatest degree, which is Friendster's (SNAP, com-Friendster).
 const DEGREE_MAX: u64 = 5214;
 
 /// A vertex has degree `d` or more with probability `∝ d^-1.276`: Twitter's followers (Kwak, Lee,
 /// Park and Moon, WWW'10: a power law of exponent 2.276).
 const TAIL_EXPONENT: f64 = 1.276;
 
-/// Above fifty, degrees are apart by this share, which makes 254 of them.
+/// Degrees above fifty differ by this factor, which makes 254 different degrees.
 const STEP_SHARE: f64 = 0.02;
 
-/// A block of vertices has about so many stubs: 16 vertices of average degree.
+/// The approximate number of stubs of a block: 16 vertices of average degree.
 const BLOCK_STUBS: u64 = 384;
 
-/// Shares of vertices are counted in parts of 2³².
+/// Shares of vertices are in parts of 2³².
 const SHARE_BITS: u32 = 32;
 
-/// The degrees of vertices `0..vertices()`, in falling order, and of each vertex as many *stubs*
-/// (ends of edges), which are numbered in the order of their vertices.
+/// The degrees of vertices `0..vertices()` in decreasing order. A vertex has as many *stubs* (ends
+/// of edges) as its degree; stubs are numbered in the order of their vertices.
 ///
-/// Vertices of one degree are a class. There are a few hundred classes whatever the size, so
-/// vertex to first stub, and stub to vertex, are a search among them and a division.
+/// Vertices of one degree are a class. There are a few hundred classes for any size, so the first
+/// stub of a vertex and the vertex of a stub are found by a search among classes and a division.
 #[derive(Debug, Clone)]
 pub(super) struct Degrees {
     classes: Vec<Class>,
@@ -70,7 +70,8 @@ impl Degrees {
         degrees
     }
 
-    /// How many stubs a power law over `vertices` vertices has. Grows with every vertex.
+    /// The number of stubs of a power law over `vertices` vertices, which increases with every
+    /// vertex.
     pub(super) fn stubs_of(vertices: u64) -> u64 {
         let mut before = 0;
         let stubs_of_degree =
@@ -78,23 +79,23 @@ impl Degrees {
         upto_each_degree(vertices).map(stubs_of_degree).sum()
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub(super) fn vertices(&self) -> u64 {
         self.vertices
     }
 
-    /// How many stubs there are: the sum of all degrees.
+    /// The number of stubs: the sum of all degrees.
     pub(super) fn stubs(&self) -> u64 {
         self.stubs
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// The vertices of a block: neighbours of one degree that have about as many stubs together as
-    /// those of any other block. Hubs that have more are a block each.
+    /// The vertices of a block: consecutive vertices of one degree with about as many stubs
+    /// together as any other block. A hub with more stubs is a block of its own.
     #[inline]
     pub(super) fn block(&self, block: u64) -> Range<u64> {
         debug_assert!(block < self.blocks);
@@ -111,7 +112,7 @@ impl Degrees {
         self.class_of_vertex(vertex).degree
     }
 
-    /// The first stub of `vertex`; of the vertex after the last one, the number of stubs.
+    /// The first stub of `vertex`. For the vertex after the last, the number of stubs.
     #[inline]
     pub(super) fn first_stub(&self, vertex: u64) -> u64 {
         let class = self.class_of_vertex(vertex);
@@ -148,7 +149,7 @@ impl Degrees {
     }
 }
 
-/// Every degree, falling, with how many of `vertices` vertices have it or more.
+/// Every degree in decreasing order, with the number of vertices of at least this degree.
 fn upto_each_degree(vertices: u64) -> impl Iterator<Item = (u64, u64)> {
     let next = |&degree: &u64| {
         let lower = ((degree as f64 * (1.0 - STEP_SHARE)) as u64).min(degree - 1);

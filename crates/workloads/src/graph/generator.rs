@@ -1,4 +1,4 @@
-//! [`Generator`]: a power-law graph of any size that is computed, not stored.
+//! [`Generator`]: a power-law graph of any size that is computed and not stored.
 
 use std::ops::Range;
 
@@ -11,31 +11,31 @@ use ebbtide_structures::hash::mix;
 /// Values on a page.
 const PER_PAGE: u64 = super::WORDS_PER_PAGE;
 
-/// A directed graph in which every vertex has as many edges in as out, in the image of the social
-/// graphs FlatFlash ran on (see [`Degrees`]).
+/// A directed graph in which every vertex has equal in-degree and out-degree, modelled on the
+/// social graphs of FlatFlash (see [`Degrees`]).
 ///
-/// It is a directed configuration model: every vertex has `degree` stubs for edges in and as many
-/// for edges out, and a [`Permutation`] of all stubs says which out-stub each in-stub is joined to.
-/// So the neighbours of a vertex are drawn in proportion to their own degree, edges can be followed
-/// either way, and nothing is tabulated. Loops and double edges occur, as they do in that model:
-/// hardly any in a great graph.
+/// It is a directed configuration model: every vertex has `degree` stubs for incoming and as many
+/// for outgoing edges, and a [`Permutation`] of all stubs joins each in-stub to an out-stub. So the
+/// neighbours of a vertex are drawn in proportion to their degrees, and edges can be followed in
+/// both directions without a table. Loops and double edges occur, as in that model, but are rare in
+/// large graphs.
 ///
-/// Vertices are numbered by falling degree: `0` is the greatest hub. Their values lie as the
-/// [`Scatter`] says: hubs beside hubs on shuffled pages, or each vertex anywhere.
+/// Vertices are numbered by decreasing degree; `0` is the greatest hub. The [`Scatter`] places
+/// their values: hubs beside hubs on shuffled pages, or all in random order.
 #[derive(Debug, Clone)]
 pub(super) struct Generator {
     degrees: Degrees,
     /// In-stub to out-stub.
     joins: Permutation,
-    /// Vertex to place; vertices from `placed` on, which do not fill a page, stay where they are.
+    /// Vertex to place. Vertices from `placed` on, which do not fill a page, keep their number.
     places: Option<Places>,
     placed: u64,
-    /// A list holds both ends' neighbours.
+    /// Whether a list has the neighbours in both directions.
     undirected: bool,
 }
 
 impl Generator {
-    /// The graph of `vertices` vertices that `seed` selects; with `undirected`, an edge is in the
+    /// The graph of `vertices` vertices that `seed` selects. With `undirected`, an edge is in the
     /// lists of both its ends.
     pub(super) fn new(vertices: u64, undirected: bool, scatter: Scatter, seed: u64) -> Generator {
         let degrees = Degrees::power_law(vertices);
@@ -50,7 +50,7 @@ impl Generator {
         Degrees::stubs_of(vertices) * if undirected { 2 } else { 1 }
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub(super) fn vertices(&self) -> u64 {
         self.degrees.vertices()
     }
@@ -60,7 +60,7 @@ impl Generator {
         self.degrees.stubs() * self.lists()
     }
 
-    /// How many blocks of vertices there are, whose lists are of about the same length together.
+    /// The number of blocks of vertices, whose lists have about the same total length.
     pub(super) fn blocks(&self) -> u64 {
         self.degrees.blocks()
     }
@@ -71,18 +71,19 @@ impl Generator {
         self.degrees.block(block)
     }
 
-    /// Where the list of `vertex` begins; of the vertex after the last one, where the last ends.
+    /// The first entry of the list of `vertex`. For the vertex after the last, the end of the last
+    /// list.
     pub(super) fn first_entry(&self, vertex: u64) -> u64 {
         self.degrees.first_stub(vertex) * self.lists()
     }
 
-    /// How many edges leave `vertex` (with `undirected`, in either direction).
+    /// The out-degree of `vertex`, or with `undirected` its degree.
     pub(super) fn out_degree(&self, vertex: u64) -> u64 {
         self.degrees.degree(vertex) * self.lists()
     }
 
-    /// The place of the neighbour in entry `entry` of the lists: first come the vertices whose
-    /// edges arrive, then, if undirected, those that edges go to.
+    /// The place of the neighbour in entry `entry` of the lists. A list has the sources of incoming
+    /// edges, then, if undirected, the targets of outgoing ones.
     pub(super) fn neighbour(&self, entry: u64) -> u64 {
         if !self.undirected {
             return self.place(self.degrees.owner(self.joins.apply(entry)));
@@ -98,7 +99,7 @@ impl Generator {
         self.place(self.degrees.owner(stub))
     }
 
-    /// Where the value of `vertex` lies.
+    /// The place of the value of `vertex`.
     #[inline]
     pub(super) fn place(&self, vertex: u64) -> u64 {
         match &self.places {

@@ -11,14 +11,14 @@ use super::text_lines::{GraphError, TextLines};
 
 /// Reads the graph in the file at `path`, line by line.
 ///
-/// *Edge lists* (as SNAP's) have an edge a line: the numbers of the vertices it leads from and to,
-/// apart by blanks. Further columns must be numbers and are left out; lines that begin with `#` or
-/// `%`, and empty ones, too. Vertices are numbered anew, without gaps and in the same order: a
-/// number that is nowhere in the file is no vertex.
+/// *Edge lists* (such as SNAP's) have an edge on each line: the numbers of its source and its
+/// target, separated by blanks. Further columns must be numbers and are ignored, as are empty lines
+/// and lines that begin with `#` or `%`. Vertices are renumbered without gaps in the same order: a
+/// number that does not occur in the file is not a vertex.
 ///
 /// *Matrix Market* files (those that begin with `%%MatrixMarket`) must be square coordinate
-/// matrices, pattern, integer or real, general or symmetric. Entry `i j` is an edge from vertex
-/// `i - 1` to `j - 1`, and of a symmetric matrix also one back; values are left out. All rows are
+/// matrices, pattern, integer or real, general or symmetric. Entry `i j` is an edge from vertex `i
+/// - 1` to `j - 1`, and in a symmetric matrix also one back. Values are ignored. All rows are
 /// vertices, also empty ones.
 ///
 /// # Errors

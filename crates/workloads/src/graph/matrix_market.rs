@@ -7,22 +7,22 @@ use super::csr::EdgeList;
 use super::numbering::{VERTEX_MAX, vertex};
 use super::text_lines::{GraphError, TextLines};
 
-/// What the first line begins with.
+/// The first word of the file.
 pub(super) const BANNER: &str = "%%MatrixMarket";
 
 const COMMENTS: &[u8] = b"%";
 
-/// What the first lines tell of the others.
+/// The contents of the header.
 struct Matrix {
-    /// An entry stands for its mirror image too.
+    /// Whether an entry stands for its mirror image too.
     symmetric: bool,
-    /// Columns of an entry's line: its row, its column and perhaps its value.
+    /// The number of fields of an entry: its row, its column and perhaps its value.
     columns: usize,
     vertices: u32,
     entries: u64,
 }
 
-/// Reads a matrix whose first line is in hand.
+/// Reads a matrix. The current line of `lines` is its first.
 pub(super) fn matrix_market<R: BufRead>(
     mut lines: TextLines<'_, R>,
 ) -> Result<EdgeList, GraphError> {
@@ -71,7 +71,7 @@ fn unreadable<R: BufRead>(lines: &TextLines<'_, R>) -> GraphError {
     )
 }
 
-/// Reads how many rows (and columns) there are, and how many entries.
+/// Reads the numbers of rows, which equals that of columns, and of entries.
 fn sizes<R: BufRead>(lines: &mut TextLines<'_, R>) -> Result<(u32, u64), GraphError> {
     if !lines.advance_to_content(COMMENTS)? {
         return Err(lines.end("the numbers of rows, columns and entries"));
@@ -86,7 +86,7 @@ fn sizes<R: BufRead>(lines: &mut TextLines<'_, R>) -> Result<(u32, u64), GraphEr
     }
 }
 
-/// The entry on the line in hand, counted from 0.
+/// The entry on the current line, counted from 0.
 fn entry<R: BufRead>(lines: &TextLines<'_, R>, matrix: &Matrix) -> Result<[u32; 2], GraphError> {
     let vertices = u64::from(matrix.vertices);
     let index = |number: u64| (1..=vertices).contains(&number).then(|| number as u32 - 1);

@@ -1,19 +1,18 @@
-//! Programs over graphs that lie in memory whole: [`PageRank`] and [`ConnectedComponents`]
-//! (FlatFlash, ASPLOS'19 Fig. 10; SPEC claims FL19 to FL21).
+//! Programs over graphs that are stored in memory: [`PageRank`] and [`ConnectedComponents`]
+//! (FlatFlash, ASPLOS'19, Fig. 10).
 //!
-//! A graph is generated, by arithmetic and at any size, or read from a file with [`read`]. In
-//! memory it is three arrays: *rows* (where the list of a vertex begins, and how many edges leave
-//! it), *entries* (the lists of neighbours, one behind the other: compressed sparse rows), and one
-//! *value* a vertex, which is all that jobs change. An entry names its neighbour by the *place* of
-//! its value, so that values can lie in another order than lists.
+//! A graph is generated, at any size and without a table, or read from a file with [`read`]. In
+//! memory it is three arrays: *rows*, the start of the list of each vertex and its out-degree;
+//! *entries*, the lists of neighbours one after the other (compressed sparse rows); and one *value*
+//! for each vertex, which is all that jobs change. An entry is the *place* of the neighbour's
+//! value, so that values can lie in another order than lists.
 //!
 //! As in GraphChi (Kyrola, Blelloch and Guestrin, OSDI'12) updates are asynchronous: a job reads
-//! whatever values its vertices' neighbours have at the moment. Job `n` updates block `n mod b` in
-//! pass `n / b`, with `b` blocks in a pass, taken in a shuffled order that is the same in every
-//! pass; jobs of neighbouring passes may interleave. A block is 16 vertices, in a generated graph
-//! on average: fewer hubs, more of the others, so that jobs are about equally long. (A hub of a
-//! loaded graph makes its job as long as its list.) The stream is endless: passes after the last
-//! that changes anything only confirm what is there.
+//! the current values of its vertices' neighbours. A pass has `b` blocks in a shuffled order that
+//! is the same in every pass; job `n` updates block `n mod b` in pass `n / b`. Jobs of neighbouring
+//! passes may interleave. A block has 16 vertices in a loaded graph, and 16 on average in a
+//! generated one, where blocks of hubs have fewer so that jobs are about equally long. The stream
+//! is endless: passes after convergence change nothing.
 
 mod components;
 mod csr;

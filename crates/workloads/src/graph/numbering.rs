@@ -1,20 +1,20 @@
-//! [`Numbering`]: numbers with gaps between them, numbered anew without.
+//! [`Numbering`]: renumbers a set of numbers without gaps.
 
 /// The greatest vertex number that is read.
 pub(super) const VERTEX_MAX: u32 = u32::MAX - 1;
 
-/// `number` as that of a vertex, if there can be so many.
+/// `number` as a vertex number, if it is not too large.
 pub(super) fn vertex(number: u64) -> Option<u32> {
     u32::try_from(number).ok().filter(|&number| number <= VERTEX_MAX)
 }
 
-/// A set of numbers that says of each how many smaller ones it holds: a bit for every number up to
-/// the greatest, and half as much again for the counts.
+/// A set of numbers that counts the smaller members of each. It takes a bit for every number up to
+/// the greatest, and half as much again for counts.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
-    /// Which numbers there are, 64 a word.
+    /// The members, 64 bits a word.
     bits: Vec<u64>,
-    /// How many numbers there are before each word.
+    /// The number of members before each word.
     before: Vec<u32>,
 }
 
@@ -29,7 +29,7 @@ impl Numbering {
         self.bits[word] |= 1 << (number % 64);
     }
 
-    /// All numbers have been added: counts them.
+    /// Computes the counts after all numbers were added.
     pub(super) fn finish(&mut self) -> u32 {
         let mut count = 0;
         self.before.clear();
@@ -40,7 +40,7 @@ impl Numbering {
         count
     }
 
-    /// How many numbers are smaller than `number`, which is one of them.
+    /// The number of members that are smaller than the member `number`.
     #[inline]
     pub(super) fn number(&self, number: u32) -> u32 {
         let word = number as usize / 64;

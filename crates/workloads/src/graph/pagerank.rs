@@ -1,4 +1,4 @@
-//! [`PageRank`]: rank flows along edges until it stands (FlatFlash, ASPLOS'19 Fig. 10).
+//! [`PageRank`]: the ranks of the vertices of a graph (FlatFlash, ASPLOS'19, Fig. 10).
 
 use ebbtide_core::{Addr, Memory, PageId};
 
@@ -10,26 +10,24 @@ use crate::kind::Kind;
 use crate::shape::{Named, Shape};
 use crate::{PageBytes, Workload, Wrong};
 
-/// Rank that every vertex has of itself.
+/// The rank of a vertex without incoming edges.
 const BASE: f64 = 0.15;
 
-/// The share of its rank that a vertex hands on.
+/// The damping factor: the share of its rank that a vertex passes on.
 const DAMPING: f64 = 0.85;
 
-/// PageRank by pulling: `rank ← 0.15 + 0.85 · Σ rank / degree` over the vertices whose edges come
-/// here, with their number of edges out (SPEC part D; Page and Brin's, without dividing by the
-/// number of vertices).
+/// PageRank by pulling: `rank ← 0.15 + 0.85 · Σ rank / degree` over the sources of incoming edges,
+/// with their out-degrees (Brin and Page, 1998, without dividing by the number of vertices).
 ///
-/// A vertex's value is its rank divided by its edges out (or by 1, if there are none: what it does
-/// not hand on is lost), so that a neighbour reads one word. Updates are asynchronous. An update
-/// that a slow job makes late may put an older rank over a newer one; the next pass makes up for
-/// it, since the error of every rank shrinks to 0.85 of the greatest it was computed from,
-/// whatever the order (chaotic relaxation: Chazan and Miranker, 1969). So a page that comes back
-/// old is not noticed: it costs a pass.
+/// A vertex's value is its rank divided by its out-degree, or by 1 if that is 0, so that a
+/// neighbour reads one word. Updates are asynchronous. A slow job may overwrite a newer rank with
+/// an older one. The next pass corrects this, since the error of every rank shrinks to 0.85 of the
+/// greatest error it was computed from, in any order (chaotic relaxation: Chazan and Miranker,
+/// 1969). So an outdated page is not detected, and costs a pass.
 ///
 /// Ranks are kept to 28 binary digits, which at the fixpoint leaves them within 3 parts in 10⁸.
 ///
-/// The graph is the same for every skew.
+/// The graph does not depend on the skew.
 #[derive(Debug, Clone)]
 pub struct PageRank {
     graph: StoredGraph,
@@ -37,8 +35,8 @@ pub struct PageRank {
 }
 
 impl PageRank {
-    /// PageRank over `graph`; of `shape` only seed and work count. Also gives the summary that
-    /// [`elsewhere`](PageRank::elsewhere) wants.
+    /// PageRank over `graph`, with the seed and the work of `shape`. Also returns the summary for
+    /// [`elsewhere`](PageRank::elsewhere).
     ///
     /// # Panics
     /// When the graph has no vertex.
@@ -48,27 +46,27 @@ impl PageRank {
         (PageRank { graph, work: shape.work_instructions }, summary)
     }
 
-    /// PageRank over memory that holds the image of the graph that `summary` tells of. It has no
-    /// image of its own, nor needs it: it takes no memory.
+    /// PageRank over the graph with this `summary`, whose image is in memory already. The result
+    /// has no image of its own and takes no memory.
     ///
     /// # Panics
-    /// When the graph has no vertex; later, when the image is asked for.
+    /// When the graph has no vertex, and later when its image is requested.
     pub fn elsewhere(summary: Summary, shape: &Shape) -> PageRank {
         let graph = StoredGraph::elsewhere(Kind::PageRank, summary, shape.seed);
         PageRank { graph, work: shape.work_instructions }
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub fn vertices(&self) -> u64 {
         self.graph.vertices()
     }
 
-    /// How many edges there are.
+    /// The number of edges.
     pub fn edges(&self) -> u64 {
         self.graph.entries()
     }
 
-    /// How many jobs are a pass over all vertices.
+    /// The number of jobs in a pass over all vertices.
     pub fn jobs_per_pass(&self) -> u64 {
         self.graph.jobs_per_pass()
     }
@@ -78,10 +76,10 @@ impl PageRank {
         self.graph.value_address(vertex)
     }
 
-    /// The rank of `vertex` as it stands.
+    /// The current rank of `vertex`.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the graph.
+    /// [`Wrong`] when it reads invalid data.
     pub fn rank<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<f64, Wrong> {
         let row = self.graph.row(memory, vertex)?;
         let value = self.graph.read(memory, self.graph.value_address(vertex))?;
@@ -91,7 +89,7 @@ impl PageRank {
     /// Computes the rank of `vertex` from those of its neighbours.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the graph; then nothing is stored.
+    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
     #[inline]
     pub fn update<M: Memory>(&self, memory: &mut M, vertex: u64) -> Result<(), Wrong> {
         let row = self.graph.row(memory, vertex)?;
@@ -107,7 +105,7 @@ impl PageRank {
     }
 }
 
-/// What a rank is divided by before it is handed on.
+/// The number by which a rank is divided before it is passed on.
 fn divisor(out_degree: u64) -> f64 {
     out_degree.max(1) as f64
 }

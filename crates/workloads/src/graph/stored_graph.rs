@@ -1,4 +1,4 @@
-//! [`StoredGraph`]: a graph in memory, where its arrays lie, and how jobs read it.
+//! [`StoredGraph`]: the layout of a graph in memory, and how jobs read it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::{PageBytes, Wrong};
 use ebbtide_structures::checksum::{Checksums, NUMBER_MAX};
 use ebbtide_structures::hash::mix;
 
-/// Vertices that a job updates in a loaded graph. (In a generated one as many as have about the
-/// same number of neighbours together.)
+/// Vertices that a job updates in a loaded graph. In a generated graph, a job updates vertices with
+/// about the same total degree.
 const VERTICES_PER_JOB: u64 = 16;
 
 const WORDS_PER_LINE: u64 = LINE_BYTES as u64 / 8;
 
-/// A row is two words: where the list begins, and how many edges leave the vertex.
+/// A row is two words: the first entry of the list, and the out-degree.
 const ROW_WORDS: u64 = 2;
 
-/// The least that holds a graph: about a hundred vertices and their lists.
+/// The least size of a graph: about a hundred vertices and their lists.
 pub(super) const MIN_BYTES: u64 = 8 * PAGE_BYTES as u64;
 
 /// A graph in memory: rows, one more than vertices; entries; values. Each begins on a page.
@@ -34,20 +34,20 @@ pub(super) struct StoredGraph {
     source: Source,
     sizes: Sizes,
     checksums: Checksums,
-    /// The order of a pass.
+    /// The order of the blocks in a pass.
     blocks: Permutation,
 }
 
-/// Where the first contents come from.
+/// The source of the initial contents.
 #[derive(Debug, Clone)]
 enum Source {
     Generated(Arc<Generator>),
     Loaded(Arc<Csr>),
-    /// They are in memory already.
+    /// The contents are in memory already.
     Elsewhere,
 }
 
-/// How many vertices and entries there are; the rest of the layout follows.
+/// The numbers of vertices and entries, from which the layout follows.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     vertices: u64,
@@ -80,8 +80,8 @@ impl Sizes {
     }
 }
 
-/// How many vertices the greatest generated graph has that fits into `bytes` and whose entries a
-/// word can count.
+/// The number of vertices of the largest generated graph that fits into `bytes` and whose entries
+/// can be counted in a word.
 fn vertices_within(bytes: u64, undirected: bool) -> u64 {
     let fits = |vertices| {
         let sizes = Sizes { vertices, entries: Generator::entries_of(vertices, undirected) };
@@ -90,16 +90,16 @@ fn vertices_within(bytes: u64, undirected: bool) -> u64 {
     greatest(1, bytes.min(NUMBER_MAX) - 1, fits)
 }
 
-/// What is stored of a vertex.
+/// The row of a vertex.
 pub(super) struct Row {
-    /// Its list.
+    /// The entries of its list.
     entries: Range<u64>,
-    /// How many edges leave it.
+    /// Its out-degree.
     pub(super) out_degree: u64,
 }
 
 impl StoredGraph {
-    /// As large a generated graph as fits in `shape`, for the program `kind`.
+    /// The largest generated graph that fits in `shape`, for the program `kind`.
     pub(super) fn generated(kind: Kind, shape: &Shape, undirected: bool) -> StoredGraph {
         let vertices = vertices_within(shape.dataset_bytes, undirected);
         let generator = Generator::new(vertices, undirected, shape.scatter, shape.seed);
@@ -113,7 +113,7 @@ impl StoredGraph {
         (StoredGraph::of_summary(kind, summary, Source::Loaded(Arc::new(csr)), seed), summary)
     }
 
-    /// The loaded graph that `summary` tells of, where all of it is in memory already.
+    /// The loaded graph with this `summary`, which is in memory already.
     pub(super) fn elsewhere(kind: Kind, summary: Summary, seed: u64) -> StoredGraph {
         StoredGraph::of_summary(kind, summary, Source::Elsewhere, seed)
     }
@@ -134,7 +134,7 @@ impl StoredGraph {
         StoredGraph { source, sizes, checksums, blocks }
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub(super) fn vertices(&self) -> u64 {
         self.sizes.vertices
     }
@@ -193,8 +193,8 @@ impl StoredGraph {
         Ok(Row { entries, out_degree: self.checksums.check_number(at + 8, out_degree)? })
     }
 
-    /// Reads the values of the neighbours in the list of `row`, one after the other, and gives each
-    /// with its place to `sees`.
+    /// Reads the values of the neighbours in the list of `row` and calls `sees` with the place and
+    /// the value of each.
     #[inline]
     pub(super) fn for_neighbours<M: Memory>(
         &self,
@@ -231,7 +231,7 @@ impl StoredGraph {
         self.checksums.read_number(memory, at)
     }
 
-    /// Stores a value at `at`.
+    /// Writes the value at `at`.
     #[inline]
     pub(super) fn write<M: Memory>(&self, memory: &mut M, at: Addr, value: u64) {
         self.checksums.write_number(memory, at, value);
@@ -251,11 +251,11 @@ impl StoredGraph {
         memory.compare_exchange(at, current, new).is_ok()
     }
 
-    /// Writes the first contents of `page` into `out`: `value(place, out_degree)` is the first
-    /// value of the vertex whose place and out-degree they are.
+    /// Writes the initial contents of `page` into `out`. `value(place, out_degree)` is the initial
+    /// value of the vertex with this place and out-degree.
     ///
     /// # Panics
-    /// When the graph is [`elsewhere`](StoredGraph::elsewhere), or the page beyond it.
+    /// When the graph is [`elsewhere`](StoredGraph::elsewhere), or `page` lies beyond it.
     pub(super) fn image(&self, page: PageId, out: &mut PageBytes, value: impl Fn(u64, u64) -> u64) {
         let sizes = self.sizes;
         assert!(page.0 < sizes.pages(), "{page:?} of {}", sizes.pages());
@@ -280,7 +280,7 @@ impl StoredGraph {
         }
     }
 
-    /// Word `word` of the rows, if there is one.
+    /// The number in word `word` of the rows, if there is one.
     fn image_of_row(&self, word: u64) -> Option<u64> {
         let vertex = word / ROW_WORDS;
         match word % ROW_WORDS {

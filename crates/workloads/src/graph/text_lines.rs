@@ -1,14 +1,14 @@
-//! [`TextLines`] of a text file, and what is wrong with them ([`GraphError`]).
+//! [`TextLines`]: the lines of a text file. [`GraphError`]: why a graph cannot be read.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A line may be this long, in bytes.
+/// The greatest length of a line, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
 
-/// How much of a line an error shows, in characters.
+/// The characters of a line that an error shows.
 const SHOWN_CHARS: usize = 40;
 
 /// Why a graph could not be read.
@@ -19,19 +19,19 @@ pub enum GraphError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A line is not what it must be.
+    /// A line is invalid.
     #[error("{}:{line}: expected {expected}, found {found}", path.display())]
     Line {
         /// Which file.
         path: PathBuf,
         /// Which line, from 1.
         line: u64,
-        /// What must be there.
+        /// What was expected.
         expected: String,
-        /// What is there.
+        /// What was found.
         found: String,
     },
 }
@@ -40,18 +40,18 @@ pub enum GraphError {
 pub(super) struct TextLines<'a, R> {
     path: &'a Path,
     input: R,
-    /// Of the line at hand, from 1.
+    /// The number of the current line, from 1.
     number: u64,
     line: Vec<u8>,
 }
 
 impl<'a, R: BufRead> TextLines<'a, R> {
-    /// The lines of `input`, which errors call `path`; none is in hand yet.
+    /// The lines of `input`. Errors call it `path`. There is no current line yet.
     pub(super) fn new(path: &'a Path, input: R) -> TextLines<'a, R> {
         TextLines { path, input, number: 0, line: Vec::new() }
     }
 
-    /// Takes the next line in hand; `false` at the end of the file.
+    /// Goes to the next line; `false` at the end of the file.
     pub(super) fn advance(&mut self) -> Result<bool, GraphError> {
         self.line.clear();
         let mut limited = self.input.by_ref().take(LINE_BYTES_MAX);
@@ -65,7 +65,7 @@ impl<'a, R: BufRead> TextLines<'a, R> {
         Ok(read > 0)
     }
 
-    /// Takes the next line in hand that is neither empty nor begins with one of `comments`.
+    /// Goes to the next line that is not empty and does not begin with one of `comments`.
     pub(super) fn advance_to_content(&mut self, comments: &[u8]) -> Result<bool, GraphError> {
         while self.advance()? {
             if self.has_content(comments) {
@@ -79,20 +79,20 @@ impl<'a, R: BufRead> TextLines<'a, R> {
         self.line.trim_ascii().first().is_some_and(|byte| !comments.contains(byte))
     }
 
-    /// Whether the line at hand begins with `text`, in capitals or not.
+    /// Whether the current line begins with `text`, in any case.
     pub(super) fn begins_with(&self, text: &str) -> bool {
         let beginning = self.line.get(..text.len());
         beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(text.as_bytes()))
     }
 
-    /// The columns of the line at hand. What is not text is no column that anyone expects.
+    /// The columns of the current line. A column that is not UTF-8 becomes `?`, which no format
+    /// expects.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         let columns = self.line.split(u8::is_ascii_whitespace).filter(|column| !column.is_empty());
         columns.map(|column| std::str::from_utf8(column).unwrap_or("?"))
     }
 
-    /// The columns of the line at hand as `N` numbers, if they are; others behind them must be
-    /// numbers too.
+    /// The first `N` columns of the current line as integers, if all columns are numbers.
     pub(super) fn numbers<const N: usize>(&self) -> Option<[u64; N]> {
         let mut columns = self.columns();
         let mut numbers = [0; N];
@@ -102,7 +102,7 @@ impl<'a, R: BufRead> TextLines<'a, R> {
         columns.all(|column| column.parse::<f64>().is_ok()).then_some(numbers)
     }
 
-    /// The line at hand is not what was `expected`.
+    /// The error that the current line is not what was `expected`.
     pub(super) fn expected(&self, expected: impl Into<String>) -> GraphError {
         let text = String::from_utf8_lossy(self.line.trim_ascii());
         let mut shown: String =
@@ -113,12 +113,12 @@ impl<'a, R: BufRead> TextLines<'a, R> {
         self.error(expected, format!("'{shown}'"))
     }
 
-    /// The file ends where something was `expected`.
+    /// The error that the file ends where something was `expected`.
     pub(super) fn end(&self, expected: impl Into<String>) -> GraphError {
         self.error(expected, "the end of the file".into())
     }
 
-    /// Something was `expected` and something else `found`.
+    /// The error that something was `expected` and something else `found`.
     pub(super) fn error(&self, expected: impl Into<String>, found: String) -> GraphError {
         let (path, line) = (self.path.to_path_buf(), self.number);
         GraphError::Line { path, line, expected: expected.into(), found }

@@ -1,4 +1,5 @@
-//! What must be true of the tables whenever no transaction runs (TPC-C rev. 5.11, clause 3.3.2).
+//! The consistency conditions of the tables while no transaction runs (TPC-C rev. 5.11, clause
+//! 3.3.2).
 
 use std::fmt::Debug;
 
@@ -10,7 +11,7 @@ use crate::Wrong;
 use crate::tpcc::DISTRICTS;
 use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 
-/// What rows add up to, for comparison with what transactions said they did.
+/// Sums over rows, for comparison with the results of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Orders ever placed, from D_NEXT_O_ID.
@@ -28,14 +29,14 @@ pub struct Totals {
 }
 
 impl Database {
-    /// Checks the consistency conditions over all warehouses, while nobody writes; what the rows
-    /// add up to.
+    /// Checks the consistency conditions over all warehouses while no job writes. Returns sums over
+    /// the rows.
     ///
-    /// These are conditions 1 to 7, of the orders that are still in their rings; that the rings
-    /// have no gaps; and that warehouses got what customers paid.
+    /// These are conditions 1 to 7 for the orders that are still in their rings, that the rings
+    /// have no gaps, and that warehouses have the sum of their customers' payments.
     ///
     /// # Errors
-    /// [`Wrong`] says what does not hold and where.
+    /// [`Wrong`] says which condition does not hold and where.
     pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<Totals, Wrong> {
         let mut totals = Totals::default();
         let mut paid_here = 0;
@@ -53,7 +54,7 @@ impl Database {
         Ok(totals)
     }
 
-    /// Checks a warehouse; its W_YTD.
+    /// Checks a warehouse and returns its W_YTD.
     fn check_warehouse<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
@@ -85,7 +86,7 @@ impl Database {
         Ok(warehouse.ytd_cents)
     }
 
-    /// Checks the orders of a district and what belongs to them.
+    /// Checks the orders of a district, their lines and their index entries.
     fn check_orders<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
@@ -139,7 +140,7 @@ impl Totals {
     }
 }
 
-/// Checks that two things are the same.
+/// Checks that two values are equal.
 fn same<T: PartialEq + Debug>(what: &str, at: impl Debug, one: T, other: T) -> Result<(), Wrong> {
     match one == other {
         true => Ok(()),

@@ -1,5 +1,5 @@
-//! What each table holds at first: keys, places and rows by arithmetic (TPC-C rev. 5.11, clause
-//! 4.3.3).
+//! The initial keys, places and rows of each table, computed and not stored (TPC-C rev. 5.11,
+//! clause 4.3.3).
 //!
 //! A table's rows are numbered in the order of their keys; that number is their *rank*.
 
@@ -18,14 +18,14 @@ use crate::tpcc::size::Size;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::silo::Row;
 
-/// Lines of every order at first: the mean of the standard's 5 to 15.
+/// Lines of every initial order: the mean of the standard's 5 to 15.
 const LINES_AT_FIRST: u64 = 10;
 
-/// What the contents of all tables follow from.
+/// The parameters from which the contents of all tables follow.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub size: Size,
-    /// Which customer gave which of a district's first orders; both from 0.
+    /// The permutation from a district's initial orders to their customers, both from 0.
     givers: Permutation,
     seed: u64,
 }
@@ -41,20 +41,20 @@ impl Setup {
     }
 }
 
-/// A table at first.
+/// The initial contents of a table.
 pub(super) trait Contents {
-    /// What a row is.
+    /// The type of its rows.
     type Row: Row;
 
-    /// How many rows there are at first.
+    /// The number of initial rows.
     fn keys(size: Size) -> u64;
 
-    /// How many there is room for.
+    /// The number of places for rows.
     fn places(size: Size) -> u64 {
         Self::keys(size)
     }
 
-    /// How many nodes the index may grow by: none if keys never come or go.
+    /// The number of nodes by which the index may grow: none if keys do not change.
     fn more_nodes(_size: Size) -> u64 {
         0
     }
@@ -62,7 +62,7 @@ pub(super) trait Contents {
     /// The key of a row and the number of its place.
     fn entry(setup: &Setup, rank: u64) -> (u64, u64);
 
-    /// Which row lies in a place.
+    /// The rank of the row in a place.
     fn rank(_setup: &Setup, place: u64) -> Option<u64> {
         Some(place)
     }
@@ -71,8 +71,8 @@ pub(super) trait Contents {
     fn row(setup: &Setup, rank: u64) -> Self::Row;
 }
 
-/// Nodes for `keys` keys that come at one end of each district's and go at the other. A node that
-/// is split on the way keeps seven of them.
+/// Nodes for `keys` keys that are inserted at one end of each district's range and removed at the
+/// other. A node that is split keeps seven of them.
 fn nodes_for(keys: u64, size: Size) -> u64 {
     keys / 6 + 4 * size.districts()
 }
@@ -200,7 +200,7 @@ impl Contents for Stocks {
     }
 }
 
-/// The district, and the number from 0, of a first order of that rank.
+/// The district, and the number from 0, of the initial order of this rank.
 fn first_order(setup: &Setup, rank: u64) -> (u64, u64) {
     (rank / setup.size.customers(), rank % setup.size.customers())
 }
@@ -211,7 +211,7 @@ pub(super) fn order_place(size: Size, w_id: u32, d_id: u8, o_id: u64) -> u64 {
     district * size.ring + o_id % size.ring
 }
 
-/// The district and number of the first order that has a place.
+/// The district and number of the initial order in a place.
 fn first_order_in(size: Size, place: u64) -> Option<(u64, u64)> {
     let (district, o_id) = (place / size.ring, place % size.ring);
     (1..=size.customers()).contains(&o_id).then_some((district, o_id))
@@ -277,7 +277,7 @@ impl Contents for OrderLines {
     }
 
     fn more_nodes(size: Size) -> u64 {
-        // Orders have ten lines on average, and a few orders may have more.
+        // Orders have ten lines on average; a few orders may have more.
         nodes_for(Orders::places(size) * (LINES_AT_FIRST + 1), size)
     }
 
@@ -308,7 +308,7 @@ impl Contents for OrderLines {
     }
 }
 
-/// The number of an order line's place, by that of its order; `number` is from 1.
+/// The place of an order line, from that of its order. `number` is from 1.
 pub(super) fn line_place(order_place: u64, number: u64) -> u64 {
     order_place * keys::LINES_MAX + number - 1
 }
@@ -365,7 +365,7 @@ impl Contents for CustomerOrders {
     }
 
     fn more_nodes(size: Size) -> u64 {
-        // They come and go anywhere, so that nodes are less full.
+        // Keys are inserted and removed anywhere, so nodes are less full.
         2 * Orders::more_nodes(size)
     }
 

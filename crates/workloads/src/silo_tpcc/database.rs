@@ -1,4 +1,4 @@
-//! [`Database`]: all tables, and what its transactions share.
+//! [`Database`]: all tables.
 
 use std::ops::Range;
 
@@ -19,17 +19,15 @@ use ebbtide_structures::silo::{Abort, Found, Silo, Table, Transaction};
 /// Rings have room for the orders at first, for one more, and a place that is always free.
 pub(super) const RING_LENGTHS: RingLengths = RingLengths { spare: 2, step: 1 };
 
-/// The tables: their order is that of their addresses.
+/// Declares the tables in the order of their addresses.
 macro_rules! parts {
     ($($name:ident: $contents:ty),+ $(,)?) => {
-        /// TPC-C's tables, each found by an index of its own, and the index from customers to
-        /// their orders.
+        /// TPC-C's tables, each with an index, and the index from customers to their orders.
         ///
-        /// The first page holds the epoch. The orders of a district, with what belongs to them,
-        /// have their places in a ring: order `o` goes to place `o` modulo the ring's length. The
+        /// The first page holds the epoch. The orders of a district with their lines and index
+        /// entries lie in a ring: order `o` goes to place `o` modulo the ring's length. The
         /// New-Order that takes the last free place removes the oldest order, delivered or not,
-        /// with its lines and index entries; that place is then the free one. So jobs can go on
-        /// until a district has had 2²⁸ orders.
+        /// whose place is then free. So jobs can run until a district has had 2²⁸ orders.
         #[derive(Debug, Clone)]
         pub struct Database {
             pub(super) silo: Silo,
@@ -39,7 +37,7 @@ macro_rules! parts {
         }
 
         impl Database {
-            /// How many pages a database of that size takes.
+            /// The number of pages of a database of this size.
             pub(super) fn pages(size: Size) -> u64 {
                 1 $(+ IndexedTable::<$contents>::pages(size))+
             }
@@ -56,8 +54,8 @@ macro_rules! parts {
                 Database { silo, setup: Setup::new(size, seed), pages, $($name),+ }
             }
 
-            /// Writes at least `lines` of the initial contents of `page` into `out`, and tells
-            /// which it wrote.
+            /// Writes at least the lines `lines` of the initial contents of `page` into `out`, and
+            /// returns which it wrote.
             ///
             /// # Panics
             /// When `page` lies beyond the last table.
@@ -110,7 +108,7 @@ impl Database {
     }
 }
 
-/// The row of `key`, which must be there.
+/// The row of `key`, which must exist.
 pub(super) fn expect<'a, M: Memory, R: Row>(
     transaction: &mut Transaction<'a, M>,
     table: &'a Table<R>,
@@ -120,7 +118,7 @@ pub(super) fn expect<'a, M: Memory, R: Row>(
     found.ok_or_else(|| Abort::Wrong(Wrong(format!("there is no row of key {key:#x}"))))
 }
 
-/// Inserts a row that must not be there yet.
+/// Inserts a row that must not exist yet.
 pub(super) fn insert<'a, M: Memory, R: Row>(
     transaction: &mut Transaction<'a, M>,
     table: &'a Table<R>,

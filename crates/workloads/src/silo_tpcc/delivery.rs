@@ -12,11 +12,11 @@ use crate::tpcc::input::Delivery;
 use ebbtide_structures::silo::{Abort, Found, Isolation, Transaction};
 
 impl Database {
-    /// Runs a Delivery as job `job`, computing `work` instructions on the way: a transaction for
-    /// each district, as clause 2.7.2 permits. How many orders were delivered.
+    /// Runs a Delivery as job `job` and computes `work` instructions between its accesses. Each
+    /// district is a transaction, as clause 2.7.2 permits. Returns the number of delivered orders.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is not what it must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn delivery<M: Memory>(
         &self,
         memory: &mut M,
@@ -80,6 +80,6 @@ struct Due {
     pointer: Found<Pointer>,
     order: Found<OrderRow>,
     customer: Found<CustomerRow>,
-    /// What its lines cost together.
+    /// The sum of its lines' amounts.
     cents: i64,
 }

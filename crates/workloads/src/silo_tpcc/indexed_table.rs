@@ -1,4 +1,4 @@
-//! [`IndexedTable`]: a table with its index and its places, somewhere in the address space.
+//! [`IndexedTable`]: a table with its index and the places of its rows.
 
 use crate::PageBytes;
 use std::ops::Range;
@@ -15,8 +15,7 @@ use ebbtide_structures::silo::{Silo, Table};
 const PAGE: u64 = PAGE_BYTES as u64;
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// One table: the pages of its index, and behind them the places of its rows. A place never lies
-/// on two pages.
+/// A table: the pages of its index, followed by the places of its rows. A place lies on one page.
 #[derive(Debug, Clone)]
 pub(super) struct IndexedTable<C: Contents> {
     pub table: Table<C::Row>,
@@ -29,12 +28,12 @@ impl<C: Contents> IndexedTable<C> {
     const LINES: u64 = C::Row::LINES as u64;
     const PER_PAGE: u64 = LINES_PER_PAGE / Self::LINES;
 
-    /// How many pages it takes.
+    /// The number of its pages.
     pub fn pages(size: Size) -> u64 {
         index_bytes::<C>(size) / PAGE + C::places(size).div_ceil(Self::PER_PAGE)
     }
 
-    /// The part that begins with page `first`.
+    /// The table that begins at page `first`.
     pub fn new(first: u64, size: Size, seed: u64) -> IndexedTable<C> {
         let bytes = index_bytes::<C>(size);
         let index = Tree::new(PageId(first).start(), bytes, C::keys(size), seed);
@@ -46,19 +45,19 @@ impl<C: Contents> IndexedTable<C> {
         }
     }
 
-    /// Where place number `place` is.
+    /// The address of place number `place`.
     pub fn place(&self, place: u64) -> Addr {
         let page = PageId(self.first_row_page + place / Self::PER_PAGE);
         page.start() + place % Self::PER_PAGE * Self::LINES * LINE_BYTES as u64
     }
 
-    /// Whether `page` is of this part.
+    /// Whether `page` belongs to this table.
     pub fn has(&self, page: PageId) -> bool {
         (self.first_index_page..self.end).contains(&page.0)
     }
 
-    /// Writes at least `lines` of the initial contents of `page`, which is of this part, into
-    /// `out`, and tells which it wrote.
+    /// Writes at least the lines `lines` of the initial contents of `page`, which belongs to this
+    /// table, into `out`, and returns which it wrote.
     pub fn image(
         &self,
         silo: &Silo,
@@ -77,7 +76,7 @@ impl<C: Contents> IndexedTable<C> {
         }
     }
 
-    /// Writes the places that `lines` of the page number `page` of rows are of.
+    /// Writes the places of page number `page` of rows that have a line in `lines`.
     fn image_of_rows(
         &self,
         silo: &Silo,

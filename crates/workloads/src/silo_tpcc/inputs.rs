@@ -1,5 +1,4 @@
-//! [`Inputs`]: what jobs ask for. TPC-C's transactions (rev. 5.11, clause 2), with popularity by
-//! Zipf.
+//! [`Inputs`]: the inputs of TPC-C's transactions (rev. 5.11, clause 2), with popularity by Zipf.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -21,9 +20,9 @@ const ITEMS_TOGETHER: u64 = 10;
 
 /// Makes the input of any job.
 ///
-/// Warehouses, the customers of a warehouse, and items are each drawn by Zipf; the rest is as the
-/// standard says, but that customers are never named by their last names. Which customers and items
-/// are popular is the same for all warehouses.
+/// Warehouses, the customers of a warehouse, and items are each drawn by Zipf. Other inputs follow
+/// the standard, except that customers are always given by number. The same customers and items are
+/// popular in all warehouses.
 #[derive(Debug, Clone)]
 pub(super) struct Inputs {
     size: Size,
@@ -52,7 +51,7 @@ impl Inputs {
         }
     }
 
-    /// The transaction that is job `job` of the full mix.
+    /// The transaction of job `job` in the full mix.
     pub fn job(&self, job: u64) -> Transaction {
         let rng = &mut job_rng(self.seed, job);
         let w_id = self.warehouses.apply(self.warehouse_ranks.draw(rng)) as u32 + 1;
@@ -67,7 +66,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// Any other warehouse, all alike; this one if it is the only one.
+    /// Another warehouse, uniformly; this one if it is the only one.
     fn other(&self, rng: &mut Pcg64Mcg) -> u32 {
         match self.inputs.size.scale.warehouses {
             1 => self.w_id,

@@ -1,6 +1,7 @@
-//! Keys: what a row is found by, packed into 8 bytes so that they sort as their parts do.
+//! Keys of rows, packed into 8 bytes so that they sort as their parts do.
 //!
-//! 20 bits of warehouse (64 TiB hold fewer), 4 of district, 12 of customer, 28 of order, 4 of line.
+//! 20 bits of warehouse (64 TiB hold fewer than 2²⁰), 4 of district, 12 of customer, 28 of order, 4
+//! of line.
 
 /// Orders of a district are numbered below this.
 pub(super) const ORDERS_MAX: u64 = 1 << 28;

@@ -1,10 +1,10 @@
-//! TPC-C over Silo's transactions: what TailBench's Silo runs (Kasture and Sanchez, "TailBench: A
-//! Benchmark Suite and Evaluation Methodology for Latency-Critical Applications", IISWC'16), and
-//! AstriFlash with it.
+//! TPC-C over Silo's transactions, as in TailBench (Kasture and Sanchez, "TailBench: A Benchmark
+//! Suite and Evaluation Methodology for Latency-Critical Applications", IISWC'16) and AstriFlash
+//! (HPCA'23).
 //!
 //! All five transactions run in the standard's mix (TPC-C revision 5.11, clause 5.2.3): New-Order
-//! 45%, Payment 43%, and Order-Status, Delivery and Stock-Level 4% each. Customers are asked for by
-//! number only, and there is no HISTORY table.
+//! 45%, Payment 43%, and Order-Status, Delivery and Stock-Level 4% each. Customers are always given
+//! by number, and there is no HISTORY table.
 //!
 //! # Scale
 //! A warehouse of the standard's size takes about 150 MB with its indexes and places for as many
@@ -16,7 +16,7 @@
 //! Warehouses, customers within a warehouse and items are each drawn by Zipf. Rows lie in the order
 //! of their keys. With [`Scatter::Pages`](crate::Scatter::Pages) customers and items of consecutive
 //! ranks have consecutive numbers, as many as share a page; with
-//! [`Scatter::Keys`](crate::Scatter::Keys) each has any number.
+//! [`Scatter::Keys`](crate::Scatter::Keys) numbers are random.
 
 mod consistency;
 mod contents;
@@ -48,7 +48,7 @@ use inputs::Inputs;
 /// TPC-C as serialisable transactions over Masstree; a job is one of them.
 #[derive(Debug, Clone)]
 pub struct SiloTpcc {
-    /// The handles of nine tables: large, and never moved.
+    /// The handles of nine tables, boxed because they are large.
     database: Box<Database>,
     inputs: Inputs,
     work: u64,
@@ -60,13 +60,13 @@ impl SiloTpcc {
         &self.database
     }
 
-    /// The transaction that is job `job`.
+    /// The transaction of job `job`.
     pub fn job(&self, job: u64) -> Transaction {
         self.inputs.job(job)
     }
 }
 
-/// The customer's number: no job names a customer otherwise.
+/// The customer's number. Jobs do not give last names.
 fn number(who: Who) -> Result<u32, Wrong> {
     match who {
         Who::Id(c_id) => Ok(c_id),
@@ -82,7 +82,7 @@ impl Named for SiloTpcc {
                                Stock-Level";
     const SOURCE: &'static str = "AstriFlash (HPCA'23) section V-A; Silo (SOSP'13); TPC-C \
                                   standard, revision 5.11";
-    /// A warehouse of a thousandth.
+    /// One warehouse of a thousandth of the standard's size.
     const MIN_BYTES: u64 = 99 * PAGE_BYTES as u64;
     /// A transaction keeps its reads, its writes and a walk through a tree.
     const STACK_BYTES: usize = 40 << 10;

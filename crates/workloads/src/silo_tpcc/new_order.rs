@@ -12,7 +12,7 @@ use crate::tpcc::input::{NewOrder, Ordered};
 use crate::tpcc::rows::left_in_stock;
 use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 
-/// What a New-Order did.
+/// The result of a committed New-Order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The number of the new order.
@@ -22,14 +22,14 @@ pub struct Placed {
 }
 
 impl Database {
-    /// Runs a New-Order as job `job`, computing `work` instructions on the way. `None` if it asks
-    /// for an item that does not exist: then nothing changes.
+    /// Runs a New-Order as job `job` and computes `work` instructions between its accesses. Returns
+    /// `None` if an item does not exist. Nothing then changes.
     ///
-    /// What is likely to be far away is read first, and what many need last; all of it is
-    /// rehearsed.
+    /// Rows that probably miss are read first and contended rows last, after a rehearsal of all
+    /// reads.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is not what it must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn new_order<M: Memory>(
         &self,
         memory: &mut M,
@@ -49,7 +49,7 @@ impl Database {
         Ok(done.map(|done| done.value))
     }
 
-    /// Reads what the order will need, should it be the next of its district.
+    /// Reads the rows that the order will need if it is the next of its district.
     fn foresee<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
@@ -73,7 +73,8 @@ impl Database {
         self.foresee_order(transaction, (w_id, d_id, oldest), c_id, lines)
     }
 
-    /// Reads an order of customer `c_id` with `lines` lines, or the places where they will be.
+    /// Reads an order of customer `c_id` with `lines` lines, or touches the places that they will
+    /// get.
     fn foresee_order<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
@@ -98,7 +99,7 @@ impl Database {
         Ok(())
     }
 
-    /// Takes one line's goods from stock; the line as it will be.
+    /// Takes the goods of one line from stock. Returns the line's row.
     fn take_from_stock<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
@@ -124,7 +125,7 @@ impl Database {
         })
     }
 
-    /// Gives the order its number and writes it down.
+    /// Numbers the order and inserts it.
     fn place_order<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
@@ -186,7 +187,7 @@ impl Database {
         Ok(())
     }
 
-    /// Removes an order with all that belongs to it.
+    /// Removes an order with its lines and index entries.
     fn remove_order<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,

@@ -1,4 +1,4 @@
-//! Order-Status (TPC-C rev. 5.11, clause 2.6): what became of a customer's last order.
+//! Order-Status (TPC-C rev. 5.11, clause 2.6): the state of a customer's last order.
 
 use ebbtide_core::Memory;
 use smallvec::SmallVec;
@@ -14,21 +14,20 @@ use ebbtide_structures::silo::{Abort, Isolation, Transaction};
 /// The lines of an order.
 pub(super) type Lines = SmallVec<[OrderLineRow; 15]>;
 
-/// What an Order-Status found.
+/// The result of an Order-Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// The customer's balance.
     pub balance_cents: i64,
-    /// The customer's last order and how much was ordered, if the ring still has one.
+    /// The number of the customer's last order and its total quantity, if the ring still has it.
     pub last: Option<(u64, u32)>,
 }
 
 impl Database {
-    /// Runs an Order-Status as job `job`, computing `work` instructions on the
-    /// way.
+    /// Runs an Order-Status as job `job` and computes `work` instructions between its accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is not what it must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn order_status<M: Memory>(
         &self,
         memory: &mut M,
@@ -62,7 +61,7 @@ impl Database {
         Ok(done.value)
     }
 
-    /// The lines of an order, which has as many as it says.
+    /// The lines of an order. Checks their number.
     pub(super) fn lines_of<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,

@@ -11,11 +11,11 @@ use crate::tpcc::input::Payment;
 use ebbtide_structures::silo::Isolation;
 
 impl Database {
-    /// Runs a Payment as job `job`, computing `work` instructions on the way;
-    /// the customer's new balance in cents. There is no HISTORY: nobody would read it.
+    /// Runs a Payment as job `job` and computes `work` instructions between its accesses. Returns
+    /// the customer's new balance in cents. There is no HISTORY, since no transaction reads it.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is not what it must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn payment<M: Memory>(
         &self,
         memory: &mut M,

@@ -9,7 +9,7 @@
 //! | ITEM | 82 B | 2 lines |
 //! | ORDER, NEW-ORDER, ORDER-LINE | 24, 8, 54 B | 1 line each |
 //!
-//! What is in a row's key is not in the row. An order line's delivery date is its order's.
+//! A row does not repeat its key. An order line's delivery date is in its order.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -42,7 +42,7 @@ pub(crate) struct DistrictRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct CustomerRow {
-    /// What transactions need of it.
+    /// The columns that transactions use.
     pub account: Customer,
     /// What never changes.
     pub info: CustomerInfo,
@@ -122,8 +122,8 @@ pub(crate) struct OrderLineRow {
     pub dist_info: [u8; 24],
 }
 
-/// A NEW-ORDER row, or an entry of the index from customers to their orders: all is in the key but
-/// the order's number, said again.
+/// A NEW-ORDER row, or an entry of the index from customers to their orders. It repeats the order's
+/// number, which is in the key too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Pointer {

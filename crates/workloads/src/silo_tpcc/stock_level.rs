@@ -1,4 +1,5 @@
-//! Stock-Level (TPC-C rev. 5.11, clause 2.8): how many recently sold items run low.
+//! Stock-Level (TPC-C rev. 5.11, clause 2.8): the number of recently sold items that are low in
+//! stock.
 
 use ebbtide_core::Memory;
 
@@ -9,18 +10,18 @@ use crate::keys::share;
 use crate::tpcc::input::StockLevel;
 use ebbtide_structures::silo::Isolation;
 
-/// How many orders it looks back.
+/// The number of orders that it reads.
 const RECENT_ORDERS: u64 = 20;
 
 impl Database {
-    /// Runs a Stock-Level as job `job`, computing `work` instructions on the way; how many of the
-    /// items in the district's last 20 orders are below the threshold.
+    /// Runs a Stock-Level as job `job` and computes `work` instructions between its accesses.
+    /// Returns how many of the items in the district's last 20 orders are below the threshold.
     ///
-    /// It reads up to 500 rows, of which others change some all the time. Clause 3.4.1 asks of it
-    /// only that it reads what was committed, and that is how it runs.
+    /// It reads up to 500 rows, some of which other jobs change continuously. Clause 3.4.1 requires
+    /// only that it reads committed rows, so it runs at that isolation level.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is not what it must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn stock_level<M: Memory>(
         &self,
         memory: &mut M,

@@ -1,14 +1,13 @@
 //! The secondary index of the mix: from `sub_nbr` to `s_id`.
 //!
-//! A hash table of one word an entry. Subscribers neither come nor go, so the hash is a
-//! permutation of the numbers in use: nothing collides, and every look-up is one probe on a page
-//! of its own, as in any well-filled hash index. (Arithmetic could find the subscriber too, but
-//! then the three transactions that are given a `sub_nbr` would miss once less than in a
-//! database.)
+//! A hash table with one word an entry. Subscribers are never added or removed, so the hash is a
+//! permutation of the numbers in use: there are no collisions, and every look-up is one probe on
+//! one page, as in a well-filled hash index. (The subscriber could be computed too, but then the
+//! three transactions that have a `sub_nbr` would miss once less than in a database.)
 //!
-//! With [`Scatter::Pages`](crate::Scatter::Pages) numbers that are neighbours share a page, as
-//! when they are hashed by their common prefix; with [`Scatter::Keys`](crate::Scatter::Keys) an
-//! entry lies anywhere.
+//! With [`Scatter::Pages`] numbers that are neighbours share a page, as when
+//! they are hashed by their common prefix; with [`Scatter::Keys`] entries lie
+//! in random order.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 
@@ -33,7 +32,7 @@ pub(super) struct NumberIndex {
 }
 
 impl NumberIndex {
-    /// How many pages it takes.
+    /// The number of its pages.
     pub(super) fn pages(subscribers: u64) -> u64 {
         subscribers.div_ceil(ENTRIES_PER_PAGE)
     }
@@ -51,7 +50,7 @@ impl NumberIndex {
         NumberIndex { first, subscribers, hash, checksums }
     }
 
-    /// The subscriber with this number, whose row tells whether it has it.
+    /// The subscriber with this number. The caller checks the number in the subscriber's row.
     pub(super) fn find<M: Memory>(
         &self,
         memory: &mut M,

@@ -16,11 +16,11 @@ use ebbtide_structures::checksum::Checksums;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::{Line, fill_lines};
 
-/// Bytes in the call forwardings of a subscriber: a line for each facility.
+/// Bytes of a subscriber's call forwardings: a line for each facility.
 const FORWARDING_BYTES: u64 = 4 * LINE_BYTES as u64;
-/// Pages that hold all of [`ROWS_PER_PAGE`] subscribers but their index entries.
+/// Pages that hold all rows of [`ROWS_PER_PAGE`] subscribers except their index entries.
 const PAGES_PER_BLOCK: u64 = 5;
-/// So many blocks fill a page of the index.
+/// The number of blocks whose index entries fill a page.
 const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAGE;
 
 /// TATP's four tables and its index of subscriber numbers; a job is one transaction of the
@@ -29,25 +29,25 @@ const BLOCKS_PER_INDEX_PAGE: u64 = super::index::ENTRIES_PER_PAGE / ROWS_PER_PAG
 /// Read-only are 80% (35% GET_SUBSCRIBER_DATA, 10% GET_NEW_DESTINATION, 35% GET_ACCESS_DATA); the
 /// rest write (2% UPDATE_SUBSCRIBER_DATA, 14% UPDATE_LOCATION, 2% INSERT_CALL_FORWARDING, 2%
 /// DELETE_CALL_FORWARDING). Many find no row, which is a normal outcome: 37.5% of the look-ups of
-/// access data, say.
+/// access data, for example.
 ///
 /// A subscriber takes 648 bytes in five places: two lines of its own row; two of its special
 /// facilities; two of its access information; four of call forwardings, one a facility, which hold
-/// its three possible rows; and a word of the index. Rows are found by arithmetic when `s_id` is
-/// given, which is dense, and by a probe of the index when `sub_nbr` is.
+/// its three possible rows; and a word of the index. The addresses of rows follow from `s_id`,
+/// which is dense. A `sub_nbr` needs a probe of the index.
 ///
-/// The subscriber's latch covers all its rows, so writers are serialisable; whatever they need is
-/// touched before it is taken. Readers take no latch: each needs at most one line that can change,
-/// and its checksum tells whether it is whole. (Whether a facility exists and is active never
-/// changes.)
+/// The subscriber's latch covers all its rows, so writers are serialisable. They touch the rows
+/// they need before they take it. Readers take no latch: each needs at most one line that can
+/// change, and its checksum tells whether it is whole. (Whether a facility exists and is active
+/// never changes.)
 ///
 /// Subscribers are drawn by [`Shape::theta`] and [`Scatter`](crate::Scatter), as keys are in every
 /// program. TATP's own distribution, `((a | b) mod P) + 1` with random `a` ≤ 65,535 and `b` ≤ P, is
-/// less skewed, and which subscribers it makes hot is a matter of their numbers' bits.
+/// less skewed, and the bits of a subscriber's number determine whether it is hot.
 ///
-/// Facilities and call forwardings count their changes, and so does the subscriber's row, for each
-/// apart: if half of a transaction were lost, with a page that came back old, the next change would
-/// notice. (Nobody notices an old location.)
+/// Facilities and call forwardings count their changes, and the subscriber's row has a count for
+/// each of them. If half of a transaction is lost with an outdated page, the next change detects
+/// it. An outdated location is not detected.
 #[derive(Debug, Clone)]
 pub struct TatpMix {
     pub(super) tables: Tables,
@@ -59,12 +59,12 @@ pub struct TatpMix {
 }
 
 impl TatpMix {
-    /// How many subscribers there are: `s_id` is `1..=subscribers()`.
+    /// The number of subscribers: `s_id` is `1..=subscribers()`.
     pub fn subscribers(&self) -> u64 {
         self.tables.subscribers()
     }
 
-    /// The transaction that is job `job`.
+    /// The transaction of job `job`.
     #[inline]
     pub fn job(&self, job: u64) -> Transaction {
         let mut rng = job_rng(self.tables.population.seed, job);
@@ -72,8 +72,8 @@ impl TatpMix {
         Transaction::draw(s_id, &mut rng)
     }
 
-    /// What `transaction` needs of subscriber `s_id` with the latch held or in a second step, in
-    /// the order it is needed.
+    /// The rows of subscriber `s_id` that `transaction` needs under the latch or in a second step,
+    /// in the order of their use.
     fn needs(&self, transaction: &Transaction, s_id: u64) -> [Option<Addr>; 3] {
         let subscriber = Some(self.tables.subscriber_address(s_id));
         let facility = |sf_type| Some(self.tables.facility_address(s_id, sf_type));
@@ -129,12 +129,12 @@ impl TatpMix {
         first + (sf_type - 1) * LINE_BYTES as u64
     }
 
-    /// Where access information starts: behind subscribers and special facilities.
+    /// The first page of access information, behind subscribers and special facilities.
     fn access(&self) -> PageId {
         PageId(2 * self.tables.pages_per_table)
     }
 
-    /// Where call forwardings start.
+    /// The first page of call forwardings.
     fn forwardings(&self) -> PageId {
         PageId(3 * self.tables.pages_per_table)
     }
@@ -158,7 +158,7 @@ impl Named for TatpMix {
 
     fn with_shape(shape: &Shape) -> TatpMix {
         let pages = shape.dataset_bytes / PAGE_BYTES as u64;
-        // Each page of the index serves so many blocks, the last one perhaps fewer.
+        // Each page of the index serves this many blocks; the last may serve fewer.
         let blocks = pages * BLOCKS_PER_INDEX_PAGE / (PAGES_PER_BLOCK * BLOCKS_PER_INDEX_PAGE + 1);
         let subscribers = blocks * ROWS_PER_PAGE;
         let size = PAGES_PER_BLOCK * blocks + NumberIndex::pages(subscribers);

@@ -1,5 +1,5 @@
 //! TATP, the telecom benchmark, over [`Memory`](ebbtide_core::Memory): [`Tatp`] runs the one
-//! transaction that AstriFlash runs, [`TatpMix`] all seven.
+//! transaction that AstriFlash runs; [`TatpMix`] runs all seven.
 //!
 //! Both have subscribers and special facilities; the mix adds access information, call forwarding
 //! and an index of subscriber numbers.

@@ -1,4 +1,4 @@
-//! The seven transactions at work on the tables of [`TatpMix`].
+//! The seven transactions on the tables of [`TatpMix`].
 
 use ebbtide_core::Memory;
 use ebbtide_structures::latch;
@@ -13,7 +13,7 @@ impl TatpMix {
     /// Runs `transaction` in one atomic step.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn execute<M: Memory>(
         &self,
         memory: &mut M,
@@ -25,10 +25,10 @@ impl TatpMix {
         }
     }
 
-    /// Runs `transaction`. One that writes is not atomic: the caller holds the subscriber's latch.
+    /// Runs `transaction`. If it writes, the caller holds the subscriber's latch.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn apply<M: Memory>(
         &self,
         memory: &mut M,
@@ -40,8 +40,8 @@ impl TatpMix {
         }
     }
 
-    /// The subscriber that `transaction` is about: as it says, or as the index says. `None` if
-    /// there cannot be rows such as it asks for.
+    /// The subscriber of `transaction`, from its arguments or from the index. `None` if its
+    /// arguments are out of range.
     pub(super) fn find_subscriber<M: Memory>(
         &self,
         memory: &mut M,
@@ -170,8 +170,8 @@ impl TatpMix {
         self.replace(memory, subscriber, sf_type, start_time, |row| (!row.exists()).then_some(new))
     }
 
-    /// Gives a call forwarding the contents that `new` makes of it, if any. Gives the subscriber
-    /// it found if it did.
+    /// Replaces a call forwarding by `new` of it, unless that is `None`. Returns the subscriber it
+    /// read if it replaced it.
     fn replace<M: Memory>(
         &self,
         memory: &mut M,
@@ -201,7 +201,7 @@ impl TatpMix {
         Ok(Some(subscriber))
     }
 
-    /// The row of subscriber `s_id`, to whom the index says that `sub_nbr` belongs.
+    /// The row of subscriber `s_id`, which the index has for `sub_nbr`.
     fn subscriber_called<M: Memory>(
         &self,
         memory: &mut M,

@@ -1,4 +1,4 @@
-//! TATP's rows: their columns, and what they hold at first.
+//! TATP's rows: their columns and their initial contents.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -21,7 +21,7 @@ impl Digits {
         Digits(text)
     }
 
-    /// The number these digits write, or `None` if they are not all digits.
+    /// The number that these digits write, or `None` if one is not a digit.
     pub fn number(self) -> Option<u64> {
         self.0.iter().try_fold(0, |number, &digit| {
             digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
@@ -42,27 +42,27 @@ pub struct SubscriberRow {
     pub hexes: [u8; 5],
     /// byte2_1 to byte2_10.
     pub byte2: [u8; 10],
-    /// Where the subscriber's switching centre is.
+    /// The location of the subscriber's switching centre.
     pub msc_location: u32,
-    /// Where the subscriber is.
+    /// The subscriber's location.
     pub vlr_location: u32,
 }
 
 /// An access-information row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccessData {
-    /// A number.
+    /// A random number.
     pub data1: u8,
-    /// Another.
+    /// Another random number.
     pub data2: u8,
     /// Letters.
     pub data3: [u8; 3],
-    /// More of them.
+    /// More letters.
     pub data4: [u8; 5],
 }
 
-/// What a transaction that changed something found in the subscriber's row before it did. No two
-/// changes of a subscriber find the same, so that their order can be told.
+/// The contents of a subscriber's row before a transaction changed it. They differ for all changes
+/// of a subscriber, which gives the order of the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Before {
     /// `subscriber.bit_1`.
@@ -76,7 +76,7 @@ pub struct Before {
     pub forwarding_commits: u16,
 }
 
-/// A subscriber's first line: what transactions change and look for, less latch and checksum.
+/// A subscriber's first line, which transactions change and search, without latch and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Subscriber {
@@ -104,7 +104,7 @@ impl Subscriber {
         SubscriberRow { s_id, sub_nbr, bits, hexes, byte2, msc_location, vlr_location }
     }
 
-    /// What a transaction that changes something finds.
+    /// The contents before a change.
     pub(super) fn before(&self) -> Before {
         let Subscriber { vlr_location, commits, forwarding_commits, .. } = *self;
         Before { bit_1: self.bit_1(), vlr_location, commits, forwarding_commits }
@@ -118,7 +118,7 @@ impl Subscriber {
         self.bits = self.bits & !1 | u16::from(bit_1);
     }
 
-    /// What `forwarding_commits` says of one facility.
+    /// The count of one facility in `forwarding_commits`.
     pub(super) fn forwarding_commits_of(&self, sf_type: u64) -> u8 {
         (self.forwarding_commits >> (4 * (sf_type - 1)) & 0xf) as u8
     }
@@ -130,17 +130,17 @@ impl Subscriber {
     }
 }
 
-/// A subscriber's second line: the columns that transactions only read, less latch and checksum.
+/// A subscriber's second line: the columns that transactions only read, without latch and checksum.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct SubscriberRest {
     pub s_id: u64,
-    /// byte2_1 to byte2_10, and six bytes of nothing.
+    /// byte2_1 to byte2_10, and six unused bytes.
     pub byte2: [u8; 16],
     pub spare: [u64; 3],
 }
 
-/// A special-facility row, less its checksum; it is there for absent ones too, and says so.
+/// A special-facility row without its checksum. Absent rows have one too, with `exists` 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Facility {
@@ -157,7 +157,7 @@ pub(super) struct Facility {
     pub commits: u16,
 }
 
-/// An access-information row, less its checksum; it is there for absent ones too, and says so.
+/// An access-information row without its checksum. Absent rows have one too, with `exists` 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct AccessInfo {
@@ -179,7 +179,7 @@ impl AccessInfo {
     }
 }
 
-/// A call-forwarding row, less its key, which is its place.
+/// A call-forwarding row without its key, which is its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Forwarding {
@@ -196,8 +196,8 @@ impl Forwarding {
     }
 }
 
-/// The call forwardings of one facility: a line, less its checksum. The subscriber's latch covers
-/// it, so it has none.
+/// The call forwardings of one facility: a line without its checksum. It has no latch, since the
+/// subscriber's covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Forwardings {
@@ -210,8 +210,8 @@ pub(super) struct Forwardings {
     pub rows: [Forwarding; 3],
 }
 
-/// What the tables hold at first: every column a function of the seed and the key, distributed as
-/// the TATP description (§4) says.
+/// The initial contents of the tables. Every column is a function of the seed and the key, with the
+/// distributions of the TATP description (§4).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Population {
     pub seed: u64,
@@ -276,7 +276,8 @@ impl Population {
         }
     }
 
-    /// None if the facility does not exist, else 0 to 3, all choices of as many alike.
+    /// The call forwardings of a facility: none if it does not exist, else 0 to 3, where subsets of
+    /// one size are equally likely.
     pub(super) fn forwardings(self, s_id: u64, sf_type: u64) -> Forwardings {
         let random = mix(self.random(s_id, 40) ^ sf_type);
         let exists = self.facility_types(s_id) >> (sf_type - 1) & 1 == 1;
@@ -298,18 +299,19 @@ impl Population {
         }
     }
 
-    /// Which types of facility subscriber `s_id` has, a bit each.
+    /// The types of facilities of subscriber `s_id`, one bit each.
     fn facility_types(self, s_id: u64) -> u8 {
         one_to_four_of_four(self.random(s_id, 48))
     }
 
-    /// Random bits for a subscriber; `rotation` tells what for.
+    /// Random bits for a subscriber. `rotation` differs for each use.
     fn random(self, s_id: u64, rotation: u32) -> u64 {
         mix(s_id ^ self.seed.rotate_left(rotation))
     }
 }
 
-/// 1 to 4 of four things, a bit each; all choices of as many alike.
+/// A random subset of four with 1 to 4 members, one bit each; subsets of one size are equally
+/// likely.
 fn one_to_four_of_four(random: u64) -> u8 {
     match random % 4 {
         0 => one_of(random, &[0b0001, 0b0010, 0b0100, 0b1000]),
@@ -319,7 +321,8 @@ fn one_to_four_of_four(random: u64) -> u8 {
     }
 }
 
-/// 0 to 3 of three things, a bit each; all choices of as many alike.
+/// A random subset of three with 0 to 3 members, one bit each; subsets of one size are equally
+/// likely.
 fn none_to_three_of_three(random: u64) -> u8 {
     match random % 4 {
         0 => 0b000,

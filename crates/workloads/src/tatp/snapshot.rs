@@ -1,4 +1,4 @@
-//! All that the mix's tables hold of one subscriber, read in one atomic step.
+//! [`Snapshot`]: all rows of a subscriber, read in one atomic step.
 
 use ebbtide_core::Memory;
 use ebbtide_structures::latch;
@@ -8,40 +8,40 @@ use super::rows::{AccessData, Before, Digits, Facility, Forwarding, SubscriberRo
 use super::tables::{agree, half};
 use crate::Wrong;
 
-/// All that is known of a subscriber.
+/// All rows of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
     /// Its own row.
     pub row: SubscriberRow,
-    /// Its access information by type, of what there is.
+    /// Its access information by type, where it exists.
     pub access: [Option<AccessData>; 4],
-    /// Its special facilities by type, of what there is.
+    /// Its special facilities by type, where they exist.
     pub facilities: [Option<FacilityData>; 4],
-    /// What a transaction that changes something would find.
+    /// The contents that the next change would find.
     pub before: Before,
 }
 
 /// A special facility with its call forwardings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FacilityData {
-    /// Whether calls are forwarded at all.
+    /// Whether calls are forwarded.
     pub is_active: bool,
-    /// A number.
+    /// A random number.
     pub error_cntrl: u8,
     /// A number that transactions change.
     pub data_a: u8,
     /// Letters.
     pub data_b: [u8; 5],
-    /// By start_time 0, 8 and 16: until when, and where to.
+    /// For start_time 0, 8 and 16: the end time and the destination.
     pub forwardings: [Option<(u8, Digits)>; 3],
 }
 
 impl TatpMix {
-    /// All rows of a subscriber, also while others write; `None` if there is no such one.
+    /// All rows of a subscriber, also while other jobs write; `None` if there is no such
+    /// subscriber.
     ///
     /// # Errors
-    /// [`Wrong`] when a row is not what it must be, or they do not agree on the transactions they
-    /// saw.
+    /// [`Wrong`] when a row is invalid, or the rows disagree on the number of changes.
     pub fn snapshot<M: Memory>(
         &self,
         memory: &mut M,

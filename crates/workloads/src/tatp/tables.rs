@@ -1,11 +1,11 @@
 //! The two tables that both TATP programs have, and the transaction that both run on them.
 //!
-//! A subscriber is two lines: what transactions change, with a latch, and the columns they leave
-//! alone. Its four possible special facilities are rows of 32 bytes, side by side on two lines of
-//! another page. `s_id` is dense, so the primary indexes are arithmetic.
+//! A subscriber has two lines: the columns that transactions change, with a latch, and the others.
+//! Its four possible special facilities are rows of 32 bytes, side by side on two lines of another
+//! page. `s_id` is dense, so addresses are computed and there is no primary index.
 //!
-//! Both rows count the transactions that changed them, the subscriber for each type apart: if half
-//! of a transaction were lost, with a page that came back old, the counts would differ.
+//! Both rows count the transactions that changed them, and the subscriber's has a count for each
+//! type. If half of a transaction is lost with an outdated page, the counts differ.
 
 use bytemuck::Pod;
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
@@ -27,7 +27,7 @@ const HALF_LINE_BYTES: u64 = 32;
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     pub pages_per_table: u64,
-    /// Where special facilities start.
+    /// The first page of special facilities.
     pub facilities: PageId,
     pub population: Population,
     pub checksums: Checksums,
@@ -43,8 +43,8 @@ impl Tables {
         (1..=self.subscribers()).contains(&s_id) && (1..=4).contains(&of_type)
     }
 
-    /// UPDATE_SUBSCRIBER_DATA for arguments in range. Not atomic: the caller holds the
-    /// subscriber's latch. Gives the rows it found if it changed them.
+    /// UPDATE_SUBSCRIBER_DATA for arguments in range. The caller holds the subscriber's latch.
+    /// Returns the rows it read if it changed them.
     pub(super) fn apply<M: Memory>(
         &self,
         memory: &mut M,
@@ -68,8 +68,8 @@ impl Tables {
         Ok(Some(found))
     }
 
-    /// Reads something of subscriber `s_id` while others may write it: once if it is whole, which
-    /// checksums prove; else it was torn by a writer or is wrong, which the latch tells apart.
+    /// Reads rows of subscriber `s_id` while other jobs may write them: once if they match their
+    /// checksums, else under the latch, which tells a torn row from a wrong one.
     pub(super) fn settled<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -145,7 +145,7 @@ impl Tables {
     }
 }
 
-/// Whether a subscriber's rows saw the same transactions.
+/// Checks that a subscriber's rows have the same counts.
 pub(super) fn agree(subscriber: &Subscriber, facility: &Facility) -> Result<(), Wrong> {
     match subscriber.commits[usize::from(facility.sf_type) - 1] == facility.commits {
         true => Ok(()),
@@ -163,7 +163,7 @@ fn s_id_at(page: u64, line: u64) -> u64 {
     page * ROWS_PER_PAGE + line / 2 + 1
 }
 
-/// Where the row of type `of_type` lies in a table of four half lines a subscriber.
+/// The address of the row of type `of_type` in a table of four half lines a subscriber.
 #[inline]
 pub(super) fn half_line(table: PageId, s_id: u64, of_type: u64) -> Addr {
     table.start() + (s_id - 1) * ROW_BYTES + (of_type - 1) * HALF_LINE_BYTES

@@ -1,4 +1,4 @@
-//! The seven transactions of the mix: what they are asked and what they answer.
+//! The arguments and the results of the seven transactions.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -79,7 +79,7 @@ pub struct UpdateSubscriberData {
 }
 
 impl UpdateSubscriberData {
-    /// One for subscriber `s_id`, all else random.
+    /// Random arguments for subscriber `s_id`.
     #[inline]
     pub(super) fn draw(s_id: u64, rng: &mut Pcg64Mcg) -> UpdateSubscriberData {
         let bits: u64 = rng.random();
@@ -93,10 +93,10 @@ impl UpdateSubscriberData {
 }
 
 impl Transaction {
-    /// A transaction of the standard mix for subscriber `s_id`, all else uniform.
+    /// A random transaction of the standard mix for subscriber `s_id`, with uniform arguments.
     ///
-    /// Of a hundred, 35 get subscriber data, 10 a new destination, 35 access data; 2 update
-    /// subscriber data, 14 a location; 2 insert and 2 delete a call forwarding.
+    /// 35% get subscriber data, 10% a new destination, 35% access data; 2% update subscriber data,
+    /// 14% a location; 2% insert and 2% delete a call forwarding.
     #[inline]
     pub(super) fn draw(s_id: u64, rng: &mut Pcg64Mcg) -> Transaction {
         let of_a_hundred = rng.random_range(0..100);
@@ -123,8 +123,7 @@ impl Transaction {
         }
     }
 
-    /// The subscriber it is about, and which of its special facilities or kinds of access (1 if
-    /// none).
+    /// Its subscriber, and its type of facility or access (1 if it has none).
     pub(super) fn about(&self) -> (By, u64) {
         match *self {
             Transaction::GetSubscriberData { s_id } => (By::Id(s_id), 1),
@@ -139,7 +138,7 @@ impl Transaction {
         }
     }
 
-    /// Whether it may change something.
+    /// Whether it may change a row.
     pub fn writes(&self) -> bool {
         !matches!(
             self,
@@ -150,24 +149,24 @@ impl Transaction {
     }
 }
 
-/// How a subscriber is named.
+/// The key of a subscriber.
 pub(super) enum By {
     Id(u64),
     Number(Digits),
 }
 
-/// What a transaction answers.
+/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The subscriber's row.
     Subscriber(SubscriberRow),
-    /// Where calls are forwarded to, by start_time 0, 8 and 16; at least one is there.
+    /// The destinations of calls for start_time 0, 8 and 16, of which at least one exists.
     Destinations([Option<Digits>; 3]),
     /// The access-information row.
     Access(AccessData),
-    /// It changed what it was to change.
+    /// It changed its rows. These are their previous contents.
     Changed(Before),
-    /// There is no such row, or, for an insertion, no such facility, or the row is there already.
-    /// Nothing changed; about a third of a mix ends so, as TATP means it to.
+    /// The row does not exist or, for an insertion, exists already or has no facility. Nothing
+    /// changed. About a third of the mix ends so, as TATP intends.
     NoRow,
 }

@@ -19,18 +19,18 @@ use ebbtide_structures::image::fill_lines;
 /// TATP's subscriber and special-facility tables; a job is one UPDATE_SUBSCRIBER_DATA.
 ///
 /// The transaction (TATP benchmark description, §5.3; the only one AstriFlash runs): for a
-/// subscriber and one of four facility types, set `subscriber.bit_1` and
-/// `special_facility.data_a`. A subscriber has 1 to 4 facilities of distinct types, so the row
-/// exists 62.5% of the time; when it does not, nothing changes, and the job is done all the same.
+/// subscriber and one of four facility types, set `subscriber.bit_1` and `special_facility.data_a`.
+/// A subscriber has 1 to 4 facilities of distinct types, so the row exists 62.5% of the time. If it
+/// does not, nothing changes and the job is done.
 ///
-/// A subscriber is two lines: what the transaction needs, with a latch, and the columns it leaves
-/// alone. Its four possible facilities are rows of 32 bytes, side by side on two lines of another
-/// page. `s_id` is dense, so the primary indexes are arithmetic. The subscriber's latch covers its
-/// facilities too, which makes transactions serialisable; both rows are touched before it is
-/// taken, so that no miss is waited for with the latch held.
+/// A subscriber has two lines: the columns that the transaction needs, with a latch, and the
+/// others. Its four possible facilities are rows of 32 bytes, side by side on two lines of another
+/// page. `s_id` is dense, so addresses are computed and there is no primary index. The subscriber's
+/// latch covers its facilities too, which makes transactions serialisable. Both rows are touched
+/// before it is taken, so that a job waits for misses without it.
 ///
-/// Both rows count the transactions that changed them, the subscriber for each type apart: if half
-/// of a transaction were lost, with a page that came back old, the counts would differ.
+/// Both rows count the transactions that changed them, and the subscriber's has a count for each
+/// type. If half of a transaction is lost with an outdated page, the counts differ.
 #[derive(Debug, Clone)]
 pub struct Tatp {
     tables: Tables,
@@ -40,7 +40,7 @@ pub struct Tatp {
     work: u64,
 }
 
-/// What a transaction that committed found before it wrote.
+/// The contents of the rows before a committed transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Updated {
     /// `subscriber.bit_1`.
@@ -51,7 +51,7 @@ pub struct Updated {
     pub commits: [u16; 4],
 }
 
-/// A subscriber and its facilities at one moment.
+/// A subscriber and its facilities, read atomically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscriberData {
     /// `subscriber.bit_1`.
@@ -63,12 +63,12 @@ pub struct SubscriberData {
 }
 
 impl Tatp {
-    /// How many subscribers there are: `s_id` is `1..=subscribers()`.
+    /// The number of subscribers: `s_id` is `1..=subscribers()`.
     pub fn subscribers(&self) -> u64 {
         self.tables.subscribers()
     }
 
-    /// The transaction that is job `job`.
+    /// The transaction of job `job`.
     #[inline]
     pub fn job(&self, job: u64) -> UpdateSubscriberData {
         let mut rng = job_rng(self.tables.population.seed, job);
@@ -76,11 +76,11 @@ impl Tatp {
         UpdateSubscriberData::draw(s_id, &mut rng)
     }
 
-    /// Runs the transaction in one atomic step. Gives what it found, or `None` if there is no such
-    /// subscriber or facility; then nothing changes.
+    /// Runs the transaction in one atomic step. Returns the previous contents, or `None` if there
+    /// is no such subscriber or facility. Nothing then changes.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn update<M: Memory>(
         &self,
         memory: &mut M,
@@ -93,8 +93,7 @@ impl Tatp {
         latch::write(memory, latch, |memory| self.apply(memory, update))
     }
 
-    /// The transaction itself, for arguments in range. Not atomic: the caller holds the
-    /// subscriber's latch.
+    /// The transaction itself, for arguments in range. The caller holds the subscriber's latch.
     pub fn apply<M: Memory>(
         &self,
         memory: &mut M,
@@ -111,7 +110,7 @@ impl Tatp {
     /// A subscriber and its facilities, read in one atomic step; `None` if there is none.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn get<M: Memory>(
         &self,
         memory: &mut M,
@@ -124,7 +123,7 @@ impl Tatp {
         latch::read(memory, latch, |memory| self.read(memory, s_id).map(Some))
     }
 
-    /// Reads it without the latch.
+    /// Reads them without the latch.
     fn read<M: Memory>(&self, memory: &mut M, s_id: u64) -> Result<SubscriberData, Wrong> {
         let subscriber = self.tables.read_subscriber(memory, s_id)?;
         let mut data_a = [None; 4];

@@ -8,12 +8,12 @@ use super::{Balance, Tpcb};
 use crate::Wrong;
 
 impl Tpcb {
-    /// Reads every row and checks that each branch has what its tellers have, and that accounts,
-    /// branches and history agree on the sum of all and the number of transactions. Only while no
-    /// transaction runs. Gives what they agree on.
+    /// Reads every row and checks that each branch has the sum of its tellers, and that accounts,
+    /// branches and history have the same sum and number of transactions, which it returns. No
+    /// transaction may run meanwhile.
     ///
     /// # Errors
-    /// [`Wrong`] says what does not agree, or which row is not what it must be.
+    /// [`Wrong`] says what differs, or which row is invalid.
     pub fn audit<M: Memory>(&self, memory: &mut M) -> Result<Balance, Wrong> {
         let branches = self.sum(Table::Branch, |branch| Ok(self.read_branch(memory, branch)?.0))?;
         let accounts = self.sum(Table::Account, |account| {
@@ -32,7 +32,7 @@ impl Tpcb {
         )))
     }
 
-    /// Adds up what `balance` says of every row of a table.
+    /// The sum of `balance` over every row of a table.
     fn sum(
         &self,
         table: Table,
@@ -44,7 +44,7 @@ impl Tpcb {
         })
     }
 
-    /// All that was ever written to a place of the history.
+    /// The sum of all that was ever written to a place of the history.
     fn read_history<M: Memory>(&self, memory: &mut M, place: u64) -> Result<Balance, Wrong> {
         let entry: Entry = self.read(memory, Table::History, place)?;
         if entry.rows > 0 && entry.number % self.history_rows() != place {

@@ -1,4 +1,4 @@
-//! Where TPC-B's tables lie, and how large they are in a dataset of some size.
+//! [`Layout`]: the sizes and addresses of TPC-B's tables.
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
@@ -10,12 +10,12 @@ pub(super) const ROWS_PER_PAGE: u64 = PAGE_BYTES as u64 / ROW_BYTES;
 pub(super) const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 /// The pages of a branch's 100,000 accounts (TPC-B standard, clause 4.2).
 const ACCOUNT_PAGES_PER_BRANCH_MAX: u64 = 100_000 / ROWS_PER_PAGE;
-/// Without two, no account could be remote.
+/// With one branch, no account could be remote.
 const BRANCHES_MIN: u64 = 2;
-/// One page in so many is the history's, and what no whole branch fits into.
+/// The history takes one page in this many, and the pages that are left.
 const HISTORY_SHARE: u64 = 16;
 
-/// The tables, in the order they lie in.
+/// The tables, in the order of their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Table {
     Branch,
@@ -41,7 +41,8 @@ impl Layout {
     pub(super) fn new(pages: u64) -> Layout {
         let history_pages = (pages / HISTORY_SHARE).max(1);
         let others = pages - history_pages;
-        // With a page more for every branch than its accounts take, the other two tables fit.
+        // One page more for every branch than its accounts take makes room for the other two
+        // tables.
         let branches = (others / (ACCOUNT_PAGES_PER_BRANCH_MAX + 1)).max(BRANCHES_MIN);
         let small = branch_and_teller_pages(branches);
         let account_pages_per_branch =
@@ -58,7 +59,7 @@ impl Layout {
         self.account_pages_per_branch * ROWS_PER_PAGE
     }
 
-    /// How many rows a table has, or places, if it is the history.
+    /// The number of rows of a table, or of places of the history.
     pub(super) fn rows(&self, table: Table) -> u64 {
         match table {
             Table::Branch => self.branches,
@@ -68,20 +69,20 @@ impl Layout {
         }
     }
 
-    /// Where row `row` of a table lies: its first line, with its latch.
+    /// The address of row `row` of a table: its first line, with its latch.
     #[inline]
     pub(super) fn address(&self, table: Table, row: u64) -> Addr {
         let bytes = if table == Table::History { LINE_BYTES as u64 } else { ROW_BYTES };
         self.first_page(table).start() + row * bytes
     }
 
-    /// Which place of the history a transaction writes.
+    /// The place of the history that a transaction writes.
     #[inline]
     pub(super) fn place(&self, transaction: &Transaction) -> u64 {
         transaction.number % self.rows(Table::History)
     }
 
-    /// The table that `page` belongs to, and which of its pages it is.
+    /// The table of `page`, and the number of the page in it.
     pub(super) fn table_of(&self, page: PageId) -> (Table, u64) {
         let tables = [Table::History, Table::Account, Table::Teller];
         let table = tables.into_iter().find(|&table| page >= self.first_page(table));

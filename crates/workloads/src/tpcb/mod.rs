@@ -23,37 +23,38 @@ use ebbtide_structures::image::{Line, fill_lines};
 
 /// Tellers of a branch.
 pub const TELLERS_PER_BRANCH: u64 = 10;
-/// Of a hundred transactions, so many are on an account of another branch than the teller's.
+/// The percentage of transactions on an account of another branch than the teller's.
 const REMOTE_PERCENT: u32 = 15;
-/// A transaction moves at most so much, either way.
+/// The most that a transaction pays in or out.
 const DELTA_MAX: i64 = 999_999;
 
-/// TPC-B's bank; a job is one transaction: a teller of a branch pays an amount in to an account,
-/// or out of it.
+/// TPC-B's bank. A job is one transaction: a teller of a branch pays an amount into an account or
+/// out of it.
 ///
 /// The transaction (TPC-B standard, clause 1.2) adds the amount to the balances of the account,
 /// the teller and the teller's branch, and appends a row to the history. All balances are 0 at
 /// first, so that at any time the sums over accounts, tellers, branches and history are the same:
 /// see [`audit`](Tpcb::audit).
 ///
-/// The scale is the standard's: a branch has 10 tellers and 100,000 accounts, and there are as
-/// many branches as 15/16 of the dataset hold, the history taking the rest. A dataset too small
-/// for two such branches (27 MB) has two with fewer accounts. Rows of 100 bytes are two lines:
-/// what the transaction needs, with a latch, and the filler it leaves alone. A row of the
-/// history, 50 bytes, is a line.
+/// The scale is the standard's: a branch has 10 tellers and 100,000 accounts. As many branches as
+/// fit take 15/16 of the dataset, and the history takes the rest. A dataset that is too small for
+/// two such branches (27 MB) has two with fewer accounts. Rows of 100 bytes are two lines: the
+/// columns that the transaction needs, with a latch, and the filler. A row of the history, 50
+/// bytes, is a line.
 ///
 /// Accounts are drawn by [`Shape::theta`] from all branches; the teller is one of the account's
 /// branch, or, for 15% of transactions, of any other. With θ = 0 this is the standard's
-/// distribution, which draws the teller first; with more, the branches of hot accounts are hot.
+/// distribution, which draws the teller first. With a greater θ, the branches of hot accounts are
+/// hot.
 ///
-/// The history is a ring, or it would outgrow any dataset: transaction `n` writes place `n` modulo
-/// its length, which needs no counter that everyone fights for. A place carries the sum and the
-/// number of the rows that were overwritten there, so that the history still accounts for all.
+/// The history is a ring, since it would outgrow any dataset. Transaction `n` writes place `n`
+/// modulo its length, which needs no shared counter. A place carries the sum and the number of the
+/// rows that were overwritten there, so that the history accounts for all transactions.
 ///
-/// Latches are taken in the order account, branch, history, one of each, so nobody waits in a
-/// circle; the branch's latch covers its tellers, whom nobody pays without it. Rows are touched
-/// before, so that no miss is waited for with a latch held. A branch counts the transactions of
-/// each of its tellers, as they do: if one came back old, with its page, the counts would differ.
+/// A transaction takes one latch each of account, branch and history, in this order, which cannot
+/// deadlock. The branch's latch covers its tellers. Rows are touched before, so that a job waits
+/// for misses without latches. A branch counts the transactions of each of its tellers, and so do
+/// they, which detects an outdated page.
 #[derive(Debug, Clone)]
 pub struct Tpcb {
     layout: Layout,
@@ -68,13 +69,14 @@ pub struct Tpcb {
 /// The arguments of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transaction {
-    /// Tells transactions apart, and where in the history each goes; stands for the time.
+    /// The number of the transaction, which stands for its time and selects its place in the
+    /// history.
     pub number: u64,
     /// The account, from 0; those of a branch are neighbours.
     pub account: u64,
     /// The teller, from 0; the 10 of a branch are neighbours.
     pub teller: u64,
-    /// What is paid in, or out if negative.
+    /// The amount paid in, or out if negative.
     pub delta: i64,
 }
 
@@ -85,16 +87,16 @@ impl Transaction {
     }
 }
 
-/// What somebody has at one moment.
+/// A balance and its number of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Balance {
-    /// All that was paid in, less all that was paid out.
+    /// The sum of all amounts paid in, minus those paid out.
     pub amount: i64,
-    /// By how many transactions.
+    /// The number of transactions.
     pub transactions: u64,
 }
 
-/// What a transaction found before it wrote.
+/// The balances before a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// The account's balance.
@@ -103,27 +105,27 @@ pub struct Found {
     pub teller: Balance,
     /// The branch's.
     pub branch: Balance,
-    /// How many rows the place in the history had held.
+    /// The number of rows written before to the place in the history.
     pub history_rows: u64,
 }
 
 impl Tpcb {
-    /// How many branches there are.
+    /// The number of branches.
     pub fn branches(&self) -> u64 {
         self.layout.branches
     }
 
-    /// How many accounts each branch has: 100,000 if there is room.
+    /// The number of accounts of each branch: 100,000 if there is room.
     pub fn accounts_per_branch(&self) -> u64 {
         self.layout.accounts_per_branch()
     }
 
-    /// How many rows the history keeps.
+    /// The number of rows that the history keeps.
     pub fn history_rows(&self) -> u64 {
         self.layout.rows(Table::History)
     }
 
-    /// The transaction that is job `job`.
+    /// The transaction of job `job`.
     #[inline]
     pub fn job(&self, job: u64) -> Transaction {
         let mut rng = job_rng(self.seed, job);
@@ -146,7 +148,7 @@ impl Tpcb {
     /// account or teller; then nothing changes.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn execute<M: Memory>(
         &self,
         memory: &mut M,
@@ -168,7 +170,7 @@ impl Tpcb {
     /// The transaction itself, for arguments in range. Not atomic: the caller holds the latches.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn apply<M: Memory>(
         &self,
         memory: &mut M,
@@ -197,10 +199,10 @@ impl Tpcb {
         Ok(found)
     }
 
-    /// The balance of an account, also while others pay; `None` if there is no such account.
+    /// The balance of an account, also while other jobs pay; `None` if there is no such account.
     ///
     /// # Errors
-    /// [`Wrong`] when the row is not what it must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn account<M: Memory>(
         &self,
         memory: &mut M,
@@ -213,11 +215,11 @@ impl Tpcb {
         Ok(Some(self.checksums.read::<M, Holder>(memory, at)?.balance()))
     }
 
-    /// The balances of a branch and of its tellers in one atomic step, also while others pay;
+    /// The balances of a branch and of its tellers in one atomic step, also while other jobs pay;
     /// `None` if there is no such branch.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be, or do not agree.
+    /// [`Wrong`] when it reads an invalid row, or the rows disagree.
     pub fn branch<M: Memory>(
         &self,
         memory: &mut M,
@@ -267,7 +269,7 @@ impl Tpcb {
         self.checksums.write_latched(memory, at, record);
     }
 
-    /// The line `line` of page `page` of `table`, as it is at first.
+    /// Line `line` of page `page` of `table`, for the initial image.
     fn image_of(&self, table: Table, page: u64, line: u64) -> Line {
         if table == Table::History {
             let place = page * LINES_PER_PAGE + line;

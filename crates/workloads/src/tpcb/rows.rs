@@ -1,4 +1,4 @@
-//! TPC-B's rows: what each line holds, less latch and checksum.
+//! TPC-B's rows: the contents of each line, without latch and checksum.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -39,7 +39,7 @@ pub(super) struct Branch {
     pub id: u64,
     amount: i64,
     transactions: u64,
-    /// How many of them each teller did, modulo 2¹⁶.
+    /// The number of transactions of each teller, modulo 2¹⁶.
     by_teller: [u16; TELLERS_PER_BRANCH as usize],
     spare: u32,
 }
@@ -53,7 +53,7 @@ impl Branch {
         Balance { amount: self.amount, transactions: self.transactions }
     }
 
-    /// Whether the branch and its teller saw the same transactions.
+    /// Checks that the branch and its teller have the same count.
     pub(super) fn check_teller(&self, teller: &Holder) -> Result<(), Wrong> {
         let seen = self.by_teller[(teller.id % TELLERS_PER_BRANCH) as usize];
         if seen == teller.transactions as u16 && self.id == teller.branch {
@@ -63,7 +63,7 @@ impl Branch {
         Err(Wrong(format!("teller {teller} and branch {branch} disagree on what the teller did")))
     }
 
-    /// Books what `teller` has booked.
+    /// Books a payment that `teller` has booked.
     pub(super) fn pay(&mut self, teller: &Holder, delta: i64) {
         self.amount = self.amount.wrapping_add(delta);
         self.transactions = self.transactions.wrapping_add(1);
@@ -71,7 +71,7 @@ impl Branch {
     }
 }
 
-/// A place of the history: its row, and what became of those before.
+/// A place of the history: its row, and the sum of the overwritten ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Entry {
@@ -83,7 +83,7 @@ pub(super) struct Entry {
     spare: u32,
     /// The sum of the rows that were overwritten here.
     pub carried: i64,
-    /// How many rows were written here; 0 before there is one.
+    /// The number of rows written here.
     pub rows: u64,
 }
 
@@ -99,7 +99,7 @@ impl Entry {
         rows: 0,
     };
 
-    /// This place once `transaction` has written its row over the one here.
+    /// This place after `transaction` has overwritten its row.
     pub(super) fn followed_by(&self, transaction: &Transaction) -> Entry {
         Entry {
             account: transaction.account,
@@ -113,13 +113,13 @@ impl Entry {
         }
     }
 
-    /// The sum of all rows that were ever written here.
+    /// The sum of all rows ever written here.
     pub(super) fn total(&self) -> i64 {
         self.carried.wrapping_add(i64::from(self.delta))
     }
 }
 
-/// The second line of an account, a teller or a branch: what fills the row up to 100 bytes.
+/// The second line of an account, a teller or a branch, which fills the row up to 100 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Filler {

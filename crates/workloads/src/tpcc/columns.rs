@@ -1,11 +1,11 @@
-//! What the columns of a row hold at first (TPC-C rev. 5.11, clause 4.3.3).
+//! The initial contents of columns (TPC-C rev. 5.11, clause 4.3.3).
 
 use ebbtide_structures::hash::mix;
 
 use super::input::LOADED;
 use super::rows::{Customer, CustomerInfo, ORIGINAL, Office};
 
-/// H_AMOUNT of the payment that every customer has made at first.
+/// H_AMOUNT of the one initial payment of every customer.
 pub(crate) const FIRST_PAYMENT_CENTS: u32 = 1_000;
 
 /// How text columns are filled.
@@ -25,7 +25,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// Those that follow from `seed`.
+    /// The random numbers that `seed` selects.
     pub(crate) fn new(seed: u64, texts: Texts) -> Random {
         Random { state: seed, texts }
     }
@@ -94,7 +94,7 @@ impl Random {
         }
     }
 
-    /// What never changes of a WAREHOUSE row, with `d_id` 0, or of a DISTRICT row.
+    /// The constant columns of a WAREHOUSE row, with `d_id` 0, or of a DISTRICT row.
     pub(crate) fn office(&mut self, w_id: u32, d_id: u32) -> Office {
         Office {
             w_id,
@@ -110,7 +110,7 @@ impl Random {
         }
     }
 
-    /// A CUSTOMER row without C_DATA: what transactions change, and what never changes.
+    /// A CUSTOMER row without C_DATA: the columns that transactions change, and the constant ones.
     pub(crate) fn customer(
         &mut self,
         (w_id, d_id): (u32, u8),

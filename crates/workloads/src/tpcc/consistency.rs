@@ -1,4 +1,5 @@
-//! What must be true of the tables whenever no transaction runs (TPC-C rev. 5.11, clause 3.3.2).
+//! The consistency conditions of the tables while no transaction runs (TPC-C rev. 5.11, clause
+//! 3.3.2).
 
 use ebbtide_core::Memory;
 
@@ -7,28 +8,28 @@ use super::rows::{Customer, District, History, Order, Warehouse};
 use super::scale::DISTRICTS;
 use crate::Wrong;
 
-/// What a district's rows add up to.
+/// Sums over a district's rows.
 #[derive(Debug, Default)]
 struct Sums {
     /// C_BALANCE of its customers.
     balance_cents: i64,
     /// C_YTD_PAYMENT of its customers.
     paid_by_customers_cents: i64,
-    /// OL_AMOUNT of its delivered orders, those that have left included.
+    /// OL_AMOUNT of its delivered orders, including those that have left the ring.
     delivered_cents: i64,
     /// D_YTD.
     paid_here_cents: i64,
 }
 
 impl Database {
-    /// Checks the consistency conditions over all warehouses; nobody may write meanwhile.
+    /// Checks the consistency conditions over all warehouses. No job may write meanwhile.
     ///
-    /// These are conditions 1 to 9 as they stand, with what has left the rings counted in, and 10
-    /// and 12 summed over customers, since the orders and payments of each one may have left.
-    /// (Condition 11 says how many orders are undelivered before any Delivery.)
+    /// These are conditions 1 to 9, including the sums of what has left the rings, and conditions
+    /// 10 and 12 summed over customers, since the orders and payments of each customer may have
+    /// left. (Condition 11 holds only before the first Delivery.)
     ///
     /// # Errors
-    /// [`Wrong`] says which condition does not hold and where, or what else is not as it must be.
+    /// [`Wrong`] says which condition does not hold and where, or which row is invalid.
     pub fn check_consistency<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
         let mut all = Sums::default();
         for w_id in 1..=self.scale().warehouses {
@@ -43,7 +44,7 @@ impl Database {
             }
             let warehouse: Warehouse =
                 self.checksums.read_latched(memory, self.layout.warehouse(w_id))?;
-            // With condition 9, which is checked of each district, this is condition 8 too.
+            // Together with condition 9 of each district, this implies condition 8.
             let at = || format!("warehouse {w_id}");
             same(1, at, "W_YTD", warehouse.ytd_cents, "all D_YTD", of_warehouse)?;
         }
@@ -99,8 +100,8 @@ impl Database {
         same(3, || place(ids), "NEW-ORDER rows", rows, "undelivered orders", expected as i64)
     }
 
-    /// Conditions 2, 4, 5, 6 and 7: every order up to D_NEXT_O_ID is there with all its lines, and
-    /// all of it is delivered or nothing. Gives the sum of OL_AMOUNT of the delivered ones.
+    /// Conditions 2, 4, 5, 6 and 7: every order up to D_NEXT_O_ID is present with all its lines, of
+    /// which all or none are delivered. Returns the sum of OL_AMOUNT of delivered orders.
     fn check_orders<M: Memory>(
         &self,
         memory: &mut M,
@@ -123,9 +124,10 @@ impl Database {
         Ok(delivered_cents)
     }
 
-    /// The sum of OL_AMOUNT of an order whose lines are all there and say the same of its delivery.
+    /// The sum of OL_AMOUNT of an order. Checks that its lines are present and agree on its
+    /// delivery.
     fn check_lines<M: Memory>(&self, memory: &mut M, order: &Order) -> Result<i64, Wrong> {
-        // Conditions 4 and 6: it is an error if a line is not there.
+        // Conditions 4 and 6: a missing line is an error.
         let mut sum_cents = 0;
         for line in self.read_lines(memory, order)? {
             if (line.delivery_d != 0) != (order.carrier_id != 0) {
@@ -136,7 +138,7 @@ impl Database {
         Ok(sum_cents)
     }
 
-    /// Condition 9: a district has what its HISTORY rows say.
+    /// Condition 9: D_YTD is the sum of the district's HISTORY rows.
     fn check_history<M: Memory>(
         &self,
         memory: &mut M,

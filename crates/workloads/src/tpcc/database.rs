@@ -1,4 +1,4 @@
-//! [`Database`]: rows in memory, sealed, and the latches over them.
+//! [`Database`]: rows in memory with checksums, and their latches.
 
 use std::ops::Range;
 
@@ -24,28 +24,28 @@ pub type OrderLines = SmallVec<[OrderLine; LINES_MAX]>;
 /// The nine tables.
 ///
 /// # Latches
-/// Each district has one, over everything in it that changes: its row, its customers, its orders
-/// with their lines, its NEW-ORDER and HISTORY rows and its index of last orders. Each warehouse
-/// has one over its W_YTD, and each stock row its own. They are taken in the order of their
-/// addresses: districts, then warehouses, then stock. What a transaction is going to touch it has
-/// touched before, so that no miss is waited for with a latch held.
+/// The latch of a district covers everything in it that changes: its row, its customers, its orders
+/// with their lines, its NEW-ORDER and HISTORY rows and its index of last orders. The latch of a
+/// warehouse covers its W_YTD, and each stock row has its own. Latches are taken in the order of
+/// their addresses: districts, then warehouses, then stock. A transaction touches its rows before,
+/// so that it waits for misses without latches.
 ///
-/// A transaction takes all its latches before it writes and keeps them until it is done, and reads
-/// and checks everything before it stores anything. So transactions are serialisable (but
-/// for Stock-Level, of which less is asked), and one that finds something [`Wrong`] leaves nothing.
+/// A transaction takes all its latches before it writes and holds them to its end, and reads and
+/// checks everything before its first store. So transactions are serialisable (except Stock-Level,
+/// for which the standard requires less), and one that returns [`Wrong`] has stored nothing.
 ///
-/// A device fault ends a transaction wherever it is. Before the first store nothing is changed; in
-/// between a half remains, as after any write under a latch ([`latch`]). This is as rare as an
-/// eviction between two stores, since the pages were read a moment ago. Stores are ordered so that
-/// no half is ever taken for something [`Wrong`]: an order is in the database when the district's
-/// row says so, which is stored after the order and before a NEW-ORDER row is deleted.
+/// A device fault may end a transaction anywhere. Before the first store, nothing has changed.
+/// Between stores, a part remains, as after any write under a [`latch`]. This is as rare as an
+/// eviction between two stores, since the pages were just read. Stores are ordered so that such a
+/// part is not [`Wrong`]: an order is in the database when the district's row says so, which is
+/// stored after the order and before a NEW-ORDER row is deleted.
 ///
 /// # Rings
 /// Orders, with their lines and NEW-ORDER rows, lie in a ring of slots for each district; so do
-/// HISTORY rows. A New-Order takes the slot of the oldest order, which leaves the database. If it
-/// was not delivered by then (without Deliveries none ever is; the full mix delivers 40 orders for
-/// 44.55 new ones) it counts as delivered, but its customer is not charged. District rows keep the
-/// sums of what has left, so that the consistency conditions stay exact.
+/// HISTORY rows. A New-Order takes the slot of the oldest order, which leaves the database. If that
+/// order is not delivered yet (without Deliveries no order is; the full mix delivers 40 orders for
+/// 44.55 new ones), it counts as delivered, but its customer is not charged. District rows keep the
+/// sums of the rows that have left, so that the consistency conditions stay exact.
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(super) layout: Layout,
@@ -60,7 +60,7 @@ impl Database {
         Database { layout, names: Names::new(size.scale, seed), checksums, seed }
     }
 
-    /// How many warehouses, customers and items there are.
+    /// The numbers of warehouses, customers and items.
     pub fn scale(&self) -> Scale {
         self.layout.size.scale
     }
@@ -73,7 +73,7 @@ impl Database {
     /// Runs a transaction and computes `work` instructions between its accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn run<M: Memory>(
         &self,
         memory: &mut M,
@@ -89,7 +89,7 @@ impl Database {
         }
     }
 
-    /// How many orders a district keeps: the newest.
+    /// The number of orders that a district keeps, which are the newest.
     pub fn orders_kept(&self) -> u64 {
         // One slot is free for the next.
         self.layout.size.ring - 1
@@ -116,18 +116,18 @@ impl Database {
         self.layout.stock(w_id, i_id)
     }
 
-    /// A STOCK row's counts at one moment.
+    /// A STOCK row's counts, read atomically.
     ///
     /// # Errors
-    /// [`Wrong`] when memory does not hold them.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn stock<M: Memory>(&self, memory: &mut M, w_id: u32, i_id: u32) -> Result<Stock, Wrong> {
         self.checksums.read(memory, self.layout.stock(w_id, i_id))
     }
 
-    /// A DISTRICT row's changing part at one moment.
+    /// The changing part of a DISTRICT row, read atomically.
     ///
     /// # Errors
-    /// [`Wrong`] when memory does not hold it.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn district<M: Memory>(
         &self,
         memory: &mut M,
@@ -137,10 +137,10 @@ impl Database {
         self.checksums.read(memory, self.layout.district(w_id, d_id))
     }
 
-    /// A CUSTOMER row's changing part at one moment.
+    /// The changing part of a CUSTOMER row, read atomically.
     ///
     /// # Errors
-    /// [`Wrong`] when memory does not hold it.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn customer<M: Memory>(
         &self,
         memory: &mut M,
@@ -153,7 +153,7 @@ impl Database {
         })
     }
 
-    /// What never changes of the WAREHOUSE or DISTRICT row at `at`.
+    /// The constant part of the WAREHOUSE or DISTRICT row at `at`.
     #[inline]
     pub(super) fn read_office<M: Memory>(&self, memory: &mut M, at: Addr) -> Result<Office, Wrong> {
         self.checksums.read_row(memory, at + LINE)
@@ -195,18 +195,18 @@ impl Database {
         (1..=order.ol_cnt).map(read).collect()
     }
 
-    /// Where the part that never changes of a CUSTOMER row is.
+    /// The address of the constant part of a CUSTOMER row.
     pub(super) fn customer_info_address(&self, w_id: u32, d_id: u8, c_id: u32) -> Addr {
         self.layout.customer(w_id, d_id, c_id) + LINE
     }
 
-    /// Where C_DATA is.
+    /// The address of C_DATA.
     pub(super) fn customer_data_address(&self, w_id: u32, d_id: u8, c_id: u32) -> Addr {
         self.layout.customer(w_id, d_id, c_id) + 3 * LINE
     }
 
-    /// The number of the customer whom a terminal means: of those with a name, the one in the
-    /// middle of their first names, rounded up (clause 2.5.2).
+    /// The number of the customer that a terminal names. Of customers with one last name, it is the
+    /// middle one in the order of first names, rounded up (clause 2.5.2).
     pub(super) fn find<M: Memory>(
         &self,
         memory: &mut M,
@@ -226,8 +226,8 @@ impl Database {
         Ok(found[found.len().div_ceil(2) - 1].1)
     }
 
-    /// The CUSTOMER row's changing part, with the district's latch held; it must be whom `who`
-    /// named.
+    /// The changing part of the CUSTOMER row, with the district's latch held. Checks the last name
+    /// if `who` has one.
     pub(super) fn read_customer<M: Memory>(
         &self,
         memory: &mut M,
@@ -246,7 +246,7 @@ impl Database {
     }
 }
 
-/// Where line `number`, from 1, of the order in a slot is.
+/// The address of line `number`, from 1, of the order in a slot.
 pub(super) fn line_address(slot: Addr, number: u8) -> Addr {
     slot + u64::from(number) * LINE
 }

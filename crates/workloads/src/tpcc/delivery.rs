@@ -10,7 +10,7 @@ use super::scale::DISTRICTS;
 use crate::Wrong;
 use crate::keys::share;
 
-/// The orders that a Delivery delivered, district by district; `None` where there was none.
+/// The order that a Delivery delivered in each district; `None` if there was none.
 pub type Delivered = [Option<u64>; DISTRICTS as usize];
 
 impl Database {
@@ -18,8 +18,8 @@ impl Database {
     /// transaction of its own, in one atomic step, as the standard permits (clause 2.7.4).
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored in that district
-    /// and the ones after it.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored in that district and the ones
+    /// after it.
     pub fn delivery<M: Memory>(
         &self,
         memory: &mut M,
@@ -37,7 +37,7 @@ impl Database {
         Ok(delivered)
     }
 
-    /// Touches what will most likely be delivered.
+    /// Touches the rows that will probably be delivered.
     fn touch_oldest<M: Memory>(&self, memory: &mut M, w_id: u32, d_id: u8) -> Result<(), Wrong> {
         let o_id = self.district(memory, w_id, d_id)?.oldest_undelivered;
         let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
@@ -76,7 +76,7 @@ impl Database {
         let who = Who::Id(order.c_id);
         let mut customer = self.read_customer(memory, (w_id, d_id), order.c_id, who)?;
 
-        // All is read and right: from here on it is only stored.
+        // All rows are read and valid. From here on there are only stores.
         order.carrier_id = carrier_id;
         order.delivered_cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
         let slot = self.layout.order(w_id, d_id, o_id);

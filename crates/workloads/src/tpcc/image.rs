@@ -1,4 +1,4 @@
-//! What the tables hold at first, row by row (TPC-C rev. 5.11, clause 4.3.3).
+//! The initial contents of the tables (TPC-C rev. 5.11, clause 4.3.3).
 
 use crate::PageBytes;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use ebbtide_structures::image::{Line, clear_records};
 /// The lines of one page.
 type Lines = [Line; PAGE_BYTES / LINE_BYTES];
 
-/// The rows of one page, as they are written line by line.
+/// A page whose rows are being written.
 struct Page<'a> {
     database: &'a Database,
     first: Addr,
@@ -30,7 +30,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Writes a row's part that shares the line at `at` with a latch.
+    /// Writes the part of a row that shares the line at `at` with a latch.
     fn put_latched<T: Pod>(&mut self, at: Addr, part: T) {
         self.lines[(at - self.first) as usize / LINE_BYTES] =
             self.database.checksums.line(at, part);
@@ -45,8 +45,8 @@ impl Page<'_> {
 }
 
 impl Database {
-    /// Writes the rows of the initial contents of `page` that `lines` are of into `out`, and tells
-    /// which lines those are.
+    /// Writes the initial rows of `page` that have a line in `lines` into `out`, and returns which
+    /// lines it wrote.
     pub(super) fn image(
         &self,
         page: PageId,
@@ -149,7 +149,7 @@ impl Database {
         page.put(at, &item);
     }
 
-    /// A slot of a ring: an order of those at first, or none.
+    /// A slot of a ring: an initial order, or none.
     fn put_order(&self, page: &mut Page<'_>, at: Addr, row: u64) {
         let (w_id, d_id) = district_ids(row / self.layout.size.ring);
         let order = self.order_at_first(w_id, d_id, row % self.layout.size.ring);
@@ -163,8 +163,8 @@ impl Database {
         }
     }
 
-    /// Order `o_id` of a district: each customer has one. No order if it is not one of those at
-    /// first.
+    /// Initial order `o_id` of a district, in which each customer has one; zeros if there is no
+    /// such order.
     fn order_at_first(&self, w_id: u32, d_id: u8, o_id: u64) -> Order {
         if !(1..=self.customers()).contains(&o_id) {
             return Order::zeroed();
@@ -208,14 +208,14 @@ impl Database {
         random(mix(mix(self.seed ^ u64::from(w_id) << 8 ^ u64::from(d_id)) ^ o_id))
     }
 
-    /// Which customer, from 0, placed which of a district's orders at first.
+    /// The permutation from a district's initial orders to their customers, from 0.
     fn buyers(&self, w_id: u32, d_id: u8) -> Permutation {
         let seed = mix(self.seed.rotate_left(16) ^ u64::from(w_id) << 8 ^ u64::from(d_id));
         Permutation::new(self.customers(), seed)
     }
 
-    /// A line of eight words that hold an order's number each: that of word `index` of the table
-    /// is `o_id(index)`.
+    /// A line of eight words with an order's number each: word `index` of the table has
+    /// `o_id(index)`.
     fn put_words(
         &self,
         page: &mut Page<'_>,

@@ -1,4 +1,4 @@
-//! What the terminals ask for: the inputs of the five transactions (TPC-C rev. 5.11, clause 2).
+//! The inputs of the five transactions (TPC-C rev. 5.11, clause 2).
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -13,10 +13,10 @@ use ebbtide_structures::hash::mix;
 /// The most lines an order has.
 pub const LINES_MAX: usize = 15;
 
-/// Logical time: no program knows a clock, so time is counted in jobs. 0 is "not yet".
+/// Logical time, counted in jobs, since programs have no clock. 0 means "not yet".
 pub type Date = u32;
 
-/// When the database was loaded.
+/// The time at which the database was loaded.
 pub(crate) const LOADED: Date = 1;
 
 /// One transaction with its input.
@@ -26,11 +26,11 @@ pub enum Transaction {
     NewOrder(NewOrder),
     /// A customer pays: 43 in 100.
     Payment(Payment),
-    /// What became of a customer's last order: 4 in 100.
+    /// The state of a customer's last order: 4 in 100.
     OrderStatus(OrderStatus),
     /// The oldest order of each district is delivered: 4 in 100.
     Delivery(Delivery),
-    /// How many recently sold items run low: 4 in 100.
+    /// The number of recently sold items that are low in stock: 4 in 100.
     StockLevel(StockLevel),
 }
 
@@ -46,7 +46,7 @@ pub struct NewOrder {
     /// 5 to 15 lines. In one of a hundred orders the last one asks for an item that does not
     /// exist, and the transaction must be rolled back.
     pub lines: SmallVec<[Ordered; LINES_MAX]>,
-    /// When it was entered.
+    /// The time of entry.
     pub entry_d: Date,
 }
 
@@ -85,7 +85,7 @@ pub struct Payment {
     pub who: Who,
     /// 100 to 500,000 cents.
     pub amount_cents: u32,
-    /// When it was paid.
+    /// The time of the payment.
     pub date: Date,
 }
 
@@ -107,7 +107,7 @@ pub struct Delivery {
     pub w_id: u32,
     /// The carrier, 1 to 10.
     pub carrier_id: u8,
-    /// When it is delivered.
+    /// The time of the delivery.
     pub date: Date,
 }
 
@@ -118,15 +118,15 @@ pub struct StockLevel {
     pub w_id: u32,
     /// The district, 1 to 10.
     pub d_id: u8,
-    /// Less than this is low: 10 to 20.
+    /// A stock below this is low: 10 to 20.
     pub threshold: u32,
 }
 
 /// Makes the input of any job.
 ///
-/// The home warehouse is drawn by Zipf (TPC-C itself spreads terminals evenly: θ = 0), and
-/// everything within it as the standard says: customers, names and items by [`NuRand`], the rest
-/// evenly.
+/// The home warehouse is drawn by Zipf (in TPC-C, terminals are spread evenly: θ = 0). Within it,
+/// the standard's distributions apply: `NuRand` for customers, names and items, and uniform ones
+/// for the rest.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     scale: Scale,
@@ -155,12 +155,12 @@ impl Inputs {
         }
     }
 
-    /// The New-Order that is job `job` when there is nothing else.
+    /// The New-Order of job `job` in a stream of New-Orders.
     pub fn new_order(&self, job: u64) -> NewOrder {
         draw_new_order(self, &mut job_rng(self.seed, job), date(job))
     }
 
-    /// The transaction that is job `job` of the full mix.
+    /// The transaction of job `job` in the full mix.
     pub fn transaction(&self, job: u64) -> Transaction {
         draw_transaction(self, &mut job_rng(self.seed, job), date(job))
     }
@@ -172,7 +172,7 @@ impl Inputs {
         }
     }
 
-    /// Any other warehouse, all alike; `w_id` itself if it is the only one.
+    /// Another warehouse, uniformly; `w_id` itself if it is the only one.
     fn other_than(&self, w_id: u32, rng: &mut Pcg64Mcg) -> u32 {
         if self.scale.warehouses == 1 {
             return w_id;
@@ -217,10 +217,10 @@ impl Terminal for Inputs {
     }
 }
 
-/// How a program draws what its terminals ask for. Each method draws its numbers in an order of its
-/// own, so that each program keeps its stream of jobs.
+/// How a program draws the inputs of its terminals. Each program draws its random numbers in an
+/// order of its own, which is part of its job stream.
 pub(crate) trait Terminal {
-    /// How many items there are.
+    /// The number of items.
     fn items(&self) -> u32;
 
     /// The terminal's warehouse.
@@ -287,7 +287,7 @@ pub(crate) fn district(rng: &mut Pcg64Mcg) -> u8 {
     rng.random_range(1..=DISTRICTS)
 }
 
-/// When job `job` is entered: after the database was loaded. Starts again after 2³² jobs.
+/// The time of entry of job `job`, after the database was loaded. Wraps after 2³² jobs.
 pub(crate) fn date(job: u64) -> Date {
     (job % u64::from(Date::MAX - LOADED)) as Date + LOADED + 1
 }

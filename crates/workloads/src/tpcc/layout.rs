@@ -1,4 +1,4 @@
-//! [`Layout`]: which table lies where, and which row where in it.
+//! [`Layout`]: the addresses of tables and rows.
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId};
 
@@ -11,7 +11,7 @@ const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 const WORDS_PER_LINE: u64 = (LINE_BYTES / 8) as u64;
 const DISTRICTS_OF_ONE: u64 = DISTRICTS as u64;
 
-/// How many orders a Stock-Level looks back.
+/// The number of orders that a Stock-Level reads.
 pub(super) const RECENT_ORDERS: u64 = 20;
 
 /// Rings have room for the orders at first, for those that a Stock-Level looks at, and for the next
@@ -91,8 +91,8 @@ impl Table {
         self.rows(size).div_ceil(self.per_page())
     }
 
-    /// How popular rows are laid over the table's pages. Rings are filled in the order of time,
-    /// and of the small tables every page is hot.
+    /// How rows of different popularity are laid over the table's pages. Rings are filled in the
+    /// order of time, and every page of a small table is hot.
     fn scatter(self, scatter: Scatter) -> Scatter {
         match self {
             Table::Stock | Table::Customer | Table::Item => scatter,
@@ -138,7 +138,7 @@ pub(super) struct Layout {
     extents: [Extent; Table::ALL.len()],
 }
 
-/// Which rows lie on a page.
+/// The rows of a page.
 pub(super) struct PageOfRows<'a> {
     pub(super) table: Table,
     extent: &'a Extent,
@@ -197,7 +197,7 @@ impl Layout {
         self.row(table, index / WORDS_PER_LINE) + index % WORDS_PER_LINE * 8
     }
 
-    /// The number of a district among those of all warehouses.
+    /// The number of a district among all districts.
     #[inline]
     fn district_number(&self, w_id: u32, d_id: u8) -> u64 {
         u64::from(w_id - 1) * DISTRICTS_OF_ONE + u64::from(d_id - 1)

@@ -1,28 +1,28 @@
 //! TPC-C: wholesale orders (TPC-C standard, revision 5.11), over latches in memory.
 //!
-//! Nine [tables](rows) hold what warehouses, their districts and customers own and order. Five
-//! transactions run over them; [`input`] says what terminals ask for, [`Database`] how it is done.
+//! Nine [tables](rows) hold warehouses, their districts, customers, stock and orders. Five
+//! transactions run on them: [`input`] has their inputs, and [`Database`] runs them.
 //!
-//! Two programs: [`Tpcc`] runs New-Orders only, as AstriFlash does, [`TpccMix`] the standard's mix
-//! of all five, as FlatFlash does.
+//! There are two programs: [`Tpcc`] runs New-Orders only, as AstriFlash does, and [`TpccMix`] runs
+//! the standard's mix of all five, as FlatFlash does.
 //!
 //! # Scale
-//! A warehouse of the standard's size takes 104 MB with everything, and the items, which all of
-//! them share, 13 MB. A dataset holds as many warehouses as fit; what is left makes the rings of
-//! orders longer. A dataset with room for less than one has one warehouse of fewer customers and
-//! items, in the standard's ratio, down to 3 customers to a district and 100 items.
+//! A warehouse of the standard's size takes 104 MB, and the items, which all warehouses share, 13
+//! MB. A dataset holds as many warehouses as fit; what is left makes the rings of orders longer. A
+//! dataset with room for less than one has one warehouse of fewer customers and items, in the
+//! standard's ratio, down to 3 customers to a district and 100 items.
 //!
 //! # Popularity
 //! The warehouse is drawn by Zipf, and within it customers and items by the standard's own
-//! [`NuRand`]. With [`Scatter::Pages`](crate::Scatter::Pages) rows lie in the order of their keys,
-//! where both kinds of popularity cluster by themselves: all rows of a page are of one warehouse,
-//! and keys that differ in the lowest bits only are equally popular. With
-//! [`Scatter::Keys`](crate::Scatter::Keys) the stock, customer and item rows of all warehouses are
-//! shuffled one by one. Orders lie in the order of time either way.
+//! `NuRand`. With [`Scatter::Pages`](crate::Scatter::Pages) rows lie in the order of their keys,
+//! where both kinds of popularity cluster: all rows of a page are of one warehouse, and keys that
+//! differ in the lowest bits only are equally popular. With [`Scatter::Keys`](crate::Scatter::Keys)
+//! the stock, customer and item rows of all warehouses are shuffled one by one. Orders lie in the
+//! order of time in both cases.
 //!
-//! [`NuRand`] spreads wider than Zipf, and an order asks for ten items: of a 2 GiB dataset with 3%
-//! of it in DRAM, a New-Order misses 7.8 pages under LRU (10.1 with `Scatter::Keys`; 9.2 with
-//! θ = 0), a transaction of the mix 8.6.
+//! `NuRand` is less skewed than Zipf, and an order has ten items on average. With 3% of a 2 GiB
+//! dataset in DRAM under LRU, a New-Order misses on 7.8 pages (10.1 with `Scatter::Keys`; 9.2 with
+//! θ = 0), and a transaction of the mix on 8.6.
 
 pub(crate) mod columns;
 mod consistency;
@@ -62,8 +62,8 @@ use layout::{LEAST, bytes_of, size_within};
 /// The transactions of TPC-C's terminals over latches: New-Orders alone, or the full mix.
 ///
 /// In the full mix 45% are New-Orders, 43% Payments, and 4% each Order-Status, Delivery and
-/// Stock-Level. Without Deliveries no order is ever delivered; [`Database`] says what then becomes
-/// of the oldest.
+/// Stock-Level. Without Deliveries no order is delivered; [`Database`] says what happens to the
+/// oldest.
 #[derive(Debug, Clone)]
 pub struct LatchedTpcc<const FULL_MIX: bool> {
     database: Database,
@@ -86,14 +86,14 @@ impl<const FULL_MIX: bool> LatchedTpcc<FULL_MIX> {
 }
 
 impl Tpcc {
-    /// The transaction that is job `job`.
+    /// The transaction of job `job`.
     pub fn job(&self, job: u64) -> NewOrder {
         self.inputs.new_order(job)
     }
 }
 
 impl TpccMix {
-    /// The transaction that is job `job`.
+    /// The transaction of job `job`.
     pub fn job(&self, job: u64) -> Transaction {
         self.inputs.transaction(job)
     }

@@ -1,4 +1,4 @@
-//! [`Names`]: which customers of a district have which last name, by arithmetic.
+//! [`Names`]: the last names of a district's customers, computed and not stored.
 
 use super::scale::{CUSTOMERS_PER_NAME, Scale};
 use crate::permutation::Permutation;
@@ -6,9 +6,9 @@ use ebbtide_structures::hash::mix;
 
 /// The index from last name to customers. Names never change, so it is not stored.
 ///
-/// The first third of a district's customers has the names in their order, as in the standard
-/// (clause 4.3.3.1); each other third has them in an order of its own. (The standard draws these
-/// at random, which leaves three customers to a name on average instead of always.)
+/// The first third of a district's customers has the names in order, as in the standard (clause
+/// 4.3.3.1). Each other third has them in a random order. (The standard draws these names at
+/// random, so that three customers have a name on average; here exactly three have it.)
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     orders: [Permutation; CUSTOMERS_PER_NAME as usize - 1],

@@ -15,28 +15,28 @@ use crate::keys::share;
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// What a New-Order that committed tells the customer.
+/// The result of a committed New-Order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The order's number in its district.
     pub o_id: u64,
     /// What it costs with taxes, less the discount.
     pub total_cents: i64,
-    /// Items of which both ITEM and STOCK say that they are branded.
+    /// The number of items that both ITEM and STOCK mark as branded.
     pub branded: u32,
 }
 
-/// What a line of the order needs to know that never changes.
+/// The constant data for a line of the order.
 #[derive(Debug, Clone, Copy)]
 struct Goods {
-    /// Where the STOCK row is.
+    /// The address of the STOCK row.
     stock: Addr,
     price_cents: u32,
     dist_info: [u8; 24],
     branded: bool,
 }
 
-/// What of an order does not depend on the rows under latches.
+/// The data of an order that do not depend on rows under latches.
 struct Prepared {
     goods: SmallVec<[Goods; LINES_MAX]>,
     /// W_TAX and D_TAX.
@@ -45,11 +45,11 @@ struct Prepared {
 
 impl Database {
     /// Runs a New-Order in one atomic step and computes `work` instructions between its accesses.
-    /// `None` when it was rolled back because there is no such item: then nothing has changed,
-    /// since it is found out before anything is written.
+    /// Returns `None` if it was rolled back because an item does not exist. This is found before
+    /// the first store, so nothing has changed.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn new_order<M: Memory>(
         &self,
         memory: &mut M,
@@ -68,7 +68,7 @@ impl Database {
         })
     }
 
-    /// Reads what never changes and touches the rest. `None` when there is no such item.
+    /// Reads the constant rows and touches the others. `None` if an item does not exist.
     fn prepare<M: Memory>(
         &self,
         memory: &mut M,
@@ -82,7 +82,7 @@ impl Database {
         let warehouse = self.read_office(memory, self.layout.warehouse(w_id))?;
         let district = self.read_office(memory, self.layout.district(w_id, d_id))?;
         let next_o_id = self.district(memory, w_id, d_id)?.next_o_id;
-        // The order after it in the ring is the oldest, which leaves.
+        // The next order in the ring is the oldest, which leaves.
         for o_id in [next_o_id, next_o_id + 1] {
             let _order: u64 = memory.load(self.layout.order(w_id, d_id, o_id));
             let _new_order: u64 = memory.load(self.layout.new_order(w_id, d_id, o_id));
@@ -101,7 +101,7 @@ impl Database {
         Ok(Some(Prepared { goods, taxes: [warehouse.tax, district.tax] }))
     }
 
-    /// Tells memory which rows this order will read.
+    /// Hints at the rows that this order will read.
     fn announce<M: Memory>(&self, memory: &mut M, order: &NewOrder) {
         let &NewOrder { w_id, d_id, c_id, ref lines, .. } = order;
         let own = [
@@ -116,7 +116,7 @@ impl Database {
         own.into_iter().chain(goods).for_each(|at| memory.hint(Hint::WillNeed(at)));
     }
 
-    /// What is sold on `line`; `None` when there is no such item.
+    /// The data for `line`; `None` if the item does not exist.
     fn read_goods<M: Memory>(
         &self,
         memory: &mut M,
@@ -164,7 +164,7 @@ impl Database {
             sell(&mut sold[index], line, w_id);
         }
 
-        // All is read and right: from here on it is only stored.
+        // All rows are read and valid. From here on there are only stores.
         for (&at, stock) in stocks.iter().zip(sold) {
             self.checksums.write_latched(memory, at, stock);
         }
@@ -182,8 +182,8 @@ impl Database {
         })
     }
 
-    /// Lets the oldest order leave the ring, if the next one needs the room. Gives the district
-    /// without it and, if it was not delivered, its number.
+    /// Removes the oldest order from the ring, if the next order needs its slot. Returns the
+    /// district without it and, if it was not delivered, its number.
     fn retire<M: Memory>(
         &self,
         memory: &mut M,
@@ -202,7 +202,7 @@ impl Database {
         Ok((district, Some(leaving.o_id)))
     }
 
-    /// Writes the ORDER and ORDER-LINE rows; the sum of OL_AMOUNT.
+    /// Writes the ORDER and ORDER-LINE rows. Returns the sum of OL_AMOUNT.
     fn write_order<M: Memory>(
         &self,
         memory: &mut M,
@@ -246,7 +246,7 @@ impl Database {
     }
 }
 
-/// `addresses` in order, each once.
+/// `addresses`, sorted and without duplicates.
 fn each_once(addresses: impl Iterator<Item = Addr>) -> SmallVec<[Addr; LINES_MAX]> {
     let mut addresses: SmallVec<[Addr; LINES_MAX]> = addresses.collect();
     addresses.sort_unstable();
@@ -254,7 +254,7 @@ fn each_once(addresses: impl Iterator<Item = Addr>) -> SmallVec<[Addr; LINES_MAX
     addresses
 }
 
-/// Takes what `line` orders from the stock, which is filled up before it gets below ten.
+/// Takes the goods of `line` from the stock.
 fn sell(stock: &mut Stock, line: &Ordered, home_w_id: u32) {
     let quantity = u32::from(line.quantity);
     stock.quantity = left_in_stock(stock.quantity, quantity);

@@ -3,12 +3,12 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// Numbers of `first..first + len`, some much more often than others (TPC-C rev. 5.11, clause
-/// 2.1.6): `((random(0, A) | random(first, last)) + C) mod len + first`.
+/// Non-uniform random numbers of `first..first + len` (TPC-C rev. 5.11, clause 2.1.6): `((random(0,
+/// A) | random(first, last)) + C) mod len + first`.
 ///
-/// The bits of A are set three times in four, so a number is the more popular the more of these
-/// bits it has (before C is added). Numbers that differ in the lowest bits only are alike, hence
-/// rows that lie in key order are hot and cold by whole pages.
+/// Each bit of A is set with probability 3/4, so a number with more of these bits (before C is
+/// added) is more popular. Numbers that differ in the lowest bits only have similar popularity, so
+/// whole pages of rows in key order are hot or cold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NuRand {
     first: u64,

@@ -1,4 +1,4 @@
-//! Order-Status: what became of a customer's last order (TPC-C rev. 5.11, clause 2.6).
+//! Order-Status: the state of a customer's last order (TPC-C rev. 5.11, clause 2.6).
 
 use ebbtide_core::Memory;
 use ebbtide_structures::latch;
@@ -9,21 +9,21 @@ use super::rows::{Customer, Order};
 use crate::Wrong;
 use crate::keys::share;
 
-/// What an Order-Status tells the customer.
+/// The result of an Order-Status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The customer at that moment.
+    /// The customer.
     pub customer: Customer,
-    /// The last order, unless it has left the ring since.
+    /// The last order, unless it has left the ring.
     pub order: Option<(Order, OrderLines)>,
 }
 
 impl Database {
-    /// Runs an Order-Status, which sees one moment, and computes `work` instructions between its
+    /// Runs an Order-Status, which reads atomically, and computes `work` instructions between its
     /// accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn order_status<M: Memory>(
         &self,
         memory: &mut M,
@@ -44,7 +44,7 @@ impl Database {
         })
     }
 
-    /// The last order of a customer with its lines, if it is still there.
+    /// The last order of a customer with its lines, if it is still present.
     fn read_last_order<M: Memory>(
         &self,
         memory: &mut M,

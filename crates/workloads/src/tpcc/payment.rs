@@ -10,12 +10,12 @@ use super::rows::{CustomerData, District, History, Warehouse};
 use crate::Wrong;
 use crate::keys::share;
 
-/// What a Payment tells the customer.
+/// The result of a Payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paid {
-    /// Who paid.
+    /// The customer.
     pub c_id: u32,
-    /// What is left to pay.
+    /// The customer's new balance.
     pub balance_cents: i64,
 }
 
@@ -23,7 +23,7 @@ impl Database {
     /// Runs a Payment in one atomic step and computes `work` instructions between its accesses.
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be; then nothing is stored.
+    /// [`Wrong`] when it reads an invalid row. Nothing is then stored.
     pub fn payment<M: Memory>(
         &self,
         memory: &mut M,
@@ -91,7 +91,7 @@ impl Database {
         district.ytd_cents += amount;
         district.payments += 1;
 
-        // All is read and right: from here on it is only stored.
+        // All rows are read and valid. From here on there are only stores.
         self.checksums.write_row(memory, self.layout.customer(c_w_id, c_d_id, c_id), &customer);
         if let Some(mut row) = customer_data {
             customer.note(&mut row.data, payment);
@@ -103,7 +103,7 @@ impl Database {
         Ok(Paid { c_id, balance_cents: customer.balance_cents })
     }
 
-    /// The district as it is when its oldest HISTORY row has left the ring, and where that is.
+    /// The district without its oldest HISTORY row, and the address of that row.
     fn retire_history<M: Memory>(
         &self,
         memory: &mut M,

@@ -1,10 +1,10 @@
 //! The rows of the nine tables: the columns of TPC-C rev. 5.11, clause 1.3.
 //!
-//! Rows are made of [`Memory`](ebbtide_core::Memory) values. What transactions change lies apart
-//! from what they only read, and each part is 48 bytes (what a line holds beside a latch and a
-//! checksum) or a multiple of 56 (what it holds beside a checksum), so that a change writes one
-//! line. Text columns are filled to their full length. Money is in cents, taxes and discounts are
-//! in ten-thousandths. A column called `spare` is none.
+//! Rows are made of [`Memory`](ebbtide_core::Memory) values. The columns that transactions change
+//! are apart from those that they only read. Each part has 48 bytes, which leaves room for a latch
+//! and a checksum in a line, or a multiple of 56, which leaves room for a checksum in each line, so
+//! that a change writes one line. Text columns have their full length. Money is in cents; taxes and
+//! discounts are in ten-thousandths. A field called `spare` is not a column.
 //!
 //! | table | standard | here, with latches and checksums |
 //! |---|---|---|
@@ -22,7 +22,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::input::{Date, Payment};
 
-/// What Payment changes of a WAREHOUSE row: 48 bytes.
+/// The part of a WAREHOUSE row that Payment changes: 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Warehouse {
@@ -32,7 +32,7 @@ pub(crate) struct Warehouse {
     pub spare: [u64; 5],
 }
 
-/// What never changes of a WAREHOUSE or DISTRICT row: 112 bytes.
+/// The constant part of a WAREHOUSE or DISTRICT row: 112 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Office {
@@ -58,10 +58,10 @@ pub(crate) struct Office {
     pub spare: [u8; 19],
 }
 
-/// What transactions change of a DISTRICT row: 48 bytes.
+/// The part of a DISTRICT row that transactions change: 48 bytes.
 ///
-/// Beside the standard's columns it keeps what the rings of orders and history need: where they
-/// begin, and the sums of what has left them.
+/// In addition to the standard's columns, it keeps where the rings of orders and history begin, and
+/// the sums of the rows that have left them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct District {
@@ -71,7 +71,7 @@ pub struct District {
     pub oldest_undelivered: u64,
     /// D_YTD: all payments.
     pub ytd_cents: i64,
-    /// How many HISTORY rows were ever written.
+    /// The number of HISTORY rows ever written.
     pub payments: u64,
     /// Sum of H_AMOUNT over the HISTORY rows that have left the ring.
     pub retired_history_cents: i64,
@@ -79,7 +79,7 @@ pub struct District {
     pub retired_delivered_cents: i64,
 }
 
-/// What New-Order needs and Payment and Delivery change of a CUSTOMER row: 56 bytes.
+/// The part of a CUSTOMER row that New-Order reads and Payment and Delivery change: 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Customer {
@@ -148,7 +148,7 @@ pub(crate) fn left_in_stock(quantity: u32, ordered: u32) -> u32 {
     quantity + restocked - ordered
 }
 
-/// What never changes of a CUSTOMER row: 112 bytes.
+/// The constant part of a CUSTOMER row: 112 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct CustomerInfo {
@@ -184,7 +184,7 @@ pub(crate) struct CustomerData {
     pub spare: [u8; 4],
 }
 
-/// What New-Order changes of a STOCK row: 48 bytes.
+/// The part of a STOCK row that New-Order changes: 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Stock {
@@ -242,7 +242,7 @@ pub(crate) struct Item {
     pub spare: [u8; 26],
 }
 
-/// What I_DATA and S_DATA hold of branded goods.
+/// The text in I_DATA and S_DATA of branded goods.
 pub(crate) const ORIGINAL: [u8; 8] = *b"ORIGINAL";
 
 /// An ORDER row: 56 bytes.
@@ -251,8 +251,8 @@ pub(crate) const ORIGINAL: [u8; 8] = *b"ORIGINAL";
 pub struct Order {
     /// O_ID; 0 when there is no order.
     pub o_id: u64,
-    /// Sum of OL_AMOUNT of its lines once it is delivered, 0 before: what it leaves behind when it
-    /// leaves the ring.
+    /// The sum of OL_AMOUNT of its lines once it is delivered, 0 before. The district keeps it when
+    /// the order leaves the ring.
     pub delivered_cents: i64,
     /// O_C_ID.
     pub c_id: u32,
@@ -304,7 +304,7 @@ pub struct OrderLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct History {
-    /// How many of the district's payments came before.
+    /// The number of payments of the district before it.
     pub sequence: u64,
     /// H_C_ID.
     pub c_id: u32,
@@ -326,7 +326,7 @@ pub(crate) struct History {
     pub data: [u8; 24],
 }
 
-/// The last name of number `number`, `0..1000` (clause 4.3.2.3): a syllable for each digit.
+/// The last name of number `number`, `0..1000`, with a syllable for each digit (clause 4.3.2.3).
 pub fn last_name(number: u32) -> [u8; 16] {
     const SYLLABLES: [&[u8]; 10] =
         [b"BAR", b"OUGHT", b"ABLE", b"PRI", b"PRES", b"ESE", b"ANTI", b"CALLY", b"ATION", b"EING"];

@@ -1,4 +1,4 @@
-//! [`Scale`]: how many warehouses, customers and items there are.
+//! [`Scale`]: the numbers of warehouses, customers and items.
 
 /// Districts of a warehouse, at every scale.
 pub const DISTRICTS: u8 = 10;
@@ -14,7 +14,7 @@ pub(crate) const CUSTOMERS_PER_NAME: u32 = 3;
 pub struct Scale {
     /// Warehouses.
     pub warehouses: u32,
-    /// Customers of each district; also how many orders each district begins with.
+    /// Customers of each district, which is also the number of its initial orders.
     pub customers: u32,
     /// Items, and stock rows of each warehouse.
     pub items: u32,
@@ -32,17 +32,19 @@ impl Scale {
         Scale { warehouses: 1, customers: 3 * thousandths, items: 100 * thousandths }
     }
 
-    /// Last names in a district: customers have names `0..names()`.
+    /// The number of last names in a district, which are `0..names()`.
     pub fn names(&self) -> u32 {
         self.customers / CUSTOMERS_PER_NAME
     }
 
-    /// How many of a district's first orders are delivered: 70%, the standard's 2,100 of 3,000.
+    /// The number of a district's initial orders that are delivered: 70%, the standard's 2,100 of
+    /// 3,000.
     pub(crate) fn delivered_at_first(&self) -> u64 {
         u64::from(self.customers) * 7 / 10
     }
 
-    /// How many of a district's first orders are not delivered: those of the highest numbers.
+    /// The number of a district's initial orders that are not delivered, which have the highest
+    /// numbers.
     pub(crate) fn undelivered_at_first(&self) -> u64 {
         u64::from(self.customers) - self.delivered_at_first()
     }

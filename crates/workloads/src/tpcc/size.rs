@@ -1,11 +1,11 @@
-//! [`Size`]: how many rows a database has, and how long its rings of orders are.
+//! [`Size`]: the numbers of rows of a database, and the length of its rings of orders.
 
 use ebbtide_core::LINE_BYTES;
 
 use super::scale::{DISTRICTS, Scale};
 use crate::search::greatest;
 
-/// What the sizes of all tables follow from.
+/// The parameters from which the sizes of all tables follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) scale: Scale,
@@ -32,12 +32,12 @@ impl Size {
     }
 }
 
-/// How long the rings of a program's orders may be.
+/// The permitted lengths of a program's rings of orders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingLengths {
     /// The least number of places beyond one for each customer's first order.
     pub(crate) spare: u64,
-    /// Every length is a multiple of this.
+    /// All lengths are multiples of this.
     pub(crate) step: u64,
 }
 

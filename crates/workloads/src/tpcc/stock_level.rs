@@ -1,4 +1,5 @@
-//! Stock-Level: how many recently sold items run low (TPC-C rev. 5.11, clause 2.8).
+//! Stock-Level: the number of recently sold items that are low in stock (TPC-C rev. 5.11, clause
+//! 2.8).
 
 use ebbtide_core::Memory;
 use ebbtide_structures::latch;
@@ -11,14 +12,14 @@ use crate::Wrong;
 use crate::keys::share;
 
 impl Database {
-    /// Runs a Stock-Level and computes `work` instructions between its accesses: how many of the
-    /// items in the district's last 20 orders are low in its warehouse.
+    /// Runs a Stock-Level and computes `work` instructions between its accesses. Returns how many
+    /// of the items in the district's last 20 orders are low in its warehouse's stock.
     ///
-    /// It reads what is committed, order by order and stock row by stock row; one moment for all
-    /// is not asked of it (clause 2.8.2).
+    /// It reads committed orders and stock rows one by one. The standard does not require that they
+    /// are of one moment (clause 2.8.2).
     ///
     /// # Errors
-    /// [`Wrong`] when the rows are not what they must be.
+    /// [`Wrong`] when it reads an invalid row.
     pub fn stock_level<M: Memory>(
         &self,
         memory: &mut M,
@@ -43,7 +44,7 @@ impl Database {
         Ok(low)
     }
 
-    /// The items of an order at one moment; none if it has left the ring, or never was.
+    /// The items of an order, read atomically; none if it has left the ring or does not exist.
     fn items_of<M: Memory>(
         &self,
         memory: &mut M,

@@ -1,4 +1,4 @@
-//! What the client asks for: the operation that job `n` is, in each of the core workloads.
+//! [`Client`]: the operation of each job in the core workloads.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -7,42 +7,42 @@ use super::requests::{Distribution, Requests};
 use crate::keys::{Scatter, job_rng};
 use ebbtide_structures::hash::mix;
 
-/// Operations are dealt out by twentieths: 5% is the least share there is.
+/// Shares of operations are in twentieths, since the least share is 5%.
 const DEAL: u64 = 20;
 
-/// The most inserts that may still be under way when later ones are known to be done.
+/// The most inserts that may be under way while later inserts are known to be done.
 ///
-/// The client reads no item before its insert was acknowledged. Here that is a distance, so that a
-/// job stays a pure function of its number: 50 inserts are 1,000 jobs, more than any memory runs
-/// at once.
+/// The client does not read an item before its insert was acknowledged. Here this is a distance in
+/// items, so that a job stays a pure function of its number: 50 inserts are 1,000 jobs, more than
+/// any memory runs at once.
 const INSERTS_UNDER_WAY: u64 = 50;
 
 /// The most records that a scan asks for.
 pub(crate) const SCAN_RECORDS_MAX: u64 = 100;
 
-/// What can be done with a record.
+/// The kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Read all of it; in workload E, scan from it on.
+    /// Read all of a record; in workload E, scan from it on.
     Read,
-    /// Write one of its fields.
+    /// Write one of a record's fields.
     Update,
-    /// Add a new one.
+    /// Add a new record.
     Insert,
-    /// Read all of it, then write one of its fields.
+    /// Read all of a record, then write one of its fields.
     ReadModifyWrite,
 }
 
-/// A core workload: most operations are of one kind, a share of another.
+/// The operations of a core workload: most are of one kind, the others of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mix {
-    /// What most operations do.
+    /// The kind of most operations.
     pub mostly: Verb,
-    /// What the others do.
+    /// The kind of the others.
     pub other: Verb,
-    /// How many of twenty do the other; of inserts there is one.
+    /// The number of other operations in twenty; one if they are inserts.
     pub others_in_twenty: u64,
-    /// Which records are popular.
+    /// The popularity of records.
     pub distribution: Distribution,
 }
 
@@ -60,7 +60,7 @@ pub enum Operation {
     Read(u64),
     /// Write a field of this item.
     Update(u64),
-    /// Add this item, which was never there.
+    /// Add this item, which is new.
     Insert(u64),
     /// Read this item, then write a field of it.
     ReadModifyWrite(u64),
@@ -85,13 +85,13 @@ impl Client {
         Client { mix, requests, window, seed }
     }
 
-    /// The operation that job `job` is.
+    /// The operation of job `job`.
     #[inline]
     pub fn operation(&self, job: u64) -> Operation {
         let mut rng = job_rng(self.seed, job);
         let is_other = match self.mix.other {
-            // Items are numbered by insertion, so inserts must be counted: one in every twenty
-            // jobs, at a random place among them.
+            // Items are numbered by insertion, so inserts must be countable: one in every twenty
+            // jobs, at a random position among them.
             Verb::Insert => job % DEAL == self.insert_among(job / DEAL),
             _ => rng.random_range(0..DEAL) < self.mix.others_in_twenty,
         };
@@ -107,31 +107,31 @@ impl Client {
         }
     }
 
-    /// How many records job `job` asks for if it is a scan: 1 to [`SCAN_RECORDS_MAX`].
+    /// The number of records that job `job` reads if it is a scan: 1 to 100.
     #[inline]
     pub fn scan_records(&self, job: u64) -> u64 {
         job_rng(!self.seed, job).random_range(1..=SCAN_RECORDS_MAX)
     }
 
-    /// Which of the twenty jobs from `20 * deal` on is the insert.
+    /// Which of the twenty jobs from `20 * deal` on inserts.
     #[inline]
     fn insert_among(&self, deal: u64) -> u64 {
         mix(deal ^ self.seed.rotate_left(32)) % DEAL
     }
 
-    /// An item that job `job` knows to be there: as the client does, it draws until it has one.
+    /// An item that job `job` knows to be present. Like the client, it draws until it has one.
     #[inline]
     fn draw(&self, rng: &mut Pcg64Mcg, job: u64) -> u64 {
         let inserts = match self.mix.other {
             Verb::Insert => job / DEAL + u64::from(job % DEAL > self.insert_among(job / DEAL)),
             _ => 0,
         };
-        // Of a small window half stays known.
+        // In a small window, half of the items stay known.
         let under_way = INSERTS_UNDER_WAY.min(inserts).min(self.window / 2);
         let newest = self.window - 1 + inserts - under_way;
         loop {
             let item = self.requests.draw(rng, newest);
-            // Every insert, also one under way, drives out the item a window before it.
+            // Every insert, also one under way, removes the item one window before it.
             if item >= inserts {
                 return item;
             }

@@ -1,4 +1,4 @@
-//! The core workloads A to D and F over stock records, and FlatFlash's B and D over pairs.
+//! The core workloads A to D and F over the client's records, and FlatFlash's B and D over pairs.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use super::client::{Mix, Verb};
 use super::record::{Pair, Record, Stock};
 use super::requests::Distribution;
 
-/// One of the core workloads: what its records and its operations are.
+/// A core workload: its records and its operations.
 pub trait CoreWorkload: Debug + Clone + Send + Sync {
     /// The records of its table.
     type Record: Record + Debug + Clone;
@@ -26,7 +26,7 @@ pub trait CoreWorkload: Debug + Clone + Send + Sync {
 const CLIENT: &str = "YCSB (SoCC'10) and the core workloads of its public client";
 const FLATFLASH: &str = "FlatFlash (ASPLOS'19) section 5.4; mixes of the public YCSB client";
 
-/// Mostly reads, and of every twenty operations so many others.
+/// Mostly reads, with `others_in_twenty` other operations in twenty.
 const fn mix(other: Verb, others_in_twenty: u64, distribution: Distribution) -> Mix {
     Mix { mostly: Verb::Read, other, others_in_twenty, distribution }
 }

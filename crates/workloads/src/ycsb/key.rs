@@ -1,4 +1,4 @@
-//! The keys of records, named as the YCSB client names them: "user" and a hash of the item number.
+//! The keys of records. Names are the YCSB client's: "user" and a hash of the item number.
 
 /// FNV-1a's offset basis and prime for 64 bits (Fowler, Noll and Vo).
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -6,27 +6,27 @@ const PRIME: u64 = 0x0100_0000_01b3;
 
 const PREFIX: [u8; 4] = *b"user";
 
-/// The client's hash of a number: FNV-1a over its eight bytes, the lowest first, read as a signed
-/// number whose sign is dropped.
+/// The client's hash of a number: FNV-1a over its eight bytes, the lowest first, as the absolute
+/// value of a signed number.
 #[inline]
 pub(crate) fn fnv64(number: u64) -> u64 {
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
     number.to_le_bytes().into_iter().fold(BASIS, step).cast_signed().unsigned_abs()
 }
 
-/// The key of one item: its number, in order of insertion, and the name it has in a table.
+/// The key of an item: its number in the order of insertion, and its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Which item: 0 was inserted first.
+    /// The item's number. Item 0 was inserted first.
     pub item: u64,
     /// The number in its name.
     pub number: u64,
-    /// Its name, padded with zero bytes.
+    /// The name, padded with zero bytes.
     pub name: [u64; 3],
 }
 
 impl Key {
-    /// The key the client makes of item `item` unless told otherwise (`insertorder=hashed`).
+    /// The key of item `item` with the client's default names (`insertorder=hashed`).
     #[inline]
     pub fn hashed(item: u64) -> Key {
         let number = fnv64(item);
@@ -34,7 +34,7 @@ impl Key {
         Key { item, number, name: name(number, digits) }
     }
 
-    /// The key of item `item` with `number` in its name, in all of 19 digits.
+    /// The key of item `item` with `number` in its name, written with 19 digits.
     #[inline]
     pub(super) fn sorted(item: u64, number: u64) -> Key {
         Key { item, number, name: name(number, 19) }

@@ -33,11 +33,12 @@ use crate::{PageBytes, Workload, Wrong};
 /// A core workload (other than E, which is [`YcsbE`]) over a [`Table`]; a job is one operation of
 /// the client.
 ///
-/// The data is the newest of an endless row of items: inserts add at its head, and the oldest go.
-/// The set of keys slides, and its size stays. See [`Client`] for the stream of operations.
+/// The table holds the newest items of an endless sequence: an insert adds an item and removes the
+/// oldest, so the set of keys slides and its size stays the same. See [`Client`] for the stream of
+/// operations.
 ///
 /// With [`Scatter::Keys`](crate::Scatter::Keys) popular items are scattered by the client's hash
-/// and every item lies anywhere; with [`Scatter::Pages`](crate::Scatter::Pages) neighbours in
+/// and items lie in random order; with [`Scatter::Pages`](crate::Scatter::Pages) neighbours in
 /// popularity, or in age, share a page.
 #[derive(Debug, Clone)]
 pub struct Ycsb<C: CoreWorkload> {
@@ -48,17 +49,17 @@ pub struct Ycsb<C: CoreWorkload> {
 }
 
 impl<C: CoreWorkload> Ycsb<C> {
-    /// The table it runs over.
+    /// The table.
     pub fn table(&self) -> &Table<C::Record> {
         &self.table
     }
 
-    /// The operations it runs.
+    /// The operations.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Writes a field of `item`, having had its page before the latch is taken.
+    /// Writes a field of `item`, and touches its page before it takes the latch.
     fn update<M: Memory>(&self, memory: &mut M, item: u64, work: u64) -> Result<(), Wrong> {
         let key = Key::hashed(item);
         memory.work(share(work, 0, 2));

@@ -1,15 +1,15 @@
-//! [`Names`]: which key an item has, in tables that are only hashed and in those that are sorted.
+//! [`Names`]: the keys of items, in hashed tables and in sorted ones.
 
 use super::key::Key;
 use crate::keys::Scatter;
 use crate::permutation::Permutation;
 
-/// How items are named.
+/// How items get their names.
 #[derive(Debug, Clone)]
 pub(super) enum Names {
-    /// As the client names them.
+    /// The client's hashed names.
     Hashed,
-    /// In an order that can be computed.
+    /// Names in an order that can be computed.
     Sorted(Sorted),
 }
 
@@ -24,25 +24,24 @@ impl Names {
     }
 }
 
-/// Names that are spread as evenly as hashes, but whose order is known.
+/// Names that are spread as evenly as hashes and whose order can be computed.
 ///
-/// An image of sorted data must tell which name comes where, and the client's hashes cannot be
-/// sorted without a table of them. So the range of its hashes, 2⁶³ numbers, is cut in as many equal
-/// parts as there are items at first. An item has its name in one part, at a random place, and the
-/// item that replaces it gets a name in the same part: the order of parts never changes. The
-/// numbers are written with all 19 digits (the client's `zeropadding=19`), so that names sort as
-/// they do.
+/// An image of sorted data needs the rank of each name, and the client's hashes cannot be sorted
+/// without a table of them. So the range of its hashes, 2⁶³ numbers, is divided into as many equal
+/// parts as there are initial items. An item's name is at a random place of one part, and the item
+/// that replaces it gets a name in the same part, so the order never changes. Numbers are written
+/// with 19 digits (the client's `zeropadding=19`), so that names sort as their numbers do.
 #[derive(Debug, Clone)]
 pub(super) struct Sorted {
     window: u64,
     part: u64,
-    /// Which part an item of the first window is in, unless they are in the order of insertion.
+    /// The part of an item of the first window; `None` if parts are in the order of insertion.
     order: Option<Permutation>,
 }
 
 impl Sorted {
     /// Names for `window` items at a time. With [`Scatter::Pages`] items of consecutive numbers
-    /// have neighbouring names, with [`Scatter::Keys`] their order is random.
+    /// have neighbouring names; with [`Scatter::Keys`] their order is random.
     pub(super) fn new(window: u64, scatter: Scatter, seed: u64) -> Sorted {
         let order = match scatter {
             Scatter::Pages => None,
@@ -59,14 +58,15 @@ impl Sorted {
         Key::sorted(item, part * self.part + self.within(item))
     }
 
-    /// The item whose name comes at place `rank` at first.
+    /// The initial item whose name has the rank `rank`.
     pub(super) fn at_first(&self, rank: u64) -> u64 {
         self.order.as_ref().map_or(rank, |order| order.invert(rank))
     }
 
-    /// The place of a name within its part: in the first half at first, later in the third and the
-    /// last quarter by turns. So whatever replaces an item comes after it at first (and stays in
-    /// its border node of an index), and two that are there at once have different names.
+    /// The place of a name within its part: in the first half for initial items, later alternately
+    /// in the third and the last quarter. So the first replacement of an item sorts after it, in
+    /// the same border node of an index, and two items that are present at the same time have
+    /// different names.
     #[inline]
     fn within(&self, item: u64) -> u64 {
         let random = ebbtide_structures::hash::mix(item);

@@ -1,9 +1,9 @@
 //! Records: the client's 10 fields of 100 bytes, and FlatFlash's pairs of 64 bytes.
 //!
-//! Every byte of a record follows from its key and its version, the number of updates it has seen.
-//! So a record is its own check: whoever reads the version knows all the rest, and a torn, rotten
-//! or misplaced line does not fit. The first word of any line of a record is even: where a page
-//! should have a latch but is another page, the latch looks free, and nobody waits for it for ever.
+//! Every byte of a record follows from its key and its version, the number of its updates. So a
+//! record checks itself: its version determines all other bytes, and a torn, damaged or misplaced
+//! line does not match. The first word of every line of a record is even. If a record lies where a
+//! latch should be, the latch looks free, and no job waits for it for ever.
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory};
 
@@ -12,16 +12,15 @@ use crate::Wrong;
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::image::Line;
 
-/// Where in its first line a record has twice its version, its name and its item number, in words.
+/// The words of a record's first line that hold twice its version, its name and its item number.
 const TWICE_VERSION: usize = 0;
 const NAME: usize = 1;
 const ITEM: usize = 4;
 
-/// An odd number whose multiples are spread well: 2⁶⁴ over the golden ratio.
+/// An odd number with well spread multiples: 2⁶⁴ divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How a record lies in memory: a number of whole lines, of which the first tells the item and the
-/// version.
+/// The layout of a record: whole lines, of which the first has the item and the version.
 pub trait Record: Send + Sync {
     /// The lines of one record.
     type Lines: AsRef<[Line]> + AsMut<[Line]> + Default;
@@ -33,7 +32,7 @@ pub trait Record: Send + Sync {
     /// Buckets in a page, at most 7.
     const BUCKETS: u64;
 
-    /// All of the record of `key` after `version` updates, in the dataset that has this `salt`.
+    /// The lines of the record of `key` after `version` updates, in the dataset of this `salt`.
     fn lines(salt: u64, key: &Key, version: u64) -> Self::Lines;
 }
 
@@ -45,8 +44,8 @@ pub(super) fn version<M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key)
     (difference(&line, &first_line(salt, key, version)) == 0).then_some(version)
 }
 
-/// Copies the record at `at` into `lines`, if its name is that of `key`; says whether it did. Not
-/// atomic: the caller looks at a latch.
+/// Copies the record at `at` into `lines`, if its name is that of `key`, and returns whether it
+/// did. The caller checks a latch.
 #[inline]
 pub(super) fn copy<R: Record, M: Memory>(
     memory: &mut M,
@@ -56,7 +55,7 @@ pub(super) fn copy<R: Record, M: Memory>(
 ) -> bool {
     let first = memory.line(at);
     let [a, b, c] = key.name;
-    // Without a branch a word.
+    // One branch for all words.
     if (first[NAME] ^ a) | (first[NAME + 1] ^ b) | (first[NAME + 2] ^ c) != 0 {
         return false;
     }
@@ -77,18 +76,18 @@ pub(super) fn rest_is_whole<R: Record, M: Memory>(
 ) -> bool {
     let lines = R::lines(salt, key, version);
     let lines = (0..).zip(lines.as_ref()).skip(1);
-    // Without a branch a line.
+    // One branch for all lines.
     lines.fold(0, |bits, (i, line)| bits | difference(&memory.line(nth(at, i)), line)) == 0
 }
 
-/// The bits in which two lines differ, all words over one another.
+/// The bits in which words of two lines differ, combined by OR.
 #[inline(always)]
 fn difference(one: &Line, other: &Line) -> u64 {
     one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other))
 }
 
-/// Gives the record of `key` at `at` the version after `version`, which it returns. Checks what it
-/// replaces. Not atomic: the caller holds a latch.
+/// Writes the next version after `version` of the record of `key` at `at`, and returns it. Checks
+/// the replaced lines. The caller holds a latch.
 pub(super) fn update<R: Record, M: Memory>(
     memory: &mut M,
     at: Addr,
@@ -108,14 +107,14 @@ pub(super) fn update<R: Record, M: Memory>(
     Ok(version.wrapping_add(1))
 }
 
-/// Stores the record of `key`, never updated, at `at`. Not atomic either.
+/// Writes version 0 of the record of `key` at `at`. The caller holds a latch.
 pub(super) fn store<R: Record, M: Memory>(memory: &mut M, at: Addr, salt: u64, key: &Key) {
     for (i, line) in (0..).zip(R::lines(salt, key, 0).as_ref()) {
         memory.store(nth(at, i), *line);
     }
 }
 
-/// The item and the version that the first line of a record tells.
+/// The item and the version in the first line of a record.
 #[inline]
 pub(super) fn told(line: &Line) -> (u64, u64) {
     (line[ITEM], line[TWICE_VERSION] / 2)
@@ -164,20 +163,21 @@ const FIELDS: u64 = 10;
 const FIELD_BYTES: usize = 100;
 const FIELD_LINES: usize = (FIELDS as usize * FIELD_BYTES).div_ceil(LINE_BYTES);
 
-/// Two fields in words: each fills twelve and a half.
+/// Two fields in words: each has twelve and a half.
 const TWO_FIELDS_WORDS: usize = 2 * FIELD_BYTES / 8;
 
 /// A key and the client's 10 fields of 100 bytes: a line as [`Pair`]'s, then the fields, packed.
 ///
-/// An update writes one field. The client draws which; here a record's fields take turns, from one
-/// that depends on the key, so that the version tells which update wrote each of them last. A field
-/// is eight bytes over and over, which follow from the key and that update.
+/// An update writes one field. The client draws the field; here a record's fields take turns,
+/// beginning with one that depends on the key, so that the version determines which update wrote
+/// each of them last. A field repeats eight bytes that follow from the key and that update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stock;
 
 impl Stock {
-    /// Which of `version` updates, counted from 1, wrote `field` last, where the latest of all
-    /// wrote `latest`. If none did, a number from -9 to 0 (wrapped) that is as good.
+    /// The last of `version` updates, counted from 1, that wrote `field`, where the latest update
+    /// wrote the field `latest`. If no update did, a number from -9 to 0 (wrapped), which serves as
+    /// well.
     #[inline]
     fn last_write(latest: u64, version: u64, field: u64) -> u64 {
         let turns_ago = if latest >= field { latest - field } else { latest + FIELDS - field };
@@ -206,7 +206,7 @@ impl Record for Stock {
         for (two, words) in (0..).zip(words.as_chunks_mut::<TWO_FIELDS_WORDS>().0) {
             let [even, odd] = [eight_bytes(2 * two), eight_bytes(2 * two + 1)];
             words[..TWO_FIELDS_WORDS / 2].fill(even);
-            // The word in the middle is half the one's, half the other's.
+            // The word in the middle has half of each field.
             words[TWO_FIELDS_WORDS / 2] = even << 32 >> 32 | odd >> 32 << 32;
             words[TWO_FIELDS_WORDS / 2 + 1..].fill(odd);
         }

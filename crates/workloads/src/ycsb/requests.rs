@@ -1,21 +1,21 @@
-//! Which items the client asks for: its Zipfian, latest and uniform choosers.
+//! [`Requests`]: the items that the client chooses, by its Zipfian, latest and uniform generators.
 
 use rand_pcg::Pcg64Mcg;
 
 use super::key::fnv64;
 use crate::keys::{Ranks, Scatter};
 
-/// How popularity is spread over items.
+/// The popularity of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
-    /// Some items are popular, whenever they were inserted. An item that replaces another inherits
+    /// Popularity is independent of the time of insertion. An item that replaces another inherits
     /// its popularity.
     Zipfian,
     /// The newest items are the most popular.
     Latest,
 }
 
-/// Draws item numbers from the window of items that are there.
+/// Draws item numbers from the window of present items.
 #[derive(Debug, Clone)]
 pub struct Requests {
     window: u64,
@@ -23,12 +23,12 @@ pub struct Requests {
     order: Order,
 }
 
-/// What a rank of popularity means.
+/// The item of a rank of popularity.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     /// The item `rank` before the newest.
     Latest,
-    /// The item of that residue modulo the window.
+    /// The item with this residue modulo the window.
     InRow,
     /// The item whose residue is the rank's hash modulo the window.
     Scrambled,
@@ -59,7 +59,7 @@ impl Requests {
         Requests { window, ranks: Ranks::new(ranks, theta), order }
     }
 
-    /// Draws one of the `window` items that end with `newest`.
+    /// Draws one of the `window` items up to `newest`.
     #[inline]
     pub fn draw(&self, rng: &mut Pcg64Mcg, newest: u64) -> u64 {
         let rank = self.ranks.draw(rng);
@@ -70,7 +70,7 @@ impl Requests {
         }
     }
 
-    /// The item of residue `residue` modulo the window that was inserted last.
+    /// The newest item with this residue modulo the window.
     #[inline]
     fn newest_of(&self, residue: u64, newest: u64) -> u64 {
         let of_newest = newest % self.window;

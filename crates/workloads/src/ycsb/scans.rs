@@ -16,10 +16,10 @@ use crate::{PageBytes, Workload, Wrong};
 use ebbtide_structures::hash::mix;
 use ebbtide_structures::masstree::Tree;
 
-/// One node of the index may split in so many keys, which is far more than come and go at once.
+/// The index has room for one split for each of this many keys, far more than change at once.
 const KEYS_PER_MORE_NODE: u64 = 64;
 
-/// The least pages of table that are of use.
+/// The least number of pages of the table.
 const TABLE_PAGES_MIN: u64 = 4;
 
 const MIX: Mix = Mix {
@@ -29,19 +29,20 @@ const MIX: Mix = Mix {
     distribution: Distribution::Zipfian,
 };
 
-/// Core workload E: 95% scans of 1 to 100 records, from a Zipfian one on; 5% inserts.
+/// Core workload E: 95% scans of 1 to 100 records from a Zipfian one on, 5% inserts.
 ///
-/// The records lie in a [`Table`]; beside it lies a Masstree ([`Tree`]) from the numbers in their
-/// names, 8 bytes that sort as the names do, to their items. A scan reads entries of the index in
-/// order, then their records, one by one.
+/// The records lie in a [`Table`]. A Masstree ([`Tree`]) leads from the numbers in their names, 8
+/// bytes that sort as the names do, to their items. A scan reads entries of the index in order, and
+/// then their records one by one.
 ///
-/// The client's own names cannot be sorted without a table of them all; these are as evenly spread
-/// over the same range, with all 19 digits. Every part of the range keeps one name (two or none
-/// for a moment, as inserts overtake one another), so the index has the same shape for ever.
+/// The client's own names cannot be sorted without a table of all of them. The names here are
+/// spread as evenly over the same range and have 19 digits. Every part of the range keeps one name
+/// (two or none for a moment, as inserts overtake each other), so the shape of the index stays the
+/// same.
 ///
-/// An insert enters its name in the index, then its record in the table, then takes the name of the
-/// record that went out of the index. So a name always leads to a record, but for those that come
-/// or go at the moment.
+/// An insert adds its name to the index, then its record to the table, and then removes the
+/// replaced record's name from the index. So a name leads to a record, except while an insert is
+/// under way.
 #[derive(Debug, Clone)]
 pub struct YcsbE {
     index: Tree,
@@ -67,18 +68,19 @@ impl YcsbE {
         self.names.key(item)
     }
 
-    /// The operations: what the client reads is where it scans from.
+    /// The operations. A read of the client is a scan from that item on.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads up to `records` records from `from` on, in the order of their names: passes the key
-    /// and the version of each to `visit`.
+    /// Reads up to `records` records from `from` on, in the order of their names, and calls `visit`
+    /// with the key and the version of each.
     ///
-    /// Those that come or go meanwhile may or may not be among them, and are counted all the same.
+    /// Records that are inserted or removed meanwhile may or may not be among them; they count
+    /// towards `records`.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the table or its index.
+    /// [`Wrong`] when it reads invalid data or its index.
     pub fn scan<M: Memory>(
         &self,
         memory: &mut M,
@@ -134,7 +136,7 @@ impl YcsbE {
             done += 1;
             memory.work(share(self.work, done, records + 1));
         })?;
-        // The last names have fewer behind them.
+        // The last names have fewer records behind them.
         (done + 1..=records).for_each(|part| memory.work(share(self.work, part, records + 1)));
         Ok(())
     }
@@ -142,7 +144,7 @@ impl YcsbE {
     fn run_insert<M: Memory>(&self, memory: &mut M, item: u64) -> Result<(), Wrong> {
         let key = self.names.key(item);
         memory.work(share(self.work, 0, 2));
-        // Misses are waited for with nothing held.
+        // Waits for misses without latches.
         self.index.get(memory, &key.number.to_be_bytes())?;
         let _latch: u64 = memory.load(self.table.latch(&key));
         memory.work(share(self.work, 1, 2));
@@ -153,13 +155,13 @@ impl YcsbE {
         Tree::bytes(records, records / KEYS_PER_MORE_NODE + KEYS_PER_MORE_NODE)
     }
 
-    /// Bytes of the index and the table, of so many pages.
+    /// Bytes of the index and of a table of `pages` pages.
     fn bytes(table_pages: u64) -> u64 {
         YcsbE::tree_bytes(table_pages * Table::<Stock>::PER_PAGE) + table_pages * PAGE_BYTES as u64
     }
 }
 
-/// The number that a key of the index is.
+/// The number of a key of the index.
 fn number_of(key: &[u8]) -> u64 {
     key.try_into().map_or(u64::MAX, u64::from_be_bytes)
 }
@@ -170,7 +172,7 @@ impl Named for YcsbE {
     const MIX: &'static str =
         "1 operation: 95% scan 1 to 100 records, 5% insert one for the oldest";
     const SOURCE: &'static str = "YCSB (SoCC'10) and the core workloads of its public client";
-    /// The least index, with room, and the least table.
+    /// The least index and the least table.
     const MIN_BYTES: u64 = 16 * PAGE_BYTES as u64;
     /// The table under it is a Masstree.
     const STACK_BYTES: usize = 24 << 10;
@@ -178,7 +180,7 @@ impl Named for YcsbE {
     fn with_shape(shape: &Shape) -> YcsbE {
         let (mut table_pages, mut too_many) =
             (TABLE_PAGES_MIN, shape.dataset_bytes / PAGE_BYTES as u64 + 1);
-        // The most that fit, by halving.
+        // The most pages that fit, by binary search.
         while too_many - table_pages > 1 {
             let middle = table_pages + (too_many - table_pages) / 2;
             let fits = YcsbE::bytes(middle) <= shape.dataset_bytes;

@@ -1,20 +1,19 @@
-//! [`Spread`]: which place of a table each item hashes to, and back.
+//! [`Spread`]: the bijection from items to places of a table.
 
 use crate::keys::Scatter;
 
-/// A bijection of `0..pages·per_page` onto itself that a table can afford at every look-up.
+/// A bijection of `0..pages·per_page` onto itself that is cheap enough for every look-up.
 ///
-/// One round of the network that [`Permutation`](crate::Permutation) runs four of: it turns the
-/// high part of a number by a hash of the low part. Numbers that are close end up far apart, each
-/// on a page of its own; more is not needed here, because which items are popular was scrambled
-/// before ([`fnv64`](super::fnv64)). With [`Scatter::Pages`] only pages are moved, and numbers that
-/// follow one another share them.
+/// One round of the Feistel network of which a `Permutation` runs four: it rotates the high part of
+/// a number by a hash of the low part. Neighbouring numbers get to different pages. This is enough
+/// here, because the client's hash has scrambled the popularity of items before. With
+/// [`Scatter::Pages`] only pages are permuted, and consecutive numbers share a page.
 #[derive(Debug, Clone)]
 pub(super) struct Spread {
-    /// Numbers that are moved, each so many consecutive ones of the caller's.
+    /// The number of consecutive numbers that are moved together.
     len: u64,
     together: u64,
-    /// High parts there are; the low part is of `low_bits` bits.
+    /// The number of high parts. The low part has `low_bits` bits.
     highs: u64,
     low_bits: u32,
     key: u64,
@@ -32,7 +31,7 @@ impl Spread {
         Spread { len, together, highs: len.div_ceil(1 << low_bits), low_bits, key: seed }
     }
 
-    /// Where `number` goes.
+    /// The image of `number`.
     #[inline]
     pub(super) fn apply(&self, number: u64) -> u64 {
         match self.together {
@@ -41,14 +40,13 @@ impl Spread {
         }
     }
 
-    /// What goes to `place`: the inverse of [`apply`](Spread::apply).
+    /// The inverse of [`apply`](Spread::apply).
     pub(super) fn invert(&self, place: u64) -> u64 {
         let n = self.together;
         self.walk(place / n, |high, turn| high + self.highs - turn) * n + place % n
     }
 
-    /// Turns the high part, again if that leads beyond the end: the parts make few numbers more
-    /// than there are.
+    /// Rotates the high part, repeatedly while the result is beyond the end, which is rare.
     #[inline]
     fn walk(&self, number: u64, turned: impl Fn(u64, u64) -> u64) -> u64 {
         let low = number & ((1 << self.low_bits) - 1);

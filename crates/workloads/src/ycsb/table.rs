@@ -1,4 +1,4 @@
-//! [`Table`]: a hash table whose buckets lie within a page and give up their oldest record.
+//! [`Table`]: a hash table whose buckets lie within a page and replace their oldest record.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -20,29 +20,29 @@ use ebbtide_structures::image::Line;
 
 const LINES_PER_PAGE: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// A hash table of records in buckets: a key hashes to a bucket, and is any of its records.
+/// A hash table of records in buckets: a key hashes to a bucket and may be in any of its slots.
 ///
 /// A page holds up to seven buckets. It has a *head*, a line that is a latch and, for every bucket,
 /// a word of tags: seven bits of each record's name. A look-up reads one word of tags and the
-/// record whose tag matches, and compares its name and all else in it ([`Record`]): one miss at
-/// most. The head lies before, between or behind the records, depending on the page: if it were
-/// always in front, the heads of all pages would contend for one set of a CPU cache.
+/// record with a matching tag, and checks its name and all its other bytes ([`Record`]). It misses
+/// at most once. The head lies before, between or behind the records, depending on the page, so
+/// that the heads of different pages use different sets of a CPU cache.
 ///
-/// Buckets are full from the start and stay so. What is inserted takes the place of its bucket's
-/// oldest record, the one with the lowest item number; what is older than all of them is not
-/// stored. So inserts can go on for ever, and what a bucket ends up with does not depend on their
-/// order. As keys hash to buckets in turn, a table of `n` records holds the newest `n` items, but
-/// for inserts under way.
+/// Buckets are always full. An inserted record replaces its bucket's oldest record, the one with
+/// the lowest item number; a record that is older than all of them is not stored. So inserts can go
+/// on for ever, and the final contents of a bucket do not depend on their order. Keys hash to
+/// buckets in turn, so a table of `n` records holds the newest `n` items, except for inserts under
+/// way.
 ///
 /// # Hash
-/// Item `i` and item `i + n` hash alike; the first `n` are spread over the buckets by a bijection
-/// (of item numbers), because an image must tell which keys hash to a page, and the client's FNV
-/// cannot be run backwards. A table that hashed names would touch memory just as this one does.
+/// Items `i` and `i + n` have the same hash. The first `n` items are spread over the buckets by a
+/// bijection of item numbers, because an image needs the keys that hash to a page, and the client's
+/// FNV cannot be inverted. A table that hashed names would have the same memory accesses.
 ///
 /// # Concurrency
-/// Writers hold the page's latch. Readers take none: a record that is whole is one that was there,
-/// since all of it follows from key and version. One that is not, or is not found, is looked at
-/// again between two looks at the latch.
+/// Writers hold the page's latch. Readers take no latch: a whole record was present, since all of
+/// it follows from key and version. If a record is not whole or not found, the reader looks again
+/// and validates the latch.
 #[derive(Debug, Clone)]
 pub struct Table<R> {
     first_page: PageId,
@@ -53,29 +53,29 @@ pub struct Table<R> {
     record: PhantomData<R>,
 }
 
-/// What became of an insert.
+/// The result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
-    /// It took the place of this item.
+    /// It replaced this item.
     InPlaceOf(u64),
-    /// Nothing changed: it was there already.
+    /// The item was present already, and nothing changed.
     WasThere,
-    /// Nothing changed: its whole bucket is newer.
+    /// All items of its bucket are newer, and nothing changed.
     TooOld,
 }
 
-/// Where a bucket lies.
+/// The place of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
     page: PageId,
-    /// Which bucket of the page.
+    /// The number of the bucket in the page.
     number: u64,
     /// The head of the page: its latch, then a word of tags a bucket.
     head: Addr,
 }
 
 impl Bucket {
-    /// Where its tags are.
+    /// The address of its tags.
     #[inline]
     fn tags(self) -> Addr {
         self.head + 8 * (1 + self.number)
@@ -108,7 +108,7 @@ impl<R: Record> Table<R> {
             assert!(R::BUCKETS < LINE_BYTES as u64 / 8 && R::PER_BUCKET <= TAGS);
             assert!(Self::PER_PAGE * R::LINES < LINES_PER_PAGE);
         }
-        // Programs that differ in what they do share their data.
+        // Programs that differ in their operations share their data.
         let checksums = Checksums::new(Kind::YcsbA as u64, pages ^ R::LINES.rotate_right(8), seed);
         Table {
             first_page,
@@ -120,7 +120,7 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// How many records there are, and so which items at first: `0..records()`.
+    /// The number of records. The initial items are `0..records()`.
     pub fn records(&self) -> u64 {
         self.pages * Self::PER_PAGE
     }
@@ -153,7 +153,7 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// The number of the bucket that `key` hashes to: keys of one bucket drive one another out.
+    /// The number of the bucket to which `key` hashes. Keys of one bucket replace each other.
     pub fn bucket(&self, key: &Key) -> u64 {
         let bucket = self.bucket_at(key.item);
         bucket.page.0 * R::BUCKETS + bucket.number
@@ -165,9 +165,9 @@ impl<R: Record> Table<R> {
         self.bucket_at(key.item).head
     }
 
-    /// Copies the record of `key` into `lines`, whole also while others write; says whether it is
-    /// there. Looks for its name and takes the rest as it is: [`version_of`](Table::version_of)
-    /// checks it.
+    /// Copies the record of `key` into `lines` atomically, also while other jobs write. Returns
+    /// whether it is present. Compares its name only; [`version_of`](Table::version_of) checks the
+    /// rest.
     #[inline]
     pub fn read<M: Memory>(&self, memory: &mut M, key: &Key, lines: &mut R::Lines) -> bool {
         let bucket = self.bucket_at(key.item);
@@ -178,17 +178,17 @@ impl<R: Record> Table<R> {
         })
     }
 
-    /// The version of `lines`, if every byte of them is what `key` and that version make of it.
+    /// The version of `lines`, if every byte of them matches `key` and that version.
     pub fn version_of(&self, key: &Key, lines: &R::Lines) -> Option<u64> {
         let (_, version) = told(lines.as_ref().first()?);
         (lines.as_ref() == R::lines(self.salt, key, version).as_ref()).then_some(version)
     }
 
-    /// Checks the whole record of `key`, also while others write: its version, or `None` if it is
-    /// not there, be it not yet or no longer.
+    /// Checks the whole record of `key`, also while other jobs write. Returns its version, or
+    /// `None` if it is not present, not yet or no longer.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the table.
+    /// [`Wrong`] when it reads invalid data.
     #[inline]
     pub fn get<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
         let bucket = self.bucket_at(key.item);
@@ -200,7 +200,7 @@ impl<R: Record> Table<R> {
         latch::read(memory, bucket.head, |memory| self.get_settled(memory, bucket, key))
     }
 
-    /// As [`get`](Table::get), while nobody writes.
+    /// As [`get`](Table::get), while no job writes.
     #[cold]
     fn get_settled<M: Memory>(
         &self,
@@ -217,15 +217,15 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// Writes one field of `key`'s record: its new version, or `None` if it is not there.
+    /// Writes one field of `key`'s record. Returns its new version, or `None` if it is not present.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the table; then nothing is stored.
+    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
     pub fn update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
         latch::write(memory, self.latch(key), |memory| self.apply_update(memory, key))
     }
 
-    /// The update itself. Not atomic: the caller holds the latch.
+    /// The update itself. The caller holds the latch.
     pub fn apply_update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
         let bucket = self.bucket_at(key.item);
         let Some((at, version)) = self.find(memory, bucket, key) else {
@@ -237,12 +237,12 @@ impl<R: Record> Table<R> {
     /// Adds the record of `key`.
     ///
     /// # Errors
-    /// [`Wrong`] when what it reads is not the table; then nothing is stored.
+    /// [`Wrong`] when it reads invalid data. Nothing is then stored.
     pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
         latch::write(memory, self.latch(key), |memory| self.apply_insert(memory, key))
     }
 
-    /// The insert itself. Not atomic: the caller holds the latch.
+    /// The insert itself. The caller holds the latch.
     pub fn apply_insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
         let bucket = self.bucket_at(key.item);
         let (mut tags, items) = self.items(memory, bucket)?;
@@ -259,7 +259,7 @@ impl<R: Record> Table<R> {
         Ok(Inserted::InPlaceOf(oldest))
     }
 
-    /// Where `key`'s record lies, if there is one, and the version its first line tells.
+    /// The address of `key`'s record, if it is present, and the version in its first line.
     #[inline]
     fn find<M: Memory>(&self, memory: &mut M, bucket: Bucket, key: &Key) -> Option<(Addr, u64)> {
         let tags = Tags(memory.load(bucket.tags()));
@@ -269,7 +269,7 @@ impl<R: Record> Table<R> {
         })
     }
 
-    /// Checks that `key`, which was not found, is not there and may be absent.
+    /// Checks that `key`, which was not found, is not present and may be absent.
     #[cold]
     fn check_absence<M: Memory>(
         &self,
@@ -288,8 +288,8 @@ impl<R: Record> Table<R> {
         Err(Wrong(format!("{} is lost from the bucket at {:?}", key.text(), bucket.tags())))
     }
 
-    /// The tags and the items of a bucket, each of them checked as far as its first line goes.
-    /// There is no item where a small bucket has no record.
+    /// The tags and the items of a bucket. Checks the first line of each record. Slots that a small
+    /// bucket does not have hold no item.
     fn items<M: Memory>(
         &self,
         memory: &mut M,

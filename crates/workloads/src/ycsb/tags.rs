@@ -1,4 +1,4 @@
-//! [`Tags`]: a word with seven bits of each name in a bucket, all compared at once.
+//! [`Tags`]: seven bits of each name in a bucket, in a word that is compared at once.
 
 use super::key::Key;
 
@@ -39,11 +39,12 @@ impl Tags {
         self.0 = self.0 & !(((1 << TAG_BITS) - 1) << shift) | Tags::tag(key) << shift;
     }
 
-    /// Which of the first `slots` records have `key`'s tag.
+    /// The records among the first `slots` that have `key`'s tag.
     #[inline]
     pub(super) fn matches(self, key: &Key, slots: usize) -> impl Iterator<Item = usize> + use<> {
         let differences = self.0 ^ (Tags::tag(key) * LOWEST);
-        // The highest bit of a tag is set by it, or by what the bits below carry, if any is set.
+        // A tag's highest bit is set if it was set or if the bits below, one of them set, carry
+        // into it.
         let carried = (differences & !HIGHEST).wrapping_add(HIGHEST - LOWEST);
         let same = !(differences | carried) & HIGHEST & ((1 << (slots * TAG_BITS)) - 1);
         std::iter::successors(Some(same), |rest| Some(rest & rest.wrapping_sub(1)))
