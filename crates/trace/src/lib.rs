@@ -5,7 +5,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | read a file of any format, compressed or not | [`open`]; [`ReadAhead`] reads on another thread |
+//! | read a file of any format, compressed or not | [`open()`]; [`ReadAhead`] reads on another thread |
 //! | write a file | [`Format::write`] to an [`Output`] |
 //! | trace a running program | [`capture`], through a [`CacheFilter`] |
 //! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |

@@ -1,4 +1,4 @@
-//! [`open`]: a trace of any format.
+//! [`open()`]: a trace of any format.
 
 use std::path::Path;
 

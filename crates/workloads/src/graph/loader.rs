@@ -17,9 +17,9 @@ use super::text_lines::{GraphError, TextLines};
 /// number that does not occur in the file is not a vertex.
 ///
 /// *Matrix Market* files (those that begin with `%%MatrixMarket`) must be square coordinate
-/// matrices, pattern, integer or real, general or symmetric. Entry `i j` is an edge from vertex `i
-/// - 1` to `j - 1`, and in a symmetric matrix also one back. Values are ignored. All rows are
-/// vertices, also empty ones.
+/// matrices, pattern, integer or real, general or symmetric. Entry `i j` is an edge from
+/// vertex `i - 1` to `j - 1`, and in a symmetric matrix also one back. Values are ignored. All rows
+/// are vertices, also empty ones.
 ///
 /// # Errors
 /// [`GraphError`] with the file and the line, what was expected and what was found.
