@@ -8,7 +8,6 @@ pub mod config;
 mod contents;
 mod core_side;
 pub mod designs;
-mod device;
 mod experiment;
 mod hierarchy;
 mod machine;

@@ -3,7 +3,7 @@
 use ebbtide_core::{FrameId, PageId, Span, Time};
 use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::memory_side::{
-    Answer, DeviceCache, Event, Happened, MemorySide, Request, Seen, Waiter,
+    Answer, DeviceCache, Event, Happened, MemorySide, Observe, Request, Seen, Waiter, WarmUp,
 };
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn arrival(events: &[Event], thread: u32) -> Option<Time> {
 #[test]
 fn hits_wait_for_each_other_at_the_dram() {
     let mut device = device(&[]);
-    device.warm(PageId(3), false);
+    device.warm(read(3, 0));
     let now = Time::from_ns(1_000);
     assert_eq!(device.access(now, read(3, 0)), Answer::Hit(now + DRAM));
     assert_eq!(device.access(now, read(3, 1)), Answer::Hit(now + DRAM + DRAM));
@@ -61,7 +61,7 @@ fn hits_wait_for_each_other_at_the_dram() {
 #[test]
 fn a_full_dram_queue_closes_the_door_until_a_line_is_served() {
     let mut device = device(&[]);
-    device.warm(PageId(3), false);
+    device.warm(read(3, 0));
     // One in service, eight that wait.
     for thread in 0..9 {
         assert!(matches!(device.access(Time::ZERO, read(3, thread)), Answer::Hit(_)));
@@ -75,7 +75,7 @@ fn a_full_dram_queue_closes_the_door_until_a_line_is_served() {
 #[test]
 fn a_page_that_comes_while_the_dram_is_busy_gives_up_another_only_when_there_is_room() {
     let mut device = device(&[]);
-    [8, 12, 16, 20].iter().for_each(|page| device.warm(PageId(*page), true));
+    [8, 12, 16, 20].iter().for_each(|page| device.warm(write(*page, 0)));
     // Twenty lines of one page are served before the other page, whose set is full and dirty.
     (0..20).for_each(|thread| {
         assert!(matches!(device.access(Time::ZERO, read(3, thread)), Answer::Miss(_)))
@@ -152,7 +152,7 @@ fn a_write_miss_fetches_its_page_and_leaves_it_dirty() {
 #[test]
 fn a_full_row_of_the_miss_registers_closes_the_door_even_to_hits() {
     let mut device = device(&[("device.mshr_requests", "2")]);
-    device.warm(PageId(4), false);
+    device.warm(read(4, 0));
     device.access(Time::ZERO, read(3, 0));
     device.access(Time::ZERO, read(3, 1));
     assert_eq!(device.access(Time::ZERO, read(4, 2)), Answer::Stalled);
@@ -223,7 +223,7 @@ fn folded_addresses_lie_where_the_studys_simulator_puts_them() {
     // Byte 4 GiB is byte 2 GiB there.
     let keys = [("device.fold_addresses", "true"), ("dataset.size", "8GiB")];
     let mut device = device(&keys);
-    device.warm(PageId(1 << 19), false);
+    device.warm(read(1 << 19, 0));
     assert!(matches!(device.access(Time::ZERO, read(1 << 20, 0)), Answer::Hit(_)));
     assert!(matches!(device.access(Time::ZERO, read(7, 0)), Answer::Miss(_)));
 }
@@ -231,7 +231,7 @@ fn folded_addresses_lie_where_the_studys_simulator_puts_them() {
 #[test]
 fn a_hint_fetches_a_page_that_is_not_known_yet() {
     let mut device = device(&[]);
-    device.warm(PageId(4), false);
+    device.warm(read(4, 0));
     for page in [3, 3, 4] {
         assert_eq!(device.hint(Time::ZERO, PageId(page)), Time::ZERO, "the host goes on at once");
     }
@@ -253,7 +253,7 @@ fn pages_that_feedback_fetched_in_vain_go_before_those_that_were_asked_for() {
     let keys = [("dram_cache.policy", "lru"), ("prefetch.policy", "feedback-directed")];
     let mut device = device(&keys);
     // All of one set. Page 32 enters it before its most recent half.
-    [0, 4, 8, 12].iter().for_each(|page| device.warm(PageId(*page), false));
+    [0, 4, 8, 12].iter().for_each(|page| device.warm(read(*page, 0)));
     let mut now = Time::ZERO;
     // At a miss of page p, p + 17 and p + 18 are fetched: one of the set, 32.
     for page in [15, 16, 20, 24] {

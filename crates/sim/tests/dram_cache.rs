@@ -2,7 +2,9 @@
 
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::{Config, resolve};
-use ebbtide_sim::memory_side::{Answer, Counters, DramCache, Event, MemorySide, Request, Waiter};
+use ebbtide_sim::memory_side::{
+    Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Waiter, WarmUp,
+};
 use proptest::prelude::*;
 
 /// A small machine: 16 frames in 4 sets, one controller.
@@ -89,7 +91,7 @@ fn a_full_miss_table_makes_the_frontside_stall() {
 fn a_dirty_victim_never_delays_a_read() {
     let fill = |dirty: bool| {
         let mut cache = DramCache::new(&config(&[])).unwrap();
-        (0..16).for_each(|page| cache.warm(PageId(page), dirty));
+        (0..16).for_each(|page| cache.warm(Request { write: dirty, ..read(page, 0) }));
         let answer = cache.access(Time::ZERO, read(16, 1));
         assert!(matches!(answer, Answer::Miss(_)));
         let at = arrival(&settle(&mut cache), 1).unwrap();
@@ -106,7 +108,7 @@ fn a_victim_of_another_controller_frees_the_evict_buffer_it_was_in() {
     let keys =
         [("dram.controllers", "2"), ("dram_cache.ways", "0"), ("dram_cache.evict_buffer", "1")];
     let mut cache = DramCache::new(&config(&keys)).unwrap();
-    (0..16).for_each(|i| cache.warm(PageId(2 * i + 1), true));
+    (0..16).for_each(|i| cache.warm(write(2 * i + 1, 0)));
     for thread in 0..16 {
         let answer = cache.access(Time::ZERO, read(2 * u64::from(thread), thread));
         assert!(matches!(answer, Answer::Miss(_)));

@@ -3,7 +3,9 @@
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Span, Time};
 use ebbtide_sim::config::{Config, resolve};
-use ebbtide_sim::memory_side::{Answer, Counters, DramCache, Event, MemorySide, Request, Waiter};
+use ebbtide_sim::memory_side::{
+    Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Waiter,
+};
 use ebbtide_sim::{Offered, Plan, designs, simulate};
 use ebbtide_workloads::Kind;
 

@@ -3,7 +3,7 @@
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_sim::config::{Config, resolve};
 use ebbtide_sim::memory_side::mos::MosCache;
-use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
+use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use proptest::prelude::*;
 
 /// Pages of 4 KiB in a MoS page.
@@ -140,7 +140,7 @@ fn extend_mode_overlaps_misses_and_persist_mode_has_one_under_way() {
 fn a_fill_waits_for_its_victims_copy_but_not_for_flash_to_take_it() {
     let miss = |dirty: bool| {
         let mut cache = cache("thams-e");
-        cache.warm(PageId(0), dirty);
+        cache.warm(Request { write: dirty, ..read(0, 0) });
         cache.take_counters();
         assert!(matches!(cache.access(Time::ZERO, read(FRAMES, 0)), Answer::Miss(_)));
         let at = arrivals(&settle(&mut cache))[0].since(Time::ZERO);
@@ -155,7 +155,7 @@ fn a_fill_waits_for_its_victims_copy_but_not_for_flash_to_take_it() {
 #[test]
 fn a_victim_wanted_again_waits_until_flash_has_it() {
     let mut cache = cache("thams-e");
-    cache.warm(PageId(0), true);
+    cache.warm(write(0, 0));
     assert!(matches!(cache.access(Time::ZERO, read(FRAMES, 0)), Answer::Miss(_)));
     let mut events = Vec::new();
     while events.is_empty() {
@@ -171,7 +171,7 @@ fn a_victim_wanted_again_waits_until_flash_has_it() {
 fn without_internal_dram_nothing_is_buffered_in_the_device() {
     let moved = |design| {
         let mut cache = cache(design);
-        cache.warm(PageId(0), true);
+        cache.warm(write(0, 0));
         let _ = cache.access(Time::ZERO, read(FRAMES, 0));
         settle(&mut cache);
         cache.take_counters().device_dram_bytes

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
-use ebbtide_flash::Flash;
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::designs::Parts;
-use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Request};
+use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Observe, Request, WarmUp};
 use ebbtide_sim::{CoreSide, Machine};
 use ebbtide_workloads::{Workload, Wrong};
 
@@ -57,15 +56,15 @@ impl MemorySide for Recorder {
     }
 
     fn advance(&mut self, _now: Time, _events: &mut Vec<Event>) {}
+}
 
-    fn warm(&mut self, _page: PageId, _write: bool) {}
+impl WarmUp for Recorder {
+    fn warm(&mut self, _request: Request) {}
+}
 
+impl Observe for Recorder {
     fn take_counters(&mut self) -> Counters {
         Counters::default()
-    }
-
-    fn flash(&self) -> Option<&Flash> {
-        None
     }
 }
 

@@ -88,14 +88,15 @@ fn put_together(
         core_side: (core_side.core_side)(config)?,
         memory_side: (memory_side.memory_side)(config)?,
     };
+    let can = parts.memory_side.capabilities();
     require(
-        config.dram_cache.fill == Fill::Page || parts.memory_side.fetches_lines(),
+        config.dram_cache.fill == Fill::Page || can.fetches_lines,
         "dram_cache.fill",
         "footprint",
         "page: only a hardware DRAM cache, as astriflash has, fetches single lines",
     )?;
     require(
-        config.promotion.is_none() || parts.memory_side.is_byte_addressable(),
+        config.promotion.is_none() || can.byte_addressable,
         "parts.memory_side",
         memory_side.name,
         "a memory that answers single lines, as cxl-flash and flatflash have: with [promotion], \

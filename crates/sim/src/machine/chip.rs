@@ -164,7 +164,7 @@ impl Chip {
             contents,
             cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
             caches: Caches::new(config)?,
-            durable: memory.durable(),
+            durable: memory.capabilities().durable,
             memory,
             events: Vec::new(),
             parked: FxHashMap::default(),
@@ -367,13 +367,13 @@ impl Chip {
         if core.tlb.look_up(page) == Translation::Walk && self.page_tables == PageTables::Cached {
             for level in (0..self.page_table.levels()).rev() {
                 let entry = self.page_table.entry(level, page);
-                self.memory.warm_line(Request::new(entry, false, waiter));
+                self.memory.warm(Request::new(entry, false, waiter));
             }
         }
         let line = line_of(request);
         if write && self.durable.contains(&page) {
             self.caches.store_past(number, line);
-            return self.memory.warm(page, write);
+            return self.memory.warm(request);
         }
         if let Some(was_dirty) = self.caches.touch(number, line, write) {
             if write && !was_dirty {
@@ -384,7 +384,7 @@ impl Chip {
         }
         if !self.caches.look(number, line).found {
             self.caches.install_in_llc(line, false);
-            self.memory.warm_line(request);
+            self.memory.warm(request);
         } else if write {
             self.memory.dirtied(page);
         }
@@ -392,9 +392,9 @@ impl Chip {
     }
 
     /// What accesses in no time have brought about, unless memory keeps what cannot be handed on.
-    pub(crate) fn warmth(&self) -> Option<Warmth> {
+    pub(crate) fn warmth(&mut self) -> Option<Warmth> {
         Some(Warmth {
-            residency: self.memory.residency()?,
+            residency: self.memory.residency()?.clone(),
             contents: self.contents.clone(),
             caches: self.caches.clone(),
             tlbs: self.cores.iter().map(|core| core.tlb.clone()).collect(),
@@ -403,7 +403,8 @@ impl Chip {
 
     /// Takes `warmth` in place of its own, if memory can.
     pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
-        if !self.memory.begin_with(&warmth.residency) {
+        let own = self.memory.residency();
+        if !own.is_some_and(|own| own.begin_with(&warmth.residency)) {
             return false;
         }
         self.contents = warmth.contents.clone();

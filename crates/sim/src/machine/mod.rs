@@ -189,7 +189,7 @@ impl Machine {
     /// What [`warm`](Machine::warm) has brought into caches, data and DRAM so far, unless memory
     /// keeps what cannot be handed on.
     pub(crate) fn warmth(&self) -> Option<Warmth> {
-        let (chip, next_job) = (self.chip.borrow().warmth()?, self.next_job);
+        let (chip, next_job) = (self.chip.borrow_mut().warmth()?, self.next_job);
         Some(Warmth { chip, next_job })
     }
 
@@ -451,8 +451,7 @@ impl Machine {
         }
         let mut chip = self.chip.borrow_mut();
         let misses = chip.journal.take().map(|journal| journal.over).unwrap_or_default();
-        let notes = chip.memory.take_notes();
-        chip.memory.keep_notes(false);
+        let notes = chip.memory.keep_notes(false);
         Ok(Story { misses, notes })
     }
 

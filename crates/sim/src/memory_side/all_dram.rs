@@ -1,10 +1,9 @@
 //! [`AllDram`]: everything is in DRAM.
 
 use ebbtide_core::{PageId, Time};
-use ebbtide_flash::Flash;
 
 use super::dram::Controllers;
-use super::{Answer, Counters, Event, MemorySide, Request};
+use super::{Answer, Counters, Event, MemorySide, Observe, Request, WarmUp};
 use crate::config::Config;
 
 /// DRAM without tags and without misses.
@@ -39,15 +38,15 @@ impl MemorySide for AllDram {
     }
 
     fn advance(&mut self, _now: Time, _events: &mut Vec<Event>) {}
+}
 
-    fn warm(&mut self, _page: PageId, _write: bool) {}
+impl WarmUp for AllDram {
+    fn warm(&mut self, _request: Request) {}
+}
 
+impl Observe for AllDram {
     fn take_counters(&mut self) -> Counters {
         let dram_lines = self.controllers.take_lines();
         Counters { dram_lines, ..std::mem::take(&mut self.counters) }
-    }
-
-    fn flash(&self) -> Option<&Flash> {
-        None
     }
 }

@@ -7,12 +7,15 @@ use ebbtide_core::{Begin, FrameId, LINE_BYTES, Lines, MissTable, PageId, Span, T
 use ebbtide_flash::{Flash, Kind};
 use rustc_hash::FxHashMap;
 
+use super::device::{Device, Transfer};
 use super::dram::Controllers;
 use super::partial_pages::PartialPages;
 use super::residency::{Residency, Victim};
-use super::{Answer, Counters, Event, MemorySide, Noted, Request, Stage, Waiter};
+use super::{
+    Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter,
+    WarmUp,
+};
 use crate::config::{Config, ConfigError, Fill, require};
-use crate::device::{Device, Transfer};
 
 /// The frontside controller of each memory controller probes the tags and answers hit or miss; its
 /// backside controller takes misses from a bounded queue, looks them up in the miss status table,
@@ -273,10 +276,6 @@ impl MemorySide for DramCache {
         Answer::Miss(reply)
     }
 
-    fn expect(&self, page: PageId) {
-        self.residency.expect(page);
-    }
-
     fn flat(&mut self, now: Time, page: PageId) -> Time {
         let controller = self.controllers.of(page);
         self.controllers.plain(now, controller)
@@ -331,14 +330,16 @@ impl MemorySide for DramCache {
         }
     }
 
-    fn warm(&mut self, page: PageId, write: bool) {
-        self.residency.warm(page, write, &mut self.counters);
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { fetches_lines: true, ..Capabilities::default() }
     }
+}
 
-    fn warm_line(&mut self, request: Request) {
+impl WarmUp for DramCache {
+    fn warm(&mut self, request: Request) {
         let Request { page, line, site, write, .. } = request;
         if self.partial.is_none() {
-            return self.warm(page, write);
+            return self.residency.warm(page, write, &mut self.counters);
         }
         if let Some(frame) = self.find(page, line) {
             self.counters.hits += 1;
@@ -359,16 +360,14 @@ impl MemorySide for DramCache {
         self.counters.evicted(victim);
     }
 
-    fn residency(&self) -> Option<Residency> {
-        self.partial.is_none().then(|| self.residency.clone())
+    fn residency(&mut self) -> Option<&mut Residency> {
+        self.partial.is_none().then_some(&mut self.residency)
     }
+}
 
-    fn begin_with(&mut self, residency: &Residency) -> bool {
-        self.partial.is_none() && self.residency.begin_with(residency)
-    }
-
-    fn fetches_lines(&self) -> bool {
-        true
+impl Observe for DramCache {
+    fn expect(&self, page: PageId) {
+        self.residency.expect(page);
     }
 
     fn take_counters(&mut self) -> Counters {
@@ -378,12 +377,8 @@ impl MemorySide for DramCache {
         counters
     }
 
-    fn keep_notes(&mut self, keep: bool) {
-        self.device.keep_notes(keep);
-    }
-
-    fn take_notes(&mut self) -> Vec<Noted> {
-        self.device.take_notes()
+    fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+        self.device.keep_notes(keep)
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -7,11 +7,11 @@ use ebbtide_core::{Begin, FrameId, MissTable, PageId, Span, Time};
 use ebbtide_flash::{Flash, Kind};
 use rustc_hash::FxHashMap;
 
+use super::device::{Device, Transfer};
 use super::dram::Controllers;
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Noted, Request, Waiter};
+use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError, require};
-use crate::device::{Device, Transfer};
 
 /// DRAM whose contents the operating system manages.
 ///
@@ -159,19 +159,19 @@ impl MemorySide for Paging {
             self.installs.extend(reads.map(|read| (read.at + self.install, read.page)));
         }
     }
+}
 
-    fn warm(&mut self, page: PageId, write: bool) {
-        self.residency.warm(page, write, &mut self.counters);
+impl WarmUp for Paging {
+    fn warm(&mut self, request: Request) {
+        self.residency.warm(request.page, request.write, &mut self.counters);
     }
 
-    fn residency(&self) -> Option<Residency> {
-        Some(self.residency.clone())
+    fn residency(&mut self) -> Option<&mut Residency> {
+        Some(&mut self.residency)
     }
+}
 
-    fn begin_with(&mut self, residency: &Residency) -> bool {
-        self.residency.begin_with(residency)
-    }
-
+impl Observe for Paging {
     fn take_counters(&mut self) -> Counters {
         let mut counters = std::mem::take(&mut self.counters);
         counters.dram_lines = self.controllers.take_lines();
@@ -179,12 +179,8 @@ impl MemorySide for Paging {
         counters
     }
 
-    fn keep_notes(&mut self, keep: bool) {
-        self.device.keep_notes(keep);
-    }
-
-    fn take_notes(&mut self) -> Vec<Noted> {
-        self.device.take_notes()
+    fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+        self.device.keep_notes(keep)
     }
 
     fn flash(&self) -> Option<&Flash> {

@@ -138,7 +138,7 @@ impl Residency {
     }
 
     /// Takes `other` in place of itself if that has as many sets and ways. Gives whether it has.
-    pub(super) fn begin_with(&mut self, other: &Residency) -> bool {
+    pub(crate) fn begin_with(&mut self, other: &Residency) -> bool {
         let fits = self.geometry == other.geometry;
         if fits {
             self.clone_from(other);

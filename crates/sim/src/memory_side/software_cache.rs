@@ -6,13 +6,12 @@ use std::collections::BinaryHeap;
 use ebbtide_core::prefetch::{Demand, Metrics, PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::{Begin, Bytes, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
-use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
 use super::ahead::Ahead;
 use super::dram::Controllers;
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError};
 
 /// What a [`SoftwareCache`] is and costs.
@@ -233,10 +232,6 @@ impl MemorySide for SoftwareCache {
         }
     }
 
-    fn warm(&mut self, page: PageId, write: bool) {
-        self.residency.warm(page, write, &mut self.counters);
-    }
-
     fn hint(&mut self, now: Time, page: PageId) -> Time {
         let known = self.residency.find(page).is_some() || self.frames.contains_key(&page);
         if self.costs.hints && !known && self.ahead.places(u64::MAX) > 0 {
@@ -245,7 +240,15 @@ impl MemorySide for SoftwareCache {
             now
         }
     }
+}
 
+impl WarmUp for SoftwareCache {
+    fn warm(&mut self, request: Request) {
+        self.residency.warm(request.page, request.write, &mut self.counters);
+    }
+}
+
+impl Observe for SoftwareCache {
     fn prefetched(&self) -> Option<&Metrics> {
         Some(self.ahead.metrics())
     }
@@ -253,10 +256,6 @@ impl MemorySide for SoftwareCache {
     fn take_counters(&mut self) -> Counters {
         let dram_lines = self.controllers.take_lines();
         Counters { dram_lines, ..std::mem::take(&mut self.counters) }
-    }
-
-    fn flash(&self) -> Option<&Flash> {
-        None
     }
 }
 

@@ -31,7 +31,7 @@ use core_side::CoreSide;
 use ebbtide_core::{Time, Watch};
 use ebbtide_sim::config::{Config, Overrides, resolve};
 use ebbtide_sim::designs::{Design, Parts, compose};
-use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Request, Waiter};
+use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Observe, Request, Waiter};
 use ebbtide_sim::{Offered, Outcome, Plan, Simulation};
 use ebbtide_workloads::Kind;
 use memory_side::DramCache;

@@ -24,6 +24,12 @@ pub fn config(overrides: &[(&str, &str)]) -> Config {
     resolve("flatflash", &[&small, overrides].concat()).unwrap()
 }
 
+/// An access to a line of `page`.
+pub fn request(page: u64, line: u64, write: bool) -> Request {
+    let at = PageId(page).start() + line * LINE_BYTES as u64;
+    Request::new(at, write, Waiter { core: 3, thread: 0 })
+}
+
 /// A memory at a point in time, with what it told.
 pub struct Driven {
     pub memory: Box<dyn MemorySide>,
@@ -38,9 +44,7 @@ impl Driven {
     }
 
     pub fn access(&mut self, page: u64, line: u64, write: bool) -> Answer {
-        let at = PageId(page).start() + line * LINE_BYTES as u64;
-        let answer =
-            self.memory.access(self.now, Request::new(at, write, Waiter { core: 3, thread: 0 }));
+        let answer = self.memory.access(self.now, request(page, line, write));
         // What an access starts is due at once.
         self.pass(Span::ZERO);
         answer
@@ -61,7 +65,7 @@ impl Driven {
 
     /// Reads line 0 of `page`, which the SSD-Cache has, until the seventh access promotes it.
     pub fn promote(&mut self, page: u64) {
-        self.memory.warm(PageId(page), false);
+        self.memory.warm(request(page, 0, false));
         (0..6).for_each(|_| assert!(self.waits_for_ssd(page, 0)));
     }
 

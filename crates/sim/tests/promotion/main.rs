@@ -5,11 +5,11 @@ mod persistence;
 mod upkeep;
 mod warm_up;
 
-use driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE};
-use ebbtide_core::{PageId, Span};
+use driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, request};
+use ebbtide_core::Span;
 use ebbtide_sim::config::resolve;
 use ebbtide_sim::designs::compose;
-use ebbtide_sim::memory_side::{Answer, Event, Request, Waiter};
+use ebbtide_sim::memory_side::{Answer, Event, Waiter};
 
 #[test]
 fn a_line_costs_mmio_and_flash_as_printed() {
@@ -67,7 +67,7 @@ fn a_full_look_aside_buffer_drops_the_promotion() {
     let mut driven = Driven::new(&[("promotion.look_aside", "1")]);
     driven.promote(3);
     // The threshold is 6 after a promotion.
-    driven.memory.warm(PageId(4), false);
+    driven.memory.warm(request(4, 0, false));
     (0..7).for_each(|_| assert!(driven.waits_for_ssd(4, 0)));
     driven.pass(MOVE + MAP);
     assert!(driven.unmapped(3) && !driven.unmapped(4));
@@ -88,10 +88,7 @@ fn full_dram_demotes_the_least_recently_used_page_and_writes_it_only_if_dirty() 
                 // Page 0 was used last now; page 1 is next to go, and then 0 would be.
                 (1..4).for_each(|page| assert!(!driven.waits_for_ssd(page, 0)));
             }
-            driven.memory.access(
-                driven.now,
-                Request::new(PageId(page).start(), false, Waiter { core: 0, thread: 0 }),
-            );
+            driven.memory.access(driven.now, request(page, 0, false));
             driven.pass(FLASH + MOVE + MAP);
         }
         assert!(driven.unmapped(0));
@@ -135,6 +132,6 @@ fn an_astriflash_core_runs_over_a_cxl_device_with_promotion() {
     // Every section that the parts need comes from the designs it is made of.
     let config = resolve("flatflash", &[("parts.core_side", "astriflash")]).unwrap();
     let parts = compose(&config).unwrap();
-    assert!(parts.memory_side.is_byte_addressable());
+    assert!(parts.memory_side.capabilities().byte_addressable);
     assert_ne!(parts.core_side, ebbtide_sim::CoreSide::Block);
 }

@@ -3,17 +3,17 @@
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::Machine;
 use ebbtide_sim::designs::compose;
-use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, Request, Waiter};
+use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, WarmUp};
 use ebbtide_workloads::{Workload, Wrong};
 
-use crate::driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, config};
+use crate::driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, config, request};
 
 #[test]
 fn a_persist_page_is_never_promoted_and_its_stores_are_verified() {
     let mut driven = Driven::new(&[("promotion.persist", "512KiB")]);
     let (volatile, persist) = (127, 128);
-    driven.memory.warm(PageId(volatile), false);
-    driven.memory.warm(PageId(persist), false);
+    driven.memory.warm(request(volatile, 0, false));
+    driven.memory.warm(request(persist, 0, false));
     for _ in 0..50 {
         assert_eq!(driven.write(persist, 0), Answer::Posted(driven.now + POSTED_WRITE + MMIO_READ));
         driven.pass(Span::from_us(20));
@@ -95,8 +95,7 @@ fn a_power_cut_takes_what_was_written_in_host_dram_and_never_a_persist_page() {
         let (mut now, mut events) = (Time::from_ns(1_000_000), Vec::new());
         let mut write = |memory: &mut Promotion, page: u64, times: u64| {
             for _ in 0..times {
-                let waiter = Waiter { core: 0, thread: 0 };
-                memory.access(now, Request::new(PageId(page).start(), true, waiter));
+                memory.access(now, request(page, 0, true));
                 now += FLASH + MOVE + MAP;
                 memory.advance(now, &mut events);
             }
@@ -117,8 +116,8 @@ fn without_a_battery_a_power_cut_takes_what_was_written_in_the_cache() {
     for (battery, lost) in [("true", vec![]), ("false", vec![PageId(3)])] {
         let config = config(&[("promotion.battery_backed", battery)]);
         let mut memory = Promotion::new(&config, DeviceCache::new(&config).unwrap()).unwrap();
-        memory.warm(PageId(3), true);
-        memory.warm(PageId(4), false);
+        memory.warm(request(3, 0, true));
+        memory.warm(request(4, 0, false));
         assert_eq!(memory.lost_in_power_cut(), lost);
     }
 }

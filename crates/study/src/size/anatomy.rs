@@ -115,7 +115,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
 fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     let mut parts = designs::compose(config)?;
     let memory = parts.memory_side.as_mut();
-    if memory.is_byte_addressable() {
+    if memory.capabilities().byte_addressable {
         return Ok(None);
     }
     let request = Request::new(PageId(1).start(), false, Waiter { core: 0, thread: 0 });

@@ -16,7 +16,7 @@ use self::dram::DramServer;
 use super::ahead::Ahead;
 use super::dram::Controllers;
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use super::{Answer, Capabilities, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError, needed, require};
 
 /// The device of the CXL-flash study: a set-associative cache of pages before flash, miss status
@@ -525,7 +525,26 @@ impl MemorySide for DeviceCache {
         }
     }
 
-    fn warm(&mut self, page: PageId, write: bool) {
+    fn hint(&mut self, now: Time, page: PageId) -> Time {
+        let page = self.mapped(page);
+        let Some(Cache { residency, ahead }) = &self.cache else { return now };
+        let takes = self.takes_hints && matches!(self.misses, Misses::Merged(_));
+        let known = residency.find(page).is_some()
+            || self.misses.contains(page)
+            || ahead.is_in_flight(page);
+        if takes && !known && ahead.places(self.backend.room()) > 0 {
+            self.prefetch(now, &[page]);
+        }
+        now
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { byte_addressable: true, ..Capabilities::default() }
+    }
+}
+
+impl WarmUp for DeviceCache {
+    fn warm(&mut self, Request { page, write, .. }: Request) {
         let Some(cache) = &mut self.cache else { return };
         let frame = if let Some(frame) = cache.residency.find(page) {
             self.counters.hits += 1;
@@ -542,20 +561,9 @@ impl MemorySide for DeviceCache {
         };
         self.tell(frame, page, Happened::Served { write });
     }
+}
 
-    fn hint(&mut self, now: Time, page: PageId) -> Time {
-        let page = self.mapped(page);
-        let Some(Cache { residency, ahead }) = &self.cache else { return now };
-        let takes = self.takes_hints && matches!(self.misses, Misses::Merged(_));
-        let known = residency.find(page).is_some()
-            || self.misses.contains(page)
-            || ahead.is_in_flight(page);
-        if takes && !known && ahead.places(self.backend.room()) > 0 {
-            self.prefetch(now, &[page]);
-        }
-        now
-    }
-
+impl Observe for DeviceCache {
     fn prefetched(&self) -> Option<&Metrics> {
         self.cache.as_ref().map(|cache| cache.ahead.metrics())
     }
@@ -567,9 +575,5 @@ impl MemorySide for DeviceCache {
 
     fn flash(&self) -> Option<&Flash> {
         Some(self.backend.flash())
-    }
-
-    fn is_byte_addressable(&self) -> bool {
-        true
     }
 }

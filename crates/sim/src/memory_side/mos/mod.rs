@@ -15,7 +15,7 @@ use ebbtide_flash::Flash;
 pub use manager::{Counts, Found, Manager, MosPage, Sizes};
 pub use queue::{Command, Copy, Kind, Mode};
 
-use super::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError, require};
 use nvdimm::Nvdimm;
 use nvme::{Burst, Nvme, Traffic};
@@ -151,11 +151,15 @@ impl MemorySide for MosCache {
             }
         }
     }
+}
 
-    fn warm(&mut self, page: PageId, write: bool) {
-        self.manager.warm(self.mos_page(page), write);
+impl WarmUp for MosCache {
+    fn warm(&mut self, request: Request) {
+        self.manager.warm(self.mos_page(request.page), request.write);
     }
+}
 
+impl Observe for MosCache {
     fn take_counters(&mut self) -> Counters {
         let Traffic { copied_bytes, ssd_dram_bytes, moved } =
             std::mem::take(&mut self.nvme.traffic);

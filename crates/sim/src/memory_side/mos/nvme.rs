@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::nvdimm::Nvdimm;
 use super::queue::{Command, Copy, Kind};
 use crate::config::{Attachment, Config, ConfigError, Mos};
-use crate::memory_side::{Moved, Pages};
+use crate::memory_side::counters::{Moved, Pages};
 
 /// What a burst on the NVDIMM's bus ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

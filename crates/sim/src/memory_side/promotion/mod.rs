@@ -13,10 +13,12 @@ use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
 use self::upkeep::Upkeep;
+use super::counters::{Moved, Pages};
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
-    Answer, Counters, DeviceCache, Event, Happened, MemorySide, Moved, Pages, Request, Seen, Waiter,
+    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, Observe, Request,
+    Seen, Waiter, WarmUp,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -312,11 +314,26 @@ impl MemorySide for Promotion {
         }
     }
 
-    fn warm(&mut self, page: PageId, write: bool) {
+    fn hint(&mut self, now: Time, page: PageId) -> Time {
+        if self.host.find(page).is_some() || self.look_aside.contains(page) {
+            return now;
+        }
+        self.device.hint(now, page)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let durable = self.persist.clone();
+        Capabilities { byte_addressable: true, durable, ..Capabilities::default() }
+    }
+}
+
+impl WarmUp for Promotion {
+    fn warm(&mut self, request: Request) {
+        let Request { page, write, .. } = request;
         if let Some(frame) = self.host.find(page) {
             return self.host.hit(frame, write);
         }
-        self.device.warm(page, write);
+        self.device.warm(request);
         for Seen { frame, page, what } in self.device.take_seen() {
             match what {
                 Happened::Evicted => self.adaptive.evict(frame),
@@ -333,14 +350,9 @@ impl MemorySide for Promotion {
             }
         }
     }
+}
 
-    fn hint(&mut self, now: Time, page: PageId) -> Time {
-        if self.host.find(page).is_some() || self.look_aside.contains(page) {
-            return now;
-        }
-        self.device.hint(now, page)
-    }
-
+impl Observe for Promotion {
     fn prefetched(&self) -> Option<&Metrics> {
         self.device.prefetched()
     }
@@ -371,13 +383,5 @@ impl MemorySide for Promotion {
 
     fn flash(&self) -> Option<&Flash> {
         self.device.flash()
-    }
-
-    fn durable(&self) -> Range<PageId> {
-        self.persist.clone()
-    }
-
-    fn is_byte_addressable(&self) -> bool {
-        true
     }
 }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
+use super::access::{Noted, Stage};
+use super::counters::{Counters, Moved, Pages};
 use crate::config::{Config, ConfigError};
-use crate::memory_side::{Counters, Moved, Noted, Pages, Stage};
 
 /// A page that came over the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,14 +183,10 @@ impl Device {
         }
     }
 
-    /// Keeps notes from now on, or no more.
-    pub fn keep_notes(&mut self, keep: bool) {
-        self.notes = keep.then(Vec::new);
-    }
-
-    /// What was noted since this was last asked.
-    pub fn take_notes(&mut self) -> Vec<Noted> {
-        self.notes.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Starts or stops keeping notes. Gives those until now.
+    pub fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+        let notes = std::mem::replace(&mut self.notes, keep.then(Vec::new));
+        notes.unwrap_or_default()
     }
 
     /// The flash itself.

@@ -1,0 +1,88 @@
+//! What passes between the chip and its memory: requests, answers and events.
+
+use ebbtide_core::{Addr, LINE_BYTES, PageId, Time};
+
+/// A thread of a core, which waits for a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiter {
+    /// The core.
+    pub core: u32,
+    /// The thread on that core.
+    pub thread: u32,
+}
+
+/// An access to a line.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// The page of the line.
+    pub page: PageId,
+    /// The line within the page.
+    pub line: u8,
+    /// The number of the access within its job, from 1. It stands for the program counter, which a
+    /// simulated program does not have. 0 for traces and page tables, which have no jobs.
+    pub site: u32,
+    /// Whether the access is a store.
+    pub write: bool,
+    /// The thread that is told when the page arrives.
+    pub waiter: Waiter,
+}
+
+impl Request {
+    /// An access of `waiter` to the line of `at`, at site 0.
+    #[inline]
+    pub fn new(at: Addr, write: bool, waiter: Waiter) -> Request {
+        let line = (at.page_offset() / LINE_BYTES) as u8;
+        Request { page: at.page(), line, site: 0, write, waiter }
+    }
+}
+
+/// How memory answers an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The line arrives at this time.
+    Hit(Time),
+    /// The core is busy with the access until this time and then goes on.
+    Posted(Time),
+    /// The page is absent, and the core learns that at this time. [`Event::Arrived`] tells the waiter
+    /// when to repeat the access.
+    Miss(Time),
+    /// Memory accepts no access now. [`Event::Unstalled`] tells the waiter when to repeat it.
+    Stalled,
+}
+
+/// What memory reports later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The page that the waiter missed is present.
+    Arrived(Waiter, Time),
+    /// The waiter can repeat its stalled access.
+    Unstalled(Waiter, Time),
+    /// The page was unmapped: every core must drop its translation.
+    Unmapped(PageId),
+}
+
+/// A stage of a missed page's way to DRAM, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A backside controller took the miss.
+    Taken,
+    /// The controller sent a command to flash.
+    Asked,
+    /// The command crossed the link.
+    Commanded,
+    /// Flash read the page.
+    Read,
+    /// The page crossed the link.
+    Carried,
+}
+
+/// The end of a stage for one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// The page.
+    pub page: PageId,
+    /// The stage.
+    pub stage: Stage,
+    /// When the stage ended.
+    pub at: Time,
+}
