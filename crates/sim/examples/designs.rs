@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             outcome.miss_interval_us,
             outcome.service_ns.p50 as f64 / 1e3,
             outcome.service_ns.p99 as f64 / 1e3,
-            outcome.dram_cache.misses as f64 / outcome.jobs as f64,
+            outcome.memory.cache.misses as f64 / outcome.jobs as f64,
             outcome.accesses_per_wall_s / 1e6,
             outcome.wall_s,
         );

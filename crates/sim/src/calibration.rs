@@ -103,7 +103,7 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
             window += WARM_BATCH;
         }
         let counters = lru.take_counters();
-        if is_steady(counters.left(), counters.misses) {
+        if is_steady(counters.evictions(), counters.misses) {
             return Ok(counters.misses as f64 / window as f64);
         }
     }

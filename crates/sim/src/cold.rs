@@ -29,7 +29,7 @@ pub fn run_cold(plan: &Plan, work: Span, stretches: usize) -> Result<Vec<Stretch
     machine.set_work(work);
     let mut stretch = || {
         let simulated_ns = machine.run(plan.jobs)?.as_ns();
-        let misses = machine.take_counters().misses;
+        let misses = machine.take_counters().cache.misses;
         Ok(Stretch { jobs: plan.jobs, simulated_ns, misses })
     };
     (0..stretches).map(|_| stretch()).collect()

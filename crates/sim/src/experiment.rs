@@ -89,8 +89,9 @@ pub struct Outcome {
     pub ratio_to_dram: f64,
     /// Execution between misses of a core, in microseconds.
     pub miss_interval_us: f64,
-    /// The DRAM cache.
-    pub dram_cache: Counters,
+    /// What the memory side counted.
+    #[serde(rename = "dram_cache")]
+    pub memory: Counters,
     /// The flash device, since the start of the measured part.
     pub flash: FlashOutcome,
     /// Per access that left the chip, from the moment it was issued.
@@ -234,7 +235,7 @@ impl Simulation {
         let measured_s = clock.elapsed().as_secs_f64();
         let measured = machine.take_measured();
         let jobs_per_s = plan.jobs as f64 * 1e12 / simulated.as_ps() as f64;
-        let misses = measured.counters.misses.max(1) as f64;
+        let misses = measured.counters.cache.misses.max(1) as f64;
         let cores_ps = simulated.as_ps() as f64 * plan.config.cores.count as f64;
         let execution_ns = (warm_up.bare_job_ns + warm_up.work_ns) * plan.jobs as f64;
         Ok(Outcome {
@@ -255,7 +256,7 @@ impl Simulation {
             jobs_per_s,
             ratio_to_dram: jobs_per_s / self.dram_jobs_per_s,
             miss_interval_us: execution_ns / misses / 1e3,
-            dram_cache: measured.counters,
+            memory: measured.counters,
             lifetime_years: measured.lifetime.map(Lifetime::new),
             flash: flash_outcome(before.flash.as_ref(), measured.flash.as_ref()),
             latency_ns: measured.access,

@@ -52,8 +52,9 @@ pub struct Replay {
     pub wall_s: f64,
     /// Accesses per second of host time.
     pub accesses_per_wall_s: f64,
-    /// The DRAM cache.
-    pub dram_cache: Counters,
+    /// What the memory side counted.
+    #[serde(rename = "dram_cache")]
+    pub memory: Counters,
     /// What was fetched ahead of demand, by memories that do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<PrefetchOutcome>,
@@ -141,7 +142,7 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
         wall_s,
         accesses_per_wall_s: accesses as f64 / wall_s,
         flash: flash.map(|flash| FlashOutcome::since_start(flash.counters())).unwrap_or_default(),
-        dram_cache: door.memory.take_counters(),
+        memory: door.memory.take_counters(),
         prefetch: door.memory.prefetched().map(|metrics| PrefetchOutcome::new(metrics, accesses)),
         latency_ns: door.latencies.access(),
         device_latency_ns: door.latencies.device(),

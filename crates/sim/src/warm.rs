@@ -136,9 +136,10 @@ pub fn warm_up(
             machine.warm(WARM_BATCH, None)?;
             window += WARM_BATCH;
             let batch = machine.take_counters();
-            quiet = if batch.misses == 0 { quiet + WARM_BATCH } else { 0 };
-            (misses, left) = (misses + batch.misses, left + batch.left());
-            (promoted, demoted) = (promoted + batch.promotions, demoted + batch.demotions);
+            quiet = if batch.cache.misses == 0 { quiet + WARM_BATCH } else { 0 };
+            (misses, left) = (misses + batch.cache.misses, left + batch.left());
+            (promoted, demoted) =
+                (promoted + batch.promotion.promotions, demoted + batch.promotion.demotions);
         }
         (untimed_jobs, filled) = (untimed_jobs + window, filled + misses);
         let full = promoted == 0 || is_steady(demoted, promoted) || filled >= FILLS_MAX * frames;

@@ -104,7 +104,10 @@ fn requests_for_a_page_on_its_way_are_merged_and_served_one_after_the_other() {
     let served = [0, 1, 2].map(|thread| arrival(&events, thread));
     assert_eq!(served, [Some(arrived), Some(arrived + DRAM), Some(arrived + DRAM + DRAM)]);
     let counters = device.take_counters();
-    assert_eq!((counters.misses, counters.hits_under_miss, counters.hits), (1, 2, 0));
+    assert_eq!(
+        (counters.cache.misses, counters.cache.hits_under_miss, counters.cache.hits),
+        (1, 2, 0)
+    );
     assert_eq!(device.flash().unwrap().counters().reads, 1);
 }
 
@@ -117,7 +120,7 @@ fn without_miss_registers_a_page_on_its_way_is_read_again() {
     let events = settle(&mut device);
     assert!((0..3).all(|thread| arrival(&events, thread).is_some()));
     let counters = device.take_counters();
-    assert_eq!((counters.misses, counters.repeated_reads), (3, 2));
+    assert_eq!((counters.cache.misses, counters.cache.repeated_reads), (3, 2));
     assert_eq!(device.flash().unwrap().counters().reads, 3);
     assert!(matches!(device.access(Time::ZERO + FLASH + FLASH, read(3, 0)), Answer::Hit(_)));
 }
@@ -144,7 +147,10 @@ fn a_write_miss_fetches_its_page_and_leaves_it_dirty() {
     device.access(Time::ZERO + FLASH + FLASH, read(16, 0));
     settle(&mut device);
     let counters = device.take_counters();
-    assert_eq!((counters.misses, counters.evictions_dirty, counters.evictions_clean), (2, 1, 0));
+    assert_eq!(
+        (counters.cache.misses, counters.cache.evictions_dirty, counters.cache.evictions_clean),
+        (2, 1, 0)
+    );
     let flash = device.flash().unwrap().counters();
     assert_eq!((flash.reads, flash.writes), (2, 1));
 }
@@ -182,7 +188,10 @@ fn a_prefetched_page_hits_and_one_still_on_its_way_is_late() {
     assert!([1, 2].iter().all(|thread| arrival(&events, *thread).is_some()));
     assert!(matches!(device.access(Time::ZERO + FLASH + FLASH, read(20, 3)), Answer::Hit(_)));
     let (counters, prefetched) = (device.take_counters(), *device.prefetched().unwrap());
-    assert_eq!((counters.misses, counters.hits_under_miss, counters.hits), (1, 1, 1));
+    assert_eq!(
+        (counters.cache.misses, counters.cache.hits_under_miss, counters.cache.hits),
+        (1, 1, 1)
+    );
     assert_eq!((prefetched.used, prefetched.late, prefetched.hits), (2, 1, 1));
 }
 
@@ -301,13 +310,13 @@ proptest! {
         prop_assert!(arrived.iter().zip(&missed).all(|(n, missed)| *n == u32::from(*missed)));
         let (counters, prefetched) = (device.take_counters(), *device.prefetched().unwrap());
         let stalls = events.iter().filter(|event| matches!(event, Event::Unstalled(..))).count();
-        prop_assert_eq!(counters.stalls, stalls as u64);
-        prop_assert_eq!(counters.hits, hits);
+        prop_assert_eq!(counters.cache.stalls, stalls as u64);
+        prop_assert_eq!(counters.cache.hits, hits);
         let waited = missed.iter().filter(|missed| **missed).count() as u64;
-        prop_assert_eq!(counters.misses + counters.hits_under_miss + prefetched.late, waited);
+        prop_assert_eq!(counters.cache.misses + counters.cache.hits_under_miss + prefetched.late, waited);
         let flash = device.flash().unwrap().counters();
-        prop_assert_eq!(flash.reads, counters.misses + prefetched.issued);
-        prop_assert_eq!(flash.writes, counters.evictions_dirty);
+        prop_assert_eq!(flash.reads, counters.cache.misses + prefetched.issued);
+        prop_assert_eq!(flash.writes, counters.cache.evictions_dirty);
         prop_assert!(device.next_event().is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ebbtide_core::{Addr, Time};
 use ebbtide_sim::config::resolve;
-use ebbtide_sim::memory_side::Counters;
+use ebbtide_sim::memory_side::CacheCounters;
 use ebbtide_sim::{Replay, replay};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 
@@ -347,10 +347,10 @@ fn counts_agree_with_a_plain_model_to_one_percent() {
                 ];
                 let ours = simulated(requests, &keys);
                 for (what, ours, theirs) in [
-                    ("hits", ours.dram_cache.hits, model.hits),
-                    ("hits under miss", ours.dram_cache.hits_under_miss, model.under_miss),
+                    ("hits", ours.memory.cache.hits, model.hits),
+                    ("hits under miss", ours.memory.cache.hits_under_miss, model.under_miss),
                     ("flash reads", ours.flash.reads, model.reads),
-                    ("flushes", ours.dram_cache.evictions_dirty, model.flushes),
+                    ("flushes", ours.memory.cache.evictions_dirty, model.flushes),
                 ] {
                     // Where a count is small, a thousandth of all requests.
                     let most = (theirs as f64 * 0.01).max(requests.len() as f64 * 0.001);
@@ -365,8 +365,8 @@ fn counts_agree_with_a_plain_model_to_one_percent() {
 
 /// Hits, hits under miss, misses, prefetches used and issued, flushes.
 fn counted(replay: &Replay) -> [u64; 6] {
-    let (cache, prefetch) = (&replay.dram_cache, replay.prefetch.unwrap());
-    let Counters { hits, hits_under_miss, misses, evictions_dirty, .. } = *cache;
+    let (cache, prefetch) = (&replay.memory.cache, replay.prefetch.unwrap());
+    let CacheCounters { hits, hits_under_miss, misses, evictions_dirty, .. } = *cache;
     [hits, hits_under_miss, misses, prefetch.used, prefetch.issued, evictions_dirty]
 }
 

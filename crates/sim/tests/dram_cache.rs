@@ -62,7 +62,7 @@ fn a_page_in_flight_is_read_once_however_many_wait() {
     let first = arrival(&events, 0).unwrap();
     assert!((0..9).all(|thread| arrival(&events, thread) == Some(first)));
     let counters = cache.take_counters();
-    assert_eq!((counters.misses, counters.hits_under_miss), (1, 8));
+    assert_eq!((counters.cache.misses, counters.cache.hits_under_miss), (1, 8));
     assert_eq!(cache.flash().unwrap().counters().reads, 1);
 }
 
@@ -83,7 +83,7 @@ fn a_full_miss_table_makes_the_frontside_stall() {
     assert_eq!(cache.access(Time::ZERO, read(4, 5)), Answer::Stalled);
     let events = settle(&mut cache);
     let opened = events.iter().filter(|event| matches!(event, Event::Unstalled(..))).count();
-    assert_eq!((opened, cache.take_counters().stalls), (2, 2));
+    assert_eq!((opened, cache.take_counters().cache.stalls), (2, 2));
     assert!((0..4).all(|thread| arrival(&events, thread).is_some()));
 }
 
@@ -99,7 +99,7 @@ fn a_dirty_victim_never_delays_a_read() {
     };
     let ((clean_at, clean), (dirty_at, dirty)) = (fill(false), fill(true));
     assert_eq!(clean_at, dirty_at);
-    assert_eq!((clean.evictions_clean, dirty.evictions_dirty), (1, 1));
+    assert_eq!((clean.cache.evictions_clean, dirty.cache.evictions_dirty), (1, 1));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_victim_of_another_controller_frees_the_evict_buffer_it_was_in() {
     }
     let events = settle(&mut cache);
     assert!((0..16).all(|thread| arrival(&events, thread).is_some()));
-    assert_eq!(cache.take_counters().evictions_dirty, 16);
+    assert_eq!(cache.take_counters().cache.evictions_dirty, 16);
 }
 
 proptest! {
@@ -150,11 +150,11 @@ proptest! {
         }
         prop_assert!(arrived.iter().zip(&missed).all(|(n, missed)| *n == u32::from(*missed)));
         let counters = cache.take_counters();
-        total.hits += counters.hits;
-        prop_assert_eq!(total.hits, hits);
+        total.cache.hits += counters.cache.hits;
+        prop_assert_eq!(total.cache.hits, hits);
         let flash = cache.flash().unwrap().counters();
-        prop_assert_eq!(flash.reads, counters.misses);
-        prop_assert_eq!(flash.writes, counters.evictions_dirty);
+        prop_assert_eq!(flash.reads, counters.cache.misses);
+        prop_assert_eq!(flash.writes, counters.cache.evictions_dirty);
         prop_assert!(cache.next_event().is_none());
     }
 }

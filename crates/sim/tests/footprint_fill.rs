@@ -73,7 +73,7 @@ fn the_first_page_of_a_site_comes_whole() {
     let mut driven = Driven::new();
     assert!(!driven.read(1, 0, 5));
     assert!((0..64).all(|line| driven.read(1, 0, line)));
-    assert_eq!(driven.cache.take_counters().refilled_bytes, 4096);
+    assert_eq!(driven.cache.take_counters().footprints.refilled_bytes, 4096);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_page_comes_with_what_was_used_of_the_last_one_that_was_brought_alike() {
     driven.evict_page_0();
     assert!(!driven.read(1, 1, 5));
     let counters = driven.cache.take_counters();
-    assert_eq!((counters.misses, counters.refilled_bytes), (1, 128));
+    assert_eq!((counters.cache.misses, counters.footprints.refilled_bytes), (1, 128));
     assert!(driven.read(3, 1, 5) && driven.read(3, 1, 9), "whoever asks for the lines");
 }
 
@@ -92,20 +92,23 @@ fn what_moves_is_counted_by_lines() {
     let mut driven = Driven::new();
     assert!(!driven.read(1, 0, 5));
     let whole = driven.cache.take_counters();
-    assert_eq!((whole.dram_pages_in, whole.dram_page_lines_in), (1, 64));
-    assert_eq!((whole.link_bytes, whole.device_dram_bytes), (4096, 2 * 4096));
+    assert_eq!((whole.traffic.dram_pages_in, whole.traffic.dram_page_lines_in), (1, 64));
+    assert_eq!((whole.traffic.link_bytes, whole.traffic.device_dram_bytes), (4096, 2 * 4096));
     driven.evict_page_0();
     // Line 5 alone; then line 30, which was left out, to be written.
     assert!(!driven.read(1, 0, 5) && !driven.access(1, 0, 30, true));
     let lines = driven.cache.take_counters();
-    assert_eq!((lines.dram_pages_in, lines.dram_page_lines_in), (2, 2));
-    assert_eq!((lines.link_bytes, lines.device_dram_bytes), (2 * 64, 2 * (4096 + 64)));
+    assert_eq!((lines.traffic.dram_pages_in, lines.traffic.dram_page_lines_in), (2, 2));
+    assert_eq!(
+        (lines.traffic.link_bytes, lines.traffic.device_dram_bytes),
+        (2 * 64, 2 * (4096 + 64))
+    );
     // The page goes with the two lines that were there; the SSD writes all of it. Four others come.
     let out = driven.evict_page_0();
-    assert_eq!((out.dram_pages_out, out.dram_page_lines_out), (1, 2));
-    let came = 64 * out.dram_page_lines_in;
-    assert_eq!(out.link_bytes, came + 2 * 64);
-    assert_eq!(out.device_dram_bytes, 4 * 4096 + came + 2 * 4096);
+    assert_eq!((out.traffic.dram_pages_out, out.traffic.dram_page_lines_out), (1, 2));
+    let came = 64 * out.traffic.dram_page_lines_in;
+    assert_eq!(out.traffic.link_bytes, came + 2 * 64);
+    assert_eq!(out.traffic.device_dram_bytes, 4 * 4096 + came + 2 * 4096);
 }
 
 #[test]
@@ -117,8 +120,8 @@ fn a_line_that_was_left_out_is_fetched_alone_and_expected_the_next_time() {
     assert!(!driven.read(2, 0, 6), "only line 5 came");
     assert!(driven.read(2, 0, 6) && driven.read(1, 0, 5));
     let counters = driven.cache.take_counters();
-    assert_eq!((counters.misses, counters.underpredictions), (1, 1));
-    assert_eq!(counters.refilled_bytes, 128);
+    assert_eq!((counters.cache.misses, counters.footprints.underpredictions), (1, 1));
+    assert_eq!(counters.footprints.refilled_bytes, 128);
     assert_eq!(driven.cache.flash().unwrap().counters().reads, 1 + 4 + 1 + 1);
     driven.evict_page_0();
     assert!(!driven.read(1, 0, 5) && driven.read(2, 0, 6));
@@ -139,7 +142,7 @@ fn a_store_to_a_line_that_was_left_out_makes_the_page_dirty() {
     driven.evict_page_0();
     assert!(!driven.read(1, 0, 5));
     assert!(!driven.access(1, 0, 30, true));
-    assert_eq!(driven.evict_page_0().evictions_dirty, 1);
+    assert_eq!(driven.evict_page_0().cache.evictions_dirty, 1);
     assert_eq!(driven.cache.flash().unwrap().counters().writes, 1);
 }
 
@@ -190,10 +193,11 @@ fn less_is_fetched_and_jobs_find_what_they_should() {
         simulate(&plan).unwrap()
     };
     let (page, footprint) = (run("page"), run("footprint"));
-    let whole = (footprint.dram_cache.misses + footprint.dram_cache.underpredictions) * 4096;
-    assert!(footprint.dram_cache.refilled_bytes < whole / 2, "{:?}", footprint.dram_cache);
-    assert!(footprint.dram_cache.underpredictions > 0);
-    assert_eq!(page.dram_cache.underpredictions, 0);
+    let whole =
+        (footprint.memory.cache.misses + footprint.memory.footprints.underpredictions) * 4096;
+    assert!(footprint.memory.footprints.refilled_bytes < whole / 2, "{:?}", footprint.memory);
+    assert!(footprint.memory.footprints.underpredictions > 0);
+    assert_eq!(page.memory.footprints.underpredictions, 0);
 }
 
 #[test]

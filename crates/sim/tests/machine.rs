@@ -161,7 +161,7 @@ fn hints_of_a_program_reach_a_device_that_listens() {
     let [deaf, listening] =
         ["false", "true"].map(|hints| run("cxl-flash", Kind::Gups, &[("prefetch.hints", hints)]));
     // A blocked core reads one page at a time; hints have the flash read many.
-    assert!(listening.dram_cache.misses * 2 < deaf.dram_cache.misses, "{:?}", listening.dram_cache);
+    assert!(listening.memory.cache.misses * 2 < deaf.memory.cache.misses, "{:?}", listening.memory);
     assert!(
         listening.jobs_per_s > 1.5 * deaf.jobs_per_s,
         "{} {}",
@@ -178,7 +178,7 @@ fn jobs_end_however_few_frames_there_are() {
         for workload in [Kind::ArraySwap, Kind::HashTable] {
             let outcome = run(design, workload, &tiny);
             assert_eq!(outcome.jobs, 4_000, "{design}");
-            assert!(outcome.dram_cache.misses > 4_000, "{design}");
+            assert!(outcome.memory.cache.misses > 4_000, "{design}");
         }
     }
 }
@@ -205,16 +205,21 @@ fn free_switches_cost_less_and_first_in_first_out_waits_longer() {
 fn what_moves_is_counted_where_it_moves_and_who_waits_is_not_busy() {
     for design in ["astriflash", "os-swap", "flash-sync"] {
         let outcome = run(design, Kind::ArraySwap, &[]);
-        let counters = &outcome.dram_cache;
+        let counters = &outcome.memory;
         // Pages on their way when the count begins or ends.
-        let moving = counters.in_flight_peak;
-        assert!(counters.dram_pages_in.abs_diff(counters.misses) <= moving, "{counters:?}");
-        let out = counters.dram_pages_out.abs_diff(counters.evictions_dirty);
-        assert!(out <= moving && counters.dram_pages_out > 0, "{counters:?}");
-        let pages = counters.dram_pages_in + counters.dram_pages_out;
-        assert_eq!(counters.link_bytes, pages * PAGE_BYTES as u64);
-        assert_eq!(counters.device_dram_bytes, 2 * counters.link_bytes);
-        assert!(counters.dram_lines >= counters.hits && outcome.lines_written_back > 0);
+        let moving = counters.cache.in_flight_peak;
+        assert!(
+            counters.traffic.dram_pages_in.abs_diff(counters.cache.misses) <= moving,
+            "{counters:?}"
+        );
+        let out = counters.traffic.dram_pages_out.abs_diff(counters.cache.evictions_dirty);
+        assert!(out <= moving && counters.traffic.dram_pages_out > 0, "{counters:?}");
+        let pages = counters.traffic.dram_pages_in + counters.traffic.dram_pages_out;
+        assert_eq!(counters.traffic.link_bytes, pages * PAGE_BYTES as u64);
+        assert_eq!(counters.traffic.device_dram_bytes, 2 * counters.traffic.link_bytes);
+        assert!(
+            counters.traffic.dram_lines >= counters.cache.hits && outcome.lines_written_back > 0
+        );
         let flash = &outcome.flash;
         assert_eq!((flash.array_reads, flash.reads > 0), (flash.reads, true), "{flash:?}");
     }
@@ -232,7 +237,8 @@ fn where_a_job_s_time_goes_adds_up_to_its_service() {
         assert!(near(parts.mean.total_ns(), service.mean), "{design}: {parts:?}, {service:?}");
         assert!(parts.slowest.total_ns() >= 0.99 * service.p99 as f64, "{design}: {parts:?}");
         // Every miss that started a read was waited for, about 50 us.
-        let a_miss = parts.mean.memory_ns * outcome.jobs as f64 / outcome.dram_cache.misses as f64;
+        let a_miss =
+            parts.mean.memory_ns * outcome.jobs as f64 / outcome.memory.cache.misses as f64;
         assert!((40e3..120e3).contains(&a_miss), "{design}: {a_miss} ns a miss");
         let waits_for_others = parts.mean.core_ns + parts.mean.latch_ns;
         assert_eq!(waits_for_others > 0.0, design == "astriflash", "{design}: {parts:?}");

@@ -98,8 +98,8 @@ fn a_busy_frame_makes_a_second_miss_to_its_set_wait() {
     assert!(arrived[1].since(arrived[0]) >= Span::from_us(3), "{arrived:?}");
     assert!(arrived[1].since(Time::ZERO).as_ps() <= 2 * once.as_ps(), "{arrived:?} {once:?}");
     let counters = cache.take_counters();
-    assert_eq!((counters.misses, counters.in_flight_peak), (2, 1));
-    assert_eq!(counters.evictions_clean, 1);
+    assert_eq!((counters.cache.misses, counters.cache.in_flight_peak), (2, 1));
+    assert_eq!(counters.cache.evictions_clean, 1);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_page_on_its_way_is_read_once_however_many_wait() {
     let arrived = arrivals(&settle(&mut cache));
     assert!(arrived[0] == arrived[1] && arrived[2] == arrived[3] && arrived[1] < arrived[2]);
     let counters = cache.take_counters();
-    assert_eq!((counters.misses, counters.hits_under_miss), (2, 2));
+    assert_eq!((counters.cache.misses, counters.cache.hits_under_miss), (2, 2));
     assert_eq!(cache.flash().unwrap().counters().reads, 2 * PAGES);
 }
 
@@ -148,7 +148,7 @@ fn a_fill_waits_for_its_victims_copy_but_not_for_flash_to_take_it() {
     };
     let ((clean, before, none), (dirty, after, all)) = (miss(false), miss(true));
     assert!(dirty > clean && dirty < clean + Span::from_us(30), "{clean:?} {dirty:?}");
-    assert_eq!((before.copied_bytes, after.copied_bytes), (0, 2 * PAGES * 4096));
+    assert_eq!((before.traffic.copied_bytes, after.traffic.copied_bytes), (0, 2 * PAGES * 4096));
     assert_eq!((none, all), (0, PAGES));
 }
 
@@ -174,7 +174,7 @@ fn without_internal_dram_nothing_is_buffered_in_the_device() {
         cache.warm(write(0, 0));
         let _ = cache.access(Time::ZERO, read(FRAMES, 0));
         settle(&mut cache);
-        cache.take_counters().device_dram_bytes
+        cache.take_counters().traffic.device_dram_bytes
     };
     assert_eq!((moved("lhams-e"), moved("thams-e")), (2 * 2 * PAGES * 4096, 0));
 }
@@ -188,7 +188,7 @@ fn a_full_wait_queue_stalls_until_a_frame_is_there() {
     assert_eq!(cache.access(Time::ZERO, read(2 * FRAMES, 2)), Answer::Stalled);
     let events = settle(&mut cache);
     let opened = events.iter().filter(|event| matches!(event, Event::Unstalled(..))).count();
-    assert_eq!((opened, cache.take_counters().stalls), (1, 1));
+    assert_eq!((opened, cache.take_counters().cache.stalls), (1, 1));
 }
 
 #[test]
@@ -243,16 +243,16 @@ proptest! {
         }
         prop_assert!(told.iter().zip(&missed).all(|(n, missed)| *n == u32::from(*missed)));
         let counters = cache.take_counters();
-        prop_assert_eq!((counters.hits, counters.stalls, unstalled), (hits, stalls, stalls));
+        prop_assert_eq!((counters.cache.hits, counters.cache.stalls, unstalled), (hits, stalls, stalls));
         let waited = missed.iter().filter(|missed| **missed).count() as u64;
-        prop_assert_eq!(counters.misses + counters.hits_under_miss, waited);
+        prop_assert_eq!(counters.cache.misses + counters.cache.hits_under_miss, waited);
         let flash = cache.flash().unwrap().counters();
-        prop_assert_eq!(flash.reads, PAGES * counters.misses);
-        prop_assert_eq!(flash.writes, PAGES * counters.evictions_dirty);
-        prop_assert_eq!(counters.copied_bytes, 2 * 4096 * PAGES * counters.evictions_dirty);
-        let moved = (counters.dram_pages_in, counters.dram_pages_out);
+        prop_assert_eq!(flash.reads, PAGES * counters.cache.misses);
+        prop_assert_eq!(flash.writes, PAGES * counters.cache.evictions_dirty);
+        prop_assert_eq!(counters.traffic.copied_bytes, 2 * 4096 * PAGES * counters.cache.evictions_dirty);
+        let moved = (counters.traffic.dram_pages_in, counters.traffic.dram_pages_out);
         prop_assert_eq!(moved, (flash.reads, flash.writes));
-        prop_assert_eq!(counters.link_bytes, 4096 * (flash.reads + flash.writes));
-        prop_assert!(counters.dram_lines >= counters.hits + waited);
+        prop_assert_eq!(counters.traffic.link_bytes, 4096 * (flash.reads + flash.writes));
+        prop_assert!(counters.traffic.dram_lines >= counters.cache.hits + waited);
     }
 }

@@ -100,21 +100,21 @@ proptest! {
         workload in prop::sample::select(vec![Kind::ArraySwap, Kind::HashTable, Kind::Tatp]),
     ) {
         let outcome = run(config(design, &shape), workload);
-        let (cache, flash) = (&outcome.dram_cache, &outcome.flash);
+        let (cache, flash) = (&outcome.memory, &outcome.flash);
         prop_assert_eq!(outcome.jobs, JOBS);
         let pending = (shape.mshr_sets * shape.mshr_ways) as u64;
-        prop_assert!(cache.in_flight_peak <= pending);
+        prop_assert!(cache.cache.in_flight_peak <= pending);
         // Misses that were merged into one under way ask for nothing.
-        prop_assert!(about(flash.reads, cache.misses, pending), "{flash:?} {cache:?}");
+        prop_assert!(about(flash.reads, cache.cache.misses, pending), "{flash:?} {cache:?}");
         // A full cache gives a page up for every page it takes, and the warm-up says how far from full
         // it was left: pages of rarely used sets may still come to frames that were never used.
-        let evictions = cache.evictions_clean + cache.evictions_dirty;
-        let unused = (cache.misses as f64 * (1.0 - outcome.warm_up.evictions_per_miss)).max(0.0);
-        prop_assert!(evictions <= cache.misses + pending, "{cache:?}");
-        prop_assert!(evictions + pending + unused.ceil() as u64 >= cache.misses, "{cache:?}");
+        let evictions = cache.cache.evictions_clean + cache.cache.evictions_dirty;
+        let unused = (cache.cache.misses as f64 * (1.0 - outcome.warm_up.evictions_per_miss)).max(0.0);
+        prop_assert!(evictions <= cache.cache.misses + pending, "{cache:?}");
+        prop_assert!(evictions + pending + unused.ceil() as u64 >= cache.cache.misses, "{cache:?}");
         let buffers = (shape.controllers * shape.evict_buffer) as u64 + pending;
         // An SSD counts a write when it leaves its own buffer, of thousands of pages.
-        let written = about(flash.writes, cache.evictions_dirty, buffers);
+        let written = about(flash.writes, cache.cache.evictions_dirty, buffers);
         prop_assert!(written || shape.preset != "flat", "{flash:?} {cache:?}");
         let (service, response) = (&outcome.service_ns, &outcome.response_ns);
         prop_assert!(service.p50 <= service.p99 && service.p99 <= service.max);

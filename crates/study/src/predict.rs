@@ -236,7 +236,7 @@ impl Prediction<'_> {
         run_for(machine, self.conditions.warm_up_s, cores)?;
         machine.take_counters();
         let (jobs, time) = run_for(machine, self.conditions.measured_s, cores)?;
-        let misses = machine.take_counters().misses;
+        let misses = machine.take_counters().cache.misses;
         Ok(Expected {
             jobs_per_s: jobs as f64 * 1e12 / time.as_ps() as f64,
             misses_per_job: misses as f64 / jobs as f64,

@@ -143,7 +143,7 @@ pub(super) fn workloads(outcomes: &Outcomes) -> Vec<WorkloadRow> {
             miss_interval_us: astriflash.miss_interval_us,
             misses_per_job: misses(astriflash),
             absorbed: absorbed(astriflash),
-            in_flight_peak: astriflash.dram_cache.in_flight_peak,
+            in_flight_peak: astriflash.memory.cache.in_flight_peak,
             accesses_over_dram: outcomes.accesses_over_dram(kind, None),
             misses_over_astriflash_nodp: misses(outcomes.of(&Run::of("astriflash-nodp", kind)))
                 / misses(astriflash),
@@ -157,7 +157,7 @@ pub(super) fn workloads(outcomes: &Outcomes) -> Vec<WorkloadRow> {
 }
 
 fn misses(outcome: &Outcome) -> f64 {
-    outcome.dram_cache.misses as f64 / outcome.jobs as f64
+    outcome.memory.cache.misses as f64 / outcome.jobs as f64
 }
 
 fn blocked(outcome: &Outcome) -> BlockedRow {
@@ -176,7 +176,7 @@ fn blocked(outcome: &Outcome) -> BlockedRow {
 }
 
 fn absorbed(outcome: &Outcome) -> f64 {
-    1.0 - outcome.dram_cache.misses as f64 / outcome.accesses as f64
+    1.0 - outcome.memory.cache.misses as f64 / outcome.accesses as f64
 }
 
 pub(super) fn intervals(outcomes: &Outcomes) -> Vec<IntervalRow> {
@@ -185,7 +185,7 @@ pub(super) fn intervals(outcomes: &Outcomes) -> Vec<IntervalRow> {
         IntervalRow {
             miss_interval_us: us,
             throughput: DESIGNS.map(|d| (d, outcomes.throughput(&run(d)))).to_vec(),
-            in_flight_peak: outcomes.of(&run("astriflash")).dram_cache.in_flight_peak,
+            in_flight_peak: outcomes.of(&run("astriflash")).memory.cache.in_flight_peak,
         }
     };
     INTERVALS_US.map(row).to_vec()

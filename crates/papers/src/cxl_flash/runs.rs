@@ -290,7 +290,7 @@ fn run_one(
 }
 
 fn row(run: &Run, replay: &Replay) -> Row {
-    let (device, cache) = (&replay.device_latency_ns, &replay.dram_cache);
+    let (device, cache) = (&replay.device_latency_ns, &replay.memory.cache);
     Row {
         figure: run.figure,
         program: run.program(),

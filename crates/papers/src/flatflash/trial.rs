@@ -161,8 +161,8 @@ impl Trial {
             |flash: Option<ebbtide_flash::Counters>| flash.map_or(0, |flash| flash.writes);
         let counters = measured.counters;
         let moved = match config.promotion {
-            Some(_) => counters.promotions + counters.demotions_written,
-            None => counters.misses + counters.evictions_dirty,
+            Some(_) => counters.promotion.promotions + counters.promotion.demotions_written,
+            None => counters.cache.misses + counters.cache.evictions_dirty,
         };
         Ok(Measure {
             // Cores run side by side, each a job at a time.
@@ -170,7 +170,7 @@ impl Trial {
             p99_ns: measured.service.p99 as f64,
             pages_moved: each(moved),
             pages_written: each(written(measured.flash) - written(settled.flash)),
-            promotions_dropped: each(counters.promotions_dropped),
+            promotions_dropped: each(counters.promotion.promotions_dropped),
             jobs,
         })
     }

@@ -9,19 +9,19 @@ use crate::config::Config;
 /// DRAM without tags and without misses.
 pub struct AllDram {
     controllers: Controllers,
-    counters: Counters,
+    hits: u64,
 }
 
 impl AllDram {
     /// As much DRAM as there is data.
     pub fn new(config: &Config) -> AllDram {
-        AllDram { controllers: Controllers::new(config), counters: Counters::default() }
+        AllDram { controllers: Controllers::new(config), hits: 0 }
     }
 }
 
 impl MemorySide for AllDram {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        self.counters.hits += 1;
+        self.hits += 1;
         let controller = self.controllers.of(request.page);
         Answer::Hit(self.controllers.plain(now, controller))
     }
@@ -46,7 +46,9 @@ impl WarmUp for AllDram {
 
 impl Observe for AllDram {
     fn take_counters(&mut self) -> Counters {
-        let dram_lines = self.controllers.take_lines();
-        Counters { dram_lines, ..std::mem::take(&mut self.counters) }
+        let mut counters = Counters::default();
+        counters.cache.hits = std::mem::take(&mut self.hits);
+        counters.traffic.dram_lines = self.controllers.take_lines();
+        counters
     }
 }

@@ -1,119 +1,144 @@
 //! [`Counters`]: what a memory counts.
 
-use std::ops::AddAssign;
-
-use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
+use ebbtide_core::LINE_BYTES;
 use serde::Serialize;
 
-/// How often what happened, since the counters were last taken.
+/// What a memory counted since its counters were last taken. A part that a memory does not have
+/// counts nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
+    /// The cache of pages in front of flash.
+    #[serde(flatten)]
+    pub cache: CacheCounters,
+    /// A cache that fetches footprints.
+    #[serde(flatten)]
+    pub footprints: FootprintCounters,
+    /// Host DRAM, the device's DRAM and the link between them.
+    #[serde(flatten)]
+    pub traffic: TrafficCounters,
+    /// Promotion to host DRAM.
+    #[serde(flatten)]
+    pub promotion: PromotionCounters,
+    /// A device whose cache is durable.
+    #[serde(flatten)]
+    pub durability: DurabilityCounters,
+    /// Page tables that point into flash.
+    #[serde(flatten)]
+    pub relocation: RelocationCounters,
+}
+
+/// What a cache of pages counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CacheCounters {
     /// Accesses to resident pages.
     pub hits: u64,
-    /// Accesses to pages that were on their way: they wait, but start no read.
+    /// Accesses to pages in flight. They wait and start no read.
     pub hits_under_miss: u64,
-    /// Accesses that started a read from flash.
+    /// Accesses that started a read of a page from flash.
     pub misses: u64,
-    /// Those of them to pages that were on their way, in a memory that does not merge them.
+    /// Misses on pages in flight, in a memory that does not merge them.
     pub repeated_reads: u64,
-    /// Unwritten pages given up.
+    /// Clean pages evicted.
     pub evictions_clean: u64,
-    /// Written pages given up, which go to flash.
+    /// Dirty pages evicted, which are written to flash.
     pub evictions_dirty: u64,
-    /// Accesses that found the frontside stalled.
+    /// Accesses that memory did not accept.
     pub stalls: u64,
-    /// The most pages that were on their way at once.
+    /// The most pages in flight at once.
     pub in_flight_peak: u64,
-    /// Accesses to lines of resident pages that were not fetched with them: each started a read that
-    /// is none of `misses`. Only of a DRAM cache that fetches footprints.
+}
+
+/// What a cache counts that fetches footprints instead of whole pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct FootprintCounters {
+    /// Accesses to absent lines of resident pages. Each started a read that is not among the misses.
     pub underpredictions: u64,
-    /// Bytes fetched from flash into such a DRAM cache, which has whole pages sent otherwise.
+    /// Bytes fetched from flash.
     pub refilled_bytes: u64,
-    /// Bytes read and written within DRAM, to keep a copy.
+}
+
+/// What moves through DRAM and over the link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TrafficCounters {
+    /// Bytes read and written within host DRAM to make copies.
     pub copied_bytes: u64,
     /// Bytes written into and read from the flash device's own DRAM.
     pub device_dram_bytes: u64,
-    /// Lines that the chip read from host DRAM, and looks at tags there.
+    /// Lines that the chip read from host DRAM, and tag lookups there.
     pub dram_lines: u64,
-    /// Pages written into host DRAM, whole or in part, copies apart.
+    /// Pages written into host DRAM, in whole or in part, without copies.
     pub dram_pages_in: u64,
-    /// Lines of those.
+    /// Lines of `dram_pages_in`.
     pub dram_page_lines_in: u64,
-    /// Pages read from host DRAM, whole or in part, copies apart.
+    /// Pages read from host DRAM, in whole or in part, without copies.
     pub dram_pages_out: u64,
-    /// Lines of those.
+    /// Lines of `dram_pages_out`.
     pub dram_page_lines_out: u64,
-    /// Bytes of data over the link between host and flash, either way.
+    /// Bytes of data over the link between host and flash, in both directions.
     pub link_bytes: u64,
+}
+
+/// What promotion to host DRAM counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PromotionCounters {
     /// Pages that began to move from the device to host DRAM.
     pub promotions: u64,
-    /// Pages that should have, but for which there was no room.
+    /// Promotions dropped because the look-aside buffer or host DRAM was full.
     pub promotions_dropped: u64,
-    /// Promoted pages given up.
+    /// Promoted pages evicted.
     pub demotions: u64,
-    /// Those of them that went to flash.
+    /// Demoted pages written to flash.
     pub demotions_written: u64,
+}
+
+/// What a device counts whose cache is durable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DurabilityCounters {
     /// Stores that were durable when the core went on.
     pub durable_writes: u64,
-    /// Written pages of a device's cache that went to flash with their blocks.
+    /// Dirty pages of the device's cache written to flash with their blocks.
     pub pages_cleaned: u64,
-    /// Other pages of those blocks, which were read and written again with them.
+    /// Other pages of those blocks, read and written with them.
     pub pages_carried: u64,
-    /// Pages that a write or a collection left elsewhere in flash than page tables said.
+}
+
+/// What a device counts that moves pages which page tables point to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RelocationCounters {
+    /// Pages that a write or a garbage collection moved in flash.
     pub pages_moved_in_flash: u64,
-    /// Accesses that the device served by an old place.
+    /// Accesses through a stale page-table entry.
     pub redirected: u64,
-    /// Interrupts that had the host mend its page tables, a batch each.
+    /// Interrupts that made the host update a batch of page-table entries.
     pub page_tables_mended: u64,
 }
 
-/// What moved between host DRAM and a flash device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    /// To host DRAM.
-    pub(crate) came: Pages,
-    /// From it.
-    pub(crate) went: Pages,
-}
-
-/// So many pages, whole or in part.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Pages {
-    pub(crate) count: u64,
-    pub(crate) lines: u64,
-}
-
-impl Pages {
-    /// So many whole ones.
-    pub(crate) fn whole(count: u64) -> Pages {
-        Pages { count, lines: count * (PAGE_BYTES / LINE_BYTES) as u64 }
-    }
-
-    /// What was moved of them.
-    pub(crate) fn bytes(self) -> u64 {
-        self.lines * LINE_BYTES as u64
-    }
-}
-
-impl AddAssign for Pages {
-    fn add_assign(&mut self, more: Pages) {
-        self.count += more.count;
-        self.lines += more.lines;
+impl CacheCounters {
+    /// Pages evicted.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions_clean + self.evictions_dirty
     }
 }
 
 impl Counters {
-    /// Pages that left the cache in front of flash, to make room or for host DRAM.
-    pub fn left(&self) -> u64 {
-        self.evictions_clean + self.evictions_dirty + self.promotions
+    /// Pages that left the cache in front of flash, evicted or promoted.
+    pub(crate) fn left(&self) -> u64 {
+        self.cache.evictions() + self.promotion.promotions
+    }
+}
+
+impl TrafficCounters {
+    /// Adds `count` pages that came over the link into host DRAM, with `lines` of their lines.
+    pub(super) fn pages_in(&mut self, count: u64, lines: u64) {
+        self.dram_pages_in += count;
+        self.dram_page_lines_in += lines;
+        self.link_bytes += lines * LINE_BYTES as u64;
     }
 
-    /// Counts transfers over the link, to host DRAM and from it.
-    pub(crate) fn moved(&mut self, Moved { came, went }: Moved) {
-        self.dram_pages_in += came.count;
-        self.dram_page_lines_in += came.lines;
-        self.dram_pages_out += went.count;
-        self.dram_page_lines_out += went.lines;
-        self.link_bytes += came.bytes() + went.bytes();
+    /// Adds `count` pages that went over the link out of host DRAM, with `lines` of their lines.
+    pub(super) fn pages_out(&mut self, count: u64, lines: u64) {
+        self.dram_pages_out += count;
+        self.dram_page_lines_out += lines;
+        self.link_bytes += lines * LINE_BYTES as u64;
     }
 }

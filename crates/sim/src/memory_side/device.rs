@@ -6,7 +6,7 @@ use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 use super::access::{Noted, Stage};
-use super::counters::{Counters, Moved, Pages};
+use super::counters::TrafficCounters;
 use crate::config::{Config, ConfigError};
 
 /// A page that came over the link.
@@ -55,8 +55,7 @@ pub struct Device {
     flash_now: Time,
     /// When the next thing happens, which is asked for far more often than it changes.
     next: Option<Time>,
-    /// What came over the link and went over it, since it was last counted.
-    moved: Moved,
+    traffic: TrafficCounters,
     /// Of pages on their way in, while somebody wants to know.
     notes: Option<Vec<Noted>>,
 }
@@ -79,7 +78,7 @@ impl Device {
             done: Vec::new(),
             flash_now: Time::ZERO,
             next: None,
-            moved: Moved::default(),
+            traffic: TrafficCounters::default(),
             notes: None,
         })
     }
@@ -142,7 +141,9 @@ impl Device {
             self.flash.submit(now, Command { tag: tag(page, lines), kind, page });
             match kind {
                 Kind::Write => {
-                    self.moved.went += Pages { count: 1, lines };
+                    self.traffic.pages_out(1, lines);
+                    // The SSD's DRAM puts the page together and holds it until flash has it.
+                    self.traffic.device_dram_bytes += 2 * PAGE_BYTES as u64;
                     transfers.push(Transfer { page, kind, lines, at });
                 }
                 Kind::Read => self.note(page, Stage::Commanded, at),
@@ -159,21 +160,17 @@ impl Device {
         }
         self.done = done;
         while let Some((at, page, lines)) = self.inbound.pop_front_if(|(at, ..)| *at <= now) {
-            self.moved.came += Pages { count: 1, lines };
+            self.traffic.pages_in(1, lines);
+            // Flash reads the whole page into the SSD's DRAM, which sends the lines.
+            self.traffic.device_dram_bytes += PAGE_BYTES as u64 + lines * LINE_BYTES as u64;
             transfers.push(Transfer { page, kind: Kind::Read, lines, at });
         }
         self.next = self.find_next();
     }
 
-    /// Adds to `counters` what was moved since this was last asked. An SSD writes a page that it has
-    /// read into its own DRAM and sends from there what is wanted of it; it puts a page to be written
-    /// together there, and reads it from there.
-    pub(crate) fn count(&mut self, counters: &mut Counters) {
-        let moved = std::mem::take(&mut self.moved);
-        counters.moved(moved);
-        let Moved { came, went } = moved;
-        let whole = (came.count + 2 * went.count) * PAGE_BYTES as u64;
-        counters.device_dram_bytes += whole + came.bytes();
+    /// What moved since the last call.
+    pub(super) fn take_traffic(&mut self) -> TrafficCounters {
+        std::mem::take(&mut self.traffic)
     }
 
     /// Notes that `page` ended a stage of its way in, if notes are kept.

@@ -162,7 +162,7 @@ impl DramCache {
             let begun = self.misses.begin(page, waiter);
             assert_eq!(begun, Begin::Merged, "an entry has room for any number");
             self.arriving.get_mut(&page).expect("it is on its way").write |= write;
-            self.counters.hits_under_miss += 1;
+            self.counters.cache.hits_under_miss += 1;
             self.backsides[number].free = searched;
             return true;
         }
@@ -175,7 +175,8 @@ impl DramCache {
         assert_eq!(begun, Begin::Started, "a set with room means a table with room");
         self.mshr_used[set] += 1;
         self.arriving.insert(page, arriving);
-        self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
+        self.counters.cache.in_flight_peak =
+            self.counters.cache.in_flight_peak.max(self.misses.len() as u64);
         let asked = searched + self.backside_step;
         self.device.note(page, Stage::Taken, start);
         self.device.note(page, Stage::Asked, asked);
@@ -201,8 +202,8 @@ impl DramCache {
         let resident = if self.partial.is_some() { self.residency.find(page) } else { None };
         if let Some(frame) = resident {
             let lines = Lines::one(line);
-            self.counters.underpredictions += 1;
-            self.counters.refilled_bytes += LINE_BYTES as u64;
+            self.counters.footprints.underpredictions += 1;
+            self.counters.footprints.refilled_bytes += LINE_BYTES as u64;
             return Some((Arriving { frame, lines, completes: true, write }, None));
         }
         let evict_full = self.backsides[number].evicting == self.evict_max;
@@ -210,15 +211,15 @@ impl DramCache {
             return None;
         }
         let (frame, victim) = self.residency.reserve(page)?;
-        self.counters.misses += 1;
-        self.counters.evicted(victim);
+        self.counters.cache.misses += 1;
+        self.counters.cache.evicted(victim);
         let Some(partial) = &mut self.partial else {
             let arriving = Arriving { frame, lines: Lines::ALL, completes: false, write };
             return Some((arriving, victim.map(|victim| (victim, Lines::ALL))));
         };
         let victim = victim.map(|victim| (victim, partial.leave(frame)));
         let lines = partial.bring(frame, Trigger { site, line });
-        self.counters.refilled_bytes += lines.count() * LINE_BYTES as u64;
+        self.counters.footprints.refilled_bytes += lines.count() * LINE_BYTES as u64;
         Some((Arriving { frame, lines, completes: false, write }, victim))
     }
 
@@ -256,18 +257,18 @@ impl MemorySide for DramCache {
         let Request { page, line, write, waiter, .. } = request;
         let number = self.controllers.of(page);
         if !self.backsides[number].stalled.is_empty() {
-            self.counters.stalls += 1;
+            self.counters.cache.stalls += 1;
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
         }
         if let Some(frame) = self.find(page, line) {
-            self.counters.hits += 1;
+            self.counters.cache.hits += 1;
             self.residency.hit(frame, write);
             return Answer::Hit(self.controllers.hit(now, number));
         }
         let reply = self.controllers.probe(now, number);
         if self.backsides[number].queue.len() == self.queue_max {
-            self.counters.stalls += 1;
+            self.counters.cache.stalls += 1;
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
         }
@@ -339,15 +340,15 @@ impl WarmUp for DramCache {
     fn warm(&mut self, request: Request) {
         let Request { page, line, site, write, .. } = request;
         if self.partial.is_none() {
-            return self.residency.warm(page, write, &mut self.counters);
+            return self.residency.warm(page, write, &mut self.counters.cache);
         }
         if let Some(frame) = self.find(page, line) {
-            self.counters.hits += 1;
+            self.counters.cache.hits += 1;
             return self.residency.hit(frame, write);
         }
         let Some(partial) = &mut self.partial else { return };
         if let Some(frame) = self.residency.find(page) {
-            self.counters.underpredictions += 1;
+            self.counters.footprints.underpredictions += 1;
             partial.complete(frame, Lines::one(line));
             return self.residency.hit(frame, write);
         }
@@ -356,8 +357,8 @@ impl WarmUp for DramCache {
             partial.leave(frame);
         }
         partial.bring(frame, Trigger { site, line });
-        self.counters.misses += 1;
-        self.counters.evicted(victim);
+        self.counters.cache.misses += 1;
+        self.counters.cache.evicted(victim);
     }
 
     fn residency(&mut self) -> Option<&mut Residency> {
@@ -372,8 +373,8 @@ impl Observe for DramCache {
 
     fn take_counters(&mut self) -> Counters {
         let mut counters = std::mem::take(&mut self.counters);
-        counters.dram_lines = self.controllers.take_lines();
-        self.device.count(&mut counters);
+        counters.traffic = self.device.take_traffic();
+        counters.traffic.dram_lines = self.controllers.take_lines();
         counters
     }
 

@@ -23,7 +23,10 @@ use ebbtide_flash::Flash;
 
 pub use access::{Answer, Event, Noted, Request, Stage, Waiter};
 pub use all_dram::AllDram;
-pub use counters::Counters;
+pub use counters::{
+    CacheCounters, Counters, DurabilityCounters, FootprintCounters, PromotionCounters,
+    RelocationCounters, TrafficCounters,
+};
 pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;

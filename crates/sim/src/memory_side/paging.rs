@@ -84,29 +84,30 @@ impl MemorySide for Paging {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         let Request { page, write, waiter, .. } = request;
         if let Some(frame) = self.residency.find(page) {
-            self.counters.hits += 1;
+            self.counters.cache.hits += 1;
             self.residency.hit(frame, write);
             let controller = self.controllers.of(page);
             return Answer::Hit(self.controllers.plain(now, controller));
         }
         if self.misses.contains(page) {
             self.misses.begin(page, waiter);
-            self.counters.hits_under_miss += 1;
+            self.counters.cache.hits_under_miss += 1;
             return Answer::Miss(now + self.fault);
         }
         let room = self.misses.len() < self.in_flight_max;
         let Some((frame, victim)) = room.then(|| self.residency.reserve(page)).flatten() else {
             // Every frame waits for a page, or too many are on their way: until one is there.
-            self.counters.stalls += 1;
+            self.counters.cache.stalls += 1;
             self.stalled.push(waiter);
             return Answer::Stalled;
         };
         let begun = self.misses.begin(page, waiter);
         debug_assert_eq!(begun, Begin::Started);
         self.frames.insert(page, (frame, write));
-        self.counters.misses += 1;
-        self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
-        self.counters.evicted(victim);
+        self.counters.cache.misses += 1;
+        self.counters.cache.in_flight_peak =
+            self.counters.cache.in_flight_peak.max(self.misses.len() as u64);
+        self.counters.cache.evicted(victim);
         let mut software = self.fault + self.io;
         if let Some(victim) = victim {
             self.unmaps.push(victim.page);
@@ -163,7 +164,7 @@ impl MemorySide for Paging {
 
 impl WarmUp for Paging {
     fn warm(&mut self, request: Request) {
-        self.residency.warm(request.page, request.write, &mut self.counters);
+        self.residency.warm(request.page, request.write, &mut self.counters.cache);
     }
 
     fn residency(&mut self) -> Option<&mut Residency> {
@@ -174,8 +175,8 @@ impl WarmUp for Paging {
 impl Observe for Paging {
     fn take_counters(&mut self) -> Counters {
         let mut counters = std::mem::take(&mut self.counters);
-        counters.dram_lines = self.controllers.take_lines();
-        self.device.count(&mut counters);
+        counters.traffic = self.device.take_traffic();
+        counters.traffic.dram_lines = self.controllers.take_lines();
         counters
     }
 

@@ -8,7 +8,7 @@ use ebbtide_core::replacement::{
 use ebbtide_core::{Bytes, FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
 
-use super::Counters;
+use super::counters::CacheCounters;
 use crate::config::{Config, ConfigError, require};
 use crate::hierarchy::PageTable;
 
@@ -288,7 +288,7 @@ impl Residency {
     }
 
     /// An access in no time.
-    pub(super) fn warm(&mut self, page: PageId, write: bool, counters: &mut Counters) {
+    pub(super) fn warm(&mut self, page: PageId, write: bool, counters: &mut CacheCounters) {
         if let Some(frame) = self.find(page) {
             counters.hits += 1;
             return self.hit(frame, write);
@@ -303,7 +303,7 @@ impl Residency {
     }
 }
 
-impl Counters {
+impl CacheCounters {
     /// Counts a victim, if there is one.
     pub(super) fn evicted(&mut self, victim: Option<Victim>) {
         match victim {
@@ -317,7 +317,7 @@ impl Counters {
 /// A plain LRU cache of all of a machine's frames, to which the work of a job is calibrated.
 pub struct PlainLru {
     residency: Residency,
-    counters: Counters,
+    counters: CacheCounters,
 }
 
 impl PlainLru {
@@ -330,7 +330,7 @@ impl PlainLru {
         let whole = size.0 >= PAGE_BYTES as u64 && size.0.is_multiple_of(PAGE_BYTES as u64);
         require(whole, key, size, "a whole number of 4 KiB pages")?;
         let residency = Residency::fully_associative(config, size, PolicyKind::Lru);
-        Ok(PlainLru { residency, counters: Counters::default() })
+        Ok(PlainLru { residency, counters: CacheCounters::default() })
     }
 
     /// A job touches `page`.
@@ -345,12 +345,12 @@ impl PlainLru {
     }
 
     /// What was counted since it was last taken.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &CacheCounters {
         &self.counters
     }
 
     /// Takes what was counted.
-    pub fn take_counters(&mut self) -> Counters {
+    pub fn take_counters(&mut self) -> CacheCounters {
         std::mem::take(&mut self.counters)
     }
 }

@@ -124,7 +124,7 @@ impl SoftwareCache {
 
     /// Puts `waiter` off until a page has come.
     fn stall(&mut self, waiter: Waiter) -> Answer {
-        self.counters.stalls += 1;
+        self.counters.cache.stalls += 1;
         self.stalled.push(waiter);
         Answer::Stalled
     }
@@ -133,7 +133,7 @@ impl SoftwareCache {
     fn fetch(&mut self, now: Time, page: PageId, write: bool, ahead: bool) -> Option<Time> {
         let (frame, victim) = self.residency.reserve(page)?;
         self.frames.insert(page, (frame, write));
-        self.counters.evicted(victim);
+        self.counters.cache.evicted(victim);
         let mut asked = now + self.costs.miss;
         if let Some(victim) = victim {
             self.ahead.evicted(frame, victim.page, ahead);
@@ -170,7 +170,7 @@ impl MemorySide for SoftwareCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         let Request { page, write, waiter, .. } = request;
         if let Some(frame) = self.residency.find(page) {
-            self.counters.hits += 1;
+            self.counters.cache.hits += 1;
             self.residency.hit(frame, write);
             // Software notices the first use of a page fetched ahead, and no hit after it.
             let first = self.ahead.hit(frame).filter(|demand| demand.is_first_use());
@@ -181,7 +181,7 @@ impl MemorySide for SoftwareCache {
         }
         if self.misses.contains(page) {
             self.misses.begin(page, waiter);
-            self.counters.hits_under_miss += 1;
+            self.counters.cache.hits_under_miss += 1;
             return Answer::Miss(now);
         }
         if self.misses.len() == self.costs.in_flight_max {
@@ -191,14 +191,15 @@ impl MemorySide for SoftwareCache {
             // It is on its way ahead of demand, but not there yet.
             *written |= write;
             self.misses.begin(page, waiter);
-            self.counters.hits_under_miss += 1;
+            self.counters.cache.hits_under_miss += 1;
             return Answer::Miss(self.look_ahead(now, page, Demand::Late));
         }
         let Some(asked) = self.fetch(now, page, write, false) else { return self.stall(waiter) };
         let begun = self.misses.begin(page, waiter);
         debug_assert_eq!(begun, Begin::Started);
-        self.counters.misses += 1;
-        self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
+        self.counters.cache.misses += 1;
+        self.counters.cache.in_flight_peak =
+            self.counters.cache.in_flight_peak.max(self.misses.len() as u64);
         Answer::Miss(self.look_ahead(asked, page, Demand::Miss))
     }
 
@@ -244,7 +245,7 @@ impl MemorySide for SoftwareCache {
 
 impl WarmUp for SoftwareCache {
     fn warm(&mut self, request: Request) {
-        self.residency.warm(request.page, request.write, &mut self.counters);
+        self.residency.warm(request.page, request.write, &mut self.counters.cache);
     }
 }
 
@@ -254,8 +255,9 @@ impl Observe for SoftwareCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        let dram_lines = self.controllers.take_lines();
-        Counters { dram_lines, ..std::mem::take(&mut self.counters) }
+        let mut counters = std::mem::take(&mut self.counters);
+        counters.traffic.dram_lines = self.controllers.take_lines();
+        counters
     }
 }
 
@@ -318,8 +320,8 @@ mod tests {
         cache.advance(at(400), &mut events);
         assert_eq!(cache.access(at(400), request(4, false)), Answer::Miss(at(403)));
         let counters = cache.take_counters();
-        assert_eq!((counters.misses, counters.hits_under_miss), (4, 1));
-        assert_eq!((counters.evictions_dirty, counters.evictions_clean), (1, 1));
+        assert_eq!((counters.cache.misses, counters.cache.hits_under_miss), (4, 1));
+        assert_eq!((counters.cache.evictions_dirty, counters.cache.evictions_clean), (1, 1));
     }
 
     #[test]
@@ -335,7 +337,7 @@ mod tests {
         }
         // The first two found free frames. Of the others, the second and the third filled a write.
         assert_eq!(writes_under_way, [0, 0, 0, 1, 1]);
-        assert_eq!(cache.take_counters().evictions_dirty, 3);
+        assert_eq!(cache.take_counters().cache.evictions_dirty, 3);
     }
 
     #[test]
@@ -349,7 +351,10 @@ mod tests {
         assert_eq!(events.len(), 1);
         assert!(matches!(cache.access(at(70), request(1, false)), Answer::Hit(_)));
         let counters = cache.take_counters();
-        assert_eq!((counters.misses, counters.hits_under_miss, counters.hits), (0, 1, 1));
+        assert_eq!(
+            (counters.cache.misses, counters.cache.hits_under_miss, counters.cache.hits),
+            (0, 1, 1)
+        );
         let deaf = SoftwareCosts { hints: false, ..costs() };
         assert_eq!(cache_of(deaf).hint(at(0), PageId(1)), at(0));
     }
@@ -372,6 +377,6 @@ mod tests {
         assert!(matches!(used, Answer::Posted(until) if until > at(1_003)), "{used:?}");
         assert!(issued(&cache) > first, "its first use fetches more");
         assert!(matches!(cache.access(at(2_000), request(ahead[0], false)), Answer::Hit(_)));
-        assert_eq!(cache.take_counters().misses, 1);
+        assert_eq!(cache.take_counters().cache.misses, 1);
     }
 }

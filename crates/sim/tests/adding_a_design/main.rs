@@ -120,7 +120,7 @@ fn a_policy_of_ones_own_decides_what_a_design_misses() {
     let parts = Parts { memory_side: Box::new(cache.unwrap()), ..MINE.compose(&of_mine).unwrap() };
     let own = run(of_mine, parts);
     assert!(own.flash.reads > 0);
-    assert_ne!(own.dram_cache.misses, lru.dram_cache.misses, "the policy decides");
+    assert_ne!(own.memory.cache.misses, lru.memory.cache.misses, "the policy decides");
 }
 
 /// Misses of a memory whose pages are asked for from the last to the first, each when all before
@@ -136,7 +136,7 @@ fn backwards(memory: &mut dyn MemorySide, pages: u64) -> u64 {
             memory.advance(now, &mut events);
         }
     }
-    memory.take_counters().misses
+    memory.take_counters().cache.misses
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn the_seventh_access_starts_a_promotion_off_the_critical_path() {
     driven.pass(MOVE + MAP);
     assert!(driven.unmapped(3), "the core walks to its new place");
     assert!(!driven.waits_for_ssd(3, 63) && !driven.waits_for_ssd(3, 0));
-    assert_eq!(driven.memory.take_counters().promotions, 1);
+    assert_eq!(driven.memory.take_counters().promotion.promotions, 1);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_full_look_aside_buffer_drops_the_promotion() {
     driven.pass(MOVE + MAP);
     assert!(driven.unmapped(3) && !driven.unmapped(4));
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.promotions, counters.promotions_dropped), (1, 1));
+    assert_eq!((counters.promotion.promotions, counters.promotion.promotions_dropped), (1, 1));
 }
 
 #[test]
@@ -93,7 +93,11 @@ fn full_dram_demotes_the_least_recently_used_page_and_writes_it_only_if_dirty() 
         }
         assert!(driven.unmapped(0));
         let counters = driven.memory.take_counters();
-        assert_eq!((counters.demotions, counters.demotions_written), (1, written), "{write_back}");
+        assert_eq!(
+            (counters.promotion.demotions, counters.promotion.demotions_written),
+            (1, written),
+            "{write_back}"
+        );
         driven.pass(Span::from_us(100));
         assert_eq!(driven.memory.flash().unwrap().counters().writes, written);
     }
@@ -112,7 +116,10 @@ fn a_promoted_page_frees_its_place_in_the_ssd_cache() {
         driven.pass(FLASH);
     }
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.misses, counters.evictions_clean + counters.evictions_dirty), (6, 0));
+    assert_eq!(
+        (counters.cache.misses, counters.cache.evictions_clean + counters.cache.evictions_dirty),
+        (6, 0)
+    );
 }
 
 #[test]

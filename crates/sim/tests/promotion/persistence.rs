@@ -19,11 +19,11 @@ fn a_persist_page_is_never_promoted_and_its_stores_are_verified() {
         driven.pass(Span::from_us(20));
     }
     assert!(driven.waits_for_ssd(persist, 0));
-    assert_eq!(driven.memory.take_counters().promotions, 0);
+    assert_eq!(driven.memory.take_counters().promotion.promotions, 0);
     for _ in 0..7 {
         driven.write(volatile, 0);
     }
-    assert_eq!(driven.memory.take_counters().promotions, 1);
+    assert_eq!(driven.memory.take_counters().promotion.promotions, 1);
 }
 
 /// Stores to one word of the last page, over and over.
@@ -70,7 +70,7 @@ fn every_store_to_the_persist_region_is_flushed_and_verified() {
         machine.warm(1, None).unwrap();
         machine.take_measured();
         let time = machine.run(10).unwrap();
-        (time, machine.take_measured().counters.durable_writes)
+        (time, machine.take_measured().counters.durability.durable_writes)
     };
     let (cached, none) = time("0B");
     let (durable, all) = time("512KiB");

@@ -28,15 +28,15 @@ fn a_block_is_read_merged_with_its_dirty_pages_and_written() {
     let before = *driven.memory.flash().unwrap().counters();
     driven.pass(Span::from_us(100));
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.pages_cleaned, counters.pages_carried), (2, 2));
+    assert_eq!((counters.durability.pages_cleaned, counters.durability.pages_carried), (2, 2));
     let flash = driven.memory.flash().unwrap().counters();
     assert_eq!((flash.reads - before.reads, flash.writes - before.writes), (2, 4));
     // They are clean now: nothing more is written until the next store.
     driven.pass(Span::from_us(5_000));
-    assert_eq!(driven.memory.take_counters().pages_cleaned, 0);
+    assert_eq!(driven.memory.take_counters().durability.pages_cleaned, 0);
     driven.write(6, 3);
     driven.pass(Span::from_us(1_100));
-    assert_eq!(driven.memory.take_counters().pages_cleaned, 1);
+    assert_eq!(driven.memory.take_counters().durability.pages_cleaned, 1);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_dirty_page_that_left_before_its_block_was_due_is_written_once() {
     }
     driven.pass(Span::from_us(2_000));
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.evictions_dirty, counters.pages_cleaned), (1, 0));
+    assert_eq!((counters.cache.evictions_dirty, counters.durability.pages_cleaned), (1, 0));
     assert_eq!(driven.memory.flash().unwrap().counters().writes, 1);
 }
 
@@ -74,8 +74,11 @@ fn a_page_that_moved_in_flash_is_served_by_its_old_place_until_a_batch_is_mended
     assert!((4..12).all(|page| driven.unmapped(page)) && !driven.unmapped(12));
     assert_eq!(driven.read(4, 1), Answer::Hit(driven.now + MMIO_READ));
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.pages_moved_in_flash, counters.page_tables_mended), (8, 1));
-    assert_eq!(counters.redirected, 1);
+    assert_eq!(
+        (counters.relocation.pages_moved_in_flash, counters.relocation.page_tables_mended),
+        (8, 1)
+    );
+    assert_eq!(counters.relocation.redirected, 1);
 }
 
 #[test]
@@ -87,5 +90,8 @@ fn a_page_that_the_host_writes_back_needs_no_mending() {
         driven.pass(Span::from_us(100));
     }
     let counters = driven.memory.take_counters();
-    assert_eq!((counters.demotions_written, counters.pages_moved_in_flash), (2, 0));
+    assert_eq!(
+        (counters.promotion.demotions_written, counters.relocation.pages_moved_in_flash),
+        (2, 0)
+    );
 }

@@ -23,6 +23,6 @@ fn warm_up_ends_when_host_dram_gives_up_a_page_for_each_it_takes() {
     warm_up(&mut machine, &config, Watch::unattended()).unwrap();
     machine.run(1_000).unwrap();
     let counters = machine.take_measured().counters;
-    let (taken, given) = (counters.promotions, counters.demotions);
+    let (taken, given) = (counters.promotion.promotions, counters.promotion.demotions);
     assert!(taken > 100 && given.abs_diff(taken) <= 1, "{taken} taken, {given} given up");
 }

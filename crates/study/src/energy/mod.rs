@@ -12,7 +12,7 @@ use std::fmt;
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
 use ebbtide_flash::Operations;
 use ebbtide_sim::config::{Attachment, Config, ConfigError};
-use ebbtide_sim::memory_side::Counters;
+use ebbtide_sim::memory_side::TrafficCounters;
 use ebbtide_sim::{FlashOutcome, Outcome, Replay};
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ struct Activity<'a> {
     cores_busy_s: f64,
     cores_waiting_s: f64,
     lines_written_back: u64,
-    memory: &'a Counters,
+    traffic: &'a TrafficCounters,
     flash: &'a FlashOutcome,
 }
 
@@ -138,7 +138,7 @@ impl Meter {
             cores_busy_s: cores_s * outcome.busy_share,
             cores_waiting_s: cores_s * (1.0 - outcome.busy_share),
             lines_written_back: outcome.lines_written_back,
-            memory: &outcome.dram_cache,
+            traffic: &outcome.memory.traffic,
             flash: &outcome.flash,
         })
     }
@@ -152,7 +152,7 @@ impl Meter {
             cores_busy_s: 0.0,
             cores_waiting_s: 0.0,
             lines_written_back: 0,
-            memory: &replay.dram_cache,
+            traffic: &replay.memory.traffic,
             flash: &replay.flash,
         })
     }
@@ -169,14 +169,14 @@ impl Meter {
             Home::HostDram => (done.lines_written_back, 0),
             Home::Device => (0, done.lines_written_back),
         };
-        let Counters { dram_lines, copied_bytes, .. } = *done.memory;
+        let TrafficCounters { dram_lines, copied_bytes, .. } = *done.traffic;
         // A copy is a page read and a page written.
         let copies = copied_bytes / (2 * page);
         let with_copies = |pages, lines| (pages + copies, lines + copies * (page / line));
         let (pages_in, lines_in) =
-            with_copies(done.memory.dram_pages_in, done.memory.dram_page_lines_in);
+            with_copies(done.traffic.dram_pages_in, done.traffic.dram_page_lines_in);
         let (pages_out, lines_out) =
-            with_copies(done.memory.dram_pages_out, done.memory.dram_page_lines_out);
+            with_copies(done.traffic.dram_pages_out, done.traffic.dram_page_lines_out);
         let dram_bytes = (dram_lines + home + lines_in + lines_out) * line;
         // A row is opened once for all lines of a page; each line more takes its burst.
         let of_pages = |pages, lines, line_nj, page_nj| {
@@ -199,8 +199,8 @@ impl Meter {
                 (dram.standby_mw_per_gib + dram.refresh_mw_per_gib) * self.host_dram_gib,
                 done.seconds,
             ),
-            link_uj: pj(done.memory.link_bytes + away * line, self.link_pj_per_byte),
-            ssd_dram_uj: pj(done.memory.device_dram_bytes + away * line, ssd.dram_pj_per_byte),
+            link_uj: pj(done.traffic.link_bytes + away * line, self.link_pj_per_byte),
+            ssd_dram_uj: pj(done.traffic.device_dram_bytes + away * line, ssd.dram_pj_per_byte),
             ssd_background_uj: mw(ssd.dram_mw_per_gib * self.ssd_dram_gib + ssd_mw, done.seconds),
             flash_reads_uj: reads * each,
             flash_programs_uj: programs * each,
@@ -282,7 +282,7 @@ mod tests {
             .expect("it is for this one")
     }
 
-    fn read(meter: &Meter, memory: Counters, flash: FlashOutcome) -> Energy {
+    fn read(meter: &Meter, traffic: TrafficCounters, flash: FlashOutcome) -> Energy {
         meter.read(&Activity {
             unit: "job",
             units: 2,
@@ -290,7 +290,7 @@ mod tests {
             cores_busy_s: 3e-6,
             cores_waiting_s: 1e-6,
             lines_written_back: 0,
-            memory: &memory,
+            traffic: &traffic,
             flash: &flash,
         })
     }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn each_operation_takes_what_the_table_says() {
         let meter = meter(&all(2.0), "lhams-e", true);
-        let memory = Counters {
+        let traffic = TrafficCounters {
             dram_lines: 10,
             dram_pages_in: 3,
             dram_page_lines_in: 3 * 64,
@@ -307,10 +307,10 @@ mod tests {
             copied_bytes: 2 * 4096,
             link_bytes: 1_000_000,
             device_dram_bytes: 2_000_000,
-            ..Counters::default()
+            ..TrafficCounters::default()
         };
         let flash = FlashOutcome { array_reads: 4, pages_programmed: 1, ..FlashOutcome::default() };
-        let energy = read(&meter, memory, flash);
+        let energy = read(&meter, traffic, flash);
         let near = |uj: f64, by_hand: f64| {
             assert!((uj - by_hand).abs() < 1e-9 * by_hand.max(1e-9), "{uj} is not {by_hand}");
         };
@@ -336,8 +336,12 @@ mod tests {
         let table = EnergyTable::shipped();
         let meter = meter(&table, "astriflash", true);
         let written = |dram_page_lines_in| {
-            let memory = Counters { dram_pages_in: 1, dram_page_lines_in, ..Counters::default() };
-            2.0 * read(&meter, memory, FlashOutcome::default()).dram_uj
+            let traffic = TrafficCounters {
+                dram_pages_in: 1,
+                dram_page_lines_in,
+                ..TrafficCounters::default()
+            };
+            2.0 * read(&meter, traffic, FlashOutcome::default()).dram_uj
         };
         let bus = |lines: f64| lines * 64.0 * table.dram.bus_pj_per_byte / 1e6;
         let near = |uj: f64, by_hand: f64| assert!((uj - by_hand).abs() < 1e-9, "{uj} {by_hand}");
@@ -356,7 +360,7 @@ mod tests {
                 cores_busy_s: 0.0,
                 cores_waiting_s: 0.0,
                 lines_written_back: 1,
-                memory: &Counters::default(),
+                traffic: &TrafficCounters::default(),
                 flash: &FlashOutcome::default(),
             };
             let meter = meter(&all(2.0), design, has_flash);
@@ -372,7 +376,7 @@ mod tests {
 
     #[test]
     fn advanced_hams_has_neither_link_nor_ssd_dram() {
-        let moved = Counters { link_bytes: 4096, ..Counters::default() };
+        let moved = TrafficCounters { link_bytes: 4096, ..TrafficCounters::default() };
         let energy = read(&meter(&all(2.0), "thams-e", true), moved, FlashOutcome::default());
         assert_eq!((energy.link_uj, energy.ssd_dram_uj), (0.0, 0.0));
         let loose = read(&meter(&all(2.0), "lhams-e", true), moved, FlashOutcome::default());
@@ -389,7 +393,7 @@ mod tests {
     fn energy_is_told_with_its_parts_by_size() {
         let energy = read(
             &meter(&all(2.0), "dram-only", false),
-            Counters::default(),
+            TrafficCounters::default(),
             FlashOutcome::default(),
         );
         let text = energy.to_string();

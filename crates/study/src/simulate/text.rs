@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_sim::config::Config;
-use ebbtide_sim::memory_side::Counters;
+use ebbtide_sim::memory_side::{CacheCounters, Counters};
 use ebbtide_sim::{
     Breakdown, Coherence, Distribution, FlashOutcome, Lifetime, Offered, Outcome, PrefetchOutcome,
     Replay, ServiceParts, Timeline, WarmUp,
@@ -43,13 +43,7 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
             "{forwards} lines from another core, {invalidations} lost to one; {upgrades} upgrades"
         ),
     )?;
-    memory(
-        f,
-        &outcome.dram_cache,
-        &outcome.flash,
-        outcome.lifetime_years.as_ref(),
-        energy.as_ref(),
-    )?;
+    memory(f, &outcome.memory, &outcome.flash, outcome.lifetime_years.as_ref(), energy.as_ref())?;
     let ServiceParts { mean, slowest } = &outcome.service_parts;
     line(f, "a job's time", &format!("{}, on the average", spent(mean)))?;
     line(f, "", &format!("{}, of the slowest 1%", spent(slowest)))?;
@@ -99,7 +93,7 @@ fn replayed(f: &mut Formatter<'_>, Replayed { replay, energy }: &Replayed) -> fm
     let Replay { design, accesses, config, .. } = replay;
     writeln!(f, "{design}: {accesses} accesses of a trace, without the caches of a chip")?;
     writeln!(f, "{}; the DRAM cache starts empty\n", machine(config))?;
-    memory(f, &replay.dram_cache, &replay.flash, replay.lifetime_years.as_ref(), energy.as_ref())?;
+    memory(f, &replay.memory, &replay.flash, replay.lifetime_years.as_ref(), energy.as_ref())?;
     if let Some(prefetch) = replay.prefetch.as_ref().filter(|prefetch| prefetch.issued > 0) {
         let PrefetchOutcome { issued, used, late, .. } = prefetch;
         line(f, "prefetch", &format!("{issued} pages, {used} used, {late} of those late"))?;
@@ -160,23 +154,24 @@ pub(super) fn warmed(warm_up: &WarmUp) -> String {
 
 fn memory(
     f: &mut Formatter<'_>,
-    cache: &Counters,
+    counters: &Counters,
     flash: &FlashOutcome,
     lifetime: Option<&Lifetime>,
     energy: Option<&Energy>,
 ) -> fmt::Result {
-    let Counters { hits, hits_under_miss, misses, .. } = cache;
+    let Counters { cache, footprints, .. } = counters;
+    let CacheCounters { hits, hits_under_miss, misses, .. } = cache;
     line(
         f,
         "DRAM cache",
         &format!("{hits} hits, {hits_under_miss} under a miss, {misses} misses"),
     )?;
-    if cache.refilled_bytes > 0 {
-        let (later, pages) = (cache.underpredictions, *misses as f64 * PAGE_BYTES as f64);
-        let share = figure(100.0 * cache.refilled_bytes as f64 / pages);
+    if footprints.refilled_bytes > 0 {
+        let (later, pages) = (footprints.underpredictions, *misses as f64 * PAGE_BYTES as f64);
+        let share = figure(100.0 * footprints.refilled_bytes as f64 / pages);
         line(f, "footprints", &format!("{share}% of whole pages; {later} lines fetched later"))?;
     }
-    let Counters { evictions_clean, evictions_dirty, stalls, in_flight_peak, .. } = cache;
+    let CacheCounters { evictions_clean, evictions_dirty, stalls, in_flight_peak, .. } = cache;
     line(f, "", &format!("{evictions_clean} clean and {evictions_dirty} dirty evictions"))?;
     line(f, "", &format!("{stalls} stalls; at most {in_flight_peak} pages on their way"))?;
     let FlashOutcome { reads, writes, erases, .. } = flash;

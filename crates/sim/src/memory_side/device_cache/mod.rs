@@ -223,14 +223,14 @@ impl DeviceCache {
 
     /// Puts `waiter` off until the door opens.
     fn put_off(&mut self, waiter: Waiter) -> Answer {
-        self.counters.stalls += 1;
+        self.counters.cache.stalls += 1;
         self.stalled.push(waiter);
         Answer::Stalled
     }
 
     fn hit(&mut self, now: Time, frame: FrameId, request: Request) -> Answer {
         let Request { page, write, .. } = request;
-        self.counters.hits += 1;
+        self.counters.cache.hits += 1;
         let ready = self.serve(now);
         let cache = self.cache.as_mut().expect("a hit is in the cache");
         cache.residency.hit(frame, write);
@@ -247,7 +247,7 @@ impl DeviceCache {
         match &mut self.misses {
             Misses::Merged(table) => match table.begin(page, (waiter, write)) {
                 Begin::Merged => {
-                    self.counters.hits_under_miss += 1;
+                    self.counters.cache.hits_under_miss += 1;
                     return Answer::Miss(now);
                 }
                 begun => {
@@ -256,7 +256,7 @@ impl DeviceCache {
             },
             Misses::Repeated(reads) => {
                 let reads = reads.entry(page).or_default();
-                self.counters.repeated_reads += u64::from(!reads.is_empty());
+                self.counters.cache.repeated_reads += u64::from(!reads.is_empty());
                 reads.push_back((waiter, write));
             }
             Misses::Single { .. } => {}
@@ -268,7 +268,7 @@ impl DeviceCache {
     /// The first request for a page that is not in the cache.
     fn begin(&mut self, now: Time, Request { page, write, waiter, .. }: Request) {
         let Some(cache) = &mut self.cache else {
-            self.counters.misses += 1;
+            self.counters.cache.misses += 1;
             let tag = self.misses.place((waiter, write));
             if write {
                 return self.backend.write(now, page, tag);
@@ -278,7 +278,7 @@ impl DeviceCache {
         if cache.ahead.is_in_flight(page) {
             return cache.ahead.count(page, Demand::Late);
         }
-        self.counters.misses += 1;
+        self.counters.cache.misses += 1;
         let wanted = self.wanted(page, Demand::Miss);
         if self.prefetches_first {
             self.prefetch(now, &wanted);
@@ -288,13 +288,13 @@ impl DeviceCache {
             self.prefetch(now, &wanted);
         }
         let in_flight = self.backend.flash().outstanding();
-        self.counters.in_flight_peak = self.counters.in_flight_peak.max(in_flight);
+        self.counters.cache.in_flight_peak = self.counters.cache.in_flight_peak.max(in_flight);
     }
 
     /// Serves the host a line from the device's DRAM: when it is there.
     fn serve(&mut self, now: Time) -> Time {
-        self.counters.link_bytes += LINE_BYTES as u64;
-        self.counters.device_dram_bytes += LINE_BYTES as u64;
+        self.counters.traffic.link_bytes += LINE_BYTES as u64;
+        self.counters.traffic.device_dram_bytes += LINE_BYTES as u64;
         self.dram.serve(now) + self.link
     }
 
@@ -322,7 +322,7 @@ impl DeviceCache {
         if let Misses::Single { waiting, free } = &mut self.misses {
             free.push(done.tag);
             let (waiter, _) = waiting[done.tag as usize];
-            self.counters.link_bytes += LINE_BYTES as u64;
+            self.counters.traffic.link_bytes += LINE_BYTES as u64;
             return events.push(Event::Arrived(waiter, done.at + self.link));
         }
         let page = PageId(done.tag);
@@ -387,12 +387,12 @@ impl DeviceCache {
             Some(position) => residency.install_ahead(frame, page, position),
             None => residency.install(frame, page, dirty),
         }
-        self.counters.device_dram_bytes += PAGE_BYTES as u64;
-        self.counters.evicted(victim);
+        self.counters.traffic.device_dram_bytes += PAGE_BYTES as u64;
+        self.counters.cache.evicted(victim);
         if let Some(victim) = victim {
             self.tell(frame, victim.page, Happened::Evicted);
             if victim.dirty {
-                self.counters.device_dram_bytes += PAGE_BYTES as u64;
+                self.counters.traffic.device_dram_bytes += PAGE_BYTES as u64;
                 self.backend.write(now, victim.page, FLUSH);
             }
         }
@@ -547,13 +547,13 @@ impl WarmUp for DeviceCache {
     fn warm(&mut self, Request { page, write, .. }: Request) {
         let Some(cache) = &mut self.cache else { return };
         let frame = if let Some(frame) = cache.residency.find(page) {
-            self.counters.hits += 1;
+            self.counters.cache.hits += 1;
             cache.residency.hit(frame, write);
             frame
         } else {
-            self.counters.misses += 1;
+            self.counters.cache.misses += 1;
             let (frame, victim) = cache.residency.bring(page, write);
-            self.counters.evicted(victim);
+            self.counters.cache.evicted(victim);
             if let Some(victim) = victim {
                 self.tell(frame, victim.page, Happened::Evicted);
             }
@@ -569,8 +569,9 @@ impl Observe for DeviceCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        let dram_lines = self.host_dram.take_lines();
-        Counters { dram_lines, ..std::mem::take(&mut self.counters) }
+        let mut counters = std::mem::take(&mut self.counters);
+        counters.traffic.dram_lines = self.host_dram.take_lines();
+        counters
     }
 
     fn flash(&self) -> Option<&Flash> {

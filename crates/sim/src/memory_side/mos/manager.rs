@@ -7,6 +7,7 @@ use ebbtide_core::FrameId;
 use rustc_hash::FxHashMap;
 
 use super::queue::{Command, Copy, Kind, Mode, Queue};
+use crate::memory_side::counters::CacheCounters;
 
 /// A page of the MoS address space: the unit that moves between flash and the NVDIMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,22 +79,7 @@ pub struct Manager<W> {
     waiters: FxHashMap<FrameId, Vec<W>>,
     wait_queue: VecDeque<Waiting<W>>,
     wait_queue_max: usize,
-    counts: Counts,
-}
-
-/// What happened since it was last counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Accesses that found their page.
-    pub hits: u64,
-    /// Accesses whose page was on its way.
-    pub merged: u64,
-    /// Fills.
-    pub fills: u64,
-    /// Unwritten pages given up.
-    pub clean: u64,
-    /// Written pages given up, which go to flash.
-    pub dirty: u64,
+    counters: CacheCounters,
 }
 
 impl<W> Manager<W> {
@@ -112,7 +98,7 @@ impl<W> Manager<W> {
             waiters: FxHashMap::default(),
             wait_queue: VecDeque::new(),
             wait_queue_max: wait_queue,
-            counts: Counts::default(),
+            counters: CacheCounters::default(),
         }
     }
 
@@ -123,10 +109,10 @@ impl<W> Manager<W> {
         if frame.page == page.0 && (frame.valid || frame.busy) {
             frame.dirty |= write;
             if !frame.busy {
-                self.counts.hits += 1;
+                self.counters.hits += 1;
                 return Found::Hit;
             }
-            self.counts.merged += 1;
+            self.counters.hits_under_miss += 1;
             self.waiters.entry(number).or_default().push(waiter);
             return Found::Merged;
         }
@@ -193,7 +179,7 @@ impl<W> Manager<W> {
         let frame = &mut self.frames[number.index()];
         let old = *frame;
         *frame = Frame { page: miss.page.0, valid: false, dirty: miss.write, busy: true };
-        self.counts.filled(old);
+        self.counters.filled(old);
         if old.valid && old.dirty {
             let slot = self.pool.pop().expect("there was room for a copy");
             self.queue.evict(MosPage(old.page), number, slot);
@@ -209,12 +195,12 @@ impl<W> Manager<W> {
         assert!(!frame.busy, "{page:?} is on its way in a warm-up");
         if frame.valid && frame.page == page.0 {
             frame.dirty |= write;
-            self.counts.hits += 1;
+            self.counters.hits += 1;
             return;
         }
         let old = *frame;
         *frame = Frame { page: page.0, valid: true, dirty: write, busy: false };
-        self.counts.filled(old);
+        self.counters.filled(old);
     }
 
     /// Power is back after a cut. In persist mode every unfinished command will be issued once more,
@@ -254,18 +240,20 @@ impl<W> Manager<W> {
         self.waiters.len()
     }
 
-    /// What happened since this was last asked.
-    pub fn take_counts(&mut self) -> Counts {
-        std::mem::take(&mut self.counts)
+    /// The counters since the last call.
+    pub fn take_counters(&mut self) -> CacheCounters {
+        std::mem::take(&mut self.counters)
     }
 }
 
-impl Counts {
-    /// A frame that held `old` is filled anew.
+impl CacheCounters {
+    /// Counts a miss that fills a frame which held `old`.
     fn filled(&mut self, old: Frame) {
-        self.fills += 1;
-        if old.valid {
-            *if old.dirty { &mut self.dirty } else { &mut self.clean } += 1;
+        self.misses += 1;
+        match old {
+            Frame { valid: true, dirty: true, .. } => self.evictions_dirty += 1,
+            Frame { valid: true, dirty: false, .. } => self.evictions_clean += 1,
+            Frame { valid: false, .. } => {}
         }
     }
 }

@@ -12,13 +12,13 @@ mod queue;
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 
-pub use manager::{Counts, Found, Manager, MosPage, Sizes};
+pub use manager::{Found, Manager, MosPage, Sizes};
 pub use queue::{Command, Copy, Kind, Mode};
 
 use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError, require};
 use nvdimm::Nvdimm;
-use nvme::{Burst, Nvme, Traffic};
+use nvme::{Burst, Nvme};
 
 /// HAMS's memory side: the NVDIMM is an inclusive, direct-mapped cache of MoS pages in front of
 /// flash. A miss becomes NVMe commands in hardware, and the MMU is told to retry the access when its
@@ -161,24 +161,12 @@ impl WarmUp for MosCache {
 
 impl Observe for MosCache {
     fn take_counters(&mut self) -> Counters {
-        let Traffic { copied_bytes, ssd_dram_bytes, moved } =
-            std::mem::take(&mut self.nvme.traffic);
-        let Counts { hits, merged, fills, clean, dirty } = self.manager.take_counts();
-        let mut counters = Counters {
-            hits,
-            hits_under_miss: merged,
-            misses: fills,
-            evictions_clean: clean,
-            evictions_dirty: dirty,
-            stalls: std::mem::take(&mut self.stalls),
-            in_flight_peak: std::mem::take(&mut self.in_flight_peak),
-            copied_bytes,
-            device_dram_bytes: ssd_dram_bytes,
-            dram_lines: self.nvdimm.take_lines(),
-            ..Counters::default()
-        };
-        counters.moved(moved);
-        counters
+        let mut cache = self.manager.take_counters();
+        cache.stalls = std::mem::take(&mut self.stalls);
+        cache.in_flight_peak = std::mem::take(&mut self.in_flight_peak);
+        let mut traffic = std::mem::take(&mut self.nvme.traffic);
+        traffic.dram_lines = self.nvdimm.take_lines();
+        Counters { cache, traffic, ..Counters::default() }
     }
 
     fn flash(&self) -> Option<&Flash> {

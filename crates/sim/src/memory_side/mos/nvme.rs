@@ -3,14 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command as FlashCommand, Done, Flash, Kind as FlashKind};
 use rustc_hash::FxHashMap;
 
 use super::nvdimm::Nvdimm;
 use super::queue::{Command, Copy, Kind};
 use crate::config::{Attachment, Config, ConfigError, Mos};
-use crate::memory_side::counters::{Moved, Pages};
+use crate::memory_side::counters::TrafficCounters;
+
+/// Lines of 4 KiB.
+const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
 /// What a burst on the NVDIMM's bus ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,15 +97,7 @@ pub(super) struct Nvme {
     scheduled: u64,
     under_way: FxHashMap<u64, UnderWay>,
     done: Vec<Done>,
-    pub(super) traffic: Traffic,
-}
-
-/// What was moved besides what flash counts, since it was last asked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    pub(super) copied_bytes: u64,
-    pub(super) ssd_dram_bytes: u64,
-    pub(super) moved: Moved,
+    pub(super) traffic: TrafficCounters,
 }
 
 impl Nvme {
@@ -132,7 +127,7 @@ impl Nvme {
             scheduled: 0,
             under_way: FxHashMap::default(),
             done: Vec::new(),
-            traffic: Traffic::default(),
+            traffic: TrafficCounters::default(),
         })
     }
 
@@ -236,7 +231,7 @@ impl Nvme {
         if self.buffered_max == 0 {
             return at;
         }
-        self.traffic.ssd_dram_bytes += 2 * PAGE_BYTES as u64;
+        self.traffic.device_dram_bytes += 2 * PAGE_BYTES as u64;
         let written = self.ssd_dram.pass(at);
         self.ssd_dram.pass(written)
     }
@@ -263,11 +258,11 @@ impl Nvme {
         match burst {
             Burst::Copied { id, left } => return (left == 0).then_some(id),
             Burst::Landed { id } => {
-                self.traffic.moved.came += Pages::whole(1);
+                self.traffic.pages_in(1, LINES);
                 self.page_done(id, at);
             }
             Burst::Pulled { id, page } => {
-                self.traffic.moved.went += Pages::whole(1);
+                self.traffic.pages_out(1, LINES);
                 let stored = match self.attachment {
                     Attachment::Pcie => self.outbound.pass(at) + self.latency,
                     Attachment::Ddr => at,

@@ -13,7 +13,6 @@ use ebbtide_flash::Flash;
 use rustc_hash::FxHashMap;
 
 use self::upkeep::Upkeep;
-use super::counters::{Moved, Pages};
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
@@ -133,7 +132,7 @@ impl Promotion {
     }
 
     fn in_dram(&mut self, now: Time, page: PageId) -> Answer {
-        self.counters.hits += 1;
+        self.counters.cache.hits += 1;
         let controller = self.controllers.of(page);
         Answer::Hit(self.controllers.plain(now, controller))
     }
@@ -186,23 +185,23 @@ impl Promotion {
     fn promote(&mut self, now: Time, page: PageId) {
         let room = !self.look_aside.is_full();
         let Some((frame, victim)) = room.then(|| self.host.reserve(page)).flatten() else {
-            self.counters.promotions_dropped += 1;
+            self.counters.promotion.promotions_dropped += 1;
             return;
         };
         if let Some(victim) = victim {
             self.told.push(Event::Unmapped(victim.page));
             self.demote(now, victim.page, victim.dirty);
         }
-        self.counters.promotions += 1;
+        self.counters.promotion.promotions += 1;
         self.look_aside.begin(page, frame);
         self.moving.insert(page, Moving { since: now, sent: 0, dirty: false });
         self.arrivals.push_back((now + self.move_time + self.map_time, page));
     }
 
     fn demote(&mut self, now: Time, page: PageId, dirty: bool) {
-        self.counters.demotions += 1;
+        self.counters.promotion.demotions += 1;
         if dirty || self.write_back == WriteBack::All {
-            self.counters.demotions_written += 1;
+            self.counters.promotion.demotions_written += 1;
             self.upkeep.demoted(page);
             self.device.write_page(now, page);
         }
@@ -250,7 +249,7 @@ impl MemorySide for Promotion {
         }
         let mut asked = now;
         if self.upkeep.is_stale(page) {
-            self.counters.redirected += 1;
+            self.counters.relocation.redirected += 1;
             asked += self.redirect;
         }
         if !write {
@@ -265,7 +264,7 @@ impl MemorySide for Promotion {
         match answer {
             Answer::Stalled => Answer::Stalled,
             _ if self.is_persist(page) => {
-                self.counters.durable_writes += 1;
+                self.counters.durability.durable_writes += 1;
                 Answer::Posted(now + self.verified_write)
             }
             _ => Answer::Posted(now + self.posted_write),
@@ -341,10 +340,10 @@ impl WarmUp for Promotion {
                 Happened::Served { .. } => {
                     if self.adaptive.access(frame) {
                         self.adaptive.evict(frame);
-                        self.counters.promotions += 1;
+                        self.counters.promotion.promotions += 1;
                         let dirty = self.device.forget(page).is_some_and(|(_, dirty)| dirty);
                         let evicted = self.host.bring(page, dirty).1;
-                        self.counters.demotions += u64::from(evicted.is_some());
+                        self.counters.promotion.demotions += u64::from(evicted.is_some());
                     }
                 }
             }
@@ -359,26 +358,14 @@ impl Observe for Promotion {
 
     fn take_counters(&mut self) -> Counters {
         let own = std::mem::take(&mut self.counters);
-        let mut device = self.device.take_counters();
-        device.moved(Moved {
-            came: Pages::whole(own.promotions),
-            went: Pages::whole(own.demotions_written),
-        });
-        Counters {
-            hits: own.hits + device.hits,
-            dram_lines: device.dram_lines + self.controllers.take_lines(),
-            promotions: own.promotions,
-            promotions_dropped: own.promotions_dropped,
-            demotions: own.demotions,
-            demotions_written: own.demotions_written,
-            durable_writes: own.durable_writes,
-            pages_cleaned: own.pages_cleaned,
-            pages_carried: own.pages_carried,
-            pages_moved_in_flash: own.pages_moved_in_flash,
-            redirected: own.redirected,
-            page_tables_mended: own.page_tables_mended,
-            ..device
-        }
+        let mut counters = self.device.take_counters();
+        counters.cache.hits += own.cache.hits;
+        let (promoted, demoted) = (own.promotion.promotions, own.promotion.demotions_written);
+        counters.traffic.pages_in(promoted, promoted * LINES as u64);
+        counters.traffic.pages_out(demoted, demoted * LINES as u64);
+        counters.traffic.dram_lines += self.controllers.take_lines();
+        let Counters { promotion, durability, relocation, .. } = own;
+        Counters { promotion, durability, relocation, ..counters }
     }
 
     fn flash(&self) -> Option<&Flash> {

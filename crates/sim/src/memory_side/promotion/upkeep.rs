@@ -62,8 +62,8 @@ impl Upkeep {
         if dirty == 0 {
             return;
         }
-        counters.pages_cleaned += dirty;
-        counters.pages_carried += merged.len() as u64 - dirty;
+        counters.durability.pages_cleaned += dirty;
+        counters.durability.pages_carried += merged.len() as u64 - dirty;
         for (page, _) in block.clone().zip(merged).filter(|(_, merged)| !merged) {
             device.read_page(now, PageId(page));
         }
@@ -81,9 +81,9 @@ impl Upkeep {
             if self.demoted.remove(&page) {
                 continue;
             }
-            counters.pages_moved_in_flash += 1;
+            counters.relocation.pages_moved_in_flash += 1;
             if let Some(mended) = self.relocations.moved(page) {
-                counters.page_tables_mended += 1;
+                counters.relocation.page_tables_mended += 1;
                 told.extend(mended.into_iter().map(Event::Unmapped));
             }
         }
