@@ -22,13 +22,11 @@ impl AllDram {
 impl MemorySide for AllDram {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         self.hits += 1;
-        let controller = self.controllers.of(request.page);
-        Answer::Hit(self.controllers.plain(now, controller))
+        Answer::Hit(self.controllers.plain(now, request.page))
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
-        let controller = self.controllers.of(page);
-        self.controllers.plain(now, controller)
+        self.controllers.plain(now, page)
     }
 
     fn dirtied(&mut self, _page: PageId) {}

@@ -52,9 +52,9 @@ impl Controllers {
         Span::from_ps(self.row.as_ps() + count * self.bus.as_ps())
     }
 
-    /// A line without tags: when it is there.
-    pub(super) fn plain(&mut self, now: Time, controller: usize) -> Time {
-        self.occupy(now, controller, self.bus) + self.latency
+    /// A line of `page` without tags: when it is there.
+    pub(super) fn plain(&mut self, now: Time, page: PageId) -> Time {
+        self.occupy(now, self.of(page), self.bus) + self.latency
     }
 
     /// A line whose tags were found to match: when it is there.
@@ -93,7 +93,7 @@ mod tests {
         // SPEC A1: a hit with tags of 4 ways 95 cycles or so, a plain access 79 and commands; a probe
         // 35 to 40 ns.
         let mut controllers = Controllers::new(&resolve("astriflash", &[]).unwrap());
-        assert_eq!(controllers.plain(Time::ZERO, 0), Time::from_ps(81 * 500));
+        assert_eq!(controllers.plain(Time::ZERO, PageId(0)), Time::from_ps(81 * 500));
         assert_eq!(controllers.hit(Time::ZERO, 1), Time::from_ps(93 * 500));
         assert_eq!(controllers.probe(Time::ZERO, 2), Time::from_ps(69 * 500));
     }
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn accesses_at_once_take_turns_on_the_bus() {
         let mut controllers = Controllers::new(&resolve("dram-only", &[]).unwrap());
-        let first = controllers.plain(Time::ZERO, 0);
-        assert_eq!(controllers.plain(Time::ZERO, 0) - first, Span::from_ps(24 * 500));
-        assert_eq!(controllers.plain(Time::ZERO, 1), first);
+        let first = controllers.plain(Time::ZERO, PageId(0));
+        assert_eq!(controllers.plain(Time::ZERO, PageId(0)) - first, Span::from_ps(24 * 500));
+        assert_eq!(controllers.plain(Time::ZERO, PageId(1)), first);
     }
 }

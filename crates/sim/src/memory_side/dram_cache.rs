@@ -1,14 +1,15 @@
 //! [`DramCache`]: AstriFlash's hardware-managed DRAM cache of flash pages (HPCA'23 §IV-B).
 
 use std::collections::VecDeque;
+use std::mem::take;
 
 use ebbtide_core::replacement::{Geometry, Replacement};
-use ebbtide_core::{Begin, FrameId, LINE_BYTES, Lines, MissTable, PageId, Span, Time, Trigger};
-use ebbtide_flash::{Flash, Kind};
-use rustc_hash::FxHashMap;
+use ebbtide_core::{FrameId, Lines, PageId, Span, Time, Trigger};
+use ebbtide_flash::Flash;
 
-use super::device::{Device, Transfer};
-use super::dram::Controllers;
+use super::device::Device;
+use super::fetch::{Ended, Fetch};
+use super::paged::Paged;
 use super::partial_pages::PartialPages;
 use super::residency::{Residency, Victim};
 use super::{
@@ -30,28 +31,21 @@ use crate::config::{Config, ConfigError, Fill, require};
 /// access to another one is a miss again, for that line alone; the page keeps its frame meanwhile
 /// unless another takes it. Flash reads and writes whole pages all the same.
 pub struct DramCache {
-    controllers: Controllers,
-    residency: Residency,
+    pages: Paged,
     /// What each frame holds of its page, where that is not all of it.
     partial: Option<PartialPages>,
     backsides: Vec<Backside>,
-    misses: MissTable<Waiter>,
-    arriving: FxHashMap<PageId, Arriving>,
     /// Pages on their way by set of the miss status table.
     mshr_used: Vec<u32>,
     mshr_ways: u32,
     backside_step: Span,
     queue_max: usize,
     evict_max: usize,
-    device: Device,
+    fetch: Fetch,
     /// Whose evict buffer each page on its way out is in, in the order in which they go.
     outgoing: VecDeque<usize>,
-    /// Pages that are being written into DRAM.
-    installs: VecDeque<(Time, PageId)>,
-    transfers: Vec<Transfer>,
     /// What was found out between calls of `advance`.
     told: Vec<Event>,
-    counters: Counters,
 }
 
 #[derive(Default)]
@@ -66,17 +60,6 @@ struct Backside {
 struct Miss {
     request: Request,
     at: Time,
-}
-
-/// What is on its way from flash.
-#[derive(Clone, Copy)]
-struct Arriving {
-    frame: FrameId,
-    lines: Lines,
-    /// The page is in the frame, or was when these lines of it were found missing.
-    completes: bool,
-    /// It was stored to.
-    write: bool,
 }
 
 impl DramCache {
@@ -104,27 +87,21 @@ impl DramCache {
         let (entries, ways) = (dram_cache.mshr, dram_cache.mshr_ways);
         let whole = entries > 0 && entries.is_multiple_of(ways);
         require(whole, "dram_cache.mshr", entries, format!("a multiple of mshr_ways, {ways}"))?;
-        let controllers = Controllers::new(config);
         let partial =
             (dram_cache.fill == Fill::Footprint).then(|| PartialPages::new(residency.frames()));
+        let pages = Paged::new(config, residency, entries);
         Ok(DramCache {
             partial,
-            backsides: (0..controllers.count()).map(|_| Backside::default()).collect(),
-            controllers,
-            residency,
-            misses: MissTable::new(entries, usize::MAX),
-            arriving: FxHashMap::default(),
+            backsides: (0..pages.controllers.count()).map(|_| Backside::default()).collect(),
+            pages,
             mshr_used: vec![0; entries / ways],
             mshr_ways: ways as u32,
             backside_step: config.cores.cycles(dram_cache.backside_cycles),
             queue_max: dram_cache.backside_queue,
             evict_max: dram_cache.evict_buffer,
-            device: Device::new(config)?,
+            fetch: Fetch::new(Device::new(config)?),
             outgoing: VecDeque::new(),
-            installs: VecDeque::new(),
-            transfers: Vec::new(),
             told: Vec::new(),
-            counters: Counters::default(),
         })
     }
 
@@ -158,11 +135,10 @@ impl DramCache {
             self.backsides[number].free = searched;
             return true;
         }
-        if self.misses.contains(page) {
-            let begun = self.misses.begin(page, waiter);
-            assert_eq!(begun, Begin::Merged, "an entry has room for any number");
-            self.arriving.get_mut(&page).expect("it is on its way").write |= write;
-            self.counters.cache.hits_under_miss += 1;
+        if self.pages.merge(page, waiter) {
+            if write {
+                self.pages.arrives_dirty(page);
+            }
             self.backsides[number].free = searched;
             return true;
         }
@@ -170,77 +146,66 @@ impl DramCache {
         if self.mshr_used[set] == self.mshr_ways {
             return false;
         }
-        let Some((arriving, victim)) = self.make_room(number, miss.request) else { return false };
-        let begun = self.misses.begin(page, waiter);
-        assert_eq!(begun, Begin::Started, "a set with room means a table with room");
+        let Some((lines, victim)) = self.make_room(number, miss.request) else { return false };
+        self.pages.begin(page, waiter);
         self.mshr_used[set] += 1;
-        self.arriving.insert(page, arriving);
-        self.counters.cache.in_flight_peak =
-            self.counters.cache.in_flight_peak.max(self.misses.len() as u64);
         let asked = searched + self.backside_step;
-        self.device.note(page, Stage::Taken, start);
-        self.device.note(page, Stage::Asked, asked);
-        self.device.read_lines(asked, page, arriving.lines.count());
+        let device = &mut self.fetch.device;
+        device.note(page, Stage::Taken, start);
+        device.note(page, Stage::Asked, asked);
+        device.read_lines(asked, page, lines.count());
         self.backsides[number].free = asked;
         if let Some((victim, lines)) = victim.filter(|(victim, _)| victim.dirty) {
             self.backsides[number].evicting += 1;
             self.outgoing.push_back(number);
-            let copied = asked + self.controllers.lines(lines.count());
-            self.device.write_lines(copied, victim.page, lines.count());
+            let copied = asked + self.pages.controllers.lines(lines.count());
+            device.write_lines(copied, victim.page, lines.count());
         }
         true
     }
 
-    /// Where the missing line of `request` will go, with what comes along, and who must leave for it,
-    /// of whose page these lines were there. `None` if there is no room now.
+    /// Makes room for what `request` misses. Gives the lines to fetch, and the page that had to leave
+    /// with those of its lines that were present. `None` if there is no room now.
     fn make_room(
         &mut self,
         number: usize,
         request: Request,
-    ) -> Option<(Arriving, Option<(Victim, Lines)>)> {
+    ) -> Option<(Lines, Option<(Victim, Lines)>)> {
         let Request { page, line, site, write, .. } = request;
-        let resident = if self.partial.is_some() { self.residency.find(page) } else { None };
-        if let Some(frame) = resident {
-            let lines = Lines::one(line);
-            self.counters.footprints.underpredictions += 1;
-            self.counters.footprints.refilled_bytes += LINE_BYTES as u64;
-            return Some((Arriving { frame, lines, completes: true, write }, None));
+        if let Some(partial) = &mut self.partial
+            && let Some(frame) = self.pages.residency.find(page)
+        {
+            partial.refill();
+            self.pages.refill(page, frame, line, write);
+            return Some((Lines::one(line), None));
         }
         let evict_full = self.backsides[number].evicting == self.evict_max;
-        if evict_full && self.residency.is_full(page) {
+        if evict_full && self.pages.residency.is_full(page) {
             return None;
         }
-        let (frame, victim) = self.residency.reserve(page)?;
-        self.counters.cache.misses += 1;
-        self.counters.cache.evicted(victim);
+        let (frame, victim) = self.pages.reserve(page, write)?;
+        self.pages.counters.misses += 1;
         let Some(partial) = &mut self.partial else {
-            let arriving = Arriving { frame, lines: Lines::ALL, completes: false, write };
-            return Some((arriving, victim.map(|victim| (victim, Lines::ALL))));
+            return Some((Lines::ALL, victim.map(|victim| (victim, Lines::ALL))));
         };
         let victim = victim.map(|victim| (victim, partial.leave(frame)));
-        let lines = partial.bring(frame, Trigger { site, line });
-        self.counters.footprints.refilled_bytes += lines.count() * LINE_BYTES as u64;
-        Some((Arriving { frame, lines, completes: false, write }, victim))
+        Some((partial.fetch(frame, Trigger { site, line }), victim))
     }
 
     /// The frame that holds `line` of `page`.
     fn find(&mut self, page: PageId, line: u8) -> Option<FrameId> {
-        let frame = self.residency.find(page)?;
+        let frame = self.pages.residency.find(page)?;
         let there = self.partial.as_mut().is_none_or(|partial| partial.take_line(frame, line));
         there.then_some(frame)
     }
 
     fn install(&mut self, page: PageId, at: Time) {
-        let Arriving { frame, lines, completes, write } =
-            self.arriving.remove(&page).expect("it is on its way");
-        if !completes {
-            self.residency.install(frame, page, write);
-        } else if self.residency.find(page) == Some(frame) {
-            self.partial.iter_mut().for_each(|partial| partial.complete(frame, lines));
-            self.residency.hit(frame, write);
+        if let (frame, Some(line)) = self.pages.install(page)
+            && let Some(partial) = &mut self.partial
+        {
+            partial.complete(frame, line);
         }
-        let told = &mut self.told;
-        self.misses.complete(page, |waiter| told.push(Event::Arrived(waiter, at)));
+        self.pages.wake(page, at, &mut self.told);
         let set = self.mshr_set(page);
         self.mshr_used[set] -= 1;
         // Any backside may have waited for this entry of the table.
@@ -255,20 +220,19 @@ impl DramCache {
 impl MemorySide for DramCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         let Request { page, line, write, waiter, .. } = request;
-        let number = self.controllers.of(page);
+        let number = self.pages.controllers.of(page);
         if !self.backsides[number].stalled.is_empty() {
-            self.counters.cache.stalls += 1;
+            self.pages.counters.stalls += 1;
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
         }
         if let Some(frame) = self.find(page, line) {
-            self.counters.cache.hits += 1;
-            self.residency.hit(frame, write);
-            return Answer::Hit(self.controllers.hit(now, number));
+            self.pages.hit(frame, write);
+            return Answer::Hit(self.pages.controllers.hit(now, number));
         }
-        let reply = self.controllers.probe(now, number);
+        let reply = self.pages.controllers.probe(now, number);
         if self.backsides[number].queue.len() == self.queue_max {
-            self.counters.cache.stalls += 1;
+            self.pages.counters.stalls += 1;
             self.backsides[number].stalled.push(waiter);
             return Answer::Stalled;
         }
@@ -278,56 +242,31 @@ impl MemorySide for DramCache {
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
-        let controller = self.controllers.of(page);
-        self.controllers.plain(now, controller)
+        self.pages.controllers.plain(now, page)
     }
 
     fn dirtied(&mut self, page: PageId) {
-        if let Some(frame) = self.residency.find(page) {
-            self.residency.mark_dirty(frame);
-        }
+        self.pages.dirtied(page);
     }
 
     fn next_event(&self) -> Option<Time> {
-        if !self.told.is_empty() {
-            return Some(Time::ZERO);
-        }
-        let install = self.installs.front().map(|(at, _)| *at);
-        install.into_iter().chain(self.device.next_event()).min()
+        if self.told.is_empty() { self.fetch.next_event() } else { Some(Time::ZERO) }
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
-        loop {
-            events.append(&mut self.told);
-            let install = self.installs.front().map(|(at, _)| *at);
-            let mut device = self.device.next_event();
-            let Some(at) = install.into_iter().chain(device).min().filter(|at| *at <= now) else {
-                break;
-            };
-            while let Some((at, page)) = self.installs.pop_front_if(|(due, _)| *due <= at) {
-                self.install(page, at);
-                device = self.device.next_event();
-            }
-            if device.is_some_and(|due| due <= at) {
-                let mut transfers = std::mem::take(&mut self.transfers);
-                self.device.step(at, &mut transfers);
-                for Transfer { page, kind, lines, at } in transfers.drain(..) {
-                    match kind {
-                        Kind::Read => {
-                            let due = at + self.controllers.lines(lines);
-                            // A few lines are written sooner than a page that came just before.
-                            let place = self.installs.partition_point(|(other, _)| *other <= due);
-                            self.installs.insert(place, (due, page));
-                        }
-                        Kind::Write => {
-                            let number = self.outgoing.pop_front().expect("a page goes out once");
-                            self.backsides[number].evicting -= 1;
-                            self.drain(number, at);
-                        }
-                    }
+        events.append(&mut self.told);
+        while let Some((at, ended)) =
+            self.fetch.step(now, |lines| self.pages.controllers.lines(lines))
+        {
+            match ended {
+                Ended::Install(page) => self.install(page, at),
+                Ended::WriteBack => {
+                    let number = self.outgoing.pop_front().expect("a page goes out once");
+                    self.backsides[number].evicting -= 1;
+                    self.drain(number, at);
                 }
-                self.transfers = transfers;
             }
+            events.append(&mut self.told);
         }
     }
 
@@ -340,49 +279,47 @@ impl WarmUp for DramCache {
     fn warm(&mut self, request: Request) {
         let Request { page, line, site, write, .. } = request;
         if self.partial.is_none() {
-            return self.residency.warm(page, write, &mut self.counters.cache);
+            return self.pages.warm(request);
         }
         if let Some(frame) = self.find(page, line) {
-            self.counters.cache.hits += 1;
-            return self.residency.hit(frame, write);
+            return self.pages.hit(frame, write);
         }
         let Some(partial) = &mut self.partial else { return };
-        if let Some(frame) = self.residency.find(page) {
-            self.counters.footprints.underpredictions += 1;
-            partial.complete(frame, Lines::one(line));
-            return self.residency.hit(frame, write);
+        if let Some(frame) = self.pages.residency.find(page) {
+            partial.counters.underpredictions += 1;
+            partial.complete(frame, line);
+            return self.pages.residency.hit(frame, write);
         }
-        let (frame, victim) = self.residency.bring(page, write);
+        let (frame, victim) = self.pages.residency.bring(page, write);
         if victim.is_some() {
             partial.leave(frame);
         }
         partial.bring(frame, Trigger { site, line });
-        self.counters.cache.misses += 1;
-        self.counters.cache.evicted(victim);
+        self.pages.counters.misses += 1;
+        self.pages.counters.evicted(victim);
     }
 
     fn residency(&mut self) -> Option<&mut Residency> {
-        self.partial.is_none().then_some(&mut self.residency)
+        self.partial.is_none().then_some(&mut self.pages.residency)
     }
 }
 
 impl Observe for DramCache {
     fn expect(&self, page: PageId) {
-        self.residency.expect(page);
+        self.pages.residency.expect(page);
     }
 
     fn take_counters(&mut self) -> Counters {
-        let mut counters = std::mem::take(&mut self.counters);
-        counters.traffic = self.device.take_traffic();
-        counters.traffic.dram_lines = self.controllers.take_lines();
-        counters
+        let footprints = self.partial.as_mut().map(|partial| take(&mut partial.counters));
+        let counters = self.pages.take_counters(self.fetch.device.take_traffic());
+        Counters { footprints: footprints.unwrap_or_default(), ..counters }
     }
 
     fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
-        self.device.keep_notes(keep)
+        self.fetch.device.keep_notes(keep)
     }
 
     fn flash(&self) -> Option<&Flash> {
-        Some(self.device.flash())
+        Some(self.fetch.device.flash())
     }
 }

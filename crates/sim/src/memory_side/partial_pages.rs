@@ -1,11 +1,14 @@
 //! [`PartialPages`]: frames that hold only those lines of their pages that were expected to be used.
 
-use ebbtide_core::{Footprints, FrameId, Lines, Trigger};
+use ebbtide_core::{Footprints, FrameId, LINE_BYTES, Lines, Trigger};
 
-/// Which lines each frame holds and which of them were used, and the predictor that learns from it.
+use super::counters::FootprintCounters;
+
+/// The lines that each frame holds, which of them were used, and the predictor that learns from it.
 pub(super) struct PartialPages {
     footprints: Footprints,
     frames: Vec<Held>,
+    pub(super) counters: FootprintCounters,
 }
 
 /// What a frame holds of its page.
@@ -17,37 +20,53 @@ struct Held {
 }
 
 impl PartialPages {
-    /// For so many empty frames.
+    /// `frames` empty frames.
     pub(super) fn new(frames: u64) -> PartialPages {
-        let frames = vec![Held::default(); frames as usize];
-        PartialPages { footprints: Footprints::new(), frames }
+        PartialPages {
+            footprints: Footprints::new(),
+            frames: vec![Held::default(); frames as usize],
+            counters: FootprintCounters::default(),
+        }
     }
 
-    /// `line` of the page in `frame` is wanted. Gives whether it is there.
+    /// Looks for `line` of the page in `frame`. Gives whether it is present.
     pub(super) fn take_line(&mut self, frame: FrameId, line: u8) -> bool {
         let held = &mut self.frames[frame.index()];
-        let there = held.lines.contains(line);
-        if there {
+        let present = held.lines.contains(line);
+        if present {
             held.used = held.used.and(Lines::one(line));
         }
-        there
+        present
     }
 
-    /// A page that `trigger` wants will come to `frame`: the lines to fetch.
+    /// Starts to fetch a page for `trigger` into `frame`. Gives the lines to fetch.
+    pub(super) fn fetch(&mut self, frame: FrameId, trigger: Trigger) -> Lines {
+        let lines = self.bring(frame, trigger);
+        self.counters.refilled_bytes += lines.count() * LINE_BYTES as u64;
+        lines
+    }
+
+    /// Puts a page for `trigger` into `frame`, without counting. Gives the lines that it brings.
     pub(super) fn bring(&mut self, frame: FrameId, trigger: Trigger) -> Lines {
         let lines = self.footprints.expected(trigger);
         self.frames[frame.index()] = Held { lines, used: Lines::one(trigger.line), trigger };
         lines
     }
 
-    /// `lines` of the page in `frame`, which it was missing, have come and are used.
-    pub(super) fn complete(&mut self, frame: FrameId, lines: Lines) {
-        let held = &mut self.frames[frame.index()];
-        held.lines = held.lines.and(lines);
-        held.used = held.used.and(lines);
+    /// Counts a fetch of one line of a page in a frame.
+    pub(super) fn refill(&mut self) {
+        self.counters.underpredictions += 1;
+        self.counters.refilled_bytes += LINE_BYTES as u64;
     }
 
-    /// The page in `frame` leaves: which of its lines were there.
+    /// Puts `line`, which is used, into the page in `frame`.
+    pub(super) fn complete(&mut self, frame: FrameId, line: u8) {
+        let held = &mut self.frames[frame.index()];
+        held.lines = held.lines.and(Lines::one(line));
+        held.used = held.used.and(Lines::one(line));
+    }
+
+    /// The page in `frame` leaves. Gives the lines of it that were present.
     pub(super) fn leave(&mut self, frame: FrameId) -> Lines {
         let Held { lines, used, trigger } = self.frames[frame.index()];
         self.footprints.left(trigger, used);

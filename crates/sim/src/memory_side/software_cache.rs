@@ -5,13 +5,13 @@ use std::collections::BinaryHeap;
 
 use ebbtide_core::prefetch::{Demand, Metrics, PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Admission, PolicyKind};
-use ebbtide_core::{Begin, Bytes, FrameId, MissTable, PAGE_BYTES, PageId, Span, Time};
-use rustc_hash::FxHashMap;
+use ebbtide_core::{Bytes, FrameId, PAGE_BYTES, PageId, Span, Time};
 
 use super::ahead::Ahead;
-use super::dram::Controllers;
-use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
+use super::counters::{Counters, TrafficCounters};
+use super::paged::{Found, Paged};
+use super::residency::{Residency, Victim};
+use super::{Answer, Event, MemorySide, Observe, Request, WarmUp};
 use crate::config::{Config, ConfigError};
 
 /// What a [`SoftwareCache`] is and costs.
@@ -69,18 +69,13 @@ impl SoftwareCosts {
 /// DRAM that software keeps pages in: Ebbtide's engine, its blocking variant, or a paging kernel, by
 /// what each was measured to cost.
 pub struct SoftwareCache {
-    controllers: Controllers,
-    residency: Residency,
-    misses: MissTable<Waiter>,
+    pages: Paged,
     costs: SoftwareCosts,
     ahead: Ahead,
-    frames: FxHashMap<PageId, (FrameId, bool)>,
     /// When what is in flight ends: the page of a read, nothing of a write.
     in_flight: BinaryHeap<Reverse<(Time, Option<PageId>)>>,
-    stalled: Vec<Waiter>,
     /// Written pages that left and wait for the write that will carry them.
     unsent: f64,
-    counters: Counters,
 }
 
 impl SoftwareCache {
@@ -100,20 +95,15 @@ impl SoftwareCache {
         let prefetcher = costs.prefetcher.build(Preset::Original, pages);
         let residency = Residency::admitting(&own, costs.policy, costs.admission)?;
         Ok(SoftwareCache {
-            controllers: Controllers::new(config),
             ahead: Ahead::new(
                 Prefetching::new(prefetcher, pages),
                 residency.frames(),
                 costs.ahead_max,
             ),
-            residency,
-            misses: MissTable::new(costs.in_flight_max, usize::MAX),
+            pages: Paged::new(config, residency, costs.in_flight_max),
             costs,
-            frames: FxHashMap::default(),
             in_flight: BinaryHeap::new(),
-            stalled: Vec::new(),
             unsent: 0.0,
-            counters: Counters::default(),
         })
     }
 
@@ -122,18 +112,15 @@ impl SoftwareCache {
         self.in_flight.push(Reverse((now + takes, page)));
     }
 
-    /// Puts `waiter` off until a page has come.
-    fn stall(&mut self, waiter: Waiter) -> Answer {
-        self.counters.cache.stalls += 1;
-        self.stalled.push(waiter);
-        Answer::Stalled
-    }
-
-    /// Reads `page` into a frame: when the core has done its part, or nothing if there is no frame.
-    fn fetch(&mut self, now: Time, page: PageId, write: bool, ahead: bool) -> Option<Time> {
-        let (frame, victim) = self.residency.reserve(page)?;
-        self.frames.insert(page, (frame, write));
-        self.counters.cache.evicted(victim);
+    /// Reads `page` into `frame`, which held `victim`. Gives when the core has done its part.
+    fn fetch(
+        &mut self,
+        now: Time,
+        page: PageId,
+        frame: FrameId,
+        victim: Option<Victim>,
+        ahead: bool,
+    ) -> Time {
         let mut asked = now + self.costs.miss;
         if let Some(victim) = victim {
             self.ahead.evicted(frame, victim.page, ahead);
@@ -147,20 +134,21 @@ impl SoftwareCache {
             }
         }
         self.send(asked, Some(page));
-        Some(asked)
+        asked
     }
 
-    /// Fetches `page` ahead of demand, if there is room: until when that keeps the core.
+    /// Fetches `page` ahead of demand, if there is a frame. Gives until when that keeps the core busy.
     fn fetch_ahead(&mut self, now: Time, page: PageId) -> Time {
-        let Some(asked) = self.fetch(now, page, false, true) else { return now };
+        let Some((frame, victim)) = self.pages.reserve(page, false) else { return now };
+        let asked = self.fetch(now, page, frame, victim, true);
         self.ahead.issued(page);
         asked
     }
 
     /// Fetches what the prefetcher makes of an access to `page` that found what `demand` says.
     fn look_ahead(&mut self, now: Time, page: PageId, demand: Demand) -> Time {
-        let (residency, frames) = (&self.residency, &self.frames);
-        let known = |page| residency.find(page).is_some() || frames.contains_key(&page);
+        let pages = &self.pages;
+        let known = |page| pages.is_known(page);
         let wanted = self.ahead.wanted(page, demand, u64::MAX, known);
         wanted.into_iter().fold(now, |now, page| self.fetch_ahead(now, page))
     }
@@ -168,50 +156,31 @@ impl SoftwareCache {
 
 impl MemorySide for SoftwareCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let Request { page, write, waiter, .. } = request;
-        if let Some(frame) = self.residency.find(page) {
-            self.counters.cache.hits += 1;
-            self.residency.hit(frame, write);
-            // Software notices the first use of a page fetched ahead, and no hit after it.
-            let first = self.ahead.hit(frame).filter(|demand| demand.is_first_use());
-            let after = first.map(|demand| self.look_ahead(now, page, demand));
-            let controller = self.controllers.of(page);
-            let ready = self.controllers.plain(after.unwrap_or(now), controller);
-            return after.map_or(Answer::Hit(ready), |_| Answer::Posted(ready));
+        let page = request.page;
+        match self.pages.access(request) {
+            Found::Hit(frame) => {
+                // Software notices the first use of a page fetched ahead, and no hit after it.
+                let first = self.ahead.hit(frame).filter(|demand| demand.is_first_use());
+                let after = first.map(|demand| self.look_ahead(now, page, demand));
+                let ready = self.pages.controllers.plain(after.unwrap_or(now), page);
+                after.map_or(Answer::Hit(ready), |_| Answer::Posted(ready))
+            }
+            Found::Merged => Answer::Miss(now),
+            Found::Ahead => Answer::Miss(self.look_ahead(now, page, Demand::Late)),
+            Found::Stalled => Answer::Stalled,
+            Found::Absent(frame, victim) => {
+                let asked = self.fetch(now, page, frame, victim, false);
+                Answer::Miss(self.look_ahead(asked, page, Demand::Miss))
+            }
         }
-        if self.misses.contains(page) {
-            self.misses.begin(page, waiter);
-            self.counters.cache.hits_under_miss += 1;
-            return Answer::Miss(now);
-        }
-        if self.misses.len() == self.costs.in_flight_max {
-            return self.stall(waiter);
-        }
-        if let Some((_, written)) = self.frames.get_mut(&page) {
-            // It is on its way ahead of demand, but not there yet.
-            *written |= write;
-            self.misses.begin(page, waiter);
-            self.counters.cache.hits_under_miss += 1;
-            return Answer::Miss(self.look_ahead(now, page, Demand::Late));
-        }
-        let Some(asked) = self.fetch(now, page, write, false) else { return self.stall(waiter) };
-        let begun = self.misses.begin(page, waiter);
-        debug_assert_eq!(begun, Begin::Started);
-        self.counters.cache.misses += 1;
-        self.counters.cache.in_flight_peak =
-            self.counters.cache.in_flight_peak.max(self.misses.len() as u64);
-        Answer::Miss(self.look_ahead(asked, page, Demand::Miss))
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
-        let controller = self.controllers.of(page);
-        self.controllers.plain(now, controller)
+        self.pages.controllers.plain(now, page)
     }
 
     fn dirtied(&mut self, page: PageId) {
-        if let Some(frame) = self.residency.find(page) {
-            self.residency.mark_dirty(frame);
-        }
+        self.pages.dirtied(page);
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -224,18 +193,15 @@ impl MemorySide for SoftwareCache {
         {
             self.in_flight.pop();
             let Some(page) = page else { continue };
-            let (frame, write) = self.frames.remove(&page).expect("it was asked for");
-            self.residency.install(frame, page, write);
-            let (before, prefetched) = (events.len(), self.ahead.arrived(page));
-            self.misses.complete(page, |waiter| events.push(Event::Arrived(waiter, at)));
-            self.ahead.installed(frame, prefetched, events.len() > before);
-            events.extend(self.stalled.drain(..).map(|waiter| Event::Unstalled(waiter, at)));
+            let (frame, _) = self.pages.install(page);
+            let prefetched = self.ahead.arrived(page);
+            let awaited = self.pages.wake(page, at, events);
+            self.ahead.installed(frame, prefetched, awaited);
         }
     }
 
     fn hint(&mut self, now: Time, page: PageId) -> Time {
-        let known = self.residency.find(page).is_some() || self.frames.contains_key(&page);
-        if self.costs.hints && !known && self.ahead.places(u64::MAX) > 0 {
+        if self.costs.hints && !self.pages.is_known(page) && self.ahead.places(u64::MAX) > 0 {
             self.fetch_ahead(now, page)
         } else {
             now
@@ -245,7 +211,7 @@ impl MemorySide for SoftwareCache {
 
 impl WarmUp for SoftwareCache {
     fn warm(&mut self, request: Request) {
-        self.residency.warm(request.page, request.write, &mut self.counters.cache);
+        self.pages.warm(request);
     }
 }
 
@@ -255,14 +221,13 @@ impl Observe for SoftwareCache {
     }
 
     fn take_counters(&mut self) -> Counters {
-        let mut counters = std::mem::take(&mut self.counters);
-        counters.traffic.dram_lines = self.controllers.take_lines();
-        counters
+        self.pages.take_counters(TrafficCounters::default())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Waiter;
     use super::*;
     use crate::config::resolve;
 
@@ -370,8 +335,7 @@ mod tests {
         let issued = |cache: &SoftwareCache| cache.ahead.metrics().issued;
         let first = issued(&cache);
         assert!(first > 0 && asked == at(3 * (1 + first)), "{first} pages, {asked:?}");
-        let ahead: Vec<u64> =
-            cache.frames.keys().map(|page| page.0).filter(|page| *page > 0).collect();
+        let ahead: Vec<u64> = (1..64).filter(|page| cache.pages.is_known(PageId(*page))).collect();
         cache.advance(at(1_000), &mut events);
         let used = cache.access(at(1_000), request(ahead[0], false));
         assert!(matches!(used, Answer::Posted(until) if until > at(1_003)), "{used:?}");

@@ -490,8 +490,7 @@ impl MemorySide for DeviceCache {
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
-        let controller = self.host_dram.of(page);
-        self.host_dram.plain(now, controller)
+        self.host_dram.plain(now, page)
     }
 
     fn dirtied(&mut self, page: PageId) {

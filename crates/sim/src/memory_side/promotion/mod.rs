@@ -133,8 +133,7 @@ impl Promotion {
 
     fn in_dram(&mut self, now: Time, page: PageId) -> Answer {
         self.counters.cache.hits += 1;
-        let controller = self.controllers.of(page);
-        Answer::Hit(self.controllers.plain(now, controller))
+        Answer::Hit(self.controllers.plain(now, page))
     }
 
     /// An access to a page on its way, if its line is in DRAM.
@@ -272,8 +271,7 @@ impl MemorySide for Promotion {
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
-        let controller = self.controllers.of(page);
-        self.controllers.plain(now, controller)
+        self.controllers.plain(now, page)
     }
 
     fn dirtied(&mut self, page: PageId) {
