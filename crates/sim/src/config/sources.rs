@@ -139,6 +139,6 @@ mod tests {
         let ways = parameter("os-swap", "dram_cache.ways");
         assert_eq!((ways.value.as_str(), ways.source.as_str()), ("0", "pages lie in any frame"));
         assert_eq!(parameter("os-swap", "dram_cache.size").value, "\"8GiB\"");
-        assert_eq!(parameter("astriflash", "flash.read_us").source, "AF Table I (AS41)");
+        assert_eq!(parameter("astriflash", "flash.read_us").source, "AstriFlash Table I (AS41)");
     }
 }
