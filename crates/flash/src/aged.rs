@@ -1,15 +1,16 @@
-//! What lies where on a pre-aged plane, by arithmetic: nothing is stored a page.
+//! [`Aged`]: the contents of a pre-aged plane, computed and not stored.
 //!
 //! A device that was overwritten at random for long and collects greedily has blocks of every age.
-//! A page survives each round of writes with the same chance, so valid shares fall exponentially
-//! with age, from a whole block just written to the share [`victim_share`] in the next victim.
+//! A page survives each round of writes with the same probability. The valid share of a block thus
+//! falls exponentially with its age, from 1 just after it was written to [`victim_share`] in the
+//! next victim.
 
 /// The share of valid pages in the next victim of a device that is written uniformly at random and
 /// collects greedily, when on average `mean` of its written pages are valid.
 ///
-/// It is the `g` with `(1 - g) / -ln g = mean`, which is what Xiang and Kurkoski write with Lambert's
-/// W ("An Improved Analytic Expression for Write Amplification in NAND Flash", 2012; Desnoyers,
-/// SYSTOR 2012, finds the same). The write amplification of such a device is `1 / (1 - g)`.
+/// The share is the `g` with `(1 - g) / -ln g = mean`. Xiang and Kurkoski ("An Improved Analytic
+/// Expression for Write Amplification in NAND Flash", 2012) give it with Lambert's W; Desnoyers
+/// (SYSTOR 2012) agrees. The write amplification of such a device is `1 / (1 - g)`.
 pub fn victim_share(mean: f64) -> f64 {
     if mean >= 1.0 {
         return 1.0;
@@ -22,14 +23,14 @@ pub fn victim_share(mean: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The pre-aged contents of a plane; the same for every plane.
+/// The pre-aged contents of a plane, equal on every plane.
 ///
 /// The plane's first [`pages`](Aged::pages) logical pages hold data. An affine permutation scatters
-/// them over the written blocks, the first of which is the youngest; the valid pages of a block are
-/// its first.
+/// them over the written blocks. The first block is the youngest. The valid pages of a block are at
+/// its start.
 #[derive(Debug, Clone)]
 pub(crate) struct Aged {
-    /// How many valid pages lie before each written block; one more at the end.
+    /// Number of valid pages before each written block, and their total at the end.
     starts: Vec<u32>,
     step: u64,
     inverse: u64,
@@ -53,22 +54,22 @@ impl Aged {
         Aged { starts: starts.collect(), step, inverse }
     }
 
-    /// How many logical pages hold data.
+    /// Number of logical pages that hold data.
     pub fn pages(&self) -> u32 {
         self.starts[self.starts.len() - 1]
     }
 
-    /// How many blocks are written.
+    /// Number of written blocks.
     pub fn blocks(&self) -> u32 {
         (self.starts.len() - 1) as u32
     }
 
-    /// How many valid pages `block` has; they are its first.
+    /// Number of valid pages of `block`, which are at its start.
     pub fn valid(&self, block: u32) -> u32 {
         self.starts[block as usize + 1] - self.starts[block as usize]
     }
 
-    /// Block and index in it of a logical page that holds data.
+    /// Block of a logical page that holds data, and its index there.
     pub fn place(&self, local: u32) -> Option<(u32, u32)> {
         if local >= self.pages() {
             return None;
@@ -78,15 +79,14 @@ impl Aged {
         Some((block, rank - self.starts[block as usize]))
     }
 
-    /// The logical page at the valid place `index` of `block`.
+    /// The logical page at place `index` of `block`, which must be valid.
     pub fn page_at(&self, block: u32, index: u32) -> u32 {
         let rank = u64::from(self.starts[block as usize] + index);
         (rank * self.inverse % u64::from(self.pages())) as u32
     }
 }
 
-/// A number without a common divisor with `count`, near its golden section, and its inverse modulo
-/// `count`.
+/// A number coprime to `count` near its golden section, and the number's inverse modulo `count`.
 fn permutation(count: u64) -> (u64, u64) {
     const GOLDEN: f64 = 0.618_033_988_749_895;
     let mut step = ((count as f64 * GOLDEN) as u64).max(1);
@@ -98,7 +98,7 @@ fn permutation(count: u64) -> (u64, u64) {
     }
 }
 
-/// The `x` with `value * x = 1` modulo `modulus`, by Euclid; `None` if there is none.
+/// The inverse of `value` modulo `modulus` by Euclid's algorithm, if there is one.
 fn inverse(value: u64, modulus: u64) -> Option<u64> {
     if modulus <= 1 {
         return Some(0);

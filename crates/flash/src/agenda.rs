@@ -1,12 +1,12 @@
-//! What happens next: one time a plane, and the earliest of them at hand.
+//! [`Agenda`]: the next event of each plane, and the earliest of them.
 
 use ebbtide_core::Time;
 
-/// The end of what each plane is doing.
+/// The end of each plane's stage.
 ///
-/// A tournament: every node of a binary tree holds the earlier of its two children, planes are the
-/// leaves. A change costs one walk to the root, so an end can also be put off or called off. Of
-/// equal times the lowest plane comes first, which makes runs reproducible.
+/// A tournament tree: planes are the leaves of a binary tree, and every node holds the earlier of
+/// its two children. A change takes one walk to the root, so an end can also be postponed or
+/// cancelled. Of equal times the lowest plane comes first, which makes runs reproducible.
 #[derive(Debug, Clone)]
 pub(crate) struct Agenda {
     /// Node 1 is the root; the children of `n` are `2n` and `2n + 1`.
@@ -22,17 +22,17 @@ impl Agenda {
         Agenda { nodes: vec![(NEVER, 0); 2 * leaves], leaves }
     }
 
-    /// `plane` ends what it is doing at `at`.
+    /// Sets the end of `plane`'s stage.
     pub fn set(&mut self, plane: u32, at: Time) {
         self.update(plane, at.as_ps());
     }
 
-    /// `plane` has nothing to end.
+    /// Clears the end of `plane`'s stage.
     pub fn clear(&mut self, plane: u32) {
         self.update(plane, NEVER);
     }
 
-    /// The plane that ends first, and when.
+    /// The earliest end, and its plane.
     pub fn first(&self) -> Option<(Time, u32)> {
         let (at, plane) = self.nodes[1];
         (at != NEVER).then_some((Time::from_ps(at), plane))

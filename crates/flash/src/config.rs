@@ -1,4 +1,4 @@
-//! What a device is made of, in numbers: typed parameters whose keys carry their units.
+//! [`Config`]: the parameters of a device, whose keys carry their units.
 
 use ebbtide_core::{PAGE_BYTES, UnknownName, find_by_name};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::presets::PRESETS;
 use crate::translation::Layout;
 
-/// A device's parameters. Every key of its TOML file is a field here, and the other way round.
+/// The parameters of a device. Its TOML file has exactly these fields as keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Config {
@@ -39,14 +39,14 @@ pub struct SsdConfig {
     pub dies_per_chip: u32,
     /// Planes in a die.
     pub planes_per_die: u32,
-    /// Whether planes work by themselves. If not, a die does one thing at a time: it is one plane
-    /// with the blocks of all, here and wherever a plane is spoken of.
+    /// Whether planes work independently. If not, a die does one operation at a time, and the model
+    /// treats it as one plane with the blocks of all its planes.
     pub independent_planes: bool,
-    /// Erase blocks in a plane.
+    /// Erase blocks of a plane.
     pub blocks_per_plane: u32,
     /// Physical pages in a block.
     pub pages_per_block: u32,
-    /// Size of a physical page: a multiple of 4096.
+    /// Size of a physical page, a multiple of 4096.
     pub page_bytes: u32,
 
     /// Sensing a page into the plane's register.
@@ -60,71 +60,71 @@ pub struct SsdConfig {
     /// Bytes in a transfer.
     pub bus_bytes: u32,
 
-    /// Raw capacity that is not for the host's data, as a share of the raw capacity.
+    /// Share of the raw capacity that host data cannot use.
     pub over_provisioning_percent: f64,
-    /// Physical places that hold valid data at the start, as a share of all. The data are the first
-    /// logical pages; a page that was never written is read as slowly as any other.
+    /// Share of the physical places that hold valid data at the start: the first logical pages. A
+    /// read of a page that was never written takes as long as any other read.
     pub valid_percent: f64,
-    /// Physical places that hold overwritten data at the start, as a share of all.
+    /// Share of the physical places that hold overwritten data at the start.
     pub invalid_percent: f64,
 
-    /// What a collection keeps from working.
+    /// What a collection blocks.
     pub garbage_collection: GarbageCollection,
-    /// Free pages of a plane at which collections start, as a share of all.
+    /// Share of free pages of a plane at which collections start.
     pub gc_start_free_percent: f64,
-    /// Free pages of a plane at which its host writes wait for collections, as a share of all.
+    /// Share of free pages of a plane at which its host writes wait for collections.
     pub gc_hard_free_percent: f64,
-    /// Erasures by which the blocks of a plane may differ before cold data are moved; 0 for no
-    /// static wear levelling.
+    /// When the erasures of two blocks of a plane differ by more, a collection moves cold data. 0:
+    /// no static wear levelling.
     pub static_wear_spread: u32,
     /// Erasures a block endures.
     pub endurance_cycles: u32,
 
     /// How writes of 4 KiB fill larger physical pages.
     pub write_unit: WriteUnit,
-    /// How long a write waits for others to fill a physical page with.
+    /// How long a write waits for others that fill its physical page.
     pub pad_after_us: f64,
     /// When a write is acknowledged.
     pub write_done: WriteDone,
-    /// Acknowledging a write that found room in the write buffer.
+    /// Latency of a write that finds room in the write buffer.
     pub buffered_write_us: f64,
-    /// Reading a page from the write buffer.
+    /// Latency of a read from the write buffer.
     pub buffered_read_us: f64,
-    /// 4 KiB pages in the write buffer beyond which writes wait for their acknowledgement.
+    /// Size of the write buffer in pages of 4 KiB. When it is full, writes wait for room.
     pub write_buffer_pages: u32,
 
-    /// What reads interrupt.
+    /// What reads suspend.
     pub suspend: Suspend,
     /// From the decision to suspend until the plane can read.
     pub suspend_us: f64,
     /// From the decision to resume until the operation goes on.
     pub resume_us: f64,
-    /// How often one operation is suspended before reads wait for its end.
+    /// After this many suspensions of an operation, reads wait for its end.
     pub suspensions_max: u32,
 }
 
-/// What the operations of a device's arrays take.
+/// Durations of the operations of flash arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operations {
-    /// Sensing a page; on a flat device, all that a read takes.
+    /// Sensing a page. On a flat device, a whole read.
     pub read_us: f64,
-    /// Programming a page; on a flat device, all that a write takes.
+    /// Programming a page. On a flat device, a whole write.
     pub program_us: f64,
-    /// Erasing a block; a flat device erases none.
+    /// Erasing a block. 0 on a flat device, which erases none.
     pub erase_us: f64,
     /// Pages of 4 KiB that one program writes.
     pub pages_per_program: u32,
 }
 
-/// What a collection keeps from working (Yan et al., "Tiny-Tail Flash", FAST 2017, §2).
+/// What a collection blocks (Yan et al., "Tiny-Tail Flash", FAST 2017, §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GarbageCollection {
-    /// Its plane and its whole channel with the channel's controller: pages move over the bus.
+    /// Its plane and its channel: pages move over the bus.
     ControllerBlocking,
-    /// Its plane alone: pages move inside by copyback.
+    /// Only its plane: pages move inside it by copyback.
     PlaneBlocking,
-    /// Nothing: it is counted but takes no time, the ideal to compare with.
+    /// Nothing: a collection is counted but takes no time. The ideal for comparisons.
     Free,
 }
 
@@ -132,9 +132,9 @@ pub enum GarbageCollection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteUnit {
-    /// They are buffered per plane until they fill a page, or the oldest has waited too long.
+    /// Writes are buffered per plane until they fill a page, or the oldest has waited long enough.
     Filled,
-    /// Each is padded to a page of its own.
+    /// Each write is padded to a physical page of its own.
     Padded,
 }
 
@@ -142,13 +142,13 @@ pub enum WriteUnit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteDone {
-    /// When it is on flash.
+    /// When the write is on flash.
     Programmed,
-    /// When it is in the write buffer.
+    /// When the write is in the write buffer.
     Buffered,
 }
 
-/// What reads interrupt.
+/// What reads suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspend {
@@ -160,28 +160,28 @@ pub enum Suspend {
     ProgramErase,
 }
 
-/// What is wrong with a configuration, in one line.
+/// An error of a configuration, as one line.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfigError {
-    /// A preset that does not exist.
+    /// The preset does not exist.
     #[error(transparent)]
     UnknownName(#[from] UnknownName),
-    /// Not TOML, an unknown key, or a value of the wrong type.
+    /// The text is not TOML, or has an unknown key or a value of the wrong type.
     #[error("line {line}: {reason}")]
     Malformed {
-        /// Where.
+        /// The line.
         line: usize,
-        /// What was wrong, and what was expected.
+        /// What is wrong, and what is expected.
         reason: String,
     },
-    /// A value that cannot be, by itself or with others.
+    /// A value is out of its range, or contradicts another.
     #[error("{key} = {value}: expected {expected}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What can be.
+        /// The values that are possible.
         expected: String,
     },
 }
@@ -192,10 +192,10 @@ impl Config {
         PRESETS.iter().map(|(name, _)| *name)
     }
 
-    /// The TOML text of the preset `name`, every number with its source.
+    /// The TOML text of the preset `name`, with the source of every number.
     ///
     /// # Errors
-    /// [`UnknownName`], with the nearest there is.
+    /// [`UnknownName`], with the nearest name.
     pub fn preset_text(name: &str) -> Result<&'static str, UnknownName> {
         find_by_name("flash preset", name, PRESETS)
     }
@@ -203,7 +203,7 @@ impl Config {
     /// The preset `name`.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownName`], with the nearest there is.
+    /// [`ConfigError::UnknownName`], with the nearest name.
     pub fn preset(name: &str) -> Result<Config, ConfigError> {
         Config::from_toml(Config::preset_text(name)?)
     }
@@ -211,7 +211,7 @@ impl Config {
     /// The device that `text` describes.
     ///
     /// # Errors
-    /// Text that is not TOML, unknown or missing keys, and values that cannot be.
+    /// When the text is not TOML, a key is unknown or missing, or a value is impossible.
     pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
         let config: Config = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
@@ -222,7 +222,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What the operations of its arrays take.
+    /// Durations of the operations of the device's arrays.
     pub fn operations(&self) -> Operations {
         match self {
             Config::Flat(flat) => Operations {
@@ -240,10 +240,10 @@ impl Config {
         }
     }
 
-    /// Checks that there can be such a device.
+    /// Checks that such a device is possible.
     ///
     /// # Errors
-    /// The first value that cannot be, with what can.
+    /// The first impossible value, with the possible ones.
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             Config::Flat(flat) => {
@@ -256,7 +256,7 @@ impl Config {
 }
 
 impl SsdConfig {
-    /// Planes that work by themselves, see [`independent_planes`](SsdConfig::independent_planes).
+    /// Independent planes, see [`independent_planes`](SsdConfig::independent_planes).
     pub fn planes(&self) -> u32 {
         let dies = self.channels * self.chips_per_channel * self.dies_per_chip;
         if self.independent_planes { dies * self.planes_per_die } else { dies }
@@ -273,7 +273,7 @@ impl SsdConfig {
         u64::from(self.planes()) * self.slots_per_plane() * PAGE_BYTES as u64
     }
 
-    /// 4 KiB pages that the host can use: the raw capacity without over-provisioning, in whole
+    /// Pages of 4 KiB that the host can use: the raw capacity without over-provisioning, in whole
     /// stripes over all planes.
     pub fn logical_pages(&self) -> u64 {
         u64::from(self.planes()) * self.logical_pages_per_plane()
@@ -293,7 +293,7 @@ impl SsdConfig {
             * u64::from(self.slots_per_page())
     }
 
-    /// Valid 4 KiB pages of each plane at the start.
+    /// Valid pages of 4 KiB on each plane at the start.
     pub(crate) fn aged_pages_per_plane(&self) -> u64 {
         let wanted = (self.slots_per_plane() as f64 * self.valid_percent / 100.0) as u64;
         wanted.min(self.logical_pages_per_plane())
@@ -364,7 +364,7 @@ impl SsdConfig {
         require(fits, "blocks_per_plane", blocks, "less than 16 TiB a plane")
     }
 
-    /// Checks that collections always find something to gain.
+    /// Checks that collections always gain room.
     fn check_room(&self) -> Result<(), ConfigError> {
         let pages = u64::from(self.pages_per_block);
         let slots = u64::from(self.slots_per_page());
@@ -390,7 +390,7 @@ impl SsdConfig {
     }
 }
 
-/// Fails unless `holds`, saying that `key` is `value` but was expected to be `expected`.
+/// Fails unless `holds`, with an error that names `key`, its `value` and what is `expected`.
 fn require(
     holds: bool,
     key: &'static str,
@@ -403,7 +403,7 @@ fn require(
     Err(ConfigError::Value { key, value: value.to_string(), expected: expected.into() })
 }
 
-/// Up to an hour, in whichever unit: far from any overflow of picoseconds.
+/// Checks a duration of up to an hour, far from an overflow in picoseconds.
 fn check_duration(key: &'static str, value: f64) -> Result<(), ConfigError> {
     let most = if key.ends_with("_ms") { 3.6e6 } else { 3.6e9 };
     require((0.0..=most).contains(&value), key, value, "at least 0 and at most an hour")

@@ -1,40 +1,40 @@
-//! What a device reports: counters, wear and lifetime.
+//! Counters, wear and lifetime of a device.
 
 use ebbtide_core::{PAGE_BYTES, Span};
 
-/// What happened since the start.
+/// What a device counted since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads that are done.
+    /// Completed reads.
     pub reads: u64,
-    /// Of them, those served from the write buffer.
+    /// Reads served from the write buffer.
     pub buffer_reads: u64,
-    /// Writes that are on flash.
+    /// Writes programmed to flash.
     pub writes: u64,
-    /// 4 KiB programmed for the host, padding included.
+    /// Pages of 4 KiB programmed for the host, with padding.
     pub host_pages_programmed: u64,
-    /// 4 KiB programmed by collections, padding included.
+    /// Pages of 4 KiB programmed by collections, with padding.
     pub gc_pages_programmed: u64,
-    /// Valid 4 KiB pages that collections moved.
+    /// Valid pages of 4 KiB that collections moved.
     pub gc_pages_moved: u64,
-    /// Blocks erased; each ends a collection.
+    /// Blocks erased. Each erasure ends a collection.
     pub erases: u64,
     /// Reads that waited for a collection.
     pub reads_blocked_by_gc: u64,
     /// Writes whose program waited for a collection.
     pub writes_blocked_by_gc: u64,
-    /// Time all reads waited for planes and channels.
+    /// Total time that reads waited for planes and channels.
     pub read_queued: Span,
-    /// Time all writes waited for planes and channels, in the write buffer included.
+    /// Total time that writes waited in the write buffer and for planes and channels.
     pub write_queued: Span,
     /// Operations that were suspended for reads.
     pub suspensions: u64,
-    /// Time all planes together spent on collections.
+    /// Total time that planes spent on collections.
     pub gc_busy: Span,
 }
 
 impl Counters {
-    /// 4 KiB programmed for each the host wrote; 1 if it wrote none.
+    /// Pages programmed for each page that the host wrote, or 1 if it wrote none.
     pub fn write_amplification(&self) -> f64 {
         if self.writes == 0 {
             return 1.0;
@@ -63,17 +63,17 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// How worn the blocks of a device are.
+/// Wear of the blocks of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Wear {
-    /// Erasures of the block erased most.
+    /// Erasures of the most erased block.
     pub erases_max: u32,
-    /// Erasures of a block on average.
+    /// Mean erasures of a block.
     pub erases_mean: f64,
 }
 
-/// How long a device lasts when written as it was: rated erasures over erasures per time, if wear is
-/// level (SPEC C4, after the CXL-flash paper's simulator).
+/// How long a device lasts at its rate of writes: its rated erasures divided by the erasures per
+/// time, with level wear. The formula is that of the CXL-flash paper's simulator (ATC'23).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lifetime {
     hours: f64,
@@ -81,19 +81,20 @@ pub struct Lifetime {
 
 impl Lifetime {
     /// The lifetime of `raw_bytes` that endure `cycles` erasures, when `pages` of 4 KiB are
-    /// programmed in `elapsed`. Nothing programmed lasts for ever.
+    /// programmed in `elapsed`. It is infinite if `pages` is 0.
     pub fn new(raw_bytes: u64, cycles: u32, pages: u64, elapsed: Span) -> Lifetime {
         let endured = raw_bytes as f64 * f64::from(cycles);
         let seconds = elapsed.as_ps() as f64 * 1e-12;
         Lifetime { hours: endured * seconds / (pages as f64 * PAGE_BYTES as f64) / 3600.0 }
     }
 
-    /// Years of 2,080 hours, as the CXL-flash paper counts them (52 weeks of 40 hours).
+    /// The lifetime in years of 2,080 hours, the CXL-flash paper's working year (52 weeks of 40
+    /// hours).
     pub fn working_years(&self) -> f64 {
         self.hours / 2080.0
     }
 
-    /// Years of use round the clock.
+    /// The lifetime in calendar years.
     pub fn years(&self) -> f64 {
         self.hours / (365.25 * 24.0)
     }
@@ -105,7 +106,8 @@ mod tests {
 
     #[test]
     fn lifetimes_agree_with_the_published_examples() {
-        // SPEC C4: Radiosity, 1.0 M writes in 113.6 s, 407 years; Page Rank, 25.7 M in 22.2 s, 3.1.
+        // The CXL-flash paper: Radiosity, 1.0 M writes in 113.6 s, 407 years; Page Rank, 25.7 M in
+        // 22.2 s, 3.1.
         let radiosity = Lifetime::new(1 << 40, 100_000, 1_000_000, Span::from_us(113_600_000));
         assert!((radiosity.working_years() - 407.0).abs() < 1.0, "{radiosity:?}");
         let page_rank = Lifetime::new(1 << 40, 100_000, 25_700_000, Span::from_us(22_200_000));

@@ -1,50 +1,15 @@
-//! [`Flash`]: the device as its user sees it.
+//! [`Flash`]: the device and its public interface.
 
 use ebbtide_core::{PageId, Span, Time};
 
+use crate::command::{Command, Done};
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, Lifetime, Wear};
 use crate::flat::Flat;
 use crate::ssd::Ssd;
 
-/// What a command does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Brings a page.
-    Read,
-    /// Takes a page.
-    Write,
-}
-
-/// A command to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Command {
-    /// The submitter's own mark; comes back with the completion.
-    pub tag: u64,
-    /// What to do.
-    pub kind: Kind,
-    /// With which logical page of 4 KiB.
-    pub page: PageId,
-}
-
-/// A completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
-    /// The command's tag.
-    pub tag: u64,
-    /// What it did.
-    pub kind: Kind,
-    /// When it was done.
-    pub at: Time,
-    /// It waited for a collection. A buffered write did only if it waited for room in the buffer
-    /// that a write blocked by a collection then made.
-    pub blocked_by_gc: bool,
-    /// How much longer it took than on an idle device.
-    pub queued: Span,
-}
-
-/// A flash device in virtual time. A clone goes on by itself from the same state, so that one warmed
-/// device serves many runs.
+/// A flash device in virtual time. A clone continues on its own from the same state, so one warmed
+/// device can serve many runs.
 ///
 /// ```
 /// use ebbtide_core::{PageId, Time};
@@ -63,7 +28,7 @@ pub struct Done {
 pub struct Flash {
     device: Device,
     now: Time,
-    /// Completed while a command was submitted, and not yet told.
+    /// Completions during a submission, which the next advance reports.
     untold: Vec<Done>,
     outstanding: u64,
 }
@@ -78,7 +43,7 @@ impl Flash {
     /// The device that `config` describes, idle.
     ///
     /// # Errors
-    /// When there can be no such device.
+    /// When such a device is impossible.
     pub fn new(config: &Config) -> Result<Flash, ConfigError> {
         config.check()?;
         let device = match config {
@@ -88,7 +53,7 @@ impl Flash {
         Ok(Flash { device, now: Time::ZERO, untold: Vec::new(), outstanding: 0 })
     }
 
-    /// How many logical pages there are; `None` for a flat device, which has no bounds.
+    /// Number of logical pages, or `None` for a flat device, which is unlimited.
     pub fn logical_pages(&self) -> Option<u64> {
         match &self.device {
             Device::Flat(_) => None,
@@ -96,10 +61,10 @@ impl Flash {
         }
     }
 
-    /// Gives the device a command at `now`. What happens by itself until then happens first.
+    /// Submits a command at `now`, after all events until then.
     ///
     /// # Panics
-    /// If time runs back, or the page is beyond the last.
+    /// If `now` is before an earlier call, or the page is beyond the last.
     pub fn submit(&mut self, now: Time, command: Command) {
         let mut untold = std::mem::take(&mut self.untold);
         self.run_until(now, &mut untold);
@@ -111,16 +76,16 @@ impl Flash {
         }
     }
 
-    /// When the next thing happens by itself, or is told; nothing does if there is none. Never
-    /// before the latest time the device was told.
+    /// Time of the next event or completion, or `None` if the device is idle. It is never before
+    /// the time of an earlier call.
     pub fn next_event(&self) -> Option<Time> {
         if self.untold.is_empty() { self.device.next_event() } else { Some(self.now) }
     }
 
-    /// Lets everything happen until `now`, that instant included; appends what is done, in order.
+    /// Handles all events up to and including `now`, and appends completions to `done` in order.
     ///
     /// # Panics
-    /// If time runs back.
+    /// If `now` is before an earlier call.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
         let before = done.len();
         done.append(&mut self.untold);
@@ -128,19 +93,18 @@ impl Flash {
         self.outstanding -= (done.len() - before) as u64;
     }
 
-    /// Commands that were submitted and not yet told to be done.
+    /// Commands submitted whose completion was not yet reported.
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// Tells from now on which pages move.
+    /// Records from now on which pages move in flash.
     pub fn watch_moves(&mut self) {
         self.moved().get_or_insert_default();
     }
 
-    /// Pages that lie elsewhere than when this was last asked, in the order in which they went there:
-    /// those that were written, and those that collections moved. Nothing unless
-    /// [watched](Flash::watch_moves).
+    /// Pages that moved in flash since the last call, in order: by a write or by a collection.
+    /// Empty unless moves are [watched](Flash::watch_moves).
     pub fn take_moved(&mut self) -> Vec<PageId> {
         self.moved().as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -152,12 +116,12 @@ impl Flash {
         }
     }
 
-    /// Whether nothing is under way: no command, no buffered write, no collection.
+    /// Whether the device is idle: without commands, buffered writes and collections.
     pub fn is_idle(&self) -> bool {
         self.next_event().is_none()
     }
 
-    /// What happened since the start.
+    /// The counters since the start.
     pub fn counters(&self) -> &Counters {
         match &self.device {
             Device::Flat(flat) => &flat.counters,
@@ -165,7 +129,7 @@ impl Flash {
         }
     }
 
-    /// How long each plane was busy until now, plane by plane; planes of a flat device are not.
+    /// Busy time of each plane until now. A flat device has no planes.
     pub fn plane_busy(&self) -> impl Iterator<Item = Span> {
         let ssd = match &self.device {
             Device::Flat(_) => None,
@@ -174,7 +138,7 @@ impl Flash {
         ssd.into_iter().flatten()
     }
 
-    /// How worn the blocks are; a flat device does not wear.
+    /// Wear of the blocks. A flat device does not wear.
     pub fn wear(&self) -> Wear {
         match &self.device {
             Device::Flat(_) => Wear::default(),
@@ -182,14 +146,14 @@ impl Flash {
         }
     }
 
-    /// How long the device lasts if `elapsed` of use programmed what it has, collections included.
+    /// The lifetime if `elapsed` of use programmed all pages so far, with those of collections.
     /// `None` for a flat device.
     pub fn lifetime(&self, elapsed: Span) -> Option<Lifetime> {
         let counters = self.counters();
         self.lifetime_of(counters.host_pages_programmed + counters.gc_pages_programmed, elapsed)
     }
 
-    /// How long the device lasts at a write amplification of 1, as the CXL-flash paper takes it.
+    /// The lifetime at a write amplification of 1, which the CXL-flash paper (ATC'23 §7) assumes.
     /// `None` for a flat device.
     pub fn lifetime_without_amplification(&self, elapsed: Span) -> Option<Lifetime> {
         self.lifetime_of(self.counters().writes, elapsed)

@@ -1,20 +1,21 @@
-//! A device of fixed latencies and unlimited parallelism: SPEC's 50/100 µs and 3/100 µs devices.
+//! [`Flat`]: a device of fixed latencies and unlimited parallelism, such as the 50/100 µs SSD of
+//! AstriFlash (HPCA'23) Table I.
 
 use std::collections::VecDeque;
 
 use ebbtide_core::{PageId, Span, Time};
 
+use crate::command::{Command, Done, Kind};
 use crate::config::FlatConfig;
 use crate::counters::Counters;
-use crate::flash::{Command, Done, Kind};
 use crate::timing::span_us;
 
-/// Commands under way, of each kind in the order of their completion.
+/// The device. Commands in flight wait in one queue a kind, in the order of their completion.
 #[derive(Debug, Clone)]
 pub(crate) struct Flat {
     latencies: [Span; 2],
     under_way: [VecDeque<Done>; 2],
-    /// Pages that were written, if somebody watches: no flash is written in place.
+    /// Pages that were written, if moves are watched: a write always moves its page in flash.
     pub moved: Option<Vec<PageId>>,
     pub counters: Counters,
 }

@@ -1,23 +1,24 @@
 //! The modelled SSD in virtual time: geometry, channels, dies, planes, translation, garbage
 //! collection and wear.
 //!
-//! [`Flash`] is a state machine without clock, threads or I/O: it is told of commands and of the
-//! time, and answers with completions. Translation and the pre-aged state are functions of the page
-//! until something is written, so a device costs what is touched of it and not what it could hold.
+//! [`Flash`] is a state machine without a clock, threads or I/O. Its caller passes commands and the
+//! time, and gets completions. Translation and the pre-aged state are functions of the page until
+//! something is written, so host memory grows with the pages touched, not with the capacity.
 //!
-//! * [`Config`]: what the device is made of, read from TOML; [`Config::preset`] has the published
-//!   ones.
+//! * [`Config`]: the parameters of a device, read from TOML. [`Config::preset`] gives the published
+//!   devices.
 //! * [`Flash`]: [`submit`](Flash::submit), [`next_event`](Flash::next_event),
 //!   [`advance`](Flash::advance).
-//! * [`Counters`], [`Wear`], [`Lifetime`]: what it reports.
+//! * [`Counters`], [`Wear`], [`Lifetime`]: what a device reports.
 //!
-//! What is not modelled: commands over several planes at once, reads of one physical page that are
-//! merged into one, and errors.
+//! The model has no multi-plane commands, does not merge reads of the same physical page, and has
+//! no errors.
 
 #![forbid(unsafe_code)]
 
 mod aged;
 mod agenda;
+mod command;
 mod config;
 mod counters;
 mod flash;
@@ -30,9 +31,10 @@ mod timing;
 mod translation;
 
 pub use aged::victim_share;
+pub use command::{Command, Done, Kind};
 pub use config::{
     Config, ConfigError, FlatConfig, GarbageCollection, Operations, SsdConfig, Suspend, WriteDone,
     WriteUnit,
 };
 pub use counters::{Counters, Lifetime, Wear};
-pub use flash::{Command, Done, Flash, Kind};
+pub use flash::Flash;

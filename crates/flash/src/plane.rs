@@ -1,30 +1,30 @@
-//! One plane: what it is doing, what waits for it, and where its pages lie.
+//! [`Plane`]: the stage of a plane, its waiting commands, and its pages.
 
 use ebbtide_core::{Span, Time};
 
 use crate::requests::Queue;
 use crate::translation::{PlaneMap, Urgency};
 
-/// What a plane is doing.
+/// The stage of a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Idle,
-    /// A page goes from the array to the register.
+    /// A page moves from the array to the register.
     Sensing,
-    /// It waits for the channel, and goes over it.
+    /// The page waits for the channel and crosses it.
     Sending,
-    /// Pages to program wait for the channel, and come over it.
+    /// Pages to program wait for the channel and cross it.
     Receiving,
     Programming,
     /// A collection moves valid pages.
     Copying,
     /// A collection erases its block.
     Erasing,
-    /// An operation is being put aside for reads.
+    /// An operation is being suspended for reads.
     Suspending,
 }
 
-/// An operation put aside for reads.
+/// An operation that is suspended for reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Suspended {
     pub stage: Stage,
@@ -35,26 +35,26 @@ pub(crate) struct Suspended {
 /// One plane of the device.
 #[derive(Debug, Clone)]
 pub(crate) struct Plane {
-    /// The channel it hangs on.
+    /// The channel of the plane.
     pub channel: u32,
     pub stage: Stage,
     /// When the stage ends.
     pub end: Time,
     /// The commands being served.
     pub current: Queue,
-    /// Reads that wait; they go first.
+    /// Waiting reads, which go before writes.
     pub reads: Queue,
-    /// Writes that wait, to be filled into physical pages in this order.
+    /// Waiting writes, in the order in which they fill physical pages.
     pub writes: Queue,
     pub suspended: Option<Suspended>,
-    /// How often the operation under way was suspended.
+    /// Suspensions of the current operation.
     pub suspensions: u32,
-    /// Until when a collection kept this plane from serving commands.
+    /// Until when a collection blocked this plane.
     pub blocked_until: Time,
-    /// A collection has just ended, and no command was served since.
+    /// Whether a collection ended and no command was served since.
     pub just_collected: bool,
     pub urgency: Urgency,
-    /// Where pages lie, from the first write on; until then as ageing left them.
+    /// Translation, from the first write on. Until then [`Aged`](crate::aged::Aged) gives it.
     pub map: Option<Box<PlaneMap>>,
     busy_since: Time,
     busy: Span,
@@ -89,13 +89,13 @@ impl Plane {
         self.end = end;
     }
 
-    /// Has nothing to do from `now` on.
+    /// Becomes idle.
     pub fn rest(&mut self, now: Time) {
         self.busy = self.busy(now);
         self.stage = Stage::Idle;
     }
 
-    /// How long it was busy until `now`.
+    /// Busy time until `now`.
     pub fn busy(&self, now: Time) -> Span {
         match self.stage {
             Stage::Idle => self.busy,

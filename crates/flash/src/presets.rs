@@ -1,4 +1,4 @@
-//! The published devices; their numbers lie in `configs/flash`, each with its source.
+//! The published devices. Their numbers are in `presets/`, each with its source.
 
 /// Names and texts of the presets.
 pub(crate) const PRESETS: &[(&str, &str)] = &[

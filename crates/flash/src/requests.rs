@@ -1,16 +1,16 @@
-//! Commands that the device has not finished, in one pool, and queues of them without allocation.
+//! Unfinished commands of a device in one [`Pool`], with queues that allocate nothing.
 
 use ebbtide_core::{PageId, Time};
 
 const NONE: u32 = u32::MAX;
 
-/// A command that is not finished.
+/// An unfinished command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub tag: u64,
     pub page: PageId,
     pub submitted: Time,
-    /// Had to wait for a collection.
+    /// Whether the command waited for a collection.
     pub blocked: bool,
     next: u32,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Pool {
     unused: Vec<u32>,
 }
 
-/// First in, first out; its links lie in the [`Pool`].
+/// A first-in-first-out queue, whose links are in the [`Pool`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
     head: u32,
@@ -49,7 +49,7 @@ impl Pool {
         }
     }
 
-    /// Takes a request that is in no queue out of the pool.
+    /// Removes a request, which must be in no queue, from the pool.
     pub fn remove(&mut self, id: RequestId) -> Request {
         self.unused.push(id.0);
         self.requests[id.0 as usize]
@@ -79,7 +79,7 @@ impl Pool {
         Some(id)
     }
 
-    /// Moves the first `count` requests of `queue` into a queue of their own.
+    /// Moves the first `count` requests of `queue` into a new queue.
     pub fn split(&mut self, queue: &mut Queue, count: u32) -> Queue {
         let mut first = Queue::EMPTY;
         for _ in 0..count {
@@ -89,7 +89,7 @@ impl Pool {
         first
     }
 
-    /// Changes every request of `queue`.
+    /// Applies `change` to every request of `queue`.
     pub fn update(&mut self, queue: Queue, mut change: impl FnMut(&mut Request)) {
         let mut at = queue.head;
         while let Some(request) = self.requests.get_mut(at as usize) {
@@ -98,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// The requests of `queue`, the first first.
+    /// The requests of `queue` in order.
     pub fn iter(&self, queue: Queue) -> impl Iterator<Item = &Request> {
         let mut at = queue.head;
         std::iter::from_fn(move || {

@@ -1,10 +1,11 @@
-//! The modelled SSD: channels, planes and the controller that gives them work.
+//! [`Ssd`]: the modelled SSD with its channels, its planes and the controller that schedules them.
 //!
-//! A read senses its page into the plane's register, waits for the channel and is sent. A write waits
-//! in the write buffer until enough of them fill a physical page, is sent and programmed. Channels
-//! are granted in the order in which they are asked for. A plane serves reads before programs, and
-//! collects as soon as its free pages fall to the threshold, a block at a time; between two
-//! collections one waiting command is served, and none that writes at the hard limit.
+//! A read senses its page into the plane's register, waits for the channel and is transferred. A
+//! write waits in the write buffer until enough writes fill a physical page. The page is then
+//! transferred and programmed. A channel serves requests in order. A plane serves reads before
+//! programs. When its free pages fall to the threshold, it collects garbage, one block at a time.
+//! Between two collections the plane serves one waiting command. At the hard limit it serves no
+//! write.
 
 use std::collections::VecDeque;
 
@@ -13,24 +14,24 @@ use rustc_hash::FxHashMap;
 
 use crate::aged::Aged;
 use crate::agenda::Agenda;
+use crate::command::{Command, Done, Kind};
 use crate::config::{GarbageCollection, SsdConfig, Suspend, WriteDone, WriteUnit};
 use crate::counters::{Counters, Wear};
-use crate::flash::{Command, Done, Kind};
 use crate::plane::{Plane, Stage, Suspended};
 use crate::requests::{Pool, Queue, Request};
 use crate::timing::Timing;
 use crate::translation::{Collection, Layout, PlaneMap, Urgency};
 
-/// One bus.
+/// A channel: one bus.
 #[derive(Debug, Clone, Copy, Default)]
 struct Channel {
-    /// When all transfers asked for so far are over.
+    /// End of all transfers requested so far.
     free_at: Time,
-    /// Until when a collection holds it.
+    /// Until when a collection holds the channel.
     held_until: Time,
 }
 
-/// A buffered write that found the buffer full.
+/// A write that found the write buffer full.
 #[derive(Debug, Clone)]
 struct Unacknowledged {
     tag: u64,
@@ -48,22 +49,22 @@ pub(crate) struct Ssd {
     planes: Vec<Plane>,
     agenda: Agenda,
     pool: Pool,
-    /// How often each page is in the write buffer.
+    /// Copies of each page in the write buffer.
     buffered: FxHashMap<PageId, u32>,
-    /// Writes in the buffer.
+    /// Writes in the write buffer.
     buffered_writes: u64,
     unacknowledged: VecDeque<Unacknowledged>,
-    /// What the buffer alone completes, in the order of completion: reads, acknowledgements.
+    /// Reads and acknowledgements that the write buffer completes, each in the order of completion.
     from_buffer: [VecDeque<Done>; 2],
-    /// When writes have waited long enough for others to fill their page, and on which plane.
+    /// When writes stop waiting for others to fill their physical page, and the plane they wait on.
     pads: VecDeque<(Time, u32)>,
-    /// Pages that were programmed, if somebody watches.
+    /// Pages that were programmed, if moves are watched.
     pub moved: Option<Vec<PageId>>,
     pub counters: Counters,
 }
 
 impl Ssd {
-    /// The device that `config` describes; it has been checked.
+    /// The device that `config` describes, which must have been checked.
     pub fn new(config: &SsdConfig) -> Ssd {
         let planes = config.planes();
         let pages = f64::from(config.blocks()) * f64::from(config.pages_per_block);
@@ -123,8 +124,8 @@ impl Ssd {
         Wear { erases_max: most, erases_mean: all as f64 / blocks }
     }
 
-    /// The plane of a logical page, and its number there: pages are striped over channels first, then
-    /// chips, dies and planes.
+    /// The plane of a logical page, and the page's number on it. Pages are striped over channels
+    /// first, then over chips, dies and planes.
     fn place(&self, page: PageId) -> (usize, u32) {
         let planes = self.planes.len() as u64;
         ((page.0 % planes) as usize, (page.0 / planes) as u32)
@@ -186,7 +187,7 @@ impl Ssd {
         }
     }
 
-    /// When the next thing happens.
+    /// Time of the next event.
     pub fn next_event(&self) -> Option<Time> {
         let plane = self.agenda.first().map(|(at, _)| at);
         let buffer = self.from_buffer.iter().filter_map(|lane| lane.front()).map(|done| done.at);
@@ -194,7 +195,7 @@ impl Ssd {
         plane.into_iter().chain(buffer).chain(pad).min()
     }
 
-    /// Lets one thing happen at `at`, which is [`next_event`](Ssd::next_event).
+    /// Handles one event at `at`, which is [`next_event`](Ssd::next_event).
     pub fn step(&mut self, at: Time, done: &mut Vec<Done>) {
         if let Some((end, plane)) = self.agenda.first()
             && end == at
@@ -207,7 +208,7 @@ impl Ssd {
         } else {
             let lanes = &mut self.from_buffer;
             let first = lanes.iter_mut().find_map(|lane| lane.pop_front_if(|done| done.at == at));
-            let first = first.expect("something happens at the next event");
+            let first = first.expect("there is an event at its time");
             if first.kind == Kind::Read {
                 self.counters.reads += 1;
                 self.counters.buffer_reads += 1;
@@ -216,7 +217,7 @@ impl Ssd {
         }
     }
 
-    /// Ends what a plane was doing.
+    /// Ends the stage of a plane.
     fn finish(&mut self, index: usize, now: Time, done: &mut Vec<Done>) {
         match self.planes[index].stage {
             Stage::Idle => unreachable!("an idle plane ends nothing"),
@@ -247,7 +248,7 @@ impl Ssd {
         self.agenda.set(index as u32, end);
     }
 
-    /// Gives a plane that has finished something, or is idle, the next thing to do.
+    /// Starts the next stage of a plane that is idle or has finished one.
     fn dispatch(&mut self, index: usize, now: Time) {
         if self.planes[index].suspended.is_some() {
             if self.planes[index].reads.is_empty() {
@@ -284,7 +285,7 @@ impl Ssd {
         !(plane.just_collected && waiting)
     }
 
-    /// Starts a collection; `false` if it took no time or there is nothing to gain.
+    /// Starts a collection. Gives `false` if it takes no time or gains nothing.
     fn collect(&mut self, index: usize, now: Time) -> bool {
         let plane = &mut self.planes[index];
         let Some(work) = plane.map.as_mut().and_then(|map| map.collect(&self.layout)) else {
@@ -341,7 +342,7 @@ impl Ssd {
         self.enter(index, now, Stage::Sensing, now + self.timing.read);
     }
 
-    /// Sends the page read as soon as the channel is free.
+    /// Transfers the sensed page as soon as the channel is free.
     fn send(&mut self, index: usize, now: Time) {
         let page_out = self.timing.page_out;
         let (end, held) = self.transfer(index, now, page_out);
@@ -352,7 +353,8 @@ impl Ssd {
         self.enter(index, now, Stage::Sending, end);
     }
 
-    /// Takes the channel of a plane for `span`; gives the end, and whether a collection delays it.
+    /// Occupies the channel of a plane for `span`. Gives the end, and whether a collection delays
+    /// it.
     fn transfer(&mut self, index: usize, now: Time, span: Span) -> (Time, bool) {
         let channel = self.channel(index);
         let end = now.max(channel.free_at) + span;
@@ -375,7 +377,7 @@ impl Ssd {
         done.push(Done { tag, kind: Kind::Read, at: now, blocked_by_gc: blocked, queued });
     }
 
-    /// How many writes a program takes.
+    /// Writes that one program takes.
     fn pages_per_write(&self) -> u32 {
         match self.config.write_unit {
             WriteUnit::Filled => self.layout.slots_per_page,
@@ -383,7 +385,7 @@ impl Ssd {
         }
     }
 
-    /// Whether waiting writes fill a physical page, or the first has waited too long for more.
+    /// Whether the waiting writes fill a physical page, or the first has waited long enough.
     fn can_fill_page(&self, index: usize, now: Time) -> bool {
         let writes = &self.planes[index].writes;
         let waited = |id| self.pool.get(id).submitted + self.timing.pad_after <= now;
@@ -415,7 +417,7 @@ impl Ssd {
         self.enter(index, now, Stage::Receiving, end);
     }
 
-    /// Whether a collection delayed the writes now served, after there were enough of them.
+    /// Whether a collection delayed the current writes after they filled their physical page.
     fn waited_for_collection(&self, index: usize) -> bool {
         let plane = &self.planes[index];
         let mut times = self.pool.iter(plane.current).map(|request| request.submitted);
@@ -457,7 +459,7 @@ impl Ssd {
         }
     }
 
-    /// Acknowledges the first write that waits for the room that another has just left.
+    /// Acknowledges the first write that waits for room in the buffer, after another has left.
     fn acknowledge(&mut self, now: Time, blocked_by_gc: bool) {
         let Some(Unacknowledged { tag, submitted }) = self.unacknowledged.pop_front() else {
             return;
@@ -467,7 +469,8 @@ impl Ssd {
         self.from_buffer[Kind::Write as usize].push_back(done);
     }
 
-    /// Puts what a plane is doing aside if reads wait, and if that may be and helps.
+    /// Suspends the operation of a plane for waiting reads, if it may be suspended and that saves
+    /// time.
     fn suspend(&mut self, index: usize, now: Time) {
         let plane = &mut self.planes[index];
         if plane.reads.is_empty() || self.config.suspend == Suspend::None {
@@ -492,7 +495,7 @@ impl Ssd {
         self.enter(index, now, Stage::Suspending, now + self.timing.suspend);
     }
 
-    /// Goes on with what was put aside.
+    /// Resumes the suspended operation.
     fn resume(&mut self, index: usize, now: Time) {
         let plane = &mut self.planes[index];
         let Some(Suspended { stage, commands, remaining }) = plane.suspended.take() else { return };

@@ -1,19 +1,19 @@
-//! How long each thing takes, in picoseconds.
+//! [`Timing`]: durations of operations and transfers.
 
 use ebbtide_core::{PAGE_BYTES, Span};
 
 use crate::config::SsdConfig;
 use crate::translation::Collection;
 
-/// The durations of a device.
+/// Durations of a device's operations and transfers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub read: Span,
     pub program: Span,
     pub erase: Span,
-    /// 4 KiB over a channel.
+    /// Transfer of 4 KiB over a channel.
     pub page_out: Span,
-    /// A physical page over a channel.
+    /// Transfer of a physical page over a channel.
     pub unit_in: Span,
     pub pad_after: Span,
     pub buffered_write: Span,
@@ -22,7 +22,7 @@ pub(crate) struct Timing {
     pub resume: Span,
 }
 
-/// A span of `us` microseconds, to the picosecond.
+/// A span of `us` microseconds, rounded to picoseconds.
 pub(crate) fn span_us(us: f64) -> Span {
     Span::from_ps((us * 1e6).round() as u64)
 }

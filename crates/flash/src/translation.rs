@@ -1,8 +1,8 @@
-//! Where each logical page of a plane lies: translation, greedy victims, wear levelling.
+//! [`PlaneMap`]: where each logical page of a plane lies, with greedy victims and wear levelling.
 //!
-//! Page-mapped. Logical pages belong to a plane for good; within it they go wherever its open block
-//! is at. There is no time here: [`PlaneMap`] says what a write or a collection does and how much
-//! work that is, and the device says how long it takes.
+//! The map is by page. A logical page stays on its plane, and each write puts it into the next
+//! place of the plane's open block. There is no time here: [`PlaneMap`] gives the work of a write
+//! or a collection, and the device gives its duration.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,24 +11,24 @@ use rustc_hash::FxHashMap;
 
 use crate::aged::Aged;
 
-/// A place for 4 KiB on a plane. A physical page has one or several.
+/// A place for 4 KiB on a plane. A physical page has one or more.
 type Slot = u32;
 
-/// What a place holds that was programmed without data.
+/// The content of a place that was programmed without data.
 const PADDING: u32 = u32::MAX;
 
-/// What all planes of a device have in common.
+/// The layout that all planes of a device share.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub blocks: u32,
     pub pages_per_block: u32,
     /// 4 KiB places in a physical page.
     pub slots_per_page: u32,
-    /// Collections start when no more physical pages than this are free.
+    /// Collections start when at most this many physical pages are free.
     pub start_free_pages: u32,
-    /// Host writes wait for collections when no more physical pages than this are free.
+    /// Host writes wait for collections when at most this many physical pages are free.
     pub hard_free_pages: u32,
-    /// Erasures by which the blocks of a plane may differ before cold data are moved.
+    /// When the erasures of two blocks differ by more, a collection moves cold data.
     pub wear_spread: Option<u32>,
     pub aged: Aged,
 }
@@ -42,8 +42,8 @@ impl Layout {
         self.blocks * self.slots_per_block()
     }
 
-    /// The most logical pages a plane can have: collection must always find a block from which a
-    /// physical page can be gained, with two blocks to spare and one open.
+    /// The most logical pages of a plane. With them a collection always finds a block that gains a
+    /// physical page, while two blocks are spare and one is open.
     pub fn logical_pages_max(blocks: u64, pages_per_block: u64, slots_per_page: u64) -> u64 {
         blocks.saturating_sub(3) * (pages_per_block - 1) * slots_per_page
     }
@@ -52,11 +52,11 @@ impl Layout {
 /// How urgently a plane needs a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// There is room.
+    /// None is needed.
     None,
-    /// Free pages fell to the threshold.
+    /// Free pages are at the threshold.
     Soon,
-    /// Free pages fell to the hard limit: nothing is written before one.
+    /// Free pages are at the hard limit. The plane writes nothing before a collection.
     Now,
 }
 
@@ -75,34 +75,35 @@ pub(crate) struct Collection {
 enum State {
     Free,
     Open,
-    /// Written before the run: its contents follow from [`Aged`].
+    /// Written before the run. [`Aged`] gives its contents.
     Aged,
     Written,
 }
 
-/// Translation and blocks of one plane. Costs a dozen bytes a block and a few dozen a page written.
+/// Translation and blocks of one plane. It takes a dozen bytes a block and a few dozen a written
+/// page.
 #[derive(Debug, Clone)]
 pub(crate) struct PlaneMap {
-    /// Pages that are not where ageing left them.
+    /// Places of pages that were written since ageing.
     placed: FxHashMap<u32, Slot>,
-    /// What was programmed into each place of the blocks written since, valid or not.
+    /// Pages programmed into each block since ageing, valid or not, by place.
     contents: FxHashMap<u32, Vec<u32>>,
     states: Vec<State>,
     /// Valid pages of each block.
     valid: Vec<u32>,
     erases: Vec<u32>,
-    /// Free blocks, the least erased first.
+    /// Free blocks, with the least erased first.
     free: BinaryHeap<Reverse<(u32, u32)>>,
-    /// The block being written and the places taken in it.
+    /// The block that is being written, with its contents.
     open: Option<(u32, Vec<u32>)>,
     free_pages: u32,
     valid_pages: u32,
-    /// The last collection moved cold data to level wear.
+    /// Whether the last collection moved cold data to level wear.
     levelled: bool,
 }
 
 impl PlaneMap {
-    /// The plane as ageing left it.
+    /// The plane after ageing.
     pub fn new(layout: &Layout) -> PlaneMap {
         let Layout { blocks, aged, .. } = layout;
         let written = aged.blocks();
@@ -122,7 +123,7 @@ impl PlaneMap {
         }
     }
 
-    /// Where `page` lies; `None` if it was never written.
+    /// The place of `page`, or `None` if it was never written.
     pub fn place(&self, layout: &Layout, page: u32) -> Option<Slot> {
         let aged = || {
             let (block, index) = layout.aged.place(page)?;
@@ -131,7 +132,7 @@ impl PlaneMap {
         self.placed.get(&page).copied().or_else(aged)
     }
 
-    /// Writes `pages`, at most as many as a physical page holds, into the next one.
+    /// Writes `pages` into the next physical page, which must hold them all.
     ///
     /// # Panics
     /// If the urgency is [`Urgency::Now`] and no block is free.
@@ -170,8 +171,8 @@ impl PlaneMap {
 
     /// How urgently the plane needs a collection.
     ///
-    /// Data may leave no room for a threshold: no more than half (for the hard limit a quarter) of
-    /// what holds no valid data is kept free.
+    /// Valid data may leave too little room for a threshold. The threshold is at most half, and the
+    /// hard limit at most a quarter, of the space without valid data.
     pub fn urgency(&self, layout: &Layout) -> Urgency {
         let spare = (layout.slots() - self.valid_pages) / layout.slots_per_page;
         let has_room = self.open.is_some() || self.free.len() > 1;
@@ -184,8 +185,8 @@ impl PlaneMap {
         }
     }
 
-    /// Frees the block with the fewest valid pages by moving them into the open block, or a cold one
-    /// that lags behind in wear. `None` if nothing can be gained.
+    /// Frees a block by moving its valid pages into the open block: the block with the fewest valid
+    /// pages, or a cold block that lags behind in wear. Gives `None` if that gains nothing.
     pub fn collect(&mut self, layout: &Layout) -> Option<Collection> {
         let lagging = self.lagging(layout);
         self.levelled = lagging.is_some();
@@ -199,7 +200,7 @@ impl PlaneMap {
         Some(Collection { reads, programs, moved: pages })
     }
 
-    /// The block with the fewest valid pages, if moving them gains a physical page.
+    /// The block with the fewest valid pages, if its collection gains a physical page.
     fn greedy(&self, layout: &Layout) -> Option<u32> {
         let index = |block: u32| block as usize;
         let victim = self
@@ -209,9 +210,9 @@ impl PlaneMap {
         (kept < layout.pages_per_block).then_some(victim)
     }
 
-    /// The least erased block, if it lags so far behind that its data must be cold.
+    /// The least erased block, if it lags behind in wear by more than the allowed spread.
     ///
-    /// Moving it may gain nothing, so every other collection is greedy.
+    /// Its collection may gain nothing, so every other collection is greedy.
     fn lagging(&self, layout: &Layout) -> Option<u32> {
         let spread = layout.wear_spread?;
         if self.levelled {
@@ -222,7 +223,7 @@ impl PlaneMap {
         (most - self.erases[coldest as usize] > spread).then_some(coldest)
     }
 
-    /// Blocks that are written to their end.
+    /// Blocks that are full.
     fn closed(&self) -> impl Iterator<Item = u32> {
         let closed = |(block, state): (u32, &State)| {
             matches!(state, State::Aged | State::Written).then_some(block)
@@ -230,7 +231,7 @@ impl PlaneMap {
         (0..).zip(&self.states).filter_map(closed)
     }
 
-    /// The valid pages of `block`, and on how many physical pages they lie.
+    /// The valid pages of `block`, and the number of physical pages that hold them.
     fn valid_in(&self, layout: &Layout, block: u32) -> (Vec<u32>, u32) {
         let first = block * layout.slots_per_block();
         let mut pages = Vec::with_capacity(self.valid[block as usize] as usize);

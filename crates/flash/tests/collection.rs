@@ -1,4 +1,4 @@
-//! What collections keep from working, and what they do not.
+//! Which commands a collection blocks, and which it does not.
 
 mod common;
 
@@ -6,12 +6,12 @@ use common::{Host, PROGRAM, READ, TRANSFER, about_to_collect, random_commands, s
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_flash::{GarbageCollection, Kind, SsdConfig};
 
-/// When the write that sets off the collection is done.
+/// Completion time of the write that starts the collection.
 fn written() -> Time {
     us(0) + TRANSFER + PROGRAM
 }
 
-/// What the one collection takes: some copies and an erasure.
+/// Duration of the collection: some copies and an erasure.
 fn copyback(host: &Host) -> Span {
     let counters = host.flash.counters();
     assert_eq!(counters.erases, 1);
@@ -19,7 +19,7 @@ fn copyback(host: &Host) -> Span {
     Span::from_us(counters.gc_pages_moved * (10 + 100) + 1000)
 }
 
-/// When the read of plane `plane` comes: apart enough for the channels.
+/// Submission time of the read of plane `plane`, far enough apart for the channels.
 fn read_at(plane: u64) -> Time {
     us(200 + 20 * plane)
 }

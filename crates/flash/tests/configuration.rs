@@ -1,4 +1,4 @@
-//! Presets, and what is said of configurations that cannot be.
+//! Presets, and the errors of impossible configurations.
 
 mod common;
 

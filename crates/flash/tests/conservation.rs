@@ -1,5 +1,5 @@
-//! Whatever the device and the load: every command is done once, in order, in no less than its own
-//! time, and what is counted adds up.
+//! For any device and load, every command completes once, in order and in no less than its own
+//! time, and the counters add up.
 
 mod common;
 

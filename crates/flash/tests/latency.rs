@@ -1,4 +1,4 @@
-//! How long commands take when nothing, or little, is in their way.
+//! Latency of commands on an idle or lightly loaded device.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A device costs what is touched of it, not what it could hold. One test: it measures the process.
+//! Host memory of a device grows with the pages touched, not with its capacity. The file has one
+//! test, because it measures the process.
 #![cfg(target_os = "linux")]
 
 mod common;

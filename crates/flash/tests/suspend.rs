@@ -1,4 +1,4 @@
-//! Reads that interrupt programs and erasures.
+//! Reads that suspend programs and erasures.
 
 mod common;
 

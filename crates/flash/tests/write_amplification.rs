@@ -1,4 +1,4 @@
-//! What uniformly random overwrites cost, against the analytic value.
+//! Write amplification of uniformly random overwrites, against the analytic value.
 
 mod common;
 
@@ -42,8 +42,8 @@ fn measured(config: SsdConfig) -> f64 {
     (programmed(2 * pages) - settled) as f64 / (2 * pages) as f64
 }
 
-/// Xiang and Kurkoski's value, see [`victim_share`]: `1 / (1 - g)`, where `g` depends on the share of
-/// places that hold valid data, a block on average being kept from use. The value is for blocks of
+/// Xiang and Kurkoski's value, see [`victim_share`]: `1 / (1 - g)`, where `g` depends on the share
+/// of places that hold valid data; one block on average is not used. The value is for blocks of
 /// many pages: with fewer, chance leaves some blocks emptier, and a greedy collector finds them.
 fn analytic(config: &SsdConfig) -> f64 {
     let places = f64::from((config.blocks_per_plane - 1) * config.pages_per_block);

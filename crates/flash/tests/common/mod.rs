@@ -6,8 +6,9 @@ use ebbtide_flash::{Command, Config, Done, Flash, GarbageCollection, Kind, SsdCo
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Two channels of two planes; a plane has 16 blocks of 8 pages of 4 KiB. Reads take 10 µs, programs
-/// 100 µs, erasures 1 ms, transfers of a page 4.096 µs. Fresh, so nothing is collected for long.
+/// Two channels of two planes; a plane has 16 blocks of 8 pages of 4 KiB. Reads take 10 µs,
+/// programs 100 µs, erasures 1 ms, transfers of a page 4.096 µs. The device is fresh, so
+/// collections start late.
 pub fn small() -> SsdConfig {
     let Config::Ssd(config) = Config::preset("astriflash-256g").unwrap() else {
         panic!("the preset is a modelled SSD")
@@ -65,7 +66,7 @@ impl Host {
         Host { flash, done: Vec::new(), tag: 0 }
     }
 
-    /// Submits a command; gives its tag.
+    /// Submits a command. Gives its tag.
     pub fn submit(&mut self, at: Time, kind: Kind, page: u64) -> u64 {
         self.tag += 1;
         self.flash.submit(at, Command { tag: self.tag, kind, page: PageId(page) });
@@ -80,7 +81,7 @@ impl Host {
         self.submit(at, Kind::Write, page)
     }
 
-    /// Lets everything happen that is going to.
+    /// Advances until the device is idle.
     pub fn finish(&mut self) {
         while let Some(at) = self.flash.next_event() {
             self.flash.advance(at, &mut self.done);

@@ -1,0 +1,39 @@
+//! Commands to a device and their completions.
+
+use ebbtide_core::{PageId, Span, Time};
+
+/// What a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Reads a page.
+    Read,
+    /// Writes a page.
+    Write,
+}
+
+/// A command to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Chosen by the submitter. The completion carries it back.
+    pub tag: u64,
+    /// What the command does.
+    pub kind: Kind,
+    /// The logical page of 4 KiB.
+    pub page: PageId,
+}
+
+/// The completion of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// The tag of the command.
+    pub tag: u64,
+    /// What the command did.
+    pub kind: Kind,
+    /// When the command completed.
+    pub at: Time,
+    /// Whether the command waited for garbage collection. A buffered write counts only if it waited
+    /// for room in the buffer, and a write blocked by garbage collection made that room.
+    pub blocked_by_gc: bool,
+    /// How much longer the command took than on an idle device.
+    pub queued: Span,
+}
