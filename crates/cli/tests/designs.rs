@@ -33,8 +33,12 @@ fn the_list_says_what_each_design_is() {
 #[test]
 fn a_design_is_described_with_its_parts_and_sources() {
     let text = printed(&["designs", "os-swap"]);
-    for part in ["memory side  Paging", "of 32 threads", "\"AstriFlash\" is the paper", "AstriFlash Table I: 3% of"]
-    {
+    for part in [
+        "memory side  Paging",
+        "of 32 threads",
+        "\"AstriFlash\" is the paper",
+        "AstriFlash Table I: 3% of",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json: Value =

@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use ebbtide_sim::memory_side::mos::{Command, Copy, Found, Kind, Manager, Mode, MosPage, Sizes};
+use ebbtide_sim::config::Mode;
+use ebbtide_sim::memory_side::mos::{Command, Copy, Found, Kind, Manager, MosPage, Sizes};
 use proptest::prelude::*;
 
 const FRAMES: usize = 3;

@@ -17,7 +17,7 @@ use thiserror::Error;
 pub(crate) use flash::flash;
 pub(crate) use load::resolve_design;
 pub use load::{Overrides, resolve};
-pub use mos::{Attachment, Mos};
+pub use mos::{Attachment, Mode, Mos};
 pub use promotion::{Promotion, WriteBack};
 pub use scale::{NoScale, Scale};
 

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use ebbtide_core::{Bytes, choice};
 
 use super::{Config, ConfigError, require};
-use crate::memory_side::mos::Mode;
 
 /// HAMS's memory-over-storage. Its cache is `[dram_cache]`, its way to flash `[link]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +33,16 @@ choice! {
         Pcie = "pcie",
         /// Registers on the NVDIMM's own DDR bus: tightly coupled.
         Ddr = "ddr",
+    }
+}
+
+choice! {
+    /// What may be in flight at once, and what survives a power cut.
+    pub enum Mode as "mode" {
+        /// Memory expansion: as many commands in flight as the queue holds, all lost in a power cut.
+        Extend = "extend",
+        /// Durable: one command at a time, each with a journal tag. Unfinished commands are replayed.
+        Persist = "persist",
     }
 }
 

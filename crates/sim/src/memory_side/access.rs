@@ -43,8 +43,8 @@ pub enum Answer {
     Hit(Time),
     /// The core is busy with the access until this time and then goes on.
     Posted(Time),
-    /// The page is absent, and the core learns that at this time. [`Event::Arrived`] tells the waiter
-    /// when to repeat the access.
+    /// The page is absent, and the core learns that at this time. [`Event::Arrived`] tells the
+    /// waiter when to repeat the access.
     Miss(Time),
     /// Memory accepts no access now. [`Event::Unstalled`] tells the waiter when to repeat it.
     Stalled,

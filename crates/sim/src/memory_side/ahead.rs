@@ -1,23 +1,23 @@
-//! [`Ahead`]: pages that a memory fetches before anybody asks.
+//! [`Ahead`]: pages that a memory fetches ahead of demand.
 
 use ebbtide_core::prefetch::{Demand, Metrics, Origin, Prefetching};
 use ebbtide_core::replacement::Position;
 use ebbtide_core::{FrameId, PageId};
 use rustc_hash::FxHashSet;
 
-/// How the page in a frame came there, and what became of it.
+/// Why the page in a frame was fetched, and whether it was used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Demanded,
-    /// Prefetched, and nobody has asked for it.
+    /// Prefetched and not accessed yet.
     Unused,
-    /// Prefetched, and asked for while it was on its way, but not since.
+    /// Prefetched, and accessed while it was in flight but not since.
     Late,
-    /// Prefetched, and hit.
+    /// Prefetched and hit.
     Hit,
 }
 
-/// A prefetcher at work on a cache: what is on its way because of it, and what it brought.
+/// A prefetcher for a cache, with the pages that it has in flight and those that it brought.
 pub(super) struct Ahead {
     prefetching: Prefetching,
     in_flight: FxHashSet<PageId>,
@@ -26,7 +26,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// `prefetching` for a cache of `frames` frames, with up to `in_flight_max` prefetches at once.
+    /// `prefetching` for a cache of `frames` frames, with up to `in_flight_max` prefetches in
+    /// flight.
     pub(super) fn new(prefetching: Prefetching, frames: u64, in_flight_max: u64) -> Ahead {
         Ahead {
             prefetching,
@@ -36,12 +37,13 @@ impl Ahead {
         }
     }
 
-    /// Whether `page` is on its way because of a prefetch.
+    /// Whether a prefetch of `page` is in flight.
     pub(super) fn is_in_flight(&self, page: PageId) -> bool {
         !self.in_flight.is_empty() && self.in_flight.contains(&page)
     }
 
-    /// A demand access hit the page in `frame`: what that is to a prefetcher, if it brought it.
+    /// A demand access hit the page in `frame`. Gives what the prefetcher learns from it, if the
+    /// page was prefetched.
     #[inline]
     pub(super) fn hit(&mut self, frame: FrameId) -> Option<Demand> {
         let mark = &mut self.marks[frame.index()];
@@ -55,10 +57,10 @@ impl Ahead {
         Some(demand)
     }
 
-    /// Asks the prefetcher what to fetch at a demand access, when flash has `room` for commands, the
-    /// access's own included: pages that are not `known` to be cached or on their way.
+    /// The pages to prefetch at a demand access, without those that are `known` to be cached or in
+    /// flight. Flash has `room` for that many commands, with the access's own.
     ///
-    /// A prefetcher is not even asked when nothing of what it wants would find room.
+    /// The prefetcher is not asked when there is no room for any prefetch.
     pub(super) fn wanted(
         &mut self,
         page: PageId,
@@ -77,7 +79,7 @@ impl Ahead {
         new.take(places).collect()
     }
 
-    /// How many prefetches find room.
+    /// Prefetches that there is room for.
     pub(super) fn places(&self, room: u64) -> usize {
         let own = self.in_flight_max.saturating_sub(self.in_flight.len() as u64);
         own.min(room.saturating_sub(1)) as usize
@@ -94,15 +96,15 @@ impl Ahead {
         self.prefetching.issued();
     }
 
-    /// `page` came: whether because of a prefetch.
+    /// `page` arrived. Gives whether a prefetch fetched it.
     pub(super) fn arrived(&mut self, page: PageId) -> bool {
         let prefetched = !self.in_flight.is_empty() && self.in_flight.remove(&page);
         self.prefetching.arrived(page, prefetched);
         prefetched
     }
 
-    /// A page that came lies in `frame`; `awaited` if somebody waited for it. Gives where it enters
-    /// the cache's order if nobody has asked for it.
+    /// A page that arrived is in `frame`, and was `awaited` if an access waited for it. Gives where
+    /// it enters the cache's order, if it was not accessed yet.
     pub(super) fn installed(
         &mut self,
         frame: FrameId,
@@ -118,7 +120,7 @@ impl Ahead {
         (mark == Mark::Unused).then(|| self.prefetching.position())
     }
 
-    /// `page` was given up in `frame`; `by_prefetch` if for a prefetched one.
+    /// `page` was evicted from `frame`, for a prefetched page if `by_prefetch`.
     pub(super) fn evicted(&mut self, frame: FrameId, page: PageId, by_prefetch: bool) {
         let origin = match self.marks[frame.index()] {
             Mark::Demanded => Origin::Demand,

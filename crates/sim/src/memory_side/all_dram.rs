@@ -1,4 +1,4 @@
-//! [`AllDram`]: everything is in DRAM.
+//! [`AllDram`]: all data is in DRAM.
 
 use ebbtide_core::{PageId, Time};
 

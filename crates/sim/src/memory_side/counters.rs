@@ -51,7 +51,8 @@ pub struct CacheCounters {
 /// What a cache counts that fetches footprints instead of whole pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FootprintCounters {
-    /// Accesses to absent lines of resident pages. Each started a read that is not among the misses.
+    /// Accesses to absent lines of resident pages. Each started a read that is not among the
+    /// misses.
     pub underpredictions: u64,
     /// Bytes fetched from flash.
     pub refilled_bytes: u64,

@@ -1,4 +1,4 @@
-//! [`Device`]: the flash device behind its link, in pages or some lines of them.
+//! [`Device`]: the flash device behind its link, which carries whole pages or some of their lines.
 
 use std::collections::VecDeque;
 
@@ -9,54 +9,54 @@ use super::access::{Noted, Stage};
 use super::counters::TrafficCounters;
 use crate::config::{Config, ConfigError};
 
-/// A page that came over the link.
+/// A page that crossed the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Which page.
+    /// The page.
     pub page: PageId,
-    /// In which direction.
+    /// The direction: a read comes in, a write goes out.
     pub kind: Kind,
-    /// How many lines of it.
+    /// Number of lines carried.
     pub lines: u64,
-    /// When the last byte was over.
+    /// When the last byte arrived.
     pub at: Time,
 }
 
 /// Lines of a page.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// A command's tag says its page, and how many lines of it are wanted.
+/// The tag of a command: its page, and the number of lines that are wanted.
 fn tag(page: PageId, lines: u64) -> u64 {
     page.0 * (LINES + 1) + lines
 }
 
-/// What [`tag`] has put together.
+/// The page and number of lines in a [`tag`].
 fn told(tag: u64) -> (PageId, u64) {
     (PageId(tag / (LINES + 1)), tag % (LINES + 1))
 }
 
-/// Flash and its link. Commands and pages going out, and pages coming in, share no lane.
+/// Flash and its link. The link has a lane out, for commands and pages, and a lane in, for pages.
 ///
-/// A read is over when its page is here; a write is over, for us, when its page is there: the
-/// device buffers it.
+/// A read ends when its page arrives in the host. A write ends when its page arrives in the device,
+/// which buffers it.
 pub struct Device {
     flash: Flash,
     latency: Span,
     bandwidth_gb_per_s: u64,
     inbound_free: Time,
     outbound_free: Time,
-    /// Commands on their way out, in order, with how many lines of the page they are about; those
-    /// lines too if they are writes.
+    /// Commands in flight to the device, in order, with their number of lines. A write carries its
+    /// lines.
     outbound: VecDeque<(Time, Kind, PageId, u64)>,
-    /// Pages on their way in, with how many lines of each.
+    /// Pages in flight to the host, with their number of lines.
     inbound: VecDeque<(Time, PageId, u64)>,
     done: Vec<Done>,
-    /// The latest time the flash was told.
+    /// The latest time that flash was told.
     flash_now: Time,
-    /// When the next thing happens, which is asked for far more often than it changes.
+    /// Time of the next event, which is read far more often than it changes.
     next: Option<Time>,
     traffic: TrafficCounters,
-    /// Of pages on their way in, while somebody wants to know.
+    /// Notes on pages in flight to the host, if they are kept.
     notes: Option<Vec<Noted>>,
 }
 
@@ -83,27 +83,27 @@ impl Device {
         })
     }
 
-    /// Asks for `page`.
+    /// Reads `page`.
     pub fn read(&mut self, now: Time, page: PageId) {
         self.read_lines(now, page, LINES);
     }
 
-    /// Asks for so many lines of `page`, of which flash reads all.
+    /// Reads `page` and carries `lines` lines of it.
     pub fn read_lines(&mut self, now: Time, page: PageId, lines: u64) {
         self.send(now, Kind::Read, page, lines);
     }
 
-    /// Sends `page` to be written.
+    /// Writes `page`.
     pub fn write(&mut self, now: Time, page: PageId) {
         self.write_lines(now, page, LINES);
     }
 
-    /// Sends so many lines of `page` to be written; the device adds the rest of it.
+    /// Carries `lines` lines of `page` and writes the page. The device adds the other lines.
     pub fn write_lines(&mut self, now: Time, page: PageId, lines: u64) {
         self.send(now, Kind::Write, page, lines);
     }
 
-    /// So many lines over the link.
+    /// Time of `lines` lines on the link.
     fn over(&self, lines: u64) -> Span {
         Span::from_ps(lines * LINE_BYTES as u64 * 1_000 / self.bandwidth_gb_per_s)
     }
@@ -113,12 +113,12 @@ impl Device {
         self.outbound_free = self.outbound_free.max(now) + self.over(sent);
         let arrives = self.outbound_free + self.latency;
         self.outbound.push_back((arrives, kind, page, lines));
-        // Cores that run ahead of each other may ask for something in flash's past.
+        // Cores that run ahead of each other may send a command before flash's latest time.
         let arrives = arrives.max(self.flash_now);
         self.next = Some(self.next.map_or(arrives, |next| next.min(arrives)));
     }
 
-    /// When the next thing happens by itself.
+    /// Time of the next event.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
         self.next
@@ -131,8 +131,8 @@ impl Device {
         next.map(|at| at.max(self.flash_now))
     }
 
-    /// Everything that happens at `now`, which is [`next_event`](Device::next_event); tells what
-    /// came over.
+    /// Handles everything at `now`, which is [`next_event`](Device::next_event). Appends what
+    /// crossed the link to `transfers`.
     pub fn step(&mut self, now: Time, transfers: &mut Vec<Transfer>) {
         self.flash_now = now;
         self.flash.advance(now, &mut self.done);
@@ -168,12 +168,12 @@ impl Device {
         self.next = self.find_next();
     }
 
-    /// What moved since the last call.
+    /// The traffic since the last call.
     pub(super) fn take_traffic(&mut self) -> TrafficCounters {
         std::mem::take(&mut self.traffic)
     }
 
-    /// Notes that `page` ended a stage of its way in, if notes are kept.
+    /// Notes that `page` ended a stage, if notes are kept.
     pub fn note(&mut self, page: PageId, stage: Stage, at: Time) {
         if let Some(notes) = &mut self.notes {
             notes.push(Noted { page, stage, at });
@@ -186,7 +186,7 @@ impl Device {
         notes.unwrap_or_default()
     }
 
-    /// The flash itself.
+    /// The flash device.
     pub fn flash(&self) -> &Flash {
         &self.flash
     }

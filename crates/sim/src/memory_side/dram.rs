@@ -1,22 +1,23 @@
-//! [`Controllers`]: memory controllers and what an access to DRAM takes.
+//! [`Controllers`]: memory controllers, and the timing of DRAM.
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 
 use crate::config::Config;
 
-/// When each controller is free, and the timing they share.
+/// The time at which each controller is free, and the timing that they share.
 ///
-/// An access takes `RAS + CAS + commands` until its line is there (AstriFlash §IV-B1), and keeps its
-/// controller's data bus for the columns alone: rows of different banks open side by side.
+/// An access takes `RAS + CAS + commands` until its line arrives (AstriFlash §IV-B1). It occupies
+/// the data bus of its controller only for its columns, because rows of different banks open in
+/// parallel.
 #[derive(Debug, Clone)]
 pub(super) struct Controllers {
     free: Vec<Time>,
     latency: Span,
     bus: Span,
     tag_latency: Span,
-    /// Lines read and tags looked at since they were last taken.
+    /// Lines read and tag lookups since the last call of `take_lines`.
     lines: u64,
-    /// A whole page written into DRAM.
+    /// Writing a whole page into DRAM.
     pub(super) fill: Span,
     row: Span,
 }
@@ -47,29 +48,29 @@ impl Controllers {
         self.free.len()
     }
 
-    /// So many lines of a page written into DRAM, or read.
+    /// Writing or reading `count` lines of a page.
     pub(super) fn lines(&self, count: u64) -> Span {
         Span::from_ps(self.row.as_ps() + count * self.bus.as_ps())
     }
 
-    /// A line of `page` without tags: when it is there.
+    /// Reads a line of `page` without tags. Gives when it arrives.
     pub(super) fn plain(&mut self, now: Time, page: PageId) -> Time {
         self.occupy(now, self.of(page), self.bus) + self.latency
     }
 
-    /// A line whose tags were found to match: when it is there.
+    /// Reads a line whose tags match. Gives when it arrives.
     pub(super) fn hit(&mut self, now: Time, controller: usize) -> Time {
         self.occupy(now, controller, self.bus + self.tag_latency) + self.latency + self.tag_latency
     }
 
-    /// Tags that did not match: when that is known.
+    /// Reads tags that do not match. Gives when that is known.
     pub(super) fn probe(&mut self, now: Time, controller: usize) -> Time {
         let line = self.bus;
         let start = self.occupy(now, controller, self.tag_latency);
         Time::from_ps((start + self.latency + self.tag_latency).as_ps() - line.as_ps())
     }
 
-    /// Takes the bus for `span`; when it was free.
+    /// Occupies the bus for `span`. Gives when that begins.
     fn occupy(&mut self, now: Time, controller: usize, span: Span) -> Time {
         let start = now.max(self.free[controller]);
         self.free[controller] = start + span;
@@ -77,7 +78,7 @@ impl Controllers {
         start
     }
 
-    /// Lines read, and looks at tags, since this was last asked.
+    /// Lines read and tag lookups since the last call.
     pub(super) fn take_lines(&mut self) -> u64 {
         std::mem::take(&mut self.lines)
     }
@@ -90,8 +91,8 @@ mod tests {
 
     #[test]
     fn an_idle_hit_and_probe_take_what_the_paper_gives() {
-        // SPEC A1: a hit with tags of 4 ways 95 cycles or so, a plain access 79 and commands; a probe
-        // 35 to 40 ns.
+        // AstriFlash §IV-B1: about 95 cycles for a hit with tags of 4 ways, 79 and commands for a
+        // plain access. A probe takes 35 to 40 ns.
         let mut controllers = Controllers::new(&resolve("astriflash", &[]).unwrap());
         assert_eq!(controllers.plain(Time::ZERO, PageId(0)), Time::from_ps(81 * 500));
         assert_eq!(controllers.hit(Time::ZERO, 1), Time::from_ps(93 * 500));

@@ -18,33 +18,35 @@ use super::{
 };
 use crate::config::{Config, ConfigError, Fill, require};
 
-/// The frontside controller of each memory controller probes the tags and answers hit or miss; its
-/// backside controller takes misses from a bounded queue, looks them up in the miss status table,
-/// gives up a page and asks flash. A frontside whose backside's queue is full stalls.
+/// A DRAM cache with a frontside and a backside controller at each memory controller.
 ///
-/// A page has an entry of the miss status table while it is on its way; the table is associative,
-/// so one that needs an entry of a full set waits for a flash completion, and all misses of its
-/// controller behind it. The victim is chosen while the page is in flight, and a dirty one moves
-/// through the evict buffer to flash behind the read.
+/// The frontside probes the tags and answers hit or miss. The backside takes misses from a bounded
+/// queue, looks them up in the miss status table, evicts a page and reads from flash. A frontside
+/// stalls while the queue of its backside is full.
 ///
-/// With [`Fill::Footprint`] only those lines of a page are fetched that are expected to be used. An
-/// access to another one is a miss again, for that line alone; the page keeps its frame meanwhile
-/// unless another takes it. Flash reads and writes whole pages all the same.
+/// A page in flight has an entry in the miss status table. The table is set-associative: a miss
+/// that needs an entry of a full set waits for a flash completion, and so do all misses behind it.
+/// The victim is chosen while the page is in flight. A dirty victim moves through the evict buffer
+/// to flash, behind the read.
+///
+/// With [`Fill::Footprint`] the cache fetches only the lines of a page that are expected to be
+/// used. An access to another line is a miss for that line alone. Meanwhile the page keeps its
+/// frame, unless another page takes it. Flash still reads and writes whole pages.
 pub struct DramCache {
     pages: Paged,
-    /// What each frame holds of its page, where that is not all of it.
+    /// The lines that each frame holds, if it holds parts of pages.
     partial: Option<PartialPages>,
     backsides: Vec<Backside>,
-    /// Pages on their way by set of the miss status table.
+    /// Pages in flight by set of the miss status table.
     mshr_used: Vec<u32>,
     mshr_ways: u32,
     backside_step: Span,
     queue_max: usize,
     evict_max: usize,
     fetch: Fetch,
-    /// Whose evict buffer each page on its way out is in, in the order in which they go.
+    /// The backside whose evict buffer holds each page on its way to flash, in order.
     outgoing: VecDeque<usize>,
-    /// What was found out between calls of `advance`.
+    /// Events between calls of `advance`.
     told: Vec<Event>,
 }
 
@@ -66,15 +68,15 @@ impl DramCache {
     /// The DRAM cache that `config` describes.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn new(config: &Config) -> Result<DramCache, ConfigError> {
         DramCache::over(config, Residency::new(config)?)
     }
 
-    /// The same under a replacement policy of one's own, which is told of hits as touches.
+    /// The DRAM cache under another replacement policy, which is told of hits as touches.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn with_policy(
         config: &Config,
         policy: impl FnOnce(Geometry) -> Box<dyn Replacement>,
@@ -109,7 +111,7 @@ impl DramCache {
         page.index() % self.mshr_used.len()
     }
 
-    /// Lets backside controller `number` take misses for as long as it can.
+    /// Lets backside controller `number` handle misses until its queue is empty or it must wait.
     fn drain(&mut self, number: usize, now: Time) {
         while let Some(&miss) = self.backsides[number].queue.front() {
             let start = now.max(miss.at).max(self.backsides[number].free);
@@ -125,12 +127,12 @@ impl DramCache {
         }
     }
 
-    /// Handles `miss`, unless what it needs is not free.
+    /// Handles `miss` if there is room for it. Gives whether there is.
     fn take(&mut self, number: usize, start: Time, miss: Miss) -> bool {
         let Request { page, line, write, waiter, .. } = miss.request;
         let searched = start + self.backside_step;
         if self.find(page, line).is_some() {
-            // It came while the miss was queued.
+            // It arrived while the miss was queued.
             self.told.push(Event::Arrived(waiter, searched));
             self.backsides[number].free = searched;
             return true;
@@ -164,8 +166,8 @@ impl DramCache {
         true
     }
 
-    /// Makes room for what `request` misses. Gives the lines to fetch, and the page that had to leave
-    /// with those of its lines that were present. `None` if there is no room now.
+    /// Makes room for what `request` misses. Gives the lines to fetch, and the page that had to
+    /// leave with those of its lines that were present. `None` if there is no room now.
     fn make_room(
         &mut self,
         number: usize,
@@ -208,7 +210,7 @@ impl DramCache {
         self.pages.wake(page, at, &mut self.told);
         let set = self.mshr_set(page);
         self.mshr_used[set] -= 1;
-        // Any backside may have waited for this entry of the table.
+        // Any backside may wait for this entry of the table.
         for number in 0..self.backsides.len() {
             if !self.backsides[number].queue.is_empty() {
                 self.drain(number, at);
@@ -261,7 +263,7 @@ impl MemorySide for DramCache {
             match ended {
                 Ended::Install(page) => self.install(page, at),
                 Ended::WriteBack => {
-                    let number = self.outgoing.pop_front().expect("a page goes out once");
+                    let number = self.outgoing.pop_front().expect("a page leaves once");
                     self.backsides[number].evicting -= 1;
                     self.drain(number, at);
                 }

@@ -35,8 +35,8 @@ impl Fetch {
         install.into_iter().chain(self.device.next_event()).min()
     }
 
-    /// The next thing that ends up to `now`, with its time. `install` takes the number of lines of a
-    /// page that arrived and gives the time that they take to install.
+    /// The next thing that ends up to `now`, with its time. `install` takes the number of lines of
+    /// a page that arrived and gives the time that they take to install.
     pub(super) fn step(
         &mut self,
         now: Time,

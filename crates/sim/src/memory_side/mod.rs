@@ -75,8 +75,8 @@ pub struct Capabilities {
     pub fetches_lines: bool,
     /// Answers lines where they are, without moving their page.
     pub byte_addressable: bool,
-    /// Pages whose stores are durable once they are posted. Caches on the chip keep no dirty line of
-    /// them.
+    /// Pages whose stores are durable once they are posted. Caches on the chip keep no dirty line
+    /// of them.
     pub durable: Range<PageId>,
 }
 

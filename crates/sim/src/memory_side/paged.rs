@@ -9,8 +9,8 @@ use super::residency::{Residency, Victim};
 use super::{Event, Request, Waiter};
 use crate::config::Config;
 
-/// What every cache of pages in host DRAM has: frames, a miss table, waiters and counters. The memory
-/// around it decides what a miss costs and how a page arrives.
+/// What every cache of pages in host DRAM has: frames, a miss table, waiters and counters. The
+/// memory around it decides what a miss costs and how a page arrives.
 pub(super) struct Paged {
     pub(super) controllers: Controllers,
     pub(super) residency: Residency,
@@ -105,8 +105,8 @@ impl Paged {
         self.counters.in_flight_peak = self.counters.in_flight_peak.max(self.misses.len() as u64);
     }
 
-    /// Reserves a frame for `page`, which arrives dirty or clean. Gives the frame and the page that it
-    /// held; `None` if every frame waits for a page already.
+    /// Reserves a frame for `page`, which arrives dirty or clean. Gives the frame and the page that
+    /// it held; `None` if every frame waits for a page already.
     pub(super) fn reserve(
         &mut self,
         page: PageId,
@@ -139,8 +139,8 @@ impl Paged {
         Found::Stalled
     }
 
-    /// Puts `page`, which has arrived, into its frame. Gives the frame, and the line that was refilled if
-    /// the frame still holds the page.
+    /// Puts `page`, which has arrived, into its frame. Gives the frame, and the line that was
+    /// refilled if the frame still holds the page.
     pub(super) fn install(&mut self, page: PageId) -> (FrameId, Option<u8>) {
         let arriving = self.arriving.remove(&page).expect("the page is in flight");
         let Arriving { frame, dirty, refill } = arriving;
@@ -154,7 +154,8 @@ impl Paged {
         (frame, refill)
     }
 
-    /// Wakes all who wait for `page`, and all who were stalled. Gives whether any waited for the page.
+    /// Wakes all who wait for `page`, and all who were stalled. Gives whether any waited for the
+    /// page.
     pub(super) fn wake(&mut self, page: PageId, at: Time, events: &mut Vec<Event>) -> bool {
         let before = events.len();
         self.misses.complete(page, |waiter| events.push(Event::Arrived(waiter, at)));

@@ -1,5 +1,5 @@
-//! [`Paging`]: the operating system keeps a part of the data in DRAM, by page faults (OS-Swap,
-//! UnifiedMMap, TraditionalStack).
+//! [`Paging`]: the operating system pages between DRAM and flash (OS-Swap, UnifiedMMap,
+//! TraditionalStack).
 
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_flash::Flash;
@@ -11,11 +11,11 @@ use super::residency::Residency;
 use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, WarmUp};
 use crate::config::{Config, ConfigError, require};
 
-/// DRAM whose contents the operating system manages.
+/// DRAM that the operating system manages.
 ///
-/// A fault costs its core `os.fault_us + os.io_us`; then the read is on its way, and when flash has
-/// answered, the page is there `os.install_ns` later. Pages that go are
-/// unmapped in batches, each a broadcast that the faulting core waits for.
+/// A fault costs its core `os.fault_us + os.io_us`. Then the read starts, and the page is mapped
+/// `os.install_ns` after flash has answered. Evicted pages are unmapped in batches. Each batch is a
+/// broadcast that the faulting core waits for.
 pub struct Paging {
     pages: Paged,
     fetch: Fetch,
@@ -32,7 +32,7 @@ impl Paging {
     /// Paging with `config.dram_cache.size` of DRAM.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn new(config: &Config) -> Result<Paging, ConfigError> {
         let (os, mshr) = (&config.os, config.dram_cache.mshr);
         require(mshr > 0, "dram_cache.mshr", 0, "at least 1")?;

@@ -1,4 +1,5 @@
-//! [`PartialPages`]: frames that hold only those lines of their pages that were expected to be used.
+//! [`PartialPages`]: frames that hold only those lines of their pages that were expected to be
+//! used.
 
 use ebbtide_core::{Footprints, FrameId, LINE_BYTES, Lines, Trigger};
 

@@ -1,4 +1,4 @@
-//! [`Residency`]: which page is in which frame, under a replacement policy of `core`.
+//! [`Residency`]: the frames of a cache and their pages, under a replacement policy of `core`.
 
 use std::hint::black_box;
 
@@ -12,22 +12,22 @@ use super::counters::CacheCounters;
 use crate::config::{Config, ConfigError, require};
 use crate::hierarchy::PageTable;
 
-/// A cache of pages: tags, dirty marks, and the policy that decides who goes.
+/// A cache of pages: tags, dirty marks, and the replacement policy.
 #[derive(Clone)]
 pub struct Residency {
     geometry: Geometry,
     policy: Box<dyn Replacement>,
     every_hit: bool,
-    /// All there is to know of a frame in one word: a set of four is half a line of host memory.
+    /// The state of each frame in one word: a set of four is half a line of host memory.
     frames: Vec<Entry>,
-    /// By page, where a set is too large to be searched.
+    /// Frames by page, if sets are too large to search.
     index: Option<FxHashMap<PageId, FrameId>>,
-    /// By set, frames whose pages were taken out; never an empty list.
+    /// Frames whose pages were removed, by set. No list is empty.
     vacated: FxHashMap<usize, Vec<FrameId>>,
 }
 
-/// A frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the page was
-/// [written](DIRTY), and in the bits between how often it was touched.
+/// The state of a frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the
+/// page is [dirty](DIRTY); and, in the bits between, the number of touches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Entry(u64);
 
@@ -52,30 +52,30 @@ impl Entry {
     }
 }
 
-/// A page that was given up.
+/// An evicted page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Victim {
     pub(super) page: PageId,
     pub(super) dirty: bool,
 }
 
-/// Sets of more ways are looked up by hash.
+/// Sets with more ways are looked up by hash.
 const SEARCHED_WAYS_MAX: usize = 32;
 
 impl Residency {
     /// An empty cache of `config.dram_cache`'s size, ways and policy.
     ///
     /// # Errors
-    /// When its sets are not a power of two, or the policy does not exist.
+    /// When the number of sets is not a power of two, or the policy does not exist.
     pub(super) fn new(config: &Config) -> Result<Residency, ConfigError> {
         let kind = config.dram_cache.policy;
         Ok(Residency::of(Residency::geometry(config)?, kind, config))
     }
 
-    /// The same under a policy of one's own, which is told of hits as touches.
+    /// The same cache under another policy, which is told of hits as touches.
     ///
     /// # Errors
-    /// When its sets are not a power of two.
+    /// When the number of sets is not a power of two.
     pub(super) fn with_policy(
         config: &Config,
         policy: impl FnOnce(Geometry) -> Box<dyn Replacement>,
@@ -84,10 +84,10 @@ impl Residency {
         Ok(Residency::empty(geometry, policy(geometry), false))
     }
 
-    /// The same under `policy`, which is given the pages that `admission` lets through.
+    /// The same cache under `policy`, which is given the pages that `admission` admits.
     ///
     /// # Errors
-    /// When its sets are not a power of two.
+    /// When the number of sets is not a power of two.
     pub(super) fn admitting(
         config: &Config,
         policy: PolicyKind,
@@ -109,7 +109,7 @@ impl Residency {
         Ok(Geometry { sets, ways })
     }
 
-    /// An empty cache of `size` under `policy`, whose frames take any page.
+    /// An empty, fully associative cache of `size` under `policy`.
     pub(super) fn fully_associative(config: &Config, size: Bytes, policy: PolicyKind) -> Residency {
         let frames = (size.0 / PAGE_BYTES as u64) as usize;
         Residency::of(Geometry::fully_associative(frames), policy, config)
@@ -120,7 +120,7 @@ impl Residency {
         Residency::empty(geometry, replacement, policy.needs_every_hit())
     }
 
-    /// Pages of the data and of their page table.
+    /// Pages of the data and of its page table.
     fn pages(config: &Config) -> u64 {
         let pages = config.dataset.size.0.div_ceil(PAGE_BYTES as u64);
         PageTable::new(pages, config.tlb.walk_levels).end()
@@ -137,7 +137,7 @@ impl Residency {
         }
     }
 
-    /// Takes `other` in place of itself if that has as many sets and ways. Gives whether it has.
+    /// Becomes a copy of `other`, if that has as many sets and ways. Gives whether it does.
     pub(crate) fn begin_with(&mut self, other: &Residency) -> bool {
         let fits = self.geometry == other.geometry;
         if fits {
@@ -150,8 +150,8 @@ impl Residency {
         self.frames.len() as u64
     }
 
-    /// Looks at what is known of `page`'s set, for nothing but to have it at hand: host memory serves
-    /// many such looks at once, where accesses would wait for theirs one by one.
+    /// Loads the state of `page`'s set into the host's caches. Host memory serves many such loads
+    /// in parallel, where accesses would wait for them one by one.
     #[inline]
     pub(super) fn expect(&self, page: PageId) {
         let set = self.set(page);
@@ -166,7 +166,7 @@ impl Residency {
         }
         let first = self.set(page) * self.geometry.ways;
         let ways = &self.frames[first..first + self.geometry.ways];
-        // Looks at all: that is sooner done than going back from a guess where the page is.
+        // Looks at all ways, which is faster than a mispredicted branch.
         let held = ways.iter().enumerate().filter(|(_, entry)| entry.holds(page));
         let way = held.fold(None, |_, (way, _)| Some(way))?;
         Some(FrameId((first + way) as u32))
@@ -190,7 +190,7 @@ impl Residency {
         self.frames[frame.index()].0 |= DIRTY;
     }
 
-    /// `page`'s contents go to where it came from. Gives whether it is here, written.
+    /// Marks `page` as clean. Gives whether it was present and dirty.
     pub(super) fn clean(&mut self, page: PageId) -> bool {
         let Some(frame) = self.find(page) else { return false };
         let entry = &mut self.frames[frame.index()];
@@ -199,14 +199,14 @@ impl Residency {
         was_dirty
     }
 
-    /// Every page here that was written.
+    /// All dirty pages.
     pub(super) fn dirty(&self) -> impl Iterator<Item = PageId> {
         let dirty = self.frames.iter().filter(|entry| entry.is_dirty());
         dirty.map(|entry| PageId((entry.0 & PAGE) - 1))
     }
 
-    /// The page that would have to go for `page` is unknown before it goes; this says whether one
-    /// must, because no frame of its set was left unused.
+    /// Whether a page must be evicted for `page`, because its set has no unused frame. The victim
+    /// is not known before it is evicted.
     pub(super) fn is_full(&self, page: PageId) -> bool {
         // Frames of a set are used in order.
         let set = self.set(page);
@@ -214,8 +214,9 @@ impl Residency {
         self.frames[last] != Entry(0) && !self.vacated.contains_key(&set)
     }
 
-    /// A frame for `page`, empty until it is [installed](Residency::install), and who had to go.
-    /// `None` when every frame of its set waits for a page already.
+    /// Reserves a frame for `page`, which is empty until the page is
+    /// [installed](Residency::install). Gives the frame and the victim; `None` if every frame of
+    /// the set is already reserved.
     pub(super) fn reserve(&mut self, page: PageId) -> Option<(FrameId, Option<Victim>)> {
         let set = self.set(page);
         if let Some(frame) = self.take_vacated(set) {
@@ -237,13 +238,13 @@ impl Residency {
         Some((frame, Some(Victim { page, dirty: entry.is_dirty() })))
     }
 
-    /// `page` is in `frame`, which was reserved for it.
+    /// Puts `page` into `frame`, which was reserved for it.
     pub(super) fn install(&mut self, frame: FrameId, page: PageId, dirty: bool) {
         self.occupy(frame, page, dirty);
         self.policy.insert(frame, page);
     }
 
-    /// The same of a page that nobody has asked for yet.
+    /// The same for a page that was not accessed yet.
     pub(super) fn install_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
         self.occupy(frame, page, false);
         self.policy.insert_ahead(frame, page, at);
@@ -258,8 +259,7 @@ impl Residency {
         }
     }
 
-    /// Takes `page` out. Gives the frame it was in, and whether it was written; `None` if it was in
-    /// none.
+    /// Removes `page`. Gives its frame, and whether it was dirty; `None` if it is absent.
     pub(super) fn remove(&mut self, page: PageId) -> Option<(FrameId, bool)> {
         let frame = self.find(page)?;
         let entry = std::mem::replace(&mut self.frames[frame.index()], Entry(RESERVED));
@@ -280,14 +280,14 @@ impl Residency {
         frame
     }
 
-    /// Puts `page`, which is in no frame, into one at once. Gives that, and who had to go.
+    /// Puts `page`, which is absent, into a frame at once. Gives the frame and the victim.
     pub(super) fn bring(&mut self, page: PageId, dirty: bool) -> (FrameId, Option<Victim>) {
-        let (frame, victim) = self.reserve(page).expect("nothing is reserved for long");
+        let (frame, victim) = self.reserve(page).expect("a warm-up reserves no frame for long");
         self.install(frame, page, dirty);
         (frame, victim)
     }
 
-    /// An access in no time.
+    /// An access that takes no time.
     pub(super) fn warm(&mut self, page: PageId, write: bool, counters: &mut CacheCounters) {
         if let Some(frame) = self.find(page) {
             counters.hits += 1;
@@ -304,7 +304,7 @@ impl Residency {
 }
 
 impl CacheCounters {
-    /// Counts a victim, if there is one.
+    /// Counts the eviction of `victim`, if there is one.
     pub(super) fn evicted(&mut self, victim: Option<Victim>) {
         match victim {
             Some(Victim { dirty: true, .. }) => self.evictions_dirty += 1,
@@ -314,17 +314,17 @@ impl CacheCounters {
     }
 }
 
-/// A plain LRU cache of all of a machine's frames, to which the work of a job is calibrated.
+/// A plain LRU cache of all frames of a machine. The computing of jobs is calibrated to its misses.
 pub struct PlainLru {
     residency: Residency,
     counters: CacheCounters,
 }
 
 impl PlainLru {
-    /// An empty one as large as the memory in front of flash, fully associative.
+    /// An empty, fully associative cache as large as the memory in front of flash.
     ///
     /// # Errors
-    /// When that is not a whole number of pages.
+    /// When the size is not a whole number of pages.
     pub fn new(config: &Config) -> Result<PlainLru, ConfigError> {
         let (key, size) = config.memory_size();
         let whole = size.0 >= PAGE_BYTES as u64 && size.0.is_multiple_of(PAGE_BYTES as u64);
@@ -333,23 +333,23 @@ impl PlainLru {
         Ok(PlainLru { residency, counters: CacheCounters::default() })
     }
 
-    /// A job touches `page`.
+    /// An access of a job to `page`.
     #[inline]
     pub fn access(&mut self, page: PageId) {
         self.residency.warm(page, false, &mut self.counters);
     }
 
-    /// Frames of the cache.
+    /// Number of frames.
     pub fn frames(&self) -> u64 {
         self.residency.frames()
     }
 
-    /// What was counted since it was last taken.
+    /// The counters since they were last taken.
     pub fn counters(&self) -> &CacheCounters {
         &self.counters
     }
 
-    /// Takes what was counted.
+    /// The counters since the last call.
     pub fn take_counters(&mut self) -> CacheCounters {
         std::mem::take(&mut self.counters)
     }

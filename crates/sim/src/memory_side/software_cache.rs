@@ -1,4 +1,4 @@
-//! [`SoftwareCache`]: a DRAM cache that software keeps, on a machine whose costs were measured.
+//! [`SoftwareCache`]: a DRAM cache managed by software, with costs measured on a machine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,37 +14,37 @@ use super::residency::{Residency, Victim};
 use super::{Answer, Event, MemorySide, Observe, Request, WarmUp};
 use crate::config::{Config, ConfigError};
 
-/// What a [`SoftwareCache`] is and costs.
+/// Parameters and costs of a [`SoftwareCache`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SoftwareCosts {
-    /// Frames, fully associative.
+    /// Number of frames. The cache is fully associative.
     pub frames: u64,
-    /// Who goes.
+    /// The replacement policy.
     pub policy: PolicyKind,
     /// Which pages the policy is given.
     pub admission: Admission,
-    /// What is fetched ahead of demand, in the form that its paper has.
+    /// The prefetcher, as its own paper defines it.
     pub prefetcher: PrefetcherKind,
-    /// Whether hints are heard.
+    /// Whether announced pages are fetched.
     pub hints: bool,
-    /// Pages fetched ahead at once.
+    /// The most pages in flight ahead of demand.
     pub ahead_max: u64,
     /// Core time of a miss: software and kernel, submission and completion. A page fetched ahead of
-    /// demand is taken to cost as much.
+    /// demand costs as much (assumption).
     pub miss: Span,
-    /// Core time of a written page on its way out.
+    /// Core time of writing back a page.
     pub write_back: Span,
-    /// Pages that a write carries, at least 1. It is under way for as long as a read (assumption).
+    /// Pages of one write, at least 1. A write takes as long as a read (assumption).
     pub pages_per_write: f64,
-    /// Mean time of a transfer by how many are in flight; ascending, at least one.
+    /// Mean time of a transfer by the number in flight, ascending. At least one entry.
     pub transfers: Vec<(u32, Span)>,
     /// The most reads in flight.
     pub in_flight_max: usize,
 }
 
 impl SoftwareCosts {
-    /// How long a transfer takes as one of `in_flight`. Beyond the deepest that was measured the
-    /// device does no more a second, so that time grows in proportion.
+    /// Time of a transfer when `in_flight` transfers are in flight. Beyond the deepest measured
+    /// point the device's throughput is constant, so the time grows in proportion.
     fn transfer(&self, in_flight: usize) -> Span {
         let depth = in_flight.max(1) as f64;
         let ps = |span: Span| span.as_ps() as f64;
@@ -66,28 +66,28 @@ impl SoftwareCosts {
     }
 }
 
-/// DRAM that software keeps pages in: Ebbtide's engine, its blocking variant, or a paging kernel, by
-/// what each was measured to cost.
+/// DRAM whose pages are managed by software: Ebbtide's engine, its blocking variant, or a paging
+/// kernel, each by its measured costs.
 pub struct SoftwareCache {
     pages: Paged,
     costs: SoftwareCosts,
     ahead: Ahead,
-    /// When what is in flight ends: the page of a read, nothing of a write.
+    /// When each transfer in flight ends, with the page if it is a read.
     in_flight: BinaryHeap<Reverse<(Time, Option<PageId>)>>,
-    /// Written pages that left and wait for the write that will carry them.
+    /// Dirty pages that were evicted and wait for a write to carry them.
     unsent: f64,
 }
 
 impl SoftwareCache {
-    /// An empty one; DRAM and data are those of `config`.
+    /// An empty cache, with the DRAM timing and data of `config`.
     ///
     /// # Errors
     /// [`ConfigError`] when there is no frame.
     ///
     /// # Panics
-    /// When no transfer time is given.
+    /// When `costs.transfers` is empty.
     pub fn new(config: &Config, costs: SoftwareCosts) -> Result<SoftwareCache, ConfigError> {
-        assert!(!costs.transfers.is_empty(), "transfers take a time");
+        assert!(!costs.transfers.is_empty(), "a transfer time is given");
         let mut own = config.clone();
         own.dram_cache.size = Bytes(costs.frames * PAGE_BYTES as u64);
         own.dram_cache.ways = 0;
@@ -137,7 +137,8 @@ impl SoftwareCache {
         asked
     }
 
-    /// Fetches `page` ahead of demand, if there is a frame. Gives until when that keeps the core busy.
+    /// Fetches `page` ahead of demand, if there is a frame. Gives until when that keeps the core
+    /// busy.
     fn fetch_ahead(&mut self, now: Time, page: PageId) -> Time {
         let Some((frame, victim)) = self.pages.reserve(page, false) else { return now };
         let asked = self.fetch(now, page, frame, victim, true);
@@ -145,7 +146,8 @@ impl SoftwareCache {
         asked
     }
 
-    /// Fetches what the prefetcher makes of an access to `page` that found what `demand` says.
+    /// Prefetches after an access to `page` whose outcome was `demand`. Gives until when that keeps
+    /// the core busy.
     fn look_ahead(&mut self, now: Time, page: PageId, demand: Demand) -> Time {
         let pages = &self.pages;
         let known = |page| pages.is_known(page);

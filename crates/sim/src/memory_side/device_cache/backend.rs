@@ -3,11 +3,12 @@
 use ebbtide_core::{PageId, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
-/// The flash of a device and how many commands it takes at once.
+/// The flash of a device, with a limit on its commands in flight.
 pub(super) struct Backend {
     flash: Flash,
     commands_max: u64,
-    /// The latest time the flash was told: cores that run ahead of each other may ask in its past.
+    /// The latest time that flash was told. Cores that run ahead of each other may send commands
+    /// before it.
     now: Time,
 }
 
@@ -16,18 +17,18 @@ impl Backend {
         Backend { flash, commands_max, now: Time::ZERO }
     }
 
-    /// Commands that it can still take; flushes, which nobody can hold back, may exceed them.
+    /// Commands that there is room for. Flushes are never delayed, so they may exceed the limit.
     #[inline]
     pub(super) fn room(&self) -> u64 {
         self.commands_max.saturating_sub(self.flash.outstanding())
     }
 
-    /// Reads `page`; `tag` comes back with it.
+    /// Reads `page`. The completion carries `tag`.
     pub(super) fn read(&mut self, now: Time, page: PageId, tag: u64) {
         self.submit(now, Command { tag, kind: Kind::Read, page });
     }
 
-    /// Writes `page`; `tag` comes back when that is done.
+    /// Writes `page`. The completion carries `tag`.
     pub(super) fn write(&mut self, now: Time, page: PageId, tag: u64) {
         self.submit(now, Command { tag, kind: Kind::Write, page });
     }
@@ -37,13 +38,13 @@ impl Backend {
         self.flash.submit(self.now, command);
     }
 
-    /// When flash has something to do.
+    /// Time of the next event.
     #[inline]
     pub(super) fn next_event(&self) -> Option<Time> {
         self.flash.next_event()
     }
 
-    /// Everything that flash does at `at`; appends what is done.
+    /// Handles everything up to `at`, and appends completions to `done`.
     pub(super) fn step(&mut self, at: Time, done: &mut Vec<Done>) {
         self.now = self.now.max(at);
         self.flash.advance(self.now, done);
@@ -54,12 +55,12 @@ impl Backend {
         self.now
     }
 
-    /// Remembers from now on which pages move in flash.
+    /// Records from now on which pages move in flash.
     pub(super) fn watch_moves(&mut self) {
         self.flash.watch_moves();
     }
 
-    /// Takes which did.
+    /// Pages that moved since the last call.
     pub(super) fn take_moved(&mut self) -> Vec<PageId> {
         self.flash.take_moved()
     }

@@ -1,11 +1,12 @@
-//! [`DramServer`]: the device's own DRAM, which serves one line after the other.
+//! [`DramServer`]: the device's own DRAM, which serves one line after another.
 
 use ebbtide_core::{Span, Time};
 
-/// A server with a queue: every line takes the same time, in the order of asking (SPEC A4).
+/// A server with a queue. Every line takes the same time, in order, as in the simulator of the
+/// CXL-flash study (ATC'23).
 ///
-/// A queue that is full lets nothing more in from the host. Data that comes from flash is served
-/// nonetheless, and the host waits for it: so only the time when the server will be free is kept.
+/// A full queue accepts no line from the host. Data from flash is served nonetheless, and the host
+/// waits for it, so the server keeps only the time at which it is free.
 #[derive(Debug)]
 pub(super) struct DramServer {
     service: Span,
@@ -15,20 +16,20 @@ pub(super) struct DramServer {
 }
 
 impl DramServer {
-    /// A server that takes `service` a line, with room for `queue` lines that wait.
+    /// A server that takes `service` a line, with room for `queue` waiting lines.
     pub(super) fn new(service: Span, queue: u64) -> DramServer {
         let backlog_max = Span::from_ps(service.as_ps() * queue);
         DramServer { service, backlog_max, free: Time::ZERO }
     }
 
-    /// Serves a line that was asked for at `now`: when it is there.
+    /// Serves a line requested at `now`. Gives when the line is served.
     #[inline]
     pub(super) fn serve(&mut self, now: Time) -> Time {
         self.free = self.free.max(now) + self.service;
         self.free
     }
 
-    /// Since when, or from when on, another line finds room in the queue.
+    /// The time from which the queue has room for another line.
     #[inline]
     pub(super) fn open_from(&self) -> Time {
         Time::from_ps(self.free.as_ps().saturating_sub(self.backlog_max.as_ps()))

@@ -1,4 +1,5 @@
-//! [`DeviceCache`]: a flash device that answers single lines, from a cache in its own DRAM (SPEC A4).
+//! [`DeviceCache`]: a flash device that answers single lines from a cache in its own DRAM
+//! (CXL-flash, ATC'23).
 
 mod backend;
 mod dram;
@@ -19,38 +20,38 @@ use super::residency::Residency;
 use super::{Answer, Capabilities, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError, needed, require};
 
-/// The device of the CXL-flash study: a set-associative cache of pages before flash, miss status
-/// registers that merge requests for a page on its way, and a prefetcher.
+/// The device of the CXL-flash study (ATC'23): a set-associative cache of pages in front of flash,
+/// miss status registers that merge requests for a page in flight, and a prefetcher.
 ///
-/// A request enters when the device takes requests: not while the registers are full, the DRAM's
-/// queue is, or flash has as many commands as it takes. Whoever finds it closed waits at the door.
-/// (The study's queue of 32 before the door makes no difference: it holds requests back where a
-/// longer one would.) A page that comes from flash takes its frame, and gives up another page for
-/// it, when the DRAM's queue has room for it; until then the door is closed.
+/// The device accepts a request unless its registers, its DRAM queue or its flash commands are
+/// full. A request that is not accepted waits in the host. (The study's queue of 32 requests in
+/// front of the device has no effect: it delays the same requests as a longer queue.) A page that
+/// arrives from flash takes its frame, and evicts another page, when the DRAM queue has room. Until
+/// then the device accepts no request.
 ///
 /// Without a cache (`dram_cache.size = 0`) every request is a flash command. Without registers
-/// (`dram_cache.mshr = 0`) a miss reads its page even if that is on its way already.
+/// (`dram_cache.mshr = 0`) a miss reads its page even if the page is already in flight.
 pub struct DeviceCache {
     cache: Option<Cache>,
     misses: Misses,
     dram: DramServer,
     backend: Backend,
-    /// To the device and back.
+    /// The way to the device and back.
     link: Span,
     prefetches_first: bool,
     takes_hints: bool,
     fold_addresses: bool,
-    /// Of the host, for what is not in the device.
+    /// The host's DRAM, for lines that are not in the device.
     host_dram: Controllers,
-    /// Those who found the door closed.
+    /// Waiters whose requests were not accepted.
     stalled: Vec<Waiter>,
-    /// Pages that flash has read and the DRAM's queue had no room for. It takes the lowest first, as
-    /// that of the study's simulator does.
+    /// Pages that flash has read and that wait for room in the DRAM queue. The lowest page goes
+    /// first, as in the study's simulator.
     came: BinaryHeap<Reverse<PageId>>,
     done: Vec<Done>,
-    /// What is told about frames, if somebody watches.
+    /// What happened in frames, if they are watched.
     seen: Option<Vec<Seen>>,
-    /// Who waited for a page that came, for a moment.
+    /// Buffer for the waiters of a page that arrived.
     waiting: Vec<Waiting>,
     counters: Counters,
 }
@@ -58,23 +59,23 @@ pub struct DeviceCache {
 /// What happened in a frame of a [`DeviceCache`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Which frame; its set is `frame / ways`.
+    /// The frame. Its set is `frame / ways`.
     pub frame: FrameId,
-    /// With which page.
+    /// The page.
     pub page: PageId,
-    /// What.
+    /// What happened.
     pub what: Happened,
 }
 
-/// What can happen in a frame.
+/// An event in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
-    /// A request was served, at once or when the page came.
+    /// A request was served, at once or when the page arrived.
     Served {
         /// Whether it was a write.
         write: bool,
     },
-    /// The page was given up.
+    /// The page was evicted.
     Evicted,
 }
 
@@ -83,37 +84,37 @@ struct Cache {
     ahead: Ahead,
 }
 
-/// Who waits for which page, and whether to write it.
+/// A waiter, and whether it stores.
 type Waiting = (Waiter, bool);
 
 /// Requests that wait for flash.
 enum Misses {
-    /// Without a cache: each for its own command, whose tag is its place here.
+    /// Without a cache: each waits for its own command, whose tag is its place here.
     Single { waiting: Vec<Waiting>, free: Vec<u64> },
-    /// Without registers: each for a read of its own, by page, in the order in which they came.
+    /// Without registers: each waits for its own read, by page, in order.
     Repeated(FxHashMap<PageId, VecDeque<Waiting>>),
-    /// In miss status registers.
+    /// With miss status registers.
     Merged(MissTable<Waiting>),
 }
 
-/// The tag of a command that nobody waits for.
+/// The tag of a command without a waiter.
 const FLUSH: u64 = u64::MAX;
 
 impl DeviceCache {
     /// The device that `config` describes.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn new(config: &Config) -> Result<DeviceCache, ConfigError> {
         let is_cached = config.dram_cache.size.0 > 0;
         let cache = || Cache::new(config, configured_prefetcher(config)?);
         DeviceCache::over(config, is_cached.then(cache).transpose()?)
     }
 
-    /// The same under a prefetcher of one's own, whatever `config.prefetch` names.
+    /// The device with `prefetcher` instead of the one that `config.prefetch` names.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn with_prefetcher(
         config: &Config,
         prefetcher: Box<dyn Prefetcher>,
@@ -149,53 +150,53 @@ impl DeviceCache {
         })
     }
 
-    /// Tells from now on what happens in which frame.
+    /// Records from now on what happens in frames.
     pub fn watch(&mut self) {
         self.seen.get_or_insert_default();
         self.backend.watch_moves();
     }
 
-    /// What happened in which frame since this was last asked, in order; nothing unless
+    /// What happened in frames since the last call, in order. Empty unless they are
     /// [watched](DeviceCache::watch).
     pub fn take_seen(&mut self) -> Vec<Seen> {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes `page` out of the cache. Gives the frame it was in, and whether it was written; `None`
-    /// if it is not there.
+    /// Removes `page` from the cache. Gives its frame, and whether it was dirty; `None` if it is
+    /// absent.
     pub(super) fn forget(&mut self, page: PageId) -> Option<(FrameId, bool)> {
         self.cache.as_mut()?.residency.remove(page)
     }
 
-    /// Pages that moved in flash since this was last asked; nothing unless
+    /// Pages that moved in flash since the last call. Empty unless they are
     /// [watched](DeviceCache::watch).
     pub(super) fn take_moved(&mut self) -> Vec<PageId> {
         self.backend.take_moved()
     }
 
-    /// What the cache holds of `page` goes to flash. Gives whether it is newer than what is there.
+    /// Marks `page` as clean, because its contents go to flash. Gives whether it was dirty.
     pub(super) fn clean(&mut self, page: PageId) -> bool {
         let cache = self.cache.as_mut();
         cache.is_some_and(|cache| cache.residency.clean(page))
     }
 
-    /// Pages that the cache holds newer than flash.
+    /// Dirty pages of the cache.
     pub(super) fn dirty(&self) -> impl Iterator<Item = PageId> {
         self.cache.iter().flat_map(|cache| cache.residency.dirty())
     }
 
-    /// Reads `page` from flash, past the cache.
+    /// Reads `page` from flash without the cache.
     pub(super) fn read_page(&mut self, now: Time, page: PageId) {
         self.backend.read(now, page, FLUSH);
     }
 
-    /// Writes `page` to flash, past the cache.
+    /// Writes `page` to flash without the cache.
     pub(super) fn write_page(&mut self, now: Time, page: PageId) {
         self.backend.write(now, page, FLUSH);
     }
 
-    /// Since when, or from when on, the device takes requests. `None` if something must end first, in
-    /// flash or with a page that came.
+    /// The time from which the device accepts requests. `None` if flash or an arrived page must
+    /// make room first.
     #[inline]
     fn open_from(&self) -> Option<Time> {
         let full = matches!(&self.misses, Misses::Merged(table) if table.is_full());
@@ -203,7 +204,7 @@ impl DeviceCache {
         open.then(|| self.dram.open_from())
     }
 
-    /// When the DRAM has room for what waits for it: a page that came, or else a request.
+    /// When the DRAM has room for an arrived page, or else for a request that waits.
     #[inline]
     fn room_from(&self) -> Option<Time> {
         match (self.came.is_empty(), self.stalled.is_empty()) {
@@ -213,7 +214,7 @@ impl DeviceCache {
         }
     }
 
-    /// The DRAM has room.
+    /// The DRAM has room for an arrived page, or for stalled requests.
     fn room(&mut self, now: Time, events: &mut Vec<Event>) {
         match self.came.pop() {
             Some(Reverse(page)) => self.arrived(now, page, events),
@@ -221,7 +222,7 @@ impl DeviceCache {
         }
     }
 
-    /// Puts `waiter` off until the door opens.
+    /// Stalls `waiter` until the device accepts requests.
     fn put_off(&mut self, waiter: Waiter) -> Answer {
         self.counters.cache.stalls += 1;
         self.stalled.push(waiter);
@@ -251,7 +252,11 @@ impl DeviceCache {
                     return Answer::Miss(now);
                 }
                 begun => {
-                    assert_eq!(begun, Begin::Started, "the door is closed while they are full")
+                    assert_eq!(
+                        begun,
+                        Begin::Started,
+                        "the device accepts no request while they are full"
+                    )
                 }
             },
             Misses::Repeated(reads) => {
@@ -265,7 +270,7 @@ impl DeviceCache {
         Answer::Miss(now)
     }
 
-    /// The first request for a page that is not in the cache.
+    /// Starts the first request for a page that is not in the cache.
     fn begin(&mut self, now: Time, Request { page, write, waiter, .. }: Request) {
         let Some(cache) = &mut self.cache else {
             self.counters.cache.misses += 1;
@@ -291,14 +296,14 @@ impl DeviceCache {
         self.counters.cache.in_flight_peak = self.counters.cache.in_flight_peak.max(in_flight);
     }
 
-    /// Serves the host a line from the device's DRAM: when it is there.
+    /// Serves the host a line from the device's DRAM. Gives when the line arrives.
     fn serve(&mut self, now: Time) -> Time {
         self.counters.traffic.link_bytes += LINE_BYTES as u64;
         self.counters.traffic.device_dram_bytes += LINE_BYTES as u64;
         self.dram.serve(now) + self.link
     }
 
-    /// What the prefetcher wants at a demand access.
+    /// The pages to prefetch at a demand access.
     fn wanted(&mut self, page: PageId, demand: Demand) -> Vec<PageId> {
         let Some(Cache { residency, ahead }) = &mut self.cache else { return Vec::new() };
         let misses = &self.misses;
@@ -314,7 +319,7 @@ impl DeviceCache {
         }
     }
 
-    /// Flash has done something.
+    /// A flash command ended.
     fn ended(&mut self, done: Done, events: &mut Vec<Event>) {
         if done.tag == FLUSH {
             return;
@@ -333,13 +338,13 @@ impl DeviceCache {
         }
     }
 
-    /// `page`, which flash has read, comes into the DRAM.
+    /// `page`, which flash has read, enters the DRAM.
     fn arrived(&mut self, now: Time, page: PageId, events: &mut Vec<Event>) {
         let mut waiting = std::mem::take(&mut self.waiting);
         match &mut self.misses {
-            Misses::Single { .. } => unreachable!("without a cache no page comes into the DRAM"),
+            Misses::Single { .. } => unreachable!("without a cache no page enters the DRAM"),
             Misses::Repeated(reads) => {
-                let all = reads.get_mut(&page).expect("somebody waits for every read");
+                let all = reads.get_mut(&page).expect("every read has a waiter");
                 waiting.extend(all.pop_front());
                 if all.is_empty() {
                     reads.remove(&page);
@@ -354,7 +359,8 @@ impl DeviceCache {
         self.waiting = waiting;
     }
 
-    /// `page` came for all who are `waiting`; each is served by the DRAM, as is a page for nobody.
+    /// `page` arrived for all who are `waiting`. The DRAM serves each of them, or the page once if
+    /// none waits.
     fn deliver(&mut self, now: Time, page: PageId, waiting: &[Waiting], events: &mut Vec<Event>) {
         let writes = waiting.first().is_some_and(|(_, write)| *write);
         let frame = self.install(now, page, writes, !waiting.is_empty());
@@ -363,7 +369,7 @@ impl DeviceCache {
         }
         for (number, &(waiter, write)) in waiting.iter().enumerate() {
             if number > 0 {
-                let cache = self.cache.as_mut().expect("pages come to the cache");
+                let cache = self.cache.as_mut().expect("pages arrive in a cache");
                 cache.residency.hit(frame, write);
             }
             events.push(Event::Arrived(waiter, self.serve(now)));
@@ -371,9 +377,9 @@ impl DeviceCache {
         }
     }
 
-    /// Puts `page` into the cache, unless a read before has.
+    /// Puts `page` into the cache, unless an earlier read did.
     fn install(&mut self, now: Time, page: PageId, dirty: bool, awaited: bool) -> FrameId {
-        let Cache { residency, ahead } = self.cache.as_mut().expect("pages come to the cache");
+        let Cache { residency, ahead } = self.cache.as_mut().expect("pages arrive in a cache");
         let prefetched = ahead.arrived(page);
         if let Some(frame) = residency.find(page) {
             residency.hit(frame, dirty);
@@ -399,7 +405,7 @@ impl DeviceCache {
         frame
     }
 
-    /// Where the device has `page`.
+    /// The page of the device that holds `page`.
     #[inline]
     fn mapped(&self, page: PageId) -> PageId {
         if self.fold_addresses { folded(page) } else { page }
@@ -438,9 +444,9 @@ fn configured_prefetcher(config: &Config) -> Result<Box<dyn Prefetcher>, ConfigE
     })
 }
 
-/// Without miss status registers nobody knows what is on its way.
+/// Prefetching needs miss status registers, which know the pages in flight.
 fn require_merging(config: &Config, policy: &str) -> Result<(), ConfigError> {
-    let expected = "none, where dram_cache.mshr = 0: without miss status registers nobody knows what is on its way";
+    let expected = "none, where dram_cache.mshr = 0: prefetching needs miss status registers";
     require(config.dram_cache.mshr > 0, "prefetch.policy", policy, expected)
 }
 
@@ -449,7 +455,7 @@ fn pages(config: &Config) -> u64 {
 }
 
 impl Misses {
-    /// Whether a demanded `page` is on its way.
+    /// Whether a demand read of `page` is in flight.
     fn contains(&self, page: PageId) -> bool {
         match self {
             Misses::Single { .. } => false,
@@ -458,7 +464,7 @@ impl Misses {
         }
     }
 
-    /// A place for one who waits for a command of its own.
+    /// A place for a waiter with a command of its own.
     fn place(&mut self, waiting: Waiting) -> u64 {
         let Misses::Single { waiting: all, free } = self else { return FLUSH };
         let place = free.pop().unwrap_or(all.len() as u64);
@@ -471,7 +477,7 @@ impl Misses {
     }
 }
 
-/// The page of an address whose bits from 32 on were laid over those from 31 on.
+/// The page of an address whose bits from 32 on are combined with those from 31 on.
 fn folded(page: PageId) -> PageId {
     const LOW: u32 = u32::BITS - PAGE_BYTES.ilog2();
     PageId(page.0 & ((1 << LOW) - 1) | page.0 >> LOW << (LOW - 1))

@@ -1,40 +1,37 @@
-//! [`Manager`]: HAMS's address manager, a state machine without time: which page is in which frame
-//! of the NVDIMM, who waits for what, and which NVMe commands follow from a miss.
+//! [`Manager`]: HAMS's address manager, a state machine without time. It knows the page in each
+//! frame of the NVDIMM and the waiters, and turns misses into NVMe commands.
 
 use std::collections::VecDeque;
 
 use ebbtide_core::FrameId;
 use rustc_hash::FxHashMap;
 
-use super::queue::{Command, Copy, Kind, Mode, Queue};
+use super::queue::{Command, Copy, Kind, MosPage, Queue};
+use crate::config::Mode;
 use crate::memory_side::counters::CacheCounters;
 
-/// A page of the MoS address space: the unit that moves between flash and the NVDIMM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MosPage(pub u64);
-
-/// What an access found.
+/// The outcome of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Its page.
+    /// The page is present.
     Hit,
-    /// Its page is on its way already: the waiter is told when it is there.
+    /// The page is already in flight. The waiter is told when it arrives.
     Merged,
-    /// It was a miss, whose commands are in the queue: the waiter is told when the page is there.
+    /// A miss, whose commands are in the queue. The waiter is told when the page arrives.
     Started,
-    /// Its frame waits for another page, or there is no room for its commands: it is in the wait
-    /// queue, will start by itself, and the waiter is told when the page is there.
+    /// A miss that waits in the wait queue, because its frame waits for another page or there is no
+    /// room for its commands. It starts by itself, and the waiter is told when the page arrives.
     Queued,
-    /// It must be repeated later: the wait queue is full.
+    /// The wait queue is full. The access must be repeated later.
     Full,
 }
 
-/// How large the parts are.
+/// Sizes of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Frames of the NVDIMM.
     pub frames: usize,
-    /// Commands in the submission queue: two at least, for a fill and an eviction.
+    /// Commands in the submission queue, at least two: a fill and an eviction.
     pub queue: usize,
     /// Pages in the PRP pool.
     pub pool: usize,
@@ -42,14 +39,14 @@ pub struct Sizes {
     pub wait_queue: usize,
 }
 
-/// A frame and its tag, which lies in the ECC bits of its lines.
+/// A frame with its tag, which is stored in the ECC bits of its lines.
 #[derive(Debug, Clone, Copy, Default)]
 struct Frame {
-    /// The page it holds, or waits for.
+    /// The page that the frame holds or waits for.
     page: u64,
     valid: bool,
     dirty: bool,
-    /// Its page is on its way.
+    /// Whether the page is in flight.
     busy: bool,
 }
 
@@ -61,13 +58,13 @@ struct Waiting<W> {
     waiter: W,
 }
 
-/// The inclusive, direct-mapped cache of the MoS address space. `W` is who waits.
+/// The inclusive, direct-mapped cache of the MoS address space. `W` identifies a waiter.
 ///
-/// A miss gives its frame the new page's tag and marks it busy. A dirty victim is copied
-/// into the PRP pool, so that the fill and the eviction can be under way together; nothing may land
-/// in a frame before its copy is made. An access to another page of a busy frame waits until the
-/// frame is there, so nothing is evicted or filled twice. Each call is one transition of the state
-/// in the NVDIMM: a power cut falls between two of them.
+/// A miss gives its frame the tag of the new page and marks it busy. A dirty victim is copied into
+/// the PRP pool, so that the fill and the eviction can be in flight together. A frame receives no
+/// data before its copy is made. An access to another page of a busy frame waits for the fill, so
+/// no page is evicted or filled twice. Each call is one transition of the state in the NVDIMM. A
+/// power cut falls between two calls.
 #[derive(Debug, Clone)]
 pub struct Manager<W> {
     frames: Vec<Frame>,
@@ -75,7 +72,7 @@ pub struct Manager<W> {
     /// Free slots of the PRP pool.
     pool: Vec<u32>,
     pool_slots: u32,
-    /// Who waits for the page of which busy frame.
+    /// Waiters for the page of each busy frame.
     waiters: FxHashMap<FrameId, Vec<W>>,
     wait_queue: VecDeque<Waiting<W>>,
     wait_queue_max: usize,
@@ -102,7 +99,7 @@ impl<W> Manager<W> {
         }
     }
 
-    /// `waiter` wants a line of `page`.
+    /// An access of `waiter` to a line of `page`.
     pub fn access(&mut self, page: MosPage, write: bool, waiter: W) -> Found {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
@@ -127,7 +124,7 @@ impl<W> Manager<W> {
         Found::Queued
     }
 
-    /// A line of `page` that the chip holds was written.
+    /// Marks `page` as dirty, if it is present or in flight: the chip holds a newer line of it.
     pub fn dirtied(&mut self, page: MosPage) {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
@@ -141,7 +138,7 @@ impl<W> Manager<W> {
         self.queue.take_copy()
     }
 
-    /// The copy for eviction `id` is made.
+    /// The copy for eviction `id` is complete.
     pub fn copied(&mut self, id: u64) {
         self.queue.copied(id);
     }
@@ -151,7 +148,8 @@ impl<W> Manager<W> {
         self.queue.issue()
     }
 
-    /// Command `id` is finished. Tells whose pages are there now, and starts what waited for it.
+    /// Command `id` is complete. Calls `arrived` for each waiter whose page is present now, and
+    /// retries the accesses in the wait queue.
     pub fn complete(&mut self, id: u64, arrived: impl FnMut(W)) {
         match self.queue.complete(id).kind {
             Kind::Evict { slot } => self.pool.push(slot),
@@ -161,8 +159,8 @@ impl<W> Manager<W> {
                 self.waiters.remove(&frame).into_iter().flatten().for_each(arrived);
             }
         }
-        // What waits tries again, in its order. None hits: its page cannot have come but for an access
-        // that was queued before it.
+        // Queued accesses retry in order. Such an access never hits: only an earlier queued access
+        // can have fetched its page.
         for Waiting { page, write, waiter } in std::mem::take(&mut self.wait_queue) {
             let found = self.access(page, write, waiter);
             debug_assert!(found != Found::Hit && found != Found::Full, "{page:?} {found:?}");
@@ -188,11 +186,11 @@ impl<W> Manager<W> {
         self.waiters.entry(number).or_default().push(miss.waiter);
     }
 
-    /// An access in no time, when nothing is under way.
+    /// An access that takes no time, while no command is in flight.
     pub fn warm(&mut self, page: MosPage, write: bool) {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
-        assert!(!frame.busy, "{page:?} is on its way in a warm-up");
+        assert!(!frame.busy, "{page:?} is in flight during a warm-up");
         if frame.valid && frame.page == page.0 {
             frame.dirty |= write;
             self.counters.hits += 1;
@@ -203,8 +201,9 @@ impl<W> Manager<W> {
         self.counters.filled(old);
     }
 
-    /// Power is back after a cut. In persist mode every unfinished command will be issued once more,
-    /// and the NVDIMM is as it was; in extend mode everything is empty. Nobody waits any more.
+    /// Restores the state after a power cut. In persist mode the NVDIMM keeps its contents, and
+    /// every unfinished command is issued again. In extend mode everything is empty. All waiters
+    /// are gone.
     pub fn power_up(&mut self) {
         self.waiters.clear();
         self.wait_queue.clear();
@@ -219,13 +218,13 @@ impl<W> Manager<W> {
         }
     }
 
-    /// Whether `page` is in its frame, and whether it was written since it came.
+    /// Whether `page` is dirty, or `None` if it is absent.
     pub fn resident(&self, page: MosPage) -> Option<bool> {
         let frame = &self.frames[self.frame_of(page).index()];
         (frame.valid && frame.page == page.0).then_some(frame.dirty)
     }
 
-    /// The only frame that `page` can be in.
+    /// The frame of `page`.
     pub fn frame_of(&self, page: MosPage) -> FrameId {
         FrameId((page.0 % self.frames.len() as u64) as u32)
     }
@@ -235,7 +234,7 @@ impl<W> Manager<W> {
         self.wait_queue.len() < self.wait_queue_max
     }
 
-    /// Pages on their way in.
+    /// Pages in flight to the NVDIMM.
     pub fn in_flight(&self) -> usize {
         self.waiters.len()
     }

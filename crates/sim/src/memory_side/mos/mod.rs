@@ -1,8 +1,7 @@
-//! [`MosCache`]: HAMS's memory-over-storage (ISCA'21): an NVDIMM that caches flash by itself, without
-//! the operating system.
+//! [`MosCache`]: HAMS's memory-over-storage (ISCA'21), an NVDIMM that caches flash in hardware.
 //!
-//! [`Manager`] and its queue decide, without time; `nvdimm` and
-//! `nvme` take the time of what was decided.
+//! [`Manager`] and its queue are state machines without time. `nvdimm` and `nvme` model the time of
+//! what they decide.
 
 mod manager;
 mod nvdimm;
@@ -12,8 +11,8 @@ mod queue;
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 
-pub use manager::{Found, Manager, MosPage, Sizes};
-pub use queue::{Command, Copy, Kind, Mode};
+pub use manager::{Found, Manager, Sizes};
+pub use queue::{Command, Copy, Kind, MosPage};
 
 use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
 use crate::config::{Config, ConfigError, require};
@@ -21,17 +20,17 @@ use nvdimm::Nvdimm;
 use nvme::{Burst, Nvme};
 
 /// HAMS's memory side: the NVDIMM is an inclusive, direct-mapped cache of MoS pages in front of
-/// flash. A miss becomes NVMe commands in hardware, and the MMU is told to retry the access when its
-/// page is there.
+/// flash. Hardware turns a miss into NVMe commands, and the MMU retries the access when its page is
+/// present.
 ///
-/// Of `[dram_cache]`, `mshr` is the submission queue, `evict_buffer` the PRP pool in MoS pages, and
-/// `backside_queue` the wait queue.
+/// In `[dram_cache]`, `mshr` is the size of the submission queue, `evict_buffer` that of the PRP
+/// pool in MoS pages, and `backside_queue` that of the wait queue.
 pub struct MosCache {
     manager: Manager<Waiter>,
     nvdimm: Nvdimm<Burst>,
     nvme: Nvme,
     pages_per_frame: u64,
-    /// Building a command.
+    /// Time to build a command.
     command: Span,
     stalled: Vec<Waiter>,
     finished: Vec<(u64, Time)>,
@@ -43,7 +42,7 @@ impl MosCache {
     /// The cache that `config` describes.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn new(config: &Config) -> Result<MosCache, ConfigError> {
         let dram_cache = &config.dram_cache;
         let mos = config.mos()?;
@@ -81,7 +80,7 @@ impl MosCache {
         MosPage(page.0 / self.pages_per_frame)
     }
 
-    /// Hands on what the manager has decided.
+    /// Passes the manager's decisions on.
     fn pump(&mut self, now: Time) {
         let at = now + self.command;
         while let Some(copy) = self.manager.take_copy() {

@@ -1,4 +1,4 @@
-//! [`Nvdimm`]: the NVDIMM and its bus, which has one master at a time.
+//! [`Nvdimm`]: the NVDIMM and its bus.
 
 use std::collections::VecDeque;
 
@@ -7,26 +7,26 @@ use ebbtide_core::{PageId, Span, Time};
 use crate::config::Config;
 use crate::memory_side::dram::Controllers;
 
-/// The NVDIMM behind its bus. The host reaches for lines; transfers move 4 KiB in a burst, one after
-/// the other, each of which ends in `T`.
+/// The NVDIMM behind its bus, which has one master at a time. The host reads lines. Transfers move
+/// 4 KiB in a burst, one after another, and the end of each gives its `T`.
 ///
-/// A burst is never broken off: the host waits for its end, and then goes before the next burst.
-/// Where the NVMe controller sits on the same bus, a lock register hands the NVDIMM from one master
-/// to the other, which takes [`lock`](Nvdimm::new) each way.
+/// A burst is never interrupted. The host waits for its end and then precedes the next burst. If
+/// the NVMe controller is on the same bus, a lock register passes the NVDIMM from one master to the
+/// other, which takes [`lock`](Nvdimm::new) each way.
 pub(super) struct Nvdimm<T> {
     controllers: Controllers,
     lock: Span,
-    /// The burst under way, and its end, with the NVDIMM handed back.
+    /// The current burst, and when it has ended and the NVDIMM is handed back.
     burst: Option<(Time, T)>,
     waiting: VecDeque<(Span, T)>,
-    /// When the host has had the lines that it asked for.
+    /// When the host has received all lines that it asked for.
     host_until: Time,
-    /// A page moved over the bus by the host's own controller.
+    /// Time in which the host's own controller moves a page over the bus.
     pub(super) page_time: Span,
 }
 
 impl<T> Nvdimm<T> {
-    /// An idle one, handed over in `lock`.
+    /// An idle NVDIMM. Handing it over takes `lock`.
     pub(super) fn new(config: &Config, lock: Span) -> Nvdimm<T> {
         let controllers = Controllers::new(config);
         Nvdimm {
@@ -39,8 +39,8 @@ impl<T> Nvdimm<T> {
         }
     }
 
-    /// The host wants a line of `page`, whose tag comes with it: when it has both. A burst under way
-    /// goes first.
+    /// The host reads a line of `page` with its tag, after the current burst. Gives when it has
+    /// both.
     pub(super) fn line(&mut self, now: Time, page: PageId) -> Time {
         let start = self.burst.as_ref().map_or(now, |(end, _)| now.max(*end));
         let controller = self.controllers.of(page);
@@ -49,12 +49,12 @@ impl<T> Nvdimm<T> {
         ready
     }
 
-    /// Lines that the host read since this was last asked.
+    /// Lines that the host read since the last call.
     pub(super) fn take_lines(&mut self) -> u64 {
         self.controllers.take_lines()
     }
 
-    /// A burst of `span` is wanted.
+    /// Requests a burst of `span`.
     pub(super) fn transfer(&mut self, now: Time, span: Span, then: T) {
         self.waiting.push_back((span, then));
         if self.burst.is_none() {
@@ -69,12 +69,12 @@ impl<T> Nvdimm<T> {
         });
     }
 
-    /// When the burst under way ends.
+    /// When the current burst ends.
     pub(super) fn next_event(&self) -> Option<Time> {
         self.burst.as_ref().map(|(end, _)| *end)
     }
 
-    /// The burst under way ends, and the next one begins.
+    /// Ends the current burst and starts the next one.
     pub(super) fn step(&mut self) -> Option<(Time, T)> {
         let done = self.burst.take();
         if let Some((end, _)) = done {

@@ -1,4 +1,4 @@
-//! [`Nvme`]: the NVMe controller and the way of commands and data between the NVDIMM and flash.
+//! [`Nvme`]: the NVMe controller, and the path of commands and data between the NVDIMM and flash.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,41 +15,41 @@ use crate::memory_side::counters::TrafficCounters;
 /// Lines of 4 KiB.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
 
-/// What a burst on the NVDIMM's bus ends in.
+/// What the end of a burst on the NVDIMM's bus completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Burst {
-    /// So many more pages are copied until the copy is made.
+    /// A part of a copy, with `left` pages to go.
     Copied { id: u64, left: u64 },
-    /// 4 KiB of a fill are in their frame.
+    /// 4 KiB of a fill arrived in their frame.
     Landed { id: u64 },
     /// 4 KiB of an eviction left the PRP pool.
     Pulled { id: u64, page: PageId },
 }
 
-/// Something that happens at its time.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// The controller has the command.
     Commanded { id: u64 },
-    /// 4 KiB of a fill are at the NVDIMM's bus.
+    /// 4 KiB of a fill arrived at the NVDIMM's bus.
     AtBus { id: u64 },
     /// The next 4 KiB of an eviction can be pulled.
     Pull { id: u64, page: u64 },
-    /// 4 KiB of an eviction are in the device.
+    /// 4 KiB of an eviction arrived in the device.
     Stored { id: u64, page: u64 },
-    /// The host knows that the command is finished.
+    /// The host knows that the command is complete.
     Finished { id: u64 },
 }
 
-/// A command that the controller has.
+/// A command in the controller.
 #[derive(Clone, Copy)]
 struct UnderWay {
     command: Command,
-    /// Pages of 4 KiB that are not yet where they go.
+    /// Pages of 4 KiB that have not arrived.
     left: u64,
 }
 
-/// One direction of the link, or the SSD's internal DRAM: one page at a time.
+/// One direction of the link, or the SSD's internal DRAM. It carries one page at a time.
 struct Lane {
     free: Time,
     page: Span,
@@ -61,23 +61,23 @@ impl Lane {
         Lane { free: Time::ZERO, page: Span::from_ps(ps) }
     }
 
-    /// A page goes through: when it is through.
+    /// Carries a page. Gives when it arrives.
     fn pass(&mut self, now: Time) -> Time {
         self.free = self.free.max(now) + self.page;
         self.free
     }
 }
 
-/// Everything behind the NVDIMM's bus.
+/// Everything behind the NVDIMM's bus (HAMS §III-B).
 ///
-/// *Loosely coupled* (over PCIe): the doorbell is a write over the link, the controller fetches the
-/// command and later writes the completion; data pass the SSD's internal DRAM, the link, and then
-/// the NVDIMM's bus under the host's memory controller. *Tightly coupled* (on the DDR bus): one burst
-/// writes the command into registers, and data pass between flash and the NVDIMM in bursts of the
-/// link's bandwidth on the NVDIMM's own bus.
+/// *Loosely coupled*, over PCIe: the doorbell is a write over the link, the controller fetches the
+/// command and later writes the completion. Data pass through the SSD's internal DRAM, the link,
+/// and then the NVDIMM's bus under the host's memory controller. *Tightly coupled*, on the DDR bus:
+/// one burst writes the command into registers. Data pass between flash and the NVDIMM in bursts on
+/// the NVDIMM's own bus, at the link's bandwidth.
 pub(super) struct Nvme {
     flash: Flash,
-    /// The latest time the flash was told.
+    /// The latest time that flash was told.
     flash_now: Time,
     attachment: Attachment,
     latency: Span,
@@ -85,13 +85,14 @@ pub(super) struct Nvme {
     lookup: Span,
     inbound: Lane,
     outbound: Lane,
-    /// Data are written into it and read from it.
+    /// Every page is written into it and read from it.
     ssd_dram: Lane,
-    /// Pages of writes in the SSD's DRAM, which are as good as on flash.
+    /// Written pages in the SSD's DRAM, which count as stored.
     buffered: u64,
     buffered_max: u64,
-    /// Pages of 4 KiB in a MoS page, and in all.
+    /// Pages of 4 KiB in a MoS page.
     pages: u64,
+    /// Pages of 4 KiB on the device.
     pages_in_all: u64,
     agenda: BinaryHeap<Reverse<(Time, u64, Step)>>,
     scheduled: u64,
@@ -135,7 +136,7 @@ impl Nvme {
         &self.flash
     }
 
-    /// Begins to copy a page into the PRP pool: each 4 KiB is read and written.
+    /// Starts to copy a page into the PRP pool. Every 4 KiB are read and written.
     pub(super) fn copy(&mut self, now: Time, copy: Copy, nvdimm: &mut Nvdimm<Burst>) {
         let span = Span::from_ps(2 * nvdimm.page_time.as_ps());
         for left in (0..self.pages).rev() {
@@ -167,8 +168,8 @@ impl Nvme {
         agenda.into_iter().chain(self.flash.next_event()).min()
     }
 
-    /// Everything that happens at `now`, which is [`next_event`](Nvme::next_event); tells which
-    /// commands are finished.
+    /// Handles everything at `now`, which is [`next_event`](Nvme::next_event). Appends completed
+    /// commands to `finished`.
     pub(super) fn step(
         &mut self,
         now: Time,
@@ -215,7 +216,7 @@ impl Nvme {
         self.flash.submit(self.flash_now, command);
     }
 
-    /// Flash has read 4 KiB of a fill.
+    /// Flash read 4 KiB of a fill.
     fn read(&mut self, tag: u64, at: Time) {
         let id = tag >> 1;
         let buffered = self.through_ssd_dram(at);
@@ -226,7 +227,7 @@ impl Nvme {
         self.schedule(at_bus, Step::AtBus { id });
     }
 
-    /// 4 KiB are written into the SSD's DRAM and read from it, if there is one.
+    /// Passes 4 KiB through the SSD's DRAM, if there is one. Gives when they leave it.
     fn through_ssd_dram(&mut self, at: Time) -> Time {
         if self.buffered_max == 0 {
             return at;
@@ -240,7 +241,7 @@ impl Nvme {
         nvdimm.transfer(at, self.burst(nvdimm), Burst::Landed { id });
     }
 
-    /// How long 4 KiB of a command's data keep the NVDIMM's bus.
+    /// Time of 4 KiB of a command's data on the NVDIMM's bus.
     fn burst(&self, nvdimm: &Nvdimm<Burst>) -> Span {
         match self.attachment {
             Attachment::Pcie => nvdimm.page_time,
@@ -253,7 +254,7 @@ impl Nvme {
         nvdimm.transfer(at, self.burst(nvdimm), Burst::Pulled { id, page });
     }
 
-    /// A burst is over. Gives the eviction whose copy is made, if one is.
+    /// A burst ended. Gives the eviction whose copy is complete, if one is.
     pub(super) fn burst_over(&mut self, burst: Burst, at: Time) -> Option<u64> {
         match burst {
             Burst::Copied { id, left } => return (left == 0).then_some(id),
@@ -272,7 +273,7 @@ impl Nvme {
                 let UnderWay { command, .. } = self.under_way[&id];
                 let end = (self.first_page(command).0 + self.pages).min(self.pages_in_all);
                 if page.0 + 1 < end {
-                    // The next is pulled while this one is on the link.
+                    // The next page is pulled while this one is on the link.
                     let next = at.max(self.link_begins());
                     self.schedule(next, Step::Pull { id, page: page.0 + 1 });
                 }
@@ -281,14 +282,14 @@ impl Nvme {
         None
     }
 
-    /// When the link begins with the last page it was given.
+    /// When the link starts to carry its last page.
     fn link_begins(&self) -> Time {
         let Lane { free, page } = self.outbound;
         Time::from_ps(free.as_ps().saturating_sub(page.as_ps()))
     }
 
-    /// 4 KiB of an eviction are in the device: done if its DRAM has room for them, and on their way
-    /// to flash.
+    /// 4 KiB of an eviction arrived in the device, which writes them to flash. They count as stored
+    /// at once if the SSD's DRAM has room for them.
     fn store(&mut self, id: u64, page: PageId, at: Time) {
         let buffered = self.buffered < self.buffered_max;
         let tag = id << 1 | u64::from(buffered);
@@ -299,7 +300,7 @@ impl Nvme {
         }
     }
 
-    /// 4 KiB are on flash.
+    /// 4 KiB were programmed to flash.
     fn programmed(&mut self, tag: u64, at: Time) {
         if tag & 1 == 1 {
             self.buffered -= 1;
@@ -309,7 +310,7 @@ impl Nvme {
     }
 
     fn page_done(&mut self, id: u64, at: Time) {
-        let under_way = self.under_way.get_mut(&id).expect("it is under way");
+        let under_way = self.under_way.get_mut(&id).expect("the command is in flight");
         under_way.left -= 1;
         if under_way.left == 0 {
             self.under_way.remove(&id);

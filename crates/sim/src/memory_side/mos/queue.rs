@@ -1,22 +1,26 @@
-//! [`Queue`]: HAMS's submission queue: NVMe commands with their journal tags, kept in the NVDIMM.
+//! [`Queue`]: HAMS's submission queue in the NVDIMM, whose NVMe commands carry journal tags.
 
 use std::collections::VecDeque;
 
 use ebbtide_core::FrameId;
 
-use super::manager::MosPage;
+use crate::config::Mode;
+
+/// A page of the MoS address space, the unit that moves between flash and the NVDIMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MosPage(pub u64);
 
 /// What an NVMe command moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A page from flash into its frame.
     Fill {
-        /// Where it goes.
+        /// The frame.
         frame: FrameId,
     },
     /// A dirty page from its copy in the PRP pool to flash.
     Evict {
-        /// Where the copy is.
+        /// The slot of the copy.
         slot: u32,
     },
 }
@@ -24,48 +28,37 @@ pub enum Kind {
 /// An NVMe command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// Which command: no two are alike.
+    /// A unique number.
     pub id: u64,
     /// The page it moves.
     pub page: MosPage,
-    /// From where to where.
+    /// What the command moves.
     pub kind: Kind,
 }
 
-/// A page that must be copied from its frame into the PRP pool before anything lands on it.
+/// A page that must be copied from its frame into the PRP pool before the frame receives data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
     /// The eviction that will read the copy.
     pub id: u64,
-    /// Where the page is.
+    /// The frame of the page.
     pub frame: FrameId,
-    /// Where its copy goes.
+    /// The slot for the copy.
     pub slot: u32,
 }
 
-/// What may be under way at once, and what survives a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Memory expansion: as many commands at once as the queue holds, gone after a power cut.
-    Extend,
-    /// Durable: one command at a time, each with a journal tag, and unfinished ones replayed.
-    Persist,
-}
-
-/// A command in the queue: it is unfinished, or it would not be there.
+/// An unfinished command in the queue.
 #[derive(Debug, Clone)]
 struct Entry {
     command: Command,
-    /// Set for as long as the command is unfinished and must survive: persist mode's replay looks
-    /// for it.
+    /// The journal tag, by which persist mode finds the commands to replay after a power cut.
     journal: bool,
-    /// The frame that the command's page must be copied from first.
+    /// The frame from which the command's page must be copied first.
     uncopied: Option<FrameId>,
     issued: bool,
 }
 
-/// Commands from their making to their completion, in the order in which they were made.
+/// Commands from their creation to their completion, in the order of creation.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     mode: Mode,
@@ -92,7 +85,7 @@ impl Queue {
         self.mode
     }
 
-    /// Commands that still fit.
+    /// Number of commands that there is room for.
     pub(super) fn room(&self) -> usize {
         self.capacity - self.entries.len()
     }
@@ -121,12 +114,12 @@ impl Queue {
         self.copies.pop_front()
     }
 
-    /// The copy for eviction `id` is made.
+    /// The copy for eviction `id` is complete.
     pub(super) fn copied(&mut self, id: u64) {
         self.entry(id).uncopied = None;
     }
 
-    /// The next command for the device, as the mode permits.
+    /// The next command for the device, if the mode permits one.
     pub(super) fn issue(&mut self) -> Option<Command> {
         if self.mode == Mode::Persist && self.outstanding > 0 {
             return None;
@@ -138,7 +131,8 @@ impl Queue {
         Some(entry.command)
     }
 
-    /// NVMe keeps no order between commands: one waits for those before it on the same page.
+    /// Whether the command at `index` can be issued. NVMe does not order commands, so a command
+    /// waits for those before it on the same page.
     fn may_go(&self, index: usize) -> bool {
         let entry = &self.entries[index];
         let page = entry.command.page;
@@ -146,7 +140,7 @@ impl Queue {
         !entry.issued && entry.uncopied.is_none() && first()
     }
 
-    /// Command `id` is finished: its journal tag goes with it.
+    /// Removes command `id`, which is complete, with its journal tag.
     pub(super) fn complete(&mut self, id: u64) -> Command {
         assert!(self.entry(id).issued, "command {id} was never issued");
         let index = self.position(id);
@@ -155,8 +149,8 @@ impl Queue {
         entry.command
     }
 
-    /// After a power cut: commands without a journal tag are lost; all others are unissued again,
-    /// and copies that were not finished are to be made again. Gives what is left.
+    /// Restores the queue after a power cut. Commands without a journal tag are lost. The others
+    /// are unissued again, and unfinished copies are made again. Gives the remaining commands.
     pub(super) fn power_up(&mut self) -> impl Iterator<Item = &Command> {
         self.entries.retain(|entry| entry.journal);
         self.outstanding = 0;

@@ -1,4 +1,4 @@
-//! [`Promotion`]: host DRAM over a device that answers lines, to which hot pages move (FlatFlash,
+//! [`Promotion`]: host DRAM over a byte-addressable device, to which hot pages move (FlatFlash,
 //! ASPLOS'19).
 
 mod upkeep;
@@ -21,48 +21,49 @@ use super::{
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
-/// One memory of host DRAM and a byte-addressable SSD.
+/// One memory made of host DRAM and a byte-addressable SSD.
 ///
-/// A page is in DRAM or in the SSD, and the core reaches its lines where it is. Reads of the SSD
-/// wait for the line; writes are posted. Every access that the SSD serves counts for its page in
-/// the device's cache, and the one that [`Adaptive`] picks promotes it: it moves to DRAM beside the
-/// accesses, which [`LookAside`] keeps right, and is mapped there when all its lines are. Its frame
-/// in the device's cache is then free. If the look-aside buffer or the frames are all in use by
-/// pages on their way, the promotion is dropped.
+/// A page is in DRAM or in the SSD, and the core accesses its lines there. Reads of the SSD wait
+/// for the line; writes are posted. The SSD counts its accesses to each page in the device's cache,
+/// and [`Adaptive`] decides which access promotes the page. The page then moves to DRAM while
+/// accesses go on, which [`LookAside`] keeps correct. When all its lines are in DRAM it is mapped
+/// there, and its frame in the device's cache is free. A promotion is dropped if pages in flight
+/// occupy the whole look-aside buffer or all frames.
 ///
-/// Pages of the persist region are not counted, so that they stay where a store is durable. A store
-/// there waits for the read that verifies it, and survives a power cut, for the device's cache has a
-/// battery.
+/// Pages of the persist region are not counted, so they stay where a store is durable. A store
+/// there waits for the read that verifies it. It survives a power cut, because the device's cache
+/// has a battery.
 ///
-/// Page tables point into the SSD. An access by a stale entry costs a look into the device's DRAM
-/// more.
+/// Page tables point into the SSD. An access through a stale entry takes one more lookup in the
+/// device's DRAM.
 pub struct Promotion {
     device: DeviceCache,
     adaptive: Adaptive,
     look_aside: LookAside,
     host: Residency,
     controllers: Controllers,
-    /// Pages on their way, and in the order in which they come.
+    /// Pages in flight to DRAM.
     moving: FxHashMap<PageId, Moving>,
+    /// Pages in flight to DRAM, in the order of their arrival.
     arrivals: VecDeque<(Time, PageId)>,
     persist: Range<PageId>,
     battery_backed: bool,
     upkeep: Upkeep,
-    /// The latest time that was told.
+    /// The latest time of a call.
     now: Time,
     write_back: WriteBack,
     move_time: Span,
     map_time: Span,
     posted_write: Span,
     verified_write: Span,
-    /// Finding where a page has moved to.
+    /// Finding a page that moved in flash.
     redirect: Span,
     told: Vec<Event>,
     device_events: Vec<Event>,
     counters: Counters,
 }
 
-/// A page on its way to DRAM.
+/// A page in flight to DRAM.
 struct Moving {
     since: Time,
     /// Lines that the SSD has sent.
@@ -70,8 +71,8 @@ struct Moving {
     dirty: bool,
 }
 
-/// Stands for the core in requests of posted writes, which nobody waits for; the thread is the core
-/// then.
+/// The core number in requests of posted writes, which have no waiter. The thread number is then
+/// the core.
 const POSTED: u32 = u32::MAX;
 
 const LINES: usize = PAGE_BYTES / LINE_BYTES;
@@ -80,7 +81,7 @@ impl Promotion {
     /// The memory that `config` describes, over `device`.
     ///
     /// # Errors
-    /// [`ConfigError`] for what cannot be built as described.
+    /// [`ConfigError`] when it cannot be built as described.
     pub fn new(config: &Config, mut device: DeviceCache) -> Result<Promotion, ConfigError> {
         let promotion = needed(&config.promotion, "promotion")?;
         let device_config = needed(&config.device, "device")?;
@@ -114,8 +115,8 @@ impl Promotion {
         })
     }
 
-    /// Pages whose latest contents a power cut now would lose: those written in host DRAM, and in the
-    /// device's cache too if that has no battery. Contents of the chip's own caches are not told.
+    /// Pages whose latest contents a power cut now would lose: dirty pages in host DRAM, and in the
+    /// device's cache if that has no battery. Dirty lines in the chip's caches are not included.
     pub fn lost_in_power_cut(&self) -> Vec<PageId> {
         let moving = self.moving.iter().filter(|(_, moving)| moving.dirty).map(|(page, _)| *page);
         let mut lost: Vec<PageId> = self.host.dirty().chain(moving).collect();
@@ -136,13 +137,13 @@ impl Promotion {
         Answer::Hit(self.controllers.plain(now, page))
     }
 
-    /// An access to a page on its way, if its line is in DRAM.
-    fn on_its_way(&mut self, now: Time, request: Request) -> Option<Answer> {
+    /// An access to a page in flight, if its line is in DRAM.
+    fn in_flight(&mut self, now: Time, request: Request) -> Option<Answer> {
         let Request { page, write, .. } = request;
         let line = usize::from(request.line);
         self.send(now, page);
         let place = if write {
-            self.moving.get_mut(&page).expect("it is on its way").dirty = true;
+            self.moving.get_mut(&page).expect("the page is in flight").dirty = true;
             self.look_aside.store(page, line).map(Place::Dram)
         } else {
             self.look_aside.load(page, line)
@@ -153,19 +154,19 @@ impl Promotion {
         }
     }
 
-    /// Lines of `page`, which is on its way, come one after the other until `now`.
+    /// Moves the lines of `page`, which is in flight, that arrive until `now`.
     fn send(&mut self, now: Time, page: PageId) {
-        let moving = self.moving.get_mut(&page).expect("it is on its way");
+        let moving = self.moving.get_mut(&page).expect("the page is in flight");
         let since = now.since(moving.since).as_ps().min(self.move_time.as_ps());
         let due = (since * LINES as u64 / self.move_time.as_ps()) as usize;
         for line in moving.sent..due {
-            // Contents live elsewhere: a line that is dropped or written is the same here.
+            // The model keeps no contents here, so a dropped line is like a written one.
             self.look_aside.inbound(page, line);
         }
         moving.sent = moving.sent.max(due);
     }
 
-    /// Learns what the device did, and promotes what is due.
+    /// Handles what happened in the device, and promotes pages.
     fn observe(&mut self, now: Time) {
         self.upkeep.observe(&mut self.device, &mut self.told, &mut self.counters);
         for Seen { frame, page, what } in self.device.take_seen() {
@@ -206,10 +207,10 @@ impl Promotion {
         }
     }
 
-    /// All lines of `page` are in DRAM, and it is mapped there.
+    /// All lines of `page` are in DRAM: maps the page there.
     fn arrive(&mut self, at: Time, page: PageId) {
         self.send(at, page);
-        let moving = self.moving.remove(&page).expect("it is on its way");
+        let moving = self.moving.remove(&page).expect("the page is in flight");
         let frame = self.look_aside.finish(page);
         let slot = self.device.forget(page);
         if let Some((slot, _)) = slot {
@@ -242,7 +243,7 @@ impl MemorySide for Promotion {
             return self.in_dram(now, page);
         }
         if self.look_aside.contains(page)
-            && let Some(answer) = self.on_its_way(now, request)
+            && let Some(answer) = self.in_flight(now, request)
         {
             return answer;
         }

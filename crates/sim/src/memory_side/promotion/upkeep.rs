@@ -1,4 +1,4 @@
-//! [`Upkeep`]: what the SSD does by itself, beside accesses.
+//! [`Upkeep`]: background work of the SSD.
 
 use ebbtide_core::promotion::{Cleaning, Relocations};
 use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
@@ -7,14 +7,15 @@ use rustc_hash::FxHashSet;
 use super::super::{Counters, DeviceCache, Event};
 use crate::config::{Config, Promotion};
 
-/// The SSD cleans its cache by whole blocks, if it is told to, and serves pages that moved in flash
-/// by their old place until it has the host mend a batch of page-table entries (SPEC A2).
+/// Cleaning of the SSD's cache by whole blocks, if that is on, and pages that moved in flash. The
+/// SSD finds such a page by its old place until the host updates a batch of page-table entries
+/// (FlatFlash §3.2).
 pub(super) struct Upkeep {
     cleaning: Option<Cleaning>,
     relocations: Relocations,
-    /// Pages that the host is writing back, which it maps anew itself.
+    /// Pages that the host is writing back. It updates their page-table entries itself.
     demoted: FxHashSet<PageId>,
-    /// Of the data; the last block may hold fewer than the others.
+    /// Pages of the data. The last block may have fewer than the others.
     pages: u64,
 }
 
@@ -30,30 +31,30 @@ impl Upkeep {
         }
     }
 
-    /// `page` was written where it is in the SSD.
+    /// `page` was written in the SSD.
     pub(super) fn written(&mut self, now: Time, page: PageId) {
         if let Some(cleaning) = &mut self.cleaning {
             cleaning.written(now, page);
         }
     }
 
-    /// The host writes `page` back, and its page table will say where to.
+    /// The host writes `page` back and updates its page-table entry.
     pub(super) fn demoted(&mut self, page: PageId) {
         self.demoted.insert(page);
     }
 
-    /// Whether the page table says where `page` was, not where it is.
+    /// Whether the page-table entry of `page` is stale.
     pub(super) fn is_stale(&self, page: PageId) -> bool {
         self.relocations.is_stale(page)
     }
 
-    /// When the next block is to be cleaned.
+    /// When the next block is due to be cleaned.
     pub(super) fn next_event(&self) -> Option<Time> {
         self.cleaning.as_ref().and_then(Cleaning::next_due)
     }
 
-    /// Reads the block that is due at `now`, merges the pages that the cache holds newer, and writes
-    /// it. Nobody waits for either.
+    /// Cleans the block that is due at `now`: reads it, merges the dirty pages of the cache, and
+    /// writes it. Nothing waits for that.
     pub(super) fn clean(&mut self, now: Time, device: &mut DeviceCache, counters: &mut Counters) {
         let due = self.cleaning.as_mut().and_then(|cleaning| cleaning.take_due(now));
         let Some(block) = due.map(|block| block.start..block.end.min(self.pages)) else { return };
@@ -70,7 +71,7 @@ impl Upkeep {
         block.for_each(|page| device.write_page(now, PageId(page)));
     }
 
-    /// Learns which pages moved in flash; has page tables mended once that is a batch.
+    /// Records the pages that moved in flash, and updates page tables once they are a batch.
     pub(super) fn observe(
         &mut self,
         device: &mut DeviceCache,
