@@ -1,4 +1,4 @@
-//! [`run_cold`]: a program from an empty machine on, stretch by stretch: how it warms up.
+//! [`run_cold`]: how a program warms up an empty machine.
 
 use ebbtide_core::Span;
 use serde::Serialize;
@@ -10,15 +10,15 @@ use crate::machine::{Machine, SimError};
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stretch {
-    /// Jobs done.
+    /// Completed jobs.
     pub jobs: u64,
-    /// Simulated time they took.
+    /// Simulated time of the jobs.
     pub simulated_ns: u64,
     /// Accesses that started a read from flash.
     pub misses: u64,
 }
 
-/// Runs `stretches` stretches of `plan.jobs` jobs each on a machine whose caches are all empty at
+/// Runs `stretches` stretches of `plan.jobs` jobs each on a machine whose caches are empty at
 /// first. A job computes for `work` between its accesses.
 ///
 /// # Errors

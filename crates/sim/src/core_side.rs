@@ -1,4 +1,4 @@
-//! What a core does when a page is not there: the core sides that designs choose from.
+//! [`CoreSide`]: what a core of a design does with a miss.
 
 use ebbtide_core::Span;
 use ebbtide_core::schedule::{Discipline, Wakeup};
@@ -8,9 +8,9 @@ use crate::config::{self, Config, ConfigError};
 /// What a core does with a miss.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CoreSide {
-    /// Waits for the page: Flash-Sync, and memories that never miss.
+    /// The core waits for the page: Flash-Sync, and memories that never miss.
     Block,
-    /// Flushes its pipeline and switches to another thread.
+    /// The core flushes its pipeline and switches to another thread.
     Switch(Switching),
 }
 
@@ -19,17 +19,18 @@ pub enum CoreSide {
 pub struct Switching {
     /// Threads a core.
     pub threads: usize,
-    /// Which thread runs next.
+    /// The scheduler that chooses the next thread.
     pub discipline: Discipline,
-    /// How it is learned that a page is there.
+    /// How the scheduler learns that a page arrived.
     pub arrivals: Wakeup,
     /// Refill of the pipeline after the miss was reported.
     pub flush: Span,
     /// A switch away from a thread that missed.
     pub switch_out: Span,
-    /// A switch to a pending thread that was not also another's switch out.
+    /// A switch to a pending thread, on top of the switch out.
     pub switch_in: Span,
-    /// A resumed thread whose page is gone again waits for it: AstriFlash's forward-progress bit.
+    /// Whether a resumed thread that misses again blocks its core: AstriFlash's forward-progress
+    /// bit.
     pub forward_progress: bool,
 }
 
@@ -57,8 +58,8 @@ impl CoreSide {
         }))
     }
 
-    /// The operating system's threads: woken by the interrupt of a completed read. One switch a
-    /// miss is in AstriFlash's figure (slide 15).
+    /// The operating system's threads, woken by the interrupt of a completed read. AstriFlash's
+    /// figure (slide 15) has one switch a miss.
     pub fn os_switch(config: &Config) -> CoreSide {
         CoreSide::Switch(Switching {
             threads: config.os.threads,

@@ -1,11 +1,11 @@
-//! [`Offered`]: how jobs come, as a share of what DRAM-only can do.
+//! [`Offered`]: the load that is offered, as a share of DRAM-only's throughput.
 
 use std::str::FromStr;
 
 use serde::Serialize;
 use thiserror::Error;
 
-/// How much load is offered.
+/// The load that is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offered {
@@ -15,10 +15,10 @@ pub enum Offered {
     PoissonShare(f64),
 }
 
-/// A text that is no [`Offered`] load.
+/// The error of a text that is not an [`Offered`] load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' is no load; expected saturating, or poisson: and a share up to 1, such as poisson:0.8"
+    "'{0}' is not a load; expected saturating, or poisson: and a share up to 1, such as poisson:0.8"
 )]
 pub struct NoLoad(String);
 

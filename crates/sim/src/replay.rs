@@ -1,4 +1,4 @@
-//! [`replay`]: a trace driven straight into a design's memory side, without cores or their caches.
+//! [`replay`]: a trace that drives the memory side of a design, without cores and their caches.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::experiment::{FlashOutcome, Lifetime};
 use crate::machine::{Distribution, Latencies};
 use crate::memory_side::{Answer, Counters, Event, MemorySide, Request, Waiter};
 
-/// Why a trace gave no result.
+/// Why a replay failed.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// The machine cannot be built.
@@ -24,68 +24,68 @@ pub enum ReplayError {
     /// The trace cannot be read to its end.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// An access lies beyond the data.
+    /// An access is beyond the data.
     #[error("address {address:#x} lies beyond dataset.size = {size}; set it larger")]
     Beyond {
-        /// What was accessed.
+        /// The address.
         address: u64,
-        /// What there is.
+        /// The size of the data.
         size: String,
     },
-    /// There is no access.
+    /// The trace has no access.
     #[error("the trace holds no access")]
     Empty,
 }
 
-/// What a replay gave.
+/// The results of a replay.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replay {
     /// The design.
     pub design: String,
-    /// Every parameter.
+    /// All parameters.
     pub config: Config,
     /// Accesses replayed.
     pub accesses: u64,
-    /// From the first access's time to the last completion.
+    /// Time from the first access to the last completion.
     pub simulated_ns: u64,
-    /// Host time.
+    /// Time on the host.
     pub wall_s: f64,
-    /// Accesses per second of host time.
+    /// Accesses per second on the host.
     pub accesses_per_wall_s: f64,
     /// What the memory side counted.
     #[serde(rename = "dram_cache")]
     pub memory: Counters,
-    /// What was fetched ahead of demand, by memories that do.
+    /// Pages fetched ahead of demand, for memories that do that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<PrefetchOutcome>,
     /// The flash device.
     pub flash: FlashOutcome,
-    /// From the time in the trace until the line is there, time at the door included.
+    /// Latency of accesses from their time in the trace until the line arrives, with stalls.
     pub latency_ns: Distribution,
-    /// From entry to memory until the line is there.
+    /// Latency of accesses from their entry to memory until the line arrives.
     pub device_latency_ns: Distribution,
-    /// Years until the flash is worn out at this rate.
+    /// Lifetime of the flash at this rate of writes.
     pub lifetime_years: Option<Lifetime>,
 }
 
-/// What was fetched ahead of demand, hints included, and what came of it.
+/// Pages fetched ahead of demand, with announced ones, and what came of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PrefetchOutcome {
-    /// Pages asked for.
+    /// Prefetches issued.
     pub issued: u64,
-    /// Those of them that an access wanted.
+    /// Prefetched pages that an access used.
     pub used: u64,
-    /// Those of them that came too late for that.
+    /// Used pages that arrived after the access.
     pub late: u64,
-    /// Misses of pages that a prefetch had displaced.
+    /// Misses on pages that a prefetch had evicted.
     pub polluted: u64,
-    /// `used` of `issued`.
+    /// `used` over `issued`.
     pub accuracy: f64,
-    /// `late` of `used`.
+    /// `late` over `used`.
     pub lateness: f64,
-    /// `polluted` of all misses.
+    /// `polluted` over all misses.
     pub pollution: f64,
-    /// Hits on prefetched pages of all accesses (ATC'23 section 5.2).
+    /// Hits on prefetched pages over all accesses (CXL-flash, ATC'23 §5.2).
     pub coverage: f64,
 }
 
@@ -104,11 +104,12 @@ impl PrefetchOutcome {
     }
 }
 
-/// Replays `trace` on the memory side of `config`'s design, which starts empty. An access enters at
-/// its time in the trace, or when memory takes it; behind one that is not taken all others wait.
+/// Replays `trace` on the memory side of `config`'s design, which starts empty. An access enters
+/// memory at its time in the trace, or later if memory does not accept it. A stalled access delays
+/// all others.
 ///
 /// # Errors
-/// [`ReplayError`]; nothing is reported for a trace that was not read to its end.
+/// [`ReplayError`]. A trace that cannot be read to its end gives no result.
 pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayError> {
     let clock = Instant::now();
     let memory = designs::compose(config)?.memory_side;
@@ -150,16 +151,17 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     })
 }
 
-/// Accesses that memory is told of together before they come: enough to wait for host memory once.
+/// Accesses that memory is told to expect together, so that the host waits for its memory only
+/// once.
 const EXPECTED_TOGETHER: usize = 16;
 
-/// Where accesses enter memory one after the other.
+/// The entry to memory, where accesses come one after another.
 struct Door {
     memory: Box<dyn MemorySide>,
     pages: u64,
     now: Time,
     last: Time,
-    /// Accesses whose pages are on their way: when each was due, and when it entered.
+    /// For each access whose page is in flight, when it was due and when it entered.
     waiting: Vec<(Time, Time)>,
     free: Vec<u32>,
     events: Vec<Event>,
@@ -182,7 +184,7 @@ impl Door {
         }
     }
 
-    /// Lets `access` in, as soon as memory takes it. `None` if it lies beyond the data.
+    /// Enters `access` as soon as memory accepts it. `None` if it is beyond the data.
     fn enter(&mut self, access: &Access) -> Option<()> {
         let page = access.address.page();
         if page.0 >= self.pages {
@@ -199,7 +201,7 @@ impl Door {
             if self.offer(access) {
                 return Some(());
             }
-            // Stalled: the door opens at an event of memory's own.
+            // Stalled until an event of memory.
             while self.unstalled.is_empty() {
                 let due = self.memory.next_event().expect("a stalled memory has something to do");
                 self.now = self.now.max(due);
@@ -251,10 +253,10 @@ impl Door {
         }
     }
 
-    /// Waits for everything that is on its way.
+    /// Waits for everything in flight.
     fn drain(&mut self) {
         while self.free.len() < self.waiting.len() {
-            let due = self.memory.next_event().expect("what is waited for is on its way");
+            let due = self.memory.next_event().expect("a waiting access has its page in flight");
             self.now = self.now.max(due);
             self.advance(self.now);
         }

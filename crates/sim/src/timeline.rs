@@ -1,4 +1,4 @@
-//! [`Timeline`]: one miss, step by step: who waited for what, and how long.
+//! [`Timeline`]: the steps of one miss.
 
 use ebbtide_core::{Span, Time};
 use serde::Serialize;
@@ -6,41 +6,41 @@ use serde::Serialize;
 use crate::machine::{Missed, Story};
 use crate::memory_side::{Noted, Stage};
 
-/// A miss from the moment its access is issued until its line is there.
+/// A miss from the issue of its access until its line arrives.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timeline {
     /// The core.
     pub core: u32,
     /// Its thread.
     pub thread: u32,
-    /// The page that was not there.
+    /// The page that was absent.
     pub page: u64,
     /// Whether the access was a store.
     pub write: bool,
-    /// All of it.
+    /// The whole time.
     pub total_ns: f64,
-    /// Of how many misses this one is the median.
+    /// The number of misses of which this one is the median.
     pub of_misses: usize,
-    /// In the order in which they begin.
+    /// The steps, in the order of their beginnings.
     pub steps: Vec<Step>,
 }
 
 /// A step of a miss.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// When it begins, from the beginning of the miss.
+    /// When the step begins, from the beginning of the miss.
     pub from_ns: f64,
-    /// How long it takes.
+    /// Duration of the step.
     pub for_ns: f64,
-    /// Who does it, or waits.
+    /// The part of the machine that works or waits.
     pub who: &'static str,
-    /// What is done.
+    /// What it does.
     pub what: &'static str,
 }
 
 impl Timeline {
-    /// The miss of median length in `story`; of those that started a flash read and whose access
-    /// had to be repeated once only, where there are such.
+    /// The miss of median length in `story`, among those that started a flash read and repeated
+    /// their access only once, if there are any.
     pub(crate) fn typical(story: &Story) -> Option<Timeline> {
         let plain = |missed: &&Missed| missed.repeats == 0 && read(missed, &story.notes).is_some();
         let mut misses: Vec<&Missed> = story.misses.iter().filter(plain).collect();
@@ -61,7 +61,7 @@ impl Timeline {
     }
 }
 
-/// When flash had read the page that was missed.
+/// When flash had read the missed page.
 fn read(missed: &Missed, notes: &[Noted]) -> Option<Time> {
     noted(missed, notes, Stage::Read)
 }
@@ -104,8 +104,7 @@ fn steps(missed: &Missed, notes: &[Noted]) -> Vec<Step> {
     steps
 }
 
-/// Steps one after the other, the first `from` then on, each up to its end; what took no time is
-/// left out.
+/// Consecutive steps, the first from `from` on, each up to its end. Steps of no time are left out.
 fn track(
     missed: &Missed,
     from: Time,

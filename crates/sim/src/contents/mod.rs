@@ -1,4 +1,4 @@
-//! [`Contents`]: what the dataset holds, in host memory that grows with what is touched.
+//! [`Contents`]: the data, in host memory that grows with the lines stored to.
 
 mod stored;
 
@@ -16,33 +16,34 @@ type Lines = [Line; PAGE_BYTES / LINE_BYTES];
 type Page = [u64; PAGE_BYTES / 8];
 type Image = dyn Fn(PageId, Range<usize>, &mut [u8; PAGE_BYTES]) -> Range<usize>;
 
-/// The image of a program under what was stored since.
+/// The image of a program, overlaid with the lines that were stored to.
 ///
-/// Lines are regenerated from the image as they are touched and kept in a direct-mapped cache of
-/// pages in host memory; only lines that were stored to outlive their page's stay there. So 256 GiB
-/// of data cost what a run touches, and a run gives the same whatever the cache holds.
+/// A line is regenerated from the image when it is touched, and kept in a direct-mapped cache of
+/// pages in host memory. When a page leaves that cache, only its stored lines are kept. So 256 GiB
+/// of data take as much host memory as a run touches, and results do not depend on the cache.
 pub struct Contents {
     image: Rc<Image>,
     size_bytes: u64,
     pages: Vec<Page>,
     slots: Vec<Slot>,
     mask: u64,
-    /// Where lines are regenerated.
+    /// Buffer in which lines are regenerated.
     made: Box<Page>,
     stored: Stored,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// `page + 1`; 0 is empty.
+    /// `page + 1`, or 0 if the slot is empty.
     tag: u64,
-    /// Lines that are there, a bit each.
+    /// Lines that are present, one bit each.
     present: u64,
-    /// Those of them that were stored to.
+    /// Lines that were stored to, one bit each.
     written: u64,
 }
 
-/// Pages in host memory: 32 MiB. More would be regenerated less often and take longer to look at.
+/// Pages in host memory: 32 MiB. More pages would be regenerated less often but take longer to
+/// access.
 const SLOTS_MAX: u64 = 1 << 13;
 
 impl Contents {
@@ -53,14 +54,14 @@ impl Contents {
         Contents::of(Rc::new(image), size_bytes, Stored::new())
     }
 
-    /// `image` of so many bytes under what was `stored`.
+    /// `image` of `size_bytes`, overlaid with what was `stored`.
     fn of(image: Rc<Image>, size_bytes: u64, stored: Stored) -> Contents {
         let pages = size_bytes / PAGE_BYTES as u64;
         let slots = pages.next_power_of_two().min(SLOTS_MAX);
         Contents {
             image,
             size_bytes,
-            // Untouched memory of the host, where `vec!` would write zeroes into all of it.
+            // Zeroed memory from the host, which `vec!` would write.
             pages: bytemuck::zeroed_vec(slots as usize),
             slots: vec![Slot { tag: 0, present: 0, written: 0 }; slots as usize],
             mask: slots - 1,
@@ -74,7 +75,7 @@ impl Contents {
         self.size_bytes
     }
 
-    /// The value at `at`, which was checked.
+    /// The value at `at`, which the caller has checked.
     #[inline]
     pub fn load<T: Value>(&mut self, at: Addr) -> T {
         let offset = at.page_offset();
@@ -83,7 +84,7 @@ impl Contents {
         bytemuck::pod_read_unaligned(&bytes[offset..offset + size_of::<T>()])
     }
 
-    /// Stores `value` at `at`, which was checked.
+    /// Stores `value` at `at`, which the caller has checked.
     #[inline]
     pub fn store<T: Value>(&mut self, at: Addr, value: T) {
         let offset = at.page_offset();
@@ -93,7 +94,7 @@ impl Contents {
         self.slots[slot].written |= 1 << (offset / LINE_BYTES);
     }
 
-    /// The slot of `page`, in which `line` is.
+    /// The slot of `page`, with `line` present.
     #[inline]
     fn slot(&mut self, page: PageId, line: usize) -> usize {
         // Neighbouring pages of a hot region fall into different slots.
@@ -107,7 +108,7 @@ impl Contents {
         index
     }
 
-    /// Gives the slot to `page`, of which the lines stored to are then there.
+    /// Assigns the slot to `page`, with the page's stored lines.
     #[cold]
     fn bring(&mut self, index: usize, page: PageId) {
         let Slot { tag, written, .. } = self.slots[index];
@@ -119,7 +120,7 @@ impl Contents {
         self.slots[index] = Slot { tag: page.0 + 1, present: written, written };
     }
 
-    /// Regenerates `line` of `page`, and what comes with it.
+    /// Regenerates `line` of `page`, with the lines that the image generates together.
     #[cold]
     fn make(&mut self, index: usize, page: PageId, line: usize) {
         let made = (self.image)(page, line..line + 1, bytemuck::cast_mut(&mut *self.made));
@@ -137,8 +138,8 @@ impl Contents {
 }
 
 impl Clone for Contents {
-    /// The same data. What was not stored to is regenerated as it is touched again, which is sooner
-    /// done than copying all that is in host memory.
+    /// A copy of the stored lines. Other lines are regenerated when they are touched, which is
+    /// faster than copying all pages in host memory.
     fn clone(&self) -> Contents {
         let mut stored = self.stored.clone();
         for (slot, page) in self.slots.iter().zip(&self.pages).filter(|(slot, _)| slot.written != 0)

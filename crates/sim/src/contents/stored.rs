@@ -1,21 +1,20 @@
-//! [`Stored`]: lines that were stored to, of pages that are in no slot.
+//! [`Stored`]: the stored lines of pages that are in no slot.
 
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
 
 use super::{Line, Lines, set_bits};
 
-/// Lines by page, a place each in one block of host memory: kept, taken and copied without asking
-/// the host's allocator for each.
+/// Lines by page. All lines are in one block of host memory, so that a line needs no allocation.
 #[derive(Clone)]
 pub(super) struct Stored {
     pages: FxHashMap<PageId, Chain>,
     places: Vec<Place>,
-    /// The first of the free places, or [`END`].
+    /// The first free place, or [`END`].
     free: u32,
 }
 
-/// The lines of a page whose bit is set, in order from place `first` on.
+/// The lines of a page whose bits are set, in order from place `first` on.
 #[derive(Clone, Copy)]
 struct Chain {
     lines: u64,
@@ -25,7 +24,7 @@ struct Chain {
 #[derive(Clone, Copy)]
 struct Place {
     line: Line,
-    /// The place of the page's next line, or the next free one; or [`END`].
+    /// The place of the page's next line, or the next free place, or [`END`].
     next: u32,
 }
 
@@ -36,7 +35,7 @@ impl Stored {
         Stored { pages: FxHashMap::default(), places: Vec::new(), free: END }
     }
 
-    /// Keeps those `lines` of `page` whose bit is set, of `all` that it has.
+    /// Keeps the lines of `page` whose bits in `lines` are set, out of `all` its lines.
     pub(super) fn keep(&mut self, page: PageId, lines: u64, all: &Lines) {
         let mut first = END;
         let mut after = None;
@@ -52,7 +51,7 @@ impl Stored {
         }
     }
 
-    /// Takes what it keeps of `page` into `all`. Gives a bit for each such line.
+    /// Moves the kept lines of `page` into `all`. Gives a bit for each of them.
     pub(super) fn take(&mut self, page: PageId, all: &mut Lines) -> u64 {
         let Some(Chain { lines, first }) = self.pages.remove(&page) else { return 0 };
         let mut place = first;
@@ -66,7 +65,7 @@ impl Stored {
         lines
     }
 
-    /// A place with `line` in it, the last of its page.
+    /// A new place that holds `line` as the last of its page.
     fn place(&mut self, line: Line) -> u32 {
         let filled = Place { line, next: END };
         if self.free == END {

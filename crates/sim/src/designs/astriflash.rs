@@ -1,5 +1,5 @@
 //! AstriFlash (HPCA'23) and its ablations: a hardware DRAM cache, and a switch of user-level
-//! threads on a miss. The ablations are the same composition under other parameters.
+//! threads on a miss. The ablations are the same composition with other parameters.
 
 use super::Design;
 use crate::config::{Config, ConfigError};

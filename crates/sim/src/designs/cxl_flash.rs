@@ -1,4 +1,4 @@
-//! CXL-flash (USENIX ATC'23): a core waits for a flash device that it addresses like memory.
+//! CXL-flash (USENIX ATC'23): a core addresses a flash device like memory and waits for it.
 
 use super::Design;
 use crate::config::{Config, ConfigError};
@@ -13,7 +13,7 @@ pub(super) const CXL_FLASH: Design = Design {
     memory_side: lines,
 };
 
-/// A device that answers lines, and host DRAM over it if there is a `[promotion]`.
+/// A byte-addressable device, with host DRAM over it if there is a `[promotion]`.
 pub(super) fn lines(config: &Config) -> Result<Box<dyn MemorySide>, ConfigError> {
     let device = DeviceCache::new(config)?;
     if config.promotion.is_none() {

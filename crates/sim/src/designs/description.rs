@@ -1,20 +1,20 @@
-//! [`Description`]: what a design is made of, and where its numbers come from.
+//! [`Description`]: the parts of a design, and the sources of its numbers.
 
 use serde::Serialize;
 
 use super::{compose, find};
 use crate::config::{ConfigError, Sources, resolve, sources};
 
-/// What a design is made of, and where its numbers come from.
+/// The parts of a design, and the sources of its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
-    /// Its name, or the file that it was read from.
+    /// Its name, or the file that describes it.
     pub design: String,
-    /// What it is, in one line.
+    /// A description in one line.
     pub description: &'static str,
     /// What a core does with a miss.
     pub core_side: String,
-    /// The type of what is behind the chip, of [`memory_side`](crate::memory_side).
+    /// The type of its memory side, of [`memory_side`](crate::memory_side).
     pub memory_side: &'static str,
     /// Its parameters.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! DRAM-only: what every other design is compared with.
+//! DRAM-only: the design with which all others are compared.
 
 use super::Design;
 use crate::core_side::CoreSide;

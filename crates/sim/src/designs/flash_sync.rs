@@ -1,4 +1,4 @@
-//! Flash-Sync: AstriFlash's DRAM cache under cores that wait for flash (HPCA'23 §V-A).
+//! Flash-Sync: AstriFlash's DRAM cache with cores that wait for flash (HPCA'23 §V-A).
 
 use super::Design;
 use crate::core_side::CoreSide;

@@ -1,4 +1,5 @@
-//! FlatFlash (ASPLOS'19): a core waits for lines of an SSD over MMIO, and hot pages move to host DRAM.
+//! FlatFlash (ASPLOS'19): a core waits for lines of an SSD over MMIO, and hot pages move to host
+//! DRAM.
 
 use super::Design;
 use super::cxl_flash::lines;

@@ -1,7 +1,8 @@
-//! HAMS (ISCA'21): an NVDIMM that caches flash in hardware, and what it is compared with.
+//! HAMS (ISCA'21): an NVDIMM that caches flash in hardware, and the systems it is compared with.
 //!
-//! Loosely coupled (`lhams`) it reaches an SSD over PCIe, tightly coupled (`thams`) flash on its own
-//! DDR bus; `-e` extends memory, `-p` keeps it across power cuts. They differ in parameters alone.
+//! `lhams` is loosely coupled, to an SSD over PCIe. `thams` is tightly coupled, to flash on its own
+//! DDR bus. `-e` extends memory; `-p` keeps it across power cuts. The four differ only in
+//! parameters.
 
 use super::Design;
 use crate::config::{Config, ConfigError};
@@ -37,7 +38,7 @@ pub(super) const THAMS_P: Design = design(
     mos,
 );
 
-/// A miss costs its core the software of a memory-mapped file, and the wait for flash.
+/// A miss costs its core the software of a memory-mapped file and the wait for flash.
 pub(super) const MMAP: Design = design(
     "hams-mmap",
     "files mapped by the operating system, NVDIMM as page cache (ISCA'21 section II)",
@@ -59,7 +60,7 @@ pub(super) const OPTANE_P: Design = design(
     |config| Ok(Box::new(AllDram::new(config))),
 );
 
-/// A system of the paper: in all of them a core waits for what it misses.
+/// A system of the paper. In all of them a miss blocks its core.
 const fn design(
     name: &'static str,
     about: &'static str,

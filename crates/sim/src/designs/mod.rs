@@ -1,4 +1,4 @@
-//! The published systems: each a composition of parts and a file of parameters.
+//! The published systems. Each is a composition of parts and a file of parameters.
 
 mod astriflash;
 mod cxl_flash;
@@ -20,22 +20,22 @@ use crate::memory_side::MemorySide;
 
 pub use description::{Description, describe};
 
-/// A system by name.
+/// A system that can be simulated.
 pub struct Design {
-    /// The name users type.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description in one line.
     pub about: &'static str,
     /// Its parameters, as TOML.
     pub config: &'static str,
     /// What a core does with a miss.
     pub core_side: fn(&Config) -> Result<CoreSide, ConfigError>,
-    /// What is behind the chip.
+    /// The memory behind the chip.
     pub memory_side: fn(&Config) -> Result<Box<dyn MemorySide>, ConfigError>,
 }
 
 impl Design {
-    /// Its parameters under `overrides`; of a design that is not in the list too.
+    /// Its parameters with `overrides`. The design need not be in [`ALL`].
     ///
     /// # Errors
     /// As [`resolve`](crate::config::resolve).
@@ -43,10 +43,10 @@ impl Design {
         resolve_design(self, overrides)
     }
 
-    /// Its parts under `config`; of a design that is not in the list too.
+    /// Its parts under `config`. The design need not be in [`ALL`].
     ///
     /// # Errors
-    /// For parameters that a part cannot have.
+    /// When a part cannot have these parameters.
     pub fn compose(&self, config: &Config) -> Result<Parts, ConfigError> {
         put_together(self, self, config)
     }
@@ -56,22 +56,22 @@ impl Design {
 pub struct Parts {
     /// What a core does with a miss.
     pub core_side: CoreSide,
-    /// What is behind the chip.
+    /// The memory behind the chip.
     pub memory_side: Box<dyn MemorySide>,
 }
 
-/// Puts together the machine that `config` describes: the parts of the design that it names, or of
-/// the designs that its `[parts]` names for one side or the other.
+/// Composes the machine that `config` describes: from the parts of its design, or of the designs
+/// that its `[parts]` names for a side.
 ///
 /// # Errors
-/// For a design that does not exist, and parameters that a part cannot have.
+/// When a design does not exist, or a part cannot have these parameters.
 pub fn compose(config: &Config) -> Result<Parts, ConfigError> {
     let core_side = find(config.parts.core_side.as_ref().unwrap_or(&config.design))?;
     let memory_side = find(config.parts.memory_side.as_ref().unwrap_or(&config.design))?;
     put_together(core_side, memory_side, config)
 }
 
-/// Whether there is flash in the machine that `config` describes.
+/// Whether the machine that `config` describes has flash.
 ///
 /// # Errors
 /// As [`compose`].

@@ -1,4 +1,5 @@
-//! TraditionalStack (FlatFlash's other baseline): mmap over a file system, with separate translations.
+//! TraditionalStack (FlatFlash's second baseline): mmap over a file system, with separate
+//! translations.
 
 use super::Design;
 use crate::core_side::CoreSide;

@@ -1,4 +1,5 @@
-//! UnifiedMMap (FlatFlash's baseline, after FlashMap): page faults with one merged translation.
+//! UnifiedMMap (FlatFlash's first baseline, after FlashMap): page faults with one merged
+//! translation.
 
 use super::Design;
 use crate::core_side::CoreSide;

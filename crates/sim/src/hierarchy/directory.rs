@@ -1,44 +1,45 @@
-//! [`Directory`]: which cores' own caches hold a line, as its home tile knows (directory MESI, AF
-//! Table I; the protocol is the textbook's: Nagarajan, Sorin, Hill and Wood, "A Primer on Memory
-//! Consistency and Cache Coherence", 2nd edition, §8.2).
+//! [`Directory`]: the private caches that hold each line. AstriFlash Table I has directory MESI.
+//! The protocol is that of Nagarajan, Sorin, Hill and Wood, "A Primer on Memory Consistency and
+//! Cache Coherence", 2nd edition, §8.2.
 
 use ebbtide_trace::LineId;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::hash_map::Entry;
 
-/// A core, of the 1,024 there can be.
+/// A core. There are at most 1,024.
 type Core = u16;
 
-/// Who holds a line.
+/// The holders of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// One core alone, which may write it and need not say so: states E and M.
+    /// One core, which may write the line without a request: states E and M.
     Owned(Core),
-    /// So many cores, which may only read it: state S. A directory in hardware has a bit for each; here
-    /// the caches themselves know which, and only a store asks. It keeps an entry in 16 bytes.
+    /// A number of cores, which may only read the line: state S. A directory in hardware has a bit
+    /// for each core. Here the caches themselves know, and only a store asks them. So an entry has
+    /// 16 bytes.
     Shared(u16),
 }
 
-/// The directories of all tiles. It is exact, as caches tell it of every line they give up, and so
-/// is no larger than all of them together.
+/// The directories of all tiles. Caches report every eviction, so the directory is exact, and has
+/// no more entries than the caches have lines.
 #[derive(Debug, Clone)]
 pub struct Directory {
     lines: FxHashMap<LineId, Held>,
 }
 
 impl Directory {
-    /// An empty one over caches of so many lines together.
+    /// An empty directory for caches with `lines` lines in all.
     pub fn new(lines: usize) -> Directory {
         Directory { lines: FxHashMap::with_capacity_and_hasher(lines, FxBuildHasher) }
     }
 
-    /// Who holds `line`, if anybody does.
+    /// The holders of `line`, if there are any.
     #[cfg(test)]
     pub fn held(&self, line: LineId) -> Option<Held> {
         self.lines.get(&line).copied()
     }
 
-    /// The core that owns `line`.
+    /// The core that owns `line`, if one does.
     pub fn owner(&self, line: LineId) -> Option<usize> {
         match self.lines.get(&line) {
             Some(Held::Owned(core)) => Some(usize::from(*core)),
@@ -46,8 +47,8 @@ impl Directory {
         }
     }
 
-    /// `core`, which did not hold `line`, reads it from now on: as its owner if nobody else holds it.
-    /// Gives who owned it and shares it now.
+    /// Adds `core` as a reader of `line`, which it did not hold. It owns the line if no other core
+    /// holds it. Gives the previous owner, which now shares the line.
     pub fn read(&mut self, core: usize, line: LineId) -> Option<usize> {
         match self.lines.entry(line) {
             Entry::Vacant(unheld) => {
@@ -68,18 +69,17 @@ impl Directory {
         }
     }
 
-    /// `core` owns `line` from now on, alone. Gives who held it before, `core` perhaps among them.
+    /// Makes `core` the owner of `line`. Gives the previous holders, which may include `core`.
     pub fn own(&mut self, core: usize, line: LineId) -> Option<Held> {
         self.lines.insert(line, Held::Owned(core as Core))
     }
 
-    /// Nobody holds `line` any more. Gives who did.
+    /// Removes all holders of `line`. Gives them.
     pub fn clear(&mut self, line: LineId) -> Option<Held> {
         self.lines.remove(&line)
     }
 
-    /// A core has given up `line`, which it held. Others that share it go on doing so, however few are
-    /// left.
+    /// A core evicted `line`. The other holders keep sharing it, even if only one is left.
     pub fn leave(&mut self, line: LineId) {
         let Entry::Occupied(mut held) = self.lines.entry(line) else {
             unreachable!("line {line} was held");

@@ -1,4 +1,5 @@
-//! What lies on the chip between a core and memory: caches, their coherence and network, translation.
+//! The chip between a core and memory: caches, their coherence, the network, and address
+//! translation.
 
 mod caches;
 mod directory;

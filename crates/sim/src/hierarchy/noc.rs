@@ -4,7 +4,7 @@ use ebbtide_core::LINE_BYTES;
 
 use crate::config;
 
-/// A mesh of tiles; each is a core and a slice of the last-level cache.
+/// A mesh of tiles. A tile is a core and a slice of the last-level cache.
 #[derive(Debug, Clone)]
 pub struct Noc {
     columns: usize,
@@ -31,7 +31,7 @@ impl Noc {
         ((line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize * self.tiles) >> 32
     }
 
-    /// Cycles for a message from tile `from` to tile `to`, which takes no longer than its first part.
+    /// Cycles for a message of one flit from tile `from` to tile `to`.
     #[inline]
     pub fn message_cycles(&self, from: usize, to: usize) -> u64 {
         let columns = from % self.columns;
@@ -46,15 +46,15 @@ impl Noc {
         if from == to { 0 } else { 2 * self.message_cycles(from, to) + self.line_cycles }
     }
 
-    /// Cycles for a request from tile `from` to the line's `home`, on to the tile `owner`, and the line
-    /// from there to `from`.
+    /// Cycles for a request from tile `from` to the line's `home`, on to the tile `owner`, and for
+    /// the line from `owner` to `from`.
     pub fn forward_cycles(&self, from: usize, home: usize, owner: usize) -> u64 {
         let ways = [(from, home), (home, owner), (owner, from)];
         let messages: u64 = ways.iter().map(|(from, to)| self.message_cycles(*from, *to)).sum();
         messages + self.line_cycles
     }
 
-    /// The tile at whose corner memory controller `controller` sits.
+    /// The tile of memory controller `controller`, at a corner of the mesh.
     #[inline]
     pub fn controller_tile(&self, controller: usize) -> usize {
         let last_row = (self.tiles - 1) / self.columns * self.columns;

@@ -1,4 +1,4 @@
-//! [`PageTable`]: where the entries that a walk fetches lie.
+//! [`PageTable`]: addresses of the page-table entries that a walk fetches.
 
 use ebbtide_core::{Addr, PAGE_BYTES, PageId};
 
@@ -8,15 +8,15 @@ const ENTRY_BYTES: u64 = 8;
 /// Entries of a node, which is a page.
 const NODE_ENTRIES: u64 = PAGE_BYTES as u64 / ENTRY_BYTES;
 
-/// The lowest levels of a radix tree over the data's pages, one behind the other after the data.
+/// The lowest levels of a radix tree over the data's pages, one after another behind the data.
 #[derive(Debug, Clone)]
 pub struct PageTable {
-    /// The first page of each level, the leaves' first, and the page behind them all.
+    /// The first page of each level, from the leaves up, and the page behind the last level.
     starts: Vec<PageId>,
 }
 
 impl PageTable {
-    /// The lowest `levels` over `pages` of data.
+    /// The lowest `levels` levels over `pages` pages of data.
     pub fn new(pages: u64, levels: u32) -> PageTable {
         let mut starts = vec![PageId(pages)];
         let mut nodes = pages;
@@ -27,18 +27,18 @@ impl PageTable {
         PageTable { starts }
     }
 
-    /// How many levels there are.
+    /// Number of levels.
     pub fn levels(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The entry of `level` (0 is the leaves') on the way to `page`.
+    /// The entry of `level` on the way to `page`. Level 0 is the leaves.
     pub fn entry(&self, level: usize, page: PageId) -> Addr {
         let index = page.0 / NODE_ENTRIES.pow(level as u32);
         Addr(self.starts[level].start().0 + index * ENTRY_BYTES)
     }
 
-    /// Pages of data and page table together.
+    /// Number of pages of the data and the page table.
     pub fn end(&self) -> u64 {
         self.starts[self.levels()].0
     }

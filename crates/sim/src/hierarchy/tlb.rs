@@ -1,4 +1,4 @@
-//! [`Tlb`]: two levels of cached translations, exact LRU.
+//! [`Tlb`]: two levels of cached translations under exact LRU.
 
 use ebbtide_core::PageId;
 
@@ -11,14 +11,14 @@ pub enum Translation {
     First,
     /// In the second.
     Second,
-    /// Nowhere: page tables must be walked.
+    /// In neither level: a page walk is needed.
     Walk,
 }
 
-/// A core's translations.
+/// The cached translations of a core.
 #[derive(Debug, Clone)]
 pub struct Tlb {
-    /// `page + 1`, the latest used first; 0 is empty.
+    /// `page + 1`, from the most recently used. 0 is empty.
     first: Vec<u64>,
     second: Vec<u64>,
     second_ways: usize,
@@ -26,10 +26,10 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// An empty one of `config`'s shape.
+    /// An empty TLB of `config`'s sizes.
     ///
     /// # Errors
-    /// When the second level's sets are not a power of two.
+    /// When the number of sets of the second level is not a power of two.
     pub fn new(config: &config::Tlb) -> Result<Tlb, ConfigError> {
         let (entries, ways) = (config.l2_entries, config.l2_ways);
         let power = ways > 0 && entries.is_multiple_of(ways) && (entries / ways).is_power_of_two();
@@ -43,7 +43,7 @@ impl Tlb {
         })
     }
 
-    /// Looks `page` up; from then on it is in both levels.
+    /// Looks `page` up, and puts it into both levels.
     #[inline]
     pub fn look_up(&mut self, page: PageId) -> Translation {
         let key = page.0 + 1;
@@ -60,7 +60,7 @@ impl Tlb {
         }
     }
 
-    /// Forgets `page`, which was unmapped.
+    /// Drops the translation of `page`, which was unmapped.
     pub fn forget(&mut self, page: PageId) {
         let key = page.0 + 1;
         let start = (page.0 & self.second_mask) as usize * self.second_ways;
@@ -71,7 +71,8 @@ impl Tlb {
     }
 }
 
-/// Puts `key` first; whether it was there. The last one goes if it was not.
+/// Moves `key` to the front, and evicts the last key if it was absent. Gives whether it was
+/// present.
 #[inline]
 fn move_to_front(entries: &mut [u64], key: u64) -> bool {
     let found = entries.iter().position(|entry| *entry == key);

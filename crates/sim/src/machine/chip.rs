@@ -1,4 +1,4 @@
-//! [`Chip`]: cores' clocks and everything an access meets on its way to memory.
+//! [`Chip`]: the clocks of the cores, and the path of an access to memory.
 
 use std::ops::Range;
 
@@ -16,27 +16,27 @@ use crate::contents::Contents;
 use crate::hierarchy::{Caches, Looked, PageTable, Tlb, Translation};
 use crate::memory_side::{Answer, Event, MemorySide, Request, Residency, Waiter};
 
-/// The state that every job's accesses go through.
+/// The state that all accesses of jobs pass through.
 pub(crate) struct Chip {
     timing: Timing,
-    /// What a job computes between its accesses, in all.
+    /// Total time that a job computes between its accesses.
     pub(crate) work: Span,
     pub(crate) contents: Contents,
     pub(crate) cores: Vec<Core>,
     pub(crate) caches: Caches,
     pub(crate) memory: Box<dyn MemorySide>,
-    /// What memory and jobs told and the machine has not seen yet.
+    /// Events of memory and jobs that the machine has not handled yet.
     pub(crate) events: Vec<Event>,
     /// Threads that wait for a word to change.
     parked: FxHashMap<Addr, Vec<Waiter>>,
     pub(crate) accesses: u64,
-    /// Time that cores waited for memory or for a job, in all.
+    /// Total time that cores waited for memory or for a job.
     pub(crate) waited: Span,
     pub(crate) missed: MissedAccesses,
     pub(crate) latencies: Latencies,
     /// The first job that read something wrong.
     pub(crate) wrong: Option<Wrong>,
-    /// Of misses, while somebody wants to know.
+    /// The journal of single misses, if it is kept.
     pub(crate) journal: Option<Box<Journal>>,
     page_tables: PageTables,
     page_table: PageTable,
@@ -44,64 +44,66 @@ pub(crate) struct Chip {
     durable: Range<PageId>,
 }
 
-/// What a job does to a word.
+/// An operation on a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// Loads it.
+    /// A load.
     Load,
-    /// Stores to it, through the store buffer: the core goes on.
+    /// A store, through the store buffer: the core goes on.
     Store,
-    /// Compares and exchanges it: a store whose outcome the core needs, as that of a load.
+    /// A compare-and-exchange: a store whose outcome the core needs, like that of a load.
     Exchange,
 }
 
 impl Op {
-    /// Whether it needs the line to itself.
+    /// Whether it needs to own the line.
     pub(crate) fn writes(self) -> bool {
         self != Op::Load
     }
 
-    /// Whether the job needs what it finds.
+    /// Whether the job needs its outcome.
     fn is_awaited(self) -> bool {
         self != Op::Store
     }
 }
 
-/// A core's clock and translations.
+/// The clock and the translations of a core.
 pub(crate) struct Core {
     pub(crate) now: Time,
     /// The running job leaves its fiber when the clock passes this.
     pub(crate) limit: Time,
-    /// AstriFlash's forward-progress bit: the access that was missed must complete now.
+    /// AstriFlash's forward-progress bit: the repeated access must complete now (§IV-C3).
     pub(crate) progress: bool,
     /// The page of the last miss.
     pub(crate) missed: PageId,
-    /// The page that the core waited for has come, and this access gets its line whatever became
-    /// of it since: so a core that waits makes progress (AstriFlash §IV-C3).
+    /// The page that the core waited for, once it has arrived. The repeated access gets its line
+    /// even if the page was evicted since, so that a blocked core makes progress (AstriFlash
+    /// §IV-C3).
     pub(crate) granted: Option<PageId>,
     /// When the access that is being repeated was first issued.
     pub(crate) issued: Option<Time>,
-    /// When the core began with the last access that missed, and when its line was there.
+    /// When the current access began.
     begun: Time,
+    /// When the last access that missed was complete.
     done: Time,
     tlb: Tlb,
 }
 
-/// Accesses whose page had to come first, as far as a core that blocks could have hidden that: what a
-/// core of AstriFlash's could overlap at most (SPEC A1: 128 entries to reorder, 32 in the store
-/// buffer).
+/// Accesses that missed, and how many of them a core could have overlapped at most. AstriFlash's
+/// cores (Table I) have 128 entries in the reorder buffer and 32 in the store buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MissedAccesses {
-    /// Loads, and exchanges, whose outcome the core needs as well.
+    /// Loads and exchanges, whose outcome the core needs.
     pub loads: u64,
-    /// Of these, such as began within a reorder buffer of the last miss's end, and could have been
-    /// under way beside it if they did not depend on it. Only of cores that run one job at a time.
+    /// Loads that began within a reorder buffer of the end of the last miss. They could have
+    /// overlapped with it if they did not depend on it. Only counted on cores that run one job at a
+    /// time.
     pub loads_close: u64,
-    /// Stores, which a store buffer could take.
+    /// Stores, which a store buffer could hold.
     pub stores: u64,
 }
 
-/// What accesses in no time brought about.
+/// The state after an untimed warm-up.
 pub(crate) struct Warmth {
     residency: Residency,
     contents: Contents,
@@ -116,14 +118,14 @@ struct Timing {
     tlb_second: Span,
 }
 
-/// How an access ended.
+/// The outcome of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The line is there; the clock says when.
+    /// The access is complete at the core's clock.
     Done,
-    /// The page is not in memory, as the core learns at this time.
+    /// The page is absent, and the core learns that at this time.
     Missed(Time),
-    /// Memory takes no access now.
+    /// Memory accepts no access now.
     Stalled,
 }
 
@@ -178,14 +180,14 @@ impl Chip {
         })
     }
 
-    /// Computes for `instructions` of the [`WORK_UNITS`] that a job has.
+    /// Computes for `instructions` of a job's [`WORK_UNITS`].
     #[inline]
     pub(crate) fn work(&mut self, core: usize, instructions: u64) {
         let share = u128::from(instructions) * u128::from(self.work.as_ps());
         self.cores[core].now += Span::from_ps((share / u128::from(WORK_UNITS)) as u64);
     }
 
-    /// Reaches for a line, to do `op` to a word of it.
+    /// Accesses a line to do `op` to a word of it.
     #[inline]
     pub(crate) fn reach(&mut self, request: Request, op: Op) -> Reach {
         let Request { page, write, waiter, .. } = request;
@@ -210,7 +212,8 @@ impl Chip {
         let core = &mut self.cores[number];
         let line = line_of(request);
         if write && self.durable.contains(&page) {
-            // A store and the flush of its line: its own cache keeps what it has of it, unwritten.
+            // A store and the flush of its line: the private cache keeps a clean copy if it has
+            // one.
             let start = core.now;
             if let Err(reach) = self.ask(request, start, start) {
                 return reach;
@@ -248,8 +251,8 @@ impl Chip {
         Reach::Done
     }
 
-    /// Reaches for a line that the core's own cache does not hold, and puts it there.
-    /// The core began with the access at `begun`.
+    /// Fetches a line that is not in the private cache, and puts it there. The access began at
+    /// `begun`.
     fn fetch(&mut self, line: LineId, request: Request, op: Op, begun: Time) -> Reach {
         let Request { page, write, waiter: Waiter { core, .. }, .. } = request;
         let number = core as usize;
@@ -281,8 +284,8 @@ impl Chip {
         Reach::Done
     }
 
-    /// `core` has its line, alone if it must, at `ready`. It goes on after a store, which leaves through
-    /// the store buffer; and does not notice of anything else what the reorder buffer takes to fill.
+    /// Lets `core` wait for its line, which is `ready` then. The core does not wait for a store,
+    /// which leaves through the store buffer. The reorder buffer hides a part of any other wait.
     #[inline]
     fn wait(&mut self, core: usize, op: Op, ready: Time) {
         if op.is_awaited() {
@@ -292,13 +295,13 @@ impl Chip {
         }
     }
 
-    /// So many cycles.
+    /// The time of `cycles` cycles.
     #[inline]
     fn span(&self, cycles: u64) -> Span {
         Span::from_ps(cycles * self.timing.cycle.as_ps())
     }
 
-    /// Fetches the page-table entries of `page` one after the other, which nothing hides.
+    /// Fetches the page-table entries of `page` one after another. Nothing hides that time.
     #[cold]
     fn walk(&mut self, waiter: Waiter, page: PageId) -> Reach {
         let number = waiter.core as usize;
@@ -328,8 +331,8 @@ impl Chip {
         Reach::Done
     }
 
-    /// Asks memory for a line that no cache on the chip has, as was learned at `looked`; the access
-    /// was issued at `start`. Gives when the line is there, or how the access ends instead.
+    /// Asks memory for a line that is not on the chip, which is known at `looked`. The access was
+    /// issued at `start`. Gives when the line arrives, or the outcome of the access if it does not.
     fn ask(&mut self, request: Request, start: Time, looked: Time) -> Result<Time, Reach> {
         let reach = match self.memory_access(request, looked) {
             Answer::Hit(ready) | Answer::Posted(ready) => return Ok(ready),
@@ -359,7 +362,7 @@ impl Chip {
         answer
     }
 
-    /// An access in no time, which fills every cache on its way.
+    /// An access that takes no time and fills every cache on its way.
     pub(crate) fn warm(&mut self, request: Request) {
         let Request { page, write, waiter, .. } = request;
         let number = waiter.core as usize;
@@ -391,7 +394,7 @@ impl Chip {
         self.caches.fill(number, line, write);
     }
 
-    /// What accesses in no time have brought about, unless memory keeps what cannot be handed on.
+    /// The state after a warm-up, if the memory can hand it on.
     pub(crate) fn warmth(&mut self) -> Option<Warmth> {
         Some(Warmth {
             residency: self.memory.residency()?.clone(),
@@ -401,7 +404,7 @@ impl Chip {
         })
     }
 
-    /// Takes `warmth` in place of its own, if memory can.
+    /// Takes the state `warmth`, if the memory can. Gives whether it did.
     pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
         let own = self.memory.residency();
         if !own.is_some_and(|own| own.begin_with(&warmth.residency)) {
@@ -415,7 +418,7 @@ impl Chip {
         true
     }
 
-    /// Lets `enter` tell the journal, if there is one, of the miss that a thread has under way.
+    /// Lets `enter` change the journal's entry of a thread's current miss, if there is one.
     pub(crate) fn tell(&mut self, core: usize, thread: usize, enter: impl FnOnce(&mut Missed)) {
         if let Some(journal) = &mut self.journal {
             let waiter = Waiter { core: core as u32, thread: thread as u32 };
@@ -425,12 +428,12 @@ impl Chip {
         }
     }
 
-    /// The thread waits for the word at `at` to change.
+    /// Lets the thread wait until the word at `at` changes.
     pub(crate) fn park(&mut self, waiter: Waiter, at: Addr) {
         self.parked.entry(at).or_default().push(waiter);
     }
 
-    /// Every thread that waits for the word at `at` can go on.
+    /// Wakes every thread that waits for the word at `at`.
     pub(crate) fn wake(&mut self, core: usize, at: Addr) {
         let now = self.cores[core].now;
         for waiter in self.parked.remove(&at).unwrap_or_default() {
@@ -438,7 +441,7 @@ impl Chip {
         }
     }
 
-    /// A job of `core` says that it will need `page` soon.
+    /// A job of `core` announces that it will need `page` soon.
     pub(crate) fn hint(&mut self, core: usize, page: PageId) {
         let now = self.cores[core].now;
         if page.0 < self.contents.size_bytes() / PAGE_BYTES as u64 {
@@ -446,13 +449,13 @@ impl Chip {
         }
     }
 
-    /// No core keeps a translation of `page`.
+    /// Drops all translations of `page`.
     pub(crate) fn unmap(&mut self, page: PageId) {
         self.cores.iter_mut().for_each(|core| core.tlb.forget(page));
     }
 }
 
-/// The number of the line, counted over all pages.
+/// The number of the line among those of all pages.
 #[inline]
 fn line_of(request: Request) -> LineId {
     request.page.0 * (PAGE_BYTES / LINE_BYTES) as u64 + u64::from(request.line)

@@ -1,4 +1,4 @@
-//! [`JobMemory`]: the memory that a job's real code sees in virtual time.
+//! [`JobMemory`]: the memory that the real code of a job uses in virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::memory_side::{PlainLru, Request, Waiter};
 pub(crate) trait Jobs {
     /// Runs a job in virtual time.
     fn run(&self, job: u64, memory: &mut JobMemory<'_>) -> Result<(), Wrong>;
-    /// Runs a job in no time.
+    /// Runs a job that takes no time.
     fn warm(&self, job: u64, memory: &mut WarmMemory<'_>) -> Result<(), Wrong>;
 }
 
@@ -31,19 +31,19 @@ impl<W: Workload> Jobs for W {
 /// Why a job left its fiber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// It is done.
+    /// The job is done.
     Done,
     /// Its core has run ahead far enough.
     RanAhead,
-    /// A page is not there, as the core learns at this time.
+    /// A page is absent, and the core learns that at this time.
     Missed(Time),
-    /// Memory takes no access now.
+    /// Memory accepts no access now.
     Stalled,
-    /// It waits for a word to change.
+    /// The job waits for a word to change.
     Waits,
 }
 
-/// The simulated machine's memory as one thread of one core sees it.
+/// The memory of the simulated machine for one thread of one core.
 pub(crate) struct JobMemory<'a> {
     pub(crate) chip: &'a Rc<RefCell<Chip>>,
     pub(crate) waiter: Waiter,
@@ -53,8 +53,8 @@ pub(crate) struct JobMemory<'a> {
 }
 
 impl JobMemory<'_> {
-    /// Charges `op` until its line is there, then does `access`. Leaves the fiber as often as that
-    /// takes.
+    /// Charges `op` until its line is there, then does `access`. Leaves the fiber as often as
+    /// needed.
     #[inline]
     fn reach<R>(&mut self, at: Addr, op: Op, access: impl FnOnce(&mut Chip) -> R) -> R {
         self.accesses = self.accesses.wrapping_add(1);
@@ -144,13 +144,13 @@ impl Memory for JobMemory<'_> {
     }
 }
 
-/// The same memory in no time, for warming up: one job at a time, which so never waits.
+/// The same memory for warming up, where accesses take no time and one job runs at a time.
 pub(crate) struct WarmMemory<'a> {
     pub(crate) chip: &'a mut Chip,
     pub(crate) core: usize,
     /// Accesses that the job has made.
     pub(crate) accesses: u32,
-    /// Sees the same accesses.
+    /// A plain LRU cache that receives the same accesses.
     pub(crate) lru: Option<&'a mut PlainLru>,
 }
 

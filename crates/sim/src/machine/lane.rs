@@ -1,4 +1,4 @@
-//! [`Lane`]: a core as the machine's loop sees it: its threads, its scheduler, its job queue.
+//! [`Lane`]: the threads, the scheduler and the state of a core.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,25 +13,25 @@ use super::spent::{Waited, WaitsFor};
 use crate::core_side::{CoreSide, Switching};
 use crate::memory_side::Waiter;
 
-/// A core's threads and what they wait for.
+/// The threads of a core, and what they wait for.
 pub(crate) struct Lane {
     threads: Vec<Thread>,
     free: Vec<usize>,
     scheduler: Option<Scheduler<usize>>,
     pub(crate) current: Option<usize>,
     pub(crate) state: State,
-    /// Counts the lane's entries in the machine's queue: only the last one is good.
+    /// Number of the lane's last entry in the machine's queue. Older entries are ignored.
     pub(crate) turn: u64,
 }
 
-/// What a core is doing.
+/// The state of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It goes on at its turn in the machine's queue.
+    /// It continues at its turn in the machine's queue.
     Queued,
-    /// Its current thread waits, and the core with it.
+    /// Its current thread waits, and blocks the core.
     Blocked,
-    /// It has nothing to run, before the turn in the queue if there is one.
+    /// It has nothing to run until its turn in the queue, if it has one.
     Idle,
 }
 
@@ -40,22 +40,22 @@ struct Thread {
     job: u64,
     arrived: Time,
     started: Time,
-    /// Whether an event must tell that it can go on.
+    /// Whether the thread waits for an event.
     waits: bool,
-    /// What it stopped for, since when, and when that was over.
+    /// What the thread waits for, since when, and when that ended.
     stopped: Option<(WaitsFor, Time, Option<Time>)>,
     waited: Waited,
-    /// When the access it waits for was issued.
+    /// When the access that the thread waits for was issued.
     issued: Option<Time>,
-    /// The page that its core waits for with it.
+    /// The page that blocks the thread and its core.
     wanted: Option<PageId>,
 }
 
-/// A thread was chosen.
+/// The choice of a thread.
 pub(crate) enum Chosen {
-    /// It starts the next job.
+    /// The thread starts the next job.
     Start(usize),
-    /// It goes on.
+    /// The thread continues.
     Resume(usize),
 }
 
@@ -92,12 +92,12 @@ impl Lane {
         Lane { threads, free, scheduler, current: None, state: State::Idle, turn: 0 }
     }
 
-    /// How many threads there are.
+    /// Number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads.len()
     }
 
-    /// What to run, given whether a new job is at hand.
+    /// The thread to run, given whether a new job is available.
     pub(crate) fn choose(&mut self, now: Time, new_job: bool) -> Option<Chosen> {
         let next = match &mut self.scheduler {
             Some(scheduler) => scheduler.next(now, new_job),
@@ -111,7 +111,7 @@ impl Lane {
         }
     }
 
-    /// `thread` will run job `job`, which arrived at `arrived`.
+    /// Assigns job `job`, which arrived at `arrived`, to `thread`.
     pub(crate) fn start(&mut self, thread: usize, job: u64, arrived: Time, now: Time) {
         let thread = &mut self.threads[thread];
         (thread.job, thread.arrived, thread.started) = (job, arrived, now);
@@ -134,15 +134,15 @@ impl Lane {
         leave
     }
 
-    /// The job of `thread` is done: how long since its start and since its arrival, and what it
-    /// waited for.
+    /// The job of `thread` is done. Gives the times since its start and since its arrival, and what
+    /// it waited for.
     pub(crate) fn finish(&mut self, thread: usize, now: Time) -> (Span, Span, Waited) {
         self.free.push(thread);
         let thread = &self.threads[thread];
         (now.since(thread.started), now.since(thread.arrived), thread.waited)
     }
 
-    /// `thread` waits on its core from `now` on, for `page` if it missed one.
+    /// Lets `thread` block its core from `now` on, waiting for `page` if it missed one.
     pub(crate) fn block(&mut self, thread: usize, page: Option<PageId>, what: WaitsFor, now: Time) {
         self.stop(thread, what, now);
         self.threads[thread].wanted = page;
@@ -156,7 +156,7 @@ impl Lane {
         thread.stopped = Some((what, now, None));
     }
 
-    /// `thread` waits from `now` on while others run.
+    /// Lets `thread` wait from `now` on while others run.
     pub(crate) fn halt(&mut self, thread: usize, what: WaitsFor, now: Time) {
         self.stop(thread, what, now);
         self.current = None;
@@ -164,13 +164,12 @@ impl Lane {
         scheduler.halted(thread, now);
     }
 
-    /// The page that the core waited for with `thread`, once.
+    /// The page that `thread` blocked its core for. Only the first call gives it.
     pub(crate) fn take_wanted(&mut self, thread: usize) -> Option<PageId> {
         self.threads[thread].wanted.take()
     }
 
-    /// What `thread` waited for is there at `at`. Gives when its access was issued, if it waited for
-    /// that.
+    /// `thread` can continue at `at`. Gives when its access was issued, if it waited for a page.
     pub(crate) fn arrived(&mut self, thread: usize, at: Time) -> Option<Time> {
         if !std::mem::replace(&mut self.threads[thread].waits, false) {
             return None;
@@ -188,7 +187,7 @@ impl Lane {
     }
 }
 
-/// Runs one job after the other, whichever number it is resumed with.
+/// Runs one job after another. The fiber is resumed with the number of the next job.
 fn job_loop(
     stack: Stack,
     waiter: Waiter,

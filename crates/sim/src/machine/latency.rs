@@ -1,4 +1,4 @@
-//! [`Latencies`]: how long accesses took that left the chip.
+//! [`Latencies`]: latencies of accesses and jobs.
 
 use ebbtide_core::Span;
 use hdrhistogram::Histogram;
@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::spent::{ServiceParts, Spent, Waited};
 
-/// Of accesses that no cache on the chip answered.
+/// Latencies of accesses that left the chip, and of jobs.
 pub(crate) struct Latencies {
-    /// From the moment the core issues one until it has its line, time at the door included.
+    /// Of accesses, from their issue until the line arrives, with stalls.
     access: Histogram<u64>,
-    /// From entry to memory until the line or page is there.
+    /// Of accesses, from their entry to memory until the line or page arrives.
     device: Histogram<u64>,
     /// Of jobs, from their start.
     service: Histogram<u64>,
@@ -21,7 +21,7 @@ pub(crate) struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        // Picoseconds would not fit the buckets: nanoseconds, to three digits, up to a minute.
+        // Nanoseconds to three digits, up to a minute. Picoseconds would not fit the buckets.
         let new = || Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds");
         let (service, response, spent) = (new(), new(), Spent::default());
         Latencies { access: new(), device: new(), service, response, spent }
@@ -39,9 +39,9 @@ pub struct Distribution {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// The maximum.
     pub max: u64,
-    /// Share below a microsecond; of accesses only.
+    /// Share below a microsecond. Only of accesses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_us_share: Option<f64>,
 }
@@ -54,17 +54,17 @@ impl Latencies {
         self.device.saturating_record(device.as_ns());
     }
 
-    /// An access that was missed and is done at last.
+    /// An access that missed and is complete.
     pub(crate) fn missed(&mut self, access: Span) {
         self.access.saturating_record(access.as_ns());
     }
 
-    /// A page that was waited for came.
+    /// A page arrived that an access waited for.
     pub(crate) fn arrived(&mut self, device: Span) {
         self.device.saturating_record(device.as_ns());
     }
 
-    /// A job is done.
+    /// A job is complete.
     pub(crate) fn job(&mut self, service: Span, response: Span, waited: Waited) {
         self.service.saturating_record(service.as_ns());
         let bucket = self.service.highest_equivalent(service.as_ns());

@@ -35,37 +35,37 @@ use job_memory::{Jobs, Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
 use spent::WaitsFor;
 
-/// How jobs come.
+/// How jobs arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
     /// A core always finds a new job.
     Saturating,
-    /// So many jobs a second in all, at random, queued per core.
+    /// Poisson arrivals into one queue per core.
     Poisson {
         /// Mean arrivals per second over all cores.
         jobs_per_s: f64,
-        /// Of the arrival times.
+        /// Seed of the arrival times.
         seed: u64,
     },
-    /// The same in one queue, from which any core takes its next job.
+    /// Poisson arrivals into one queue, from which any core takes its next job.
     PoissonShared {
         /// Mean arrivals per second.
         jobs_per_s: f64,
-        /// Of the arrival times.
+        /// Seed of the arrival times.
         seed: u64,
     },
 }
 
-/// Why a run gave no result.
+/// Why a run failed.
 #[derive(Debug, Error)]
 pub enum SimError {
     /// The machine cannot be built.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A job read what cannot be there: a fault of the simulator.
+    /// A job read wrong contents: a fault of the simulator.
     #[error("a job read something wrong in simulated memory: {0}")]
     Wrong(Wrong),
-    /// Nothing can run and nothing is on its way: a fault of the simulator.
+    /// No core can run and memory has no event: a fault of the simulator.
     #[error("the simulated machine stands still at {0:?} with jobs unfinished")]
     Stuck(Time),
     /// The program cannot be built.
@@ -74,12 +74,12 @@ pub enum SimError {
     /// The run was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The stacks for simulated threads.
+    /// The host has no memory for the stacks of simulated threads.
     #[error("no memory for the stacks of simulated threads: {0}")]
     Stacks(std::io::Error),
 }
 
-/// A simulated machine, running one program.
+/// A simulated machine that runs one program.
 pub struct Machine {
     chip: Rc<RefCell<Chip>>,
     jobs: Rc<dyn Jobs>,
@@ -88,7 +88,7 @@ pub struct Machine {
     arrivals: Vec<Arrivals>,
     switching: Option<Switching>,
     run_ahead: Span,
-    /// When each queued core goes on.
+    /// When each queued core continues.
     queue: BinaryHeap<Reverse<Turn>>,
     events: Vec<Event>,
     next_job: u64,
@@ -96,10 +96,10 @@ pub struct Machine {
     completed: u64,
 }
 
-/// A core's entry in the queue: when, which, and the [`Lane::turn`] it was made for.
+/// An entry of the queue: the time, the core, and the [`Lane::turn`] of the entry.
 type Turn = (Time, usize, u64);
 
-/// A core's open-loop arrivals.
+/// Open-loop arrivals.
 struct Arrivals {
     process: Poisson,
     start: Time,
@@ -113,14 +113,14 @@ impl Arrivals {
     }
 }
 
-/// Programs compute so many instructions a job, which take as long as [`Machine::set_work`] says.
+/// Instructions that every job computes. They take the time that [`Machine::set_work`] sets.
 pub const WORK_UNITS: u64 = 1 << 20;
 
-/// Bytes of a simulated thread's stack.
+/// Size of a simulated thread's stack in bytes.
 const STACK_BYTES: usize = 64 * 1024;
 
 impl Machine {
-    /// The machine that `config` describes out of `parts`, about to run `program`.
+    /// The machine that `config` describes, made of `parts`, before its first job of `program`.
     ///
     /// # Errors
     /// [`SimError`] when it cannot be built.
@@ -160,17 +160,17 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Threads of all cores.
+    /// Number of threads of all cores.
     pub fn threads(&self) -> usize {
         self.lanes.iter().map(Lane::threads).sum()
     }
 
-    /// Jobs done in simulated time.
+    /// Jobs completed in simulated time.
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Runs `jobs` jobs in no time, to fill every cache, and `lru` beside them if there is one.
+    /// Runs `jobs` jobs that take no time, to fill all caches, and `lru` if it is given.
     ///
     /// # Errors
     /// [`SimError::Wrong`].
@@ -186,15 +186,15 @@ impl Machine {
         Ok(())
     }
 
-    /// What [`warm`](Machine::warm) has brought into caches, data and DRAM so far, unless memory
-    /// keeps what cannot be handed on.
+    /// The state of caches, data and DRAM after [`warm`](Machine::warm), if the memory can hand it
+    /// on.
     pub(crate) fn warmth(&self) -> Option<Warmth> {
         let (chip, next_job) = (self.chip.borrow_mut().warmth()?, self.next_job);
         Some(Warmth { chip, next_job })
     }
 
-    /// Takes what a machine with the same caches and frames was warmed to, in place of its own. Gives
-    /// whether its memory can.
+    /// Takes the state of a warm machine with the same caches and frames, if its memory can. Gives
+    /// whether it did.
     pub(crate) fn begin_with(&mut self, warmth: &Warmth) -> bool {
         let can = self.chip.borrow_mut().begin_with(&warmth.chip);
         if can {
@@ -203,12 +203,12 @@ impl Machine {
         can
     }
 
-    /// What a job computes from now on, between its accesses: `time` in all.
+    /// Sets the total time that a job computes between its accesses.
     pub fn set_work(&mut self, time: Span) {
         self.chip.borrow_mut().work = time;
     }
 
-    /// How jobs come from now on.
+    /// Sets how jobs arrive.
     pub fn set_load(&mut self, load: Load) {
         let (queues, jobs_per_s, seed) = match load {
             Load::Saturating => (0, 0.0, 0),
@@ -225,13 +225,13 @@ impl Machine {
         self.arrivals = (0..queues).map(queue).collect();
     }
 
-    /// The queue that `core` takes its jobs from, if they are queued.
+    /// The queue from which `core` takes its jobs, if there is one.
     fn queue_of(&mut self, core: usize) -> Option<&mut Arrivals> {
         let last = self.arrivals.len().checked_sub(1)?;
         Some(&mut self.arrivals[core.min(last)])
     }
 
-    /// Runs until `jobs` more jobs are done. Gives how long that took in simulated time.
+    /// Runs until `jobs` more jobs are complete. Gives the simulated time that took.
     ///
     /// # Errors
     /// [`SimError::Wrong`] and [`SimError::Stuck`].
@@ -264,7 +264,7 @@ impl Machine {
         Ok(self.now.since(start))
     }
 
-    /// When the next core goes on. Turns that were overtaken by earlier ones are dropped.
+    /// When the next core continues. Drops outdated turns.
     fn next_turn(&mut self) -> Option<Time> {
         while let Some(Reverse((at, core, turn))) = self.queue.peek() {
             if self.lanes[*core].turn == *turn {
@@ -320,7 +320,7 @@ impl Machine {
         }
     }
 
-    /// Chooses what `core` runs next, and charges the switch to it.
+    /// Chooses what `core` runs next, and charges the switch.
     fn dispatch(&mut self, core: usize) -> Option<usize> {
         let now = self.clock(core);
         let arrival = self.queue_of(core).map(|queue| queue.next);
@@ -357,7 +357,7 @@ impl Machine {
         self.completed += 1;
     }
 
-    /// The page that `thread` wants is not there. Gives whether its core waits for it.
+    /// Handles a miss of `thread`. Gives whether it blocks the core.
     fn missed(&mut self, core: usize, thread: usize, reply: Time) -> bool {
         let mut chip = self.chip.borrow_mut();
         let clock = &mut chip.cores[core];
@@ -381,7 +381,7 @@ impl Machine {
         }
     }
 
-    /// Passes on what memory and jobs told.
+    /// Handles the events of memory and jobs.
     fn settle(&mut self) {
         std::mem::swap(&mut self.events, &mut self.chip.borrow_mut().events);
         let mut events = std::mem::take(&mut self.events);
@@ -419,7 +419,7 @@ impl Machine {
         }
     }
 
-    /// `core` goes on at `at`, or when its clock says, and no earlier turn counts any more.
+    /// Queues `core` for `at`, or for its clock if that is later. Its earlier turns become invalid.
     fn enqueue(&mut self, core: usize, at: Time) {
         let at = at.max(self.clock(core));
         let lane = &mut self.lanes[core];
@@ -432,7 +432,7 @@ impl Machine {
         self.chip.borrow().cores[core].now
     }
 
-    /// Runs up to `jobs` more jobs and tells how single misses fared, of which `enough` are enough.
+    /// Runs up to `jobs` more jobs, until the journal has `enough` single misses. Gives them.
     ///
     /// # Errors
     /// As [`Machine::run`].
@@ -455,13 +455,13 @@ impl Machine {
         Ok(Story { misses, notes })
     }
 
-    /// What memory counted since this or all that was measured was last asked for: far cheaper than
-    /// that, and leaves the rest to it.
+    /// The memory's counters since the last call of this or of
+    /// [`take_measured`](Machine::take_measured). This call is far cheaper and resets nothing else.
     pub fn take_counters(&mut self) -> Counters {
         self.chip.borrow_mut().memory.take_counters()
     }
 
-    /// What the machine counted since this was last asked.
+    /// Everything that the machine measured since the last call.
     pub fn take_measured(&mut self) -> Measured {
         let mut chip = self.chip.borrow_mut();
         let latencies = std::mem::take(&mut chip.latencies);
@@ -483,47 +483,47 @@ impl Machine {
     }
 }
 
-/// What a machine was warmed to.
+/// The state of a machine after an untimed warm-up.
 pub(crate) struct Warmth {
     chip: chip::Warmth,
     next_job: u64,
 }
 
-/// How single misses fared over a stretch of a run.
+/// Single misses over a part of a run.
 pub(crate) struct Story {
-    /// On their cores.
+    /// Their steps on their cores.
     pub(crate) misses: Vec<Missed>,
-    /// In memory.
+    /// Their stages in memory.
     pub(crate) notes: Vec<Noted>,
 }
 
-/// What was counted over a stretch of a run.
+/// What a machine measured over a part of a run.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Accesses of jobs.
     pub accesses: u64,
-    /// Written lines that left the last-level cache.
+    /// Dirty lines that left the last-level cache.
     pub lines_written_back: u64,
-    /// Between cores' own caches.
+    /// Coherence of private caches.
     pub coherence: Coherence,
-    /// Time that cores waited for memory beyond the chip or for a job, in all.
+    /// Total time that cores waited for memory beyond the chip or for a job.
     pub waited: Span,
-    /// Of the memory side.
+    /// Counters of the memory side.
     pub counters: Counters,
-    /// Of the flash device, since the start.
+    /// Counters of the flash device since the start, if there is one.
     pub flash: Option<ebbtide_flash::Counters>,
-    /// How long the flash would last if it were always written as since the start.
+    /// Lifetime of the flash at its write rate since the start.
     pub lifetime: Option<ebbtide_flash::Lifetime>,
-    /// Of accesses that left the chip.
+    /// Latency of accesses that left the chip.
     pub access: Distribution,
-    /// The part of that spent in memory.
+    /// The part of that latency in memory.
     pub device: Distribution,
-    /// Of jobs, from their start.
+    /// Service time of jobs, from their start.
     pub service: Distribution,
-    /// What that goes into.
+    /// The parts of the service time.
     pub service_parts: ServiceParts,
     /// Accesses that missed.
     pub missed: MissedAccesses,
-    /// Of jobs, from their arrival.
+    /// Response time of jobs, from their arrival.
     pub response: Distribution,
 }

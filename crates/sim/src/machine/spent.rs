@@ -1,36 +1,36 @@
-//! [`Spent`]: what jobs' time goes into, on the average and in the tail.
+//! [`Spent`]: the parts of the service time of jobs, for all jobs and for the slowest.
 
 use std::collections::BTreeMap;
 
 use ebbtide_core::{Span, Time};
 use serde::Serialize;
 
-/// What the time of a job from its start to its end goes into, in nanoseconds.
+/// The parts of a job's time from its start to its end, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Breakdown {
-    /// It runs on its core, switches to and from it included.
+    /// The job runs on its core, with switches to and from it.
     pub running_ns: f64,
-    /// It waits for a page, or for memory to take its access; its core may be blocked by that.
+    /// The job waits for a page, or for memory to accept its access. This may block its core.
     pub memory_ns: f64,
-    /// It could go on, but its core runs another job.
+    /// The job could continue, but its core runs another job.
     pub core_ns: f64,
-    /// It waits for a word that another job will change: a latch, mostly.
+    /// The job waits for a word that another job changes, mostly a latch.
     pub latch_ns: f64,
 }
 
 impl Breakdown {
-    /// All of it.
+    /// The whole time.
     pub fn total_ns(&self) -> f64 {
         self.running_ns + self.memory_ns + self.core_ns + self.latch_ns
     }
 }
 
-/// Where jobs' time goes.
+/// The parts of the time of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ServiceParts {
-    /// A job's, on the average.
+    /// The mean over all jobs.
     pub mean: Breakdown,
-    /// That of a job of at least the 99th percentile, on the average.
+    /// The mean over jobs at or above the 99th percentile.
     pub slowest: Breakdown,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum WaitsFor {
     Word,
 }
 
-/// How long a job has waited for what.
+/// Times that a job has waited, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Waited {
     memory: Span,
@@ -50,8 +50,8 @@ pub(crate) struct Waited {
 }
 
 impl Waited {
-    /// The job goes on at `now`, after it waited from `since` for something that came at `over`; a
-    /// job that is resumed before that waited for nothing else.
+    /// The job continues at `now`, after it waited since `since` for something that arrived at
+    /// `over`. A job that is resumed earlier did not wait for its core.
     pub(crate) fn add(&mut self, what: WaitsFor, since: Time, over: Option<Time>, now: Time) {
         let over = over.unwrap_or(now).clamp(since, now.max(since));
         let waited = match what {
@@ -63,7 +63,7 @@ impl Waited {
     }
 }
 
-/// What jobs have waited for, by how long they took.
+/// Waiting times of jobs, by the buckets of their service time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spent(BTreeMap<u64, Sum>);
 
@@ -98,12 +98,12 @@ impl Sum {
 }
 
 impl Spent {
-    /// A job took `total`, which falls into the bucket up to `bucket` nanoseconds.
+    /// A job took `total`, in the bucket up to `bucket` nanoseconds.
     pub(crate) fn job(&mut self, bucket: u64, total: Span, waited: Waited) {
         self.0.entry(bucket).or_default().add(&Sum { jobs: 1, total, waited });
     }
 
-    /// Of all jobs, and of those in the bucket up to `p99` nanoseconds and later ones.
+    /// The parts over all jobs, and over those from the bucket up to `p99` nanoseconds on.
     pub(crate) fn parts(&self, p99: u64) -> ServiceParts {
         let over = |from: u64| {
             let mut sum = Sum::default();

@@ -1,4 +1,4 @@
-//! [`Caches`]: every core's own cache and the last level, coherent. They tell cycles, not times.
+//! [`Caches`]: the private caches and the last level, kept coherent. They give cycles, not times.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,12 @@ use super::directory::{Directory, Held};
 use super::noc::Noc;
 use crate::config::{Cache, Config, ConfigError};
 
-/// The caches of the chip. A line's home tile holds it in its slice of the last level and knows in its
-/// directory which cores hold it, which takes as long to look up as the slice, and is done meanwhile.
+/// The caches of the chip. The home tile of a line has a slice of the last level, and a directory
+/// of the cores that hold the line. It looks up both in parallel, in the same time.
 ///
-/// The last level includes the cores' own caches no more than it excludes them (SPEC A1): it gets a
-/// line that comes from memory, and one that was written when the writer gives it up or shares it. A
-/// line that cores share comes from there or from memory, never from one of them.
+/// The last level is neither inclusive nor exclusive (AstriFlash Table I). It receives lines that
+/// come from memory, and dirty lines that their owner evicts or shares. A shared line comes from
+/// the last level or from memory, never from a private cache.
 #[derive(Debug, Clone)]
 pub struct Caches {
     own: Vec<LineCache>,
@@ -24,39 +24,39 @@ pub struct Caches {
     slices: Vec<LineCache>,
     noc: Noc,
     own_cycles: u64,
-    /// Looking in the core's own cache, then in a slice.
+    /// Cycles to look in the private cache, then in a slice.
     both_cycles: u64,
     controllers: usize,
     coherence: Coherence,
     written_back: u64,
 }
 
-/// What keeping caches coherent came to.
+/// Counters of cache coherence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Coherence {
-    /// Lines that a core's own cache gave another core, because it owned them.
+    /// Lines that a private cache, their owner, gave another core.
     pub forwards: u64,
-    /// Lines that a core's own cache lost because another core stored to them.
+    /// Lines that a private cache lost because another core stored to them.
     pub invalidations: u64,
-    /// Stores to lines in the core's own cache that it shared, so that it had to ask for them.
+    /// Stores to lines that the private cache shared, which had to request ownership.
     pub upgrades: u64,
 }
 
-/// What came of looking for a line.
+/// The outcome of a lookup of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Looked {
     /// Whether it is on the chip.
     pub found: bool,
-    /// After how long it is at the core; or the request at the memory controller, and its answer's way
-    /// back besides.
+    /// Cycles until the line is at the core. If it is not on the chip: cycles of the request to the
+    /// memory controller and of the answer back.
     pub cycles: u64,
 }
 
 impl Caches {
-    /// Empty ones as `config` describes them.
+    /// Empty caches as `config` describes them.
     ///
     /// # Errors
-    /// When sets are not a power of two.
+    /// When a number of sets is not a power of two.
     pub fn new(config: &Config) -> Result<Caches, ConfigError> {
         let count = config.cores.count;
         let own = tags(&config.l1, 1, "l1.size")?;
@@ -74,16 +74,16 @@ impl Caches {
         })
     }
 
-    /// Looks `line` up in the core's own cache and makes it the latest used; marks it dirty if `write`.
-    /// Gives whether it was there, and whether it was dirty before: a store to one that was not must
-    /// [own](Caches::own) it.
+    /// Looks `line` up in the private cache of `core`, makes it the most recently used, and marks
+    /// it dirty if `write`. Gives whether it was dirty before, or `None` if it is absent. A store
+    /// to a clean line must then [own](Caches::own) it.
     #[inline]
     pub fn touch(&mut self, core: usize, line: LineId, write: bool) -> Option<bool> {
         self.own[core].touch(line, write)
     }
 
-    /// `core` stores to `line`, which its own cache holds and which was not dirty. Gives after how many
-    /// cycles nobody else holds it: none if nobody did, which its own cache knows.
+    /// Makes `core` the owner of `line`, which is clean in its private cache. Gives the cycles
+    /// until no other core holds it: 0 if none does, which the private cache knows.
     pub fn own(&mut self, core: usize, line: LineId) -> u64 {
         if self.directory.owner(line) == Some(core) {
             return 0;
@@ -93,8 +93,8 @@ impl Caches {
         ask + self.both_cycles + self.take(core, line)
     }
 
-    /// Looks for `line`, which the core's own cache does not hold, in those of others and in the last
-    /// level.
+    /// Looks for `line`, which is not in the private cache of `core`, in the other private caches
+    /// and in the last level.
     #[inline]
     pub fn look(&mut self, core: usize, line: LineId) -> Looked {
         let Some(owner) = self.directory.owner(line) else { return self.look_in_llc(core, line) };
@@ -118,8 +118,8 @@ impl Caches {
         Looked { found, cycles }
     }
 
-    /// Puts `line`, which was found on the chip or came from memory, into the core's own cache, which
-    /// does not hold it. Gives how many cycles later than it nobody else holds it, for a store.
+    /// Puts `line`, which was found on the chip or came from memory, into the private cache of
+    /// `core`. For a store, gives the cycles after the lookup until no other core holds the line.
     #[inline]
     pub fn fill(&mut self, core: usize, line: LineId, write: bool) -> u64 {
         let cycles = if write {
@@ -137,8 +137,8 @@ impl Caches {
         cycles
     }
 
-    /// `line` is in the last level from now on. Written lines that leave it for that are counted alone:
-    /// memory knows of them since they were written.
+    /// Puts `line` into the last level. Dirty lines evicted by it are only counted, because memory
+    /// was told when they were written.
     pub fn install_in_llc(&mut self, line: LineId, dirty: bool) {
         let slice = &mut self.slices[self.noc.home(line)];
         if slice.touch(line, dirty).is_none()
@@ -148,7 +148,8 @@ impl Caches {
         }
     }
 
-    /// `core` stores to `line` past all caches: its own keeps what it has of it, and no other does.
+    /// `core` stores to `line` without keeping it dirty: its private cache keeps a clean copy if it
+    /// has one, and no other cache does.
     pub fn store_past(&mut self, core: usize, line: LineId) {
         let before = if self.own[core].holds(line) {
             self.directory.own(core, line)
@@ -158,18 +159,18 @@ impl Caches {
         self.invalidate(core, line, before);
     }
 
-    /// What was counted since it was last taken.
+    /// The coherence counters since the last call.
     pub fn take_coherence(&mut self) -> Coherence {
         std::mem::take(&mut self.coherence)
     }
 
-    /// Written lines that left the last level since this was last asked.
+    /// Dirty lines that left the last level since the last call.
     pub fn take_written_back(&mut self) -> u64 {
         std::mem::take(&mut self.written_back)
     }
 
-    /// `core` reads `line` from now on, with its owner if there is one: the last level then gets what
-    /// that has written.
+    /// Makes `core` a reader of `line`. If the line has an owner, that shares it now, and the last
+    /// level receives its dirty data.
     fn share(&mut self, core: usize, line: LineId) {
         if let Some(owner) = self.directory.read(core, line)
             && self.own[owner].clean(line)
@@ -178,15 +179,15 @@ impl Caches {
         }
     }
 
-    /// `core` owns `line` from now on, and who held it loses it. Gives for how many cycles the home tile
-    /// waits for sharers' answers; an owner's is the line itself.
+    /// Makes `core` the owner of `line`, which all other holders lose. Gives the cycles that the
+    /// home tile waits for the answers of sharers. The answer of an owner is the line itself.
     fn take(&mut self, core: usize, line: LineId) -> u64 {
         let before = self.directory.own(core, line);
         self.invalidate(core, line, before)
     }
 
-    /// Takes `line` from all who held it `before` but `core`. Gives for how many cycles its home tile
-    /// waits for the answers of those that shared it.
+    /// Takes `line` from all holders `before` except `core`. Gives the cycles that the home tile
+    /// waits for the answers of sharers.
     fn invalidate(&mut self, core: usize, line: LineId, before: Option<Held>) -> u64 {
         let home = self.noc.home(line);
         let mut waits = 0;
@@ -210,7 +211,7 @@ impl Caches {
     }
 }
 
-/// The tags of one of the `slices` that make up `cache`, which errors call `key`.
+/// The tags of one of the `slices` of `cache`. Errors name it `key`.
 fn tags(cache: &Cache, slices: usize, key: &'static str) -> Result<LineCache, ConfigError> {
     let lines = cache.size.0 / LINE_BYTES as u64 / slices as u64;
     LineCache::new(lines, cache.ways).ok_or_else(|| ConfigError::Value {

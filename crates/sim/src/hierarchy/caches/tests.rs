@@ -146,7 +146,8 @@ fn a_line_that_another_core_owns_comes_from_there() {
     let mut caches = caches(16);
     let line = line_at(&caches, 5);
     access(&mut caches, 15, line, true);
-    // Two hops to its home, four to its owner, six back, of 3 cycles; the owner's look; 4 for 64 bytes.
+    // Two hops to its home, four to its owner, six back, of 3 cycles; the owner's look; 4 for 64
+    // bytes.
     assert_eq!(access(&mut caches, 0, line, false), BOTH + (2 + 4 + 6) * 3 + 2 + 4);
     assert_eq!(caches.take_coherence(), Coherence { forwards: 1, ..Coherence::default() });
     // The last level has what was written: it is the same way as for any line of it.
