@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_sim::config::{Config, Scale, resolve};
+use ebbtide_sim::config::{Config, Scale};
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, ReplayError, SimError, designs};
 use ebbtide_study::energy::{EnergyTable, Meter};
 use ebbtide_study::simulate::{self, Report};

@@ -12,7 +12,8 @@
 use std::time::Duration;
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Time};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Machine, designs, replay};
 use ebbtide_trace::{Access, Op, Source, TraceError};
 use ebbtide_workloads::{Workload, Wrong};

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use ebbtide_sim::{Offered, Plan, config, designs, simulate};
+use ebbtide_sim::{Offered, Plan, designs, simulate};
 use ebbtide_workloads::Kind;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let jobs: u64 = argument(2, "40000").parse()?;
     println!("design             ratio  miss us  p50 us  p99 us  misses/job  Macc/s  wall s");
     for design in designs::ALL {
-        let config = config::resolve(design.name, &[])?.scaled(1, denominator);
+        let config = designs::resolve(design.name, &[])?.scaled(1, denominator);
         let plan = Plan { config, workload, jobs, seed: 1, arrivals: Offered::Saturating };
         let outcome = simulate(&plan)?;
         println!(

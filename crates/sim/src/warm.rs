@@ -6,8 +6,8 @@ use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_workloads::Program;
 
 use crate::calibration::{Calibration, WARM_BATCH, WINDOW_JOBS_MAX, is_steady, window_misses};
-use crate::config::{Config, resolve};
-use crate::designs::{self, Parts};
+use crate::config::Config;
+use crate::designs::{self, Parts, resolve};
 use crate::experiment::{Plan, Simulation, program};
 use crate::machine::{Machine, SimError, Warmth};
 

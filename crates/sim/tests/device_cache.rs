@@ -1,9 +1,10 @@
 //! The CXL-flash device, driven request by request: who waits for what, and what flash is asked.
 
 use ebbtide_core::{FrameId, PageId, Span, Time};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{
-    Answer, DeviceCache, Event, Happened, MemorySide, Observe, Request, Seen, Waiter, WarmUp,
+    Answer, DeviceCache, Event, Happened, MemorySide, Observe, Request, Seen, Waiter, Warm,
 };
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ebbtide_core::{Addr, Time};
-use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::CacheCounters;
 use ebbtide_sim::{Replay, replay};
 use ebbtide_trace::{Access, Op, Source, TraceError};

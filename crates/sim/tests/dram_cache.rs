@@ -1,9 +1,10 @@
 //! AstriFlash's DRAM cache, driven access by access: who waits for what.
 
 use ebbtide_core::{PageId, Span, Time};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{
-    Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Waiter, WarmUp,
+    Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Waiter, Warm,
 };
 use proptest::prelude::*;
 

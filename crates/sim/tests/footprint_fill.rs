@@ -2,7 +2,8 @@
 //! line that was left out is fetched when it is wanted.
 
 use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, Span, Time};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{
     Answer, Counters, DramCache, Event, MemorySide, Observe, Request, Waiter,
 };

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Stop, Watch};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{
     Coherence, Load, Machine, Offered, Outcome, Plan, SimError, Simulation, WORK_UNITS, designs,
     simulate,

@@ -1,9 +1,10 @@
 //! HAMS's memory side, driven access by access: who waits for what, and what moves.
 
 use ebbtide_core::{PageId, Span, Time};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::mos::MosCache;
-use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Observe, Request, Waiter, WarmUp};
+use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Observe, Request, Waiter, Warm};
 use proptest::prelude::*;
 
 /// Pages of 4 KiB in a MoS page.

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
-use ebbtide_sim::config::resolve;
-use ebbtide_sim::designs::Parts;
-use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Observe, Request, WarmUp};
+use ebbtide_sim::designs::{Parts, resolve};
+use ebbtide_sim::memory_side::{Answer, Counters, Event, MemorySide, Observe, Request, Warm};
 use ebbtide_sim::{CoreSide, Machine};
 use ebbtide_workloads::{Workload, Wrong};
 
@@ -58,7 +57,7 @@ impl MemorySide for Recorder {
     fn advance(&mut self, _now: Time, _events: &mut Vec<Event>) {}
 }
 
-impl WarmUp for Recorder {
+impl Warm for Recorder {
     fn warm(&mut self, _request: Request) {}
 }
 

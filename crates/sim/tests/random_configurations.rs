@@ -1,6 +1,7 @@
 //! Small machines of any shape: every job ends, and nothing is made up or lost on the way to flash.
 
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan, designs, simulate};
 use ebbtide_workloads::Kind;
 use proptest::prelude::*;

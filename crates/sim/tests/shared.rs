@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::{Stop, Watch};
-use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan, Shared, simulate};
 use ebbtide_workloads::Kind;
 

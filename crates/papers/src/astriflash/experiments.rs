@@ -1,7 +1,7 @@
 //! What is run on the simulator for AstriFlash's figures, tables and claims.
 
 use ebbtide_core::Watch;
-use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan};
 use ebbtide_workloads::Kind;
 

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::thread;
 
 use ebbtide_core::Watch;
-use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::resolve;
 use serde::Serialize;
 
 use self::collections::Collections;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use ebbtide_core::{PAGE_BYTES, Span, Watch};
-use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Replay, ReplayError, replay};
 use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
 use serde::Serialize;

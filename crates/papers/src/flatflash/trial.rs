@@ -1,8 +1,8 @@
 //! [`Trial`]: a program on a machine, warmed up and measured.
 
 use ebbtide_core::{PAGE_BYTES, Watch};
-use ebbtide_sim::config::{Config, resolve};
-use ebbtide_sim::designs::compose;
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
 use ebbtide_workloads::{Kind, Scatter, Shape, Workload};
 use serde::Serialize;

@@ -7,7 +7,8 @@ pub mod formulas;
 mod verdicts;
 
 use ebbtide_core::{Bytes, Span, Watch};
-use ebbtide_sim::config::{Config, resolve};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan, Stretch, run_cold};
 use ebbtide_workloads::Kind;
 use serde::Serialize;

@@ -1,11 +1,9 @@
 //! What a machine is made of, in numbers: typed parameters whose keys carry their units.
 
 mod flash;
-mod load;
 mod mos;
 mod promotion;
 mod scale;
-mod sources;
 
 use ebbtide_core::prefetch::{PrefetcherKind, Preset};
 use ebbtide_core::replacement::PolicyKind;
@@ -14,14 +12,10 @@ use ebbtide_core::{Bytes, Span, UnknownName, choice};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub(crate) use flash::flash;
-pub(crate) use load::resolve_design;
-pub use load::{Overrides, resolve};
+pub(crate) use flash::malformed_flash;
 pub use mos::{Attachment, Mode, Mos};
 pub use promotion::{Promotion, WriteBack};
 pub use scale::{NoScale, Scale};
-
-pub use sources::{Parameter, Sources, sources};
 
 /// A design's parameters. Every key of the TOML file is a field here, and the other way round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{compose, find};
-use crate::config::{ConfigError, Sources, resolve, sources};
+use super::{Sources, compose, find, resolve, sources};
+use crate::config::ConfigError;
 
 /// The parts of a design, and the sources of its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,18 +7,22 @@ mod dram_only;
 mod flash_sync;
 mod flatflash;
 mod hams;
+mod load;
 mod os_swap;
+mod sources;
 mod traditional_stack;
 mod unified_mmap;
 
 use ebbtide_core::UnknownName;
 use ebbtide_core::find_by_name;
 
-use crate::config::{Config, ConfigError, Fill, Overrides, require, resolve_design};
+use crate::config::{Config, ConfigError, Fill, require};
 use crate::core_side::CoreSide;
 use crate::memory_side::MemorySide;
 
 pub use description::{Description, describe};
+pub use load::{Overrides, resolve};
+pub use sources::{Parameter, Sources, sources};
 
 /// A system that can be simulated.
 pub struct Design {
@@ -38,9 +42,9 @@ impl Design {
     /// Its parameters with `overrides`. The design need not be in [`ALL`].
     ///
     /// # Errors
-    /// As [`resolve`](crate::config::resolve).
+    /// As [`resolve`].
     pub fn resolve(&self, overrides: Overrides<'_>) -> Result<Config, ConfigError> {
-        resolve_design(self, overrides)
+        load::resolve_design(self, overrides)
     }
 
     /// Its parts under `config`. The design need not be in [`ALL`].

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn tlb() -> Tlb {
-        crate::config::resolve("astriflash", &[("tlb.l1_entries", "2"), ("tlb.l2_entries", "8")])
+        crate::designs::resolve("astriflash", &[("tlb.l1_entries", "2"), ("tlb.l2_entries", "8")])
             .and_then(|config| Tlb::new(&config.tlb))
             .unwrap()
     }

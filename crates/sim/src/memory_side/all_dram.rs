@@ -3,7 +3,7 @@
 use ebbtide_core::{PageId, Time};
 
 use super::dram::Controllers;
-use super::{Answer, Counters, Event, MemorySide, Observe, Request, WarmUp};
+use super::{Answer, Counters, Event, MemorySide, Observe, Request, Warm};
 use crate::config::Config;
 
 /// DRAM without tags and without misses.
@@ -38,7 +38,7 @@ impl MemorySide for AllDram {
     fn advance(&mut self, _now: Time, _events: &mut Vec<Event>) {}
 }
 
-impl WarmUp for AllDram {
+impl Warm for AllDram {
     fn warm(&mut self, _request: Request) {}
 }
 

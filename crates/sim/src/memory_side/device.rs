@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use ebbtide_core::{LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{Bytes, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Command, Done, Flash, Kind};
 
 use super::access::{Noted, Stage};
 use super::counters::TrafficCounters;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, malformed_flash, require};
 
 /// A page that crossed the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,20 @@ pub struct Transfer {
     pub lines: u64,
     /// When the last byte arrived.
     pub at: Time,
+}
+
+/// The flash device that `config` describes. It must hold the data.
+///
+/// # Errors
+/// [`ConfigError`] when the device is impossible or too small.
+pub(super) fn flash(config: &Config) -> Result<Flash, ConfigError> {
+    let flash = Flash::new(&config.flash_device()?).map_err(malformed_flash)?;
+    if let Some(pages) = flash.logical_pages() {
+        let (data, capacity) = (config.dataset.size, Bytes(pages * PAGE_BYTES as u64));
+        let expected = format!("no more than the flash device holds, {capacity}");
+        require(data <= capacity, "dataset.size", data, expected)?;
+    }
+    Ok(flash)
 }
 
 /// Lines of a page.
@@ -66,9 +80,8 @@ impl Device {
     /// # Errors
     /// When the flash cannot be as described.
     pub fn new(config: &Config) -> Result<Device, ConfigError> {
-        let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
         Ok(Device {
-            flash,
+            flash: flash(config)?,
             latency: Span::from_ns(config.link.latency_ns),
             bandwidth_gb_per_s: config.link.bandwidth_gb_per_s,
             inbound_free: Time::ZERO,

@@ -87,7 +87,7 @@ impl Controllers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::resolve;
+    use crate::designs::resolve;
 
     #[test]
     fn an_idle_hit_and_probe_take_what_the_paper_gives() {

@@ -13,8 +13,7 @@ use super::paged::Paged;
 use super::partial_pages::PartialPages;
 use super::residency::{Residency, Victim};
 use super::{
-    Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter,
-    WarmUp,
+    Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Stage, Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, Fill, require};
 
@@ -277,7 +276,7 @@ impl MemorySide for DramCache {
     }
 }
 
-impl WarmUp for DramCache {
+impl Warm for DramCache {
     fn warm(&mut self, request: Request) {
         let Request { page, line, site, write, .. } = request;
         if self.partial.is_none() {

@@ -39,7 +39,7 @@ pub use software_cache::{SoftwareCache, SoftwareCosts};
 /// Memory behind the caches of the chip, in virtual time.
 ///
 /// Every call carries the time. Time runs back by no more than cores run ahead of each other.
-pub trait MemorySide: WarmUp + Observe {
+pub trait MemorySide: Warm + Observe {
     /// Accesses a line.
     fn access(&mut self, now: Time, request: Request) -> Answer;
 
@@ -88,7 +88,7 @@ impl Default for Capabilities {
 }
 
 /// The untimed warm-up of a memory.
-pub trait WarmUp {
+pub trait Warm {
     /// An access that takes no time.
     fn warm(&mut self, request: Request);
 

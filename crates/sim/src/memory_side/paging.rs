@@ -8,7 +8,7 @@ use super::device::Device;
 use super::fetch::{Ended, Fetch};
 use super::paged::{Found, Paged};
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, WarmUp};
+use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, Warm};
 use crate::config::{Config, ConfigError, require};
 
 /// DRAM that the operating system manages.
@@ -99,7 +99,7 @@ impl MemorySide for Paging {
     }
 }
 
-impl WarmUp for Paging {
+impl Warm for Paging {
     fn warm(&mut self, request: Request) {
         self.pages.warm(request);
     }

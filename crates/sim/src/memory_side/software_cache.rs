@@ -11,7 +11,7 @@ use super::ahead::Ahead;
 use super::counters::{Counters, TrafficCounters};
 use super::paged::{Found, Paged};
 use super::residency::{Residency, Victim};
-use super::{Answer, Event, MemorySide, Observe, Request, WarmUp};
+use super::{Answer, Event, MemorySide, Observe, Request, Warm};
 use crate::config::{Config, ConfigError};
 
 /// Parameters and costs of a [`SoftwareCache`].
@@ -211,7 +211,7 @@ impl MemorySide for SoftwareCache {
     }
 }
 
-impl WarmUp for SoftwareCache {
+impl Warm for SoftwareCache {
     fn warm(&mut self, request: Request) {
         self.pages.warm(request);
     }
@@ -231,7 +231,7 @@ impl Observe for SoftwareCache {
 mod tests {
     use super::super::Waiter;
     use super::*;
-    use crate::config::resolve;
+    use crate::designs::resolve;
 
     fn costs() -> SoftwareCosts {
         SoftwareCosts {

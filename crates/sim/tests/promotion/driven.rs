@@ -1,8 +1,8 @@
 //! A small FlatFlash, driven access by access.
 
 use ebbtide_core::{LINE_BYTES, PageId, Span, Time};
-use ebbtide_sim::config::{Config, resolve};
-use ebbtide_sim::designs::compose;
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
 
 /// Of a line that the SSD-Cache has.

@@ -7,8 +7,7 @@ mod warm_up;
 
 use driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, request};
 use ebbtide_core::Span;
-use ebbtide_sim::config::resolve;
-use ebbtide_sim::designs::compose;
+use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::memory_side::{Answer, Event, Waiter};
 
 #[test]

@@ -3,7 +3,7 @@
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_sim::Machine;
 use ebbtide_sim::designs::compose;
-use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, WarmUp};
+use ebbtide_sim::memory_side::{Answer, DeviceCache, MemorySide, Promotion, Warm};
 use ebbtide_workloads::{Workload, Wrong};
 
 use crate::driven::{Driven, FLASH, MAP, MMIO_READ, MOVE, POSTED_WRITE, config, request};

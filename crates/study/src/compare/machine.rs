@@ -1,7 +1,8 @@
 //! [`Machines`]: each design on what all of them have in common.
 
-use ebbtide_sim::config::{Config, ConfigError, resolve};
+use ebbtide_sim::config::{Config, ConfigError};
 use ebbtide_sim::designs;
+use ebbtide_sim::designs::resolve;
 use serde_json::Value;
 
 use super::price::Price;

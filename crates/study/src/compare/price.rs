@@ -35,7 +35,7 @@ impl Price {
 
 #[cfg(test)]
 mod tests {
-    use ebbtide_sim::config::resolve;
+    use ebbtide_sim::designs::resolve;
 
     use super::*;
 

@@ -263,7 +263,7 @@ impl fmt::Display for Energy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebbtide_sim::config::resolve;
+    use ebbtide_sim::designs::resolve;
 
     /// Every number of the table is `number`.
     fn all(number: f64) -> EnergyTable {

@@ -3,7 +3,8 @@
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{PageId, Span, Time};
-use ebbtide_sim::config::{Config, ConfigError, resolve};
+use ebbtide_sim::config::{Config, ConfigError};
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::memory_side::{Answer, Event, MemorySide, Request, Waiter};
 use ebbtide_sim::{CoreSide, designs};
 use serde::Serialize;

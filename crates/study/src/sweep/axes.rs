@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use ebbtide_core::find_by_name;
-use ebbtide_sim::config::{Scale, resolve};
+use ebbtide_sim::config::Scale;
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, designs};
 use ebbtide_workloads::Kind;
 use serde::Serialize;

@@ -4,7 +4,7 @@ mod programs;
 mod tables;
 
 use ebbtide_core::Span;
-use ebbtide_sim::config::resolve;
+use ebbtide_sim::designs::resolve;
 
 use self::programs::{p99, tails_by_reading};
 use super::databases::{DatabaseRow, PAGE_INTERVAL, gain_of_tpcb};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::resolve;
+use crate::designs::resolve;
 
 /// Own caches of two sets of two lines on so many cores, and a last level that loses nothing.
 fn caches(cores: usize) -> Caches {

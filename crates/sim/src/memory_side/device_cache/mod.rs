@@ -15,9 +15,10 @@ use rustc_hash::FxHashMap;
 use self::backend::Backend;
 use self::dram::DramServer;
 use super::ahead::Ahead;
+use super::device::flash;
 use super::dram::Controllers;
 use super::residency::Residency;
-use super::{Answer, Capabilities, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
+use super::{Answer, Capabilities, Counters, Event, MemorySide, Observe, Request, Waiter, Warm};
 use crate::config::{Config, ConfigError, needed, require};
 
 /// The device of the CXL-flash study (ATC'23): a set-associative cache of pages in front of flash,
@@ -130,12 +131,11 @@ impl DeviceCache {
             (Some(_), 0) => Misses::Repeated(FxHashMap::default()),
             (Some(_), rows) => Misses::Merged(MissTable::new(rows, device.mshr_requests)),
         };
-        let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
         Ok(DeviceCache {
             cache,
             misses,
             dram: DramServer::new(Span::from_ns(device.dram_ns), device.dram_queue),
-            backend: Backend::new(flash, device.flash_commands),
+            backend: Backend::new(flash(config)?, device.flash_commands),
             link: Span::from_ns(2 * config.link.latency_ns),
             prefetches_first: device.prefetches_first,
             takes_hints: needed(&config.prefetch, "prefetch")?.hints,
@@ -548,7 +548,7 @@ impl MemorySide for DeviceCache {
     }
 }
 
-impl WarmUp for DeviceCache {
+impl Warm for DeviceCache {
     fn warm(&mut self, Request { page, write, .. }: Request) {
         let Some(cache) = &mut self.cache else { return };
         let frame = if let Some(frame) = cache.residency.find(page) {

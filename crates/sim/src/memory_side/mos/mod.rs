@@ -14,7 +14,7 @@ use ebbtide_flash::Flash;
 pub use manager::{Found, Manager, Sizes};
 pub use queue::{Command, Copy, Kind, MosPage};
 
-use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, WarmUp};
+use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, Warm};
 use crate::config::{Config, ConfigError, require};
 use nvdimm::Nvdimm;
 use nvme::{Burst, Nvme};
@@ -152,7 +152,7 @@ impl MemorySide for MosCache {
     }
 }
 
-impl WarmUp for MosCache {
+impl Warm for MosCache {
     fn warm(&mut self, request: Request) {
         self.manager.warm(self.mos_page(request.page), request.write);
     }

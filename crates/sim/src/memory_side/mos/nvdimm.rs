@@ -87,7 +87,7 @@ impl<T> Nvdimm<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::resolve;
+    use crate::designs::resolve;
 
     fn nvdimm(lock_ns: u64) -> Nvdimm<u32> {
         Nvdimm::new(&resolve("thams-e", &[]).unwrap(), Span::from_ns(lock_ns))

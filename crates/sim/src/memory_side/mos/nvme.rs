@@ -11,6 +11,7 @@ use super::nvdimm::Nvdimm;
 use super::queue::{Command, Copy, Kind};
 use crate::config::{Attachment, Config, ConfigError, Mos};
 use crate::memory_side::counters::TrafficCounters;
+use crate::memory_side::device::flash;
 
 /// Lines of 4 KiB.
 const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
@@ -104,7 +105,7 @@ pub(super) struct Nvme {
 impl Nvme {
     pub(super) fn new(config: &Config, mos: &Mos) -> Result<Nvme, ConfigError> {
         let gb_per_s = config.link.bandwidth_gb_per_s;
-        let flash = crate::config::flash(&config.flash, config.dataset.size.0)?;
+        let flash = flash(config)?;
         Ok(Nvme {
             pages_in_all: flash.logical_pages().unwrap_or(u64::MAX),
             flash,

@@ -17,7 +17,7 @@ use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
     Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, Observe, Request,
-    Seen, Waiter, WarmUp,
+    Seen, Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -325,7 +325,7 @@ impl MemorySide for Promotion {
     }
 }
 
-impl WarmUp for Promotion {
+impl Warm for Promotion {
     fn warm(&mut self, request: Request) {
         let Request { page, write, .. } = request;
         if let Some(frame) = self.host.find(page) {

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use ebbtide_core::find_by_name;
 use toml::{Table, Value};
 
-use super::{Config, ConfigError};
-use crate::designs::{self, Design};
+use super::{ALL, Design, find};
+use crate::config::{Config, ConfigError};
 
 /// Layers of keys with a name, for `preset = "NAME"`.
 const PRESETS: [(&str, &str); 1] = [("atc23", include_str!("../../configs/presets/atc23.toml"))];
@@ -60,7 +60,7 @@ fn resolved(
 pub(super) fn text_of(given: &str) -> Result<String, ConfigError> {
     let is_file = given.ends_with(".toml") || given.contains('/');
     if !is_file {
-        return Ok(designs::find(given)?.config.to_string());
+        return Ok(find(given)?.config.to_string());
     }
     std::fs::read_to_string(Path::new(given)).map_err(|error| malformed(given, error.to_string()))
 }
@@ -81,7 +81,7 @@ fn layered(given: &str, text: &str) -> Result<Table, ConfigError> {
     let mut merged = match table.remove("base") {
         None => return Ok(table),
         Some(Value::String(base)) => {
-            let base = designs::find(&base)?;
+            let base = find(&base)?;
             layered(base.name, base.config)?
         }
         Some(other) => {
@@ -121,7 +121,7 @@ const OPTIONAL: &str =
 /// Every key that there is: those of any design, and the sides that a design may take from others.
 static KEYS: LazyLock<Table> = LazyLock::new(|| {
     let mut all: Table = OPTIONAL.parse().expect("TOML");
-    for design in designs::ALL {
+    for design in ALL {
         let keys: Table = design.config.parse().expect("shipped designs are TOML");
         unite(&mut all, keys);
     }
@@ -200,6 +200,7 @@ fn one_line(error: &toml::de::Error) -> String {
 mod tests {
     use ebbtide_core::prefetch::Preset;
 
+    use super::super::compose;
     use super::*;
 
     fn refused(given: &str, overrides: Overrides<'_>) -> String {
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_design_resolves_and_survives_a_round_trip() {
-        for design in designs::ALL {
+        for design in ALL {
             let config = resolve(design.name, &[]).unwrap();
             let text = toml::to_string(&config).unwrap();
             assert_eq!(toml::from_str::<Config>(&text).unwrap(), config, "{}", design.name);
@@ -240,9 +241,9 @@ mod tests {
     fn a_machine_can_take_a_side_from_another_design() {
         let given = [("parts.core_side", "flash-sync")];
         let config = resolve("astriflash", &given).unwrap();
-        assert_eq!(designs::compose(&config).unwrap().core_side, crate::CoreSide::Block);
+        assert_eq!(compose(&config).unwrap().core_side, crate::CoreSide::Block);
         let config = resolve("astriflash", &[("parts.memory_side", "flashsync")]).unwrap();
-        let error = designs::compose(&config).err().unwrap().to_string();
+        let error = compose(&config).err().unwrap().to_string();
         assert!(error.contains("did you mean 'flash-sync'?"), "{error}");
         assert!(refused("astriflash", &[("parts.side", "x")]).contains("parts.side"));
     }

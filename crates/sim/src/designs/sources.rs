@@ -3,9 +3,9 @@
 use ebbtide_flash::Config as FlashConfig;
 use toml::de::{DeTable, DeValue};
 
-use super::ConfigError;
+use super::find;
 use super::load::{malformed_toml, preset_text, text_of};
-use crate::designs;
+use crate::config::ConfigError;
 
 /// A parameter as its file has it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -43,7 +43,7 @@ fn add_file(sources: &mut Sources, given: &str) -> Result<(), ConfigError> {
     let table = DeTable::parse(&text).map_err(|error| malformed_toml(given, &text, &error))?;
     let table = table.get_ref();
     if let Some(DeValue::String(base)) = table.get("base").map(|base| base.get_ref()) {
-        add_file(sources, designs::find(base)?.name)?;
+        add_file(sources, find(base)?.name)?;
     }
     if let Some(DeValue::String(preset)) = table.get("preset").map(|preset| preset.get_ref()) {
         add_text(sources, preset, preset_text(preset)?)?;
@@ -100,8 +100,8 @@ fn head(text: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::{ALL, resolve};
     use super::*;
-    use crate::config::resolve;
 
     /// The keys of `table` and of those in it.
     fn keys(section: &str, table: &toml::Table) -> BTreeSet<String> {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn every_parameter_of_every_design_has_a_source() {
-        for design in designs::ALL {
+        for design in ALL {
             let found = sources(design.name).unwrap();
             assert!(found.notes.iter().all(|note| !note.is_empty()), "{}", design.name);
             let config = resolve(design.name, &[]).unwrap();
