@@ -1,39 +1,38 @@
-//! [`Calibration`]: what a program's jobs do with all data in DRAM, to which every design is held.
+//! [`Calibration`]: the jobs of a program with all data in DRAM, by which every design is
+//! calibrated.
 
-use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
 
-use crate::config::PageTables;
 use crate::core_side::CoreSide;
 use crate::designs::Parts;
-use crate::experiment::Plan;
 use crate::machine::{Machine, SimError};
 use crate::memory_side::{AllDram, PlainLru};
+use crate::plan::Plan;
 
-/// What jobs do in DRAM, and what they compute so that they miss at the wished interval.
+/// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Calibration {
-    /// Misses of a plain LRU cache of `dram_cache.size`, a job.
+    /// Misses per job of a plain LRU cache of `dram_cache.size`.
     pub(crate) lru_misses_per_job: f64,
-    /// A job's time without added computing, in nanoseconds.
+    /// Time of a job without added computing, in nanoseconds.
     pub(crate) bare_job_ns: f64,
-    /// What a job computes besides.
+    /// Added computing of a job.
     pub(crate) work: Span,
-    /// Throughput with it.
+    /// Throughput with that computing.
     pub(crate) dram_jobs_per_s: f64,
 }
 
 /// Evictions keep up with misses once they are this share of them over a window of jobs.
 const STEADY_SHARE: f64 = 0.99;
 
-/// Jobs between looks at how many pages were missed.
+/// Jobs between two checks of the misses.
 pub(crate) const WARM_BATCH: u64 = 256;
 
-/// A program whose data fits never misses: a window ends all the same.
+/// The most jobs of a window, for programs that never miss because their data fits.
 pub(crate) const WINDOW_JOBS_MAX: u64 = 4_000_000;
 
-/// Misses in a window of the warm-up of a cache of `frames` frames.
+/// Misses of a window of the warm-up, for a cache of `frames` frames.
 pub(crate) fn window_misses(frames: u64) -> u64 {
     (frames / 4).max(1_000)
 }
@@ -43,31 +42,19 @@ pub(crate) fn is_steady(left: u64, misses: u64) -> bool {
     left as f64 >= STEADY_SHARE * misses as f64
 }
 
-/// What is said of a run in DRAM.
+/// The stage of progress of runs in DRAM.
 const IN_DRAM: &str = "running in DRAM";
 
-/// Jobs per core that a run in DRAM is measured over, if they do not have enough accesses before.
+/// The most jobs per core that a run in DRAM is measured over.
 const JOBS_MAX: u64 = 500;
 
-/// Accesses that are enough, over all cores.
+/// Accesses over all cores after which a run in DRAM ends earlier.
 const ACCESSES: u64 = 8_000_000;
 
-/// Jobs per core between looks at how many accesses there were.
+/// Jobs per core between two checks of the accesses.
 const JOBS_STEP: u64 = 20;
 
 impl Calibration {
-    /// What the calibration of `plan` depends on: plans that agree in this have the same.
-    pub(crate) fn basis(plan: &Plan) -> Plan {
-        let mut basis = super::warm::basis(plan);
-        let config = &mut basis.config;
-        config.workload = plan.config.workload.clone();
-        config.dram_cache.ways = 0;
-        config.dram_cache.policy = PolicyKind::Lru;
-        // In DRAM all tables take the same time.
-        config.tlb.page_tables = PageTables::Flat;
-        basis
-    }
-
     /// Runs `program` in DRAM on the cores of `plan`.
     pub(crate) fn new(
         plan: &Plan,
@@ -90,8 +77,8 @@ impl Calibration {
     }
 }
 
-/// Runs jobs in no time until a plain LRU cache is in steady state, and `machine` with it. Gives the
-/// misses of that cache, a job.
+/// Runs jobs that take no time until a plain LRU cache is in steady state, and `machine` with it.
+/// Gives the misses of that cache per job.
 fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let mut lru = PlainLru::new(&plan.config)?;
     let enough = window_misses(lru.frames());
@@ -109,7 +96,7 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
     }
 }
 
-/// Jobs a second, after a fourth as many that are not counted.
+/// Jobs per second, after a fourth as many jobs that are not counted.
 fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let step = JOBS_STEP * plan.config.cores.count as u64;
     machine.take_measured();

@@ -4,8 +4,8 @@ use ebbtide_core::Span;
 use serde::Serialize;
 
 use crate::designs;
-use crate::experiment::{Plan, program};
 use crate::machine::{Machine, SimError};
+use crate::plan::Plan;
 
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -25,7 +25,7 @@ pub struct Stretch {
 /// [`SimError`].
 pub fn run_cold(plan: &Plan, work: Span, stretches: usize) -> Result<Vec<Stretch>, SimError> {
     let parts = designs::compose(&plan.config)?;
-    let mut machine = Machine::new(&plan.config, parts, program(plan)?)?;
+    let mut machine = Machine::new(&plan.config, parts, plan.program()?)?;
     machine.set_work(work);
     let mut stretch = || {
         let simulated_ns = machine.run(plan.jobs)?.as_ns();

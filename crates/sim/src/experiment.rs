@@ -3,165 +3,26 @@
 use std::time::Instant;
 
 use ebbtide_core::{Span, Stopped, Watch};
-use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
-use ebbtide_workloads::{Kind, Program, Scatter, Shape};
-use serde::Serialize;
 
 use crate::calibration::Calibration;
-use crate::config::Config;
 use crate::designs::{self, Parts};
-use crate::machine::{
-    Coherence, Distribution, Load, Machine, MissedAccesses, ServiceParts, SimError, WORK_UNITS,
-};
-use crate::memory_side::Counters;
+use crate::machine::{Load, Machine, SimError};
 use crate::offered::Offered;
+use crate::outcome::{Lifetime, Outcome, WarmUp, flash_outcome};
+use crate::plan::Plan;
 use crate::timeline::Timeline;
-use crate::warm::{Steady, WARM_SHARE};
-
-/// What to simulate.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The machine.
-    pub config: Config,
-    /// The program.
-    pub workload: Kind,
-    /// Jobs measured.
-    pub jobs: u64,
-    /// Selects layout, job stream and arrivals.
-    pub seed: u64,
-    /// How jobs come; a rate is a share of what DRAM-only can do.
-    pub arrivals: Offered,
-}
-
-/// What the warm-up came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WarmUp {
-    /// Jobs that ran in no time, until evictions kept up with misses.
-    pub untimed_jobs: u64,
-    /// Evictions over misses in the last window of those.
-    pub evictions_per_miss: f64,
-    /// Jobs that then ran in time and were not counted.
-    pub timed_jobs: u64,
-    /// Misses of a plain LRU cache of as many frames, a job.
-    pub lru_misses_per_job: f64,
-    /// A job's time without added computing, in DRAM, in nanoseconds.
-    pub bare_job_ns: f64,
-    /// What a job computes besides, in nanoseconds: as `workload.work_us` says, or so that plain LRU
-    /// misses at the wished interval.
-    pub work_ns: f64,
-}
-
-/// What a run gave.
-#[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
-    /// The design.
-    pub design: String,
-    /// The program.
-    pub workload: String,
-    /// Every parameter.
-    pub config: Config,
-    /// Of layout, job stream and arrivals.
-    pub seed: u64,
-    /// Load.
-    pub arrivals: Offered,
-    /// Jobs measured.
-    pub jobs: u64,
-    /// How the machine was brought into steady state.
-    pub warm_up: WarmUp,
-    /// Accesses measured.
-    pub accesses: u64,
-    /// Simulated time they took.
-    pub simulated_ns: u64,
-    /// Host time of the whole run.
-    pub wall_s: f64,
-    /// Accesses per second of host time, over the measured part.
-    pub accesses_per_wall_s: f64,
-    /// Share of the cores' time in which they executed, or waited for no more than the chip and what
-    /// DRAM has: neither for a page, nor for a job.
-    pub busy_share: f64,
-    /// Written lines that left the last-level cache.
-    pub lines_written_back: u64,
-    /// Between cores' own caches.
-    pub coherence: Coherence,
-    /// Throughput.
-    pub jobs_per_s: f64,
-    /// The same over DRAM-only's on the same jobs.
-    pub ratio_to_dram: f64,
-    /// Execution between misses of a core, in microseconds.
-    pub miss_interval_us: f64,
-    /// What the memory side counted.
-    #[serde(rename = "dram_cache")]
-    pub memory: Counters,
-    /// The flash device, since the start of the measured part.
-    pub flash: FlashOutcome,
-    /// Per access that left the chip, from the moment it was issued.
-    pub latency_ns: Distribution,
-    /// Per access that left the chip, from its entry to memory.
-    pub device_latency_ns: Distribution,
-    /// Accesses that missed.
-    pub missed: MissedAccesses,
-    /// Per job, from its start.
-    pub service_ns: Distribution,
-    /// What that goes into.
-    pub service_parts: ServiceParts,
-    /// Per job, from its arrival.
-    pub response_ns: Distribution,
-    /// Years until the flash is worn out at this rate.
-    pub lifetime_years: Option<Lifetime>,
-}
-
-/// The flash device over the measured part.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct FlashOutcome {
-    /// Pages read.
-    pub reads: u64,
-    /// Pages written by the host.
-    pub writes: u64,
-    /// Blocks erased.
-    pub erases: u64,
-    /// Pages of 4 KiB sensed in the array: those read, unless the write buffer had them, and those
-    /// that collections moved.
-    pub array_reads: u64,
-    /// Pages of 4 KiB programmed, padding and collections included.
-    pub pages_programmed: u64,
-    /// Pages programmed per page written.
-    pub write_amplification: f64,
-    /// Share of requests that waited for garbage collection.
-    pub gc_blocked_share: f64,
-}
-
-/// SPEC C4 in both of its years.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Lifetime {
-    /// Round the clock.
-    pub round_the_clock: f64,
-    /// In the paper's year of 2,080 hours.
-    pub working_hours: f64,
-}
-
-impl FlashOutcome {
-    /// All that a device counted.
-    pub(crate) fn since_start(counters: &Flash) -> FlashOutcome {
-        flash_outcome(Some(&Flash::default()), Some(counters))
-    }
-}
-
-impl Lifetime {
-    pub(crate) fn new(wear: Wear) -> Lifetime {
-        Lifetime { round_the_clock: wear.years(), working_hours: wear.working_years() }
-    }
-}
+use crate::warm::{Steady, WARM_SHARE, warm_up};
 
 /// Runs `plan` to its end.
 ///
 /// # Errors
-/// [`SimError`]; nothing is reported for a run that did not end.
+/// [`SimError`]. A run that does not end gives no outcome.
 pub fn simulate(plan: &Plan) -> Result<Outcome, SimError> {
     let watch = Watch::unattended();
     Simulation::warmed(plan, watch)?.measure(watch)
 }
 
-/// A machine in steady state, and how it came to be there.
+/// A machine in steady state.
 pub struct Simulation {
     plan: Plan,
     clock: Instant,
@@ -179,15 +40,21 @@ impl Simulation {
         Simulation::warmed_of(plan, designs::compose(&plan.config)?, watch)
     }
 
-    /// The same of `parts`, whatever design the plan names: for designs that are not in the list.
+    /// The same with `parts` instead of those of the plan's design, for designs that are not in the
+    /// list.
     ///
     /// # Errors
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        crate::warm::alone(plan, parts, watch)
+        let clock = Instant::now();
+        let program = plan.program()?;
+        let calibration = Calibration::new(plan, &program, watch)?;
+        let mut machine = Machine::new(&plan.config, parts, program)?;
+        let steady = warm_up(&mut machine, &plan.config, watch)?;
+        Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }
 
-    /// Goes on with `machine`, which is warm, in time until it has settled. The whole run began at
+    /// Runs `machine`, which is warm, in virtual time until it has settled. The whole run began at
     /// `clock`.
     pub(crate) fn settled(
         plan: &Plan,
@@ -224,7 +91,7 @@ impl Simulation {
     /// Measures the jobs of the plan.
     ///
     /// # Errors
-    /// [`SimError`]; nothing is reported for a run that did not end.
+    /// [`SimError`]. A run that does not end gives no outcome.
     pub fn measure(&mut self, watch: Watch<'_>) -> Result<Outcome, SimError> {
         let Simulation { plan, machine, warm_up, .. } = self;
         let before = machine.take_measured();
@@ -268,8 +135,8 @@ impl Simulation {
         })
     }
 
-    /// Goes on until some hundred misses were seen, and tells how the one of median length fared;
-    /// `None` if nothing misses.
+    /// Runs on for some hundred misses. Gives the steps of the miss of median length, or `None` if
+    /// nothing misses.
     ///
     /// # Errors
     /// [`SimError`].
@@ -279,19 +146,19 @@ impl Simulation {
     }
 }
 
-/// Misses that a typical one is chosen from.
+/// Number of misses from which a typical one is chosen.
 const STORIES: usize = 500;
 
-/// Jobs that may run until there are as many.
+/// The most jobs that run for them.
 const STORY_JOBS_MAX: u64 = 20_000;
 
-/// Where the timed warm-up ends.
+/// Share of progress at which the timed warm-up ends.
 const SETTLED_SHARE: f64 = 0.6;
 
-/// Jobs run between two words about it.
+/// Jobs between two reports of progress.
 const WATCHED_JOBS: u64 = 1_000;
 
-/// Runs `jobs` jobs as [`Machine::run`] does, and tells which share of them is done.
+/// Runs `jobs` jobs as [`Machine::run`] does, and reports the share that is done to `tell`.
 fn watched_run(
     machine: &mut Machine,
     jobs: u64,
@@ -305,36 +172,5 @@ fn watched_run(
         }
         tell(done as f64 / jobs as f64)?;
         time = time + machine.run((jobs - done).min(WATCHED_JOBS))?;
-    }
-}
-
-/// The program of `plan`.
-pub(crate) fn program(plan: &Plan) -> Result<Program, SimError> {
-    let shape = Shape {
-        dataset_bytes: plan.config.dataset.size.0,
-        theta: plan.config.workload.theta,
-        scatter: Scatter::Pages,
-        seed: plan.seed,
-        work_instructions: WORK_UNITS,
-    };
-    Ok(plan.workload.build(&shape)?)
-}
-
-fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> FlashOutcome {
-    let (Some(before), Some(after)) = (before, after) else { return FlashOutcome::default() };
-    let programmed = |c: &Flash| c.host_pages_programmed + c.gc_pages_programmed;
-    let blocked = |c: &Flash| c.reads_blocked_by_gc + c.writes_blocked_by_gc;
-    let sensed = |c: &Flash| c.reads - c.buffer_reads + c.gc_pages_moved;
-    let (reads, writes) = (after.reads - before.reads, after.writes - before.writes);
-    let programmed = programmed(after) - programmed(before);
-    FlashOutcome {
-        reads,
-        writes,
-        erases: after.erases - before.erases,
-        array_reads: sensed(after) - sensed(before),
-        pages_programmed: programmed,
-        write_amplification: if writes == 0 { 1.0 } else { programmed as f64 / writes as f64 },
-        gc_blocked_share: (blocked(after) - blocked(before)) as f64
-            / (reads + writes).max(1) as f64,
     }
 }

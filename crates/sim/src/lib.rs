@@ -13,19 +13,25 @@ mod hierarchy;
 mod machine;
 pub mod memory_side;
 mod offered;
+mod outcome;
+mod plan;
 mod replay;
+mod shared;
 mod timeline;
 mod warm;
 
 pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
-pub use experiment::{FlashOutcome, Lifetime, Outcome, Plan, Simulation, WarmUp, simulate};
+pub use experiment::{Simulation, simulate};
 pub use machine::{
     Breakdown, Coherence, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts,
     SimError, WORK_UNITS,
 };
 pub use offered::{NoLoad, Offered};
+pub use outcome::{FlashOutcome, Lifetime, Outcome, WarmUp};
+pub use plan::Plan;
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
+pub use shared::Shared;
 pub use timeline::{Step, Timeline};
-pub use warm::{Shared, Steady, warm_up};
+pub use warm::{Steady, warm_up};

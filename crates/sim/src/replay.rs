@@ -11,9 +11,9 @@ use thiserror::Error;
 
 use crate::config::{Config, ConfigError};
 use crate::designs;
-use crate::experiment::{FlashOutcome, Lifetime};
 use crate::machine::{Distribution, Latencies};
 use crate::memory_side::{Answer, Counters, Event, MemorySide, Request, Waiter};
+use crate::outcome::{FlashOutcome, Lifetime};
 
 /// Why a replay failed.
 #[derive(Debug, Error)]

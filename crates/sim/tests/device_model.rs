@@ -1,6 +1,5 @@
-//! The CXL-flash device against a plain model of it, written apart: queues and sets as the study's
-//! simulator has them (SPEC A4 "MQ"), one event after the other. And golden counts of every policy and
-//! prefetcher.
+//! The CXL-flash device against a plain, independent model with the queues and sets of MQSim_CXL, the
+//! study's simulator. And golden counts of every policy and prefetcher.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -41,7 +41,6 @@ const LAYERS: [&str; 15] = [
 /// An entry: the crate, the modules that import, the module that they import.
 const KNOWN: &[(&str, &[&str], &str)] = &[
     ("engine", &["backside"], "shared"),
-    ("flash", &["flat", "ssd"], "flash"),
     ("measure", &["bench::conditions"], "bench::profile"),
     ("measure", &["doctor::memory"], "doctor::finding"),
     ("measure", &["doctor::ring"], "doctor::probe"),
@@ -52,11 +51,6 @@ const KNOWN: &[(&str, &[&str], &str)] = &[
     ("papers", &["astriflash::tails"], "astriflash::verdicts"),
     ("papers", &["cxl_flash::runs"], "cxl_flash::experiments"),
     ("report", &["bars", "csv_file", "lines"], "page"),
-    ("sim", &["calibration"], "experiment"),
-    ("sim", &["calibration", "experiment"], "warm"),
-    ("sim", &["config"], "designs"),
-    ("sim", &["config", "device"], "memory_side"),
-    ("sim", &["memory_side::mos::queue"], "memory_side::mos::manager"),
     ("structures", &["masstree::lock"], "masstree::descend"),
     ("study", &["claims::claim"], "claims::finding"),
     ("trace", &["error"], "lackey"),

@@ -228,8 +228,8 @@ pub struct Device {
     pub flash_commands: u64,
     /// Whether prefetches go to flash before the demand read that caused them.
     pub prefetches_first: bool,
-    /// Whether bit 32 of an address and those above are laid over bit 31 and those above, as the
-    /// simulator of the CXL-flash study does (SPEC A4 "MQ").
+    /// Whether the bits of an address from 32 on are combined with those from 31 on, as in MQSim_CXL, the
+    /// simulator of the CXL-flash study (ATC'23).
     pub fold_addresses: bool,
 }
 

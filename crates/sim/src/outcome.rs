@@ -1,0 +1,148 @@
+//! [`Outcome`]: the results of a run.
+
+use ebbtide_flash::{Counters as Flash, Lifetime as Wear};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::machine::{Coherence, Distribution, MissedAccesses, ServiceParts};
+use crate::memory_side::Counters;
+use crate::offered::Offered;
+
+/// The warm-up of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WarmUp {
+    /// Jobs that took no time, until evictions kept up with misses.
+    pub untimed_jobs: u64,
+    /// Evictions over misses in the last window of those jobs.
+    pub evictions_per_miss: f64,
+    /// Jobs that then ran in virtual time without being measured.
+    pub timed_jobs: u64,
+    /// Misses per job of a plain LRU cache with as many frames.
+    pub lru_misses_per_job: f64,
+    /// Time of a job in DRAM without added computing, in nanoseconds.
+    pub bare_job_ns: f64,
+    /// Added computing of a job, in nanoseconds: `workload.work_us`, or what makes plain LRU miss
+    /// at the wanted interval.
+    pub work_ns: f64,
+}
+
+/// The results of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The design.
+    pub design: String,
+    /// The program.
+    pub workload: String,
+    /// All parameters.
+    pub config: Config,
+    /// Seed of the layout, the job stream and the arrivals.
+    pub seed: u64,
+    /// The load.
+    pub arrivals: Offered,
+    /// Jobs measured.
+    pub jobs: u64,
+    /// The warm-up to a steady state.
+    pub warm_up: WarmUp,
+    /// Accesses measured.
+    pub accesses: u64,
+    /// Simulated time of the measured part.
+    pub simulated_ns: u64,
+    /// Time of the whole run on the host.
+    pub wall_s: f64,
+    /// Accesses per second on the host, over the measured part.
+    pub accesses_per_wall_s: f64,
+    /// Share of the cores' time in which they waited neither for a page nor for a job. They
+    /// executed, or waited for the chip and for lines in DRAM.
+    pub busy_share: f64,
+    /// Dirty lines that left the last-level cache.
+    pub lines_written_back: u64,
+    /// Coherence of private caches.
+    pub coherence: Coherence,
+    /// Throughput in jobs per second.
+    pub jobs_per_s: f64,
+    /// Throughput over that of DRAM-only on the same jobs.
+    pub ratio_to_dram: f64,
+    /// Execution between two misses of a core, in microseconds.
+    pub miss_interval_us: f64,
+    /// What the memory side counted.
+    #[serde(rename = "dram_cache")]
+    pub memory: Counters,
+    /// The flash device over the measured part.
+    pub flash: FlashOutcome,
+    /// Latency of accesses that left the chip, from their issue.
+    pub latency_ns: Distribution,
+    /// Latency of accesses that left the chip, from their entry to memory.
+    pub device_latency_ns: Distribution,
+    /// Accesses that missed.
+    pub missed: MissedAccesses,
+    /// Service time of jobs, from their start.
+    pub service_ns: Distribution,
+    /// The parts of the service time.
+    pub service_parts: ServiceParts,
+    /// Response time of jobs, from their arrival.
+    pub response_ns: Distribution,
+    /// Lifetime of the flash at this rate of writes.
+    pub lifetime_years: Option<Lifetime>,
+}
+
+/// The flash device over the measured part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FlashOutcome {
+    /// Pages read.
+    pub reads: u64,
+    /// Pages written by the host.
+    pub writes: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Pages of 4 KiB sensed in the array: reads that the write buffer did not serve, and pages
+    /// that collections moved.
+    pub array_reads: u64,
+    /// Pages of 4 KiB programmed, with padding and collections.
+    pub pages_programmed: u64,
+    /// Pages programmed per page written.
+    pub write_amplification: f64,
+    /// Share of requests that waited for garbage collection.
+    pub gc_blocked_share: f64,
+}
+
+/// A lifetime in years, by two definitions of a year.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Lifetime {
+    /// Years of use round the clock.
+    pub round_the_clock: f64,
+    /// Years of 2,080 hours, as the CXL-flash paper (ATC'23) counts them.
+    pub working_hours: f64,
+}
+
+impl FlashOutcome {
+    /// What a device counted since its start.
+    pub(crate) fn since_start(counters: &Flash) -> FlashOutcome {
+        flash_outcome(Some(&Flash::default()), Some(counters))
+    }
+}
+
+impl Lifetime {
+    pub(crate) fn new(wear: Wear) -> Lifetime {
+        Lifetime { round_the_clock: wear.years(), working_hours: wear.working_years() }
+    }
+}
+
+/// What a device counted between `before` and `after`; nothing without a device.
+pub(crate) fn flash_outcome(before: Option<&Flash>, after: Option<&Flash>) -> FlashOutcome {
+    let (Some(before), Some(after)) = (before, after) else { return FlashOutcome::default() };
+    let programmed = |c: &Flash| c.host_pages_programmed + c.gc_pages_programmed;
+    let blocked = |c: &Flash| c.reads_blocked_by_gc + c.writes_blocked_by_gc;
+    let sensed = |c: &Flash| c.reads - c.buffer_reads + c.gc_pages_moved;
+    let (reads, writes) = (after.reads - before.reads, after.writes - before.writes);
+    let programmed = programmed(after) - programmed(before);
+    FlashOutcome {
+        reads,
+        writes,
+        erases: after.erases - before.erases,
+        array_reads: sensed(after) - sensed(before),
+        pages_programmed: programmed,
+        write_amplification: if writes == 0 { 1.0 } else { programmed as f64 / writes as f64 },
+        gc_blocked_share: (blocked(after) - blocked(before)) as f64
+            / (reads + writes).max(1) as f64,
+    }
+}

@@ -1,0 +1,77 @@
+//! [`Plan`]: one simulation, and what plans have in common.
+
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_workloads::{Kind, Program, Scatter, Shape};
+
+use crate::config::{Config, DramCache, PageTables};
+use crate::designs::resolve;
+use crate::machine::{SimError, WORK_UNITS};
+use crate::offered::Offered;
+
+/// One simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The machine.
+    pub config: Config,
+    /// The program.
+    pub workload: Kind,
+    /// Number of jobs to measure.
+    pub jobs: u64,
+    /// Seed of the layout, the job stream and the arrivals.
+    pub seed: u64,
+    /// The load, whose rate is a share of DRAM-only's throughput.
+    pub arrivals: Offered,
+}
+
+impl Plan {
+    /// The program to simulate.
+    pub(crate) fn program(&self) -> Result<Program, SimError> {
+        let shape = Shape {
+            dataset_bytes: self.config.dataset.size.0,
+            theta: self.config.workload.theta,
+            scatter: Scatter::Pages,
+            seed: self.seed,
+            work_instructions: WORK_UNITS,
+        };
+        Ok(self.workload.build(&shape)?)
+    }
+
+    /// The plan with all that the state after the untimed warm-up does not depend on set to
+    /// DRAM-only's values. That state depends on the jobs, the caches on the chip, the placement of
+    /// pages in DRAM, and on whether the memory can hand its pages on.
+    pub(crate) fn warm_up_basis(&self) -> Plan {
+        let fixed = resolve("dram-only", &[]).expect("a shipped design resolves");
+        let mut basis = self.clone();
+        basis.jobs = 0;
+        basis.arrivals = Offered::Saturating;
+        let config = &mut basis.config;
+        config.design = fixed.design;
+        config.parts = fixed.parts;
+        config.switch = fixed.switch;
+        config.os = fixed.os;
+        config.link = fixed.link;
+        config.flash = fixed.flash;
+        config.workload.miss_interval_us = fixed.workload.miss_interval_us;
+        config.workload.work_us = None;
+        config.dram_cache = DramCache {
+            size: config.dram_cache.size,
+            ways: config.dram_cache.ways,
+            policy: config.dram_cache.policy,
+            ..fixed.dram_cache
+        };
+        basis
+    }
+
+    /// The plan with all that its calibration does not depend on set to fixed values. Plans with
+    /// equal bases have the same calibration.
+    pub(crate) fn calibration_basis(&self) -> Plan {
+        let mut basis = self.warm_up_basis();
+        let config = &mut basis.config;
+        config.workload = self.config.workload.clone();
+        config.dram_cache.ways = 0;
+        config.dram_cache.policy = PolicyKind::Lru;
+        // In DRAM all tables take the same time.
+        config.tlb.page_tables = PageTables::Flat;
+        basis
+    }
+}
