@@ -6,10 +6,10 @@ use toml::{Table, Value};
 
 use super::ConfigError;
 
-/// The parameters that `table` describes: a preset's with some of them replaced.
+/// The parameters that `table` describes: those of a preset, with some of them replaced.
 ///
 /// # Errors
-/// [`ConfigError`] for a preset, key or value that cannot be.
+/// [`ConfigError`] for an unknown preset or key, or an impossible value.
 pub(super) fn flash_config(table: &Table) -> Result<Config, ConfigError> {
     let Some(Value::String(preset)) = table.get("preset") else {
         return Err(malformed_flash("preset: expected the name of a flash preset"));

@@ -1,4 +1,4 @@
-//! What a machine is made of, in numbers: typed parameters whose keys carry their units.
+//! [`Config`]: the parameters of a machine, whose keys carry their units.
 
 mod flash;
 mod mos;
@@ -17,11 +17,11 @@ pub use mos::{Attachment, Mode, Mos};
 pub use promotion::{Promotion, WriteBack};
 pub use scale::{NoScale, Scale};
 
-/// A design's parameters. Every key of the TOML file is a field here, and the other way round.
+/// The parameters of a design. Its TOML file has exactly these fields as keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Which composition of parts: a name of [`designs`](crate::designs).
+    /// Name of the design, which is a composition of parts.
     pub design: String,
     /// Sides of the machine that come from other designs.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
@@ -30,7 +30,7 @@ pub struct Config {
     pub cores: Cores,
     /// First-level data cache of each core.
     pub l1: Cache,
-    /// Last-level cache, all tiles together.
+    /// Last-level cache of all tiles together.
     pub llc: Cache,
     /// The on-chip network.
     pub noc: Noc,
@@ -40,25 +40,25 @@ pub struct Config {
     pub dram: Dram,
     /// The DRAM cache of pages.
     pub dram_cache: DramCache,
-    /// A device that answers lines from a cache in its own DRAM, for designs that have one.
+    /// A byte-addressable device with a cache in its own DRAM, for designs that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
-    /// What a device fetches ahead of demand, for designs that do.
+    /// Prefetching by a device, for designs that do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
     /// HAMS's memory-over-storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mos: Option<Mos>,
-    /// Host DRAM to which pages are promoted, for designs that do.
+    /// Promotion of pages to host DRAM, for designs that do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion: Option<Promotion>,
     /// Switching between user-level threads.
     pub switch: Switch,
-    /// What the operating system charges.
+    /// Costs of the operating system.
     pub os: Os,
-    /// Between the DRAM cache and the flash device.
+    /// The link between host and flash device.
     pub link: Link,
-    /// The flash device: `preset`, and any of the preset's keys to override.
+    /// The flash device: a `preset`, and keys of the preset that are replaced.
     pub flash: toml::Table,
     /// The data.
     pub dataset: Dataset,
@@ -70,10 +70,10 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
-    /// The design whose core side it is.
+    /// The design that the core side comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_side: Option<String>,
-    /// The design whose memory side it is.
+    /// The design that the memory side comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_side: Option<String>,
 }
@@ -88,22 +88,22 @@ impl Parts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
-    /// How many.
+    /// Number of cores.
     pub count: usize,
-    /// Clock.
+    /// Clock frequency.
     pub frequency_mhz: u64,
     /// Instructions retired per cycle.
     pub width: u64,
     /// Reorder buffer: hides `rob_entries / width` cycles of a load.
     pub rob_entries: u64,
-    /// Refill of the pipeline after a flush.
+    /// Time to refill the pipeline after a flush.
     pub flush_cycles: u64,
-    /// How far a core may run ahead of the rest of the machine between looks at it.
+    /// How far a core may run ahead of the rest of the machine.
     pub run_ahead_ns: u64,
 }
 
 impl Cores {
-    /// So many cycles of the clock, which is a whole number of picoseconds long.
+    /// Time of `count` clock cycles. A cycle is a whole number of picoseconds.
     pub(crate) fn cycles(&self, count: u64) -> Span {
         Span::from_ps(count * (1_000_000 / self.frequency_mhz))
     }
@@ -117,19 +117,19 @@ pub struct Cache {
     pub size: Bytes,
     /// Associativity.
     pub ways: usize,
-    /// From request to reply, the network apart.
+    /// Latency from request to reply, without the network.
     pub latency_cycles: u64,
 }
 
-/// The on-chip network: a mesh of tiles, each a core and a slice of the last-level cache.
+/// The on-chip network: a mesh of tiles. A tile is a core and a slice of the last-level cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Noc {
     /// Tiles in a row.
     pub columns: usize,
-    /// A hop.
+    /// Latency of a hop.
     pub hop_cycles: u64,
-    /// Width of a link, bytes per cycle.
+    /// Width of a link in bytes per cycle.
     pub link_bytes: u64,
 }
 
@@ -147,15 +147,16 @@ choice! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
-    /// Entries of the first level, fully associative.
+    /// Entries of the first level, which is fully associative.
     pub l1_entries: usize,
     /// Entries of the second level.
     pub l2_entries: usize,
     /// Associativity of the second level.
     pub l2_ways: usize,
-    /// A hit in the second level.
+    /// Latency of a hit in the second level.
     pub l2_latency_cycles: u64,
-    /// Page-table entries a walk fetches one after the other, the upper levels being in walk caches.
+    /// Page-table entries that a walk fetches one after another. The upper levels are in walk
+    /// caches.
     pub walk_levels: u32,
     /// Where page tables lie.
     pub page_tables: PageTables,
@@ -165,13 +166,13 @@ pub struct Tlb {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
-    /// Memory controllers; pages are striped over them.
+    /// Memory controllers. Pages are striped over them.
     pub controllers: usize,
-    /// Opening a row.
+    /// Time to open a row.
     pub ras_cycles: u64,
-    /// Each 8 bytes of a column.
+    /// Time of each 8 bytes of a column.
     pub cas_cycles_per_8_bytes: u64,
-    /// Each command and reply of a controller.
+    /// Time of each command and each reply of a controller.
     pub command_cycles: u64,
 }
 
@@ -179,7 +180,7 @@ choice! {
     /// How much of a missed page is fetched into the DRAM cache.
     #[derive(Default)]
     pub enum Fill as "fill" {
-        /// All of it.
+        /// The whole page.
         #[default]
         Page = "page",
         /// The lines that [`Footprints`](ebbtide_core::Footprints) expects (AstriFlash §II-A).
@@ -193,61 +194,63 @@ choice! {
 pub struct DramCache {
     /// Capacity.
     pub size: Bytes,
-    /// Associativity; 0 is full.
+    /// Associativity. 0: fully associative.
     pub ways: usize,
-    /// Which page is evicted.
+    /// The replacement policy.
     pub policy: PolicyKind,
     /// How much of a page is fetched.
     #[serde(default)]
     pub fill: Fill,
-    /// Miss status entries in all.
+    /// Entries of the miss status table.
     pub mshr: usize,
     /// Associativity of the miss status table.
     pub mshr_ways: usize,
-    /// Bytes of a tag.
+    /// Size of a tag in bytes.
     pub tag_bytes: u64,
-    /// Each command of a backside controller.
+    /// Time of each command of a backside controller.
     pub backside_cycles: u64,
-    /// Misses that wait for a backside controller; when it is full, the frontside stalls.
+    /// Misses that can wait for a backside controller. When its queue is full, the frontside
+    /// stalls.
     pub backside_queue: usize,
-    /// Pages in a controller's evict buffer.
+    /// Pages that a controller's evict buffer holds.
     pub evict_buffer: usize,
 }
 
-/// A device that answers lines from a cache in its own DRAM.
+/// A byte-addressable device with a cache in its own DRAM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What its DRAM takes for a line; it serves one after the other.
+    /// Time of a line in its DRAM, which serves one line after another.
     pub dram_ns: u64,
-    /// Lines that wait for its DRAM; when they are so many, the device takes no request.
+    /// Lines that can wait for its DRAM. When the queue is full, the device accepts no request.
     pub dram_queue: u64,
-    /// Requests that a miss status entry merges; when one has so many, the device takes no request.
+    /// Requests that a miss status entry can merge. When one is full, the device accepts no
+    /// request.
     pub mshr_requests: usize,
-    /// Flash commands at once; when they are so many, the device takes no request.
+    /// Flash commands in flight at once. At this number the device accepts no request.
     pub flash_commands: u64,
     /// Whether prefetches go to flash before the demand read that caused them.
     pub prefetches_first: bool,
-    /// Whether the bits of an address from 32 on are combined with those from 31 on, as in MQSim_CXL, the
-    /// simulator of the CXL-flash study (ATC'23).
+    /// Whether the bits of an address from 32 on are combined with those from 31 on, as in
+    /// MQSim_CXL, the simulator of the CXL-flash study (ATC'23).
     pub fold_addresses: bool,
 }
 
-/// What is fetched ahead of demand.
+/// Prefetching by a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetch {
-    /// Which prefetcher.
+    /// The prefetcher.
     pub policy: PrefetcherKind,
-    /// Which form of it.
+    /// The variant of the prefetcher.
     pub preset: Preset,
-    /// Prefetches at once.
+    /// The most prefetches in flight.
     pub in_flight: u64,
-    /// Of next-n-line: how many pages.
+    /// For next-n-line: pages to fetch.
     pub degree: u64,
-    /// Of next-n-line: how many pages are left out before them.
+    /// For next-n-line: pages to skip before them.
     pub offset: u64,
-    /// Whether pages that the host says it will need are fetched, too.
+    /// Whether pages that the host announces are fetched too.
     pub hints: bool,
 }
 
@@ -255,57 +258,58 @@ pub struct Prefetch {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
-    /// User-level threads a core.
+    /// User-level threads per core.
     pub threads: usize,
-    /// A switch.
+    /// Time of a switch.
     pub cost_ns: u64,
-    /// Which job runs next.
+    /// The scheduler that chooses the next thread.
     pub scheduler: Discipline,
-    /// How the scheduler learns that a page is there.
+    /// How the scheduler learns that a page has arrived.
     pub arrivals: Wakeup,
-    /// Age from which a page is taken to be there, where that is guessed.
+    /// Age of a miss after which its page is assumed to be present, if arrivals are guessed.
     pub ripe_after_us: u64,
 }
 
 choice! {
-    /// How a scheduler learns that a page is there.
+    /// How a scheduler learns that a page has arrived.
     pub enum Wakeup as "way to learn of arrivals" {
-        /// By the age of the job.
+        /// The scheduler guesses by the age of the miss.
         Guessed = "guessed",
-        /// It is told.
+        /// The scheduler is notified.
         Notified = "notified",
     }
 }
 
-/// What the operating system charges.
+/// Costs of the operating system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Os {
-    /// A page fault's own work.
+    /// Time of a page fault without I/O.
     pub fault_us: u64,
-    /// Starting a read through the I/O stack.
+    /// Time to start a read through the I/O stack.
     pub io_us: u64,
-    /// From flash's answer until the page is mapped in DRAM.
+    /// Time from flash's answer until the page is mapped in DRAM.
     pub install_ns: u64,
-    /// A context switch.
+    /// Time of a context switch.
     pub switch_us: u64,
-    /// A broadcast TLB shootdown to `shootdown_cores` cores; proportional to cores.
+    /// Time of a broadcast TLB shootdown to `shootdown_cores` cores. It is proportional to the
+    /// cores.
     pub shootdown_us: u64,
-    /// See `shootdown_us`.
+    /// Number of cores to which `shootdown_us` applies.
     pub shootdown_cores: usize,
     /// Pages unmapped per broadcast.
     pub shootdown_batch: usize,
-    /// Kernel threads a core.
+    /// Kernel threads per core.
     pub threads: usize,
 }
 
-/// Between the DRAM cache and the flash device.
+/// The link between host and flash device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// One way.
+    /// Latency in one direction.
     pub latency_ns: u64,
-    /// Of page transfers, each direction.
+    /// Bandwidth of page transfers in each direction.
     pub bandwidth_gb_per_s: u64,
 }
 
@@ -321,51 +325,51 @@ pub struct Dataset {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Execution between misses of a plain LRU cache as large as the DRAM in front of flash; the
-    /// programs' computing is calibrated to it.
+    /// Execution between two misses of a plain LRU cache as large as the DRAM in front of flash.
+    /// The computing of programs is calibrated to it.
     pub miss_interval_us: f64,
     /// Zipf skew of the keys.
     pub theta: f64,
-    /// What a job computes between its accesses, in all, where it is not to be calibrated.
+    /// Total time that a job computes between its accesses, instead of a calibrated time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_us: Option<f64>,
 }
 
-/// What is wrong with a configuration, in one line.
+/// An error of a configuration, as one line.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfigError {
-    /// A design, policy or preset that does not exist.
+    /// A design, policy or preset does not exist.
     #[error(transparent)]
     UnknownName(#[from] UnknownName),
-    /// A key that does not exist.
+    /// A key does not exist.
     #[error("{file}: {error}")]
     UnknownKey {
-        /// Where it was given.
+        /// The file or option that has it.
         file: String,
-        /// The key, and the nearest there is.
+        /// The key, and the nearest known one.
         error: UnknownName,
     },
-    /// Not TOML, or a value of the wrong type.
+    /// A text is not TOML, or a value has the wrong type.
     #[error("{file}: {reason}")]
     Malformed {
-        /// Where it was given.
+        /// The file or option that has it.
         file: String,
-        /// Line or key, and what was expected.
+        /// The line or key, and what is expected.
         reason: String,
     },
-    /// A value that cannot be, by itself or with another.
+    /// A value is out of its range, or contradicts another.
     #[error("{key} = {value}: expected {expected}")]
     Value {
         /// The key, with its section.
         key: &'static str,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What can be.
+        /// The values that are possible.
         expected: String,
     },
 }
 
-/// Fails unless `holds`, saying that `key` is `value` but was expected to be `expected`.
+/// Fails unless `holds`, with an error that names `key`, its `value` and what is `expected`.
 pub(crate) fn require(
     holds: bool,
     key: &'static str,
@@ -378,22 +382,22 @@ pub(crate) fn require(
     Err(ConfigError::Value { key, value: value.to_string(), expected: expected.into() })
 }
 
-/// A section that the design cannot do without.
+/// The section called `name`, which the design needs.
 pub(crate) fn needed<'a, T>(
     section: &'a Option<T>,
     name: &'static str,
 ) -> Result<&'a T, ConfigError> {
-    let reason = || format!("the design needs a section [{name}], as that of cxl-flash");
+    let reason = || format!("the design needs a section [{name}], as cxl-flash has");
     section
         .as_ref()
         .ok_or_else(|| ConfigError::Malformed { file: "design".to_string(), reason: reason() })
 }
 
 impl Config {
-    /// Checks what every machine needs, whatever its design.
+    /// Checks the values that every machine needs.
     ///
     /// # Errors
-    /// The first value that cannot be, with what can.
+    /// The first impossible value, with the possible ones.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_ranges()?;
         let Config { cores, dram_cache, .. } = self;
@@ -419,7 +423,7 @@ impl Config {
         require((0.0..=1e9).contains(&work), "workload.work_us", work, "0 to 1000000000")
     }
 
-    /// Numbers far beyond any machine would only exhaust the host's memory, or the 64 bits of time.
+    /// Checks that no number exhausts the host's memory or the 64 bits of time.
     fn check_ranges(&self) -> Result<(), ConfigError> {
         let Config { cores, l1, llc, noc, tlb, dram, dram_cache, switch, os, link, .. } = self;
         const CORES: u64 = 1 << 10;
@@ -490,16 +494,17 @@ impl Config {
         Ok(())
     }
 
-    /// The parameters of the flash device: those of the preset that `[flash]` names, and its own.
+    /// The parameters of the flash device: those of its preset, with the keys that `[flash]`
+    /// replaces.
     ///
     /// # Errors
-    /// [`ConfigError`] for a preset, key or value that cannot be.
+    /// [`ConfigError`] for an unknown preset or key, or an impossible value.
     pub fn flash_device(&self) -> Result<ebbtide_flash::Config, ConfigError> {
         flash::flash_config(&self.flash)
     }
 
-    /// The memory that a program's pages share with each other: host DRAM where pages are promoted
-    /// to it, and the DRAM cache otherwise. With its key.
+    /// Size of the memory that caches the pages of a program, with its key: host DRAM if pages are
+    /// promoted to it, and the DRAM cache otherwise.
     pub(crate) fn memory_size(&self) -> (&'static str, Bytes) {
         match &self.promotion {
             Some(promotion) => ("promotion.size", promotion.size),
@@ -507,8 +512,8 @@ impl Config {
         }
     }
 
-    /// The same machine with capacities multiplied by `numerator / denominator`: dataset, DRAM
-    /// cache, promotion's DRAM and last-level cache together, so that their ratios stay.
+    /// The same machine with the sizes of dataset, DRAM cache, promotion's DRAM and last-level
+    /// cache multiplied by `numerator / denominator`, so that their ratios stay.
     #[must_use]
     pub fn scaled(mut self, numerator: u64, denominator: u64) -> Config {
         let promotion = self.promotion.iter_mut();

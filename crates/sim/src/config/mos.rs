@@ -6,7 +6,7 @@ use ebbtide_core::{Bytes, choice};
 
 use super::{Config, ConfigError, require};
 
-/// HAMS's memory-over-storage. Its cache is `[dram_cache]`, its way to flash `[link]`.
+/// HAMS's memory-over-storage. Its cache is `[dram_cache]`, and its link to flash `[link]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mos {
@@ -14,15 +14,15 @@ pub struct Mos {
     pub page: Bytes,
     /// How flash is attached.
     pub attachment: Attachment,
-    /// How much may be under way, and what survives a power cut.
+    /// What may be in flight at once, and what survives a power cut.
     pub mode: Mode,
-    /// The SSD's mapping table, each command.
+    /// Time of the lookup in the SSD's mapping table for each command.
     pub lookup_ns: u64,
-    /// Handing the NVDIMM from one master to the other, each way; 0 where the host is the only one.
+    /// Time to hand the NVDIMM from one master to the other. 0 if the host is the only master.
     pub lock_ns: u64,
-    /// The SSD's internal DRAM, which holds writes on their way to flash; 0 if it is removed.
+    /// Size of the SSD's internal DRAM, which buffers writes. 0: there is none.
     pub ssd_dram: Bytes,
-    /// Of the SSD's internal DRAM.
+    /// Bandwidth of the SSD's internal DRAM.
     pub ssd_dram_gb_per_s: u64,
 }
 
@@ -39,15 +39,17 @@ choice! {
 choice! {
     /// What may be in flight at once, and what survives a power cut.
     pub enum Mode as "mode" {
-        /// Memory expansion: as many commands in flight as the queue holds, all lost in a power cut.
+        /// Memory expansion: as many commands in flight as the queue holds, all lost in a power
+        /// cut.
         Extend = "extend",
-        /// Durable: one command at a time, each with a journal tag. Unfinished commands are replayed.
+        /// Durable: one command at a time, each with a journal tag. Unfinished commands are
+        /// replayed.
         Persist = "persist",
     }
 }
 
 impl Config {
-    /// The section that a design with HAMS's memory side needs.
+    /// The `[mos]` section, which a design with HAMS's memory side needs.
     ///
     /// # Errors
     /// When it is missing.

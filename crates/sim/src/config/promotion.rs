@@ -1,4 +1,4 @@
-//! [`Promotion`]: host DRAM to which pages of a byte-addressable SSD are promoted.
+//! [`Promotion`]: parameters of the promotion of pages from a byte-addressable SSD to host DRAM.
 
 use ebbtide_core::promotion::{Meets, Parameters, Reset};
 use ebbtide_core::replacement::PolicyKind;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, require};
 
-/// Promotion of pages from a device that answers lines to host DRAM (FlatFlash §3.3, §3.4).
+/// Promotion of pages from a byte-addressable device to host DRAM (FlatFlash §3.3, §3.4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promotion {
-    /// Host DRAM for promoted pages.
+    /// Size of host DRAM for promoted pages.
     pub size: Bytes,
-    /// Which of them is demoted.
+    /// The replacement policy, which chooses the page to demote.
     pub policy: PolicyKind,
-    /// Which pages are demoted by writing them to flash.
+    /// Which demoted pages are written to flash.
     pub write_back: WriteBack,
-    /// When the counts of an epoch start anew.
+    /// When the counts of an epoch are reset.
     pub reset: Reset,
     /// Which counts promote a page.
     pub meets: Meets,
@@ -31,32 +31,33 @@ pub struct Promotion {
     pub epoch: u64,
     /// Entries of the promotion look-aside buffer.
     pub look_aside: usize,
-    /// A page's way to DRAM.
+    /// Time in which a page moves to DRAM.
     pub move_ns: u64,
-    /// Updating its page-table entry and the TLB.
+    /// Time to update the page-table entry and the TLB.
     pub map_ns: u64,
-    /// A posted write over the link, as the core sees it.
+    /// Time in which a posted write over the link keeps the core busy.
     pub posted_write_ns: u64,
-    /// The last so many bytes of the data are a persist region, whose pages stay in the SSD and
-    /// whose stores are verified.
+    /// Size of the persist region at the end of the data. Its pages stay in the SSD, and its stores
+    /// are verified.
     pub persist: Bytes,
-    /// Whether what is in the device's cache survives a power cut.
+    /// Whether the device's cache survives a power cut.
     pub battery_backed: bool,
-    /// So long after a block's first write in the device's cache, the block is read, what was written
-    /// of it merged, and written anew. 0: pages go to flash one by one, when they leave the cache.
+    /// Time from a block's first write in the device's cache until the block is cleaned: read,
+    /// merged with its dirty pages, and written. 0: dirty pages are written one by one when they
+    /// are evicted.
     pub clean_after_us: u64,
-    /// 4 KiB pages of a block.
+    /// Pages of 4 KiB in a block.
     pub block_pages: u64,
-    /// Page-table entries that one interrupt mends, after their pages moved in flash.
+    /// Page-table entries that one interrupt updates after their pages moved in flash.
     pub mend_batch: usize,
 }
 
 choice! {
     /// Which demoted pages are written to flash.
     pub enum WriteBack as "write-back" {
-        /// Those that were written to.
+        /// Dirty pages.
         Dirty = "dirty",
-        /// All.
+        /// All pages.
         All = "all",
     }
 }

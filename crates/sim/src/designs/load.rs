@@ -1,4 +1,4 @@
-//! From a design's name or a TOML file, and single keys set on top of it, to a [`Config`].
+//! [`resolve`]: from a design's name or a TOML file, and keys set over it, to a [`Config`].
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,25 +9,25 @@ use toml::{Table, Value};
 use super::{ALL, Design, find};
 use crate::config::{Config, ConfigError};
 
-/// Layers of keys with a name, for `preset = "NAME"`.
+/// Named layers of keys, for `preset = "NAME"`.
 const PRESETS: [(&str, &str); 1] = [("atc23", include_str!("../../configs/presets/atc23.toml"))];
 
-/// Single keys set on top of a design: `("dram_cache.ways", "8")`. The key `preset` lays all keys of
-/// a preset over the design.
+/// Keys set over a design: `("dram_cache.ways", "8")`. The key `preset` lays all keys of a preset
+/// over the design.
 pub type Overrides<'a> = &'a [(&'a str, &'a str)];
 
-/// The configuration that `given`, a design's name or a file, describes under `overrides`.
+/// The configuration of `given`, a design's name or a file, with `overrides`.
 ///
-/// A file holds any keys, and may name a design to start from: `base = "astriflash"`. Without one
-/// it must hold them all. It may also name a preset, which lies between the two.
+/// A file may name a design to start from: `base = "astriflash"`. Without one it must have all
+/// keys. A file may also name a preset, which is laid over the base.
 ///
 /// # Errors
-/// [`ConfigError`] for what does not exist, does not parse, or cannot be.
+/// [`ConfigError`] for unknown names and keys, malformed text, and impossible values.
 pub fn resolve(given: &str, overrides: Overrides<'_>) -> Result<Config, ConfigError> {
     resolved(given, layered(given, &text_of(given)?)?, overrides)
 }
 
-/// The configuration of `design`, which need not be in the list, under `overrides`.
+/// The configuration of `design`, which need not be in [`ALL`], with `overrides`.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -56,7 +56,7 @@ fn resolved(
     Ok(config)
 }
 
-/// What `given`, a design's name or a file, holds.
+/// The text of `given`, a design's name or a file.
 pub(super) fn text_of(given: &str) -> Result<String, ConfigError> {
     let is_file = given.ends_with(".toml") || given.contains('/');
     if !is_file {
@@ -69,13 +69,13 @@ fn malformed(file: &str, reason: String) -> ConfigError {
     ConfigError::Malformed { file: file.to_string(), reason }
 }
 
-/// Says where in `text` the TOML of `file` ends to be some.
+/// The error of `file` whose `text` is not TOML, with its line.
 pub(super) fn malformed_toml(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
     malformed(file, format!("line {line}: {}", error.message()))
 }
 
-/// Parses `text`, which `given` holds, and lays it over what it names as its base.
+/// Parses `text` of `given`, and lays it over its base.
 fn layered(given: &str, text: &str) -> Result<Table, ConfigError> {
     let mut table: Table = text.parse().map_err(|error| malformed_toml(given, text, &error))?;
     let mut merged = match table.remove("base") {
@@ -99,7 +99,7 @@ fn layered(given: &str, text: &str) -> Result<Table, ConfigError> {
     Ok(merged)
 }
 
-/// The keys of the preset called `name`.
+/// The text of the preset called `name`.
 pub(super) fn preset_text(name: &str) -> Result<&'static str, ConfigError> {
     Ok(find_by_name("preset", name, &PRESETS)?)
 }
@@ -114,11 +114,11 @@ fn lay_preset(table: &mut Table, name: &str) -> Result<(), ConfigError> {
     merge(name, "", table, preset, &KEYS)
 }
 
-/// Keys that no design sets.
+/// Keys that no shipped design sets.
 const OPTIONAL: &str =
     "parts = { core_side = \"\", memory_side = \"\" }\nworkload = { work_us = 0 }";
 
-/// Every key that there is: those of any design, and the sides that a design may take from others.
+/// All keys: those of any shipped design, and the optional ones.
 static KEYS: LazyLock<Table> = LazyLock::new(|| {
     let mut all: Table = OPTIONAL.parse().expect("TOML");
     for design in ALL {

@@ -1,4 +1,4 @@
-//! Where the numbers of a configuration come from: the comments of the files that hold them.
+//! [`sources`]: the sources of a configuration's numbers, from the comments of its files.
 
 use ebbtide_flash::Config as FlashConfig;
 use toml::de::{DeTable, DeValue};
@@ -7,31 +7,31 @@ use super::find;
 use super::load::{malformed_toml, preset_text, text_of};
 use crate::config::ConfigError;
 
-/// A parameter as its file has it.
+/// A parameter with its source.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Parameter {
     /// The key, with its sections: `dram_cache.ways`.
     pub key: String,
     /// The value, as TOML.
     pub value: String,
-    /// What the comment beside it says of its source; empty where there is none.
+    /// The source, from the comment beside it. Empty if there is none.
     pub source: String,
 }
 
-/// A configuration's files, read for their comments.
+/// The parameters and notes of a configuration's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Sources {
-    /// What each file says at its head, the file that others start from first.
+    /// The comment at the head of each file, from the base on.
     pub notes: Vec<String>,
-    /// Every parameter, in the order of the files.
+    /// All parameters, in the order of the files.
     pub parameters: Vec<Parameter>,
 }
 
-/// The parameters of `given`, a design's name or a file as [`resolve`](super::resolve) takes it, each
-/// with the source that the file which sets it last gives. The flash preset's are among them.
+/// The parameters of `given`, a design's name or a file as [`resolve`](super::resolve) takes it,
+/// each with the source that the file which sets it last gives. The flash preset's are among them.
 ///
 /// # Errors
-/// [`ConfigError`] for what does not exist or is no TOML.
+/// [`ConfigError`] for unknown names and files that are not TOML.
 pub fn sources(given: &str) -> Result<Sources, ConfigError> {
     let mut sources = Sources::default();
     add_file(&mut sources, given)?;
