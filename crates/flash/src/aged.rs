@@ -41,7 +41,7 @@ impl Aged {
     ///
     /// # Panics
     /// If they do not fit.
-    pub fn new(pages: u32, blocks: u32, slots: u32) -> Aged {
+    pub(crate) fn new(pages: u32, blocks: u32, slots: u32) -> Aged {
         let room = u64::from(blocks) * u64::from(slots);
         assert!(u64::from(pages) <= room, "{pages} pages in {room} places");
         let share = if pages == 0 { 0.0 } else { victim_share(f64::from(pages) / room as f64) };
@@ -55,22 +55,22 @@ impl Aged {
     }
 
     /// Number of logical pages that hold data.
-    pub fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         self.starts[self.starts.len() - 1]
     }
 
     /// Number of written blocks.
-    pub fn blocks(&self) -> u32 {
+    pub(crate) fn blocks(&self) -> u32 {
         (self.starts.len() - 1) as u32
     }
 
     /// Number of valid pages of `block`, which are at its start.
-    pub fn valid(&self, block: u32) -> u32 {
+    pub(crate) fn valid(&self, block: u32) -> u32 {
         self.starts[block as usize + 1] - self.starts[block as usize]
     }
 
     /// Block of a logical page that holds data, and its index there.
-    pub fn place(&self, local: u32) -> Option<(u32, u32)> {
+    pub(crate) fn place(&self, local: u32) -> Option<(u32, u32)> {
         if local >= self.pages() {
             return None;
         }
@@ -80,7 +80,7 @@ impl Aged {
     }
 
     /// The logical page at place `index` of `block`, which must be valid.
-    pub fn page_at(&self, block: u32, index: u32) -> u32 {
+    pub(crate) fn page_at(&self, block: u32, index: u32) -> u32 {
         let rank = u64::from(self.starts[block as usize] + index);
         (rank * self.inverse % u64::from(self.pages())) as u32
     }

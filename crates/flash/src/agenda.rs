@@ -17,23 +17,23 @@ pub(crate) struct Agenda {
 const NEVER: u64 = u64::MAX;
 
 impl Agenda {
-    pub fn new(planes: usize) -> Agenda {
+    pub(crate) fn new(planes: usize) -> Agenda {
         let leaves = planes.next_power_of_two();
         Agenda { nodes: vec![(NEVER, 0); 2 * leaves], leaves }
     }
 
     /// Sets the end of `plane`'s stage.
-    pub fn set(&mut self, plane: u32, at: Time) {
+    pub(crate) fn set(&mut self, plane: u32, at: Time) {
         self.update(plane, at.as_ps());
     }
 
     /// Clears the end of `plane`'s stage.
-    pub fn clear(&mut self, plane: u32) {
+    pub(crate) fn clear(&mut self, plane: u32) {
         self.update(plane, NEVER);
     }
 
     /// The earliest end, and its plane.
-    pub fn first(&self) -> Option<(Time, u32)> {
+    pub(crate) fn first(&self) -> Option<(Time, u32)> {
         let (at, plane) = self.nodes[1];
         (at != NEVER).then_some((Time::from_ps(at), plane))
     }

@@ -47,11 +47,6 @@ impl Counters {
         share(self.reads_blocked_by_gc, self.reads)
     }
 
-    /// Share of writes whose program waited for a collection.
-    pub fn write_share_blocked_by_gc(&self) -> f64 {
-        share(self.writes_blocked_by_gc, self.writes)
-    }
-
     /// Share of all commands that waited for a collection (claims AS39, AS40).
     pub fn share_blocked_by_gc(&self) -> f64 {
         let blocked = self.reads_blocked_by_gc + self.writes_blocked_by_gc;

@@ -146,20 +146,11 @@ impl Flash {
         }
     }
 
-    /// The lifetime if `elapsed` of use programmed all pages so far, with those of collections.
-    /// `None` for a flat device.
+    /// The lifetime if `elapsed` of use programmed all pages so far, with those of collections. `None`
+    /// for a flat device.
     pub fn lifetime(&self, elapsed: Span) -> Option<Lifetime> {
         let counters = self.counters();
-        self.lifetime_of(counters.host_pages_programmed + counters.gc_pages_programmed, elapsed)
-    }
-
-    /// The lifetime at a write amplification of 1, which the CXL-flash paper (ATC'23 §7) assumes.
-    /// `None` for a flat device.
-    pub fn lifetime_without_amplification(&self, elapsed: Span) -> Option<Lifetime> {
-        self.lifetime_of(self.counters().writes, elapsed)
-    }
-
-    fn lifetime_of(&self, pages: u64, elapsed: Span) -> Option<Lifetime> {
+        let pages = counters.host_pages_programmed + counters.gc_pages_programmed;
         match &self.device {
             Device::Flat(_) => None,
             Device::Ssd(ssd) => {

@@ -21,7 +21,7 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    pub fn new(config: &FlatConfig) -> Flat {
+    pub(crate) fn new(config: &FlatConfig) -> Flat {
         Flat {
             latencies: [span_us(config.read_us), span_us(config.write_us)],
             under_way: Default::default(),
@@ -30,7 +30,7 @@ impl Flat {
         }
     }
 
-    pub fn submit(&mut self, now: Time, command: Command) {
+    pub(crate) fn submit(&mut self, now: Time, command: Command) {
         let Command { tag, kind, page } = command;
         if let (Kind::Write, Some(moved)) = (kind, &mut self.moved) {
             moved.push(page);
@@ -40,12 +40,12 @@ impl Flat {
         self.under_way[kind as usize].push_back(done);
     }
 
-    pub fn next_event(&self) -> Option<Time> {
+    pub(crate) fn next_event(&self) -> Option<Time> {
         self.under_way.iter().filter_map(|lane| lane.front()).map(|done| done.at).min()
     }
 
     /// Completes the first command.
-    pub fn step(&mut self, done: &mut Vec<Done>) {
+    pub(crate) fn step(&mut self, done: &mut Vec<Done>) {
         let lanes = self.under_way.iter_mut();
         let first = lanes.filter(|lane| !lane.is_empty()).min_by_key(|lane| lane[0].at);
         let Some(first) = first.and_then(VecDeque::pop_front) else { return };

@@ -61,7 +61,7 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    pub fn new(channel: u32) -> Plane {
+    pub(crate) fn new(channel: u32) -> Plane {
         Plane {
             channel,
             stage: Stage::Idle,
@@ -81,7 +81,7 @@ impl Plane {
     }
 
     /// Changes to `stage`, which ends at `end`.
-    pub fn enter(&mut self, now: Time, stage: Stage, end: Time) {
+    pub(crate) fn enter(&mut self, now: Time, stage: Stage, end: Time) {
         if self.stage == Stage::Idle {
             self.busy_since = now;
         }
@@ -90,13 +90,13 @@ impl Plane {
     }
 
     /// Becomes idle.
-    pub fn rest(&mut self, now: Time) {
+    pub(crate) fn rest(&mut self, now: Time) {
         self.busy = self.busy(now);
         self.stage = Stage::Idle;
     }
 
     /// Busy time until `now`.
-    pub fn busy(&self, now: Time) -> Span {
+    pub(crate) fn busy(&self, now: Time) -> Span {
         match self.stage {
             Stage::Idle => self.busy,
             _ => self.busy + now.since(self.busy_since),

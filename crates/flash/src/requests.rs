@@ -35,7 +35,7 @@ pub(crate) struct Queue {
 }
 
 impl Pool {
-    pub fn add(&mut self, tag: u64, page: PageId, submitted: Time) -> RequestId {
+    pub(crate) fn add(&mut self, tag: u64, page: PageId, submitted: Time) -> RequestId {
         let request = Request { tag, page, submitted, blocked: false, next: NONE };
         match self.unused.pop() {
             Some(id) => {
@@ -50,16 +50,16 @@ impl Pool {
     }
 
     /// Removes a request, which must be in no queue, from the pool.
-    pub fn remove(&mut self, id: RequestId) -> Request {
+    pub(crate) fn remove(&mut self, id: RequestId) -> Request {
         self.unused.push(id.0);
         self.requests[id.0 as usize]
     }
 
-    pub fn get(&self, id: RequestId) -> &Request {
+    pub(crate) fn get(&self, id: RequestId) -> &Request {
         &self.requests[id.0 as usize]
     }
 
-    pub fn push(&mut self, queue: &mut Queue, id: RequestId) {
+    pub(crate) fn push(&mut self, queue: &mut Queue, id: RequestId) {
         self.requests[id.0 as usize].next = NONE;
         match queue.tail {
             NONE => queue.head = id.0,
@@ -69,7 +69,7 @@ impl Pool {
         queue.len += 1;
     }
 
-    pub fn pop(&self, queue: &mut Queue) -> Option<RequestId> {
+    pub(crate) fn pop(&self, queue: &mut Queue) -> Option<RequestId> {
         let id = queue.front()?;
         queue.head = self.requests[id.0 as usize].next;
         if queue.head == NONE {
@@ -80,7 +80,7 @@ impl Pool {
     }
 
     /// Moves the first `count` requests of `queue` into a new queue.
-    pub fn split(&mut self, queue: &mut Queue, count: u32) -> Queue {
+    pub(crate) fn split(&mut self, queue: &mut Queue, count: u32) -> Queue {
         let mut first = Queue::EMPTY;
         for _ in 0..count {
             let Some(id) = self.pop(queue) else { break };
@@ -90,7 +90,7 @@ impl Pool {
     }
 
     /// Applies `change` to every request of `queue`.
-    pub fn update(&mut self, queue: Queue, mut change: impl FnMut(&mut Request)) {
+    pub(crate) fn update(&mut self, queue: Queue, mut change: impl FnMut(&mut Request)) {
         let mut at = queue.head;
         while let Some(request) = self.requests.get_mut(at as usize) {
             change(request);
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     /// The requests of `queue` in order.
-    pub fn iter(&self, queue: Queue) -> impl Iterator<Item = &Request> {
+    pub(crate) fn iter(&self, queue: Queue) -> impl Iterator<Item = &Request> {
         let mut at = queue.head;
         std::iter::from_fn(move || {
             let request = self.requests.get(at as usize)?;
@@ -110,17 +110,17 @@ impl Pool {
 }
 
 impl Queue {
-    pub const EMPTY: Queue = Queue { head: NONE, tail: NONE, len: 0 };
+    pub(crate) const EMPTY: Queue = Queue { head: NONE, tail: NONE, len: 0 };
 
-    pub fn front(&self) -> Option<RequestId> {
+    pub(crate) fn front(&self) -> Option<RequestId> {
         (self.head != NONE).then_some(RequestId(self.head))
     }
 
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Ssd {
 
 impl Ssd {
     /// The device that `config` describes, which must have been checked.
-    pub fn new(config: &SsdConfig) -> Ssd {
+    pub(crate) fn new(config: &SsdConfig) -> Ssd {
         let planes = config.planes();
         let pages = f64::from(config.blocks()) * f64::from(config.pages_per_block);
         let free_pages = |percent: f64| (pages * percent / 100.0) as u32;
@@ -99,23 +99,23 @@ impl Ssd {
         }
     }
 
-    pub fn logical_pages(&self) -> u64 {
+    pub(crate) fn logical_pages(&self) -> u64 {
         self.logical_pages
     }
 
-    pub fn raw_bytes(&self) -> u64 {
+    pub(crate) fn raw_bytes(&self) -> u64 {
         self.config.raw_bytes()
     }
 
-    pub fn endurance_cycles(&self) -> u32 {
+    pub(crate) fn endurance_cycles(&self) -> u32 {
         self.config.endurance_cycles
     }
 
-    pub fn plane_busy(&self, now: Time) -> impl Iterator<Item = Span> {
+    pub(crate) fn plane_busy(&self, now: Time) -> impl Iterator<Item = Span> {
         self.planes.iter().map(move |plane| plane.busy(now))
     }
 
-    pub fn wear(&self) -> Wear {
+    pub(crate) fn wear(&self) -> Wear {
         let maps = self.planes.iter().filter_map(|plane| plane.map.as_ref());
         let erases = maps.flat_map(|map| map.erases().iter().copied());
         let blocks = self.planes.len() as f64 * f64::from(self.layout.blocks);
@@ -136,7 +136,7 @@ impl Ssd {
     }
 
     /// Takes a command.
-    pub fn submit(&mut self, now: Time, command: Command) {
+    pub(crate) fn submit(&mut self, now: Time, command: Command) {
         let pages = self.logical_pages;
         assert!(command.page.0 < pages, "{:?} is beyond the device's {pages} pages", command.page);
         match command.kind {
@@ -188,7 +188,7 @@ impl Ssd {
     }
 
     /// Time of the next event.
-    pub fn next_event(&self) -> Option<Time> {
+    pub(crate) fn next_event(&self) -> Option<Time> {
         let plane = self.agenda.first().map(|(at, _)| at);
         let buffer = self.from_buffer.iter().filter_map(|lane| lane.front()).map(|done| done.at);
         let pad = self.pads.front().map(|(at, _)| *at);
@@ -196,7 +196,7 @@ impl Ssd {
     }
 
     /// Handles one event at `at`, which is [`next_event`](Ssd::next_event).
-    pub fn step(&mut self, at: Time, done: &mut Vec<Done>) {
+    pub(crate) fn step(&mut self, at: Time, done: &mut Vec<Done>) {
         if let Some((end, plane)) = self.agenda.first()
             && end == at
         {

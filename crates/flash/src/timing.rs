@@ -32,7 +32,7 @@ fn times(span: Span, count: u32) -> Span {
 }
 
 impl Timing {
-    pub fn new(config: &SsdConfig) -> Timing {
+    pub(crate) fn new(config: &SsdConfig) -> Timing {
         let bytes_per_us = config.bus_mt_per_s * f64::from(config.bus_bytes);
         let transfer = |bytes: f64| span_us(bytes / bytes_per_us);
         Timing {
@@ -50,12 +50,12 @@ impl Timing {
     }
 
     /// Moving the valid pages of a block inside the plane.
-    pub fn copyback(&self, work: &Collection) -> Span {
+    pub(crate) fn copyback(&self, work: &Collection) -> Span {
         times(self.read, work.reads) + times(self.program, work.programs)
     }
 
     /// Moving the valid pages of a block out over the channel and back in.
-    pub fn copy_over_bus(&self, work: &Collection) -> Span {
+    pub(crate) fn copy_over_bus(&self, work: &Collection) -> Span {
         self.copyback(work)
             + times(self.page_out, work.moved.len() as u32)
             + times(self.unit_in, work.programs)

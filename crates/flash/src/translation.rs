@@ -34,17 +34,17 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub fn slots_per_block(&self) -> u32 {
+    pub(crate) fn slots_per_block(&self) -> u32 {
         self.pages_per_block * self.slots_per_page
     }
 
-    pub fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         self.blocks * self.slots_per_block()
     }
 
     /// The most logical pages of a plane. With them a collection always finds a block that gains a
     /// physical page, while two blocks are spare and one is open.
-    pub fn logical_pages_max(blocks: u64, pages_per_block: u64, slots_per_page: u64) -> u64 {
+    pub(crate) fn logical_pages_max(blocks: u64, pages_per_block: u64, slots_per_page: u64) -> u64 {
         blocks.saturating_sub(3) * (pages_per_block - 1) * slots_per_page
     }
 }
@@ -104,7 +104,7 @@ pub(crate) struct PlaneMap {
 
 impl PlaneMap {
     /// The plane after ageing.
-    pub fn new(layout: &Layout) -> PlaneMap {
+    pub(crate) fn new(layout: &Layout) -> PlaneMap {
         let Layout { blocks, aged, .. } = layout;
         let written = aged.blocks();
         let state = |block| if block < written { State::Aged } else { State::Free };
@@ -124,7 +124,7 @@ impl PlaneMap {
     }
 
     /// The place of `page`, or `None` if it was never written.
-    pub fn place(&self, layout: &Layout, page: u32) -> Option<Slot> {
+    pub(crate) fn place(&self, layout: &Layout, page: u32) -> Option<Slot> {
         let aged = || {
             let (block, index) = layout.aged.place(page)?;
             Some(block * layout.slots_per_block() + index)
@@ -136,7 +136,7 @@ impl PlaneMap {
     ///
     /// # Panics
     /// If the urgency is [`Urgency::Now`] and no block is free.
-    pub fn program(&mut self, layout: &Layout, pages: impl IntoIterator<Item = u32>) {
+    pub(crate) fn program(&mut self, layout: &Layout, pages: impl IntoIterator<Item = u32>) {
         let (block, mut contents) = match self.open.take() {
             Some(open) => open,
             None => self.open_block(layout),
@@ -173,7 +173,7 @@ impl PlaneMap {
     ///
     /// Valid data may leave too little room for a threshold. The threshold is at most half, and the
     /// hard limit at most a quarter, of the space without valid data.
-    pub fn urgency(&self, layout: &Layout) -> Urgency {
+    pub(crate) fn urgency(&self, layout: &Layout) -> Urgency {
         let spare = (layout.slots() - self.valid_pages) / layout.slots_per_page;
         let has_room = self.open.is_some() || self.free.len() > 1;
         if !has_room || self.free_pages <= layout.hard_free_pages.min(spare / 4) {
@@ -187,7 +187,7 @@ impl PlaneMap {
 
     /// Frees a block by moving its valid pages into the open block: the block with the fewest valid
     /// pages, or a cold block that lags behind in wear. Gives `None` if that gains nothing.
-    pub fn collect(&mut self, layout: &Layout) -> Option<Collection> {
+    pub(crate) fn collect(&mut self, layout: &Layout) -> Option<Collection> {
         let lagging = self.lagging(layout);
         self.levelled = lagging.is_some();
         let victim = lagging.or_else(|| self.greedy(layout))?;
@@ -273,7 +273,7 @@ impl PlaneMap {
     }
 
     /// Erasures of each block.
-    pub fn erases(&self) -> &[u32] {
+    pub(crate) fn erases(&self) -> &[u32] {
         &self.erases
     }
 }

@@ -11,7 +11,7 @@ type Core = u16;
 
 /// The holders of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub(super) enum Held {
     /// One core, which may write the line without a request: states E and M.
     Owned(Core),
     /// A number of cores, which may only read the line: state S. A directory in hardware has a bit
@@ -23,13 +23,13 @@ pub enum Held {
 /// The directories of all tiles. Caches report every eviction, so the directory is exact, and has
 /// no more entries than the caches have lines.
 #[derive(Debug, Clone)]
-pub struct Directory {
+pub(super) struct Directory {
     lines: FxHashMap<LineId, Held>,
 }
 
 impl Directory {
     /// An empty directory for caches with `lines` lines in all.
-    pub fn new(lines: usize) -> Directory {
+    pub(super) fn new(lines: usize) -> Directory {
         Directory { lines: FxHashMap::with_capacity_and_hasher(lines, FxBuildHasher) }
     }
 
@@ -40,7 +40,7 @@ impl Directory {
     }
 
     /// The core that owns `line`, if one does.
-    pub fn owner(&self, line: LineId) -> Option<usize> {
+    pub(super) fn owner(&self, line: LineId) -> Option<usize> {
         match self.lines.get(&line) {
             Some(Held::Owned(core)) => Some(usize::from(*core)),
             _ => None,
@@ -49,7 +49,7 @@ impl Directory {
 
     /// Adds `core` as a reader of `line`, which it did not hold. It owns the line if no other core
     /// holds it. Gives the previous owner, which now shares the line.
-    pub fn read(&mut self, core: usize, line: LineId) -> Option<usize> {
+    pub(super) fn read(&mut self, core: usize, line: LineId) -> Option<usize> {
         match self.lines.entry(line) {
             Entry::Vacant(unheld) => {
                 unheld.insert(Held::Owned(core as Core));
@@ -70,17 +70,17 @@ impl Directory {
     }
 
     /// Makes `core` the owner of `line`. Gives the previous holders, which may include `core`.
-    pub fn own(&mut self, core: usize, line: LineId) -> Option<Held> {
+    pub(super) fn own(&mut self, core: usize, line: LineId) -> Option<Held> {
         self.lines.insert(line, Held::Owned(core as Core))
     }
 
     /// Removes all holders of `line`. Gives them.
-    pub fn clear(&mut self, line: LineId) -> Option<Held> {
+    pub(super) fn clear(&mut self, line: LineId) -> Option<Held> {
         self.lines.remove(&line)
     }
 
     /// A core evicted `line`. The other holders keep sharing it, even if only one is left.
-    pub fn leave(&mut self, line: LineId) {
+    pub(super) fn leave(&mut self, line: LineId) {
         let Entry::Occupied(mut held) = self.lines.entry(line) else {
             unreachable!("line {line} was held");
         };

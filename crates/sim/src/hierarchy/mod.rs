@@ -7,6 +7,7 @@ mod noc;
 mod page_table;
 mod tlb;
 
-pub use caches::{Caches, Coherence, Looked};
-pub use page_table::PageTable;
-pub use tlb::{Tlb, Translation};
+pub use caches::Coherence;
+pub(crate) use caches::{Caches, Looked};
+pub(crate) use page_table::PageTable;
+pub(crate) use tlb::{Tlb, Translation};

@@ -6,7 +6,7 @@ use crate::config;
 
 /// A mesh of tiles. A tile is a core and a slice of the last-level cache.
 #[derive(Debug, Clone)]
-pub struct Noc {
+pub(super) struct Noc {
     columns: usize,
     tiles: usize,
     hop_cycles: u64,
@@ -15,7 +15,7 @@ pub struct Noc {
 
 impl Noc {
     /// The mesh of `tiles` tiles that `config` describes.
-    pub fn new(config: &config::Noc, tiles: usize) -> Noc {
+    pub(super) fn new(config: &config::Noc, tiles: usize) -> Noc {
         Noc {
             columns: config.columns,
             tiles,
@@ -26,14 +26,14 @@ impl Noc {
 
     /// The tile whose slice holds `line`.
     #[inline]
-    pub fn home(&self, line: u64) -> usize {
+    pub(super) fn home(&self, line: u64) -> usize {
         // Multiplicative hashing spreads strided lines over the slices.
         ((line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize * self.tiles) >> 32
     }
 
     /// Cycles for a message of one flit from tile `from` to tile `to`.
     #[inline]
-    pub fn message_cycles(&self, from: usize, to: usize) -> u64 {
+    pub(super) fn message_cycles(&self, from: usize, to: usize) -> u64 {
         let columns = from % self.columns;
         let hops =
             columns.abs_diff(to % self.columns) + (from / self.columns).abs_diff(to / self.columns);
@@ -42,13 +42,13 @@ impl Noc {
 
     /// Cycles for a request from tile `from` to tile `to` and a line back.
     #[inline]
-    pub fn round_trip_cycles(&self, from: usize, to: usize) -> u64 {
+    pub(super) fn round_trip_cycles(&self, from: usize, to: usize) -> u64 {
         if from == to { 0 } else { 2 * self.message_cycles(from, to) + self.line_cycles }
     }
 
     /// Cycles for a request from tile `from` to the line's `home`, on to the tile `owner`, and for
     /// the line from `owner` to `from`.
-    pub fn forward_cycles(&self, from: usize, home: usize, owner: usize) -> u64 {
+    pub(super) fn forward_cycles(&self, from: usize, home: usize, owner: usize) -> u64 {
         let ways = [(from, home), (home, owner), (owner, from)];
         let messages: u64 = ways.iter().map(|(from, to)| self.message_cycles(*from, *to)).sum();
         messages + self.line_cycles
@@ -56,7 +56,7 @@ impl Noc {
 
     /// The tile of memory controller `controller`, at a corner of the mesh.
     #[inline]
-    pub fn controller_tile(&self, controller: usize) -> usize {
+    pub(super) fn controller_tile(&self, controller: usize) -> usize {
         let last_row = (self.tiles - 1) / self.columns * self.columns;
         let corners = [0, self.columns - 1, last_row, self.tiles - 1];
         corners[controller % 4].min(self.tiles - 1)

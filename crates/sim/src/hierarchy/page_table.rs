@@ -10,14 +10,14 @@ const NODE_ENTRIES: u64 = PAGE_BYTES as u64 / ENTRY_BYTES;
 
 /// The lowest levels of a radix tree over the data's pages, one after another behind the data.
 #[derive(Debug, Clone)]
-pub struct PageTable {
+pub(crate) struct PageTable {
     /// The first page of each level, from the leaves up, and the page behind the last level.
     starts: Vec<PageId>,
 }
 
 impl PageTable {
     /// The lowest `levels` levels over `pages` pages of data.
-    pub fn new(pages: u64, levels: u32) -> PageTable {
+    pub(crate) fn new(pages: u64, levels: u32) -> PageTable {
         let mut starts = vec![PageId(pages)];
         let mut nodes = pages;
         for _ in 0..levels {
@@ -28,18 +28,18 @@ impl PageTable {
     }
 
     /// Number of levels.
-    pub fn levels(&self) -> usize {
+    pub(crate) fn levels(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// The entry of `level` on the way to `page`. Level 0 is the leaves.
-    pub fn entry(&self, level: usize, page: PageId) -> Addr {
+    pub(crate) fn entry(&self, level: usize, page: PageId) -> Addr {
         let index = page.0 / NODE_ENTRIES.pow(level as u32);
         Addr(self.starts[level].start().0 + index * ENTRY_BYTES)
     }
 
     /// Number of pages of the data and the page table.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.starts[self.levels()].0
     }
 }

@@ -6,7 +6,7 @@ use crate::config::{self, ConfigError, require};
 
 /// Where a translation was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Translation {
+pub(crate) enum Translation {
     /// In the first level.
     First,
     /// In the second.
@@ -17,7 +17,7 @@ pub enum Translation {
 
 /// The cached translations of a core.
 #[derive(Debug, Clone)]
-pub struct Tlb {
+pub(crate) struct Tlb {
     /// `page + 1`, from the most recently used. 0 is empty.
     first: Vec<u64>,
     second: Vec<u64>,
@@ -30,7 +30,7 @@ impl Tlb {
     ///
     /// # Errors
     /// When the number of sets of the second level is not a power of two.
-    pub fn new(config: &config::Tlb) -> Result<Tlb, ConfigError> {
+    pub(crate) fn new(config: &config::Tlb) -> Result<Tlb, ConfigError> {
         let (entries, ways) = (config.l2_entries, config.l2_ways);
         let power = ways > 0 && entries.is_multiple_of(ways) && (entries / ways).is_power_of_two();
         let expected = format!("tlb.l2_ways ({ways}) times a power of two");
@@ -45,7 +45,7 @@ impl Tlb {
 
     /// Looks `page` up, and puts it into both levels.
     #[inline]
-    pub fn look_up(&mut self, page: PageId) -> Translation {
+    pub(crate) fn look_up(&mut self, page: PageId) -> Translation {
         let key = page.0 + 1;
         if self.first[0] == key {
             return Translation::First;
@@ -61,7 +61,7 @@ impl Tlb {
     }
 
     /// Drops the translation of `page`, which was unmapped.
-    pub fn forget(&mut self, page: PageId) {
+    pub(crate) fn forget(&mut self, page: PageId) {
         let key = page.0 + 1;
         let start = (page.0 & self.second_mask) as usize * self.second_ways;
         let set = &mut self.second[start..start + self.second_ways];

@@ -11,7 +11,7 @@ use crate::config::{Config, ConfigError, malformed_flash, require};
 
 /// A page that crossed the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transfer {
+pub(super) struct Transfer {
     /// The page.
     pub page: PageId,
     /// The direction: a read comes in, a write goes out.
@@ -53,7 +53,7 @@ fn told(tag: u64) -> (PageId, u64) {
 ///
 /// A read ends when its page arrives in the host. A write ends when its page arrives in the device,
 /// which buffers it.
-pub struct Device {
+pub(super) struct Device {
     flash: Flash,
     latency: Span,
     bandwidth_gb_per_s: u64,
@@ -79,7 +79,7 @@ impl Device {
     ///
     /// # Errors
     /// When the flash cannot be as described.
-    pub fn new(config: &Config) -> Result<Device, ConfigError> {
+    pub(super) fn new(config: &Config) -> Result<Device, ConfigError> {
         Ok(Device {
             flash: flash(config)?,
             latency: Span::from_ns(config.link.latency_ns),
@@ -97,22 +97,22 @@ impl Device {
     }
 
     /// Reads `page`.
-    pub fn read(&mut self, now: Time, page: PageId) {
+    pub(super) fn read(&mut self, now: Time, page: PageId) {
         self.read_lines(now, page, LINES);
     }
 
     /// Reads `page` and carries `lines` lines of it.
-    pub fn read_lines(&mut self, now: Time, page: PageId, lines: u64) {
+    pub(super) fn read_lines(&mut self, now: Time, page: PageId, lines: u64) {
         self.send(now, Kind::Read, page, lines);
     }
 
     /// Writes `page`.
-    pub fn write(&mut self, now: Time, page: PageId) {
+    pub(super) fn write(&mut self, now: Time, page: PageId) {
         self.write_lines(now, page, LINES);
     }
 
     /// Carries `lines` lines of `page` and writes the page. The device adds the other lines.
-    pub fn write_lines(&mut self, now: Time, page: PageId, lines: u64) {
+    pub(super) fn write_lines(&mut self, now: Time, page: PageId, lines: u64) {
         self.send(now, Kind::Write, page, lines);
     }
 
@@ -133,7 +133,7 @@ impl Device {
 
     /// Time of the next event.
     #[inline]
-    pub fn next_event(&self) -> Option<Time> {
+    pub(super) fn next_event(&self) -> Option<Time> {
         self.next
     }
 
@@ -146,7 +146,7 @@ impl Device {
 
     /// Handles everything at `now`, which is [`next_event`](Device::next_event). Appends what
     /// crossed the link to `transfers`.
-    pub fn step(&mut self, now: Time, transfers: &mut Vec<Transfer>) {
+    pub(super) fn step(&mut self, now: Time, transfers: &mut Vec<Transfer>) {
         self.flash_now = now;
         self.flash.advance(now, &mut self.done);
         while let Some((at, kind, page, lines)) = self.outbound.pop_front_if(|(at, ..)| *at <= now)
@@ -187,20 +187,20 @@ impl Device {
     }
 
     /// Notes that `page` ended a stage, if notes are kept.
-    pub fn note(&mut self, page: PageId, stage: Stage, at: Time) {
+    pub(super) fn note(&mut self, page: PageId, stage: Stage, at: Time) {
         if let Some(notes) = &mut self.notes {
             notes.push(Noted { page, stage, at });
         }
     }
 
     /// Starts or stops keeping notes. Gives those until now.
-    pub fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
+    pub(super) fn keep_notes(&mut self, keep: bool) -> Vec<Noted> {
         let notes = std::mem::replace(&mut self.notes, keep.then(Vec::new));
         notes.unwrap_or_default()
     }
 
     /// The flash device.
-    pub fn flash(&self) -> &Flash {
+    pub(super) fn flash(&self) -> &Flash {
         &self.flash
     }
 }

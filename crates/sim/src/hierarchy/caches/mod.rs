@@ -18,7 +18,7 @@ use crate::config::{Cache, Config, ConfigError};
 /// come from memory, and dirty lines that their owner evicts or shares. A shared line comes from
 /// the last level or from memory, never from a private cache.
 #[derive(Debug, Clone)]
-pub struct Caches {
+pub(crate) struct Caches {
     own: Vec<LineCache>,
     directory: Directory,
     slices: Vec<LineCache>,
@@ -44,7 +44,7 @@ pub struct Coherence {
 
 /// The outcome of a lookup of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Looked {
+pub(crate) struct Looked {
     /// Whether it is on the chip.
     pub found: bool,
     /// Cycles until the line is at the core. If it is not on the chip: cycles of the request to the
@@ -57,7 +57,7 @@ impl Caches {
     ///
     /// # Errors
     /// When a number of sets is not a power of two.
-    pub fn new(config: &Config) -> Result<Caches, ConfigError> {
+    pub(crate) fn new(config: &Config) -> Result<Caches, ConfigError> {
         let count = config.cores.count;
         let own = tags(&config.l1, 1, "l1.size")?;
         let slice = tags(&config.llc, count, "llc.size")?;
@@ -78,13 +78,13 @@ impl Caches {
     /// it dirty if `write`. Gives whether it was dirty before, or `None` if it is absent. A store
     /// to a clean line must then [own](Caches::own) it.
     #[inline]
-    pub fn touch(&mut self, core: usize, line: LineId, write: bool) -> Option<bool> {
+    pub(crate) fn touch(&mut self, core: usize, line: LineId, write: bool) -> Option<bool> {
         self.own[core].touch(line, write)
     }
 
     /// Makes `core` the owner of `line`, which is clean in its private cache. Gives the cycles
     /// until no other core holds it: 0 if none does, which the private cache knows.
-    pub fn own(&mut self, core: usize, line: LineId) -> u64 {
+    pub(crate) fn own(&mut self, core: usize, line: LineId) -> u64 {
         if self.directory.owner(line) == Some(core) {
             return 0;
         }
@@ -96,7 +96,7 @@ impl Caches {
     /// Looks for `line`, which is not in the private cache of `core`, in the other private caches
     /// and in the last level.
     #[inline]
-    pub fn look(&mut self, core: usize, line: LineId) -> Looked {
+    pub(crate) fn look(&mut self, core: usize, line: LineId) -> Looked {
         let Some(owner) = self.directory.owner(line) else { return self.look_in_llc(core, line) };
         debug_assert!(owner != core, "core {core} owns line {line} and does not hold it");
         self.coherence.forwards += 1;
@@ -106,7 +106,7 @@ impl Caches {
 
     /// Looks for `line` in the last level.
     #[inline]
-    pub fn look_in_llc(&mut self, core: usize, line: LineId) -> Looked {
+    pub(crate) fn look_in_llc(&mut self, core: usize, line: LineId) -> Looked {
         let home = self.noc.home(line);
         let found = self.slices[home].touch(line, false).is_some();
         let mut cycles = self.both_cycles + self.noc.round_trip_cycles(core, home);
@@ -121,7 +121,7 @@ impl Caches {
     /// Puts `line`, which was found on the chip or came from memory, into the private cache of
     /// `core`. For a store, gives the cycles after the lookup until no other core holds the line.
     #[inline]
-    pub fn fill(&mut self, core: usize, line: LineId, write: bool) -> u64 {
+    pub(crate) fn fill(&mut self, core: usize, line: LineId, write: bool) -> u64 {
         let cycles = if write {
             self.take(core, line)
         } else {
@@ -139,7 +139,7 @@ impl Caches {
 
     /// Puts `line` into the last level. Dirty lines evicted by it are only counted, because memory
     /// was told when they were written.
-    pub fn install_in_llc(&mut self, line: LineId, dirty: bool) {
+    pub(crate) fn install_in_llc(&mut self, line: LineId, dirty: bool) {
         let slice = &mut self.slices[self.noc.home(line)];
         if slice.touch(line, dirty).is_none()
             && let Some(Evicted { dirty: true, .. }) = slice.install(line, dirty)
@@ -150,7 +150,7 @@ impl Caches {
 
     /// `core` stores to `line` without keeping it dirty: its private cache keeps a clean copy if it
     /// has one, and no other cache does.
-    pub fn store_past(&mut self, core: usize, line: LineId) {
+    pub(crate) fn store_past(&mut self, core: usize, line: LineId) {
         let before = if self.own[core].holds(line) {
             self.directory.own(core, line)
         } else {
@@ -160,12 +160,12 @@ impl Caches {
     }
 
     /// The coherence counters since the last call.
-    pub fn take_coherence(&mut self) -> Coherence {
+    pub(crate) fn take_coherence(&mut self) -> Coherence {
         std::mem::take(&mut self.coherence)
     }
 
     /// Dirty lines that left the last level since the last call.
-    pub fn take_written_back(&mut self) -> u64 {
+    pub(crate) fn take_written_back(&mut self) -> u64 {
         std::mem::take(&mut self.written_back)
     }
 

@@ -230,7 +230,7 @@ impl<W> Manager<W> {
     }
 
     /// Whether the wait queue has room.
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.wait_queue.len() < self.wait_queue_max
     }
 
