@@ -1,16 +1,15 @@
 //! Every claim of the four papers.
 //!
 //! ```
-//! use ebbtide_papers::claims::{self, Verdict};
+//! use ebbtide_papers::claims;
+//! use ebbtide_study::claims::Verdict;
 //!
 //! let claim = claims::find("AS3").expect("AstriFlash's first result");
 //! assert_eq!(claim.judge("", 94.1), Verdict::Within);
 //! assert_eq!(claim.judge("", 60.0), Verdict::Outside);
 //! ```
-//!
-//! The claims of a paper are in its own folder, in `claims.rs`.
 
-pub use ebbtide_study::claims::*;
+use ebbtide_study::claims::{Claim, Claims};
 
 use crate::{astriflash, cxl_flash, flatflash, hams};
 
@@ -22,7 +21,7 @@ pub fn all() -> impl Iterator<Item = &'static Claim> {
         hams::claims::CLAIMS,
         cxl_flash::claims::CLAIMS,
     ];
-    papers.into_iter().flatten()
+    papers.into_iter().flat_map(Claims::iter)
 }
 
 /// The claim called `id`, such as `AS3`.

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use ebbtide_study::claims::{Accept, Finding, Findings, Method, Part, Verdict};
+
 use super::*;
 
 #[test]
@@ -107,9 +109,20 @@ fn every_claim_can_fail() {
     }
 }
 
+/// The findings of every formula.
+fn by_formulas() -> Findings {
+    let papers: [Vec<Finding>; 4] = [
+        astriflash::formulas::findings(),
+        flatflash::formulas::findings(),
+        hams::formulas::findings(),
+        cxl_flash::formulas::findings(),
+    ];
+    papers.into_iter().flatten().collect()
+}
+
 #[test]
 fn the_analytic_findings_are_those_of_claims_that_formulas_decide() {
-    let findings = crate::formulas::all();
+    let findings = by_formulas();
     for finding in &findings.claims {
         let claim = find(finding.id).expect("it is in the tables");
         assert!(claim.by.contains(&Method::Analytic), "{}", claim.id);

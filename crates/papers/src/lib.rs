@@ -1,25 +1,28 @@
-//! The papers' experiments on the simulator, and what becomes of each claim.
+//! Every claim of the four papers: theirs beside what the simulator, this machine and formulas give.
+//!
+//! Each paper is a folder of the same five parts. `claims` states every claim with its source, its
+//! tolerance and how it is tested. `experiments` decides what runs, `formulas` computes what needs no
+//! run, `verdicts` compares both with the claims, and `figures` draws the paper's figures and tables.
 
 #![forbid(unsafe_code)]
 
 pub mod astriflash;
 pub mod claims;
-pub mod cxl_flash;
-pub mod flatflash;
-pub mod formulas;
-pub mod hams;
-mod runs;
+mod cxl_flash;
+mod flatflash;
+mod hams;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::{Stopped, UnknownName, Watch, find_by_name};
-use ebbtide_sim::{ReplayError, SimError};
-use serde_json::{Map, json};
+use ebbtide_report::{Page, Report, ReportError};
+use ebbtide_sim::ReplayError;
+use ebbtide_study::claims::Findings;
+use ebbtide_study::runs::RunError;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use thiserror::Error;
-
-use crate::claims::{Claim, Finding, Findings};
-use ebbtide_report::{Page, Report, ReportError, Table};
 
 /// A paper whose claims are tried.
 pub struct Paper {
@@ -32,9 +35,6 @@ pub struct Paper {
     /// Runs its experiments.
     pub reproduce: fn(&ReproduceOptions, Watch<'_>) -> Result<Reproduced, ReproduceError>,
 }
-
-/// What became of a paper's claims. `Display` is its figures and tables in plain text.
-pub type Reproduced = Box<dyn Reproduction>;
 
 /// Every paper.
 pub const ALL: [&Paper; 4] =
@@ -49,19 +49,36 @@ pub fn find(name: &str) -> Result<&'static Paper, UnknownName> {
     find_by_name("paper", name, &known)
 }
 
-/// What was run for a paper and what it says. `Display` is its figures and tables in plain text.
-pub trait Reproduction: fmt::Display {
+/// What was reproduced of a paper. `Display` is its figures and tables in plain text.
+pub struct Reproduced {
     /// Every claim.
-    fn findings(&self) -> &Findings;
+    findings: Findings,
+    /// Everything that was found, the claims included.
+    json: Value,
+    text: String,
+    page: Page,
+}
 
-    /// Everything there is, `claims` among it, for machines.
+impl Reproduced {
+    /// `result` with its `findings`, in plain text and as a page.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
-    fn json(&self) -> serde_json::Result<serde_json::Value>;
+    /// When `result` cannot be written as JSON.
+    fn new(
+        result: &impl Serialize,
+        findings: &Findings,
+        text: String,
+        page: Page,
+    ) -> Result<Reproduced, ReproduceError> {
+        let json = serde_json::to_value(result)?;
+        Ok(Reproduced { findings: findings.clone(), json, text, page })
+    }
+}
 
-    /// Its figures and tables as a page.
-    fn page(&self) -> Page;
+impl fmt::Display for Reproduced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The results of one paper, or of several.
@@ -79,13 +96,13 @@ impl Report for Results {
     /// name.
     fn json(&self) -> serde_json::Result<String> {
         if let [(_, result)] = &self.0[..] {
-            return serde_json::to_string_pretty(&result.json()?);
+            return serde_json::to_string_pretty(&result.json);
         }
-        let claims = self.0.iter().flat_map(|(_, result)| &result.findings().claims);
-        let claims = claims.map(serde_json::to_value).collect::<serde_json::Result<Vec<_>>>()?;
+        let claims: Vec<_> =
+            self.0.iter().flat_map(|(_, result)| &result.findings.claims).collect();
         let papers = self.0.iter();
-        let papers = papers.map(|(paper, result)| Ok((paper.name.to_string(), result.json()?)));
-        let papers = papers.collect::<serde_json::Result<Map<_, _>>>()?;
+        let papers: Map<_, _> =
+            papers.map(|(paper, result)| (paper.name.to_string(), result.json.clone())).collect();
         serde_json::to_string_pretty(&json!({ "claims": claims, "papers": papers }))
     }
 
@@ -95,47 +112,10 @@ impl Report for Results {
         let mut written = Vec::new();
         for (paper, result) in &self.0 {
             let own = if one { folder.to_path_buf() } else { folder.join(paper.name) };
-            written.extend(result.page().write(&own)?);
+            written.extend(result.page.write(&own)?);
         }
         Ok(written)
     }
-}
-
-/// Every claim of a paper in its order: what was `decided` of it, or what was known beforehand.
-fn of_every_claim(claims: &[Claim], decided: impl Iterator<Item = Finding>) -> Findings {
-    let decided: Vec<Finding> = decided.collect();
-    let mut all = Vec::new();
-    for claim in claims {
-        let before = all.len();
-        let parts = decided.iter().filter(|finding| finding.id == claim.id).cloned();
-        // What is to be known of a claim is said with its first part.
-        let once = |(number, part): (usize, Finding)| match number {
-            0 => part,
-            _ => part.without(claim.note),
-        };
-        all.extend(parts.enumerate().map(once));
-        if all.len() == before {
-            all.extend(claim.findings_beforehand());
-        }
-    }
-    all.into_iter().collect()
-}
-
-/// Findings as a table of a page.
-fn claims_table(findings: &Findings) -> Table {
-    let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
-    findings.claims.iter().fold(Table::new("Claims", header), |table, finding| {
-        table.row([
-            finding.id,
-            finding.source,
-            &finding.quantity,
-            finding.theirs,
-            finding.ours.as_deref().unwrap_or("–"),
-            &finding.tolerance,
-            &finding.verdict_text(),
-            &finding.note,
-        ])
-    })
 }
 
 /// How much to run.
@@ -162,15 +142,8 @@ impl ReproduceOptions {
 #[derive(Debug, Error)]
 pub enum ReproduceError {
     /// A run failed.
-    #[error("{design} under {workload}: {error}")]
-    Run {
-        /// On which design.
-        design: String,
-        /// Under which program.
-        workload: &'static str,
-        /// Why.
-        error: Box<SimError>,
-    },
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// A replay failed.
     #[error("{trace}, {setup}: {error}")]
     Replay {
@@ -193,7 +166,10 @@ pub enum ReproduceError {
     /// This machine cannot be measured.
     #[error(transparent)]
     Host(#[from] ebbtide_measure::doctor::probe::ProbeError),
-    /// The run was stopped.
+    /// A result cannot be written as JSON.
+    #[error("the result cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The user stopped the run.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

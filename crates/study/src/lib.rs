@@ -8,6 +8,7 @@ pub mod compare;
 pub mod energy;
 pub mod gc_share;
 pub mod predict;
+pub mod runs;
 pub mod side_by_side;
 pub mod simulate;
 pub mod size;

@@ -5,10 +5,10 @@ use ebbtide_study::claims::Accept::{
 };
 use ebbtide_study::claims::Method::{Analytic, Real, Simulation};
 use ebbtide_study::claims::Values::Many;
-use ebbtide_study::claims::{Claim, claim, input, not_testable, one, part};
+use ebbtide_study::claims::{Claims, claim, input, not_testable, one, part};
 
 /// Every claim: id, source, quantity, values, where it is tested, experiment.
-pub const CLAIMS: &[Claim] = &[
+pub const CLAIMS: Claims = Claims(&[
     input("AS1", "§I, slide 3", "price of DRAM over that of flash, a GB", "50×"),
     input("AS2", "§I", "latency of flash over that of DRAM", "1000× (50 µs over 50 ns)"),
     claim(
@@ -340,4 +340,4 @@ pub const CLAIMS: &[Claim] = &[
         &[Simulation],
         "AS37's run, p99 split into queueing and service",
     ),
-];
+]);

@@ -1,10 +1,10 @@
 //! AstriFlash's claims by formula: AS4, AS7, AS18 to AS20, AS22, AS24, AS44.
 
-use crate::claims::Finding;
-use crate::formulas::finding;
+use super::claims::CLAIMS;
 use ebbtide_study::analytic::bandwidth::ASTRIFLASH as TRAFFIC;
 use ebbtide_study::analytic::cost;
 use ebbtide_study::analytic::systems::{System, gap, limit_for_gap};
+use ebbtide_study::claims::Finding;
 
 const IDEAL: System = System::AstriFlash { overhead_us: 0.0 };
 
@@ -19,7 +19,7 @@ const MIB: f64 = 1024.0 * KIB;
 const GIB: f64 = 1024.0 * MIB;
 
 /// All of them.
-pub fn findings() -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     let mut findings = vec![saving(), bandwidth(), flash_sync(), os_swap(), objective()];
     findings.extend(tags());
     findings.extend(added_state());
@@ -30,7 +30,8 @@ pub fn findings() -> Vec<Finding> {
 /// AS4: 3% of the data in DRAM, flash 50 times cheaper.
 fn saving() -> Finding {
     let exact = cost::saving(32.0 / 1024.0, 50.0);
-    finding("AS4", "", cost::saving(0.03, 50.0))
+    CLAIMS
+        .found("AS4", "", cost::saving(0.03, 50.0))
         .note(format!("With 32 GB for 1 TB it is {exact:.1}×."))
 }
 
@@ -39,7 +40,7 @@ fn bandwidth() -> Finding {
     const CORES: f64 = 64.0;
     let claimed_ratio = TRAFFIC.miss_ratio_at(60e9 / CORES);
     let interval = TRAFFIC.miss_interval(claimed_ratio).as_secs_f64();
-    finding("AS7", "", CORES * TRAFFIC.flash_bytes_per_second(0.03) / 1e9).note(format!(
+    CLAIMS.found("AS7", "", CORES * TRAFFIC.flash_bytes_per_second(0.03) / 1e9).note(format!(
         "The paper does not print the miss ratio; 3% is assumed, and 60 GB/s mean {:.2}%. \
          Contradiction F2: that is a page every {:.1} µs a core, below the 5–25 µs of AS10.",
         100.0 * claimed_ratio,
@@ -49,12 +50,12 @@ fn bandwidth() -> Finding {
 
 /// AS18: what a core that waits for flash reaches.
 fn flash_sync() -> Finding {
-    finding("AS18", "", 100.0 * System::FlashSync.queue(1).capacity())
+    CLAIMS.found("AS18", "", 100.0 * System::FlashSync.queue(1).capacity())
 }
 
 /// AS19: what a core loses that pays for paging and a switch of the OS at each miss.
 fn os_swap() -> Finding {
-    finding("AS19", "", 100.0 * (1.0 - System::OsSwap.queue(1).capacity()))
+    CLAIMS.found("AS19", "", 100.0 * (1.0 - System::OsSwap.queue(1).capacity()))
 }
 
 /// AS20: the tightest objective at which AstriFlash is within 20% of DRAM-only.
@@ -62,7 +63,7 @@ fn objective() -> Finding {
     let percent = |system| 100.0 * gap(system, 1, 40.0);
     // A gap of 20% is reached: AstriFlash's capacity is DRAM-only's.
     let limit = limit_for_gap(IDEAL, 0.2).unwrap_or(f64::INFINITY);
-    finding("AS20", "", limit).note(format!(
+    CLAIMS.found("AS20", "", limit).note(format!(
         "Contradiction F3: at 40× the gap is {:.1}%, or {:.1}% with 0.2 µs lost a miss, not ~20%.",
         percent(IDEAL),
         percent(SWITCHING),
@@ -73,8 +74,8 @@ fn objective() -> Finding {
 fn tags() -> [Finding; 2] {
     let tags = |bytes: f64| 32.0 * GIB / bytes * TAG_BYTES;
     [
-        finding("AS22", "64 B blocks", tags(64.0) / GIB),
-        finding("AS22", "4 KB pages", tags(4.0 * KIB) / MIB),
+        CLAIMS.found("AS22", "64 B blocks", tags(64.0) / GIB),
+        CLAIMS.found("AS22", "4 KB pages", tags(4.0 * KIB) / MIB),
     ]
 }
 
@@ -84,11 +85,11 @@ fn added_state() -> [Finding; 5] {
     let maps = 32.0 * 32.0 * 1.0;
     let area = (registers + maps) / (2.0 * MIB);
     [
-        finding("AS24", "128 registers", registers / KIB),
-        finding("AS24", "register maps", maps / KIB),
-        finding("AS24", "together", (registers + maps) / KIB),
-        finding("AS24", "area at 2 MB/mm²", area),
-        finding("AS24", "share of a core of 1.3 mm²", 100.0 * area / 1.3),
+        CLAIMS.found("AS24", "128 registers", registers / KIB),
+        CLAIMS.found("AS24", "register maps", maps / KIB),
+        CLAIMS.found("AS24", "together", (registers + maps) / KIB),
+        CLAIMS.found("AS24", "area at 2 MB/mm²", area),
+        CLAIMS.found("AS24", "share of a core of 1.3 mm²", 100.0 * area / 1.3),
     ]
 }
 
@@ -106,14 +107,15 @@ fn shrinking<const N: usize>(part: &str, steps: [(u32, f64); N]) -> Finding {
     let gaps = steps.map(|(cores, limit)| gap(IDEAL, cores, limit));
     let written = gaps.map(|gap| format!("{:.1}%", 100.0 * gap)).join(", ");
     let steps = steps.map(|(cores, limit)| format!("{cores} at {limit}×")).join(", ");
-    finding("AS44", part, gaps.is_sorted_by(|a, b| a > b))
+    CLAIMS
+        .found("AS44", part, gaps.is_sorted_by(|a, b| a > b))
         .note(format!("Servers at an objective: {steps}; gaps: {written}."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Verdict;
+    use ebbtide_study::claims::Verdict;
 
     #[test]
     fn every_claim_comes_out_as_computed_by_hand() {

@@ -5,10 +5,10 @@ use ebbtide_study::claims::Accept::{
 };
 use ebbtide_study::claims::Method::{Analytic, Simulation};
 use ebbtide_study::claims::Values::Many;
-use ebbtide_study::claims::{Claim, Part, claim, input, not_testable, one, part};
+use ebbtide_study::claims::{Claims, Part, claim, input, not_testable, one, part};
 
 /// Every claim: id, source, quantity, values, where it is tested, experiment.
-pub const CLAIMS: &[Claim] = &[
+pub const CLAIMS: Claims = Claims(&[
     claim(
         "CX1",
         "observation 1",
@@ -337,7 +337,7 @@ pub const CLAIMS: &[Claim] = &[
     ),
     claim("CX29", "§1", "growth a year: models; memory", one("14.1×; 1.3×", "", Context), &[], ""),
     input("CX30", "talk", "defaults", "64 MiB of DRAM, 46 ns, CFLRU, 8 × 8, ULL"),
-];
+]);
 
 const YEARS: &str =
     "Contradiction F9: the paper's year has 2,080 working hours, and write amplification is 1.";

@@ -1,9 +1,9 @@
 //! The CXL-flash study's claims by formula: CX2, CX3, CX5.
 
-use crate::claims::Finding;
-use crate::formulas::finding;
+use super::claims::CLAIMS;
 use ebbtide_study::analytic::cost::performance_per_dollar;
 use ebbtide_study::analytic::lifetime::{Cells, Wear};
+use ebbtide_study::claims::Finding;
 
 /// Dollars for a GB of DRAM (ATC'23, observation 3).
 const DRAM_DOLLARS: f64 = 5.0;
@@ -35,7 +35,7 @@ impl Program {
 
     fn lifetime(&self, id: &str, pages_written: f64) -> Finding {
         let wear = self.wear(pages_written);
-        finding(id, "", wear.working_years()).note(format!(
+        CLAIMS.found(id, "", wear.working_years()).note(format!(
             "{:.2} M pages written in {:.1} s; in use round the clock it lasts {:.2} years.",
             pages_written / 1e6,
             wear.seconds,
@@ -45,55 +45,55 @@ impl Program {
 }
 
 /// All that need no simulation: Radiosity's lifetime from the writes the paper prints, and prices.
-pub fn findings() -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     let radiosity =
         radiosity_lifetime(RADIOSITY_PAGES).note("The writes are those printed (CX20).");
     [radiosity].into_iter().chain(prices()).collect()
 }
 
 /// CX2: how long Page Rank's device lasts when a run writes `pages_written` pages of 4 KiB to flash.
-pub fn page_rank_lifetime(pages_written: f64) -> Finding {
+pub(crate) fn page_rank_lifetime(pages_written: f64) -> Finding {
     PAGE_RANK.lifetime("CX2", pages_written)
 }
 
 /// CX3: the same for Radiosity.
-pub fn radiosity_lifetime(pages_written: f64) -> Finding {
+pub(crate) fn radiosity_lifetime(pages_written: f64) -> Finding {
     RADIOSITY.lifetime("CX3", pages_written)
 }
 
 /// CX2 in years of the paper.
-pub fn page_rank_years(pages_written: f64) -> f64 {
+pub(crate) fn page_rank_years(pages_written: f64) -> f64 {
     PAGE_RANK.wear(pages_written).working_years()
 }
 
 /// CX3 in years of the paper.
-pub fn radiosity_years(pages_written: f64) -> f64 {
+pub(crate) fn radiosity_years(pages_written: f64) -> f64 {
     RADIOSITY.wear(pages_written).working_years()
 }
 
 /// CX5: prices, and the shares of fast requests of CX1 for the money.
-pub fn prices() -> [Finding; 4] {
+pub(crate) fn prices() -> [Finding; 4] {
     let [dear, cheap] = FLASH_DOLLARS;
     let [least, _] = performance_for_the_money(0.68);
     let [_, most] = performance_for_the_money(0.91);
     [
-        finding("CX5", "least price ratio", DRAM_DOLLARS / dear),
-        finding("CX5", "greatest price ratio", DRAM_DOLLARS / cheap),
-        finding("CX5", "least performance for the money", least),
-        finding("CX5", "most performance for the money", most),
+        CLAIMS.found("CX5", "least price ratio", DRAM_DOLLARS / dear),
+        CLAIMS.found("CX5", "greatest price ratio", DRAM_DOLLARS / cheap),
+        CLAIMS.found("CX5", "least performance for the money", least),
+        CLAIMS.found("CX5", "most performance for the money", most),
     ]
 }
 
 /// What a program gets for its money of whose requests the share `below_us` takes less than a
 /// microsecond, in times of DRAM's; with dear flash and with cheap.
-pub fn performance_for_the_money(below_us: f64) -> [f64; 2] {
+pub(crate) fn performance_for_the_money(below_us: f64) -> [f64; 2] {
     FLASH_DOLLARS.map(|dollars| performance_per_dollar(below_us, DRAM_DOLLARS, dollars))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Verdict;
+    use ebbtide_study::claims::Verdict;
 
     #[test]
     fn every_claim_comes_out_as_computed_by_hand() {

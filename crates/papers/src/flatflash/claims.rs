@@ -3,10 +3,10 @@
 use ebbtide_study::claims::Accept::{Between, Ends, Holds, Input, Order, Relative, Rounds};
 use ebbtide_study::claims::Method::{Analytic, Simulation};
 use ebbtide_study::claims::Values::Many;
-use ebbtide_study::claims::{Claim, Part, claim, input, one, part};
+use ebbtide_study::claims::{Claims, Part, claim, input, one, part};
 
 /// Every claim: id, source, quantity, values, where it is tested, experiment.
-pub const CLAIMS: &[Claim] = &[
+pub const CLAIMS: Claims = Claims(&[
     claim(
         "FL1",
         "abstract, §1",
@@ -283,7 +283,7 @@ pub const CLAIMS: &[Claim] = &[
         &[Analytic],
         "cost model with explicit sizes",
     ),
-];
+]);
 
 /// Table 1, programs: performance and lifetime over UnifiedMMap.
 const TABLE_1: &[Part] = &[

@@ -1,8 +1,8 @@
 //! FlatFlash's claims by formula: FL5, FL8, FL10, FL29's effectiveness, FL30.
 
-use crate::claims::Finding;
-use crate::formulas::finding;
+use super::claims::CLAIMS;
 use ebbtide_study::analytic::cost::{BIG_SERVER_DOLLARS, Purchase, effectiveness};
+use ebbtide_study::claims::Finding;
 
 /// A row of Table 3: what DRAM-only costs more, and how much faster it is.
 struct Row {
@@ -30,18 +30,16 @@ impl Row {
 }
 
 /// All of them.
-pub fn findings() -> Vec<Finding> {
-    let mut findings = vec![finding("FL5", "", most()), look_aside_buffer()];
+pub(crate) fn findings() -> Vec<Finding> {
+    let mut findings = vec![CLAIMS.found("FL5", "", most()), look_aside_buffer()];
     findings.extend(counters());
-    findings.extend(
-        TABLE_3.iter().map(|row| {
-            finding("FL29", &format!("{}, effectiveness", row.name), row.effectiveness())
-        }),
-    );
-    findings.extend(crate::claims::find("FL30").into_iter().flat_map(|c| c.findings_beforehand()));
+    findings.extend(TABLE_3.iter().map(|row| {
+        CLAIMS.found("FL29", &format!("{}, effectiveness", row.name), row.effectiveness())
+    }));
+    findings.extend(CLAIMS.get("FL30").findings_beforehand());
     findings.extend(savings());
-    findings.push(finding("FL30", "least performance for the money", least()));
-    findings.push(finding("FL30", "most performance for the money", most()));
+    findings.push(CLAIMS.found("FL30", "least performance for the money", least()));
+    findings.push(CLAIMS.found("FL30", "most performance for the money", most()));
     findings
 }
 
@@ -57,7 +55,8 @@ fn least() -> f64 {
 fn look_aside_buffer() -> Finding {
     const TAG_BYTES: u32 = 8;
     const LINES: u32 = 4096 / 64;
-    finding("FL8", "", f64::from(64 * (TAG_BYTES + TAG_BYTES + LINES / 8)))
+    CLAIMS
+        .found("FL8", "", f64::from(64 * (TAG_BYTES + TAG_BYTES + LINES / 8)))
         .note("Valid bits are not counted.")
 }
 
@@ -65,8 +64,8 @@ fn look_aside_buffer() -> Finding {
 fn counters() -> [Finding; 2] {
     let counters = f64::from(2_u32 << 30) / 4096.0;
     [
-        finding("FL10", "counters", counters / 1024.0),
-        finding("FL10", "overhead", 100.0 * 8.0 / 4096.0),
+        CLAIMS.found("FL10", "counters", counters / 1024.0),
+        CLAIMS.found("FL10", "overhead", 100.0 * 8.0 / 4096.0),
     ]
 }
 
@@ -75,9 +74,10 @@ fn savings() -> [Finding; 2] {
     let [at_512, at_256] = [512.0, 256.0].map(|ratio| Purchase::ssd_to_dram(ratio, 2.0));
     let with_server = Purchase { extra_dollars: BIG_SERVER_DOLLARS, ..at_256 };
     [
-        finding("FL30", "saving at SSD:DRAM 512", at_512.saving())
+        CLAIMS
+            .found("FL30", "saving at SSD:DRAM 512", at_512.saving())
             .note("Without the price of the bigger server."),
-        finding("FL30", "saving at SSD:DRAM 256", at_256.saving()).note(format!(
+        CLAIMS.found("FL30", "saving at SSD:DRAM 256", at_256.saving()).note(format!(
             "Contradiction F8: part of the $1,500 is in it, but the sizes are not printed; with 2 \
              GB of DRAM and all of it the saving is {:.1}×.",
             with_server.saving(),
@@ -88,7 +88,7 @@ fn savings() -> [Finding; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::{Verdict, find};
+    use ebbtide_study::claims::Verdict;
 
     #[test]
     fn every_claim_comes_out_as_computed_by_hand() {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_slow_downs_are_those_of_the_claims() {
-        let claim = find("FL29").expect("it is in the table");
+        let claim = CLAIMS.get("FL29");
         for row in &TABLE_3 {
             let part = claim.part(&format!("{}, slow-down", row.name)).expect("a part");
             let printed: f64 = part.theirs.trim_end_matches('×').parse().expect("a number");

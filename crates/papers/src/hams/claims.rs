@@ -3,10 +3,10 @@
 use ebbtide_study::claims::Accept::{Below, Between, Holds, Input, Near, Relative, Rounds};
 use ebbtide_study::claims::Method::{Analytic, Real, Simulation};
 use ebbtide_study::claims::Values::Many;
-use ebbtide_study::claims::{Claim, claim, input, not_testable, one, part};
+use ebbtide_study::claims::{Claims, claim, input, not_testable, one, part};
 
 /// Every claim: id, source, quantity, values, where it is tested, experiment.
-pub const CLAIMS: &[Claim] = &[
+pub const CLAIMS: Claims = Claims(&[
     claim(
         "HM1",
         "§I, §IV",
@@ -96,4 +96,4 @@ pub const CLAIMS: &[Claim] = &[
         "48% slower; 13%; −17%; 4.5×",
         "Second-hand, and about hardware we do not have.",
     ),
-];
+]);

@@ -1,7 +1,8 @@
 //! HAMS's claims by arithmetic: HM6, HM8.
 
-use crate::claims::Finding;
-use crate::formulas::finding;
+use ebbtide_study::claims::Finding;
+
+use super::claims::CLAIMS;
 
 /// A read of Z-NAND.
 const Z_NAND_US: f64 = 3.0;
@@ -13,11 +14,12 @@ const CAS_NS: f64 = 13.0;
 const BURST_NS: f64 = 8.0 * 0.625;
 
 /// All of them.
-pub fn findings() -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     vec![
-        finding("HM6", "least", 15.0 / Z_NAND_US),
-        finding("HM6", "most", 20.0 / Z_NAND_US),
-        finding("HM8", "", CAS_NS + BURST_NS)
+        CLAIMS.found("HM6", "least", 15.0 / Z_NAND_US),
+        CLAIMS.found("HM6", "most", 20.0 / Z_NAND_US),
+        CLAIMS
+            .found("HM8", "", CAS_NS + BURST_NS)
             .note("An open row and one burst; the timing of DDR4-1600 is assumed."),
     ]
 }
@@ -25,7 +27,7 @@ pub fn findings() -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Verdict;
+    use ebbtide_study::claims::Verdict;
 
     #[test]
     fn every_claim_comes_out_as_computed_by_hand() {

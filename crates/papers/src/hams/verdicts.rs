@@ -1,11 +1,12 @@
 //! What becomes of each claim of HAMS.
 
-use super::{
-    Hams, LHAMS_E, MMAP, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow, THAMS_E, WorkloadRow,
+use super::Hams;
+use super::claims::CLAIMS;
+use super::experiments::{
+    LHAMS_E, MMAP, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow, THAMS_E, WorkloadRow,
     mean_share, mean_speedup,
 };
-use crate::claims::{self, Finding, Findings, Ours};
-use crate::of_every_claim;
+use ebbtide_study::claims::{Finding, Findings};
 
 /// A curve is flat if no point is further from its last one.
 const FLAT: f64 = 0.10;
@@ -15,14 +16,7 @@ const RECOVERED: f64 = 0.8;
 
 pub(super) fn findings(hams: &Hams) -> Findings {
     let simulated = [gains(hams), energy(hams), software(hams), figure4(hams)].concat();
-    of_every_claim(
-        crate::hams::claims::CLAIMS,
-        simulated.into_iter().chain(crate::hams::formulas::findings()),
-    )
-}
-
-fn found(id: &str, part: &str, ours: impl Into<Ours>) -> Finding {
-    claims::find(id).expect("it is in the table").finding(part, ours)
+    CLAIMS.findings(simulated.into_iter().chain(super::formulas::findings()))
 }
 
 fn gain(speedup: f64) -> f64 {
@@ -41,7 +35,7 @@ fn gains(hams: &Hams) -> Vec<Finding> {
                 .map(|row| row.map_or(String::new(), told));
         let [one_core, small_pages] =
             [ONE_CORE, SMALL_PAGES].map(|what| mean(&hams.variation(what).workloads));
-        found(id, "", mean(&hams.workloads))
+        CLAIMS.found(id, "", mean(&hams.workloads))
             .note(format!(
                 "A mean over programs from {least} to {most}: a MoS page crosses the link whole, so a \
                  read in order finds the rest of 128 KiB there and one at random waits for it.",
@@ -72,8 +66,7 @@ fn energy(hams: &Hams) -> Vec<Finding> {
         saved(LHAMS_E),
         saved(THAMS_E),
     );
-    let claim = claims::find("HM3").expect("it is in the table");
-    claim.findings_beforehand().map(|finding| finding.note(&note)).collect()
+    CLAIMS.get("HM3").findings_beforehand().map(|finding| finding.note(&note)).collect()
 }
 
 fn software(hams: &Hams) -> Vec<Finding> {
@@ -85,7 +78,7 @@ fn software(hams: &Hams) -> Vec<Finding> {
         format!("{:.0}% under {}", 100.0 * row.software(), row.workload)
     });
     vec![
-        found("HM4", "", percent(ShareRow::software))
+        CLAIMS.found("HM4", "", percent(ShareRow::software))
             .note(format!(
                 "Flash and its link have {:.0}% and computing {:.0}%. The computing between misses \
                  was derived from these shares, so this only says that the parts add up.",
@@ -118,19 +111,22 @@ fn figure4(hams: &Hams) -> Vec<Finding> {
         pages => format!("after {pages} pages"),
     };
     vec![
-        found("HM9", "", gain(hams.best(THAMS_E, LHAMS_E))),
-        found("HM10", "", hams.best(THAMS_E, MMAP)),
-        found("HM11", "mmap", starts(mmap) < 0.5)
+        CLAIMS.found("HM9", "", gain(hams.best(THAMS_E, LHAMS_E))),
+        CLAIMS.found("HM10", "", hams.best(THAMS_E, MMAP)),
+        CLAIMS
+            .found("HM11", "mmap", starts(mmap) < 0.5)
             .note(format!("At first {:.0}% of what it comes to.", 100.0 * starts(mmap))),
-        found("HM11", "lhams-E", recovered(lhams) < recovered(mmap)).note(format!(
+        CLAIMS.found("HM11", "lhams-E", recovered(lhams) < recovered(mmap)).note(format!(
             "From its start on it is at {:.0}% of what it comes to {}, mmap {}.",
             100.0 * RECOVERED,
             pages(recovered(lhams)),
             pages(recovered(mmap)),
         )),
-        found("HM11", "thams-E", flat(thams))
+        CLAIMS
+            .found("HM11", "thams-E", flat(thams))
             .note(format!("At first {:.0}% of what it comes to.", 100.0 * starts(thams))),
-        found("HM11", "optane-P", (starts(optane) - 1.0).abs() < 0.02)
+        CLAIMS
+            .found("HM11", "optane-P", (starts(optane) - 1.0).abs() < 0.02)
             .note(format!("At first {:.0}% of what it comes to.", 100.0 * starts(optane))),
     ]
 }

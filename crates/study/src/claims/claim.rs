@@ -1,7 +1,6 @@
 //! [`Claim`]: something a paper claims, in one or several parts.
 
 use super::accept::{Accept, Ours, Verdict};
-use super::finding::Finding;
 
 /// Where a claim can be tested (SPEC part E).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -121,18 +120,10 @@ impl Claim {
         self.parts().iter().find(|part| part.name == name)
     }
 
-    /// What we found for the part called `part`.
-    ///
-    /// # Panics
-    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
-    pub fn finding(&self, part: &str, ours: impl Into<Ours>) -> Finding {
-        Finding::new(self, self.known_part(part), Some(ours.into()))
-    }
-
     /// The verdict on `ours` for the part called `part`.
     ///
     /// # Panics
-    /// As [`Claim::finding`].
+    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
     pub fn judge(&self, part: &str, ours: impl Into<Ours>) -> Verdict {
         self.known_part(part).accept.judge(ours)
     }
@@ -141,18 +132,13 @@ impl Claim {
     /// has it.
     ///
     /// # Panics
-    /// As [`Claim::finding`].
+    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
     pub fn judge_range(&self, part: &str, ours: &[Ours]) -> Verdict {
         self.known_part(part).accept.judge_range(ours)
     }
 
-    fn known_part(&self, name: &str) -> &Part {
+    /// The part called `name`, which the claim must have.
+    pub(super) fn known_part(&self, name: &str) -> &Part {
         self.part(name).unwrap_or_else(|| panic!("{} has no part '{name}'", self.id))
-    }
-
-    /// A finding for each part that is an input or cannot be tested.
-    pub fn findings_beforehand(&self) -> impl Iterator<Item = Finding> {
-        let settled = |part: &&Part| part.accept.verdict_beforehand().is_some();
-        self.parts().iter().filter(settled).map(|part| Finding::new(self, part, None))
     }
 }

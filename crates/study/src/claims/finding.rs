@@ -29,7 +29,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(claim: &Claim, part: &Part, ours: Option<Ours>) -> Finding {
+    fn new(claim: &Claim, part: &Part, ours: Option<Ours>) -> Finding {
         let quantity = match part.name {
             "" => claim.quantity.to_string(),
             name => format!("{}: {name}", claim.quantity),
@@ -81,6 +81,22 @@ impl Finding {
         }
         self.note.push_str(sentence);
         self
+    }
+}
+
+impl Claim {
+    /// What we found for the part called `part`.
+    ///
+    /// # Panics
+    /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
+    pub fn finding(&self, part: &str, ours: impl Into<Ours>) -> Finding {
+        Finding::new(self, self.known_part(part), Some(ours.into()))
+    }
+
+    /// A finding for each part that is an input or cannot be tested.
+    pub fn findings_beforehand(&self) -> impl Iterator<Item = Finding> {
+        let settled = |part: &&Part| part.accept.verdict_beforehand().is_some();
+        self.parts().iter().filter(settled).map(|part| Finding::new(self, part, None))
     }
 }
 

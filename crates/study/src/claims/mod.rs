@@ -1,5 +1,6 @@
 //! Claims as data, and the verdict on what is found instead.
 //!
+//! * [`Claims`]: the claims of one paper.
 //! * [`Claim`]: one claim of a paper, with an id that never changes.
 //! * [`Accept`]: what is close enough, and its [`Verdict`].
 //! * [`Finding`]: theirs beside ours; [`Findings`] prints them as a table or as JSON.
@@ -7,8 +8,12 @@
 mod accept;
 mod claim;
 mod finding;
+mod list;
+mod mean;
 mod table;
 
 pub use accept::{Accept, Ours, Verdict};
 pub use claim::{Claim, Method, Part, Values, claim, input, not_testable, one, part};
 pub use finding::{Finding, Findings};
+pub use list::Claims;
+pub use mean::{geometric_mean, least, mean, most};

@@ -1,6 +1,8 @@
-//! [`Findings`] as a table of plain text, 100 columns wide.
+//! [`Findings`] as a table of plain text, 100 columns wide, and as a table of a page.
 
 use std::fmt;
+
+use ebbtide_report::Table;
 
 use super::finding::{Finding, Findings};
 
@@ -31,6 +33,25 @@ impl fmt::Display for Findings {
             }
         }
         Ok(())
+    }
+}
+
+impl Findings {
+    /// The findings as a table of a page.
+    pub fn table(&self) -> Table {
+        let header = ["id", "source", "quantity", "theirs", "ours", "tolerance", "verdict", "note"];
+        self.claims.iter().fold(Table::new("Claims", header), |table, finding| {
+            table.row([
+                finding.id,
+                finding.source,
+                &finding.quantity,
+                finding.theirs,
+                finding.ours.as_deref().unwrap_or("–"),
+                &finding.tolerance,
+                &finding.verdict_text(),
+                &finding.note,
+            ])
+        })
     }
 }
 

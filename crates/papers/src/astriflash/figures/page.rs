@@ -1,9 +1,7 @@
 //! AstriFlash's figures and tables as a page, in the paper's own form.
 
 use crate::astriflash::AstriFlash;
-use crate::astriflash::experiments::{DESIGNS, LOADED};
-use crate::astriflash::rows::{ByDesign, WorkloadRow};
-use crate::claims_table;
+use crate::astriflash::experiments::{ByDesign, DESIGNS, LOADED, WorkloadRow};
 use ebbtide_report::statistics::Estimate;
 use ebbtide_report::{BarChart, LineChart, Page, Range, Table};
 use ebbtide_study::analytic::figure3;
@@ -19,7 +17,7 @@ impl AstriFlash {
                  Every parameter and its source are under Table I."
             ))
             .section("Claims")
-            .table(claims_table(&self.findings))
+            .table(self.findings.table())
             .section("Fig. 1: miss curves")
             .lines(self.figure1_chart())
             .section("Fig. 3: the analytic models")

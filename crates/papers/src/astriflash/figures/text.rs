@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::astriflash::AstriFlash;
-use crate::astriflash::experiments::{DESIGNS, LOADED};
-use crate::astriflash::rows::{self, ByDesign, LoadRow, WorkloadRow};
+use crate::astriflash::experiments::{
+    ByDesign, DESIGNS, LOADED, LoadRow, WorkloadRow, of as value_of,
+};
 use ebbtide_report::statistics::Estimate;
 
 impl fmt::Display for AstriFlash {
@@ -122,7 +123,7 @@ impl AstriFlash {
         for (name, values) in named.chain([(mean_name, means)]) {
             write!(f, "{name:<12}")?;
             for design in DESIGNS {
-                write!(f, " {:>16}", estimate(rows::of(values, design), 3))?;
+                write!(f, " {:>16}", estimate(value_of(values, design), 3))?;
             }
             writeln!(f)?;
         }
@@ -175,13 +176,13 @@ impl AstriFlash {
         writeln!(f)?;
         for (design, _) in &first.mean_throughput {
             write!(f, "{:<38}", format!("mean throughput, {design}"))?;
-            let values = self.scales.iter().map(|row| rows::of(&row.mean_throughput, design));
+            let values = self.scales.iter().map(|row| value_of(&row.mean_throughput, design));
             values.into_iter().try_for_each(|value| write!(f, " {value:>7.3}"))?;
             writeln!(f)?;
         }
         for (workload, _) in &first.p99_over_flash_sync {
             write!(f, "{:<38}", format!("AstriFlash's p99, {workload}"))?;
-            let values = self.scales.iter().map(|row| rows::of(&row.p99_over_flash_sync, workload));
+            let values = self.scales.iter().map(|row| value_of(&row.p99_over_flash_sync, workload));
             values.into_iter().try_for_each(|value| write!(f, " {value:>7.2}"))?;
             writeln!(f)?;
         }

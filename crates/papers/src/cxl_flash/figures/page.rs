@@ -1,25 +1,26 @@
 //! The study's figures and tables as a page, in the paper's own form.
 
-use crate::claims_table;
 use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::captured::CAPTURED;
+use crate::cxl_flash::experiments::CAPTURED;
+use crate::cxl_flash::experiments::Row;
 use crate::cxl_flash::experiments::{OPEN, POLICIES, PREFETCHERS, REAL, SYNTHETIC, opened};
-use crate::cxl_flash::runs::Row;
 use ebbtide_report::{BarChart, Page, Range, Table};
 
 const BELOW: &str = "accesses below 1 us in the device, %";
 
-/// Figs. 5 to 14, Tables 3 and 5, and every claim.
-pub(crate) fn page(study: &CxlFlash) -> Page {
-    let scale = study.synthetic_scale_denominator;
-    Page::new("CXL-flash (ATC'23), reproduced")
+impl CxlFlash {
+    /// Figs. 5 to 14, Tables 3 and 5, and every claim.
+    pub(crate) fn page(&self) -> Page {
+        let study = self;
+        let scale = study.synthetic_scale_denominator;
+        Page::new("CXL-flash (ATC'23), reproduced")
         .paragraph(&format!(
             "Synthetic programs, their data and their caches at 1/{scale} of the paper's; seed {}. Real \
              programs are stand-ins made from Table 5's six figures.",
             study.seed
         ))
         .section("Claims")
-        .table(claims_table(&study.findings))
+        .table(study.findings.table())
         .section("Figs. 5 to 7: no cache, a cache, miss registers")
         .bars(grouped(study, "Fig. 5", &SYNTHETIC, "mean latency in the device, us", |row| row.mean_us))
         .bars(grouped(study, "Fig. 5", &SYNTHETIC, "p99 in the device, us", |row| row.p99_us))
@@ -44,6 +45,7 @@ pub(crate) fn page(study: &CxlFlash) -> Page {
         .section("Parameters")
         .preformatted(ebbtide_sim::designs::find("cxl-flash").map_or("", |design| design.config))
         .data(everything(study))
+    }
 }
 
 fn percent(row: &Row) -> f64 {

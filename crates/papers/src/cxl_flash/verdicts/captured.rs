@@ -4,17 +4,18 @@
 //! They are small programs behind a small last-level cache, before a small device cache: what the study
 //! says in numbers of its own programs is not expected of them.
 
-use super::{found, most, percent, wear};
-use crate::claims::Finding;
+use super::{percent, wear};
 use crate::cxl_flash::CxlFlash;
-use crate::cxl_flash::captured::CAPTURED;
+use crate::cxl_flash::claims::CLAIMS;
+use crate::cxl_flash::experiments::CAPTURED;
+use crate::cxl_flash::experiments::Row;
 use crate::cxl_flash::experiments::{
     CAPTURED_CACHE_LARGE, HINTED, POLICIES, PREFETCHERS, hinted, of_space,
 };
 use crate::cxl_flash::formulas::performance_for_the_money;
-use crate::cxl_flash::runs::Row;
 use ebbtide_report::statistics::rank_correlation;
 use ebbtide_study::analytic::lifetime::Cells;
+use ebbtide_study::claims::{Finding, most};
 
 const NO_PREFETCHER: &str = PREFETCHERS[0].1;
 const NEXT_LINE: &str = PREFETCHERS[1].1;
@@ -131,39 +132,39 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
         format!("{program} {:.1}, {some:.1}, {more:.1}", without(program))
     });
     vec![
-        found("CX15", "captured programs, physical below", below).note(below_shown).note(format!(
+        CLAIMS.found("CX15", "captured programs, physical below", below).note(below_shown).note(format!(
             "Without a prefetcher, where frames only fall into other sets: {}. Next line is right \
              in {:.0}% of sqlite's by virtual addresses in so small a cache, so that it has little \
              to lose.",
             shown(&both(NO_PREFETCHER, percent)),
             100.0 * at(SQLITE, NEXT_LINE, false).accuracy,
         )),
-        found("CX17", "more ways, captured programs", more_ways).note(format!(
+        CLAIMS.found("CX17", "more ways, captured programs", more_ways).note(format!(
             "Below 1 us with 1, 4, 16 ways, in %: {}. An access to a page that is nearly there is \
              below 1 us too, and fewer misses make fewer of those: misses under LRU with 4 and 16 \
              ways, in %: {}.",
             by_ways.collect::<Vec<_>>().join("; "),
             misses.collect::<Vec<_>>().join("; ")
         )),
-        found("CX17", "CFLRU for captured xz", ways(XZ, "cflru", 16) >= best(XZ, 16)).note(format!(
+        CLAIMS.found("CX17", "CFLRU for captured xz", ways(XZ, "cflru", 16) >= best(XZ, 16)).note(format!(
             "Below 1 us with 16 ways, in %: {}. CFLRU keeps written pages at the cost of read \
              ones: {:.1}% fewer pages written than LRU, {:.1}% more read.",
             policies.join(", "),
             100.0 - over_lru(|row| row.flash_writes),
             over_lru(|row| row.flash_reads) - 100.0,
         )),
-        found("CX21", "captured xz", with(XZ).all(|(_, share)| share < without(XZ))).note(format!(
+        CLAIMS.found("CX21", "captured xz", with(XZ).all(|(_, share)| share < without(XZ))).note(format!(
             "In %: {NO_PREFETCHER} {:.1}, {}. Its best offset is accurate in {:.0}% and covers {:.0}%.",
             without(XZ),
             xz.collect::<Vec<_>>().join(", "),
             100.0 * best_offset.accuracy,
             100.0 * best_offset.coverage,
         )),
-        found("CX25", "captured programs", correlation < 0.0)
+        CLAIMS.found("CX25", "captured programs", correlation < 0.0)
             .note(format!("Rank correlation of accuracy and pollution {correlation:.2}.")),
-        found("CX26", "captured programs, accuracy", accuracy).note(accuracy_shown),
-        found("CX26", "captured programs, coverage", coverage).note(coverage_shown),
-        found("CX27", "captured programs", helped).note(format!(
+        CLAIMS.found("CX26", "captured programs, accuracy", accuracy).note(accuracy_shown),
+        CLAIMS.found("CX26", "captured programs, coverage", coverage).note(coverage_shown),
+        CLAIMS.found("CX27", "captured programs", helped).note(format!(
             "Below 1 us without hints, and with chances of 10 and 50%, in %: {}.",
             by_hints.collect::<Vec<_>>().join("; ")
         )),

@@ -3,18 +3,18 @@
 mod captured;
 mod real;
 mod synthetic;
+#[cfg(test)]
+mod tests;
 
 use super::CxlFlash;
-use super::experiments::{LONGER, SYNTHETIC};
-use super::programs::Cut;
-use super::runs::Row;
-use crate::claims::{self, Finding, Findings};
-use crate::cxl_flash::formulas;
-use crate::of_every_claim;
+use super::claims::CLAIMS;
+use super::experiments::{Cut, LONGER, Row, SYNTHETIC};
+use super::formulas;
 use ebbtide_study::analytic::lifetime::Wear;
+use ebbtide_study::claims::Findings;
 
 /// Every claim, in order.
-pub(super) fn all(study: &CxlFlash) -> Findings {
+pub(super) fn findings(study: &CxlFlash) -> Findings {
     let prices = formulas::prices().map(|finding| finding.note(captured::worth(study))).into();
     let found = [
         synthetic::caches(study),
@@ -30,11 +30,7 @@ pub(super) fn all(study: &CxlFlash) -> Findings {
         prices,
     ]
     .concat();
-    of_every_claim(crate::cxl_flash::claims::CLAIMS, found.into_iter())
-}
-
-fn found(id: &str, part: &str, ours: impl Into<claims::Ours>) -> Finding {
-    claims::find(id).expect("it is in the table").finding(part, ours)
+    CLAIMS.findings(found)
 }
 
 fn percent(row: &Row) -> f64 {
@@ -61,20 +57,6 @@ fn longer(study: &CxlFlash, program: &str) -> String {
          it does whose translation keeps one access a microsecond.",
         shown.join(", ")
     )
-}
-
-fn least(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::INFINITY, f64::min)
-}
-
-fn most(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::NEG_INFINITY, f64::max)
-}
-
-fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
-    let (sum, count) =
-        values.into_iter().fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
-    sum / count
 }
 
 /// The wear of a device of 1 TiB by a run.

@@ -3,17 +3,18 @@
 
 use ebbtide_core::PAGE_BYTES;
 
-use super::{captured, found, least, longer, most, percent};
-use crate::claims::{self, Finding, Ours, Verdict};
+use super::{captured, longer, percent};
 use crate::cxl_flash::CxlFlash;
+use crate::cxl_flash::claims::CLAIMS;
 use crate::cxl_flash::experiments::{
     AS_LARGE, AS_LARGE_OF, HINTED, HINTS, OPEN, POLICIES, PREFETCHERS, REAL, hinted, of_space,
     opened,
 };
+use crate::cxl_flash::experiments::{CACHE_PAGES, Hints, Row};
+use crate::cxl_flash::experiments::{Open, STAND_INS, StandIn};
 use crate::cxl_flash::formulas;
-use crate::cxl_flash::runs::{CACHE_PAGES, Hints, Row};
-use crate::cxl_flash::stand_ins::{Open, STAND_INS, StandIn};
 use ebbtide_report::statistics::rank_correlation;
+use ebbtide_study::claims::{Finding, Ours, Verdict, least, most};
 
 const BERT: &str = REAL[0];
 const PAGE_RANK: &str = REAL[1];
@@ -74,7 +75,7 @@ impl<'a> Case<'a> {
 
 /// What is found of `part` of claim `id`, `value` being what it is by what Table 5 leaves open.
 fn decided<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> Finding {
-    let finding = found(id, part, value(Open::Fixed)).stand_in();
+    let finding = CLAIMS.found(id, part, value(Open::Fixed)).stand_in();
     let opened = left_open(id, part, value);
     finding.note(opened)
 }
@@ -84,7 +85,7 @@ fn decided<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> Fi
 fn left_open<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> String {
     let values = OPEN.map(|open| value(open).into());
     let fixed = value(Open::Fixed).into();
-    let claim = claims::find(id).expect("it is in the table");
+    let claim = CLAIMS.get(id);
     let shown = OPEN.iter().zip(values).map(|(open, value)| {
         let written = claim.finding(part, value).ours.unwrap_or_default();
         format!("{} {written}", open.name())
@@ -155,8 +156,8 @@ pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
             ))
     };
     vec![
-        found("CX17", "more ways", more_ways).stand_in().note(by_ways(study)),
-        found("CX17", "CFLRU for BERT, XZ, YCSB", cflru).stand_in().note(format!(
+        CLAIMS.found("CX17", "more ways", more_ways).stand_in().note(by_ways(study)),
+        CLAIMS.found("CX17", "CFLRU for BERT, XZ, YCSB", cflru).stand_in().note(format!(
             "Below 1 us with 16 ways, in %: {}. {}",
             [BERT, XZ, YCSB].map(of_policies).join("; "),
             by_policy(study)
@@ -353,8 +354,9 @@ pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
 pub(super) fn traces(study: &CxlFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
     for trace in study.traces.iter().filter(|trace| trace.cut.is_empty()) {
-        let found =
-            |what: &str, ours: f64| found("CX28", &format!("{}, {what}", trace.program), ours);
+        let found = |what: &str, ours: f64| {
+            CLAIMS.found("CX28", &format!("{}, {what}", trace.program), ours)
+        };
         let interval = found("interval", trace.interval_ns);
         let reads = found("reads", 100.0 * trace.reads);
         let Some(stand_in) = STAND_INS.iter().find(|stand_in| stand_in.name == trace.program)

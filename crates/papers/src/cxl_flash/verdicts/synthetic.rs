@@ -1,14 +1,15 @@
 //! Claims that synthetic programs decide: CX6 to CX16.
 
-use super::{found, least, longer, mean, most, percent, wear};
-use crate::claims::Finding;
+use super::{longer, percent, wear};
 use crate::cxl_flash::CxlFlash;
+use crate::cxl_flash::claims::CLAIMS;
+use crate::cxl_flash::experiments::Cut;
+use crate::cxl_flash::experiments::Row;
 use crate::cxl_flash::experiments::{
     FLASH, FRAGMENTS, MEMSET, ONE_IN, OTHER_CHIPS, OTHER_MEMORIES, OTHER_THIRD, SYNTHETIC, of_chips,
 };
-use crate::cxl_flash::programs::Cut;
-use crate::cxl_flash::runs::Row;
 use ebbtide_study::analytic::lifetime::Cells;
+use ebbtide_study::claims::{Finding, least, mean, most};
 
 /// Programs of which most accesses follow each other.
 const SEQUENTIAL: [&str; 3] = [SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2]];
@@ -44,7 +45,8 @@ pub(super) fn caches(study: &CxlFlash) -> Vec<Finding> {
         intervals.join("; "),
         if ended { "holds for all five" } else { "does not hold for all five either" }
     );
-    let far_above = |program: &str| found("CX7", program, at(program, "8 GiB").mean_us > 0.46);
+    let far_above =
+        |program: &str| CLAIMS.found("CX7", program, at(program, "8 GiB").mean_us > 0.46);
     let repeated = |row: &Row| 100.0 * row.repeated_reads as f64 / row.flash_reads.max(1) as f64;
     let shortened =
         |program: &str| at(program, "8 GiB").p99_us / at(program, "8 GiB, registers").p99_us;
@@ -55,24 +57,26 @@ pub(super) fn caches(study: &CxlFlash) -> Vec<Finding> {
         SYNTHETIC.map(|program| format!("{program} {:.1}", shortened(program))).join(", ")
     );
     let mut findings = vec![
-        found("CX6", "mean latency without a cache", mean(bare().map(|row| row.mean_us))),
-        found(
+        CLAIMS.found("CX6", "mean latency without a cache", mean(bare().map(|row| row.mean_us))),
+        CLAIMS.found(
             "CX6",
             "interval at flash without a cache",
             most(bare().map(|row| row.flash_interval_us())),
         ),
-        found("CX6", "a cache", helps).note(intervals),
+        CLAIMS.found("CX6", "a cache", helps).note(intervals),
         far_above(MATRIX_MULTIPLY).note(format!(
             "{:.1} us in the device, ten times 46 ns being far.",
             at(MATRIX_MULTIPLY, "8 GiB").mean_us
         )),
         far_above("min heap")
             .note(format!("{:.1} us in the device.", at("min heap", "8 GiB").mean_us)),
-        found("CX9", "hash map, matrix multiply, min heap", strongly > a_little.max(1.0))
+        CLAIMS
+            .found("CX9", "hash map, matrix multiply, min heap", strongly > a_little.max(1.0))
             .note(&gains),
-        found("CX9", "random, stride", a_little >= 1.0 && a_little < strongly).note(gains),
+        CLAIMS.found("CX9", "random, stride", a_little >= 1.0 && a_little < strongly).note(gains),
     ];
-    let repeats = SEQUENTIAL.map(|program| found("CX8", program, repeated(at(program, "8 GiB"))));
+    let repeats =
+        SEQUENTIAL.map(|program| CLAIMS.found("CX8", program, repeated(at(program, "8 GiB"))));
     findings.extend(repeats);
     findings
 }
@@ -110,17 +114,22 @@ pub(super) fn next_line(study: &CxlFlash) -> Vec<Finding> {
     );
     let without = study.at("Fig. 5", MATRIX_MULTIPLY, "8 GiB, registers");
     vec![
-        found("CX10", "without a prefetcher", percent(without))
+        CLAIMS
+            .found("CX10", "without a prefetcher", percent(without))
             .note(longer(study, MATRIX_MULTIPLY)),
-        found("CX10", "next line, degree 1, offset 16", at(MATRIX_MULTIPLY, 1, 16)).note(format!(
-            "In a memory that keeps 64 pages together, an assumption; in others: {}%.",
-            elsewhere(MATRIX_MULTIPLY, "degree 1, offset 16").join(", ")
-        )),
-        found("CX11", "hash map, matrix multiply, min heap", peaks)
+        CLAIMS.found("CX10", "next line, degree 1, offset 16", at(MATRIX_MULTIPLY, 1, 16)).note(
+            format!(
+                "In a memory that keeps 64 pages together, an assumption; in others: {}%.",
+                elsewhere(MATRIX_MULTIPLY, "degree 1, offset 16").join(", ")
+            ),
+        ),
+        CLAIMS
+            .found("CX11", "hash map, matrix multiply, min heap", peaks)
             .note(shares)
             .note(memories)
             .note(thinned(study)),
-        found("CX11", "stride", near <= middle && middle <= far)
+        CLAIMS
+            .found("CX11", "stride", near <= middle && middle <= far)
             .note(format!("At offsets 4, 16, 64: {}.", shown(STRIDE))),
     ]
 }
@@ -201,16 +210,17 @@ pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
         )
     };
     vec![
-        found("CX12", "ULL and SLC", alike).note(&shares),
-        found("CX12", "MLC and TLC", worse).note(shares),
-        found("CX13", "ULL and SLC with a cache", tough),
-        found("CX13", "MLC and TLC with 1 GB", weak),
-        found("CX14", "enough cache", most(few_suffice) < ALIKE_PP).note(format!(
+        CLAIMS.found("CX12", "ULL and SLC", alike).note(&shares),
+        CLAIMS.found("CX12", "MLC and TLC", worse).note(shares),
+        CLAIMS.found("CX13", "ULL and SLC with a cache", tough),
+        CLAIMS.found("CX13", "MLC and TLC with 1 GB", weak),
+        CLAIMS.found("CX14", "enough cache", most(few_suffice) < ALIKE_PP).note(format!(
             "With 8 GiB, 32 x 32 chips gain {:.1} pp for hash map and {:.1} for min heap.",
             few_suffice[0], few_suffice[1]
         )),
-        found("CX14", "random", more_cache(RANDOM) > more_chips(RANDOM)).note(gains(RANDOM)),
-        found("CX14", "stride", more_chips(STRIDE) > more_cache(STRIDE).max(0.0))
+        CLAIMS.found("CX14", "random", more_cache(RANDOM) > more_chips(RANDOM)).note(gains(RANDOM)),
+        CLAIMS
+            .found("CX14", "stride", more_chips(STRIDE) > more_cache(STRIDE).max(0.0))
             .note(gains(STRIDE))
             .note(at_the_door(study)),
     ]
@@ -272,14 +282,15 @@ pub(super) fn addresses(study: &CxlFlash) -> Vec<Finding> {
         let below = shares.iter().all(|share| *share < virtually(program));
         let shown: Vec<String> = shares.iter().map(|share| format!("{share:.1}")).collect();
         let runs = FRAGMENTS.map(|pages| pages.to_string()).join(", ");
-        let virtual_share = found("CX15", &format!("{program}, virtual"), virtually(program));
+        let virtual_share =
+            CLAIMS.found("CX15", &format!("{program}, virtual"), virtually(program));
         findings.push(match program {
             RANDOM => virtual_share.note(after_memset(study, program)),
             STRIDE => virtual_share.note(other_chips(study)).note(after_memset(study, program)),
             _ => virtual_share,
         });
         findings.push(
-            found("CX15", &format!("{program}, physical below"), below).note(format!(
+            CLAIMS.found("CX15", &format!("{program}, physical below"), below).note(format!(
                 "{}%, in memories that keep {runs} pages together.",
                 shown.join(", ")
             )),
@@ -295,7 +306,7 @@ pub(super) fn addresses(study: &CxlFlash) -> Vec<Finding> {
         let share = percent(study.at("Table 3 varied", program, &third));
         format!("{program} {share:.1} over {:.1}", most(physical(program).split_off(3)))
     });
-    findings.push(found("CX15", "runs 4 and 5 (fragmented)", worst).note(format!(
+    findings.push(CLAIMS.found("CX15", "runs 4 and 5 (fragmented)", worst).note(format!(
         "In the third memory, with {} pages together (assumption), an offset of 16 leads out of \
          every run as it does with 1, where useless pages are fewer. With {OTHER_THIRD} together, \
          the third over the better of the last two, in %: {}.",
@@ -303,6 +314,6 @@ pub(super) fn addresses(study: &CxlFlash) -> Vec<Finding> {
         longer_runs.join("; ")
     )));
     let error = |share| virtually(MATRIX_MULTIPLY) - share;
-    findings.push(found("CX16", "", most(physical(MATRIX_MULTIPLY).into_iter().map(error))));
+    findings.push(CLAIMS.found("CX16", "", most(physical(MATRIX_MULTIPLY).into_iter().map(error))));
     findings
 }

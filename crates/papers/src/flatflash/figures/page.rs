@@ -1,12 +1,12 @@
 //! FlatFlash's figures and tables as a page.
 
-use crate::claims_table;
+use crate::flatflash::FlatFlash;
+use crate::flatflash::experiments::Logging;
+use crate::flatflash::experiments::Measure;
 use crate::flatflash::experiments::{
     DEVICES_US, GRAPH_RATIOS, GRAPHS, GUPS, MICRO, YCSB, YCSB_RATIOS, at,
 };
-use crate::flatflash::logging::Logging;
-use crate::flatflash::trial::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
-use crate::flatflash::{FlatFlash, Measure};
+use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 use ebbtide_report::{BarChart, LineChart, Page, Range, Table};
 
 const SYSTEMS: [&str; 3] = [FLATFLASH, UNIFIED_MMAP, TRADITIONAL_STACK];
@@ -28,7 +28,7 @@ impl FlatFlash {
                 self.scale_denominator, self.seed
             ))
             .section("Claims")
-            .table(claims_table(&self.findings))
+            .table(self.findings.table())
             .section("Readings of Algorithm 1")
             .table(self.reading_table())
             .section("Fig. 8: 64 bytes at a time")

@@ -7,24 +7,19 @@ use ebbtide_core::Span;
 use ebbtide_sim::designs::resolve;
 
 use self::programs::{p99, tails_by_reading};
-use super::databases::{DatabaseRow, PAGE_INTERVAL, gain_of_tpcb};
+use super::FlatFlash;
+use super::claims::CLAIMS;
 use super::experiments::{
-    AT_LEAST, AT_ONCE, DEVICES_US, GRAPH_RATIOS, GRAPHS, GUPS, YCSB, YCSB_RATIO, YCSB_RATIOS, at,
+    AT_LEAST, AT_ONCE, DEVICES_US, DatabaseRow, FILE_SYSTEMS, FLATFLASH, FileRow, GRAPH_RATIOS,
+    GRAPHS, GUPS, Logging, OPERATIONS, PAGE_INTERVAL, TRADITIONAL_STACK, UNIFIED_MMAP, YCSB,
+    YCSB_RATIO, YCSB_RATIOS, at, gain_of_tpcb,
 };
-use super::files::{FILE_SYSTEMS, FileRow, OPERATIONS};
-use super::logging::Logging;
-use super::trial::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
-use super::{FlatFlash, ReproduceError};
-use crate::claims::{self, Finding, Findings};
-use crate::of_every_claim;
+use crate::ReproduceError;
+use ebbtide_study::claims::{Finding, Findings, geometric_mean, least, most};
 
 /// The system and what the claims call it.
 const BASELINES: [(&str, &str); 2] =
     [("UnifiedMMap", UNIFIED_MMAP), ("TraditionalStack", TRADITIONAL_STACK)];
-
-fn found(id: &str, part: &str, ours: impl Into<claims::Ours>) -> Finding {
-    claims::find(id).expect("it is in the table").finding(part, ours)
-}
 
 /// Every claim: those that the runs decide, then formulas, then inputs.
 pub(super) fn findings(r: &FlatFlash) -> Result<Findings, ReproduceError> {
@@ -41,8 +36,8 @@ pub(super) fn findings(r: &FlatFlash) -> Result<Findings, ReproduceError> {
         tables::table_3(r),
     ]
     .concat();
-    decided.extend(crate::flatflash::formulas::findings());
-    Ok(of_every_claim(crate::flatflash::claims::CLAIMS, decided.into_iter()))
+    decided.extend(super::formulas::findings());
+    Ok(CLAIMS.findings(decided))
 }
 
 /// Of several values the geometric mean, and their range in words.
@@ -54,11 +49,9 @@ struct Spread {
 
 fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
     let values: Vec<f64> = values.into_iter().collect();
-    let logs: f64 = values.iter().map(|value| value.ln()).sum();
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
+    let (least, most) = (least(values.iter().copied()), most(values.iter().copied()));
     let range = format!("Geometric mean; from {least:.2} to {most:.2}.");
-    Spread { mean: (logs / values.len() as f64).exp(), range, most }
+    Spread { mean: geometric_mean(values), range, most }
 }
 
 fn highlights(r: &FlatFlash) -> Vec<Finding> {
@@ -73,22 +66,23 @@ fn highlights(r: &FlatFlash) -> Vec<Finding> {
     let databases = own_logs(r, DEVICES_US[0]).map(|row| row.over_unified_mmap);
     let at_once = r.readings.iter().filter(|row| row.reading == AT_ONCE).map(|row| row.gain);
     vec![
-        found("FL1", "", spread(memory).most).note(format!(
+        CLAIMS.found("FL1", "", spread(memory).most).note(format!(
             "With promotion at the first access at most {:.2}, databases included; see FL17.",
             spread(at_once).most
         )),
-        found("FL2", "", spread(tails).most).note(format!(
+        CLAIMS.found("FL2", "", spread(tails).most).note(format!(
             "With promotion at the first access at most {:.2}; see FL22.",
             spread(tails_at_once).most
         )),
-        found("FL3", "", spread(databases).most).note(format!(
+        CLAIMS.found("FL3", "", spread(databases).most).note(format!(
             "The most of any database and number of clients, each transaction with its own log. On \
              UnifiedMMap 16 clients of TPCB wait for the device, which takes a page every {} us \
              (assumption): {}.",
             PAGE_INTERVAL.as_ns() as f64 / 1e3,
             by_interval(r, DEVICES_US[0]),
         )),
-        found("FL4", "", spread(r.files.iter().map(|row| row.gain)).most)
+        CLAIMS
+            .found("FL4", "", spread(r.files.iter().map(|row| row.gain)).most)
             .note("The most of any operation and file system."),
     ]
 }
@@ -104,10 +98,10 @@ fn constants() -> Result<Vec<Finding>, ReproduceError> {
     let config = resolve(FLATFLASH, &[])?;
     let promotion = config.promotion.expect("FlatFlash promotes");
     Ok(vec![
-        found("FL11", "lower ratio", promotion.lower_ratio),
-        found("FL11", "higher ratio", promotion.higher_ratio),
-        found("FL11", "greatest threshold", promotion.threshold_max as f64),
-        found("FL11", "epoch", promotion.epoch as f64),
+        CLAIMS.found("FL11", "lower ratio", promotion.lower_ratio),
+        CLAIMS.found("FL11", "higher ratio", promotion.higher_ratio),
+        CLAIMS.found("FL11", "greatest threshold", promotion.threshold_max as f64),
+        CLAIMS.found("FL11", "epoch", promotion.epoch as f64),
     ])
 }
 
@@ -121,11 +115,6 @@ fn readings(r: &FlatFlash, experiment: &str, system: &str) -> String {
     )
 }
 
-/// Pages written on one system over those on another; as many where neither writes.
-pub(in crate::flatflash) fn ratio_of_writes(on: f64, over: f64) -> f64 {
-    if on == over { 1.0 } else { on / over }
-}
-
 fn files(r: &FlatFlash) -> Vec<Finding> {
     let of = |of: &dyn Fn(&FileRow) -> bool, value: fn(&FileRow) -> f64| {
         spread(r.files.iter().filter(|row| of(row)).map(value))
@@ -134,9 +123,9 @@ fn files(r: &FlatFlash) -> Vec<Finding> {
     for operation in OPERATIONS {
         let same = |row: &FileRow| row.operation == operation.name;
         let gain = of(&same, |row| row.gain);
-        findings.push(found("FL13", operation.name, gain.mean).note(gain.range));
+        findings.push(CLAIMS.found("FL13", operation.name, gain.mean).note(gain.range));
         let lifetime = of(&same, |row| row.lifetime);
-        findings.push(found("FL13", &format!("{}, lifetime", operation.name), lifetime.mean).note(
+        findings.push(CLAIMS.found("FL13", &format!("{}, lifetime", operation.name), lifetime.mean).note(
             format!(
                 "{} The battery-backed cache merges small pieces for as long as they stay in it; \
                  the paper writes them back from time to time, in whole blocks, and does not say \
@@ -147,7 +136,7 @@ fn files(r: &FlatFlash) -> Vec<Finding> {
     }
     for file_system in FILE_SYSTEMS {
         let gain = of(&|row: &FileRow| row.file_system == file_system.name, |row| row.gain);
-        findings.push(found("FL25", file_system.name, gain.mean).note(gain.range));
+        findings.push(CLAIMS.found("FL25", file_system.name, gain.mean).note(gain.range));
     }
     findings
 }
@@ -188,13 +177,16 @@ fn databases(r: &FlatFlash) -> Vec<Finding> {
             && row.device_us != DEVICES_US[0]
     });
     vec![
-        found("FL27", "UnifiedMMap", unified.mean)
+        CLAIMS
+            .found("FL27", "UnifiedMMap", unified.mean)
             .note(format!("{} With central logs on both {:.2}.", unified.range, central.mean)),
-        found("FL27", "TraditionalStack", traditional.mean).note(traditional.range),
-        found("FL28", "", spread(faster.map(|row| row.over_unified_mmap)).most).note(format!(
-            "The most of any database on devices of 10 and 5 us. It is TPCB's pages that wait \
+        CLAIMS.found("FL27", "TraditionalStack", traditional.mean).note(traditional.range),
+        CLAIMS.found("FL28", "", spread(faster.map(|row| row.over_unified_mmap)).most).note(
+            format!(
+                "The most of any database on devices of 10 and 5 us. It is TPCB's pages that wait \
              (FL3): with 5 us and pages taken {}.",
-            by_interval(r, DEVICES_US[DEVICES_US.len() - 1])
-        )),
+                by_interval(r, DEVICES_US[DEVICES_US.len() - 1])
+            ),
+        ),
     ]
 }

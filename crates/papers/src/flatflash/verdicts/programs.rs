@@ -1,13 +1,14 @@
 //! Claims of Figs. 8 to 12, about programs that use memory: FL14 to FL24.
 
-use super::{BASELINES, found, readings, spread};
-use crate::claims::Finding;
+use super::{BASELINES, readings, spread};
 use crate::flatflash::FlatFlash;
+use crate::flatflash::claims::CLAIMS;
 use crate::flatflash::experiments::{
     AT_LEAST, AT_ONCE, CACHES_MIB, FEW_COMMANDS, GRAPH_RATIO, GRAPH_RATIOS, GRAPHS, GUPS,
     SLOW_STACK, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, on_ssd, with_cache,
 };
-use crate::flatflash::trial::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
+use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
+use ebbtide_study::claims::Finding;
 
 pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
     let sequential = "sequential read";
@@ -17,8 +18,8 @@ pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
     let slow = r.run(sequential, SLOW_STACK).job_ns;
     let slow = BASELINES_AND_OWN.map(|system| slow / r.run(sequential, system).job_ns);
     let mut findings = vec![
-        found("FL14", "ratio", ratio),
-        found("FL14", "both", far.iter().all(|far| *far > FAR_BELOW)).note(format!(
+        CLAIMS.found("FL14", "ratio", ratio),
+        CLAIMS.found("FL14", "both", far.iter().all(|far| *far > FAR_BELOW)).note(format!(
             "TraditionalStack takes {:.2} times as long as FlatFlash and {:.2} times as \
              UnifiedMMap; with 20 us of software a fault instead of 15 (HM: 15 to 20) {:.2} and \
              {:.2}.",
@@ -29,7 +30,8 @@ pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
         let small =
             r.run("random read", system).job_ns / r.run("random read", &with_cache(40)).job_ns;
         findings.push(
-            found("FL15", part, r.gain("random read", system))
+            CLAIMS
+                .found("FL15", part, r.gain("random read", system))
                 .note(format!("On an SSD of 1 TB; on one of 32 GB {small:.2}.")),
         );
     }
@@ -45,14 +47,14 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
     let moved = |system: &str| r.run(GUPS, system).pages_moved;
     let slow = r.gain(GUPS, SLOW_STACK);
     let mut findings = vec![
-        found("FL16", BASELINES[0].0, r.gain(GUPS, BASELINES[0].1)).note(posted_writes(r)),
-        found("FL16", BASELINES[1].0, r.gain(GUPS, BASELINES[1].1)).note(format!(
+        CLAIMS.found("FL16", BASELINES[0].0, r.gain(GUPS, BASELINES[0].1)).note(posted_writes(r)),
+        CLAIMS.found("FL16", BASELINES[1].0, r.gain(GUPS, BASELINES[1].1)).note(format!(
             "With 20 us of software a fault instead of 15 (HM: 15 to 20) {slow:.2}."
         )),
     ];
     for (part, system) in BASELINES {
         let part = format!("{part} over FlatFlash");
-        let finding = found("FL17", &part, moved(system) / moved(FLATFLASH));
+        let finding = CLAIMS.found("FL17", &part, moved(system) / moved(FLATFLASH));
         findings.push(match system {
             UNIFIED_MMAP => finding.note(contradiction(r)),
             _ => finding.note(format!(
@@ -62,7 +64,7 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
             )),
         });
     }
-    findings.push(found(
+    findings.push(CLAIMS.found(
         "FL17",
         "UnifiedMMap below TraditionalStack",
         moved(UNIFIED_MMAP) < moved(TRADITIONAL_STACK),
@@ -77,7 +79,8 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
     let gains: Vec<String> =
         caches.iter().map(|(mib, ns)| format!("{:.2} at {mib} MiB", base / ns)).collect();
     findings.push(
-        found("FL18", "", caches.is_sorted_by(|small, large| small.1 > large.1))
+        CLAIMS
+            .found("FL18", "", caches.is_sorted_by(|small, large| small.1 > large.1))
             .note(format!("Over UnifiedMMap: {}.", gains.join(", "))),
     );
     findings
@@ -132,10 +135,10 @@ pub(super) fn graphs(r: &FlatFlash) -> Vec<Finding> {
             grows &= gains[gains.len() - 1] > gains[0];
             let gains = spread(gains);
             let middle = readings(r, &at(name, GRAPH_RATIO), system);
-            findings.push(found(id, part, gains.mean).note(gains.range).note(middle));
+            findings.push(CLAIMS.found(id, part, gains.mean).note(gains.range).note(middle));
         }
     }
-    findings.push(found("FL21", "", grows));
+    findings.push(CLAIMS.found("FL21", "", grows));
     findings
 }
 
@@ -150,18 +153,20 @@ pub(super) fn ycsb(r: &FlatFlash) -> Vec<Finding> {
         let tails = spread(names().map(|name| p99(r, &name, system)));
         let largest = at(YCSB[1].0, YCSB_RATIO);
         let by_reading = format!("{largest}, {}.", tails_by_reading(r, &largest, system));
-        let finding = found("FL22", part, tails.mean).note(tails.range).note(by_reading);
+        let finding = CLAIMS.found("FL22", part, tails.mean).note(tails.range).note(by_reading);
         findings.push(if system == UNIFIED_MMAP { finding.note(tail_bound(r)) } else { finding });
         let means = spread(names().map(|name| r.gain(&name, system)));
-        findings.push(found("FL23", part, means.mean).note(means.range));
+        findings.push(CLAIMS.found("FL23", part, means.mean).note(means.range));
     }
     let largest = at(YCSB[0].0, YCSB_RATIO);
     let moved = |system: &str| r.run(&largest, system).pages_moved;
-    findings.push(found("FL24", "", moved(TRADITIONAL_STACK) / moved(FLATFLASH)).note(format!(
-        "With the reset repaired {:.2}, with promotion at the first access {:.2} (FL17).",
-        moved(TRADITIONAL_STACK) / moved(WINDOWED),
-        moved(TRADITIONAL_STACK) / moved(AT_ONCE),
-    )));
+    findings.push(CLAIMS.found("FL24", "", moved(TRADITIONAL_STACK) / moved(FLATFLASH)).note(
+        format!(
+            "With the reset repaired {:.2}, with promotion at the first access {:.2} (FL17).",
+            moved(TRADITIONAL_STACK) / moved(WINDOWED),
+            moved(TRADITIONAL_STACK) / moved(AT_ONCE),
+        ),
+    ));
     findings
 }
 

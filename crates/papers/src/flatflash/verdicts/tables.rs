@@ -1,15 +1,16 @@
 //! Claims of Tables 1 and 3: FL12 and FL29.
 
-use super::{database, found, p99, ratio_of_writes, readings, tails_by_reading};
-use crate::claims::Finding;
+use super::{database, p99, readings, tails_by_reading};
 use crate::flatflash::FlatFlash;
-use crate::flatflash::databases::log_pages;
+use crate::flatflash::claims::CLAIMS;
+use crate::flatflash::experiments::Logging;
 use crate::flatflash::experiments::{
     AT_LEAST, AT_ONCE, BY_BLOCKS, CLEAN_AFTER_US, DATABASES, DEVICES_US, GRAPH_RATIO, GRAPHS, GUPS,
     YCSB, YCSB_RATIO, at, on_device,
 };
-use crate::flatflash::logging::Logging;
-use crate::flatflash::trial::{DRAM_ONLY, FLATFLASH, UNIFIED_MMAP};
+use crate::flatflash::experiments::{DRAM_ONLY, FLATFLASH, UNIFIED_MMAP};
+use crate::flatflash::experiments::{log_pages, ratio_of_writes};
+use ebbtide_study::claims::Finding;
 
 pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
     let lifetime = |name: &str| {
@@ -17,8 +18,8 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
         ratio_of_writes(written(UNIFIED_MMAP), written(FLATFLASH))
     };
     let mut findings = vec![
-        found("FL12", "GUPS", r.gain(GUPS, UNIFIED_MMAP)),
-        found("FL12", "GUPS, lifetime", lifetime(GUPS)).note(format!(
+        CLAIMS.found("FL12", "GUPS", r.gain(GUPS, UNIFIED_MMAP)),
+        CLAIMS.found("FL12", "GUPS, lifetime", lifetime(GUPS)).note(format!(
             "Uniform updates dirty a page each: what DRAM merges on one system, the SSD-Cache does \
              on the other. Cleaned by whole blocks every {} ms, FlatFlash writes {:.1} times as \
              many pages: the claimed lifetimes count dirty pages alone.",
@@ -28,13 +29,14 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
     ];
     for (name, _) in GRAPHS {
         let at = at(name, GRAPH_RATIO);
-        findings.push(found("FL12", name, r.gain(&at, UNIFIED_MMAP)).note(readings(
+        findings.push(CLAIMS.found("FL12", name, r.gain(&at, UNIFIED_MMAP)).note(readings(
             r,
             &at,
             UNIFIED_MMAP,
         )));
         let moved = |system| r.run(&at, system).pages_moved;
-        findings.push(found("FL12", &format!("{name}, lifetime"), lifetime(&at)).note(format!(
+        findings
+            .push(CLAIMS.found("FL12", &format!("{name}, lifetime"), lifetime(&at)).note(format!(
             "Edges are only read here, and values hardly leave DRAM: UnifiedMMap writes {:.4} of \
              the {:.2} pages that it moves an operation. Under GraphChi, which writes edges, most \
              would be dirty; were all, it would be the ratio of pages moved, {:.2} where at least \
@@ -49,7 +51,8 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
         let at = at(name, YCSB_RATIO);
         let mean = r.gain(&at, UNIFIED_MMAP);
         findings.push(
-            found("FL12", name, p99(r, &at, UNIFIED_MMAP))
+            CLAIMS
+                .found("FL12", name, p99(r, &at, UNIFIED_MMAP))
                 .note(format!(
                     "By p99, {}; the mean gains {mean:.2}.",
                     tails_by_reading(r, &at, UNIFIED_MMAP)
@@ -57,14 +60,15 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
                 .note("See FL22."),
         );
         findings.push(
-            found("FL12", &format!("{name}, lifetime"), lifetime(&at))
+            CLAIMS
+                .found("FL12", &format!("{name}, lifetime"), lifetime(&at))
                 .note(lifetime_at_once(r, &at)),
         );
     }
     for (name, _) in DATABASES {
         let row = database(r, name, 16, DEVICES_US[0], Logging::PerTransaction);
         let run = on_device(name, DEVICES_US[0]);
-        findings.push(found("FL12", name, row.over_unified_mmap).note(format!(
+        findings.push(CLAIMS.found("FL12", name, row.over_unified_mmap).note(format!(
             "16 clients. Without commits {:.2}. {}",
             r.gain(&run, UNIFIED_MMAP),
             readings(r, &run, UNIFIED_MMAP),
@@ -72,7 +76,8 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
         let written = |system| r.run(&run, system).pages_written + log_pages(name);
         let lifetime = written(UNIFIED_MMAP) / written(FLATFLASH);
         findings.push(
-            found("FL12", &format!("{name}, lifetime"), lifetime)
+            CLAIMS
+                .found("FL12", &format!("{name}, lifetime"), lifetime)
                 .note("Against a central log, whose records share pages.")
                 .note(lifetime_at_once(r, &run)),
         );
@@ -95,7 +100,8 @@ pub(super) fn table_3(r: &FlatFlash) -> Vec<Finding> {
         // (own + x) / (dram + x) = claimed
         let computing_ns = (own.job_ns - claimed * dram.job_ns) / (claimed - 1.0);
         let unified = r.run(experiment, UNIFIED_MMAP).job_ns;
-        findings.push(found("FL29", &format!("{part}, slow-down"), slow_down).note(format!(
+        findings
+            .push(CLAIMS.found("FL29", &format!("{part}, slow-down"), slow_down).note(format!(
             "{:.2} us of computing an operation would make it {claimed}, and FlatFlash {:.2} times \
              as fast as UnifiedMMap.",
             computing_ns / jobs / 1e3,
@@ -112,7 +118,8 @@ pub(super) fn table_3(r: &FlatFlash) -> Vec<Finding> {
         let run = on_device(name, DEVICES_US[0]);
         let dram_only = r.run(&run, DRAM_ONLY).job_ns;
         let without = |system| r.run(&run, system).job_ns / dram_only;
-        findings.push(found("FL29", &format!("{name}, slow-down"), own.slow_down).note(format!(
+        findings
+            .push(CLAIMS.found("FL29", &format!("{name}, slow-down"), own.slow_down).note(format!(
             "16 clients; DRAM-only commits to the same SSD, by pages (FL3). Without commits {:.1}, \
              with promotion at the first access {:.1}: nothing is computed here, and {:.1} of a \
              transaction's {:.1} us are flash's.",

@@ -1,7 +1,7 @@
 //! HAMS's figures as a page, in the paper's own form.
 
-use crate::claims_table;
-use crate::hams::{DESIGNS, EnergyRow, Hams, LHAMS_E, THAMS_E};
+use crate::hams::Hams;
+use crate::hams::experiments::{DESIGNS, EnergyRow, LHAMS_E, THAMS_E};
 use ebbtide_report::{BarChart, LineChart, Page, Range, Table};
 use ebbtide_study::energy::SHIPPED;
 
@@ -16,7 +16,7 @@ impl Hams {
                 self.scale_denominator, self.seed
             ))
             .section("Claims")
-            .table(claims_table(&self.findings))
+            .table(self.findings.table())
             .section("Fig. 3a: where mmap's time goes")
             .bars(self.figure3a())
             .section("Fig. 4: pages a second over pages touched")

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::hams::{
-    DESIGNS, EXTREMES, Hams, LHAMS_E, MMAP, Point, THAMS_E, WORKLOADS, mean_speedup,
+use crate::hams::Hams;
+use crate::hams::experiments::{
+    DESIGNS, EXTREMES, LHAMS_E, MMAP, Point, THAMS_E, WORKLOADS, mean_speedup,
 };
 
 impl fmt::Display for Hams {

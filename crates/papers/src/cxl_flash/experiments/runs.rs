@@ -8,8 +8,8 @@ use ebbtide_sim::{Replay, ReplayError, replay};
 use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
 use serde::Serialize;
 
+use super::REAL;
 use super::captured::{CAPTURED, Wrapped};
-use super::experiments::REAL;
 use super::programs::{Cut, PROGRAMS};
 use super::recording::Recording;
 use super::stand_ins::{Open, STAND_INS};
@@ -18,7 +18,7 @@ use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_study::watched::Watched;
 
 /// Pages of the cache of the study of real programs, 64 MiB.
-pub(super) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
+pub(crate) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
 
 /// Stand-ins in which something that Table 5 leaves open is varied are cut once they have gone to so
 /// many times that number of pages anew.
@@ -29,7 +29,7 @@ const FRAMES: u64 = 1 << 22;
 
 /// What came of a run.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The figure or table that it belongs to.
     pub figure: &'static str,
     /// The program.
@@ -70,24 +70,24 @@ pub struct Row {
 
 impl Row {
     /// Mean time between commands to flash.
-    pub(super) fn flash_interval_us(&self) -> f64 {
+    pub(crate) fn flash_interval_us(&self) -> f64 {
         self.seconds * 1e6 / (self.flash_reads + self.flash_writes).max(1) as f64
     }
 }
 
 /// A run: what [`Row`] says of it, and how to do it.
-pub(super) struct Run {
-    pub(super) figure: &'static str,
-    pub(super) trace: Trace,
-    pub(super) setup: String,
-    pub(super) keys: Vec<(&'static str, String)>,
-    pub(super) addresses: Addresses,
-    pub(super) hints: Option<Hints>,
+pub(crate) struct Run {
+    pub(crate) figure: &'static str,
+    pub(crate) trace: Trace,
+    pub(crate) setup: String,
+    pub(crate) keys: Vec<(&'static str, String)>,
+    pub(crate) addresses: Addresses,
+    pub(crate) hints: Option<Hints>,
 }
 
 /// Which trace, by its place in its list.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Trace {
+pub(crate) enum Trace {
     /// Of [`PROGRAMS`].
     Synthetic(usize, Cut),
     /// Of [`STAND_INS`].
@@ -98,7 +98,7 @@ pub(super) enum Trace {
 
 /// Which addresses of a trace reach the device.
 #[derive(Clone, Copy)]
-pub(super) enum Addresses {
+pub(crate) enum Addresses {
     /// The program's own.
     Virtual,
     /// Those of a memory that keeps runs of so many pages together, in an order that the seed decides.
@@ -109,19 +109,19 @@ pub(super) enum Addresses {
 
 /// Hints of observation 7: the top share of pages, the chance, and the lead in microseconds, which is
 /// an assumption and varied.
-pub(super) type Hints = (f64, f64, u64);
+pub(crate) type Hints = (f64, f64, u64);
 
 /// How much of the study is run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     /// Synthetic programs, their data and their caches are smaller by this.
-    pub(super) synthetic: u64,
+    pub(crate) synthetic: u64,
     /// Real programs are cut after so many accesses.
-    pub(super) accesses_max: u64,
+    pub(crate) accesses_max: u64,
 }
 
 impl Scale {
-    pub(super) fn new(options: &ReproduceOptions) -> Scale {
+    pub(crate) fn new(options: &ReproduceOptions) -> Scale {
         match options.quick {
             true => Scale { synthetic: 8, accesses_max: 2_000_000 },
             false => Scale { synthetic: 1, accesses_max: u64::MAX },
@@ -131,46 +131,46 @@ impl Scale {
 
 impl Run {
     /// `trace` on the study's device by its own addresses.
-    pub(super) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
+    pub(crate) fn new(figure: &'static str, trace: Trace, setup: String) -> Run {
         let (keys, addresses, hints) = (Vec::new(), Addresses::Virtual, None);
         Run { figure, trace, setup, keys, addresses, hints }
     }
 
-    pub(super) fn set(mut self, key: &'static str, value: impl ToString) -> Run {
+    pub(crate) fn set(mut self, key: &'static str, value: impl ToString) -> Run {
         self.keys.push((key, value.to_string()));
         self
     }
 
     /// The device of section 4: fully associative, FIFO.
-    pub(super) fn cache(self, scale: Scale, mib: u64) -> Run {
+    pub(crate) fn cache(self, scale: Scale, mib: u64) -> Run {
         let size = format!("{}KiB", mib * 1024 / scale.synthetic);
         self.set("dram_cache.policy", "fifo").set("dram_cache.ways", 0).set("dram_cache.size", size)
     }
 
-    pub(super) fn flash(self, preset: &str, (channels, chips): (u64, u64)) -> Run {
+    pub(crate) fn flash(self, preset: &str, (channels, chips): (u64, u64)) -> Run {
         self.set("flash.preset", preset)
             .set("flash.channels", channels)
             .set("flash.chips_per_channel", chips)
     }
 
     /// Next-n-line of section 4.
-    pub(super) fn next_line(self, degree: u64, offset: u64) -> Run {
+    pub(crate) fn next_line(self, degree: u64, offset: u64) -> Run {
         self.prefetch("next-n-line").set("prefetch.degree", degree).set("prefetch.offset", offset)
     }
 
     /// A prefetcher as the authors' simulator has it.
-    pub(super) fn prefetch(self, policy: &str) -> Run {
+    pub(crate) fn prefetch(self, policy: &str) -> Run {
         self.set("prefetch.policy", policy)
             .set("prefetch.preset", "atc23")
             .set("device.prefetches_first", true)
     }
 
     /// By the addresses of a memory that keeps runs of `run_pages` together.
-    pub(super) fn mapped(self, run_pages: u64, seed: u64) -> Run {
+    pub(crate) fn mapped(self, run_pages: u64, seed: u64) -> Run {
         Run { addresses: Addresses::Mapped { run_pages, seed }, ..self }
     }
 
-    pub(super) fn program(&self) -> &'static str {
+    pub(crate) fn program(&self) -> &'static str {
         match self.trace {
             Trace::Synthetic(program, _) => PROGRAMS[program].name,
             Trace::Real(program, _) => REAL[program],
@@ -218,7 +218,7 @@ impl Run {
 }
 
 /// Synthetic programs, recorded when they are first wanted.
-pub(super) struct Recordings(Vec<(usize, Cut, OnceLock<Recording>)>);
+pub(crate) struct Recordings(Vec<(usize, Cut, OnceLock<Recording>)>);
 
 impl Recordings {
     /// A place for everything that `runs` replay.
@@ -240,7 +240,7 @@ impl Recordings {
     }
 
     /// All that were made: of which program, how cut, what.
-    pub(super) fn made(&self) -> impl Iterator<Item = (usize, Cut, &Recording)> {
+    pub(crate) fn made(&self) -> impl Iterator<Item = (usize, Cut, &Recording)> {
         self.0.iter().filter_map(|(program, cut, made)| Some((*program, *cut, made.get()?)))
     }
 }
@@ -249,7 +249,7 @@ impl Recordings {
 ///
 /// # Errors
 /// The first run's that failed; or that `watch` stopped it.
-pub(super) fn run_all(
+pub(crate) fn run_all(
     runs: &[Run],
     scale: Scale,
     options: &ReproduceOptions,

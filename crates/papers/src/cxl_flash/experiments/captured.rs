@@ -5,18 +5,21 @@ use ebbtide_core::{Addr, PAGE_BYTES};
 use ebbtide_trace::{Access, Input, Source, TraceError, native::NativeReader};
 
 /// A trace, as it lies in the folder `traces`.
-pub(super) struct Captured {
+pub(crate) struct Captured {
     /// The program.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     bytes: &'static [u8],
 }
 
 /// All four, as `traces/README.md` has them.
-pub(super) const CAPTURED: [Captured; 4] = [
-    Captured { name: "sort, captured", bytes: include_bytes!("../../../../traces/sort.ebt") },
-    Captured { name: "xz, captured", bytes: include_bytes!("../../../../traces/xz.ebt") },
-    Captured { name: "perl, captured", bytes: include_bytes!("../../../../traces/perl.ebt") },
-    Captured { name: "sqlite, captured", bytes: include_bytes!("../../../../traces/sqlite.ebt") },
+pub(crate) const CAPTURED: [Captured; 4] = [
+    Captured { name: "sort, captured", bytes: include_bytes!("../../../../../traces/sort.ebt") },
+    Captured { name: "xz, captured", bytes: include_bytes!("../../../../../traces/xz.ebt") },
+    Captured { name: "perl, captured", bytes: include_bytes!("../../../../../traces/perl.ebt") },
+    Captured {
+        name: "sqlite, captured",
+        bytes: include_bytes!("../../../../../traces/sqlite.ebt"),
+    },
 ];
 
 impl Captured {
@@ -25,13 +28,13 @@ impl Captured {
     ///
     /// # Errors
     /// When it is damaged.
-    pub(super) fn trace(&self) -> Result<Known, TraceError> {
+    pub(crate) fn trace(&self) -> Result<Known, TraceError> {
         Ok(Known(NativeReader::new(Input::new(self.name, self.bytes)?)?))
     }
 }
 
 /// The accesses of a trace whose physical address is known.
-pub(super) struct Known(NativeReader);
+pub(crate) struct Known(NativeReader);
 
 impl Source for Known {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
@@ -47,9 +50,9 @@ impl Source for Known {
 
 /// A trace on a device of so many pages, around which addresses beyond it are wrapped, as in the
 /// simulator of the study's authors: neighbours stay neighbours.
-pub(super) struct Wrapped<S> {
-    pub(super) source: S,
-    pub(super) pages: u64,
+pub(crate) struct Wrapped<S> {
+    pub(crate) source: S,
+    pub(crate) pages: u64,
 }
 
 impl<S: Source> Source for Wrapped<S> {

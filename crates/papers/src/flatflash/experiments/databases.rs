@@ -3,14 +3,14 @@
 use ebbtide_core::Span;
 use serde::Serialize;
 
-use super::FlatFlash;
-use super::experiments::{DATABASES, DEVICES_US, on_device};
 use super::logging::{Clients, Durable, Logging, throughput};
 use super::trial::{DRAM_ONLY, FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
+use super::{DATABASES, DEVICES_US, on_device};
+use crate::flatflash::FlatFlash;
 
 /// A database, clients, a device and a kind of log.
 #[derive(Debug, Clone, Serialize)]
-pub struct DatabaseRow {
+pub(crate) struct DatabaseRow {
     /// Which.
     pub database: &'static str,
     /// Clients, each with one transaction at a time.
@@ -41,13 +41,13 @@ fn log(database: &str) -> (u64, f64) {
 const CLIENTS: [usize; 3] = [4, 8, 16];
 
 /// Between pages that the device takes: an assumption, of a P3700's class (150,000 writes a second).
-pub(super) const PAGE_INTERVAL: Span = Span::from_ns(6_700);
+pub(crate) const PAGE_INTERVAL: Span = Span::from_ns(6_700);
 
 /// Software before a page is written, on TraditionalStack: as for a fault (HM).
 const SOFTWARE: Span = Span::from_us(15);
 
 /// Bytes of a transaction's log in pages, as they reach flash where a cache merges them.
-pub(super) fn log_pages(database: &str) -> f64 {
+pub(crate) fn log_pages(database: &str) -> f64 {
     let (bytes, share) = log(database);
     bytes as f64 * share / 4096.0
 }
@@ -87,7 +87,7 @@ impl Point {
 
 /// TPCB's gain over UnifiedMMap with 16 clients, each transaction with its own log, on a device of
 /// `device_us` that takes a page every `interval`: what the assumption of [`PAGE_INTERVAL`] is worth.
-pub(super) fn gain_of_tpcb(flatflash: &FlatFlash, device_us: u64, interval: Span) -> f64 {
+pub(crate) fn gain_of_tpcb(flatflash: &FlatFlash, device_us: u64, interval: Span) -> f64 {
     let point = Point {
         database: "TPCB",
         clients: CLIENTS[CLIENTS.len() - 1],

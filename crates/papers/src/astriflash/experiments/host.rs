@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 use ebbtide_core::Watch;
 use ebbtide_engine::affinity;
 use ebbtide_fiber::{Fiber, StackPool};
-use serde::Serialize;
-
-use crate::claims::Finding;
 use ebbtide_measure::doctor::costs::reads_a_call;
 use ebbtide_measure::doctor::probe::{ProbeError, Target, random_reads};
+use ebbtide_study::claims::Finding;
+use serde::Serialize;
 
-use super::found;
+use crate::astriflash::claims::CLAIMS;
 
 /// What this machine's hardware and kernel take. All by median.
 #[derive(Debug, Clone, Serialize)]
-pub struct Host {
+pub(crate) struct Host {
     /// A switch between user-level threads.
     pub user_switch_ns: f64,
     /// A switch between kernel threads on one core, system calls apart.
@@ -70,27 +69,27 @@ impl Host {
     }
 
     /// What becomes of the claims.
-    pub(super) fn findings(&self) -> Vec<Finding> {
+    pub(crate) fn findings(&self) -> Vec<Finding> {
         let ratio = 1e3 * self.os_switch_us / self.user_switch_ns;
         let steps = |(cores, us): &(usize, f64)| format!("{cores}: {us:.1} us");
         let steps: Vec<String> = self.shootdown_us.iter().map(steps).collect();
         let most = self.shootdown_us.last().map_or(0.0, |(_, us)| *us);
         vec![
-            found("AS5", "", self.user_switch_ns)
+            CLAIMS.found("AS5", "", self.user_switch_ns)
                 .note(format!("Measured on this machine; its OS's switch takes {ratio:.0} times as long.")),
-            found("AS13", "", self.storage_stack_us).note(format!(
+            CLAIMS.found("AS13", "", self.storage_stack_us).note(format!(
                 "Processor time of a read of 4 KiB past the page cache on this machine, one at a time; \
                  of one among {MANY} in flight, {} to a call, {:.1} us. What is beyond that is calls, \
                  sleeps and interrupts of its own.",
                 reads_a_call(MANY),
                 self.shared_stack_us,
             )),
-            found("AS14", "", most).note(format!(
+            CLAIMS.found("AS14", "", most).note(format!(
                 "What unmapping takes longer on this machine with other cores busy: {}; the paper's \
                  machine has more cores.",
                 steps.join(", ")
             )),
-            found("AS15", "", self.os_switch_us)
+            CLAIMS.found("AS15", "", self.os_switch_us)
                 .note("Between two threads on one core of this machine, the pipe's system calls apart."),
         ]
     }

@@ -4,7 +4,9 @@ use ebbtide_study::analytic::cost;
 use ebbtide_study::size::figure1::DRAM_SHARE;
 use ebbtide_study::size::{Demand, Input, Knee, Machine, Report, traffic};
 
-use crate::claims::{self, Finding, Findings, Ours};
+use ebbtide_study::claims::{Finding, Findings};
+
+use crate::astriflash::claims::CLAIMS;
 
 /// Cores that share the flash of AS7.
 const CORES: f64 = 64.0;
@@ -35,36 +37,35 @@ fn of_trace(demand: &Demand, knee: &Knee, switch_ns: Option<f64>) -> Findings {
     let miss_ratio = demand.lru().miss_ratio(usual);
     let (traffic, share) = (traffic(demand), 100.0 * knee.dram_share);
     let knee_gb_per_s = CORES * traffic.flash_bytes_per_second(knee.miss_ratio) / 1e9;
-    let switch = switch_ns
-        .map(|ns| found("AS5", ns).note("Measured on the machine that --machine describes."));
+    let switch = switch_ns.map(|ns| {
+        CLAIMS.found("AS5", "", ns).note("Measured on the machine that --machine describes.")
+    });
     let rest = [
-        found("AS6", share),
-        found("AS7", knee_gb_per_s).note(format!("{CORES} cores that make these accesses.")),
+        CLAIMS.found("AS6", "", share),
+        CLAIMS
+            .found("AS7", "", knee_gb_per_s)
+            .note(format!("{CORES} cores that make these accesses.")),
         input("AS8").note(format!(
             "A core that makes these accesses takes {:.2} GB/s of lines of 64 B; pages of 4 KiB.",
             traffic.dram_bytes_per_second / 1e9
         )),
         input("AS9").note(format!("AS7's cores take {knee_gb_per_s:.1} GB/s.")),
-        found("AS10", demand.access_us() / miss_ratio).note(format!(
+        CLAIMS.found("AS10", "", demand.access_us() / miss_ratio).note(format!(
             "With 3% of the data in DRAM; {:.2} at the knee.",
             knee.miss_interval_us
         )),
-        found("AS11", 100.0 * (1.0 - miss_ratio)).note(format!(
+        CLAIMS.found("AS11", "", 100.0 * (1.0 - miss_ratio)).note(format!(
             "{:.2}% are the first to their page, which no size absorbs.",
             100.0 * demand.first_touches
         )),
     ];
-    let saving = found("AS4", cost::saving(knee.dram_share, PRICE_RATIO))
+    let saving = CLAIMS
+        .found("AS4", "", cost::saving(knee.dram_share, PRICE_RATIO))
         .note(format!("With DRAM for {share:.2}% of the data, its knee."));
     [saving].into_iter().chain(switch).chain(rest).collect()
 }
 
 /// The claim called `id`, which is an input of the paper's models.
 fn input(id: &str) -> Finding {
-    let claim = claims::find(id).expect("it is in the table");
-    claim.findings_beforehand().next().expect("it is an input")
-}
-
-fn found(id: &str, ours: impl Into<Ours>) -> Finding {
-    claims::find(id).expect("it is in the table").finding("", ours)
+    CLAIMS.get(id).findings_beforehand().next().expect("it is an input")
 }

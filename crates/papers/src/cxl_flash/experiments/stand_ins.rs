@@ -18,13 +18,13 @@ use rand_pcg::Pcg64Mcg;
 use super::recording::{BATCH, access};
 
 /// How far back accesses return, in pages gone to.
-pub(super) const REUSED: usize = 1_024;
+pub(crate) const REUSED: usize = 1_024;
 
 const LINES_A_PAGE: u64 = 64;
 
 /// One thing that Table 5 leaves open, made otherwise than the generator makes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Open {
+pub(crate) enum Open {
     /// Nothing.
     Fixed,
     /// Pages gone to anew are of so many MiB, which move through the footprint once a run.
@@ -37,7 +37,7 @@ pub(super) enum Open {
 
 impl Open {
     /// What it is called; nothing for the fixed generator.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Open::Fixed => String::new(),
             Open::WorkingSet(mib) => format!("{mib} MiB"),
@@ -64,25 +64,25 @@ impl Open {
 
 /// A real program, as Table 5 has it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StandIn {
+pub(crate) struct StandIn {
     /// What the paper calls it.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Mean time between accesses.
-    pub(super) interval_ns: f64,
+    pub(crate) interval_ns: f64,
     /// Accesses of a run.
-    pub(super) accesses: u64,
+    pub(crate) accesses: u64,
     /// Share of reads.
-    pub(super) reads: f64,
+    pub(crate) reads: f64,
     /// Footprint.
-    pub(super) gib: f64,
+    pub(crate) gib: f64,
     /// Locality in space.
-    pub(super) spatial: f64,
+    pub(crate) spatial: f64,
     /// Locality in time.
-    pub(super) temporal: f64,
+    pub(crate) temporal: f64,
 }
 
 /// All five.
-pub(super) const STAND_INS: [StandIn; 5] = [
+pub(crate) const STAND_INS: [StandIn; 5] = [
     stand_in("BERT", 297.0, 41, 0.73, 0.5, 0.64, 0.66),
     stand_in("Page Rank", 51.0, 435, 0.68, 3.7, 0.40, 0.42),
     stand_in("Radiosity", 1863.0, 61, 0.84, 1.6, 0.93, 0.87),
@@ -105,17 +105,17 @@ const fn stand_in(
 
 impl StandIn {
     /// Pages of its footprint.
-    pub(super) fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         (self.gib * (1 << 30) as f64) as u64 / PAGE_BYTES as u64
     }
 
     /// How many accesses go to `pages` pages anew.
-    pub(super) fn accesses_to_fill(&self, pages: u64) -> u64 {
+    pub(crate) fn accesses_to_fill(&self, pages: u64) -> u64 {
         (pages as f64 / ((1.0 - self.spatial) * (1.0 - self.temporal))) as u64
     }
 
     /// Its first `accesses` accesses, by virtual addresses.
-    pub(super) fn trace(&self, accesses: u64, open: Open, seed: u64) -> MadeUp {
+    pub(crate) fn trace(&self, accesses: u64, open: Open, seed: u64) -> MadeUp {
         MadeUp {
             of: *self,
             open,
@@ -133,7 +133,7 @@ impl StandIn {
 }
 
 /// A stand-in's accesses, made as they are read.
-pub(super) struct MadeUp {
+pub(crate) struct MadeUp {
     of: StandIn,
     open: Open,
     random: Pcg64Mcg,

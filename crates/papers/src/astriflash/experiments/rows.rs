@@ -1,21 +1,21 @@
 //! The rows of AstriFlash's figures and tables, out of what the runs gave.
 
+use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::{Outcome, ServiceParts};
 use serde::Serialize;
 
-use super::super::ReproduceOptions;
-use super::experiments::{
+use super::{
     ASSUMPTIONS, DESIGNS, INTERVALS_US, LOADED, LOADS, OTHER_SCALES, Outcomes, Run, SKEWS, SWEPT,
     TAIL_CAUSES, VARIED, WORKLOADS, over_seeds,
 };
-use ebbtide_report::statistics::Estimate;
+use crate::ReproduceOptions;
 
 /// A value for each design.
-pub(super) type ByDesign<T> = Vec<(&'static str, T)>;
+pub(crate) type ByDesign<T> = Vec<(&'static str, T)>;
 
 /// A workload in Fig. 9 and Table II.
 #[derive(Debug, Clone, Serialize)]
-pub struct WorkloadRow {
+pub(crate) struct WorkloadRow {
     /// Which.
     pub workload: &'static str,
     /// Throughput relative to DRAM-only, by design.
@@ -42,7 +42,7 @@ pub struct WorkloadRow {
 
 /// What the misses of a core that waits for them are like.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct BlockedRow {
+pub(crate) struct BlockedRow {
     /// Execution between them.
     pub miss_interval_us: f64,
     /// What one takes.
@@ -57,7 +57,7 @@ pub struct BlockedRow {
 
 /// Throughput at one interval between misses.
 #[derive(Debug, Clone, Serialize)]
-pub struct IntervalRow {
+pub(crate) struct IntervalRow {
     /// Under plain LRU.
     pub miss_interval_us: f64,
     /// Throughput relative to DRAM-only, by design.
@@ -68,7 +68,7 @@ pub struct IntervalRow {
 
 /// A point of Fig. 10.
 #[derive(Debug, Clone, Serialize)]
-pub struct LoadRow {
+pub(crate) struct LoadRow {
     /// Which design.
     pub design: &'static str,
     /// Share of DRAM-only's throughput that arrives.
@@ -81,7 +81,7 @@ pub struct LoadRow {
 
 /// What 3% of the data absorb at a skew.
 #[derive(Debug, Clone, Serialize)]
-pub struct SkewRow {
+pub(crate) struct SkewRow {
     /// Zipf skew of the keys.
     pub theta: f64,
     /// Share of all accesses of jobs.
@@ -90,7 +90,7 @@ pub struct SkewRow {
 
 /// The tail with one thing changed.
 #[derive(Debug, Clone, Serialize)]
-pub struct TailCauseRow {
+pub(crate) struct TailCauseRow {
     /// The workload.
     pub workload: &'static str,
     /// What was changed, and to what.
@@ -103,7 +103,7 @@ pub struct TailCauseRow {
 
 /// What a change of an assumption does.
 #[derive(Debug, Clone, Serialize)]
-pub struct AssumptionRow {
+pub(crate) struct AssumptionRow {
     /// The design that it matters to.
     pub design: &'static str,
     /// The parameter.
@@ -118,7 +118,7 @@ pub struct AssumptionRow {
 
 /// Figures at other capacities.
 #[derive(Debug, Clone, Serialize)]
-pub struct ScaleRow {
+pub(crate) struct ScaleRow {
     /// Capacities are divided by this.
     pub scale_denominator: u64,
     /// Mean throughput by design.
@@ -262,7 +262,7 @@ pub(super) fn scales(outcomes: &Outcomes, options: &ReproduceOptions) -> Vec<Sca
         let mean = |design| (design, outcomes.mean_throughput(design, run));
         ScaleRow {
             scale_denominator: scale.unwrap_or(options.scale_denominator()),
-            mean_throughput: super::experiments::SCALED.map(mean).to_vec(),
+            mean_throughput: super::SCALED.map(mean).to_vec(),
             throughput: WORKLOADS.map(throughput).to_vec(),
             p99_over_flash_sync,
         }
@@ -277,7 +277,19 @@ pub(super) fn scales(outcomes: &Outcomes, options: &ReproduceOptions) -> Vec<Sca
 }
 
 /// The value of `design` in `values`.
-pub(super) fn of<T: Copy>(values: &[(&'static str, T)], design: &str) -> T {
+pub(crate) fn of<T: Copy>(values: &[(&'static str, T)], design: &str) -> T {
     let found = values.iter().find(|(name, _)| *name == design);
     found.expect("every design was run").1
+}
+
+/// Designs with a mean of their own in Fig. 9 and Table II.
+pub(super) fn means(outcomes: &Outcomes) -> [Vec<(&'static str, Estimate)>; 2] {
+    let throughput =
+        |design| over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed)));
+    let tail =
+        |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
+    [
+        DESIGNS.map(|design| (design, throughput(design))).to_vec(),
+        DESIGNS.map(|design| (design, tail(design))).to_vec(),
+    ]
 }

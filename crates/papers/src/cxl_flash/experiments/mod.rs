@@ -3,10 +3,25 @@
 //! Its device sees physical addresses; virtual ones only where the two are compared (ATC'23 section
 //! 3.2; the configurations shipped with its authors' simulator name physical traces).
 
-use super::captured::CAPTURED;
-use super::programs::{Cut, PROGRAMS};
-use super::runs::{Addresses, Hints, Run, Scale, Trace};
-use super::stand_ins::{Open, STAND_INS};
+mod captured;
+mod programs;
+mod recording;
+mod runs;
+mod stand_ins;
+mod statistics;
+
+use ebbtide_core::Watch;
+use ebbtide_study::claims::Findings;
+
+pub(super) use self::captured::CAPTURED;
+pub(super) use self::programs::Cut;
+use self::programs::PROGRAMS;
+use self::runs::{Addresses, Trace};
+pub(super) use self::runs::{CACHE_PAGES, Hints, Row, Run, Scale};
+pub(super) use self::stand_ins::{Open, STAND_INS, StandIn};
+pub(super) use self::statistics::Statistics;
+use super::CxlFlash;
+use crate::{ReproduceError, ReproduceOptions};
 
 /// Programs of the synthetic studies, in the order of [`PROGRAMS`].
 pub(super) const SYNTHETIC: [&str; 5] =
@@ -80,6 +95,46 @@ pub(super) const AS_LARGE_OF: [usize; 4] = [0, 1, 3, 4];
 /// How a run of a stand-in with something open is called.
 pub(super) fn opened(open: Open, setup: &str) -> String {
     format!("{}, {setup}", open.name())
+}
+
+/// Runs every experiment. The findings are left empty.
+pub(super) fn run(
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
+) -> Result<CxlFlash, ReproduceError> {
+    let scale = Scale::new(options);
+    let runs = all(scale);
+    let (rows, recordings) = runs::run_all(&runs, scale, options, watch)?;
+    Ok(CxlFlash {
+        synthetic_scale_denominator: scale.synthetic,
+        accesses_max: options.quick.then_some(scale.accesses_max),
+        seed: options.seed,
+        runs: rows,
+        traces: statistics::all(&recordings, scale, options.seed),
+        findings: Findings::default(),
+    })
+}
+
+impl CxlFlash {
+    /// The run of `program` for `figure` on `setup`.
+    pub(crate) fn at(&self, figure: &str, program: &str, setup: &str) -> &Row {
+        let wanted =
+            |row: &&Row| (row.figure, row.program, row.setup.as_str()) == (figure, program, setup);
+        let found = self.runs.iter().find(wanted);
+        found.unwrap_or_else(|| panic!("no run of {program} for {figure} on {setup}"))
+    }
+
+    /// The trace of `program`, cut as `cut` says.
+    pub(crate) fn trace(&self, program: &str, cut: &str) -> Option<&Statistics> {
+        self.traces.iter().find(|trace| (trace.program, trace.cut.as_str()) == (program, cut))
+    }
+
+    /// The figures and tables that there are runs for, in order.
+    pub(crate) fn figures(&self) -> Vec<&'static str> {
+        let mut figures: Vec<_> = self.runs.iter().map(|row| row.figure).collect();
+        figures.dedup();
+        figures
+    }
 }
 
 /// Every run of the study.

@@ -15,11 +15,11 @@ use super::recording::{Enough, Recorder, Recording};
 const ACCESSES: u64 = 20_000_000;
 
 /// A synthetic program.
-pub(super) struct Program {
+pub(crate) struct Program {
     /// What the paper calls it.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Mean time between accesses (Table 2).
-    pub(super) interval_ns: f64,
+    pub(crate) interval_ns: f64,
     /// Bytes that it sets before it begins, in 64-byte lines from its first address on.
     memset_bytes: u64,
     /// Its references, with data smaller by `scale`.
@@ -27,7 +27,7 @@ pub(super) struct Program {
 }
 
 /// All five, as in Table 3.
-pub(super) const PROGRAMS: [Program; 5] = [
+pub(crate) const PROGRAMS: [Program; 5] = [
     program("hash map", 329.0, 0, hash_map),
     program("matrix multiply", 38.0, 0, matrix_multiply),
     program("min heap", 72.0, 0, min_heap),
@@ -46,7 +46,7 @@ const fn program(
 
 /// Which of a program's accesses are taken: what the paper does not say of its traces.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Cut {
+pub(crate) enum Cut {
     /// The first twenty million of its loop.
     First,
     /// So many times as many.
@@ -59,7 +59,7 @@ pub(super) enum Cut {
 
 impl Cut {
     /// What it is called; nothing for the study's own.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Cut::First => String::new(),
             Cut::Longer(times) => format!("{times} times as long"),
@@ -71,7 +71,7 @@ impl Cut {
 
 impl Program {
     /// Its accesses behind a last-level cache, everything smaller by `scale`.
-    pub(super) fn record(&self, cut: Cut, scale: u64) -> Recording {
+    pub(crate) fn record(&self, cut: Cut, scale: u64) -> Recording {
         let length = match cut {
             Cut::Longer(times) => times,
             Cut::OneIn(kept) => 1.0 / kept as f64,

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 /// How a file system keeps its metadata consistent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Consistency {
+pub(crate) enum Consistency {
     /// Changed blocks go to a journal, between a descriptor and a commit block, and later to their
     /// place.
     BlockJournal,
@@ -33,14 +33,14 @@ pub(super) enum Consistency {
 
 /// A file system.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FileSystem {
-    pub(super) name: &'static str,
-    pub(super) consistency: Consistency,
+pub(crate) struct FileSystem {
+    pub(crate) name: &'static str,
+    pub(crate) consistency: Consistency,
 }
 
 /// The three of the paper: what tells them apart here is how they keep consistent (assumption: a
 /// tree of three levels of 16 KiB, Btrfs's default node).
-pub(super) const FILE_SYSTEMS: [FileSystem; 3] = [
+pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem { name: "EXT4", consistency: Consistency::BlockJournal },
     FileSystem { name: "XFS", consistency: Consistency::LogicalJournal },
     FileSystem { name: "BtrFS", consistency: Consistency::CopyOnWrite { node_pages: 4, depth: 3 } },
@@ -48,7 +48,7 @@ pub(super) const FILE_SYSTEMS: [FileSystem; 3] = [
 
 /// A kind of metadata: pieces of a kind lie together in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// Inode of a new file; they follow each other.
     Inode,
     /// Inode of any file there is.
@@ -80,12 +80,12 @@ impl Piece {
 
 /// A FileBench operation: the changes of metadata that must be durable one after the other, and data.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operation {
-    pub(super) name: &'static str,
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
     /// Each is one transaction of a journal.
-    pub(super) changes: &'static [&'static [Piece]],
+    pub(crate) changes: &'static [&'static [Piece]],
     /// Pages of file data written.
-    pub(super) data_pages: u64,
+    pub(crate) data_pages: u64,
 }
 
 use Piece::{Bitmap, Entry, Existing, Group, Inode, Log, NewBlock, Parent};
@@ -96,7 +96,7 @@ const APPEND: &[Piece] = &[Existing, Bitmap, Group];
 
 /// FileBench's five (SPEC part D). A mail is deleted, one is created and appended to, one is read
 /// and appended to; a page served appends 16 KiB to a log.
-pub(super) const OPERATIONS: [Operation; 5] = [
+pub(crate) const OPERATIONS: [Operation; 5] = [
     Operation { name: "CreateFile", changes: &[CREATE], data_pages: 0 },
     Operation {
         name: "RenameFile",
@@ -114,25 +114,25 @@ pub(super) const OPERATIONS: [Operation; 5] = [
 
 /// What a device charges.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prices {
+pub(crate) struct Prices {
     /// Writing a page.
-    pub(super) page: Span,
+    pub(crate) page: Span,
     /// Posting a line.
-    pub(super) line: Span,
+    pub(crate) line: Span,
     /// The read that verifies what was posted.
-    pub(super) verify: Span,
+    pub(crate) verify: Span,
 }
 
 /// FF Table 2, and FF §3.3 for the page (FL7, FL9). Software is left out, in favour of blocks.
-pub(super) const PRICES: Prices =
+pub(crate) const PRICES: Prices =
     Prices { page: Span::from_us(16), line: Span::from_ns(600), verify: Span::from_ns(4_800) };
 
 /// The SSD-Cache of an SSD of 32 GiB, in pages.
-pub(super) const SSD_CACHE_PAGES: usize = 10_240;
+pub(crate) const SSD_CACHE_PAGES: usize = 10_240;
 
 /// An operation on a file system, over blocks and over FlatFlash.
 #[derive(Debug, Clone, Serialize)]
-pub struct FileRow {
+pub(crate) struct FileRow {
     /// The file system.
     pub file_system: &'static str,
     /// The operation.
@@ -166,7 +166,7 @@ impl Consistency {
 }
 
 /// Each operation on each file system, over an SSD-Cache of `cache_pages`.
-pub(super) fn rows(prices: Prices, cache_pages: usize, seed: u64) -> Vec<FileRow> {
+pub(crate) fn rows(prices: Prices, cache_pages: usize, seed: u64) -> Vec<FileRow> {
     let mut rows = Vec::new();
     for FileSystem { name, consistency } in FILE_SYSTEMS {
         for operation in OPERATIONS {

@@ -4,12 +4,13 @@ use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
+use ebbtide_study::runs::RunError;
+use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_workloads::{Kind, Scatter, Shape, Workload};
 use serde::Serialize;
 
-use super::super::runs::{failed_on, run_each};
-use super::super::{ReproduceError, ReproduceOptions};
 use super::lines::Lines;
+use crate::{ReproduceError, ReproduceOptions};
 
 /// A machine that any of the systems runs on, at the paper's capacities.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +51,7 @@ pub(super) struct Trial {
 
 /// What came of a `Trial`, a job on average.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// From its start to its end.
     pub job_ns: f64,
     /// The same for all but the slowest hundredth.
@@ -138,7 +139,7 @@ impl Trial {
             Runs::Program(kind) => kind.name(),
             Runs::Lines { .. } => "lines",
         };
-        outcome.map_err(|error| failed_on(self.design, name, error))
+        outcome.map_err(|error| RunError::new(self.design, name, error).into())
     }
 
     fn measure(
@@ -188,10 +189,10 @@ const LLC_MIB_A_CORE: u64 = 2;
 /// What TraditionalStack keeps in host DRAM besides data: an FTL entry and a page-table entry.
 const INDEX_BYTES_A_PAGE: u64 = 16;
 
-pub(super) const FLATFLASH: &str = "flatflash";
-pub(super) const UNIFIED_MMAP: &str = "unified-mmap";
-pub(super) const TRADITIONAL_STACK: &str = "traditional-stack";
-pub(super) const DRAM_ONLY: &str = "dram-only";
+pub(crate) const FLATFLASH: &str = "flatflash";
+pub(crate) const UNIFIED_MMAP: &str = "unified-mmap";
+pub(crate) const TRADITIONAL_STACK: &str = "traditional-stack";
+pub(crate) const DRAM_ONLY: &str = "dram-only";
 
 /// Runs `trials` and gives what came of each, in their order. Those that come to the same machine and
 /// program run once: DRAM-only's do, whatever DRAM and flash the others have.
@@ -215,7 +216,7 @@ pub(super) fn measure_all(
             })
         })
         .collect();
-    let measures = run_each(distinct.len(), options, watch, |number, watch| {
+    let measures = side_by_side(distinct.len(), options.threads, watch, |number, watch| {
         trials[distinct[number]].run(&configs[distinct[number]], options, watch)
     })?;
     Ok(run_as.into_iter().map(|number| measures[number]).collect())

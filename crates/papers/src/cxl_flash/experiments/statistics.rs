@@ -9,7 +9,7 @@ use ebbtide_trace::{Op, Source};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::experiments::OPEN;
+use super::OPEN;
 use super::programs::PROGRAMS;
 use super::runs::{Recordings, Scale};
 use super::stand_ins::{Open, REUSED, STAND_INS};
@@ -20,7 +20,7 @@ const OPEN_LOOKED_AT: u64 = 200_000;
 
 /// What a trace is like.
 #[derive(Debug, Clone, Serialize)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     /// Of which program.
     pub program: &'static str,
     /// How the trace departs from the study's or from the fixed generator; often nothing.
@@ -88,8 +88,8 @@ fn of(program: &'static str, trace: &mut dyn Source) -> Statistics {
 
 #[cfg(test)]
 mod tests {
+    use super::super::programs::Cut;
     use super::*;
-    use crate::cxl_flash::programs::Cut;
 
     #[test]
     fn stand_ins_are_as_table_5_has_them() {

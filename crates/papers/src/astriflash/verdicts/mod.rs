@@ -1,13 +1,17 @@
 //! AstriFlash's claims, decided by what was run.
 
+mod of_trace;
+mod tails;
+
+pub use self::of_trace::judge_trace;
+use super::AstriFlash;
+use super::claims::CLAIMS;
 use super::experiments::{
-    DESIGNS, MIDDLE_US, OPTIMISTIC, Outcomes, Run, SHARED_LESS, TPCC_US, WORKLOADS, over_seeds,
+    self, BlockedRow, IntervalRow, LoadRow, MIDDLE_US, OPTIMISTIC, Outcomes, Run, SHARED_LESS,
+    ScaleRow, TPCC_US, TailCauseRow, WORKLOADS, WorkloadRow, over_seeds,
 };
-use super::rows::{self, BlockedRow, IntervalRow, LoadRow, ScaleRow, TailCauseRow, WorkloadRow};
-use super::{AstriFlash, found, tails};
-use crate::claims::{Finding, Findings, Verdict};
-use crate::of_every_claim;
 use ebbtide_report::statistics::Estimate;
+use ebbtide_study::claims::{Finding, Findings, Verdict, mean};
 use ebbtide_study::size::figure1;
 
 /// DRAM-only's load whose tail AstriFlash is compared with.
@@ -17,7 +21,7 @@ const DRAM_ONLY_LOAD: f64 = 0.96;
 const TYPICAL_US: f64 = 10.0;
 
 /// Every claim in the order of the ids. Those about real hosts are there if one was measured.
-pub(super) fn all(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
+pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
     let mut decided = [
         data(r),
         throughput(r, outcomes),
@@ -25,28 +29,23 @@ pub(super) fn all(r: &AstriFlash, outcomes: &Outcomes) -> Findings {
         tails::findings(r, outcomes),
         loads(r),
         collections(r),
-        crate::astriflash::formulas::findings(),
+        super::formulas::findings(),
     ]
     .concat();
     decided.extend(r.host.iter().flat_map(|host| host.findings()));
-    of_every_claim(crate::astriflash::claims::CLAIMS, decided.into_iter())
+    CLAIMS.findings(decided)
 }
 
-pub(super) fn interval(estimate: Estimate, unit: &str) -> String {
+fn interval(estimate: Estimate, unit: &str) -> String {
     match estimate.half_width() {
         Some(half) => format!("± {half:.2}{unit} over seeds (95%)."),
         None => String::new(),
     }
 }
 
-pub(super) fn percent(estimate: Estimate) -> Estimate {
+fn percent(estimate: Estimate) -> Estimate {
     let hundred = |value: f64| 100.0 * value;
     Estimate { mean: hundred(estimate.mean), ci95: estimate.ci95.map(|ends| ends.map(hundred)) }
-}
-
-pub(super) fn mean(of: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = of.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
 }
 
 /// AS6 and AS11: what a part of the data in DRAM does.
@@ -63,7 +62,7 @@ fn data(r: &AstriFlash) -> Vec<Finding> {
         r.skews.iter().map(|s| format!("{:.1}% at {}", 100.0 * s.absorbed, s.theta)).collect();
     let of_jobs = |row: &WorkloadRow| format!("{} {:.1}%", row.workload, 100.0 * row.absorbed);
     let by_workload: Vec<String> = r.workloads.iter().map(of_jobs).collect();
-    let absorbed = found("AS11", "", absorbed).note(format!(
+    let absorbed = CLAIMS.found("AS11", "", absorbed).note(format!(
         "Mean of the same programs: {shares}. On the simulated machine: {}; of Hash Table's accesses \
          by Zipf skew: {}.",
         by_workload.join(", "),
@@ -77,7 +76,7 @@ fn data(r: &AstriFlash) -> Vec<Finding> {
         )),
         _ => absorbed,
     };
-    let knee = found("AS6", "", knee).note(format!(
+    let knee = CLAIMS.found("AS6", "", knee).note(format!(
         "Mean of programs whose knees lie far apart: {knees}. YCSB's stand for CloudSuite's, the others \
          are AstriFlash's own; at a Zipf skew of 0.99, under LRU.",
     ));
@@ -88,10 +87,10 @@ fn data(r: &AstriFlash) -> Vec<Finding> {
 fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     let mean_of =
         |design| percent(over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed))));
-    let at = |us: f64, design| 100.0 * rows::of(&interval_row(r, us).throughput, design);
+    let at = |us: f64, design| 100.0 * experiments::of(&interval_row(r, us).throughput, design);
     let noted = |id, part, design| {
         let estimate = mean_of(design);
-        found(id, part, estimate.mean).note(interval(estimate, " pp")).note(format!(
+        CLAIMS.found(id, part, estimate.mean).note(interval(estimate, " pp")).note(format!(
             "At {MIDDLE_US} us between misses, the middle of AS10's range; under Hash Table {:.1}% at \
              5 us, {:.1}% at 10, {:.1}% at 25.",
             at(5.0, design),
@@ -111,19 +110,25 @@ fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     let at_middle = r.workloads.iter().map(|row| row.in_flight_peak).max().unwrap_or(0);
     vec![
         noted("AS3", "", "astriflash").note(moved(r, "astriflash")),
-        found("AS10", "", mean(r.workloads.iter().map(|row| row.miss_interval_us)))
+        CLAIMS
+            .found("AS10", "", mean(r.workloads.iter().map(|row| row.miss_interval_us)))
             .note("An input of these runs: computing is calibrated to it."),
-        found("AS12", "overhead a miss", overhead_us),
-        found("AS12", "throughput lost even where the set fits", 100.0 - at(TYPICAL_US, "os-swap")),
-        found("AS16", "", 100.0 / at(8.0, "flash-sync"))
+        CLAIMS.found("AS12", "overhead a miss", overhead_us),
+        CLAIMS.found(
+            "AS12",
+            "throughput lost even where the set fits",
+            100.0 - at(TYPICAL_US, "os-swap"),
+        ),
+        CLAIMS
+            .found("AS16", "", 100.0 / at(8.0, "flash-sync"))
             .note("Under Hash Table at an interval of 8 us."),
-        found("AS26", "", most.max(at_middle) as f64).note(format!(
+        CLAIMS.found("AS26", "", most.max(at_middle) as f64).note(format!(
             "The most over AS10's range of intervals. Under Hash Table {}; of any workload at \
              {MIDDLE_US} us {at_middle}.",
             peaks.join(", ")
         )),
         noted("AS27", "mean throughput", "astriflash-ideal"),
-        found(
+        CLAIMS.found(
             "AS27",
             "not below AstriFlash",
             mean_of("astriflash-ideal").mean >= mean_of("astriflash").mean,
@@ -159,7 +164,8 @@ fn interval_row(r: &AstriFlash, us: f64) -> &IntervalRow {
 
 /// Between which intervals `design` has the throughput `share`, along straight lines.
 fn interval_for(r: &AstriFlash, design: &str, share: f64) -> f64 {
-    let point = |row: &IntervalRow| (row.miss_interval_us, rows::of(&row.throughput, design));
+    let point =
+        |row: &IntervalRow| (row.miss_interval_us, experiments::of(&row.throughput, design));
     crossing(r.intervals.iter().map(point), share).unwrap_or(f64::INFINITY)
 }
 
@@ -175,7 +181,7 @@ fn crossing(points: impl Iterator<Item = (f64, f64)>, level: f64) -> Option<f64>
 fn moved(r: &AstriFlash, design: &str) -> String {
     let of_design = || r.assumptions.iter().filter(|row| row.design == design);
     let Some(ours) = of_design().find(|row| row.key.is_empty()) else { return String::new() };
-    let by = |row: &rows::AssumptionRow| 100.0 * (row.throughput - ours.throughput);
+    let by = |row: &experiments::AssumptionRow| 100.0 * (row.throughput - ours.throughput);
     let most = of_design().max_by(|a, b| by(a).abs().total_cmp(&by(b).abs())).unwrap_or(ours);
     format!(
         "Of the assumptions, {} = {} moves it most, by {:+.1} pp under Array Swap (sweep below).",
@@ -187,10 +193,10 @@ fn moved(r: &AstriFlash, design: &str) -> String {
 
 /// AS30: which workload loses most.
 fn rank(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
-    let of = |row: &WorkloadRow| rows::of(&row.throughput, "astriflash").mean;
+    let of = |row: &WorkloadRow| experiments::of(&row.throughput, "astriflash").mean;
     let by_loss = r.workloads.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
     let Some(lowest) = by_loss else { return Vec::new() };
-    let finding = found("AS30", "", lowest.workload == "TPCC");
+    let finding = CLAIMS.found("AS30", "", lowest.workload == "TPCC");
     if finding.verdict == Verdict::Within {
         return vec![finding];
     }
@@ -242,11 +248,7 @@ fn run_again(row: &WorkloadRow, outcomes: &Outcomes) -> String {
 }
 
 /// How long AstriFlash's tail is, in words, with each thing changed that might lengthen it.
-pub(super) fn with_causes_changed(
-    r: &AstriFlash,
-    workload: &str,
-    value: fn(&TailCauseRow) -> f64,
-) -> String {
+fn with_causes_changed(r: &AstriFlash, workload: &str, value: fn(&TailCauseRow) -> f64) -> String {
     let varied = r.tail_causes.iter().filter(|cause| cause.workload == workload);
     let varied = varied.map(|cause| {
         let (key, set) = cause.setting;
@@ -256,13 +258,13 @@ pub(super) fn with_causes_changed(
 }
 
 /// What a figure of `workload` is at other capacities, in words, where some were run.
-pub(super) fn at_scales(
+fn at_scales(
     r: &AstriFlash,
     workload: &str,
-    values: fn(&ScaleRow) -> &rows::ByDesign<f64>,
+    values: fn(&ScaleRow) -> &experiments::ByDesign<f64>,
 ) -> String {
     let at = |scale: &ScaleRow| {
-        let value = rows::of(values(scale), workload);
+        let value = experiments::of(values(scale), workload);
         format!("{value:.2} at 1/{} of the capacities", scale.scale_denominator)
     };
     if r.scales.is_empty() {
@@ -284,18 +286,18 @@ fn loads(r: &AstriFlash) -> Vec<Finding> {
     let queued = |row: &LoadRow| 1.0 - row.service_p99_us.mean / row.response_p99_us.mean;
     let [quiet_dram, quiet] = ["dram-only", "astriflash"].map(|design| at(design, 0.2));
     vec![
-        found("AS37", "", 100.0 * (DRAM_ONLY_LOAD - equal)).note(format!(
+        CLAIMS.found("AS37", "", 100.0 * (DRAM_ONLY_LOAD - equal)).note(format!(
             "AstriFlash has that tail at {:.1}% load: {limit:.0} us {}",
             100.0 * equal,
             interval(at("dram-only", DRAM_ONLY_LOAD).response_p99_us, " us"),
         )),
-        found("AS38", "", quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean).note(
+        CLAIMS.found("AS38", "", quiet.response_p99_us.mean > quiet_dram.response_p99_us.mean).note(
             format!(
                 "At 20% load {:.0} us against {:.0}.",
                 quiet.response_p99_us.mean, quiet_dram.response_p99_us.mean
             ),
         ),
-        found(
+        CLAIMS.found(
             "AS47",
             "",
             astriflash.service_p99_us.mean > dram_only.service_p99_us.mean
@@ -315,31 +317,20 @@ fn loads(r: &AstriFlash) -> Vec<Finding> {
 /// AS39 and AS40.
 fn collections(r: &AstriFlash) -> Vec<Finding> {
     let [small, large] = r.collections.middle();
-    let reduction = found("AS40", "reduction", small / large);
+    let reduction = CLAIMS.found("AS40", "reduction", small / large);
     let reduction = match reduction.verdict {
         Verdict::Outside => reduction.note(r.collections.with_same_data()),
         _ => reduction,
     };
     vec![
-        found("AS39", "", small)
+        CLAIMS
+            .found("AS39", "", small)
             .note(
                 "The share of writes is an assumption: the paper only says that they are limited.",
             )
             .note(r.collections.sweep()),
         reduction.note(r.collections.sweep()),
-        found("AS40", "requests blocked", large).note(r.collections.sweep()),
-    ]
-}
-
-/// Designs with a mean of their own in Fig. 9 and Table II.
-pub(super) fn means(outcomes: &Outcomes) -> [Vec<(&'static str, Estimate)>; 2] {
-    let throughput =
-        |design| over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed)));
-    let tail =
-        |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
-    [
-        DESIGNS.map(|design| (design, throughput(design))).to_vec(),
-        DESIGNS.map(|design| (design, tail(design))).to_vec(),
+        CLAIMS.found("AS40", "requests blocked", large).note(r.collections.sweep()),
     ]
 }
 

@@ -3,16 +3,16 @@
 
 use serde::Serialize;
 
-use super::FlatFlash;
-use super::experiments::{
+use super::trial::{FLATFLASH, UNIFIED_MMAP};
+use super::{
     AT_LEAST, AT_ONCE, DATABASES, DEVICES_US, GRAPH_RATIO, GRAPHS, GUPS, WINDOWED, YCSB,
     YCSB_RATIO, at, on_device,
 };
-use super::trial::{FLATFLASH, UNIFIED_MMAP};
+use crate::flatflash::FlatFlash;
 
 /// A program under a reading of Algorithm 1.
 #[derive(Debug, Clone, Serialize)]
-pub struct ReadingRow {
+pub(crate) struct ReadingRow {
     /// Which program on which sizes.
     pub experiment: String,
     /// As printed, or how it differs.
@@ -44,12 +44,14 @@ pub(super) fn rows(flatflash: &FlatFlash) -> Vec<ReadingRow> {
                 reading,
                 gain: paged.job_ns / own.job_ns,
                 fewer_moves: paged.pages_moved / own.pages_moved,
-                fewer_writes: super::verdicts::ratio_of_writes(
-                    paged.pages_written,
-                    own.pages_written,
-                ),
+                fewer_writes: ratio_of_writes(paged.pages_written, own.pages_written),
             }
         })
     };
     experiments.flat_map(row).collect()
+}
+
+/// Pages written on one system over those on another; as many where neither writes.
+pub(crate) fn ratio_of_writes(on: f64, over: f64) -> f64 {
+    if on == over { 1.0 } else { on / over }
 }

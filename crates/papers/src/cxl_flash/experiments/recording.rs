@@ -15,7 +15,7 @@ const GAP_MAX: u64 = u64::MAX >> GAP_SHIFT;
 
 /// Accesses to memory, in order. Time is counted in references of the program and stretched so that
 /// accesses come at the wished mean interval.
-pub(super) struct Recording {
+pub(crate) struct Recording {
     /// Line, write bit, and references since the access before.
     entries: Vec<u64>,
     references: u64,
@@ -23,7 +23,7 @@ pub(super) struct Recording {
 }
 
 /// A program's references on their way through the last-level cache.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     llc: LineCache,
     recording: Recording,
     since: u64,
@@ -36,12 +36,12 @@ pub(super) struct Recorder {
 }
 
 /// A program ends early once enough was recorded.
-pub(super) struct Enough;
+pub(crate) struct Enough;
 
 impl Recorder {
     /// Records up to `accesses_max` accesses at `interval_ns`, behind a cache that is smaller by
     /// `scale`.
-    pub(super) fn new(accesses_max: usize, interval_ns: f64, scale: u64) -> Recorder {
+    pub(crate) fn new(accesses_max: usize, interval_ns: f64, scale: u64) -> Recorder {
         let lines = LLC_BYTES / scale / LINE_BYTES as u64;
         Recorder {
             llc: LineCache::new(lines, LLC_WAYS).expect("scales are powers of two"),
@@ -55,13 +55,13 @@ impl Recorder {
     }
 
     /// Records from now on one access in `kept`, in the time that these take.
-    pub(super) fn keep_one_in(&mut self, kept: u64) {
+    pub(crate) fn keep_one_in(&mut self, kept: u64) {
         self.kept = kept;
     }
 
     /// The program loads from `at`, or stores to it.
     #[inline]
-    pub(super) fn touch(&mut self, at: u64, write: bool) -> Result<(), Enough> {
+    pub(crate) fn touch(&mut self, at: u64, write: bool) -> Result<(), Enough> {
         self.since += 1;
         let line = at / LINE_BYTES as u64;
         if self.last.0 == line && (self.last.1 || !write) {
@@ -81,7 +81,7 @@ impl Recorder {
     }
 
     /// The program refers `count` times to what it just did.
-    pub(super) fn again(&mut self, count: u64) {
+    pub(crate) fn again(&mut self, count: u64) {
         self.since += count;
     }
 
@@ -95,7 +95,7 @@ impl Recorder {
         self.recording.entries.push(line | write | gap << GAP_SHIFT);
     }
 
-    pub(super) fn finish(mut self) -> Recording {
+    pub(crate) fn finish(mut self) -> Recording {
         self.recording.entries.truncate(self.accesses_max);
         self.recording
     }
@@ -103,7 +103,7 @@ impl Recorder {
 
 impl Recording {
     /// The accesses as a trace.
-    pub(super) fn replay(&self) -> Replayed<'_> {
+    pub(crate) fn replay(&self) -> Replayed<'_> {
         let references = self.references.max(1) as f64;
         let ps = self.interval_ns * 1e3 * self.entries.len() as f64 / references;
         Replayed { recording: self, next: 0, references: 0, ps_per_reference: ps }
@@ -111,7 +111,7 @@ impl Recording {
 }
 
 /// A [`Recording`] as a trace.
-pub(super) struct Replayed<'a> {
+pub(crate) struct Replayed<'a> {
     recording: &'a Recording,
     next: usize,
     references: u64,
@@ -119,7 +119,7 @@ pub(super) struct Replayed<'a> {
 }
 
 /// Accesses in a batch.
-pub(super) const BATCH: usize = 2_048;
+pub(crate) const BATCH: usize = 2_048;
 
 impl Source for Replayed<'_> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
@@ -138,7 +138,7 @@ impl Source for Replayed<'_> {
 }
 
 /// An access of a whole line.
-pub(super) fn access(at_ps: u64, line: u64, op: Op) -> Access {
+pub(crate) fn access(at_ps: u64, line: u64, op: Op) -> Access {
     Access {
         at: Time::from_ps(at_ps),
         address: Addr(line * LINE_BYTES as u64),

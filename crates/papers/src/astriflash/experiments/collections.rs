@@ -3,7 +3,7 @@
 use ebbtide_core::Watch;
 use serde::Serialize;
 
-use super::super::ReproduceError;
+use crate::ReproduceError;
 use ebbtide_study::gc_share::{AgedSsd, GcShare};
 
 /// Aged to 66% of the raw capacity, half of it valid, as Tiny-Tail's configuration has it.
@@ -22,7 +22,7 @@ const WRITES: u64 = 50_000;
 
 /// A device of 256 GiB and one of 1 TiB under the same requests, over the share of writes.
 #[derive(Debug, Clone, Serialize)]
-pub struct Collections {
+pub(crate) struct Collections {
     /// With 64 planes.
     pub small: Vec<GcShare>,
     /// With 256 planes, as full.
@@ -32,7 +32,7 @@ pub struct Collections {
 }
 
 impl Collections {
-    pub(super) fn measure(watch: Watch<'_>) -> Result<Collections, ReproduceError> {
+    pub(crate) fn measure(watch: Watch<'_>) -> Result<Collections, ReproduceError> {
         let over_writes = |preset| {
             watch.go_on()?;
             let ssd = AgedSsd::new(preset, VALID_PERCENT)?;
@@ -51,12 +51,12 @@ impl Collections {
 
     /// Percent of requests blocked on the device of 256 GiB and on that of 1 TiB, where the claims are
     /// judged.
-    pub(super) fn middle(&self) -> [f64; 2] {
+    pub(crate) fn middle(&self) -> [f64; 2] {
         [&self.small, &self.large].map(|shares| shares[MIDDLE].blocked_percent.unwrap_or(100.0))
     }
 
     /// Why the larger device has so much less, by experiment.
-    pub(super) fn with_same_data(&self) -> String {
+    pub(crate) fn with_same_data(&self) -> String {
         let percent = self.same_data.blocked_percent.unwrap_or(100.0);
         format!(
             "Four times the planes, as full, under the same writes: each collects a fourth as often, \
@@ -67,7 +67,7 @@ impl Collections {
     }
 
     /// The sweep in words.
-    pub(super) fn sweep(&self) -> String {
+    pub(crate) fn sweep(&self) -> String {
         let step = |(small, large): (&GcShare, &GcShare)| {
             let percent = |share: &GcShare| {
                 share.blocked_percent.map_or("overloaded".to_string(), |p| format!("{p:.1}%"))

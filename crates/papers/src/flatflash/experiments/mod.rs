@@ -1,14 +1,43 @@
 //! Which programs run on which machines: the paper's experiments as [`Trial`]s.
 
-use ebbtide_workloads::Kind;
+mod databases;
+mod files;
+mod lines;
+mod logging;
+mod readings;
+mod trial;
 
-use super::trial::{DRAM_ONLY, FLATFLASH, Runs, Shared, TRADITIONAL_STACK, Trial, UNIFIED_MMAP};
+use ebbtide_core::Watch;
+use ebbtide_study::claims::Findings;
+use ebbtide_workloads::Kind;
+use serde::Serialize;
+
+pub(super) use self::databases::{DatabaseRow, PAGE_INTERVAL, gain_of_tpcb, log_pages};
+pub(super) use self::files::{FILE_SYSTEMS, FileRow, OPERATIONS};
+pub(super) use self::logging::Logging;
+pub(super) use self::readings::{ReadingRow, ratio_of_writes};
+pub(super) use self::trial::{DRAM_ONLY, FLATFLASH, Measure, TRADITIONAL_STACK, UNIFIED_MMAP};
+use self::trial::{Runs, Shared, Trial};
+use super::FlatFlash;
+use crate::{ReproduceError, ReproduceOptions};
+
+/// A run of the simulator.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RunRow {
+    /// Which program on which sizes.
+    pub experiment: String,
+    /// Which system, and how it differs from its configuration.
+    pub system: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub measure: Measure,
+}
 
 /// A trial and what it is called.
-pub(super) struct Experiment {
-    pub(super) name: String,
-    pub(super) system: String,
-    pub(super) trial: Trial,
+struct Experiment {
+    name: String,
+    system: String,
+    trial: Trial,
 }
 
 /// An SSD-Cache of 0.125% of a TiB, in MiB, and the ways that make such a size (SPEC A2).
@@ -102,8 +131,49 @@ pub(super) fn on_ssd(system: &str) -> String {
     format!("{system}, modelled SSD")
 }
 
+/// Runs every experiment. The findings are left empty.
+pub(super) fn run(
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
+) -> Result<FlatFlash, ReproduceError> {
+    let experiments = all();
+    let trials: Vec<_> = experiments.iter().map(|experiment| experiment.trial.clone()).collect();
+    let measures = trial::measure_all(&trials, options, watch)?;
+    let runs: Vec<RunRow> = experiments
+        .into_iter()
+        .zip(measures)
+        .map(|(run, measure)| RunRow { experiment: run.name, system: run.system, measure })
+        .collect();
+    let mut flatflash = FlatFlash {
+        scale_denominator: options.scale_denominator(),
+        seed: options.seed,
+        readings: Vec::new(),
+        databases: Vec::new(),
+        files: files::rows(files::PRICES, files::SSD_CACHE_PAGES, options.seed),
+        findings: Findings::default(),
+        runs,
+    };
+    flatflash.readings = readings::rows(&flatflash);
+    flatflash.databases = databases::rows(&flatflash);
+    Ok(flatflash)
+}
+
+impl FlatFlash {
+    /// What `system` came to in `experiment`.
+    pub(crate) fn run(&self, experiment: &str, system: &str) -> &Measure {
+        let found =
+            self.runs.iter().find(|row| row.experiment == experiment && row.system == system);
+        &found.unwrap_or_else(|| panic!("{experiment} ran on {system}")).measure
+    }
+
+    /// How many times longer a job takes on `system` than on FlatFlash.
+    pub(crate) fn gain(&self, experiment: &str, system: &str) -> f64 {
+        self.run(experiment, system).job_ns / self.run(experiment, FLATFLASH).job_ns
+    }
+}
+
 /// Every run.
-pub(super) fn all() -> Vec<Experiment> {
+fn all() -> Vec<Experiment> {
     let mut all = Vec::new();
     micro(&mut all);
     gups(&mut all);

@@ -1,11 +1,14 @@
 //! Table II: the tails of service.
 
-use super::experiments::{DEEPER_WALK, Outcomes, Run, SHORTER, SHORTER_OF, WORKLOADS, over_seeds};
-use super::rows::{self, WorkloadRow};
-use super::verdicts::{at_scales, interval, mean, percent, with_causes_changed};
-use super::{AstriFlash, found};
-use crate::claims::{Finding, Verdict};
+use ebbtide_study::claims::{Finding, Verdict, mean};
 use ebbtide_study::simulate::spent;
+
+use super::{at_scales, interval, percent, with_causes_changed};
+use crate::astriflash::AstriFlash;
+use crate::astriflash::claims::CLAIMS;
+use crate::astriflash::experiments::{
+    DEEPER_WALK, Outcomes, Run, SHORTER, SHORTER_OF, WORKLOADS, WorkloadRow, of, over_seeds,
+};
 
 /// What Table II decides.
 pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
@@ -14,8 +17,9 @@ pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (id, design) in [("AS32", "astriflash"), ("AS33", "astriflash-nops")] {
         for row in &r.workloads {
-            let estimate = rows::of(&row.p99_over_flash_sync, design);
-            let finding = found(id, row.workload, estimate.mean)
+            let estimate = of(&row.p99_over_flash_sync, design);
+            let finding = CLAIMS
+                .found(id, row.workload, estimate.mean)
                 .note(interval(estimate, ""))
                 .note(cut_short(outcomes, row.workload, design));
             findings.push(match (id, finding.verdict) {
@@ -24,13 +28,13 @@ pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
             });
         }
         let all = geometric(design);
-        findings.push(found(id, "geometric mean", all.mean).note(interval(all, "")));
+        findings.push(CLAIMS.found(id, "geometric mean", all.mean).note(interval(all, "")));
     }
     let no_dp = geometric("astriflash-nodp");
     let deeper =
         outcomes.geometric_mean_p99("astriflash-nodp", |run| run.set(DEEPER_WALK.0, DEEPER_WALK.1));
     let tables = r.parameters.dataset.size.0 as f64 / 512.0 / r.parameters.dram_cache.size.0 as f64;
-    findings.push(found("AS34", "", no_dp.mean).note(interval(no_dp, "")).note(format!(
+    findings.push(CLAIMS.found("AS34", "", no_dp.mean).note(interval(no_dp, "")).note(format!(
         "All leaf tables would take {:.0}% of DRAM and each maps 512 pages, so that they are asked for \
          far more often than the pages: they add {:.0}% to the misses. It is {deeper:.2} with {} = {}.",
         100.0 * tables,
@@ -40,7 +44,8 @@ pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     )));
     let lost = percent(geometric("astriflash"));
     findings.push(
-        found("AS35", "", lost.mean - 100.0)
+        CLAIMS
+            .found("AS35", "", lost.mean - 100.0)
             .note(interval(lost, " pp"))
             .note("The geometric mean of AS32, whose longest tails are explained there."),
     );
@@ -49,7 +54,7 @@ pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
 
 /// Why the tail of a workload is longer than Flash-Sync's, by experiment.
 fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
-    let slowest = |design| spent(&rows::of(&row.service_parts, design).slowest);
+    let slowest = |design| spent(&of(&row.service_parts, design).slowest);
     format!(
         "A job has {:.1} misses, so that {:.0}% of a core's turns are of jobs that come back. Of the \
          slowest 1% each has {}; on Flash-Sync {}. It is {}{}.",

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Where commits go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Logging {
+pub(crate) enum Logging {
     /// One write-ahead log: whoever commits while it is being written joins the next group.
     Central,
     /// A log for each transaction, written beside those of others.
@@ -21,7 +21,7 @@ pub enum Logging {
 
 /// How a system makes a log record durable.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Durable {
+pub(crate) enum Durable {
     /// By lines: each posted, then a read that verifies them.
     Lines {
         /// A posted write.
@@ -42,15 +42,15 @@ pub(super) enum Durable {
 
 /// What clients do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     /// How many.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// A transaction without its commit, on average; exponentially distributed.
-    pub(super) execution: Span,
+    pub(crate) execution: Span,
     /// Bytes of a transaction's log.
-    pub(super) log_bytes: u64,
+    pub(crate) log_bytes: u64,
     /// Share of transactions that write.
-    pub(super) write_share: f64,
+    pub(crate) write_share: f64,
 }
 
 impl Durable {
@@ -78,7 +78,7 @@ impl Durable {
 const TRANSACTIONS: u64 = 20_000;
 
 /// Transactions a second of `clients`, each of which starts one as soon as its last is durable.
-pub(super) fn throughput(clients: Clients, logging: Logging, durable: Durable, seed: u64) -> f64 {
+pub(crate) fn throughput(clients: Clients, logging: Logging, durable: Durable, seed: u64) -> f64 {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut execution = |from: Time| {
         let uniform: f64 = rng.random();

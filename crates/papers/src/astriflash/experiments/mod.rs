@@ -1,13 +1,29 @@
 //! What is run on the simulator for AstriFlash's figures, tables and claims.
 
+mod collections;
+mod host;
+mod rows;
+
+use std::path::Path;
+use std::thread;
+
 use ebbtide_core::Watch;
+use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan};
+use ebbtide_study::claims::{Findings, geometric_mean, mean};
+use ebbtide_study::runs::run_all;
+use ebbtide_study::size::figure1;
 use ebbtide_workloads::Kind;
 
-use super::super::runs::run_all;
-use super::super::{ReproduceError, ReproduceOptions};
-use ebbtide_report::statistics::Estimate;
+pub(super) use self::collections::Collections;
+pub(super) use self::host::Host;
+pub(super) use self::rows::{
+    AssumptionRow, BlockedRow, ByDesign, IntervalRow, LoadRow, ScaleRow, SkewRow, TailCauseRow,
+    WorkloadRow, of,
+};
+use super::AstriFlash;
+use crate::{ReproduceError, ReproduceOptions};
 
 /// The workloads of Fig. 9 and Table II, as the paper calls them.
 pub(super) const WORKLOADS: [(&str, Kind); 7] = [
@@ -108,6 +124,51 @@ pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 15] = [
 
 /// The workload under which assumptions are varied: its jobs both read and write.
 pub(super) const VARIED: Kind = Kind::ArraySwap;
+
+/// Data of each of Fig. 1's programs, at any scale.
+const FIGURE1_BYTES: u64 = 1 << 30;
+
+/// Runs every experiment. The findings are left empty.
+pub(super) fn run(
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
+) -> Result<(AstriFlash, Outcomes), ReproduceError> {
+    // Times on this machine come first, with nothing beside them.
+    let host = options.real.then(|| Host::measure(Path::new("."))).transpose()?;
+    let (outcomes, (collections, miss_curves)) = thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let unseen = watch.telling(&|_, _| ());
+            let programs = &figure1::PROGRAMS;
+            let curves = figure1::figure1(programs, FIGURE1_BYTES, options.seed, unseen)?;
+            Ok((Collections::measure(watch)?, curves))
+        });
+        let outcomes = Outcomes::new(options, watch);
+        let beside: Result<_, ReproduceError> = beside.join().expect("it does not panic");
+        Ok::<_, ReproduceError>((outcomes?, beside?))
+    })?;
+    let [mean_throughput, geometric_mean_p99] = rows::means(&outcomes);
+    let denominator = options.scale_denominator();
+    let astriflash = AstriFlash {
+        scale_denominator: denominator,
+        seed: options.seed,
+        seeds: SEEDS,
+        parameters: resolve("astriflash", &[])?.scaled(1, denominator),
+        workloads: rows::workloads(&outcomes),
+        mean_throughput,
+        geometric_mean_p99,
+        intervals: rows::intervals(&outcomes),
+        loads: rows::loads(&outcomes),
+        miss_curves,
+        skews: rows::skews(&outcomes),
+        tail_causes: rows::tail_causes(&outcomes),
+        assumptions: rows::assumptions(&outcomes),
+        scales: rows::scales(&outcomes, options),
+        collections,
+        host,
+        findings: Findings::default(),
+    };
+    Ok((astriflash, outcomes))
+}
 
 /// A run of the simulator.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,7 +298,7 @@ impl Outcomes {
     ) -> Result<Outcomes, ReproduceError> {
         let runs = all(options.quick);
         let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
-        let outcomes = run_all(&plans, options, watch)?;
+        let outcomes = run_all(&plans, options.threads, watch)?;
         Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
     }
 
@@ -274,13 +335,13 @@ impl Outcomes {
     /// Mean throughput of `design` over the workloads; `run` is what else there is to each run.
     pub(super) fn mean_throughput(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
         let of = |(_, workload)| self.throughput(&run(Run::of(design, workload)));
-        WORKLOADS.map(of).iter().sum::<f64>() / WORKLOADS.len() as f64
+        mean(WORKLOADS.map(of))
     }
 
     /// Geometric mean of p99 of service over Flash-Sync's, as [`Self::mean_throughput`].
     pub(super) fn geometric_mean_p99(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
-        let of = |(_, workload)| self.p99_ratio(&run(Run::of(design, workload))).ln();
-        (WORKLOADS.map(of).iter().sum::<f64>() / WORKLOADS.len() as f64).exp()
+        let of = |(_, workload)| self.p99_ratio(&run(Run::of(design, workload)));
+        geometric_mean(WORKLOADS.map(of))
     }
 }
 

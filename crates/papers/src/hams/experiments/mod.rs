@@ -1,0 +1,200 @@
+//! What runs on the simulator for HAMS's figures and claims.
+
+mod rows;
+
+use ebbtide_core::{Bytes, Span, Watch};
+use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::resolve;
+use ebbtide_sim::{Offered, Plan, run_cold};
+use ebbtide_study::claims::Findings;
+use ebbtide_study::runs::{RunError, run_all};
+use ebbtide_study::side_by_side::side_by_side;
+use ebbtide_workloads::Kind;
+
+pub(super) use self::rows::{
+    Curve, EnergyRow, Point, ShareRow, VariationRow, WorkloadRow, mean_share, mean_speedup,
+};
+use self::rows::{curve, energies, rows};
+use super::Hams;
+use crate::{ReproduceError, ReproduceOptions};
+
+/// The mmap benchmark's four and SQLite's five, as the paper calls them; without Rodinia's three.
+pub(super) const WORKLOADS: [(&str, Kind); 9] = [
+    ("seqRd", Kind::SeqRead),
+    ("seqWr", Kind::SeqWrite),
+    ("rndRd", Kind::RandomRead),
+    ("rndWr", Kind::RandomWrite),
+    ("seqSel", Kind::SqlSeqSelect),
+    ("rndSel", Kind::SqlRandomSelect),
+    ("seqIns", Kind::SqlSeqInsert),
+    ("rndIns", Kind::SqlRandomInsert),
+    ("update", Kind::SqlUpdate),
+];
+
+/// The designs that miss. All computing is calibrated on the NVDIMM that never does.
+pub(super) const DESIGNS: [&str; 3] = [MMAP, LHAMS_E, THAMS_E];
+pub(super) const MMAP: &str = "hams-mmap";
+pub(super) const LHAMS_E: &str = "lhams-e";
+pub(super) const THAMS_E: &str = "thams-e";
+
+/// The designs of Fig. 4.
+const CURVES: [&str; 5] = [MMAP, LHAMS_E, THAMS_E, OPTANE_P, "nvdimm"];
+pub(super) const OPTANE_P: &str = "optane-p";
+
+/// Something that is otherwise than configured.
+struct Variation {
+    what: &'static str,
+    keys: &'static [(&'static str, &'static str)],
+    /// The workloads it is varied under.
+    under: &'static [(&'static str, Kind)],
+}
+
+/// What the sources leave open; and persist mode. Under every workload, what HM1 and HM4 move with.
+const VARIATIONS: [Variation; 7] = [
+    Variation { what: SMALL_PAGES, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
+    Variation {
+        what: ONE_CORE,
+        keys: &[("cores.count", "1"), ("noc.columns", "1")],
+        under: &WORKLOADS,
+    },
+    Variation { what: "MoS pages of 16 KiB", keys: &[("mos.page", "16KiB")], under: &EXTREMES },
+    Variation {
+        what: "20 us of computing between misses",
+        keys: &[("workload.miss_interval_us", "20")],
+        under: &EXTREMES,
+    },
+    Variation {
+        what: "15 us of software a fault",
+        keys: &[("os.fault_us", "7"), ("os.io_us", "8")],
+        under: &EXTREMES,
+    },
+    Variation {
+        what: "20 us of software a fault",
+        keys: &[("os.fault_us", "10"), ("os.io_us", "10")],
+        under: &EXTREMES,
+    },
+    Variation {
+        what: "persist mode (lhams-P, thams-P)",
+        keys: &[("mos.mode", "persist")],
+        under: &EXTREMES,
+    },
+];
+pub(super) const SMALL_PAGES: &str = "MoS pages of 4 KiB";
+pub(super) const ONE_CORE: &str = "one core";
+
+/// The best and the worst workload for MoS pages of 128 KiB.
+pub(super) const EXTREMES: [(&str, Kind); 2] = [WORKLOADS[0], WORKLOADS[3]];
+
+/// Capacities of a quick run are the paper's divided by this: 32 MiB of NVDIMM.
+const QUICK_DENOMINATOR: u64 = 256;
+
+/// And of a full one: what jobs write is kept in the host's memory, which holds no 16 GiB.
+const FULL_DENOMINATOR: u64 = 8;
+
+/// Stretches in which the pages of Fig. 4 are touched once.
+const STRETCHES: u64 = 16;
+
+/// How often they are touched.
+const ROUNDS: u64 = 3;
+
+/// Pages that a job of the mmap benchmark touches.
+const PAGES_PER_JOB: u64 = 64;
+
+/// Runs every experiment. The findings are left empty.
+pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, ReproduceError> {
+    let mut plans = Vec::new();
+    for (_, workload) in WORKLOADS {
+        for design in DESIGNS {
+            plans.push(plan(options, design, workload, &[])?);
+        }
+    }
+    let compared = plans.len();
+    for &Variation { keys, under, .. } in &VARIATIONS {
+        for (_, workload) in under {
+            for design in DESIGNS {
+                plans.push(plan(options, design, *workload, keys)?);
+            }
+        }
+    }
+    let show = |stage: &str, share: f64| watch.show(stage, SIMULATED * share);
+    let outcomes = run_all(&plans, options.threads, watch.telling(&show))?;
+    let (outcomes, mut varied) = outcomes.split_at(compared);
+    let mut variations = Vec::new();
+    for &Variation { what, under, .. } in &VARIATIONS {
+        let (own, others) = varied.split_at(under.len() * DESIGNS.len());
+        let (workloads, shares) = rows(under, own);
+        variations.push(VariationRow { what, workloads, shares });
+        varied = others;
+    }
+    let work = Span::from_ps((outcomes[0].warm_up.work_ns * 1e3) as u64);
+    let show = |stage: &str, share: f64| {
+        watch.show(stage, SIMULATED + (1.0 - SIMULATED) * share);
+    };
+    let curves = curves(options, work, watch.telling(&show))?;
+    let (workloads, shares) = rows(&WORKLOADS, outcomes);
+    Ok(Hams {
+        scale_denominator: denominator(options),
+        seed: options.seed,
+        workloads,
+        shares,
+        energies: energies(outcomes)?,
+        curves,
+        variations,
+        findings: Findings::default(),
+    })
+}
+
+fn denominator(options: &ReproduceOptions) -> u64 {
+    if options.quick { QUICK_DENOMINATOR } else { FULL_DENOMINATOR }
+}
+
+fn plan(
+    options: &ReproduceOptions,
+    design: &str,
+    workload: Kind,
+    keys: &[(&str, &str)],
+) -> Result<Plan, ReproduceError> {
+    let software = design == MMAP;
+    let own = |(key, _): &&(&str, &str)| !(software && key.starts_with("mos."));
+    let keys: Vec<(&str, &str)> = keys.iter().filter(own).copied().collect();
+    // In order, a job misses a fraction of a MoS page; at random, several.
+    let jobs = match workload {
+        Kind::SqlSeqSelect | Kind::SqlSeqInsert => 16_384,
+        Kind::SeqRead | Kind::SeqWrite => 512,
+        _ => 256,
+    };
+    let config = scaled(resolve(design, &keys)?, denominator(options));
+    Ok(Plan { config, workload, jobs, seed: options.seed, arrivals: Offered::Saturating })
+}
+
+/// The NVDIMM and the data divided by `denominator`; the chip's caches, which are small beside either,
+/// as they are.
+fn scaled(mut config: Config, denominator: u64) -> Config {
+    for size in [&mut config.dataset.size, &mut config.dram_cache.size] {
+        size.0 /= denominator;
+    }
+    config
+}
+
+/// What of `reproduce` is done when Fig. 4 begins.
+const SIMULATED: f64 = 0.8;
+
+/// Fig. 4: the mmap benchmark reads as many pages as fill half of the NVDIMM, from cold on and again.
+/// A job computes for `work`. Its capacities are a full run's always: in a smaller one a stretch is a
+/// job a core, and says how cores start side by side.
+fn curves(
+    options: &ReproduceOptions,
+    work: Span,
+    watch: Watch<'_>,
+) -> Result<Vec<Curve>, ReproduceError> {
+    side_by_side(CURVES.len(), options.threads, watch, |number, watch| {
+        let design = CURVES[number];
+        watch.tell(design, 0.0)?;
+        let mut plan = plan(options, design, Kind::SeqRead, &[])?;
+        plan.config = scaled(resolve(design, &[])?, FULL_DENOMINATOR);
+        plan.config.dataset.size = Bytes(plan.config.dram_cache.size.0 / 2);
+        plan.jobs = plan.config.dataset.size.0 / 4096 / PAGES_PER_JOB / STRETCHES;
+        let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
+        Ok(curve(design, &stretches.map_err(|error| RunError::of(&plan, error))?))
+    })
+}
