@@ -9,6 +9,8 @@
 //! | write a file | [`Format::write`] to an [`Output`] |
 //! | trace a running program | [`capture`], through a [`CacheFilter`] |
 //! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |
+//! | fit a trace to a device | [`WithFrames`], [`Wrapped`] |
+//! | record a generated program | [`Recorder`] |
 //! | describe a trace | [`Statistics`] |
 //! | find the miss ratio of every size of DRAM | [`curve`] |
 //!
@@ -54,10 +56,12 @@ mod open;
 mod oracle_general;
 mod output;
 mod read_ahead;
+mod recording;
 mod sink;
 mod source;
 mod statistics;
 pub mod text;
+mod wrapped;
 
 pub use access::{Access, Op};
 pub use error::{MappingError, TraceError};
@@ -71,6 +75,8 @@ pub use mapping::{Mapped, Mapping, Physical, Space};
 pub use open::open;
 pub use output::{Compression, Output};
 pub use read_ahead::ReadAhead;
+pub use recording::{Enough, Recorder, Recording, Replayed, line_access};
 pub use sink::Sink;
 pub use source::{Accesses, Source};
 pub use statistics::{Hottest, Statistics};
+pub use wrapped::{WithFrames, Wrapped};

@@ -11,6 +11,9 @@
 //! | FlatFlash (ASPLOS'19) | [`Gups`], [`PageRank`], [`ConnectedComponents`], [`ycsb`], and the full mixes of [`tpcc`], [`tpcb`] and [`tatp`] |
 //! | HAMS (ISCA'21) | [`LineAccess`] in four variants, and [`sql`] |
 //!
+//! Streams of accesses and commits stand beside the programs: FlatFlash's [`Lines`], [`logging`] and
+//! [`file_metadata`], and the CXL-flash study's (ATC'23) [`Synthetic`] programs and [`StandIn`]s.
+//!
 //! Two properties let one program run on many memories and on datasets of any size:
 //!
 //! * The initial image is a **pure function of the page**. There are no tables of keys: where a key
@@ -40,13 +43,16 @@
 #![forbid(unsafe_code)]
 
 mod array_swap;
+pub mod file_metadata;
 pub mod graph;
 mod gups;
 mod hash_table;
 mod keys;
 mod kind;
 mod line_access;
+mod line_benchmark;
 pub mod load;
+pub mod logging;
 mod masstree;
 mod observed;
 mod permutation;
@@ -57,6 +63,8 @@ mod search;
 mod shape;
 pub mod silo_tpcc;
 pub mod sql;
+mod stand_in;
+mod synthetic;
 pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;
@@ -69,12 +77,15 @@ pub use hash_table::{Entry, HashTable};
 pub use keys::Scatter;
 pub use kind::Kind;
 pub use line_access::{AccessedLine, LineAccess, RandomRead, RandomWrite, SeqRead, SeqWrite};
+pub use line_benchmark::Lines;
 pub use masstree::{Masstree, Operation, Record};
 pub use observed::{Observed, Work};
 pub use program::{Program, ShapeError};
 pub use red_black_tree::{RedBlackTree, TreeNode};
 pub use replay::{Replay, Step};
 pub use shape::{Named, Shape};
+pub use stand_in::{MadeUp, Open, REUSED, StandIn};
+pub use synthetic::Synthetic;
 pub use tatp::{SubscriberData, Tatp, TatpMix, UpdateSubscriberData, Updated};
 pub use tpcb::Tpcb;
 pub use tpcc::{Tpcc, TpccMix};

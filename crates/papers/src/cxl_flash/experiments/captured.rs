@@ -1,8 +1,7 @@
 //! Traces captured from real programs with `ebbtide trace`, which ship with the source and are part of
 //! the binary: small runs behind a small last-level cache, by virtual and physical addresses.
 
-use ebbtide_core::{Addr, PAGE_BYTES};
-use ebbtide_trace::{Access, Input, Source, TraceError, native::NativeReader};
+use ebbtide_trace::{Input, TraceError, WithFrames, native::NativeReader};
 
 /// A trace, as it lies in the folder `traces`.
 pub(crate) struct Captured {
@@ -28,39 +27,8 @@ impl Captured {
     ///
     /// # Errors
     /// When it is damaged.
-    pub(crate) fn trace(&self) -> Result<Known, TraceError> {
-        Ok(Known(NativeReader::new(Input::new(self.name, self.bytes)?)?))
-    }
-}
-
-/// The accesses of a trace whose physical address is known.
-pub(crate) struct Known(NativeReader);
-
-impl Source for Known {
-    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        while self.0.fill(batch)? {
-            batch.retain(|access| access.frame.is_some());
-            if !batch.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// A trace on a device of so many pages, around which addresses beyond it are wrapped, as in the
-/// simulator of the study's authors: neighbours stay neighbours.
-pub(crate) struct Wrapped<S> {
-    pub(crate) source: S,
-    pub(crate) pages: u64,
-}
-
-impl<S: Source> Source for Wrapped<S> {
-    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
-        let more = self.source.fill(batch)?;
-        let bytes = self.pages * PAGE_BYTES as u64;
-        batch.iter_mut().for_each(|access| access.address = Addr(access.address.0 % bytes));
-        Ok(more)
+    pub(crate) fn trace(&self) -> Result<WithFrames<NativeReader>, TraceError> {
+        Ok(WithFrames::new(NativeReader::new(Input::new(self.name, self.bytes)?)?))
     }
 }
 
@@ -68,7 +36,7 @@ impl<S: Source> Source for Wrapped<S> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use ebbtide_trace::Physical;
+    use ebbtide_trace::{Physical, Source, Wrapped};
 
     use super::*;
 
@@ -89,7 +57,7 @@ mod tests {
                     let trace = captured.trace().unwrap();
                     if physical { Box::new(Physical::new(trace)) } else { Box::new(trace) }
                 };
-                let wrapped = pages(Wrapped { source: trace(), pages: device });
+                let wrapped = pages(Wrapped::new(trace(), device));
                 assert!(wrapped.iter().all(|page| *page < device));
                 assert_eq!(pages(trace()).len(), wrapped.len(), "{}, {physical}", captured.name);
             }

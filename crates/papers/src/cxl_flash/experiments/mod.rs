@@ -5,20 +5,20 @@
 
 mod captured;
 mod programs;
-mod recording;
 mod runs;
 mod stand_ins;
 mod statistics;
 
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
+pub(super) use ebbtide_workloads::{Open, StandIn};
 
 pub(super) use self::captured::CAPTURED;
 pub(super) use self::programs::Cut;
 use self::programs::PROGRAMS;
 use self::runs::{Addresses, Trace};
 pub(super) use self::runs::{CACHE_PAGES, Hints, Row, Run, Scale};
-pub(super) use self::stand_ins::{Open, STAND_INS, StandIn};
+pub(super) use self::stand_ins::STAND_INS;
 pub(super) use self::statistics::Statistics;
 use super::CxlFlash;
 use crate::{ReproduceError, ReproduceOptions};

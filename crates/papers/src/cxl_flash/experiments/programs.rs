@@ -1,64 +1,54 @@
-//! The study's five synthetic programs (ATC'23 Table 2): the references that they make, in order.
+//! The traces of the study's five synthetic programs (ATC'23 Table 2).
 //!
 //! The tables say that random touches 4 GiB and stride 8 GiB, and that twenty million accesses were
-//! simulated. Had all of the `memset` before their loops been traced, it would have taken all of those
-//! and touched less than 1 GiB: so it was not, and is not here. (The study's translation keeps one
-//! access a microsecond of the traced run, so that part of it may have been: [`Cut`] tries that.)
+//! simulated. A trace with the whole `memset` before their loops would spend all accesses on it and
+//! touch less than 1 GiB, so these traces leave it out. (The study's translation keeps one access a
+//! microsecond of the traced run, so that its traces may contain a part: [`Cut::Memset`].)
 
 use ebbtide_core::LINE_BYTES;
-use rand::{Rng, RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-
-use super::recording::{Enough, Recorder, Recording};
+use ebbtide_trace::{Enough, LineCache, Recorder, Recording};
+use ebbtide_workloads::Synthetic;
 
 /// Accesses simulated of each.
 const ACCESSES: u64 = 20_000_000;
 
+/// The last-level cache before the traces. The paper does not name that of its tracer: assumptions.
+const LLC_BYTES: u64 = 8 << 20;
+const LLC_WAYS: usize = 16;
+
 /// A synthetic program.
 pub(crate) struct Program {
-    /// What the paper calls it.
+    /// Its name in the paper.
     pub(crate) name: &'static str,
     /// Mean time between accesses (Table 2).
     pub(crate) interval_ns: f64,
-    /// Bytes that it sets before it begins, in 64-byte lines from its first address on.
-    memset_bytes: u64,
-    /// Its references, with data smaller by `scale`.
-    run: fn(&mut Recorder, scale: u64) -> Result<(), Enough>,
+    references: Synthetic,
 }
 
 /// All five, as in Table 3.
 pub(crate) const PROGRAMS: [Program; 5] = [
-    program("hash map", 329.0, 0, hash_map),
-    program("matrix multiply", 38.0, 0, matrix_multiply),
-    program("min heap", 72.0, 0, min_heap),
-    program("random", 76.0, 4 << 30, random),
-    program("stride", 146.0, 8 << 30, stride),
+    Program { name: "hash map", interval_ns: 329.0, references: Synthetic::HashMap },
+    Program { name: "matrix multiply", interval_ns: 38.0, references: Synthetic::MatrixMultiply },
+    Program { name: "min heap", interval_ns: 72.0, references: Synthetic::MinHeap },
+    Program { name: "random", interval_ns: 76.0, references: Synthetic::Random },
+    Program { name: "stride", interval_ns: 146.0, references: Synthetic::Stride },
 ];
 
-const fn program(
-    name: &'static str,
-    interval_ns: f64,
-    memset_bytes: u64,
-    run: fn(&mut Recorder, u64) -> Result<(), Enough>,
-) -> Program {
-    Program { name, interval_ns, memset_bytes, run }
-}
-
-/// Which of a program's accesses are taken: what the paper does not say of its traces.
+/// Which of a program's accesses a trace has. The paper does not say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cut {
     /// The first twenty million of its loop.
     First,
-    /// So many times as many.
+    /// This many times twenty million of its loop.
     Longer(f64),
-    /// One in so many of those.
+    /// One of this many of the first twenty million of its loop.
     OneIn(u64),
-    /// One in so many of its `memset`'s, then those of its loop, twenty million in all.
+    /// One of this many of its `memset`, then those of its loop: twenty million in all.
     Memset(u64),
 }
 
 impl Cut {
-    /// What it is called; nothing for the study's own.
+    /// Its name in notes; empty for [`Cut::First`].
     pub(crate) fn name(self) -> String {
         match self {
             Cut::First => String::new(),
@@ -70,7 +60,7 @@ impl Cut {
 }
 
 impl Program {
-    /// Its accesses behind a last-level cache, everything smaller by `scale`.
+    /// Its accesses behind a last-level cache, with data and cache smaller by `scale`.
     pub(crate) fn record(&self, cut: Cut, scale: u64) -> Recording {
         let length = match cut {
             Cut::Longer(times) => times,
@@ -78,8 +68,10 @@ impl Program {
             Cut::First | Cut::Memset(_) => 1.0,
         };
         let accesses = (ACCESSES / scale) as f64 * length;
-        let mut recorder = Recorder::new(accesses as usize, self.interval_ns, scale);
-        // Enough or all there is.
+        let llc = LineCache::new(LLC_BYTES / scale / LINE_BYTES as u64, LLC_WAYS);
+        let llc = llc.expect("scales are powers of two");
+        let mut recorder = Recorder::new(llc, accesses as usize, self.interval_ns);
+        // The program ends by itself, or once the recorder has enough.
         let _ = self.refer(&mut recorder, cut, scale);
         recorder.finish()
     }
@@ -87,155 +79,12 @@ impl Program {
     fn refer(&self, recorder: &mut Recorder, cut: Cut, scale: u64) -> Result<(), Enough> {
         if let Cut::Memset(kept) = cut {
             recorder.keep_one_in(kept);
-            let mut lines = (0..self.memset_bytes / scale).step_by(LINE_BYTES);
-            lines.try_for_each(|at| recorder.touch(at, true))?;
+            self.references.set_memory(recorder, scale)?;
             recorder.keep_one_in(1);
         }
         if let Cut::OneIn(kept) = cut {
             recorder.keep_one_in(kept);
         }
-        (self.run)(recorder, scale)
+        self.references.run(recorder, scale)
     }
-}
-
-/// Data that a program maps apart from its heap.
-const MAPPED: u64 = 8 << 30;
-
-/// Inserts keys into a chained hash table in order, then walks its buckets. The table is that of
-/// GNU's C++ library: a key is its own hash, nodes are 24 bytes in chunks of 32, all in one list, and
-/// a bucket holds the address of the node before its first.
-fn hash_map(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
-    let node = |key: u64| key * 32;
-    let (mut base, mut buckets) = (MAPPED, 13);
-    let keys = (1 << 24) / scale;
-    for key in 0..keys {
-        if key == buckets {
-            let old = (base, buckets);
-            base = (old.0 + old.1 * 8).next_multiple_of(4096);
-            buckets = next_prime(2 * old.1);
-            (0..buckets).step_by(8).try_for_each(|b| recorder.touch(base + b * 8, true))?;
-            for moved in (0..key).rev() {
-                recorder.touch(node(moved), true)?;
-                recorder.touch(base + moved * 8, true)?;
-                recorder.touch(base + (moved + 1).min(key - 1) * 8, true)?;
-            }
-        }
-        recorder.touch(base + key * 8, false)?;
-        recorder.touch(node(key), true)?;
-        if let Some(before) = key.checked_sub(1) {
-            recorder.touch(node(before), false)?;
-            recorder.touch(base + before * 8, true)?;
-        }
-        recorder.touch(base + key * 8, true)?;
-    }
-    for bucket in 0..buckets {
-        recorder.touch(base + bucket * 8, false)?;
-        if bucket < keys {
-            // The node before the bucket's, the bucket's, and the next, which is another bucket's.
-            recorder.touch(node((bucket + 1).min(keys - 1)), false)?;
-            recorder.touch(node(bucket), false)?;
-            recorder.touch(node(bucket.saturating_sub(1)), false)?;
-        }
-    }
-    Ok(())
-}
-
-fn next_prime(from: u64) -> u64 {
-    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-    (from..).find(is_prime).expect("there is always another prime")
-}
-
-/// Allocates 4 x 4 matrices of bytes, row by row, then multiplies them in triples. A matrix is a
-/// chunk of 48 bytes for four pointers and four of 32 for a row each, one after the other.
-fn matrix_multiply(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
-    const ROW_BYTES: u64 = 32;
-    const POINTERS_BYTES: u64 = 48;
-    const MATRIX_BYTES: u64 = POINTERS_BYTES + 4 * ROW_BYTES;
-    let matrices = (1 << 22) / scale;
-    let pointer = |matrix: u64, row: u64| matrix * MATRIX_BYTES + 16 + row * 8;
-    let row_at = |matrix: u64, row: u64| matrix * MATRIX_BYTES + POINTERS_BYTES + row * ROW_BYTES;
-    for matrix in 0..matrices {
-        recorder.touch(matrix * MATRIX_BYTES + 8, true)?;
-        for row in 0..4 {
-            recorder.touch(row_at(matrix, row) + 8, true)?;
-            recorder.touch(pointer(matrix, row), true)?;
-        }
-        recorder.touch(MAPPED + matrix * 8, true)?;
-    }
-    for first in (0..matrices.saturating_sub(3)).step_by(3) {
-        (0..3).try_for_each(|i| recorder.touch(MAPPED + (first + i) * 8, false))?;
-        for (i, j, k) in (0..64).map(|n| (n / 16, n / 4 % 4, n % 4)) {
-            recorder.touch(pointer(first, i), false)?;
-            recorder.touch(row_at(first, i) + 16 + k, false)?;
-            recorder.touch(pointer(first + 1, k), false)?;
-            recorder.touch(row_at(first + 1, k) + 16 + j, false)?;
-            recorder.touch(row_at(first + 2, i) + 16 + j, true)?;
-        }
-    }
-    Ok(())
-}
-
-/// Pushes random numbers into a heap of words, and pops one every 2^15 pushes. What is exchanged with
-/// a parent loses all but its lowest byte, as in the study's program, so that most pushes end early.
-fn min_heap(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
-    let mut random = Pcg64Mcg::seed_from_u64(1);
-    let mut number = move || random.next_u32() >> 1;
-    let mut heap = vec![number()];
-    for push in 0..(1 << 27) / scale {
-        if push % (1 << 15) == 1 {
-            pop(recorder, &mut heap)?;
-        }
-        heap.push(number());
-        let mut at = heap.len() - 1;
-        recorder.touch(at as u64 * 8, true)?;
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            recorder.touch(parent as u64 * 8, false)?;
-            if heap[parent] <= heap[at] {
-                break;
-            }
-            let small = heap[at] & 0xff;
-            heap[at] = heap[parent];
-            heap[parent] = small;
-            recorder.touch(at as u64 * 8, true)?;
-            recorder.touch(parent as u64 * 8, true)?;
-            at = parent;
-        }
-    }
-    Ok(())
-}
-
-fn pop(recorder: &mut Recorder, heap: &mut Vec<u32>) -> Result<(), Enough> {
-    recorder.touch(heap.len() as u64 * 8 - 8, false)?;
-    heap[0] = heap.pop().expect("the heap is never empty");
-    let mut at = 0;
-    while let Some(left) = heap.get(2 * at + 1) {
-        let right = heap.get(2 * at + 2).filter(|right| *right < left);
-        let child = if right.is_some() { 2 * at + 2 } else { 2 * at + 1 };
-        recorder.touch((2 * at + 1) as u64 * 8, false)?;
-        if heap[at] <= heap[child] {
-            break;
-        }
-        heap.swap(at, child);
-        recorder.touch(at as u64 * 8, true)?;
-        recorder.touch(child as u64 * 8, true)?;
-        at = child;
-    }
-    Ok(())
-}
-
-/// Adds one to random bytes of 4 GiB.
-fn random(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
-    let mut random = Pcg64Mcg::seed_from_u64(1);
-    let bytes = (4 << 30) / scale;
-    (0..(1 << 24) / scale).try_for_each(|_| recorder.touch(random.random_range(0..bytes), true))
-}
-
-/// Adds one to each of 64 bytes in every KiB of 8 GiB.
-fn stride(recorder: &mut Recorder, scale: u64) -> Result<(), Enough> {
-    for at in (0..(8 << 30) / scale).step_by(1024) {
-        recorder.touch(at, true)?;
-        recorder.again(63);
-    }
-    Ok(())
 }

@@ -5,14 +5,16 @@ use std::sync::OnceLock;
 use ebbtide_core::{PAGE_BYTES, Span, Watch};
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Replay, ReplayError, replay};
-use ebbtide_trace::{FrameMap, Hinted, Mapped, Mapping, Physical, Source, TraceError};
+use ebbtide_trace::{
+    FrameMap, Hinted, Mapped, Mapping, Physical, Recording, Source, TraceError, Wrapped,
+};
+use ebbtide_workloads::Open;
 use serde::Serialize;
 
 use super::REAL;
-use super::captured::{CAPTURED, Wrapped};
+use super::captured::CAPTURED;
 use super::programs::{Cut, PROGRAMS};
-use super::recording::Recording;
-use super::stand_ins::{Open, STAND_INS};
+use super::stand_ins::STAND_INS;
 use crate::{ReproduceError, ReproduceOptions};
 use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_study::watched::Watched;
@@ -213,7 +215,7 @@ impl Run {
             }
             Addresses::Physical => Box::new(Physical::new(source)),
         };
-        Ok(Box::new(Wrapped { source, pages: FRAMES }))
+        Ok(Box::new(Wrapped::new(source, FRAMES)))
     }
 }
 

@@ -1,18 +1,19 @@
 //! [`Statistics`]: what Tables 2 and 5 say of a trace, measured.
 //!
-//! The two localities are the shares by which stand-ins are made up ([`super::stand_ins`]), so that
+//! The two localities are the shares by which stand-ins are made up ([`ebbtide_workloads::StandIn`]), so that
 //! these can be checked. `ebbtide_trace::Statistics`, which knows nothing of how a trace was made,
 //! measures localities by distances instead; its figures are not to be set beside these.
 
 use ebbtide_core::PageId;
 use ebbtide_trace::{Op, Source};
+use ebbtide_workloads::{Open, REUSED};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::OPEN;
 use super::programs::PROGRAMS;
 use super::runs::{Recordings, Scale};
-use super::stand_ins::{Open, REUSED, STAND_INS};
+use super::stand_ins::STAND_INS;
 
 /// How many accesses of a stand-in are looked at, and where what Table 5 leaves open is varied.
 const LOOKED_AT: u64 = 2_000_000;

@@ -1,9 +1,9 @@
 //! [`DatabaseRow`]: transactions a second with their commits (FlatFlash, ASPLOS'19 Fig. 14).
 
 use ebbtide_core::Span;
-use serde::Serialize;
+use ebbtide_workloads::logging::{Clients, Durable, Logging, throughput};
+use serde::{Serialize, Serializer};
 
-use super::logging::{Clients, Durable, Logging, throughput};
 use super::trial::{DRAM_ONLY, FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
 use super::{DATABASES, DEVICES_US, on_device};
 use crate::flatflash::FlatFlash;
@@ -17,7 +17,8 @@ pub(crate) struct DatabaseRow {
     pub clients: usize,
     /// Latency of a flash read; a write takes four fifths of it.
     pub device_us: u64,
-    /// Where commits go, on all systems alike.
+    /// Where commits go, on every system.
+    #[serde(serialize_with = "by_name")]
     pub logging: Logging,
     /// FlatFlash's transactions a second over UnifiedMMap's.
     pub over_unified_mmap: f64,
@@ -25,6 +26,10 @@ pub(crate) struct DatabaseRow {
     pub over_traditional_stack: f64,
     /// DRAM-only's, which commits to the same SSD by pages, over FlatFlash's.
     pub slow_down: f64,
+}
+
+fn by_name<S: Serializer>(logging: &Logging, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(logging)
 }
 
 /// A transaction's log in bytes and the share of transactions that have one. FL26: 64 to 1,424 bytes;

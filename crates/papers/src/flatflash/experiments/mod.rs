@@ -2,19 +2,18 @@
 
 mod databases;
 mod files;
-mod lines;
-mod logging;
 mod readings;
 mod trial;
 
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
 use ebbtide_workloads::Kind;
+pub(super) use ebbtide_workloads::file_metadata::{FILE_SYSTEMS, OPERATIONS};
+pub(super) use ebbtide_workloads::logging::Logging;
 use serde::Serialize;
 
 pub(super) use self::databases::{DatabaseRow, PAGE_INTERVAL, gain_of_tpcb, log_pages};
-pub(super) use self::files::{FILE_SYSTEMS, FileRow, OPERATIONS};
-pub(super) use self::logging::Logging;
+pub(super) use self::files::FileRow;
 pub(super) use self::readings::{ReadingRow, ratio_of_writes};
 pub(super) use self::trial::{DRAM_ONLY, FLATFLASH, Measure, TRADITIONAL_STACK, UNIFIED_MMAP};
 use self::trial::{Runs, Shared, Trial};

@@ -6,10 +6,9 @@ use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
 use ebbtide_study::runs::RunError;
 use ebbtide_study::side_by_side::side_by_side;
-use ebbtide_workloads::{Kind, Scatter, Shape, Workload};
+use ebbtide_workloads::{Kind, Lines, Scatter, Shape, Workload};
 use serde::Serialize;
 
-use super::lines::Lines;
 use crate::{ReproduceError, ReproduceOptions};
 
 /// A machine that any of the systems runs on, at the paper's capacities.

@@ -1,22 +1,27 @@
-//! [`Lines`]: FlatFlash's microbenchmark, which touches 64 bytes after the other or at random
+//! [`Lines`]: FlatFlash's microbenchmark, which touches 64 bytes at a time, in order or at random
 //! (ASPLOS'19 §5.1).
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
-use ebbtide_workloads::{Workload, Wrong};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Lines that a job touches: a page's worth.
-pub(super) const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+use crate::{Workload, Wrong};
 
-/// Reads or writes a line at a time, each in the order of addresses or any of them. A word of a line
-/// holds its own address, which is checked.
+/// Lines that a job touches, as many as a page has.
+const LINES: u64 = (PAGE_BYTES / LINE_BYTES) as u64;
+
+/// Reads or writes lines. A job touches as many as a page has. Every word holds its own address,
+/// which readers check.
 #[derive(Debug, Clone)]
-pub(super) struct Lines {
-    pub(super) pages: u64,
-    pub(super) random: bool,
-    pub(super) write: bool,
-    pub(super) seed: u64,
+pub struct Lines {
+    /// Size of the image in pages.
+    pub pages: u64,
+    /// Whether lines are chosen at random instead of in the order of addresses.
+    pub random: bool,
+    /// Whether lines are written instead of read.
+    pub write: bool,
+    /// Seed of the random choice.
+    pub seed: u64,
 }
 
 impl Workload for Lines {

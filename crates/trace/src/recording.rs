@@ -1,50 +1,46 @@
-//! [`Recording`]: what a program's references leave behind a last-level cache, eight bytes an access.
+//! [`Recording`]: the accesses of a program that reach memory, in eight bytes each.
 
 use ebbtide_core::{Addr, LINE_BYTES, Time};
-use ebbtide_trace::{Access, Evicted, LineCache, Op, Source, TraceError};
 
-/// The study's tracer has the caches of the machine that it ran on, which the paper does not name:
-/// an assumption.
-const LLC_BYTES: u64 = 8 << 20;
-const LLC_WAYS: usize = 16;
+use crate::line_cache::{Evicted, LineCache, LineId};
+use crate::{Access, Op, Source, TraceError};
 
 const LINE_BITS: u32 = 39;
 const WRITE: u64 = 1 << LINE_BITS;
 const GAP_SHIFT: u32 = LINE_BITS + 1;
 const GAP_MAX: u64 = u64::MAX >> GAP_SHIFT;
 
-/// Accesses to memory, in order. Time is counted in references of the program and stretched so that
-/// accesses come at the wished mean interval.
-pub(crate) struct Recording {
+/// Accesses to memory, in order. Time counts the program's references and is stretched to the mean
+/// interval that the recording was made with.
+pub struct Recording {
     /// Line, write bit, and references since the access before.
     entries: Vec<u64>,
     references: u64,
     interval_ns: f64,
 }
 
-/// A program's references on their way through the last-level cache.
-pub(crate) struct Recorder {
+/// Passes a program's references through a last-level cache and records the accesses to memory.
+pub struct Recorder {
     llc: LineCache,
     recording: Recording,
     since: u64,
     accesses_max: usize,
-    /// One access in so many is recorded, and how many there were.
+    /// The recorder keeps one access of this many.
     kept: u64,
     accesses: u64,
-    /// The line that was last referred to, and whether to write it.
-    last: (u64, bool),
+    /// The line of the last reference, and whether it was a store.
+    last: (LineId, bool),
 }
 
-/// A program ends early once enough was recorded.
-pub(crate) struct Enough;
+/// The recording has as many accesses as it may: the program can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enough;
 
 impl Recorder {
-    /// Records up to `accesses_max` accesses at `interval_ns`, behind a cache that is smaller by
-    /// `scale`.
-    pub(crate) fn new(accesses_max: usize, interval_ns: f64, scale: u64) -> Recorder {
-        let lines = LLC_BYTES / scale / LINE_BYTES as u64;
+    /// A recorder of up to `accesses_max` accesses behind `llc`, `interval_ns` apart on average.
+    pub fn new(llc: LineCache, accesses_max: usize, interval_ns: f64) -> Recorder {
         Recorder {
-            llc: LineCache::new(lines, LLC_WAYS).expect("scales are powers of two"),
+            llc,
             recording: Recording { entries: Vec::new(), references: 0, interval_ns },
             since: 0,
             accesses_max,
@@ -54,14 +50,17 @@ impl Recorder {
         }
     }
 
-    /// Records from now on one access in `kept`, in the time that these take.
-    pub(crate) fn keep_one_in(&mut self, kept: u64) {
+    /// Records one access of `kept` from now on. Time passes for recorded accesses alone.
+    pub fn keep_one_in(&mut self, kept: u64) {
         self.kept = kept;
     }
 
-    /// The program loads from `at`, or stores to it.
+    /// The program loads from the address `at`, or stores to it.
+    ///
+    /// # Errors
+    /// [`Enough`] once the recording is full.
     #[inline]
-    pub(crate) fn touch(&mut self, at: u64, write: bool) -> Result<(), Enough> {
+    pub fn touch(&mut self, at: u64, write: bool) -> Result<(), Enough> {
         self.since += 1;
         let line = at / LINE_BYTES as u64;
         if self.last.0 == line && (self.last.1 || !write) {
@@ -80,8 +79,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// The program refers `count` times to what it just did.
-    pub(crate) fn again(&mut self, count: u64) {
+    /// The program repeats its last reference `count` times.
+    pub fn again(&mut self, count: u64) {
         self.since += count;
     }
 
@@ -95,7 +94,8 @@ impl Recorder {
         self.recording.entries.push(line | write | gap << GAP_SHIFT);
     }
 
-    pub(crate) fn finish(mut self) -> Recording {
+    /// The recording.
+    pub fn finish(mut self) -> Recording {
         self.recording.entries.truncate(self.accesses_max);
         self.recording
     }
@@ -103,7 +103,7 @@ impl Recorder {
 
 impl Recording {
     /// The accesses as a trace.
-    pub(crate) fn replay(&self) -> Replayed<'_> {
+    pub fn replay(&self) -> Replayed<'_> {
         let references = self.references.max(1) as f64;
         let ps = self.interval_ns * 1e3 * self.entries.len() as f64 / references;
         Replayed { recording: self, next: 0, references: 0, ps_per_reference: ps }
@@ -111,7 +111,7 @@ impl Recording {
 }
 
 /// A [`Recording`] as a trace.
-pub(crate) struct Replayed<'a> {
+pub struct Replayed<'a> {
     recording: &'a Recording,
     next: usize,
     references: u64,
@@ -119,7 +119,7 @@ pub(crate) struct Replayed<'a> {
 }
 
 /// Accesses in a batch.
-pub(crate) const BATCH: usize = 2_048;
+const BATCH: usize = 2_048;
 
 impl Source for Replayed<'_> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
@@ -130,15 +130,15 @@ impl Source for Replayed<'_> {
             self.references += entry >> GAP_SHIFT;
             let line = entry & (WRITE - 1);
             let op = if entry & WRITE != 0 { Op::Write } else { Op::Read };
-            access((self.references as f64 * self.ps_per_reference) as u64, line, op)
+            line_access((self.references as f64 * self.ps_per_reference) as u64, line, op)
         }));
         self.next += batch.len();
         Ok(!batch.is_empty())
     }
 }
 
-/// An access of a whole line.
-pub(crate) fn access(at_ps: u64, line: u64, op: Op) -> Access {
+/// An access to the whole line `line` at `at_ps` picoseconds.
+pub fn line_access(at_ps: u64, line: LineId, op: Op) -> Access {
     Access {
         at: Time::from_ps(at_ps),
         address: Addr(line * LINE_BYTES as u64),
@@ -153,17 +153,22 @@ pub(crate) fn access(at_ps: u64, line: u64, op: Op) -> Access {
 mod tests {
     use super::*;
 
+    const LINES: u64 = 2_048;
+
+    fn llc() -> LineCache {
+        LineCache::new(LINES, 16).expect("a power of two of sets")
+    }
+
     #[test]
-    fn a_sequence_of_stores_is_read_and_later_written_back_at_the_wished_interval() {
-        let mut recorder = Recorder::new(1 << 20, 100.0, 64);
+    fn a_sequence_of_stores_is_read_and_later_written_back_at_the_given_interval() {
+        let mut recorder = Recorder::new(llc(), 1 << 20, 100.0);
         let lines = 1 << 14;
         for word in 0..lines * 8 {
             assert!(recorder.touch(word * 8, true).is_ok());
         }
         let recording = recorder.finish();
         // All but what the cache still holds comes back.
-        let cached = LLC_BYTES / 64 / 64;
-        assert_eq!(recording.entries.len() as u64, 2 * lines - cached);
+        assert_eq!(recording.entries.len() as u64, 2 * lines - LINES);
         let mut trace = recording.replay();
         let (mut batch, mut last, mut count) = (Vec::new(), Time::ZERO, 0u64);
         while trace.fill(&mut batch).unwrap() {
@@ -175,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn of_one_access_in_so_many_the_others_and_their_time_are_left_out() {
+    fn accesses_that_are_not_kept_and_their_time_are_left_out() {
         let record = |kept| {
-            let mut recorder = Recorder::new(1 << 20, 100.0, 64);
+            let mut recorder = Recorder::new(llc(), 1 << 20, 100.0);
             recorder.keep_one_in(kept);
             (0..1 << 14).for_each(|line| assert!(recorder.touch(line * 64, true).is_ok()));
             recorder.finish()

@@ -1,35 +1,43 @@
-//! [`Logging`]: what committing a transaction costs, with one log for all clients or one a
+//! [`Logging`]: the commits of a database's clients, with one log for all clients or one for each
 //! transaction (FlatFlash, ASPLOS'19 §3.5, §5.6).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde::Serialize;
 
 /// Where commits go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Logging {
-    /// One write-ahead log: whoever commits while it is being written joins the next group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logging {
+    /// One write-ahead log. A transaction that commits during a write joins the next group.
     Central,
-    /// A log for each transaction, written beside those of others.
+    /// A log for each transaction. Logs are written side by side.
     PerTransaction,
+}
+
+impl fmt::Display for Logging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Logging::Central => "central",
+            Logging::PerTransaction => "per-transaction",
+        })
+    }
 }
 
 /// How a system makes a log record durable.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Durable {
-    /// By lines: each posted, then a read that verifies them.
+pub enum Durable {
+    /// Line by line: posted writes, then a read that waits for them.
     Lines {
-        /// A posted write.
+        /// A posted write of a line.
         post: Span,
         /// The read.
         verify: Span,
     },
-    /// By pages, which the device takes one after the other.
+    /// Page by page. The device takes pages one after the other.
     Pages {
         /// Software before a write.
         software: Span,
@@ -40,17 +48,17 @@ pub(crate) enum Durable {
     },
 }
 
-/// What clients do.
+/// The clients of a database.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clients {
+pub struct Clients {
     /// How many.
-    pub(crate) count: usize,
-    /// A transaction without its commit, on average; exponentially distributed.
-    pub(crate) execution: Span,
+    pub count: usize,
+    /// Mean time of a transaction without its commit, exponentially distributed.
+    pub execution: Span,
     /// Bytes of a transaction's log.
-    pub(crate) log_bytes: u64,
+    pub log_bytes: u64,
     /// Share of transactions that write.
-    pub(crate) write_share: f64,
+    pub write_share: f64,
 }
 
 impl Durable {
@@ -77,8 +85,8 @@ impl Durable {
 /// Transactions simulated.
 const TRANSACTIONS: u64 = 20_000;
 
-/// Transactions a second of `clients`, each of which starts one as soon as its last is durable.
-pub(crate) fn throughput(clients: Clients, logging: Logging, durable: Durable, seed: u64) -> f64 {
+/// Transactions a second of `clients`. A client starts the next transaction once its last is durable.
+pub fn throughput(clients: Clients, logging: Logging, durable: Durable, seed: u64) -> f64 {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut execution = |from: Time| {
         let uniform: f64 = rng.random();
@@ -93,7 +101,7 @@ pub(crate) fn throughput(clients: Clients, logging: Logging, durable: Durable, s
     let (mut done, mut end) = (0, Time::ZERO);
     while done < TRANSACTIONS {
         let next = executed.peek().map(|Reverse((at, _))| *at);
-        // A waiting group is written once the log is free, with all who commit until then.
+        // A waiting group is written once the log is free, with every commit until then.
         let begins = group.first().map(|first| log_free.max(*first));
         if let Some(start) = begins.filter(|begins| next.is_none_or(|at| at > *begins)) {
             let bytes = clients.log_bytes * group.len() as u64;
