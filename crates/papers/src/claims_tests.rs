@@ -165,7 +165,7 @@ fn findings_are_written_as_the_json_of_reproduce() {
 #[test]
 fn the_geometric_mean_of_table_two_is_not_the_one_printed() {
     let claim = find("AS34").expect("it is in the table");
-    let cells: Vec<f64> = numbers(claim.note).into_iter().skip(1).take(7).collect();
+    let cells: Vec<f64> = numbers(claim.note).into_iter().take(7).collect();
     assert_eq!(cells, [2.43, 1.57, 1.84, 2.03, 1.26, 2.01, 2.96]);
     let mean = (cells.iter().map(|cell| cell.ln()).sum::<f64>() / 7.0).exp();
     assert_eq!(format!("{mean:.2}"), "1.95");

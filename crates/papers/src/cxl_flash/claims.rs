@@ -4,41 +4,25 @@ use ebbtide_study::claims::Accept::{
     AtLeast, AtMost, Between, Context, Holds, Near, Order, Relative, Rounds,
 };
 use ebbtide_study::claims::Method::{Analytic, Simulation};
-use ebbtide_study::claims::Values::Many;
-use ebbtide_study::claims::{Claims, Part, claim, input, not_testable, one, part};
+use ebbtide_study::claims::{Claims, Part, claim, input, not_testable, part};
 
-/// Every claim: id, source, quantity, values, where it is tested, experiment.
+/// Every claim: id, source and quantity, then its values, then how it is tested.
 pub const CLAIMS: Claims = Claims(&[
-    claim(
-        "CX1",
-        "observation 1",
-        "requests below 1 µs over five programs",
-        Many(&[
+    claim("CX1", "observation 1", "requests below 1 µs over five programs")
+        .values(&[
             part("least (Page Rank)", "68%", "%", Near(68.0, 5.0)),
             part("most", "91%", "%", Near(91.0, 5.0)),
-        ]),
-        &[Simulation],
-        "the best prefetcher of each program",
-    )
-    .note("The bar of 91% is not legible: BERT reaches 86%, and 91% only with hints."),
-    claim(
-        "CX2",
-        "observation 2",
-        "shortest lifetime (Page Rank)",
-        one("3.1 y", " y", Relative(3.1, 0.20)),
-        &[Analytic],
-        "lifetime by flash pages written",
-    )
-    .note(YEARS),
-    claim(
-        "CX3",
-        "observation 2",
-        "lifetime with Radiosity",
-        one("403 y (bars 402)", " y", Relative(403.0, 0.20)),
-        &[Analytic],
-        "lifetime by flash pages written",
-    )
-    .note(YEARS),
+        ])
+        .tested(&[Simulation], "the best prefetcher of each program")
+        .note("The bar of 91% is not legible. BERT reaches 86%, and 91% only with hints."),
+    claim("CX2", "observation 2", "shortest lifetime (Page Rank)")
+        .value("3.1 y", " y", Relative(3.1, 0.20))
+        .tested(&[Analytic], "lifetime by flash pages written")
+        .note(YEARS),
+    claim("CX3", "observation 2", "lifetime with Radiosity")
+        .value("403 y (bars 402)", " y", Relative(403.0, 0.20))
+        .tested(&[Analytic], "lifetime by flash pages written")
+        .note(YEARS),
     not_testable(
         "CX4",
         "Fig. 13c",
@@ -46,85 +30,52 @@ pub const CLAIMS: Claims = Claims(&[
         "89, 61, 74, 40; 3, 2; 402, 403; 76, 77, 79, 81, 83, 88",
         "Bars legible in part, in an order that is not sure.",
     ),
-    claim(
-        "CX5",
-        "observation 3",
-        "price of DRAM over NAND, and performance for the money",
-        Many(&[
+    claim("CX5", "observation 3", "price of DRAM over NAND, and performance for the money")
+        .values(&[
             part("least price ratio", "17×", "×", Rounds(17.0, 0)),
             part("greatest price ratio", "100×", "×", Rounds(100.0, 0)),
             part("least performance for the money", "11×", "×", Rounds(11.0, 0)),
             part("most performance for the money", "91×", "×", Rounds(91.0, 0)),
-        ]),
-        &[Analytic],
-        "$5 against $0.05 to $0.30 a GB",
-    ),
-    claim(
-        "CX6",
-        "Fig. 5",
-        "synthetic programs",
-        Many(&[
+        ])
+        .tested(&[Analytic], "$5 against $0.05 to $0.30 a GB"),
+    claim("CX6", "Fig. 5", "synthetic programs")
+        .values(&[
             part("mean latency without a cache", "hundreds of µs", " µs", Order(100.0, 600.0)),
             part("interval at flash without a cache", "≤2 µs", " µs", Order(0.0, 2.0)),
             part("a cache", "shortens the first, lengthens the second", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "32 × 32 SLC",
-    ),
-    claim(
-        "CX7",
-        "§4.1",
-        "mean latency with 8 GB of cache",
-        Many(&[
+        ])
+        .tested(&[Simulation], "32 × 32 SLC"),
+    claim("CX7", "§4.1", "mean latency with 8 GB of cache")
+        .values(&[
             part("matrix multiply", "far above 46 ns", "", Holds("sign")),
             part("min heap", "far above 46 ns", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "as CX6",
-    ),
-    claim(
-        "CX8",
-        "Fig. 6",
-        "repeated reads among flash reads",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as CX6"),
+    claim("CX8", "Fig. 6", "repeated reads among flash reads")
+        .values(&[
             part("hash map", ">90%", "%", AtLeast(85.0)),
             part("matrix multiply", ">90%", "%", AtLeast(85.0)),
             part("min heap", ">90%", "%", AtLeast(85.0)),
-        ]),
-        &[Simulation],
-        "a cache of 8 GB alone",
-    )
-    .note(
-        "Contradiction F17: a draft of this plot divided page numbers by 4096; the authors do not say whether the \
+        ])
+        .tested(&[Simulation], "a cache of 8 GB alone")
+        .note(
+            "A draft of this plot divided page numbers by 4096. The authors do not say whether the \
          published one does.",
-    ),
-    claim(
-        "CX9",
-        "Fig. 7",
-        "miss status registers shorten tails",
-        Many(&[
+        ),
+    claim("CX9", "Fig. 7", "miss status registers shorten tails")
+        .values(&[
             part("hash map, matrix multiply, min heap", "strongly", "", Holds("shape")),
             part("random, stride", "a little", "", Holds("shape")),
-        ]),
-        &[Simulation],
-        "distribution of latencies",
-    ),
-    claim(
-        "CX10",
-        "Fig. 8a",
-        "matrix multiply, requests below 1 µs",
-        Many(&[
+        ])
+        .tested(&[Simulation], "distribution of latencies"),
+    claim("CX10", "Fig. 8a", "matrix multiply, requests below 1 µs")
+        .values(&[
             part("without a prefetcher", "64%", "%", Near(64.0, 6.0)),
             part("next line, degree 1, offset 16", "76%", "%", Near(76.0, 6.0)),
-        ]),
-        &[Simulation],
-        "cache of 8 GB",
-    ),
-    claim(
-        "CX11",
-        "Fig. 8b",
-        "offset of the next-line prefetcher",
-        Many(&[
+        ])
+        .tested(&[Simulation], "cache of 8 GB"),
+    claim("CX11", "Fig. 8b", "offset of the next-line prefetcher")
+        .values(&[
             part(
                 "hash map, matrix multiply, min heap",
                 "best at 16, worse at 64",
@@ -132,215 +83,125 @@ pub const CLAIMS: Claims = Claims(&[
                 Holds("shape"),
             ),
             part("stride", "rises", "", Holds("shape")),
-        ]),
-        &[Simulation],
-        "degree 4, offsets 4, 16, 64",
-    ),
-    claim(
-        "CX12",
-        "Fig. 9a",
-        "kinds of flash, with a cache",
-        Many(&[
+        ])
+        .tested(&[Simulation], "degree 4, offsets 4, 16, 64"),
+    claim("CX12", "Fig. 9a", "kinds of flash, with a cache")
+        .values(&[
             part("ULL and SLC", "alike", "", Holds("sign")),
             part("MLC and TLC", "clearly worse", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "stride, caches of 0, 1, 2, 4 GB",
-    ),
-    claim(
-        "CX13",
-        "Fig. 9b",
-        "lifetime by kind of flash",
-        Many(&[
+        ])
+        .tested(&[Simulation], "stride, caches of 0, 1, 2, 4 GB"),
+    claim("CX13", "Fig. 9b", "lifetime by kind of flash")
+        .values(&[
             part("ULL and SLC with a cache", ">4 y", " y", AtLeast(3.0)),
             part("MLC and TLC with 1 GB", "<1 y", " y", AtMost(1.25)),
-        ]),
-        &[Simulation, Analytic],
-        "CX12's runs",
-    )
-    .note("Bars that leave the picture read 34.78, 6.54 and 11.47. Both bounds are ±25%."),
-    claim(
-        "CX14",
-        "Fig. 10",
-        "parallelism against cache",
-        Many(&[
+        ])
+        .tested(&[Simulation, Analytic], "CX12's runs")
+        .note("Bars cut off by the picture read 34.78, 6.54 and 11.47. Both bounds are ±25%."),
+    claim("CX14", "Fig. 10", "parallelism against cache")
+        .values(&[
             part("enough cache", "8 × 4 chips suffice", "", Holds("sign")),
             part("random", "more sensitive to the cache", "", Holds("sign")),
             part("stride", "more sensitive to parallelism", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "sweep of both",
-    ),
-    claim(
-        "CX15",
-        "Table 3",
-        "requests below 1 µs, by virtual and physical addresses",
-        Many(TABLE_3),
-        &[Simulation],
-        "8 × 8, 512 MiB, next line",
-    ),
-    claim(
-        "CX16",
-        "§3.2",
-        "greatest error of virtual addresses (matrix multiply)",
-        one("50.3 pp", " pp", Between(35.0, 60.0)),
-        &[Simulation],
-        "CX15's runs",
-    ),
-    claim(
-        "CX17",
-        "Fig. 11",
-        "replacement",
-        Many(&[
+        ])
+        .tested(&[Simulation], "sweep of both"),
+    claim("CX15", "Table 3", "requests below 1 µs, by virtual and physical addresses")
+        .values(TABLE_3)
+        .tested(&[Simulation], "8 × 8, 512 MiB, next line"),
+    claim("CX16", "§3.2", "greatest error of virtual addresses (matrix multiply)")
+        .value("50.3 pp", " pp", Between(35.0, 60.0))
+        .tested(&[Simulation], "CX15's runs"),
+    claim("CX17", "Fig. 11", "replacement")
+        .values(&[
             part("more ways", "better", "", Holds("sign")),
             part("CFLRU for BERT, XZ, YCSB", "best", "", Holds("sign")),
             part("more ways, captured programs", "better", "", Holds("sign")),
             part("CFLRU for captured xz", "best", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "1, 4, 16 ways",
-    ),
-    claim(
-        "CX18",
-        "Fig. 11c",
-        "Radiosity, requests below 1 µs",
-        Many(&[
+        ])
+        .tested(&[Simulation], "1, 4, 16 ways"),
+    claim("CX18", "Fig. 11c", "Radiosity, requests below 1 µs")
+        .values(&[
             part("any policy", "≥83%", "%", AtLeast(79.0)),
             part("best policy", "85%", "%", Near(85.0, 4.0)),
-        ]),
-        &[Simulation],
-        "as CX17",
-    ),
-    claim(
-        "CX19",
-        "Fig. 11",
-        "requests below 1 µs without prefetching, best policy",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as CX17"),
+    claim("CX19", "Fig. 11", "requests below 1 µs without prefetching, best policy")
+        .values(&[
             part("BERT", "84%", "%", Near(84.0, 5.0)),
             part("Page Rank", "65%", "%", Near(65.0, 5.0)),
-        ]),
-        &[Simulation],
-        "as CX17",
-    ),
-    claim(
-        "CX20",
-        "Fig. 12",
-        "flash pages written",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as CX17"),
+    claim("CX20", "Fig. 12", "flash pages written")
+        .values(&[
             part("BERT", "0.7 M", " M", Relative(0.7, 0.30)),
             part("Radiosity", "1.0 M", " M", Relative(1.0, 0.30)),
-        ]),
-        &[Simulation],
-        "CFLRU, 16 ways",
-    ),
-    claim(
-        "CX21",
-        "observation 1",
-        "prefetching",
-        Many(&[
+        ])
+        .tested(&[Simulation], "CFLRU, 16 ways"),
+    claim("CX21", "observation 1", "prefetching")
+        .values(&[
             part("BERT", "hurts", "", Holds("sign")),
             part("XZ", "hurts", "", Holds("sign")),
             part("YCSB", "hurts", "", Holds("sign")),
             part("Page Rank", "helps", "", Holds("sign")),
             part("Radiosity", "helps", "", Holds("sign")),
             part("captured xz", "hurts", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "none, next line, feedback-directed, best offset, Leap",
-    ),
-    claim(
-        "CX22",
-        "observation 1",
-        "best offset on Radiosity",
-        Many(&[
+        ])
+        .tested(&[Simulation], "none, next line, feedback-directed, best offset, Leap"),
+    claim("CX22", "observation 1", "best offset on Radiosity")
+        .values(&[
             part("requests below 1 µs", "+36%", "", Holds("sign")),
             part("hits under miss that become hits", "25%", "%", Between(15.0, 35.0)),
-        ]),
-        &[Simulation],
-        "CX21's runs",
-    )
-    .note("Contradiction F12: +36% cannot stand on the 83–85% of CX18."),
-    claim(
-        "CX23",
-        "§5.2",
-        "Page Rank, most requests below 1 µs with prefetching",
-        one("68%", "%", Near(68.0, 5.0)),
-        &[Simulation],
-        "CX21's runs",
-    ),
-    claim(
-        "CX24",
-        "observation 4",
-        "prefetchers",
-        Many(&[
+        ])
+        .tested(&[Simulation], "CX21's runs")
+        .note("The paper contradicts itself: 36% more than the 83–85% of CX18 is above 100%."),
+    claim("CX23", "§5.2", "Page Rank, most requests below 1 µs with prefetching")
+        .value("68%", "%", Near(68.0, 5.0))
+        .tested(&[Simulation], "CX21's runs"),
+    claim("CX24", "observation 4", "prefetchers")
+        .values(&[
             part("Leap on Radiosity, accuracy", "85%", "%", Near(85.0, 12.0)),
             part("Leap on BERT, accuracy", "27%", "%", Near(27.0, 12.0)),
             part("best offset on XZ, accuracy", "48%", "%", Near(48.0, 12.0)),
             part("best offset on XZ, coverage", "4%", "%", Near(4.0, 12.0)),
-        ]),
-        &[Simulation],
-        "CX21's runs",
-    )
-    .note(
-        "Contradiction F11: the authors' simulator divides late prefetches by those issued, lets \
+        ])
+        .tested(&[Simulation], "CX21's runs")
+        .note(
+            "The authors' simulator divides late prefetches by those issued, lets \
          Leap's vote follow the newest step, and calls pollution what exceeds 0.25.",
-    ),
-    claim(
-        "CX25",
-        "observation 5",
-        "low accuracy goes with high pollution",
-        Many(&[
+        ),
+    claim("CX25", "observation 5", "low accuracy goes with high pollution")
+        .values(&[
             part("BERT, YCSB", "correlated", "", Holds("rank")),
             part("captured programs", "correlated", "", Holds("rank")),
-        ]),
-        &[Simulation],
-        "CX21's runs",
-    ),
-    claim(
-        "CX26",
-        "observation 6",
-        "best offset, virtual against physical",
-        Many(&[
+        ])
+        .tested(&[Simulation], "CX21's runs"),
+    claim("CX26", "observation 6", "best offset, virtual against physical")
+        .values(&[
             part("Page Rank, accuracy, virtual", "99%", "%", Near(99.0, 12.0)),
             part("Page Rank, accuracy, physical", "42%", "%", Near(42.0, 12.0)),
             part("BERT, coverage, virtual", "76%", "%", Near(76.0, 12.0)),
             part("BERT, coverage, physical", "26%", "%", Near(26.0, 12.0)),
             part("captured programs, accuracy", "falls", "", Holds("sign")),
             part("captured programs, coverage", "falls", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "both traces",
-    ),
-    claim(
-        "CX27",
-        "observation 7",
-        "BERT with hints, requests below 1 µs",
-        Many(&[
+        ])
+        .tested(&[Simulation], "both traces"),
+    claim("CX27", "observation 7", "BERT with hints, requests below 1 µs")
+        .values(&[
             part("without hints", "86%", "%", Near(86.0, 3.0)),
             part("at a chance of 10%", "91%", "%", Near(91.0, 3.0)),
             part("plateau", "91%", "%", Near(91.0, 3.0)),
             part("captured programs", "gain", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "top 0 to 5% of the frames, chances of 0 to 10%",
-    ),
-    claim(
-        "CX28",
-        "Tables 2 and 5",
-        "statistics of the traces",
-        Many(TABLES_2_AND_5),
-        &[Simulation],
-        "check of the traces",
-    )
-    .note(
-        "Contradiction F10: random and stride take 8 and 4 GiB by the text, 4 and 8 GiB by Table 2.",
-    ),
-    claim("CX29", "§1", "growth a year: models; memory", one("14.1×; 1.3×", "", Context), &[], ""),
+        ])
+        .tested(&[Simulation], "top 0 to 5% of the frames, chances of 0 to 10%"),
+    claim("CX28", "Tables 2 and 5", "statistics of the traces")
+        .values(TABLES_2_AND_5)
+        .tested(&[Simulation], "check of the traces")
+        .note("Random and stride take 8 and 4 GiB by the text, 4 and 8 GiB by Table 2."),
+    claim("CX29", "§1", "growth a year: models; memory").value("14.1×; 1.3×", "", Context),
     input("CX30", "talk", "defaults", "64 MiB of DRAM, 46 ns, CFLRU, 8 × 8, ULL"),
 ]);
 
-const YEARS: &str =
-    "Contradiction F9: the paper's year has 2,080 working hours, and write amplification is 1.";
+const YEARS: &str = "The paper's year has 2,080 working hours, and its write amplification is 1.";
 
 /// Table 3: by virtual addresses, and whether five runs by physical ones fall below.
 const TABLE_3: &[Part] = &[

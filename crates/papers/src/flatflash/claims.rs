@@ -2,51 +2,25 @@
 
 use ebbtide_study::claims::Accept::{Between, Ends, Holds, Input, Order, Relative, Rounds};
 use ebbtide_study::claims::Method::{Analytic, Simulation};
-use ebbtide_study::claims::Values::Many;
-use ebbtide_study::claims::{Claims, Part, claim, input, one, part};
+use ebbtide_study::claims::{Claims, Part, claim, input, part};
 
-/// Every claim: id, source, quantity, values, where it is tested, experiment.
+/// Every claim: id, source and quantity, then its values, then how it is tested.
 pub const CLAIMS: Claims = Claims(&[
-    claim(
-        "FL1",
-        "abstract, §1",
-        "memory-intensive programs over UnifiedMMap",
-        one("up to 2.3×", "×", Between(1.8, 2.8)),
-        &[Simulation],
-        "GUPS, graphs",
-    ),
-    claim(
-        "FL2",
-        "abstract",
-        "reduction of tail latency",
-        one("up to 2.8×", "×", Between(2.0, 3.5)),
-        &[Simulation],
-        "YCSB",
-    ),
-    claim(
-        "FL3",
-        "abstract",
-        "database throughput",
-        one("up to 3.0×", "×", Between(2.2, 3.8)),
-        &[Simulation],
-        "transactions on a store like Shore",
-    ),
-    claim(
-        "FL4",
-        "abstract",
-        "reduction of the cost of file-system metadata",
-        one("up to 18.9×", "×", Order(18.9, 18.9)),
-        &[Simulation],
-        "FileBench model",
-    ),
-    claim(
-        "FL5",
-        "abstract",
-        "performance for the money against DRAM-only",
-        one("up to 3.8×", "×", Relative(3.8, 0.10)),
-        &[Analytic],
-        "cost model",
-    ),
+    claim("FL1", "abstract, §1", "memory-intensive programs over UnifiedMMap")
+        .value("up to 2.3×", "×", Between(1.8, 2.8))
+        .tested(&[Simulation], "GUPS, graphs"),
+    claim("FL2", "abstract", "reduction of tail latency")
+        .value("up to 2.8×", "×", Between(2.0, 3.5))
+        .tested(&[Simulation], "YCSB"),
+    claim("FL3", "abstract", "database throughput")
+        .value("up to 3.0×", "×", Between(2.2, 3.8))
+        .tested(&[Simulation], "transactions on a store like Shore"),
+    claim("FL4", "abstract", "reduction of the cost of file-system metadata")
+        .value("up to 18.9×", "×", Order(18.9, 18.9))
+        .tested(&[Simulation], "FileBench model"),
+    claim("FL5", "abstract", "performance for the money against DRAM-only")
+        .value("up to 3.8×", "×", Relative(3.8, 0.10))
+        .tested(&[Analytic], "cost model"),
     input("FL6", "§2", "prices of 2018: 512 GB of DRAM; 1 TB of SSD", "$8,950; ~$600"),
     input(
         "FL7",
@@ -54,235 +28,134 @@ pub const CLAIMS: Claims = Claims(&[
         "MMIO read, write; promotion; PTE and TLB update; walk",
         "4.8, 0.6, 12.1, 1.4, 0.7 µs",
     ),
-    claim(
-        "FL8",
-        "§3.3",
-        "promotion look-aside buffer",
-        one("64 entries × 24 B; 1 cycle", " B", Rounds(1536.0, 0)),
-        &[Analytic],
-        "two tags of 8 B and a bit for each line of a page",
-    ),
+    claim("FL8", "§3.3", "promotion look-aside buffer")
+        .value("64 entries × 24 B; 1 cycle", " B", Rounds(1536.0, 0))
+        .tested(&[Analytic], "two tags of 8 B and a bit for each line of a page"),
     input("FL9", "§3.3", "write of a page to a Z-SSD", "16 µs"),
-    claim(
-        "FL10",
-        "§3.4",
-        "access counters of a 2 GB SSD-Cache",
-        Many(&[
+    claim("FL10", "§3.4", "access counters of a 2 GB SSD-Cache")
+        .values(&[
             part("counters", "512K", "K", Rounds(512.0, 0)),
             part("overhead", "0.2%", "%", Rounds(0.2, 1)),
-        ]),
-        &[Analytic],
-        "arithmetic with counters of 8 B",
-    ),
-    claim(
-        "FL11",
-        "Algorithm 1",
-        "constants of adaptive promotion",
-        Many(&[
+        ])
+        .tested(&[Analytic], "arithmetic with counters of 8 B"),
+    claim("FL11", "Algorithm 1", "constants of adaptive promotion")
+        .values(&[
             part("lower ratio", "0.25", "", Rounds(0.25, 2)),
             part("higher ratio", "0.75", "", Rounds(0.75, 2)),
             part("greatest threshold", "7", "", Rounds(7.0, 0)),
             part("epoch", "10K", "", Rounds(10_000.0, 0)),
-        ]),
-        &[Simulation],
-        "the constants in use",
-    )
-    .note(
-        "Contradiction F7: an epoch that ends without an eviction stops all later resets, if the listing is taken \
-         literally.",
+        ])
+        .tested(&[Simulation], "the constants in use")
+        .note(
+        "Taken literally, the listing stops all resets once an epoch has ended without an eviction.",
     ),
-    claim(
-        "FL12",
-        "Table 1",
-        "gain over UnifiedMMap",
-        Many(TABLE_1),
-        &[Simulation],
-        "each program; lifetime by flash pages written",
-    )
-    .note("Contradiction F15: the YCSB gains match the p99 of FL22, not the means of FL23."),
-    claim(
-        "FL13",
-        "Table 1",
-        "file systems, gain over UnifiedMMap",
-        Many(TABLE_1_FILES),
-        &[Simulation],
-        "three file-system models",
-    ),
-    claim(
-        "FL14",
-        "§5.1, Fig. 8a",
-        "sequential reads, latency over UnifiedMMap's",
-        Many(&[
+    claim("FL12", "Table 1", "gain over UnifiedMMap")
+        .values(TABLE_1)
+        .tested(&[Simulation], "each program; lifetime by flash pages written")
+        .note("The YCSB gains match the p99 of FL22, not the means of FL23."),
+    claim("FL13", "Table 1", "file systems, gain over UnifiedMMap")
+        .values(TABLE_1_FILES)
+        .tested(&[Simulation], "three file-system models"),
+    claim("FL14", "§5.1, Fig. 8a", "sequential reads, latency over UnifiedMMap's")
+        .values(&[
             part("ratio", "slightly worse", "×", Between(1.0, 1.15)),
             part("both", "far below TraditionalStack", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "2 M pages, 2 GB of DRAM, SSD of 32 GB to 1 TB, 64 B",
-    ),
-    claim(
-        "FL15",
-        "Fig. 8b",
-        "random reads, latency below",
-        Many(&[
+        ])
+        .tested(&[Simulation], "2 M pages, 2 GB of DRAM, SSD of 32 GB to 1 TB, 64 B"),
+    claim("FL15", "Fig. 8b", "random reads, latency below")
+        .values(&[
             part("UnifiedMMap", "1.2–1.4×", "×", Ends(1.2, 1.4, 0.15)),
             part("TraditionalStack", "1.8–2.1×", "×", Ends(1.8, 2.1, 0.15)),
-        ]),
-        &[Simulation],
-        "as FL14",
-    ),
-    claim(
-        "FL16",
-        "Fig. 9a",
-        "GUPS, gain over",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as FL14"),
+    claim("FL16", "Fig. 9a", "GUPS, gain over")
+        .values(&[
             part("UnifiedMMap", "1.5–1.6×", "×", Ends(1.5, 1.6, 0.20)),
             part("TraditionalStack", "2.5–2.7×", "×", Ends(2.5, 2.7, 0.20)),
-        ]),
-        &[Simulation],
-        "32 GB table, 2 GB of DRAM",
-    ),
-    claim(
-        "FL17",
-        "Fig. 9a",
-        "GUPS, pages moved",
-        Many(&[
+        ])
+        .tested(&[Simulation], "32 GB table, 2 GB of DRAM"),
+    claim("FL17", "Fig. 9a", "GUPS, pages moved")
+        .values(&[
             part("UnifiedMMap over FlatFlash", "1.3–1.5×", "×", Ends(1.3, 1.5, 0.20)),
             part("TraditionalStack over FlatFlash", "1.3–1.5×", "×", Ends(1.3, 1.5, 0.20)),
             part("UnifiedMMap below TraditionalStack", "slightly", "", Holds("sign")),
-        ]),
-        &[Simulation],
-        "as FL16",
-    ),
-    claim(
-        "FL18",
-        "Fig. 9b",
-        "GUPS, gain over the size of the SSD-Cache",
-        one("rises", "", Holds("sign")),
-        &[Simulation],
-        "sweep at SSD:DRAM 512",
-    ),
-    claim(
-        "FL19",
-        "Fig. 10",
-        "PageRank, gain over",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as FL16"),
+    claim("FL18", "Fig. 9b", "GUPS, gain over the size of the SSD-Cache")
+        .value("rises", "", Holds("sign"))
+        .tested(&[Simulation], "sweep at SSD:DRAM 512"),
+    claim("FL19", "Fig. 10", "PageRank, gain over")
+        .values(&[
             part("UnifiedMMap", "1.1–1.6×", "×", Ends(1.1, 1.6, 0.20)),
             part("TraditionalStack", "1.2–3.3×", "×", Ends(1.2, 3.3, 0.20)),
-        ]),
-        &[Simulation],
-        "graphs of Twitter's and Friendster's size",
-    ),
-    claim(
-        "FL20",
-        "Fig. 10",
-        "connected components, gain over",
-        Many(&[
+        ])
+        .tested(&[Simulation], "graphs of Twitter's and Friendster's size"),
+    claim("FL20", "Fig. 10", "connected components, gain over")
+        .values(&[
             part("UnifiedMMap", "1.1–2.3×", "×", Ends(1.1, 2.3, 0.20)),
             part("TraditionalStack", "1.3–4.8×", "×", Ends(1.3, 4.8, 0.20)),
-        ]),
-        &[Simulation],
-        "as FL19",
-    ),
-    claim(
-        "FL21",
-        "Fig. 10",
-        "graphs, gain over SSD:DRAM",
-        one("grows", "", Holds("sign")),
-        &[Simulation],
-        "sweep",
-    ),
-    claim(
-        "FL22",
-        "Fig. 11",
-        "YCSB B and D, p99 below",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as FL19"),
+    claim("FL21", "Fig. 10", "graphs, gain over SSD:DRAM")
+        .value("grows", "", Holds("sign"))
+        .tested(&[Simulation], "sweep"),
+    claim("FL22", "Fig. 11", "YCSB B and D, p99 below")
+        .values(&[
             part("UnifiedMMap", "2.0–2.8×; mean 2.2×", "×", Between(1.6, 3.2)),
             part("TraditionalStack", "1.8–2.7×; mean 2.5×", "×", Between(1.6, 3.2)),
-        ]),
-        &[Simulation],
-        "16 clients, pairs of 64 B, 64 M operations, SSD:DRAM 256",
-    )
-    .note("Contradiction F6: the caption's ranges and the text's means put the two baselines in opposite order."),
-    claim(
-        "FL23",
-        "Fig. 12",
-        "YCSB B and D, mean latency below",
-        Many(&[
+        ])
+        .tested(&[Simulation], "16 clients, pairs of 64 B, 64 M operations, SSD:DRAM 256")
+        .note(
+            "The caption's ranges and the text's means put the two baselines in opposite order.",
+        ),
+    claim("FL23", "Fig. 12", "YCSB B and D, mean latency below")
+        .values(&[
             part("UnifiedMMap", "1.1–1.4×", "×", Ends(1.1, 1.4, 0.20)),
             part("TraditionalStack", "1.2–3.2×", "×", Ends(1.2, 3.2, 0.20)),
-        ]),
-        &[Simulation],
-        "as FL22",
-    )
-    .note("Contradiction F16: YCSB-D is called Zipfian; as published it prefers the latest."),
-    claim(
-        "FL24",
-        "§5.4",
-        "YCSB-B at 16×, pages moved: TraditionalStack over FlatFlash",
-        one("3.9 M to 2.7 M (1.44×)", "×", Relative(1.44, 0.20)),
-        &[Simulation],
-        "as FL22",
-    ),
-    claim(
-        "FL25",
-        "Fig. 13",
-        "file systems, gain",
-        Many(&[
+        ])
+        .tested(&[Simulation], "as FL22")
+        .note("The paper calls YCSB-D Zipfian; the published YCSB-D prefers the latest records."),
+    claim("FL24", "§5.4", "YCSB-B at 16×, pages moved: TraditionalStack over FlatFlash")
+        .value("3.9 M to 2.7 M (1.44×)", "×", Relative(1.44, 0.20))
+        .tested(&[Simulation], "as FL22"),
+    claim("FL25", "Fig. 13", "file systems, gain")
+        .values(&[
             part("EXT4", "2.6–18.9×", "×", Order(2.6, 18.9)),
             part("XFS", "5.3–11.2×", "×", Order(5.3, 11.2)),
             part("BtrFS", "3.2–15.3×", "×", Order(3.2, 15.3)),
-        ]),
-        &[Simulation],
-        "50 M operations",
-    ),
+        ])
+        .tested(&[Simulation], "50 M operations"),
     input(
         "FL26",
         "§3.5",
         "bytes of a file creation (writes; reads); of its metadata; of a transaction's log",
         "16–116 KB; 24–40 KB; 8–256 B; 64–1,424 B",
     ),
-    claim(
-        "FL27",
-        "Fig. 14",
-        "databases, gain over",
-        Many(&[
+    claim("FL27", "Fig. 14", "databases, gain over")
+        .values(&[
             part("UnifiedMMap", "1.1–3.0×", "×", Ends(1.1, 3.0, 0.25)),
             part("TraditionalStack", "1.6–4.2×", "×", Ends(1.6, 4.2, 0.25)),
-        ]),
-        &[Simulation],
-        "20 µs device, 48 GB with 6 GB of buffer, 4 to 16 clients",
-    ),
-    claim(
-        "FL28",
-        "Fig. 14d",
-        "databases, 16 threads, faster devices, over UnifiedMMap",
-        one("up to 5.3×", "×", Between(4.0, 6.5)),
-        &[Simulation],
-        "latency sweep",
-    ),
-    claim(
-        "FL29",
-        "Table 3",
-        "against DRAM-only",
-        Many(TABLE_3_PARTS),
-        &[Simulation, Analytic],
-        "slow-down by simulation; effectiveness is saving over slow-down",
-    )
-    .note("Contradiction F8: the saving of YCSB and the databases cannot be derived from what is printed."),
-    claim(
-        "FL30",
-        "§5.7",
-        "cost of memory",
-        Many(&[
+        ])
+        .tested(&[Simulation], "20 µs device, 48 GB with 6 GB of buffer, 4 to 16 clients"),
+    claim("FL28", "Fig. 14d", "databases, 16 threads, faster devices, over UnifiedMMap")
+        .value("up to 5.3×", "×", Between(4.0, 6.5))
+        .tested(&[Simulation], "latency sweep"),
+    claim("FL29", "Table 3", "against DRAM-only")
+        .values(TABLE_3_PARTS)
+        .tested(
+            &[Simulation, Analytic],
+            "slow-down by simulation; effectiveness is saving over slow-down",
+        )
+        .note("The saving of YCSB and the databases cannot be derived from what is printed."),
+    claim("FL30", "§5.7", "cost of memory")
+        .values(&[
             part("prices", "$30 and $2 a GB, +$1,500", "", Input),
             part("saving at SSD:DRAM 512", "14.6×", "×", Rounds(14.6, 1)),
             part("saving at SSD:DRAM 256", "15.0×", "×", Rounds(15.0, 1)),
             part("least performance for the money", "1.3×", "×", Rounds(1.3, 1)),
             part("most performance for the money", "3.8×", "×", Rounds(3.8, 1)),
-        ]),
-        &[Analytic],
-        "cost model with explicit sizes",
-    ),
+        ])
+        .tested(&[Analytic], "cost model with explicit sizes"),
 ]);
 
 /// Table 1, programs: performance and lifetime over UnifiedMMap.

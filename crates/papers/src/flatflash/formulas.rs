@@ -78,8 +78,8 @@ fn savings() -> [Finding; 2] {
             .found("FL30", "saving at SSD:DRAM 512", at_512.saving())
             .note("Without the price of the bigger server."),
         CLAIMS.found("FL30", "saving at SSD:DRAM 256", at_256.saving()).note(format!(
-            "Contradiction F8: part of the $1,500 is in it, but the sizes are not printed; with 2 \
-             GB of DRAM and all of it the saving is {:.1}×.",
+            "It contains a part of the $1,500, but the paper does not print the sizes. With 2 GB of \
+             DRAM and all of the $1,500 the saving is {:.1}×.",
             with_server.saving(),
         )),
     ]

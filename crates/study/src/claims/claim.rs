@@ -46,16 +46,11 @@ pub struct Part {
 
 /// The values of a claim: nearly always one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Values {
+enum Values {
     /// One value.
     One(Part),
     /// Several, each with a name.
     Many(&'static [Part]),
-}
-
-/// The only value of a claim.
-pub const fn one(theirs: &'static str, unit: &'static str, accept: Accept) -> Values {
-    Values::One(part("", theirs, unit, accept))
 }
 
 /// One of several values of a claim.
@@ -68,26 +63,19 @@ pub const fn part(
     Part { name, theirs, unit, accept }
 }
 
-/// A claim to be tested.
-pub const fn claim(
-    id: &'static str,
-    source: &'static str,
-    quantity: &'static str,
-    values: Values,
-    by: &'static [Method],
-    experiment: &'static str,
-) -> Claim {
-    Claim { id, source, quantity, values, by, experiment, note: "" }
+/// A claim, whose values and tests follow.
+pub const fn claim(id: &'static str, source: &'static str, quantity: &'static str) -> Claim {
+    Claim { id, source, quantity, values: Values::Many(&[]), by: &[], experiment: "", note: "" }
 }
 
-/// A claim that is an input.
+/// A claim that is an input of models and experiments.
 pub const fn input(
     id: &'static str,
     source: &'static str,
     quantity: &'static str,
     theirs: &'static str,
 ) -> Claim {
-    claim(id, source, quantity, one(theirs, "", Accept::Input), &[], "")
+    claim(id, source, quantity).value(theirs, "", Accept::Input)
 }
 
 /// A claim that cannot be tested, for `reason`.
@@ -98,11 +86,27 @@ pub const fn not_testable(
     theirs: &'static str,
     reason: &'static str,
 ) -> Claim {
-    claim(id, source, quantity, one(theirs, "", Accept::NotTestable(reason)), &[], "")
+    claim(id, source, quantity).value(theirs, "", Accept::NotTestable(reason))
 }
 
 impl Claim {
-    /// The same with a note.
+    /// The claim with the value `theirs`. `unit` is that of our number, with a space before it where
+    /// one belongs.
+    pub const fn value(self, theirs: &'static str, unit: &'static str, accept: Accept) -> Claim {
+        Claim { values: Values::One(part("", theirs, unit, accept)), ..self }
+    }
+
+    /// The claim with several values.
+    pub const fn values(self, parts: &'static [Part]) -> Claim {
+        Claim { values: Values::Many(parts), ..self }
+    }
+
+    /// The claim, tested `by` these methods in this `experiment`.
+    pub const fn tested(self, by: &'static [Method], experiment: &'static str) -> Claim {
+        Claim { by, experiment, ..self }
+    }
+
+    /// The claim with a note.
     pub const fn note(self, note: &'static str) -> Claim {
         Claim { note, ..self }
     }

@@ -13,7 +13,7 @@ mod mean;
 mod table;
 
 pub use accept::{Accept, Ours, Verdict};
-pub use claim::{Claim, Method, Part, Values, claim, input, not_testable, one, part};
+pub use claim::{Claim, Method, Part, claim, input, not_testable, part};
 pub use finding::{Finding, Findings};
 pub use list::Claims;
 pub use mean::{geometric_mean, least, mean, most};
