@@ -60,15 +60,14 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
-    /// `result` with its `findings`, in plain text and as a page.
+    /// `result` with its `findings` and its figures, in plain text and as a page.
     ///
     /// # Errors
     /// When `result` cannot be written as JSON.
     fn new(
         result: &impl Serialize,
         findings: &Findings,
-        text: String,
-        page: Page,
+        (text, page): (String, Page),
     ) -> Result<Reproduced, ReproduceError> {
         let json = serde_json::to_value(result)?;
         Ok(Reproduced { findings: findings.clone(), json, text, page })

@@ -67,6 +67,5 @@ pub(crate) struct AstriFlash {
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let (mut astriflash, outcomes) = experiments::run(options, watch)?;
     astriflash.findings = verdicts::findings(&astriflash, &outcomes);
-    let (text, page) = (astriflash.to_string(), astriflash.figures());
-    Reproduced::new(&astriflash, &astriflash.findings, text, page)
+    Reproduced::new(&astriflash, &astriflash.findings, astriflash.figures())
 }

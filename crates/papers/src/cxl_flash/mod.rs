@@ -46,5 +46,5 @@ pub(crate) struct CxlFlash {
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut study = experiments::run(options, watch)?;
     study.findings = verdicts::findings(&study);
-    Reproduced::new(&study, &study.findings, study.to_string(), study.page())
+    Reproduced::new(&study, &study.findings, study.figures())
 }

@@ -47,5 +47,5 @@ pub(super) const PAPER: Paper = Paper {
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut flatflash = experiments::run(options, watch)?;
     flatflash.findings = verdicts::findings(&flatflash)?;
-    Reproduced::new(&flatflash, &flatflash.findings, flatflash.to_string(), flatflash.figures())
+    Reproduced::new(&flatflash, &flatflash.findings, flatflash.figures())
 }

@@ -46,5 +46,5 @@ pub(super) const PAPER: Paper = Paper {
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut hams = experiments::run(options, watch)?;
     hams.findings = verdicts::findings(&hams);
-    Reproduced::new(&hams, &hams.findings, hams.to_string(), hams.figures())
+    Reproduced::new(&hams, &hams.findings, hams.figures())
 }

@@ -7,6 +7,7 @@
 
 mod accept;
 mod claim;
+mod figures;
 mod finding;
 mod list;
 mod mean;
@@ -14,6 +15,7 @@ mod table;
 
 pub use accept::{Accept, Ours, Verdict};
 pub use claim::{Claim, Method, Part, claim, input, not_testable, part};
+pub use figures::{Cell, Figures, Grid};
 pub use finding::{Finding, Findings};
 pub use list::Claims;
 pub use mean::{geometric_mean, least, mean, most};

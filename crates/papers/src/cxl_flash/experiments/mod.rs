@@ -128,13 +128,6 @@ impl CxlFlash {
     pub(crate) fn trace(&self, program: &str, cut: &str) -> Option<&Statistics> {
         self.traces.iter().find(|trace| (trace.program, trace.cut.as_str()) == (program, cut))
     }
-
-    /// The figures and tables that there are runs for, in order.
-    pub(crate) fn figures(&self) -> Vec<&'static str> {
-        let mut figures: Vec<_> = self.runs.iter().map(|row| row.figure).collect();
-        figures.dedup();
-        figures
-    }
 }
 
 /// Every run of the study.
