@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// A paper whose claims are tried.
+/// A paper with claims to reproduce.
 pub struct Paper {
     /// The name users type.
     pub name: &'static str,
@@ -120,13 +120,13 @@ impl Report for Results {
 /// How much to run.
 #[derive(Debug, Clone)]
 pub struct ReproduceOptions {
-    /// A small part of the paper's capacities, as each paper says, instead of all of them.
+    /// Run with a small part of the paper's capacities instead of all of them.
     pub quick: bool,
-    /// Of layouts, job streams and arrivals.
+    /// Seed of layouts, job streams and arrivals.
     pub seed: u64,
-    /// Measure what papers say of real hosts on this one, too.
+    /// Also measure on this machine what papers say of real hosts.
     pub real: bool,
-    /// Host threads; the result does not depend on them.
+    /// Host threads. The result does not depend on their number.
     pub threads: usize,
 }
 
@@ -137,7 +137,7 @@ impl ReproduceOptions {
     }
 }
 
-/// Why there is nothing to report.
+/// Why a paper has no result.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
     /// A run failed.

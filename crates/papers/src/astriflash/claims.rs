@@ -7,7 +7,7 @@ use ebbtide_study::claims::Method::{Analytic, Real, Simulation};
 use ebbtide_study::claims::{Claims, claim, input, not_testable, part};
 
 /// Every claim: id, source and quantity, then its values, then how it is tested.
-pub const CLAIMS: Claims = Claims(&[
+pub(crate) const CLAIMS: Claims = Claims(&[
     input("AS1", "§I, slide 3", "price of DRAM over that of flash, a GB", "50×"),
     input("AS2", "§I", "latency of flash over that of DRAM", "1000× (50 µs over 50 ns)"),
     claim("AS3", "abstract, §VI-A", "mean throughput relative to DRAM-only")

@@ -8,7 +8,7 @@ use ebbtide_study::claims::Finding;
 
 const IDEAL: System = System::AstriFlash { overhead_us: 0.0 };
 
-/// AstriFlash that loses two switches' time a miss.
+/// AstriFlash with the time of two switches lost a miss.
 const SWITCHING: System = System::AstriFlash { overhead_us: 0.2 };
 
 /// Bytes of a tag, as the paper counts them.
@@ -18,7 +18,7 @@ const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 const GIB: f64 = 1024.0 * MIB;
 
-/// All of them.
+/// The findings.
 pub(crate) fn findings() -> Vec<Finding> {
     let mut findings = vec![saving(), bandwidth(), flash_sync(), os_swap(), objective()];
     findings.extend(tags());
@@ -48,12 +48,12 @@ fn bandwidth() -> Finding {
     ))
 }
 
-/// AS18: what a core that waits for flash reaches.
+/// AS18: the throughput of a core that waits for flash.
 fn flash_sync() -> Finding {
     CLAIMS.found("AS18", "", 100.0 * System::FlashSync.queue(1).capacity())
 }
 
-/// AS19: what a core loses that pays for paging and a switch of the OS at each miss.
+/// AS19: the throughput that a core loses to paging and a switch of the OS at each miss.
 fn os_swap() -> Finding {
     CLAIMS.found("AS19", "", 100.0 * (1.0 - System::OsSwap.queue(1).capacity()))
 }
@@ -64,7 +64,8 @@ fn objective() -> Finding {
     // A gap of 20% is reached: AstriFlash's capacity is DRAM-only's.
     let limit = limit_for_gap(IDEAL, 0.2).unwrap_or(f64::INFINITY);
     CLAIMS.found("AS20", "", limit).note(format!(
-        "The paper's model contradicts this: at 40× the gap is {:.1}%, or {:.1}% with 0.2 µs lost a miss, not ~20%.",
+        "The paper's model contradicts this: at 40× the gap is {:.1}%, or {:.1}% with 0.2 µs lost a \
+         miss, not ~20%.",
         percent(IDEAL),
         percent(SWITCHING),
     ))

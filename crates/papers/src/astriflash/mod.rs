@@ -24,12 +24,12 @@ use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
 pub(super) const PAPER: Paper =
     Paper { name: "astriflash", about: "AstriFlash, HPCA 2023", full_run: "hours", reproduce };
 
-/// What was run and what it says.
+/// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AstriFlash {
     /// Capacities were divided by this.
     scale_denominator: u64,
-    /// Of layouts, job streams and arrivals: the first of them.
+    /// First seed of layouts, job streams and arrivals.
     seed: u64,
     /// Independent repetitions.
     seeds: u64,
@@ -41,23 +41,23 @@ pub(crate) struct AstriFlash {
     mean_throughput: ByDesign<Estimate>,
     /// Table II's last row, by design.
     geometric_mean_p99: ByDesign<Estimate>,
-    /// How throughput follows the interval between misses.
+    /// Throughput by interval between misses.
     intervals: Vec<IntervalRow>,
     /// Fig. 10.
     loads: Vec<LoadRow>,
     /// Fig. 1.
     miss_curves: Vec<figure1::Row>,
-    /// What 3% of the data absorb of jobs' accesses, by skew.
+    /// The share of accesses that 3% of the data absorb, by skew.
     skews: Vec<SkewRow>,
-    /// What lengthens the tail of jobs that share rows.
+    /// Tails with possible causes changed.
     tail_causes: Vec<TailCauseRow>,
-    /// What each assumption moves.
+    /// The effect of each assumption.
     assumptions: Vec<AssumptionRow>,
-    /// How far capacities move figures; of quick runs.
+    /// Figures at other capacities; quick runs only.
     scales: Vec<ScaleRow>,
     /// Garbage collection at both sizes of the device.
     collections: Collections,
-    /// This machine, where that was asked for.
+    /// This machine, if it was measured.
     host: Option<Host>,
     /// Every claim.
     #[serde(flatten)]

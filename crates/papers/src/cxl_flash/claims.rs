@@ -7,7 +7,7 @@ use ebbtide_study::claims::Method::{Analytic, Simulation};
 use ebbtide_study::claims::{Claims, Part, claim, input, not_testable, part};
 
 /// Every claim: id, source and quantity, then its values, then how it is tested.
-pub const CLAIMS: Claims = Claims(&[
+pub(crate) const CLAIMS: Claims = Claims(&[
     claim("CX1", "observation 1", "requests below 1 µs over five programs")
         .values(&[
             part("least (Page Rank)", "68%", "%", Near(68.0, 5.0)),

@@ -44,14 +44,14 @@ impl Program {
     }
 }
 
-/// All that need no simulation: Radiosity's lifetime from the writes the paper prints, and prices.
+/// The findings that need no simulation: Radiosity's lifetime from the printed writes, and prices.
 pub(crate) fn findings() -> Vec<Finding> {
     let radiosity =
         radiosity_lifetime(RADIOSITY_PAGES).note("The writes are those printed (CX20).");
     [radiosity].into_iter().chain(prices()).collect()
 }
 
-/// CX2: how long Page Rank's device lasts when a run writes `pages_written` pages of 4 KiB to flash.
+/// CX2: the lifetime of Page Rank's device if a run writes `pages_written` pages of 4 KiB to flash.
 pub(crate) fn page_rank_lifetime(pages_written: f64) -> Finding {
     PAGE_RANK.lifetime("CX2", pages_written)
 }
@@ -84,8 +84,8 @@ pub(crate) fn prices() -> [Finding; 4] {
     ]
 }
 
-/// What a program gets for its money of whose requests the share `below_us` takes less than a
-/// microsecond, in times of DRAM's; with dear flash and with cheap.
+/// The performance for the money, over DRAM's, of a program that has the share `below_us` of its
+/// requests below a microsecond: with dear flash and with cheap flash.
 pub(crate) fn performance_for_the_money(below_us: f64) -> [f64; 2] {
     FLASH_DOLLARS.map(|dollars| performance_per_dollar(below_us, DRAM_DOLLARS, dollars))
 }

@@ -1,9 +1,9 @@
-//! CXL-flash (USENIX ATC'23) on the simulator: its Figs. 5 to 14, its Tables 3 and 5, and every claim
-//! that they and the formulas decide.
+//! CXL-flash (USENIX ATC'23) on the simulator: its Figs. 5 to 14, its Tables 3 and 5, and every
+//! claim that runs and formulas decide.
 //!
-//! The five synthetic programs make the paper's own references (`programs`). The five real ones are
-//! stand-ins made from Table 5 (`stand_ins`): verdicts that rest on them say so. Four small real programs
-//! were captured (`captured`), which show whether claims hold in direction.
+//! The five synthetic programs make the paper's own references. The five real programs are stand-ins
+//! made from Table 5, and verdicts that rest on them say so. The traces of four small real programs,
+//! captured for this project, show whether claims hold in direction.
 
 pub(crate) mod claims;
 mod experiments;
@@ -25,18 +25,18 @@ pub(super) const PAPER: Paper = Paper {
     reproduce,
 };
 
-/// What was run and what it says.
+/// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct CxlFlash {
-    /// Synthetic programs, their data and their caches were smaller by this.
+    /// The data and the caches of synthetic programs are divided by this.
     synthetic_scale_denominator: u64,
-    /// Real programs were cut after so many accesses, if they had more.
+    /// Real programs end after this many accesses, if they have more.
     accesses_max: Option<u64>,
-    /// Of stand-ins, memories and hints.
+    /// Seed of stand-ins, memories and hints.
     seed: u64,
     /// Every run.
     runs: Vec<Row>,
-    /// Of the traces.
+    /// The statistics of the traces.
     traces: Vec<Statistics>,
     /// Every claim.
     #[serde(flatten)]

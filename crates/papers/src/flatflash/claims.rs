@@ -5,7 +5,7 @@ use ebbtide_study::claims::Method::{Analytic, Simulation};
 use ebbtide_study::claims::{Claims, Part, claim, input, part};
 
 /// Every claim: id, source and quantity, then its values, then how it is tested.
-pub const CLAIMS: Claims = Claims(&[
+pub(crate) const CLAIMS: Claims = Claims(&[
     claim("FL1", "abstract, §1", "memory-intensive programs over UnifiedMMap")
         .value("up to 2.3×", "×", Between(1.8, 2.8))
         .tested(&[Simulation], "GUPS, graphs"),

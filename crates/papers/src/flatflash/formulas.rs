@@ -4,7 +4,7 @@ use super::claims::CLAIMS;
 use ebbtide_study::analytic::cost::{BIG_SERVER_DOLLARS, Purchase, effectiveness};
 use ebbtide_study::claims::Finding;
 
-/// A row of Table 3: what DRAM-only costs more, and how much faster it is.
+/// A row of Table 3: how much more DRAM-only costs, and how much faster it is.
 struct Row {
     name: &'static str,
     saving: f64,
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-/// All of them.
+/// The findings.
 pub(crate) fn findings() -> Vec<Finding> {
     let mut findings = vec![CLAIMS.found("FL5", "", most()), look_aside_buffer()];
     findings.extend(counters());
@@ -51,7 +51,7 @@ fn least() -> f64 {
     TABLE_3.iter().map(Row::effectiveness).fold(f64::INFINITY, f64::min)
 }
 
-/// FL8: for each entry the page's tag in the SSD and in memory, and which of its 64 lines are copied.
+/// FL8: an entry has the page's tag in the SSD and in memory, and a bit for each copied line.
 fn look_aside_buffer() -> Finding {
     const TAG_BYTES: u32 = 8;
     const LINES: u32 = 4096 / 64;
@@ -69,7 +69,7 @@ fn counters() -> [Finding; 2] {
     ]
 }
 
-/// FL30: what DRAM as large as the SSD costs more than a little DRAM and the SSD.
+/// FL30: the price of DRAM as large as the SSD over that of the SSD with a little DRAM.
 fn savings() -> [Finding; 2] {
     let [at_512, at_256] = [512.0, 256.0].map(|ratio| Purchase::ssd_to_dram(ratio, 2.0));
     let with_server = Purchase { extra_dollars: BIG_SERVER_DOLLARS, ..at_256 };

@@ -1,8 +1,8 @@
-//! FlatFlash (ASPLOS'19) on the simulator: its Figs. 8 to 14, Tables 1 and 3, and every claim that they
-//! and the formulas decide.
+//! FlatFlash (ASPLOS'19) on the simulator: its Figs. 8 to 14, its Tables 1 and 3, and every claim that
+//! runs and formulas decide.
 //!
-//! Programs run as they are: nothing is computed between accesses, for the paper does not say how
-//! much is. Commits and file-system metadata are costed beside the simulator, as in the paper.
+//! Programs compute nothing between accesses, because the paper does not say how much they do.
+//! Commits and file-system metadata have models of their own beside the simulator, as in the paper.
 
 pub(crate) mod claims;
 mod experiments;
@@ -17,16 +17,16 @@ use serde::Serialize;
 use self::experiments::{DatabaseRow, FileRow, ReadingRow, RunRow};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
 
-/// What was run and what it says.
+/// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FlatFlash {
     /// Capacities were divided by this.
     scale_denominator: u64,
-    /// Of layouts, job streams and transactions.
+    /// Seed of layouts, job streams and transactions.
     seed: u64,
     /// Every run of the simulator.
     runs: Vec<RunRow>,
-    /// What the claims owe to Algorithm 1.
+    /// The programs under each reading of Algorithm 1.
     readings: Vec<ReadingRow>,
     /// Fig. 14.
     databases: Vec<DatabaseRow>,

@@ -5,7 +5,7 @@ use ebbtide_study::claims::Method::{Analytic, Real, Simulation};
 use ebbtide_study::claims::{Claims, claim, input, not_testable, part};
 
 /// Every claim: id, source and quantity, then its values, then how it is tested.
-pub const CLAIMS: Claims = Claims(&[
+pub(crate) const CLAIMS: Claims = Claims(&[
     claim("HM1", "§I, §IV", "performance of lhams-E over mmap")
         .value("+97%", "%", Near(97.0, 15.0))
         .tested(&[Simulation], "mean over workloads")

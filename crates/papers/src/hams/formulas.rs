@@ -13,7 +13,7 @@ const CAS_NS: f64 = 13.0;
 /// A burst of 64 B in DDR4-1600: eight beats.
 const BURST_NS: f64 = 8.0 * 0.625;
 
-/// All of them.
+/// The findings.
 pub(crate) fn findings() -> Vec<Finding> {
     vec![
         CLAIMS.found("HM6", "least", 15.0 / Z_NAND_US),

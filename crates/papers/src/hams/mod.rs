@@ -14,22 +14,22 @@ use serde::Serialize;
 use self::experiments::{Curve, EnergyRow, ShareRow, VariationRow, WorkloadRow};
 use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
 
-/// What was run and what it says.
+/// The result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Hams {
     /// Capacities were divided by this.
     scale_denominator: u64,
-    /// Of layouts and job streams.
+    /// Seed of layouts and job streams.
     seed: u64,
     /// Throughput over mmap's.
     workloads: Vec<WorkloadRow>,
     /// Fig. 3a.
     shares: Vec<ShareRow>,
-    /// What a job takes in energy, by the shipped table.
+    /// The energy of a job, by the shipped table.
     energies: Vec<EnergyRow>,
     /// Fig. 4.
     curves: Vec<Curve>,
-    /// What follows from what the sources leave open.
+    /// Runs with other choices of what the sources leave open.
     variations: Vec<VariationRow>,
     /// Every claim.
     #[serde(flatten)]

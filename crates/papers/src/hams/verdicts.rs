@@ -1,4 +1,4 @@
-//! What becomes of each claim of HAMS.
+//! The verdict on each claim of HAMS.
 
 use super::Hams;
 use super::claims::CLAIMS;
@@ -8,10 +8,10 @@ use super::experiments::{
 };
 use ebbtide_study::claims::{Finding, Findings};
 
-/// A curve is flat if no point is further from its last one.
+/// A curve is flat if every point is within this share of its last one.
 const FLAT: f64 = 0.10;
 
-/// A run has recovered when it is as fast, from its start on, as this share of its last stretch.
+/// A run has recovered once its mean rate since the start is this share of its last rate.
 const RECOVERED: f64 = 0.8;
 
 pub(super) fn findings(hams: &Hams) -> Findings {
@@ -41,23 +41,23 @@ fn gains(hams: &Hams) -> Vec<Finding> {
                  read in order finds the rest of 128 KiB there and one at random waits for it.",
             ))
             .note(format!(
-                "On one core it is {one_core:+.0}%, for four that read at random share that link; with \
-                 MoS pages of 4 KiB, which mmap moves, {small_pages:+.0}%.",
+                "On one core, which has the link to itself, it is {one_core:+.0}%; with MoS pages of \
+                 4 KiB, which mmap moves, {small_pages:+.0}%.",
             ))
             .note("Rodinia's programs are not among ours.")
     };
     let ceiling = hams.workloads.iter().map(|row| row.nvdimm).sum::<f64>();
     vec![
         claim("HM1", LHAMS_E).note(format!(
-            "An NVDIMM that holds everything gains {:+.0}% here: HM4's share of software and H21n's 48% \
-             (HM12) cannot both hold for the same runs.",
+            "An NVDIMM that holds everything gains {:+.0}% here: HM4's share of software and the 48% of HM12 \
+             cannot both hold for the same runs.",
             gain(ceiling / hams.workloads.len() as f64)
         )),
         claim("HM2", THAMS_E),
     ]
 }
 
-/// HM3 cannot be tested; what our own table of energies gives stands beside it.
+/// HM3 cannot be tested. Its note gives the energies of the shipped table.
 fn energy(hams: &Hams) -> Vec<Finding> {
     let saved = |design| 100.0 * (hams.mean_energy(design) - 1.0);
     let note = format!(
@@ -86,8 +86,8 @@ fn software(hams: &Hams) -> Vec<Finding> {
                 percent(|row| row.compute),
             ))
             .note(format!(
-                "It is least, {least}, where cores read one page after the other: one waits for the \
-                 fault of another, which is under flash. On one core nobody does, and it is \
+                "It is least, {least}, where cores read in order: a core waits for the fault of another \
+                 core, which counts as flash. On one core it is \
                  {one_core:.1}%.",
             )),
     ]

@@ -1,17 +1,17 @@
-//! [`Accept`]: what is close enough to a claim, and the [`Verdict`] on what was found.
+//! [`Accept`]: the tolerance of a claim, and the [`Verdict`] on a finding.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What is close enough to a claim. Numbers are in the unit of the claim's part.
+/// The tolerance of a claim. Numbers are in the unit of the claim's part.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Accept {
-    /// The number as printed: ours rounds to it with so many decimals.
+    /// The number, to which ours must round with this many decimals.
     Rounds(f64, i32),
-    /// The number, give or take so much (percentage points where the unit is %).
+    /// The number, plus or minus this much (percentage points where the unit is %).
     Near(f64, f64),
-    /// The number, give or take this share of it.
+    /// The number, plus or minus this share of it.
     Relative(f64, f64),
     /// From the first number to the second, each widened by this share of itself.
     Ends(f64, f64, f64),
@@ -27,17 +27,17 @@ pub enum Accept {
     Below(f64),
     /// The order of magnitude: from the first number to the second, half a decade beyond either.
     Order(f64, f64),
-    /// That what the claim says holds: its sign, its shape, or a rank, as named here.
+    /// The claim's statement must hold. The word says what it is: a sign, a shape or a rank.
     Holds(&'static str),
-    /// Nothing: an input that the models start from.
+    /// No tolerance: the claim is an input of the models.
     Input,
-    /// Nothing: said in passing, about something no model covers.
+    /// No tolerance: the paper says it in passing, and no model covers it.
     Context,
-    /// Nothing, for this reason.
+    /// No tolerance: the claim cannot be tested, for this reason.
     NotTestable(&'static str),
 }
 
-/// What we found: a number in the unit of the claim's part, or whether something holds.
+/// Our result: a number in the unit of the claim's part, or whether a statement holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Ours {
     /// A number.
@@ -58,19 +58,19 @@ impl From<bool> for Ours {
     }
 }
 
-/// How a claim fares.
+/// The verdict on a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 pub enum Verdict {
-    /// Ours is close enough.
+    /// Our result is within the tolerance.
     #[serde(rename = "within")]
     Within,
-    /// Ours is not.
+    /// Our result is outside of the tolerance.
     #[serde(rename = "outside")]
     Outside,
-    /// The claim is an input: there is nothing to find.
+    /// The claim is an input, and has no result of ours.
     #[serde(rename = "input")]
     Input,
-    /// Nothing that we can build or read tells.
+    /// The claim cannot be tested.
     #[serde(rename = "not testable")]
     NotTestable,
 }
@@ -90,7 +90,7 @@ impl fmt::Display for Verdict {
 const HALF_DECADE: f64 = 3.162_277_660_168_379_5;
 
 impl Accept {
-    /// The verdict on `ours`. A number that is not one is outside of everything.
+    /// The verdict on `ours`. NaN is outside of every tolerance.
     ///
     /// # Panics
     /// When a number is judged by a statement or the reverse.
@@ -107,8 +107,8 @@ impl Accept {
         if within { Verdict::Within } else { Verdict::Outside }
     }
 
-    /// The verdict on all of `ours` together: within where one of them is, or where the number claimed
-    /// lies between two of them.
+    /// The verdict on several results: within if one of them is, or if the claimed number lies between
+    /// two of them.
     ///
     /// # Panics
     /// As [`Accept::judge`].
@@ -126,7 +126,7 @@ impl Accept {
         if within || around { Verdict::Within } else { Verdict::Outside }
     }
 
-    /// The verdict that needs nothing of ours, where there is one.
+    /// The verdict on an input or on a claim that cannot be tested.
     pub fn verdict_beforehand(self) -> Option<Verdict> {
         match self {
             Accept::Input | Accept::Context => Some(Verdict::Input),
@@ -141,7 +141,7 @@ impl Accept {
                 let unit = 10_f64.powi(decimals);
                 (ours * unit).round() == (of * unit).round()
             }
-            // A hair of room: 95 − 2 is not quite 93 in binary.
+            // 95 − 2 is not exactly 93 in binary.
             Accept::Near(of, by) => (ours - of).abs() <= by * (1.0 + 1e-9),
             Accept::Relative(of, by) => (ours - of).abs() <= of.abs() * by * (1.0 + 1e-9),
             Accept::Ends(from, to, by) => ours >= from * (1.0 - by) && ours <= to * (1.0 + by),
@@ -155,7 +155,7 @@ impl Accept {
         }
     }
 
-    /// What is close enough, in words, for numbers in `unit`.
+    /// The tolerance in words, for numbers in `unit`.
     pub fn tolerance(self, unit: &str) -> String {
         match self {
             Accept::Rounds(..) => "exact".to_string(),

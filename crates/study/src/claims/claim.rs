@@ -1,50 +1,50 @@
-//! [`Claim`]: something a paper claims, in one or several parts.
+//! [`Claim`]: a claim of a paper, in one or several parts.
 
 use super::accept::{Accept, Ours, Verdict};
 
-/// Where a claim can be tested (SPEC part E).
+/// A way to test a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Method {
     /// On the simulated machine.
     Simulation,
     /// By formula.
     Analytic,
-    /// On a real machine with an ordinary SSD, at least its order or sign.
+    /// On a real machine with an ordinary SSD, at least in order or sign.
     Real,
 }
 
-/// Something a paper claims.
+/// A claim of a paper.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Claim {
     /// Its id, which never changes.
     pub id: &'static str,
-    /// Where in the paper it stands.
+    /// The place in the paper.
     pub source: &'static str,
-    /// What it is about.
+    /// The quantity.
     pub quantity: &'static str,
     values: Values,
-    /// How it can be tested; empty for inputs and what cannot be tested.
+    /// How it can be tested. Empty for inputs and for claims that cannot be tested.
     pub by: &'static [Method],
     /// The experiment in a line.
     pub experiment: &'static str,
-    /// What to know about it, such as a contradiction with another claim; often nothing.
+    /// A note, such as on a contradiction in the paper; often empty.
     pub note: &'static str,
 }
 
 /// One value of a claim.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Part {
-    /// Which value, such as a workload; empty if the claim has one value.
+    /// Its name, such as a workload; empty if the claim has one value.
     pub name: &'static str,
     /// The value as printed.
     pub theirs: &'static str,
     /// The unit of our number, with a space before it where one belongs.
     pub unit: &'static str,
-    /// What is close enough.
+    /// The tolerance.
     pub accept: Accept,
 }
 
-/// The values of a claim: nearly always one.
+/// The values of a claim.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Values {
     /// One value.

@@ -1,30 +1,30 @@
-//! [`Finding`]: a claim beside what we found.
+//! [`Finding`]: a part of a claim beside our result.
 
 use serde::Serialize;
 
 use super::accept::{Accept, Ours, Verdict};
 use super::claim::{Claim, Part};
 
-/// A claim beside what we found.
+/// A part of a claim beside our result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Finding {
     /// The id of the claim.
     pub id: &'static str,
-    /// Where in the paper it stands.
+    /// The place in the paper.
     pub source: &'static str,
-    /// What it is about, and which part of it.
+    /// The quantity, and the name of the part.
     pub quantity: String,
     /// The value as printed.
     pub theirs: &'static str,
-    /// Our value, with its unit; nothing where there is nothing to find.
+    /// Our value with its unit. `None` for inputs and for claims that cannot be tested.
     pub ours: Option<String>,
-    /// What is close enough.
+    /// The tolerance.
     pub tolerance: String,
-    /// How the claim fares.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Whether ours rests on a stand-in for a trace that is not at hand.
+    /// Whether our value rests on a stand-in for a trace that is not at hand.
     pub stand_in: bool,
-    /// What to know about it; often nothing.
+    /// A note; often empty.
     pub note: String,
 }
 
@@ -36,7 +36,7 @@ impl Finding {
         };
         let verdict = match ours {
             Some(ours) => part.accept.judge(ours),
-            // Whoever found nothing was told so beforehand.
+            // Only parts with a verdict beforehand have no result.
             None => part.accept.verdict_beforehand().unwrap_or(Verdict::Outside),
         };
         let finding = Finding {
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    /// The same, resting on a stand-in for a trace that is not at hand.
+    /// The finding, marked as resting on a stand-in.
     pub fn stand_in(self) -> Finding {
         Finding { stand_in: true, ..self }
     }
@@ -67,13 +67,13 @@ impl Finding {
         if self.stand_in { format!("{verdict} (stand-in)") } else { verdict.to_string() }
     }
 
-    /// The same without `beginning` of its note, if that is how it begins.
+    /// The finding without `beginning`, if its note begins with it.
     pub fn without(self, beginning: &str) -> Finding {
         let rest = self.note.strip_prefix(beginning).map(|rest| rest.trim_start().to_string());
         Finding { note: rest.unwrap_or_else(|| self.note.clone()), ..self }
     }
 
-    /// The same with another sentence at the end of its note.
+    /// The finding with another sentence at the end of its note.
     pub fn note(mut self, sentence: impl AsRef<str>) -> Finding {
         let sentence = sentence.as_ref();
         if !self.note.is_empty() && !sentence.is_empty() {
@@ -85,7 +85,7 @@ impl Finding {
 }
 
 impl Claim {
-    /// What we found for the part called `part`.
+    /// The finding that the part called `part` is `ours`.
     ///
     /// # Panics
     /// When there is no such part, or it takes a number where `ours` is a statement or the reverse.
@@ -108,7 +108,7 @@ fn written(ours: Ours, part: &Part) -> String {
     }
 }
 
-/// `number` with three digits, or all of them before the point.
+/// `number` with three digits, or with all digits before the point.
 fn digits(number: f64) -> String {
     let decimals = match number.abs() {
         size if size >= 99.95 => 0,

@@ -1,9 +1,10 @@
-//! Claims as data, and the verdict on what is found instead.
+//! Claims of papers as data, and the verdicts on our results.
 //!
 //! * [`Claims`]: the claims of one paper.
 //! * [`Claim`]: one claim of a paper, with an id that never changes.
-//! * [`Accept`]: what is close enough, and its [`Verdict`].
-//! * [`Finding`]: theirs beside ours; [`Findings`] prints them as a table or as JSON.
+//! * [`Accept`]: the tolerance of a claim, and its [`Verdict`].
+//! * [`Finding`]: a claim beside our result; [`Findings`] prints them as a table or as JSON.
+//! * [`Figures`]: a paper's figures and tables, as plain text and as a page.
 
 mod accept;
 mod claim;

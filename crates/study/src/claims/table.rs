@@ -9,8 +9,7 @@ use super::finding::{Finding, Findings};
 /// Letters in a line.
 const COLUMNS: usize = 100;
 
-/// The columns: their names and the most letters each takes. With two blanks between them they fill
-/// a line.
+/// The columns: their names and widths in letters. With two blanks between them they fill a line.
 const HEADER: [(&str, usize); 6] =
     [("id", 5), ("quantity", 32), ("theirs", 18), ("ours", 11), ("tolerance", 12), ("verdict", 12)];
 
@@ -24,7 +23,7 @@ impl fmt::Display for Findings {
         for (index, finding) in self.claims.iter().enumerate() {
             let before = index.checked_sub(1).and_then(|before| self.claims.get(before));
             write_finding(f, finding, before)?;
-            // What several parts have in common stands once, below the last.
+            // A source and a note that parts share stand once, below the last part.
             let next = self.claims.get(index + 1);
             if next.is_none_or(|next| next.id != finding.id || next.note != finding.note) {
                 for line in wrap(&remark(finding), COLUMNS - INDENT) {

@@ -9,13 +9,13 @@ use ebbtide_study::gc_share::{AgedSsd, GcShare};
 /// Aged to 66% of the raw capacity, half of it valid, as Tiny-Tail's configuration has it.
 const VALID_PERCENT: f64 = 33.0;
 
-/// Assumption: of §V-A's limited writes only the word is known. The sweep goes to half and twice.
+/// An assumption: §V-A only says that writes are limited. The sweep goes to half and twice.
 const REQUESTS_PER_S: u64 = 100_000;
 
-/// See [`REQUESTS_PER_S`].
+/// Shares of writes; see [`REQUESTS_PER_S`].
 const WRITE_PERCENTS: [f64; 3] = [5.0, 10.0, 20.0];
 
-/// The one that the claims are judged at.
+/// The share of writes at which the claims are judged.
 const MIDDLE: usize = 1;
 
 const WRITES: u64 = 50_000;
@@ -49,13 +49,12 @@ impl Collections {
         Ok(Collections { small: small?, large: large?, same_data })
     }
 
-    /// Percent of requests blocked on the device of 256 GiB and on that of 1 TiB, where the claims are
-    /// judged.
+    /// Percent of requests blocked on the devices of 256 GiB and 1 TiB, where the claims are judged.
     pub(crate) fn middle(&self) -> [f64; 2] {
         [&self.small, &self.large].map(|shares| shares[MIDDLE].blocked_percent.unwrap_or(100.0))
     }
 
-    /// Why the larger device has so much less, by experiment.
+    /// Why the larger device blocks far fewer requests.
     pub(crate) fn with_same_data(&self) -> String {
         let percent = self.same_data.blocked_percent.unwrap_or(100.0);
         format!(

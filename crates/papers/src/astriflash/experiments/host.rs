@@ -17,22 +17,23 @@ use serde::Serialize;
 
 use crate::astriflash::claims::CLAIMS;
 
-/// What this machine's hardware and kernel take. All by median.
+/// Times of this machine's hardware and kernel, each a median.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Host {
     /// A switch between user-level threads.
     pub user_switch_ns: f64,
     /// A switch between kernel threads on one core, system calls apart.
     pub os_switch_us: f64,
-    /// Processor time of a blocking read of 4 KiB past the page cache.
+    /// Processor time of a blocking read of 4 KiB that bypasses the page cache.
     pub storage_stack_us: f64,
-    /// The same of one among many in flight, which share calls and interrupts.
+    /// The same for a read among many in flight, which share calls and interrupts.
     pub shared_stack_us: f64,
-    /// What unmapping a page takes longer while so many other cores run threads of the process.
+    /// By the number of other cores that run threads of the process: how much longer unmapping a page
+    /// takes.
     pub shootdown_us: Vec<(usize, f64)>,
 }
 
-/// What is read from: enough that reads are spread, little enough to be written at once.
+/// Size of the file that is read: large enough to spread reads, small enough to be written quickly.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// Reads in flight of those that share calls and interrupts.
@@ -40,20 +41,20 @@ const MANY: u32 = 64;
 
 const READS_FOR: Duration = Duration::from_millis(1500);
 
-/// Repetitions that a median is taken of, each of so many operations.
+/// Repetitions for a median, and the operations in each repetition.
 const ROUNDS: usize = 31;
 const SWITCHES: u32 = 20_000;
 const HANDOVERS: u32 = 2_000;
 const UNMAPS: u32 = 100;
 
-/// More than the allocator ever keeps for itself: freed, it is unmapped.
+/// More than the allocator keeps: it unmaps a block of this size when it is freed.
 const UNMAPPED_BYTES: usize = 64 << 20;
 
 impl Host {
-    /// Measures; reads come from a file in `folder` that has no name.
+    /// Measures this machine. Reads come from an unnamed file in `folder`.
     ///
     /// # Errors
-    /// [`ProbeError`] when the file cannot be made or read, or threads not be pinned.
+    /// [`ProbeError`] when the file cannot be made or read, or threads cannot be pinned.
     pub(super) fn measure(folder: &Path) -> Result<Host, ProbeError> {
         let target = Target::temporary(folder, FILE_BYTES, Watch::unattended())?;
         let storage_stack_us = random_reads(&target, 1, READS_FOR)?.cpu_us_per_read;
@@ -68,7 +69,7 @@ impl Host {
         })
     }
 
-    /// What becomes of the claims.
+    /// The findings on AS5 and AS13 to AS15.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let ratio = 1e3 * self.os_switch_us / self.user_switch_ns;
         let steps = |(cores, us): &(usize, f64)| format!("{cores}: {us:.1} us");
@@ -100,7 +101,7 @@ fn median(mut values: Vec<Duration>) -> Duration {
     values[values.len() / 2]
 }
 
-/// The median over rounds of what one of `operations` takes.
+/// The median over rounds of the time of one of `operations`.
 fn timed(operations: u32, mut round: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
     let mut took = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -119,7 +120,7 @@ fn user_switch() -> io::Result<Duration> {
             suspend.suspend(());
         }
     });
-    // Times are in whole nanoseconds: a round's share is taken of more switches than it counts.
+    // A duration is in whole nanoseconds, so the division happens in seconds.
     let round = timed(1, || {
         (0..SWITCHES / 2).for_each(|_| {
             black_box(fiber.resume(()));
@@ -130,7 +131,8 @@ fn user_switch() -> io::Result<Duration> {
         .max(Duration::from_nanos(1)))
 }
 
-/// Two threads on one core hand a byte to and fro; what a byte to oneself takes is taken off.
+/// The time of a switch: two threads on one core exchange a byte. The time of the system calls, which
+/// a thread measures that sends bytes to itself, is subtracted.
 fn os_switch() -> io::Result<Duration> {
     let cpu = *affinity::allowed()?.first().unwrap_or(&0);
     let (mut there, mut back) = (io::pipe()?, io::pipe()?);
@@ -170,7 +172,7 @@ fn os_switch() -> io::Result<Duration> {
     })
 }
 
-/// What unmapping takes longer with each number of other cores busy.
+/// How much longer unmapping takes, by the number of other busy cores.
 fn shootdowns() -> io::Result<Vec<(usize, f64)>> {
     let cpus = affinity::allowed()?;
     let mut steps = Vec::new();
@@ -184,7 +186,7 @@ fn shootdowns() -> io::Result<Vec<(usize, f64)>> {
     Ok(steps)
 }
 
-/// What unmapping memory with a page in it takes while `others` other cores run threads.
+/// The time of unmapping memory with one touched page while `others` other cores run threads.
 fn unmapping(cpus: &[usize], others: usize) -> io::Result<Duration> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What is run on the simulator for AstriFlash's figures, tables and claims.
+//! The runs of the simulator for AstriFlash's figures, tables and claims.
 
 mod collections;
 mod host;
@@ -50,7 +50,7 @@ pub(super) const DESIGNS: [&str; 6] = [
 /// has which.
 pub(super) const MIDDLE_US: f64 = 15.0;
 
-/// Where in that range throughput is looked at, under [`SWEPT`].
+/// Intervals at which throughput is measured under [`SWEPT`].
 pub(super) const INTERVALS_US: [f64; 5] = [5.0, 8.0, 10.0, MIDDLE_US, 25.0];
 
 /// The workload of the sweep over intervals.
@@ -65,45 +65,43 @@ pub(super) const LOADS: [f64; 8] = [0.2, 0.5, 0.8, 0.88, 0.9, 0.92, 0.94, 0.96];
 /// The designs of Fig. 10.
 pub(super) const LOADED: [&str; 2] = ["dram-only", "astriflash"];
 
-/// Further Zipf skews at which it is counted what 3% of the data absorb.
+/// Further Zipf skews for the share of accesses that 3% of the data absorb.
 pub(super) const SKEWS: [&str; 4] = ["0.8", "0.9", "1.1", "1.2"];
 
-/// How often capacities are halved or doubled to see how far that moves a quick run's figures.
+/// Divisors of the capacities with which a quick run measures the effect of capacities.
 pub(super) const OTHER_SCALES: [u64; 2] = [32, 128];
 
-/// The designs whose figures are looked at there.
+/// The designs that run with [`OTHER_SCALES`].
 pub(super) const SCALED: [&str; 3] = ["astriflash", "flash-sync", "os-swap"];
 
-/// What might lengthen jobs' tail on AstriFlash: many jobs open at once, which wait for one another or
-/// write the same rows; or that it is guessed when one can go on.
+/// Possible causes of long tails on AstriFlash: many open jobs, which wait for one another or write the
+/// same rows, and a scheduler that guesses when a job can continue.
 pub(super) const TAIL_CAUSES: [Setting; 3] =
     [("switch.threads", "8"), ("switch.threads", "4"), ("switch.arrivals", "notified")];
 
-/// Under which jobs share rows less, and the workload whose jobs run again when rows they read were
-/// written.
+/// A setting with which jobs of [`OPTIMISTIC`] share fewer rows.
 pub(super) const SHARED_LESS: Setting = ("workload.theta", "0.5");
 
-/// See [`SHARED_LESS`].
+/// The workload with jobs that run again when rows they read were written.
 pub(super) const OPTIMISTIC: Kind = Kind::Silo;
 
-/// What makes a walk without the partition for page tables longer.
+/// A longer page walk, for the design without a partition for page tables.
 pub(super) const DEEPER_WALK: Setting = ("tlb.walk_levels", "4");
 
-/// The workload whose longest jobs take hundreds of misses, and so few of them in a run that the run
-/// ends before those which began in it: what that hides.
+/// A shorter run of the workload with jobs of hundreds of misses. A run can end before its longest jobs
+/// do; a shorter run shows what that hides.
 pub(super) const SHORTER: (Kind, u64) = (Kind::Silo, 2_500);
 
-/// The designs whose tails are looked at under [`SHORTER`].
+/// The designs that run [`SHORTER`].
 pub(super) const SHORTER_OF: [&str; 2] = ["astriflash-nops", "flash-sync"];
 
-/// Intervals at which the workload is run that the paper says loses most.
+/// Intervals of TPCC, which the paper says loses most.
 pub(super) const TPCC_US: [f64; 2] = [5.0, 10.0];
 
 /// A parameter and its value.
 pub(super) type Setting = (&'static str, &'static str);
 
-/// Parameters that the sources leave open, each with values below and above ours, and the design they
-/// matter to.
+/// Parameters that the sources leave open: a design, a key, and a value below and one above ours.
 pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 15] = [
     ("astriflash", "cores.flush_cycles", ["0", "52"]),
     ("astriflash", "cores.run_ahead_ns", ["50", "400"]),
@@ -133,7 +131,7 @@ pub(super) fn run(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<(AstriFlash, Outcomes), ReproduceError> {
-    // Times on this machine come first, with nothing beside them.
+    // This machine is measured first, while nothing else runs.
     let host = options.real.then(|| Host::measure(Path::new("."))).transpose()?;
     let (outcomes, (collections, miss_curves)) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
@@ -184,7 +182,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// At the middle interval, saturated, with the first seed.
+    /// A run at the middle interval, saturated, with the first seed.
     pub(super) fn of(design: &'static str, workload: Kind) -> Run {
         let interval_us = MIDDLE_US;
         let (load, scale_denominator, set, jobs) = (None, None, None, None);
@@ -229,8 +227,8 @@ impl Run {
         })
     }
 
-    /// Enough for ten thousand misses and more, and to last longer than the longest jobs; a quick run
-    /// has fewer of those than tails need, and says so.
+    /// Jobs for ten thousand misses and more, and for a run longer than the longest jobs. A quick run
+    /// has fewer than tails need; the note of a finding says so.
     fn enough_jobs(&self, quick: bool) -> u64 {
         match (self.load, self.workload) {
             // The tail of a nearly saturated queue needs many.
@@ -287,11 +285,11 @@ fn all(quick: bool) -> Vec<Run> {
     once
 }
 
-/// What the runs gave.
+/// The runs and their outcomes.
 pub(super) struct Outcomes(Vec<(Run, Outcome)>);
 
 impl Outcomes {
-    /// Runs them all.
+    /// Runs all of them.
     pub(super) fn new(
         options: &ReproduceOptions,
         watch: Watch<'_>,
@@ -302,16 +300,16 @@ impl Outcomes {
         Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
     }
 
-    /// What `run` gave.
+    /// The outcome of `run`.
     ///
     /// # Panics
-    /// When it is none of [`all`].
+    /// When [`all`] has no such run.
     pub(super) fn of(&self, run: &Run) -> &Outcome {
         let found = self.0.iter().find(|(known, _)| known == run);
         &found.unwrap_or_else(|| panic!("{run:?} was not run")).1
     }
 
-    /// Accesses of a job on AstriFlash over those on DRAM-only, where `set` is the same.
+    /// Accesses of a job on AstriFlash over those on DRAM-only, both with `set`.
     pub(super) fn accesses_over_dram(&self, workload: Kind, set: Option<Setting>) -> f64 {
         let accesses = |design| {
             let outcome = self.of(&Run { set, ..Run::of(design, workload) });
@@ -332,7 +330,7 @@ impl Outcomes {
         p99(run) / p99(&flash_sync)
     }
 
-    /// Mean throughput of `design` over the workloads; `run` is what else there is to each run.
+    /// Mean throughput of `design` over the workloads. `run` changes each run.
     pub(super) fn mean_throughput(&self, design: &'static str, run: impl Fn(Run) -> Run) -> f64 {
         let of = |(_, workload)| self.throughput(&run(Run::of(design, workload)));
         mean(WORKLOADS.map(of))
@@ -345,7 +343,7 @@ impl Outcomes {
     }
 }
 
-/// What `of` gives for every seed.
+/// The estimate of `of` over all seeds.
 pub(super) fn over_seeds(of: impl Fn(u64) -> f64) -> Estimate {
     Estimate::of(&(0..SEEDS).map(of).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! The rows of AstriFlash's figures and tables, out of what the runs gave.
+//! The rows of AstriFlash's figures and tables, from the outcomes of runs.
 
 use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::{Outcome, ServiceParts};
@@ -16,7 +16,7 @@ pub(crate) type ByDesign<T> = Vec<(&'static str, T)>;
 /// A workload in Fig. 9 and Table II.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct WorkloadRow {
-    /// Which.
+    /// The workload.
     pub workload: &'static str,
     /// Throughput relative to DRAM-only, by design.
     pub throughput: ByDesign<Estimate>,
@@ -34,24 +34,24 @@ pub(crate) struct WorkloadRow {
     pub accesses_over_dram: f64,
     /// Misses on noDP over those on AstriFlash: what page tables add.
     pub misses_over_astriflash_nodp: f64,
-    /// What a job's time goes into, by design.
+    /// Where a job's time goes, by design.
     pub service_parts: ByDesign<ServiceParts>,
     /// Misses of Flash-Sync.
     pub blocked: BlockedRow,
 }
 
-/// What the misses of a core that waits for them are like.
+/// The misses of a core that waits for them.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct BlockedRow {
     /// Execution between them.
     pub miss_interval_us: f64,
-    /// What one takes.
+    /// Mean time of a miss.
     pub miss_us: f64,
-    /// Share of them that are stores, which a store buffer might take.
+    /// Share that are stores, which a store buffer could hide.
     pub stores: f64,
     /// Share that are loads within a reorder buffer of the miss before.
     pub loads_close: f64,
-    /// Throughput relative to DRAM-only if neither cost anything.
+    /// Throughput relative to DRAM-only if these stores and loads cost nothing.
     pub throughput_if_hidden: f64,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct IntervalRow {
 /// A point of Fig. 10.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LoadRow {
-    /// Which design.
+    /// The design.
     pub design: &'static str,
     /// Share of DRAM-only's throughput that arrives.
     pub load: f64,
@@ -79,7 +79,7 @@ pub(crate) struct LoadRow {
     pub service_p99_us: Estimate,
 }
 
-/// What 3% of the data absorb at a skew.
+/// The share of accesses that 3% of the data absorb at a skew.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct SkewRow {
     /// Zipf skew of the keys.
@@ -88,12 +88,12 @@ pub(crate) struct SkewRow {
     pub absorbed: f64,
 }
 
-/// The tail with one thing changed.
+/// Tail and throughput with one setting changed.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct TailCauseRow {
     /// The workload.
     pub workload: &'static str,
-    /// What was changed, and to what.
+    /// The changed key and its value.
     pub setting: (&'static str, &'static str),
     /// p99 of service over Flash-Sync's.
     pub p99_over_flash_sync: f64,
@@ -101,14 +101,14 @@ pub(crate) struct TailCauseRow {
     pub throughput: f64,
 }
 
-/// What a change of an assumption does.
+/// The effect of another value for an assumption.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AssumptionRow {
-    /// The design that it matters to.
+    /// The design.
     pub design: &'static str,
     /// The parameter.
     pub key: &'static str,
-    /// Its value; ours for the first row of each design.
+    /// Its value; "ours" in the first row of a design.
     pub value: &'static str,
     /// Throughput relative to DRAM-only.
     pub throughput: f64,
@@ -282,7 +282,7 @@ pub(crate) fn of<T: Copy>(values: &[(&'static str, T)], design: &str) -> T {
     found.expect("every design was run").1
 }
 
-/// Designs with a mean of their own in Fig. 9 and Table II.
+/// The mean throughput and the geometric mean of p99 of each design (Fig. 9, Table II).
 pub(super) fn means(outcomes: &Outcomes) -> [Vec<(&'static str, Estimate)>; 2] {
     let throughput =
         |design| over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed)));

@@ -1,4 +1,4 @@
-//! AstriFlash's claims, decided by what was run.
+//! The verdict on each claim of AstriFlash.
 
 mod of_trace;
 mod tails;
@@ -14,7 +14,7 @@ use ebbtide_report::statistics::Estimate;
 use ebbtide_study::claims::{Finding, Findings, Verdict, mean};
 use ebbtide_study::size::figure1;
 
-/// DRAM-only's load whose tail AstriFlash is compared with.
+/// The load of DRAM-only at which its tail is compared with AstriFlash's.
 const DRAM_ONLY_LOAD: f64 = 0.96;
 
 /// Execution between misses that the paper calls typical (AS10).
@@ -48,7 +48,7 @@ fn percent(estimate: Estimate) -> Estimate {
     Estimate { mean: hundred(estimate.mean), ci95: estimate.ci95.map(|ends| ends.map(hundred)) }
 }
 
-/// AS6 and AS11: what a part of the data in DRAM does.
+/// AS6 and AS11: the effect of a part of the data in DRAM.
 fn data(r: &AstriFlash) -> Vec<Finding> {
     let curves = &r.miss_curves;
     let of_curves = |percent: fn(&figure1::Row) -> f64| {
@@ -83,7 +83,7 @@ fn data(r: &AstriFlash) -> Vec<Finding> {
     vec![knee, absorbed]
 }
 
-/// What throughput decides.
+/// The findings on throughput.
 fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     let mean_of =
         |design| percent(over_seeds(|seed| outcomes.mean_throughput(design, |run| run.seed(seed))));
@@ -138,7 +138,7 @@ fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     ]
 }
 
-/// What Flash-Sync's throughput comes from, by experiment.
+/// Why Flash-Sync has the throughput that it has.
 fn blocked_cause(r: &AstriFlash) -> String {
     let of =
         |value: fn(&BlockedRow) -> f64| mean(r.workloads.iter().map(|row| value(&row.blocked)));
@@ -225,7 +225,7 @@ fn rank(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     ))]
 }
 
-/// How much of what the jobs of `row` do is thrown away because they conflict.
+/// The work that jobs of `row` lose to conflicts, in words.
 fn run_again(row: &WorkloadRow, outcomes: &Outcomes) -> String {
     let more = |ratio: f64| format!("{:.0}% more accesses", 100.0 * (ratio - 1.0));
     let again = format!(
@@ -247,7 +247,7 @@ fn run_again(row: &WorkloadRow, outcomes: &Outcomes) -> String {
     )
 }
 
-/// How long AstriFlash's tail is, in words, with each thing changed that might lengthen it.
+/// The values of `workload` with each possible cause of a long tail changed, in words.
 fn with_causes_changed(r: &AstriFlash, workload: &str, value: fn(&TailCauseRow) -> f64) -> String {
     let varied = r.tail_causes.iter().filter(|cause| cause.workload == workload);
     let varied = varied.map(|cause| {
@@ -257,7 +257,7 @@ fn with_causes_changed(r: &AstriFlash, workload: &str, value: fn(&TailCauseRow) 
     varied.collect::<Vec<_>>().join(", ")
 }
 
-/// What a figure of `workload` is at other capacities, in words, where some were run.
+/// The values of `workload` at other capacities, in words; empty if no others were run.
 fn at_scales(
     r: &AstriFlash,
     workload: &str,

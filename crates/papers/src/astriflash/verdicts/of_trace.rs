@@ -1,4 +1,5 @@
-//! A trace beside what AstriFlash says of services (its Fig. 1 and §II-A): claims AS4 to AS11.
+//! The verdict of a user's trace on what AstriFlash says of services (HPCA'23 Fig. 1 and §II-A):
+//! claims AS4 to AS11.
 
 use ebbtide_study::analytic::cost;
 use ebbtide_study::size::figure1::DRAM_SHARE;
@@ -15,10 +16,10 @@ const CORES: f64 = 64.0;
 const PRICE_RATIO: f64 = 50.0;
 
 /// Why AS5 is not among the findings.
-const NO_SWITCH: &str = "AS5, the switch between user-level threads, is no matter of a trace: \
+const NO_SWITCH: &str = "AS5, the switch between user-level threads, cannot be read from a trace: \
     `--machine` brings this machine's, and `ebbtide reproduce astriflash --real` measures it";
 
-/// Sets beside a sized trace what AstriFlash says of services; leaves other reports as they are.
+/// Adds to the report of a trace what AstriFlash says of services. Other reports stay as they are.
 pub fn judge_trace(report: &mut Report, machine: &Machine) {
     if !matches!(report.options.input, Input::Trace { .. }) {
         return;
@@ -29,9 +30,8 @@ pub fn judge_trace(report: &mut Report, machine: &Machine) {
     report.beside = of_trace(&report.demand, &report.knee, machine.switch_ns);
 }
 
-/// What `demand` of a trace, with its `knee`, makes of these claims, and what a switch between
-/// user-level threads takes, if that is known (AS5): no trace tells. Nothing of the trace is made to
-/// fit: its times are what they are.
+/// The findings of a trace with this `demand` and `knee`. AS5 is among them if `switch_ns`, the time of
+/// a switch between user-level threads, is known. The trace's times are used as they are.
 fn of_trace(demand: &Demand, knee: &Knee, switch_ns: Option<f64>) -> Findings {
     let usual = (demand.dataset_pages as f64 * DRAM_SHARE) as u64;
     let miss_ratio = demand.lru().miss_ratio(usual);

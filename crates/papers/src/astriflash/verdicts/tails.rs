@@ -10,7 +10,7 @@ use crate::astriflash::experiments::{
     DEEPER_WALK, Outcomes, Run, SHORTER, SHORTER_OF, WORKLOADS, WorkloadRow, of, over_seeds,
 };
 
-/// What Table II decides.
+/// The findings of Table II.
 pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     let geometric =
         |design| over_seeds(|seed| outcomes.geometric_mean_p99(design, |run| run.seed(seed)));
@@ -67,11 +67,10 @@ fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
     )
 }
 
-/// A run that lasts less than so many times its p99 misses some of the longest jobs.
+/// A run shorter than this many times its p99 misses some of the longest jobs.
 const LONG_ENOUGH: f64 = 10.0;
 
-/// That the longest jobs of `design` last too long for its run, if they do, and what a shorter run would
-/// have said.
+/// Says if the longest jobs of `design` last too long for its run, and what a shorter run gives.
 fn cut_short(outcomes: &Outcomes, workload: &str, design: &'static str) -> String {
     let found = WORKLOADS.iter().find(|(name, _)| *name == workload);
     let Some((_, kind)) = found else { return String::new() };

@@ -1,9 +1,9 @@
-//! Traces captured from real programs with `ebbtide trace`, which ship with the source and are part of
-//! the binary: small runs behind a small last-level cache, by virtual and physical addresses.
+//! Traces captured from real programs with `ebbtide trace`. They ship with the source as a part of the
+//! binary: small runs behind a small last-level cache, by virtual and physical addresses.
 
 use ebbtide_trace::{Input, TraceError, WithFrames, native::NativeReader};
 
-/// A trace, as it lies in the folder `traces`.
+/// A trace in the folder `traces`.
 pub(crate) struct Captured {
     /// The program.
     pub(crate) name: &'static str,
@@ -22,8 +22,8 @@ pub(crate) const CAPTURED: [Captured; 4] = [
 ];
 
 impl Captured {
-    /// Its accesses whose physical address is known, which all but a few are: by either kind of
-    /// addresses they are the same.
+    /// The accesses with a known physical address, which are nearly all. Both kinds of addresses then
+    /// have the same accesses.
     ///
     /// # Errors
     /// When it is damaged.

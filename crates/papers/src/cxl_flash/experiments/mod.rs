@@ -46,11 +46,11 @@ pub(super) const PREFETCHERS: [(&str, &str); 5] = [
 /// Kinds of flash of Fig. 9.
 pub(super) const FLASH: [&str; 4] = ["ull", "slc", "mlc", "tlc"];
 
-/// Table 3's five physical traces: the run of pages that stay neighbours in memory. The last two were
-/// made on a machine whose memory had been fragmented; the numbers are assumptions.
+/// Table 3's five physical traces: the pages in a run of neighbours in memory. The paper made the last
+/// two on a machine with fragmented memory. The numbers are assumptions.
 pub(super) const FRAGMENTS: [u64; 5] = [64, 64, 16, 1, 1];
 
-/// What all other runs of programs that are made up see: a memory not yet fragmented, an assumption.
+/// The same for all other runs of made-up traces: a memory not yet fragmented, an assumption.
 const FRESH: u64 = 64;
 
 /// Memories that Fig. 8 is varied by.
@@ -67,16 +67,16 @@ pub(super) const HINTS: [Hints; 7] = [
     (0.05, 0.10, 100),
 ];
 
-/// Those of them that are tried on captured programs, and where what Table 5 leaves open is varied.
+/// The hints for captured programs and for other choices of what Table 5 leaves open.
 pub(super) const HINTED: [Hints; 2] = [HINTS[2], HINTS[3]];
 
-/// How a run with hints is called.
+/// The name of a run with hints.
 pub(super) fn hinted((top, chance, lead_us): Hints) -> String {
     format!("top {:.0}% at {:.0}%, {lead_us} us", top * 100.0, chance * 100.0)
 }
 
-/// What Table 5 leaves open, one thing after the other: how far back stand-ins go when they do not
-/// return, how far when they do, and in which order they go to pages.
+/// Other choices of what Table 5 leaves open: where new pages lie, how far back accesses return, and
+/// the order of new pages.
 pub(super) const OPEN: [Open; 6] = [
     Open::WorkingSet(32),
     Open::WorkingSet(64),
@@ -89,10 +89,10 @@ pub(super) const OPEN: [Open; 6] = [
 /// A working set as large as the cache.
 pub(super) const AS_LARGE: Open = OPEN[1];
 
-/// Programs that policies and ways are tried on there; Radiosity hardly fills its cache.
+/// Programs that run policies and ways with it. Radiosity hardly fills its cache.
 pub(super) const AS_LARGE_OF: [usize; 4] = [0, 1, 3, 4];
 
-/// How a run of a stand-in with something open is called.
+/// The name of a run of a stand-in with another choice.
 pub(super) fn opened(open: Open, setup: &str) -> String {
     format!("{}, {setup}", open.name())
 }
@@ -180,8 +180,8 @@ fn figure_8(scale: Scale) -> Vec<Run> {
     offsets.chain([run(1, 1, 16)]).collect()
 }
 
-/// The same for what most accesses follow each other in, but the nearest offset, in memories that keep
-/// other runs of pages together.
+/// The same for the sequential programs, without the nearest offset, in memories that keep other runs
+/// of pages together.
 fn other_memories(scale: Scale) -> Vec<Run> {
     let other = |pages: u64| {
         let wanted = |run: &Run| run.program() != SYNTHETIC[4] && !run.setup.ends_with("offset 4");
@@ -193,7 +193,7 @@ fn other_memories(scale: Scale) -> Vec<Run> {
     OTHER_MEMORIES.into_iter().flat_map(other).collect()
 }
 
-/// Stride on four kinds of flash; with offset 64 as well, which leaves prefetches more time.
+/// Stride on four kinds of flash, and with offset 64, which gives prefetches more time.
 fn figure_9(scale: Scale) -> Vec<Run> {
     let run = |flash: &'static str, gib: u64| {
         let run = synthetic("Fig. 9", 4, format!("{flash}, {gib} GiB"));
@@ -205,7 +205,7 @@ fn figure_9(scale: Scale) -> Vec<Run> {
         setup: format!("{flash}, 4 GiB, offset 64"),
         ..run(flash, 4).next_line(4, 64).mapped(512, 1)
     });
-    // The same where reads need not wait for programs.
+    // The same on flash where reads need not wait for programs.
     let unblocked = [FLASH[0], FLASH[1]].map(|flash| Run {
         setup: format!("{flash}, 4 GiB, offset 64, suspended"),
         ..run(flash, 4)
@@ -245,7 +245,7 @@ fn table_3(scale: Scale) -> Vec<Run> {
     (0..SYNTHETIC.len()).flat_map(runs).collect()
 }
 
-/// Table 3 varied: a third memory that keeps pages in longer runs, and stride by virtual addresses on
+/// Variations of Table 3: a third memory with longer runs of pages, and stride by virtual addresses on
 /// fewer chips and on more channels.
 fn variations(scale: Scale) -> Vec<Run> {
     let run = |program, setup: String, chips| {
@@ -260,18 +260,18 @@ fn variations(scale: Scale) -> Vec<Run> {
     third.chain(chips).collect()
 }
 
-/// Runs of pages in Table 3's third memory, otherwise.
+/// Another length of runs for Table 3's third memory.
 pub(super) const OTHER_THIRD: u64 = 32;
 
 /// Other flash than Table 3's: channels and chips on each.
 pub(super) const OTHER_CHIPS: [(u64, u64); 2] = [(8, 4), (16, 8)];
 
-/// How flash of so many channels and chips is called.
+/// The name of flash with these channels and chips.
 pub(super) fn of_chips((channels, chips): (u64, u64)) -> String {
     format!("{channels} x {chips}")
 }
 
-/// Policies and ways, each once: with one way there is nothing to decide.
+/// Every policy with every number of ways. With one way no policy decides anything, so it occurs once.
 fn policies_and_ways() -> impl Iterator<Item = (&'static str, u64)> {
     let ways = POLICIES.into_iter().flat_map(|policy| [1, 4, 16].map(|ways| (policy, ways)));
     ways.filter(|(policy, ways)| *ways > 1 || *policy == POLICIES[0])
@@ -309,8 +309,8 @@ fn hints() -> Vec<Run> {
     HINTS.map(|setup| Run { hints: Some(setup), ..real("Obs. 7", 0, hinted(setup)) }).into()
 }
 
-/// Stand-ins in which what Table 5 leaves open is otherwise: under every prefetcher, by virtual
-/// addresses too where those are compared; BERT with hints; and policies and ways.
+/// Stand-ins with other choices of what Table 5 leaves open: with every prefetcher, by virtual addresses
+/// too where those are compared; BERT with hints; and policies and ways.
 fn open() -> Vec<Run> {
     let run = |program, open, setup: &str| {
         let run = real("Table 5", program, opened(open, setup));
@@ -337,7 +337,7 @@ fn open() -> Vec<Run> {
     by_open.chain(replacement).collect()
 }
 
-/// What the paper does not say of its synthetic traces.
+/// Other cuts of the synthetic traces, of which the paper does not say which accesses they have.
 fn cuts(scale: Scale) -> Vec<Run> {
     let figure_5 = |program, times| {
         let cut = Cut::Longer(times);
@@ -370,24 +370,23 @@ fn cuts(scale: Scale) -> Vec<Run> {
     longer.into_iter().chain(thin).chain(random).chain([stride]).collect()
 }
 
-/// Which longer traces are tried: of which program, how many times as long. The last one of each ends
-/// with the program.
+/// Longer traces: the program, and how many times as long. The last one of each program ends with it.
 pub(super) const LONGER: [(usize, f64); 4] = [(0, 2.5), (0, 3.5), (1, 1.5), (1, 2.0)];
 
-/// Which thinner ones: of which program, one access in how many, so that its pages last about 2 us.
+/// Thinner traces: the program, and one access of how many, so that a page is used for about 2 us.
 pub(super) const ONE_IN: [(usize, u64); 3] = [(0, 45), (1, 5), (2, 9)];
 
-/// How much of the `memset` is tried: one access in so many.
+/// The trace keeps one of this many accesses of the `memset`.
 pub(super) const MEMSET: u64 = 15;
 
-/// The cache for captured programs, an assumption: about the share of their footprints of 3 to 6 MiB
-/// that 64 MiB are of Table 5's, which is 2 to 13%.
+/// The cache for captured programs, an assumption: 2 to 13% of their footprints of 3 to 6 MiB, as 64 MiB
+/// are of Table 5's.
 const CAPTURED_CACHE: &str = "256KiB";
 
 /// Another, for some of the runs.
 pub(super) const CAPTURED_CACHE_LARGE: &str = "1MiB";
 
-/// How a run by physical addresses, or not, is called.
+/// The name of a run by physical or by virtual addresses.
 pub(super) fn of_space(setup: &str, physical: bool) -> String {
     format!("{setup}, {}", if physical { "physical" } else { "virtual" })
 }

@@ -1,4 +1,4 @@
-//! A run of the simulated device, and what came of it.
+//! [`Run`]: a run of the simulated device, and [`Row`], its result.
 
 use std::sync::OnceLock;
 
@@ -22,17 +22,17 @@ use ebbtide_study::watched::Watched;
 /// Pages of the cache of the study of real programs, 64 MiB.
 pub(crate) const CACHE_PAGES: u64 = (64 << 20) / PAGE_BYTES as u64;
 
-/// Stand-ins in which something that Table 5 leaves open is varied are cut once they have gone to so
-/// many times that number of pages anew.
+/// Stand-ins with other choices of what Table 5 leaves open end after this many times
+/// [`CACHE_PAGES`] new pages.
 const FILLS: u64 = 2;
 
 /// Frames of the host, which are the device's pages: 16 GiB.
 const FRAMES: u64 = 1 << 22;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Row {
-    /// The figure or table that it belongs to.
+    /// The figure or table.
     pub figure: &'static str,
     /// The program.
     pub program: &'static str,
@@ -54,7 +54,7 @@ pub(crate) struct Row {
     pub hits_under_miss: u64,
     /// Misses.
     pub misses: u64,
-    /// Reads of pages that were on their way.
+    /// Reads of pages that were being read already.
     pub repeated_reads: u64,
     /// Pages read from flash.
     pub flash_reads: u64,
@@ -77,7 +77,7 @@ impl Row {
     }
 }
 
-/// A run: what [`Row`] says of it, and how to do it.
+/// A run.
 pub(crate) struct Run {
     pub(crate) figure: &'static str,
     pub(crate) trace: Trace,
@@ -87,7 +87,7 @@ pub(crate) struct Run {
     pub(crate) hints: Option<Hints>,
 }
 
-/// Which trace, by its place in its list.
+/// A trace, by its place in its list.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Trace {
     /// Of [`PROGRAMS`].
@@ -103,14 +103,14 @@ pub(crate) enum Trace {
 pub(crate) enum Addresses {
     /// The program's own.
     Virtual,
-    /// Those of a memory that keeps runs of so many pages together, in an order that the seed decides.
+    /// Those of a memory that keeps runs of this many pages together, in an order that the seed decides.
     Mapped { run_pages: u64, seed: u64 },
     /// Those that the trace has beside the program's own.
     Physical,
 }
 
-/// Hints of observation 7: the top share of pages, the chance, and the lead in microseconds, which is
-/// an assumption and varied.
+/// Hints of observation 7: the top share of pages, the chance, and the lead in microseconds, an
+/// assumption that is varied.
 pub(crate) type Hints = (f64, f64, u64);
 
 /// How much of the study is run.
@@ -118,7 +118,7 @@ pub(crate) type Hints = (f64, f64, u64);
 pub(crate) struct Scale {
     /// Synthetic programs, their data and their caches are smaller by this.
     pub(crate) synthetic: u64,
-    /// Real programs are cut after so many accesses.
+    /// Real programs end after this many accesses.
     pub(crate) accesses_max: u64,
 }
 
@@ -167,7 +167,7 @@ impl Run {
             .set("device.prefetches_first", true)
     }
 
-    /// By the addresses of a memory that keeps runs of `run_pages` together.
+    /// The run by the addresses of a memory that keeps runs of `run_pages` together.
     pub(crate) fn mapped(self, run_pages: u64, seed: u64) -> Run {
         Run { addresses: Addresses::Mapped { run_pages, seed }, ..self }
     }
@@ -219,11 +219,11 @@ impl Run {
     }
 }
 
-/// Synthetic programs, recorded when they are first wanted.
+/// The recordings of synthetic programs, each made when it is first replayed.
 pub(crate) struct Recordings(Vec<(usize, Cut, OnceLock<Recording>)>);
 
 impl Recordings {
-    /// A place for everything that `runs` replay.
+    /// A place for every recording that `runs` replay.
     fn for_all(runs: &[Run]) -> Recordings {
         let mut all = Recordings(Vec::new());
         for run in runs {
@@ -241,16 +241,16 @@ impl Recordings {
         found.map(|(.., recording)| recording)
     }
 
-    /// All that were made: of which program, how cut, what.
+    /// Every recording that was made, with its program and its cut.
     pub(crate) fn made(&self) -> impl Iterator<Item = (usize, Cut, &Recording)> {
         self.0.iter().filter_map(|(program, cut, made)| Some((*program, *cut, made.get()?)))
     }
 }
 
-/// Does all `runs`, side by side.
+/// Runs all of `runs` side by side.
 ///
 /// # Errors
-/// The first run's that failed; or that `watch` stopped it.
+/// The error of the first run that failed, or that the user stopped them.
 pub(crate) fn run_all(
     runs: &[Run],
     scale: Scale,
@@ -266,7 +266,7 @@ pub(crate) fn run_all(
             setup: format!("{}, {}", run.figure, run.setup),
             error: Box::new(error),
         };
-        // A run that was broken off may look like one that ended.
+        // A stopped run may look like one that ended.
         watch.tell(run.program(), 1.0)?;
         replayed.map(|replay| row(run, &replay)).map_err(wrong)
     })?;

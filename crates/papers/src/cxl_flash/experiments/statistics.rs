@@ -1,8 +1,8 @@
-//! [`Statistics`]: what Tables 2 and 5 say of a trace, measured.
+//! [`Statistics`]: the figures of Tables 2 and 5, measured on a trace.
 //!
-//! The two localities are the shares by which stand-ins are made up ([`ebbtide_workloads::StandIn`]), so that
-//! these can be checked. `ebbtide_trace::Statistics`, which knows nothing of how a trace was made,
-//! measures localities by distances instead; its figures are not to be set beside these.
+//! The two localities are the shares that stand-ins are made with ([`ebbtide_workloads::StandIn`]), so
+//! that the stand-ins can be checked. `ebbtide_trace::Statistics` measures localities by distances
+//! instead; the two cannot be compared.
 
 use ebbtide_core::PageId;
 use ebbtide_trace::{Op, Source};
@@ -15,28 +15,28 @@ use super::programs::PROGRAMS;
 use super::runs::{Recordings, Scale};
 use super::stand_ins::STAND_INS;
 
-/// How many accesses of a stand-in are looked at, and where what Table 5 leaves open is varied.
+/// Accesses of a stand-in that are measured: with the fixed generator, and with other choices.
 const LOOKED_AT: u64 = 2_000_000;
 const OPEN_LOOKED_AT: u64 = 200_000;
 
-/// What a trace is like.
+/// The statistics of a trace.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Statistics {
-    /// Of which program.
+    /// The program.
     pub program: &'static str,
-    /// How the trace departs from the study's or from the fixed generator; often nothing.
+    /// How the trace differs from the study's or from the fixed generator; empty if it does not.
     pub cut: String,
     /// Mean time between accesses.
     pub interval_ns: f64,
     /// Share of accesses that read.
     pub reads: f64,
-    /// Of accesses: the share that goes on with the line after the one before.
+    /// Share of accesses to the line after the last one.
     pub spatial: f64,
-    /// Of the others: the share to one of the pages where accesses last went.
+    /// Share of the other accesses that go to one of the last pages.
     pub temporal: f64,
 }
 
-/// Of all traces.
+/// The statistics of all traces.
 pub(super) fn all(recordings: &Recordings, scale: Scale, seed: u64) -> Vec<Statistics> {
     let synthetic = recordings.made().map(|(program, cut, recording)| Statistics {
         cut: cut.name(),
@@ -54,11 +54,11 @@ pub(super) fn all(recordings: &Recordings, scale: Scale, seed: u64) -> Vec<Stati
     synthetic.chain(real).collect()
 }
 
-/// Of one.
+/// The statistics of one trace.
 fn of(program: &'static str, trace: &mut dyn Source) -> Statistics {
     let (mut batch, mut count, mut reads, mut follows, mut returns) = (Vec::new(), 0, 0, 0, 0);
     let (mut last_line, mut last_at) = (u64::MAX - 1, 0);
-    // The latest time that accesses went to each page, in times gone.
+    // The number of the last visit to each page.
     let (mut went, mut gone) = (FxHashMap::<PageId, usize>::default(), 0);
     while trace.fill(&mut batch).expect("a trace that is made up has no faults") {
         for access in &batch {

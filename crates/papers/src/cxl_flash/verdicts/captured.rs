@@ -1,8 +1,7 @@
-//! Claims whose direction real programs show whose traces were captured here: CX15, CX17, CX21, CX25
-//! to CX27.
+//! The claims whose direction captured traces show: CX15, CX17, CX21, CX25 to CX27.
 //!
-//! They are small programs behind a small last-level cache, before a small device cache: what the study
-//! says in numbers of its own programs is not expected of them.
+//! The traces are of small programs behind a small last-level cache, before a small device cache.
+//! They are not expected to reach the study's numbers, which are of other programs.
 
 use super::{percent, wear};
 use crate::cxl_flash::CxlFlash;
@@ -38,7 +37,7 @@ fn best_run<'a>(study: &'a CxlFlash, program: &str) -> &'a Row {
     best.expect("there are prefetchers")
 }
 
-/// How long flash lasts under programs captured here.
+/// The lifetime of flash under captured programs, in words.
 pub(super) fn lifetimes(study: &CxlFlash) -> String {
     let years = programs().map(|program| {
         let years = wear(best_run(study, program), Cells::Ull.endurance_cycles()).working_years();
@@ -47,7 +46,7 @@ pub(super) fn lifetimes(study: &CxlFlash) -> String {
     format!("With the best prefetcher, in such years: {}.", years.collect::<Vec<_>>().join("; "))
 }
 
-/// What programs captured here get for their money.
+/// The performance for the money of captured programs, in words.
 pub(super) fn worth(study: &CxlFlash) -> String {
     let worth = programs().map(|program| {
         let [dear, cheap] = performance_for_the_money(best_run(study, program).sub_us);
@@ -56,10 +55,10 @@ pub(super) fn worth(study: &CxlFlash) -> String {
     format!("Performance for the money: {}.", worth.collect::<Vec<_>>().join("; "))
 }
 
-/// Every claim of which they show the direction.
+/// The findings of captured programs.
 pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, setup: &str, physical: bool| run(study, program, setup, physical);
-    // A value by virtual addresses, then by physical ones, of every program.
+    // The value of every program by virtual and by physical addresses.
     let both = |setup: &str, value: fn(&Row) -> f64| -> Vec<[f64; 2]> {
         let value = |program, physical| value(at(program, setup, physical));
         programs().map(|program| [false, true].map(|physical| value(program, physical))).collect()
@@ -70,7 +69,7 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
         });
         shown.collect::<Vec<_>>().join("; ")
     };
-    // Whether it falls, and in words.
+    // Whether the value is lower by physical addresses, and the values in words.
     let falls = |name: &str, value: fn(&Row) -> f64| {
         let small = both(name, value);
         let large = both(&format!("{name}, {CAPTURED_CACHE_LARGE}"), value);

@@ -1,4 +1,4 @@
-//! What becomes of each claim of the CXL-flash study.
+//! The verdict on each claim of the CXL-flash study.
 
 mod captured;
 mod real;
@@ -37,7 +37,7 @@ fn percent(row: &Row) -> f64 {
     100.0 * row.sub_us
 }
 
-/// How often longer traces of `program` read; nothing if none was tried.
+/// The share of reads in longer traces of `program`; empty if no longer trace was run.
 fn longer(study: &CxlFlash, program: &str) -> String {
     let tried = LONGER.iter().filter(|(number, _)| SYNTHETIC[*number] == program);
     let shown: Vec<String> = tried
@@ -53,8 +53,8 @@ fn longer(study: &CxlFlash, program: &str) -> String {
     }
     format!(
         "The first 20 million accesses end while the program still fills its data, half of them \
-         being write-backs. Of its trace {} (8 GiB, no prefetcher): the study's goes further, as \
-         it does whose translation keeps one access a microsecond.",
+         being write-backs. Of its trace {} (8 GiB, no prefetcher). The study's trace goes further: \
+         its translation keeps one access a microsecond.",
         shown.join(", ")
     )
 }

@@ -1,5 +1,5 @@
-//! Claims that stand-ins for real programs decide: CX1 to CX3 and CX17 to CX28. Beside each stands
-//! what it would be where the trace is otherwise in what Table 5 leaves open.
+//! The claims that stand-ins for real programs decide: CX1 to CX3 and CX17 to CX28. The note of each
+//! gives its values for other choices of what Table 5 leaves open.
 
 use ebbtide_core::PAGE_BYTES;
 
@@ -26,7 +26,7 @@ const NO_PREFETCHER: &str = PREFETCHERS[0].1;
 const BEST_OFFSET: &str = PREFETCHERS[3].1;
 const LEAP: &str = PREFETCHERS[4].1;
 
-/// The stand-in for `program`, one thing that Table 5 leaves open being as `open` has it.
+/// The runs of the stand-in for `program` with the choice `open`.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     study: &'a CxlFlash,
@@ -35,7 +35,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Under the study's device, with the prefetcher or hints called `setup`.
+    /// The run with the prefetcher or the hints called `setup`.
     fn at(self, setup: &str) -> &'a Row {
         match self.open {
             Open::Fixed => self.study.at("Fig. 13", self.program, setup),
@@ -54,34 +54,33 @@ impl<'a> Case<'a> {
         percent(self.at(NO_PREFETCHER))
     }
 
-    /// With every prefetcher, none not being one.
+    /// Requests below 1 us with each prefetcher, in percent.
     fn with(self) -> impl Iterator<Item = f64> {
         PREFETCHERS.iter().skip(1).map(move |(_, name)| percent(self.at(name)))
     }
 
-    /// With the prefetcher, or none, that is best.
+    /// The run with the most requests below 1 us, with a prefetcher or without.
     fn best(self) -> &'a Row {
         let rows = PREFETCHERS.map(|(_, name)| self.at(name));
         let best = rows.into_iter().max_by(|a, b| a.sub_us.total_cmp(&b.sub_us));
         best.expect("there are prefetchers")
     }
 
-    /// The share of hits under a miss without a prefetcher that best offset makes hits.
+    /// The percentage of hits under a miss that best offset turns into hits.
     fn became_hits(self) -> f64 {
         let merged = |name| self.at(name).hits_under_miss as f64;
         100.0 * (merged(NO_PREFETCHER) - merged(BEST_OFFSET)) / merged(NO_PREFETCHER).max(1.0)
     }
 }
 
-/// What is found of `part` of claim `id`, `value` being what it is by what Table 5 leaves open.
+/// The finding that part `part` of the claim `id` has this `value`, with its values for other choices.
 fn decided<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> Finding {
     let finding = CLAIMS.found(id, part, value(Open::Fixed)).stand_in();
     let opened = left_open(id, part, value);
     finding.note(opened)
 }
 
-/// What `value` is where what Table 5 leaves open is otherwise, and whether what is claimed is among
-/// it.
+/// The values for other choices of what Table 5 leaves open, and whether the claim is among them.
 fn left_open<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> String {
     let values = OPEN.map(|open| value(open).into());
     let fixed = value(Open::Fixed).into();
@@ -93,8 +92,8 @@ fn left_open<T: Into<Ours>>(id: &str, part: &str, value: impl Fn(Open) -> T) -> 
     let shown = shown.collect::<Vec<_>>().join(", ");
     let all: Vec<Ours> = values.into_iter().chain([fixed]).collect();
     let verdict = match claim.judge_range(part, &all) {
-        Verdict::Within => "what is claimed is among what Table 5 allows",
-        _ => "none of this gives what is claimed",
+        Verdict::Within => "the claim is among what Table 5 allows",
+        _ => "no choice gives what is claimed",
     };
     format!("Left open: {shown}; {verdict}.")
 }
@@ -104,8 +103,8 @@ fn stand_in(program: &str) -> &'static StandIn {
     STAND_INS.iter().find(|stand_in| stand_in.name == program).expect("it is a real program")
 }
 
-/// Pages that the whole of `row`'s program writes: every page read takes a frame, and once all are
-/// taken another page's, which is written back as often as in the part that was run.
+/// Pages that the whole program of `row` writes to flash. Every page read takes a frame. Once all
+/// frames are taken it evicts a page, which is dirty as often as in the part that ran.
 fn pages_written(row: &Row) -> f64 {
     let cache = CACHE_PAGES as f64;
     let read = row.flash_reads as f64;
@@ -119,7 +118,7 @@ fn pages_written(row: &Row) -> f64 {
 /// CX17 to CX20.
 pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, policy: &str, ways: u64| {
-        // With one way there is nothing to decide.
+        // With one way no policy decides anything.
         let policy = if ways == 1 { POLICIES[0] } else { policy };
         study.at("Fig. 11", program, &format!("{policy}, {ways} ways"))
     };
@@ -141,7 +140,7 @@ pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
             .flat_map(move |ways| POLICIES.map(|policy| share(program, policy, ways)))
     };
     let case = |program, open| Case { study, program, open };
-    // By the policies and ways of Fig. 11, or by the study's own where the trace is another.
+    // Over the policies and ways of Fig. 11 for the fixed generator, else of the study's device.
     let over_policies = |program, open, of: fn(Vec<f64>) -> f64| match open {
         Open::Fixed => of(every(program).collect()),
         _ => case(program, open).without(),
@@ -172,14 +171,14 @@ pub(super) fn replacement(study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// How much of what `program` does can miss however far its pages are gone to anew.
+/// The accesses of `program` that go to new pages, in words.
 fn gone_anew(program: &str) -> String {
     let stand_in = stand_in(program);
     let anew = (1.0 - stand_in.spatial) * (1.0 - stand_in.temporal);
     format!(
-        "By its localities, as they are read here, {:.1}% of its accesses go to a page anew, {:.2} \
-         M in all: more misses and writes than these take returns to pages that the cache has \
-         lost.",
+        "By its localities, as defined here, {:.1}% of its accesses go to new pages, {:.2} M in \
+         all. More misses and writes than these need accesses that return to pages the cache has \
+         evicted.",
         100.0 * anew,
         anew * stand_in.accesses as f64 / 1e6
     )
@@ -191,7 +190,7 @@ fn as_large<'a>(study: &'a CxlFlash, program: &str, policy: &str, ways: u64) -> 
     study.at("Table 5", program, &opened(AS_LARGE, &format!("{policy}, {ways} ways")))
 }
 
-/// What more ways do where the cache is as large as the working set.
+/// The effect of more ways when the cache is as large as the working set.
 fn by_ways(study: &CxlFlash) -> String {
     let best = |program: &str, ways| {
         most(POLICIES.map(|policy| percent(as_large(study, program, policy, ways))))
@@ -202,13 +201,13 @@ fn by_ways(study: &CxlFlash) -> String {
         format!("{program} {one:.1}, {four:.1}, {sixteen:.1}")
     });
     format!(
-        "The stand-ins go to pages anew all over their footprints, where no placement helps; with \
+        "The stand-ins take new pages from their whole footprints, where no placement helps. With \
          working sets as large as the cache, 64 MiB, below 1 us with 1, 4, 16 ways, in %: {}.",
         shown.join("; ")
     )
 }
 
-/// What policies do there.
+/// The effect of policies there.
 fn by_policy(study: &CxlFlash) -> String {
     let shown = [BERT, XZ, YCSB].map(|program| {
         let policies = POLICIES.map(|policy| {
@@ -292,7 +291,7 @@ pub(super) fn prefetching(study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// What Table 5 leaves open, and how much of its own that changes.
+/// What Table 5 leaves open, and how far other choices move its own figures.
 fn what_is_open(study: &CxlFlash) -> String {
     let temporal = |program: &str, open: Open| {
         study.trace(program, &open.name()).map_or(0.0, |trace| trace.temporal)
@@ -302,18 +301,18 @@ fn what_is_open(study: &CxlFlash) -> String {
         REAL.map(|program| (temporal(program, open) - temporal(program, Open::Fixed)).abs())
     });
     format!(
-        "Real programs are stand-ins by Table 5's six figures, which do not fix how far off the \
-         pages are that are gone to anew (here anywhere in the footprint; varied: in working sets \
-         of 32 to 128 MiB), how far back accesses return (here seldom far; varied: anywhere in the \
-         262144 pages last gone to) and in which order pages come (here as lines do; varied: none \
-         or all in order). Notes that say what is left open give each, in runs that go to two \
-         caches of pages anew. But for the returns, which are what Table 5 may or may not mean, \
-         temporal locality moves by {:.2} at most.",
+        "Real programs are stand-ins by Table 5's six figures. These leave three things open: where \
+         new pages lie (here anywhere in the footprint; varied: in working sets of 32 to 128 MiB), \
+         how far back accesses return (here seldom far; varied: anywhere in the last 262144 pages) \
+         and the order of pages (here as often in order as lines; varied: never or always). Notes \
+         on what is left open give the value of each choice, in runs that visit new pages of twice \
+         the cache. Apart from the returns, which Table 5 may or may not mean, temporal locality \
+         moves by {:.2} at most.",
         most(moved)
     )
 }
 
-/// CX2 and CX3: by the prefetcher that is best for the program.
+/// CX2 and CX3, with the best prefetcher of each program.
 pub(super) fn lifetimes(study: &CxlFlash) -> Vec<Finding> {
     let written = |program, open| pages_written(Case { study, program, open }.best());
     let page_rank = formulas::page_rank_lifetime(written(PAGE_RANK, Open::Fixed)).stand_in();

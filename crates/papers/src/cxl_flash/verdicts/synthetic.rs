@@ -1,4 +1,4 @@
-//! Claims that synthetic programs decide: CX6 to CX16.
+//! The claims that synthetic programs decide: CX6 to CX16.
 
 use super::{longer, percent, wear};
 use crate::cxl_flash::CxlFlash;
@@ -11,7 +11,7 @@ use crate::cxl_flash::experiments::{
 use ebbtide_study::analytic::lifetime::Cells;
 use ebbtide_study::claims::{Finding, least, mean, most};
 
-/// Programs of which most accesses follow each other.
+/// Programs that mostly access one line after the other.
 const SEQUENTIAL: [&str; 3] = [SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2]];
 const MATRIX_MULTIPLY: &str = SYNTHETIC[1];
 const RANDOM: &str = SYNTHETIC[3];
@@ -134,7 +134,7 @@ pub(super) fn next_line(study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
-/// What offsets do where pages are used up sooner.
+/// The effect of offsets on traces whose pages are used for a shorter time.
 fn thinned(study: &CxlFlash) -> String {
     let lasts = |row: &Row| row.seconds * 1e6 / row.flash_reads as f64;
     let shown = ONE_IN.map(|(number, kept)| {
@@ -150,8 +150,8 @@ fn thinned(study: &CxlFlash) -> String {
         )
     });
     format!(
-        "Reading SLC takes some 28 us. Here pages last so long that offset 4 comes in time; \
-         thinned until they do not: {}.",
+        "Reading SLC takes some 28 us. Here a page is used for so long that offset 4 comes in time; \
+         in traces thinned until it does not: {}.",
         shown.join("; ")
     )
 }
@@ -230,8 +230,8 @@ pub(super) fn flash(study: &CxlFlash) -> Vec<Finding> {
 fn at_the_door(study: &CxlFlash) -> String {
     let mean = |setup: &str| study.at("Fig. 10", STRIDE, setup).mean_from_issue_us;
     format!(
-        "Contradiction F9: time before the device is not counted, so that few chips, which hold \
-         accesses back there, look well. With it the mean is {:.0} us with 8 x 4 chips and 1 GiB, \
+        "The paper does not count the time that accesses wait before the device, so that few chips \
+         look good. With it the mean is {:.0} us with 8 x 4 chips and 1 GiB, \
          {:.0} us with 8 GiB, {:.0} us with 32 x 32 chips: parallelism counts for more.",
         mean("8 x 4, 1 GiB"),
         mean("8 x 4, 8 GiB"),
@@ -239,7 +239,7 @@ fn at_the_door(study: &CxlFlash) -> String {
     )
 }
 
-/// What part of the `memset` does to `program` of Table 3, in the memories where that was tried.
+/// The effect of a part of the `memset` on `program` of Table 3, by memory.
 fn after_memset(study: &CxlFlash, program: &str) -> String {
     let cut = Cut::Memset(MEMSET).name();
     let memories = [(0, "virtual"), (1, "physical 1"), (4, "physical 4")];
@@ -255,7 +255,7 @@ fn after_memset(study: &CxlFlash, program: &str) -> String {
     )
 }
 
-/// What stride is on other flash.
+/// Stride on other flash.
 fn other_chips(study: &CxlFlash) -> String {
     let shown = OTHER_CHIPS.map(|chips| {
         let setup = of_chips(chips);
@@ -263,7 +263,7 @@ fn other_chips(study: &CxlFlash) -> String {
     });
     format!(
         "A page comes and another goes every 1.17 us, near to what eight channels carry, so that \
-         it is steep in what flash takes at once (a die here takes one command, MQ's over several \
+         it is steep in what flash takes at once (a die here takes one command; MQSim's commands over several \
          planes are left out): {}.",
         shown.join(", ")
     )

@@ -11,7 +11,7 @@ use crate::flatflash::FlatFlash;
 /// A database, clients, a device and a kind of log.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DatabaseRow {
-    /// Which.
+    /// The database.
     pub database: &'static str,
     /// Clients, each with one transaction at a time.
     pub clients: usize,
@@ -32,8 +32,8 @@ fn by_name<S: Serializer>(logging: &Logging, serializer: S) -> Result<S::Ok, S::
     serializer.collect_str(logging)
 }
 
-/// A transaction's log in bytes and the share of transactions that have one. FL26: 64 to 1,424 bytes;
-/// which database has which is an assumption. The shares are the benchmarks' own.
+/// A transaction's log in bytes and the share of transactions that have one. The paper prints 64 to
+/// 1,424 bytes (§3.5); the size of each database is an assumption. The shares are the benchmarks'.
 fn log(database: &str) -> (u64, f64) {
     match database {
         "TPCC" => (1424, 0.92),
@@ -45,13 +45,14 @@ fn log(database: &str) -> (u64, f64) {
 /// Clients of Fig. 14.
 const CLIENTS: [usize; 3] = [4, 8, 16];
 
-/// Between pages that the device takes: an assumption, of a P3700's class (150,000 writes a second).
+/// Time between two pages that the device takes: that of a P3700 (150,000 writes a second), an
+/// assumption.
 pub(crate) const PAGE_INTERVAL: Span = Span::from_ns(6_700);
 
-/// Software before a page is written, on TraditionalStack: as for a fault (HM).
+/// TraditionalStack's software time before a page is written: that of a fault (HAMS, ISCA'21 §II).
 const SOFTWARE: Span = Span::from_us(15);
 
-/// Bytes of a transaction's log in pages, as they reach flash where a cache merges them.
+/// Pages of log that a transaction writes to flash where a cache merges log records.
 pub(crate) fn log_pages(database: &str) -> f64 {
     let (bytes, share) = log(database);
     bytes as f64 * share / 4096.0
@@ -68,7 +69,7 @@ fn durable(system: &str, device_us: u64, interval: Span) -> Durable {
     }
 }
 
-/// Where a throughput is asked for.
+/// A point of Fig. 14.
 #[derive(Clone, Copy)]
 struct Point {
     database: &'static str,
@@ -91,7 +92,7 @@ impl Point {
 }
 
 /// TPCB's gain over UnifiedMMap with 16 clients, each transaction with its own log, on a device of
-/// `device_us` that takes a page every `interval`: what the assumption of [`PAGE_INTERVAL`] is worth.
+/// `device_us` that takes a page every `interval`: the effect of the assumption [`PAGE_INTERVAL`].
 pub(crate) fn gain_of_tpcb(flatflash: &FlatFlash, device_us: u64, interval: Span) -> f64 {
     let point = Point {
         database: "TPCB",

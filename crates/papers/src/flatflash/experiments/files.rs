@@ -8,7 +8,7 @@ use ebbtide_workloads::file_metadata::{
 };
 use serde::Serialize;
 
-/// What a device charges.
+/// The times of a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prices {
     /// Writing a page.
@@ -19,7 +19,8 @@ pub(crate) struct Prices {
     pub(crate) verify: Span,
 }
 
-/// FF Table 2, and FF §3.3 for the page (FL7, FL9). Software is left out, in favour of blocks.
+/// FlatFlash (ASPLOS'19) Table 2, and §3.3 for the page (FL7, FL9). Leaving out software favours
+/// blocks.
 pub(crate) const PRICES: Prices =
     Prices { page: Span::from_us(16), line: Span::from_ns(600), verify: Span::from_ns(4_800) };
 
@@ -91,7 +92,7 @@ fn reaching_flash(operation: Operation, cache_pages: usize, seed: u64) -> f64 {
     cache.written as f64 / FOLLOWED as f64
 }
 
-/// Operations after which an SSD-Cache that is not full never will be.
+/// An SSD-Cache that is not full after this many operations never fills.
 const FILL_MAX: u64 = 200_000;
 
 /// Operations that are followed to see which pages of the SSD-Cache reach flash.
@@ -103,7 +104,7 @@ struct DirtyPages {
     order: BTreeMap<u64, (Piece, u64)>,
     size: usize,
     now: u64,
-    /// Pages that had to go.
+    /// Pages written to flash.
     written: u64,
 }
 

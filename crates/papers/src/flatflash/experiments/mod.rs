@@ -1,4 +1,4 @@
-//! Which programs run on which machines: the paper's experiments as [`Trial`]s.
+//! The paper's experiments: which programs run on which machines.
 
 mod databases;
 mod files;
@@ -23,23 +23,23 @@ use crate::{ReproduceError, ReproduceOptions};
 /// A run of the simulator.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RunRow {
-    /// Which program on which sizes.
+    /// The program and its sizes.
     pub experiment: String,
-    /// Which system, and how it differs from its configuration.
+    /// The system, and how it differs from its configuration.
     pub system: String,
-    /// What came of it.
+    /// Its measurements.
     #[serde(flatten)]
     pub measure: Measure,
 }
 
-/// A trial and what it is called.
+/// A trial and its names.
 struct Experiment {
     name: String,
     system: String,
     trial: Trial,
 }
 
-/// An SSD-Cache of 0.125% of a TiB, in MiB, and the ways that make such a size (SPEC A2).
+/// An SSD-Cache of 0.125% of a TiB, in MiB, and its ways.
 const OF_1_TIB: (u64, u64) = (1280, 20);
 
 /// The microbenchmark of Fig. 8, by name: whether at random, whether written.
@@ -112,15 +112,15 @@ pub(super) const TWICE: &str = "flatflash, threshold 2";
 /// FlatFlash that cleans its SSD-Cache by whole blocks.
 pub(super) const BY_BLOCKS: &str = "flatflash, cleaned by blocks";
 
-/// A block is cleaned so long after its first write (assumption: the paper says "periodically").
+/// Time from a block's first write until it is cleaned (assumption: the paper says "periodically").
 pub(super) const CLEAN_AFTER_US: u64 = 200_000;
 
-/// FlatFlash whose device holds posted writes back behind few commands to flash.
+/// FlatFlash with a device that holds back posted writes once 16 commands are at flash.
 pub(super) const FEW_COMMANDS: &str = "flatflash, 16 commands";
 
 const COMMANDS: u64 = 16;
 
-/// TraditionalStack whose software takes as long as the longer of what HM gives.
+/// TraditionalStack with the longest software time of a fault that HAMS (ISCA'21 §II) prints.
 pub(super) const SLOW_STACK: &str = "traditional-stack, 20 us of software";
 
 const SLOW_IO_US: u64 = 20;
@@ -158,7 +158,7 @@ pub(super) fn run(
 }
 
 impl FlatFlash {
-    /// What `system` came to in `experiment`.
+    /// The measurements of `system` in `experiment`.
     pub(crate) fn run(&self, experiment: &str, system: &str) -> &Measure {
         let found =
             self.runs.iter().find(|row| row.experiment == experiment && row.system == system);
@@ -201,7 +201,7 @@ fn each(
     systems.iter().for_each(|system| add(all, name, Trial::new(system, runs, shared)));
 }
 
-/// Other readings of Algorithm 1, and promotion at the first access: what a claim owes to it.
+/// Adds the other readings of Algorithm 1, and promotion at the first access.
 fn readings(all: &mut Vec<Experiment>, name: &str, trial: Trial) {
     variant(all, name, WINDOWED, trial.clone().with("promotion.reset", "windowed"));
     variant(all, name, AT_LEAST, trial.clone().with("promotion.meets", "at-least"));

@@ -1,5 +1,4 @@
-//! [`ReadingRow`]: what becomes of a program under each reading of Algorithm 1 (FlatFlash, ASPLOS'19
-//! §3.4).
+//! [`ReadingRow`]: a program under each reading of Algorithm 1 (FlatFlash, ASPLOS'19 §3.4).
 
 use serde::Serialize;
 
@@ -13,7 +12,7 @@ use crate::flatflash::FlatFlash;
 /// A program under a reading of Algorithm 1.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ReadingRow {
-    /// Which program on which sizes.
+    /// The program and its sizes.
     pub experiment: String,
     /// As printed, or how it differs.
     pub reading: &'static str,
@@ -25,8 +24,8 @@ pub(crate) struct ReadingRow {
     pub fewer_writes: f64,
 }
 
-/// As printed, with the reset repaired, with counts past the threshold promoting too, and promotion
-/// at the first access, which no count can be past.
+/// As printed, with the reset repaired, with counts above the threshold promoting too, and with
+/// promotion at the first access.
 const READINGS: [&str; 4] = [FLATFLASH, WINDOWED, AT_LEAST, AT_ONCE];
 
 /// Every program under every reading.

@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) cores: u64,
 }
 
-/// What a machine runs.
+/// The program of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Runs {
     /// A program by name.
@@ -48,7 +48,7 @@ pub(super) struct Trial {
     pub(super) settings: Vec<(&'static str, String)>,
 }
 
-/// What came of a `Trial`, a job on average.
+/// The measurements of a [`Trial`]: means over jobs.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Measure {
     /// From its start to its end.
@@ -179,7 +179,7 @@ impl Trial {
 /// Accesses measured, about.
 const ACCESSES: u64 = 300_000;
 
-/// Jobs that run in time before those that count, for each thread.
+/// Jobs of each thread that run in time before the measured ones.
 const SETTLING_JOBS: u64 = 20;
 
 /// Of the last-level cache; as in `configs/unified-mmap.toml`.
@@ -193,11 +193,11 @@ pub(crate) const UNIFIED_MMAP: &str = "unified-mmap";
 pub(crate) const TRADITIONAL_STACK: &str = "traditional-stack";
 pub(crate) const DRAM_ONLY: &str = "dram-only";
 
-/// Runs `trials` and gives what came of each, in their order. Those that come to the same machine and
-/// program run once: DRAM-only's do, whatever DRAM and flash the others have.
+/// Runs `trials` and gives the measurements of each, in their order. Trials of the same program on the
+/// same machine run once, as those on DRAM-only do.
 ///
 /// # Errors
-/// The first one's, in their order, that failed; or that `watch` stopped it.
+/// The error of the first trial that failed, or that the user stopped the run.
 pub(super) fn measure_all(
     trials: &[Trial],
     options: &ReproduceOptions,

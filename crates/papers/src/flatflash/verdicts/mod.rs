@@ -1,4 +1,4 @@
-//! What becomes of each claim of FlatFlash.
+//! The verdict on each claim of FlatFlash.
 
 mod programs;
 mod tables;
@@ -21,7 +21,7 @@ use ebbtide_study::claims::{Finding, Findings, geometric_mean, least, most};
 const BASELINES: [(&str, &str); 2] =
     [("UnifiedMMap", UNIFIED_MMAP), ("TraditionalStack", TRADITIONAL_STACK)];
 
-/// Every claim: those that the runs decide, then formulas, then inputs.
+/// Every claim.
 pub(super) fn findings(r: &FlatFlash) -> Result<Findings, ReproduceError> {
     let mut decided = [
         highlights(r),
@@ -40,7 +40,7 @@ pub(super) fn findings(r: &FlatFlash) -> Result<Findings, ReproduceError> {
     Ok(CLAIMS.findings(decided))
 }
 
-/// Of several values the geometric mean, and their range in words.
+/// The geometric mean of several values, and their range in words.
 struct Spread {
     mean: f64,
     range: String,
@@ -87,7 +87,7 @@ fn highlights(r: &FlatFlash) -> Vec<Finding> {
     ]
 }
 
-/// What TPCB gains where the device takes pages at other intervals.
+/// The gain of TPCB on devices that take pages at other intervals.
 fn by_interval(r: &FlatFlash, device_us: u64) -> String {
     let at = |ps| gain_of_tpcb(r, device_us, Span::from_ps(ps));
     let interval = PAGE_INTERVAL.as_ps();
@@ -105,7 +105,7 @@ fn constants() -> Result<Vec<Finding>, ReproduceError> {
     ])
 }
 
-/// What the claim owes to Algorithm 1: the same under its other readings, which FL17 tells of.
+/// The gain under the other readings of Algorithm 1, which FL17's note explains.
 fn readings(r: &FlatFlash, experiment: &str, system: &str) -> String {
     let gain = |own: &str| r.run(experiment, system).job_ns / r.run(experiment, own).job_ns;
     format!(
@@ -157,7 +157,7 @@ fn database<'a>(
     found.expect("every database has every point")
 }
 
-/// Fig. 14 gives each transaction its own log on all systems.
+/// The rows in which each transaction has its own log, as in Fig. 14.
 fn own_logs(r: &FlatFlash, device_us: u64) -> impl Iterator<Item = &DatabaseRow> {
     let own = |row: &&DatabaseRow| row.logging == Logging::PerTransaction;
     r.databases.iter().filter(own).filter(move |row| row.device_us == device_us)

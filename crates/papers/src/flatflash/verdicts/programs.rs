@@ -21,7 +21,7 @@ pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
         CLAIMS.found("FL14", "ratio", ratio),
         CLAIMS.found("FL14", "both", far.iter().all(|far| *far > FAR_BELOW)).note(format!(
             "TraditionalStack takes {:.2} times as long as FlatFlash and {:.2} times as \
-             UnifiedMMap; with 20 us of software a fault instead of 15 (HM: 15 to 20) {:.2} and \
+             UnifiedMMap; with 20 us of software a fault instead of 15 (HAMS, ISCA'21 §II: 15 to 20) {:.2} and \
              {:.2}.",
             far[0], far[1], slow[0], slow[1],
         )),
@@ -38,7 +38,7 @@ pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// What is called far below here: a quarter more at least.
+/// A latency is far below another that is this many times as long.
 const FAR_BELOW: f64 = 1.25;
 
 const BASELINES_AND_OWN: [&str; 2] = [FLATFLASH, UNIFIED_MMAP];
@@ -49,14 +49,14 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
     let mut findings = vec![
         CLAIMS.found("FL16", BASELINES[0].0, r.gain(GUPS, BASELINES[0].1)).note(posted_writes(r)),
         CLAIMS.found("FL16", BASELINES[1].0, r.gain(GUPS, BASELINES[1].1)).note(format!(
-            "With 20 us of software a fault instead of 15 (HM: 15 to 20) {slow:.2}."
+            "With 20 us of software a fault instead of 15 (HAMS, ISCA'21 §II: 15 to 20) {slow:.2}."
         )),
     ];
     for (part, system) in BASELINES {
         let part = format!("{part} over FlatFlash");
         let finding = CLAIMS.found("FL17", &part, moved(system) / moved(FLATFLASH));
         findings.push(match system {
-            UNIFIED_MMAP => finding.note(contradiction(r)),
+            UNIFIED_MMAP => finding.note(too_few_promotions(r)),
             _ => finding.note(format!(
                 "With promotion at the second access {:.2}, at the first {:.2}: see UnifiedMMap's.",
                 moved(system) / moved(TWICE),
@@ -86,7 +86,7 @@ pub(super) fn gups(r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// What is assumed of posted writes, and what it is worth.
+/// The assumption on posted writes, and its effect.
 fn posted_writes(r: &FlatFlash) -> String {
     let slower = |experiment: &str| {
         r.run(experiment, FEW_COMMANDS).job_ns / r.run(experiment, FLATFLASH).job_ns
@@ -100,8 +100,8 @@ fn posted_writes(r: &FlatFlash) -> String {
     )
 }
 
-/// Why hardly a page moves as the algorithm is printed, and what the other claims need. Said once.
-fn contradiction(r: &FlatFlash) -> String {
+/// Why the printed algorithm promotes hardly any page, and what the other claims need.
+fn too_few_promotions(r: &FlatFlash) -> String {
     let moved =
         |system: &str| r.run(GUPS, UNIFIED_MMAP).pages_moved / r.run(GUPS, system).pages_moved;
     let range = |reading: &str| {
@@ -180,7 +180,7 @@ pub(super) fn tails_by_reading(r: &FlatFlash, experiment: &str, system: &str) ->
     )
 }
 
-/// How much the tail of a lone miss can gain, and what waiting in the device does to that.
+/// The most that the tail of a lone miss can gain, and the effect of waiting in the device.
 fn tail_bound(r: &FlatFlash) -> String {
     let largest = at(YCSB[0].0, YCSB_RATIO);
     let queued = |system| r.run(&largest, &on_ssd(system)).p99_ns;

@@ -1,4 +1,4 @@
-//! Claims of Tables 1 and 3: FL12 and FL29.
+//! The claims of Tables 1 and 3: FL12 and FL29.
 
 use super::{database, p99, readings, tails_by_reading};
 use crate::flatflash::FlatFlash;
@@ -85,7 +85,7 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
     findings
 }
 
-/// Pages that the SSD-Cache gives up dirty again and again are merged where they are promoted.
+/// The lifetime if pages were promoted at the first access. DRAM merges the writes of promoted pages.
 fn lifetime_at_once(r: &FlatFlash, experiment: &str) -> String {
     let written = |system| r.run(experiment, system).pages_written;
     let lifetime = ratio_of_writes(written(UNIFIED_MMAP), written(AT_ONCE));

@@ -41,7 +41,7 @@ pub(super) const THAMS_E: &str = "thams-e";
 const CURVES: [&str; 5] = [MMAP, LHAMS_E, THAMS_E, OPTANE_P, "nvdimm"];
 pub(super) const OPTANE_P: &str = "optane-p";
 
-/// Something that is otherwise than configured.
+/// A change of the configuration.
 struct Variation {
     what: &'static str,
     keys: &'static [(&'static str, &'static str)],
@@ -49,7 +49,8 @@ struct Variation {
     under: &'static [(&'static str, Kind)],
 }
 
-/// What the sources leave open; and persist mode. Under every workload, what HM1 and HM4 move with.
+/// What the sources leave open, and persist mode. The first two change HM1 and HM4, and run under
+/// every workload.
 const VARIATIONS: [Variation; 7] = [
     Variation { what: SMALL_PAGES, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
     Variation {
@@ -88,13 +89,13 @@ pub(super) const EXTREMES: [(&str, Kind); 2] = [WORKLOADS[0], WORKLOADS[3]];
 /// Capacities of a quick run are the paper's divided by this: 32 MiB of NVDIMM.
 const QUICK_DENOMINATOR: u64 = 256;
 
-/// And of a full one: what jobs write is kept in the host's memory, which holds no 16 GiB.
+/// The same of a full run: the host keeps in memory what jobs write, and may not hold 16 GiB.
 const FULL_DENOMINATOR: u64 = 8;
 
 /// Stretches in which the pages of Fig. 4 are touched once.
 const STRETCHES: u64 = 16;
 
-/// How often they are touched.
+/// How often the pages of Fig. 4 are touched.
 const ROUNDS: u64 = 3;
 
 /// Pages that a job of the mmap benchmark touches.
@@ -176,12 +177,12 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
-/// What of `reproduce` is done when Fig. 4 begins.
+/// Share of the run that is done when Fig. 4 begins.
 const SIMULATED: f64 = 0.8;
 
-/// Fig. 4: the mmap benchmark reads as many pages as fill half of the NVDIMM, from cold on and again.
-/// A job computes for `work`. Its capacities are a full run's always: in a smaller one a stretch is a
-/// job a core, and says how cores start side by side.
+/// Fig. 4: the mmap benchmark reads half of the NVDIMM, from cold on, and again. A job computes for
+/// `work`. Its capacities are always a full run's: with smaller ones a stretch is one job a core, and
+/// shows only how cores start.
 fn curves(
     options: &ReproduceOptions,
     work: Span,

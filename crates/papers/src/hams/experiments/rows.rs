@@ -14,7 +14,7 @@ use crate::hams::Hams;
 /// A workload.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct WorkloadRow {
-    /// Which.
+    /// The workload.
     pub workload: &'static str,
     /// Throughput over mmap's, by design.
     pub speedup: Vec<(&'static str, f64)>,
@@ -25,7 +25,7 @@ pub(crate) struct WorkloadRow {
 /// Where the time of mmap goes: a bar of Fig. 3a.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ShareRow {
-    /// Under which workload.
+    /// The workload.
     pub workload: &'static str,
     /// Faults and context switches.
     pub mmap: f64,
@@ -40,7 +40,7 @@ pub(crate) struct ShareRow {
 /// A curve of Fig. 4.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Curve {
-    /// Which design.
+    /// The design.
     pub design: &'static str,
     /// Its points, from cold on.
     pub points: Vec<Point>,
@@ -57,12 +57,12 @@ pub(crate) struct Point {
     pub pages_per_s_so_far: f64,
 }
 
-/// Throughput where something is not as configured.
+/// Throughput with a change of the configuration.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct VariationRow {
-    /// What is varied.
+    /// The change.
     pub what: &'static str,
-    /// The workloads it is varied under.
+    /// The workloads that ran with it.
     pub workloads: Vec<WorkloadRow>,
     /// Where mmap's time goes under them.
     pub shares: Vec<ShareRow>,
@@ -71,9 +71,9 @@ pub(crate) struct VariationRow {
 /// Energy of a workload.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct EnergyRow {
-    /// Which.
+    /// The workload.
     pub workload: &'static str,
-    /// What a job takes, by design.
+    /// The energy of a job, by design.
     pub designs: Vec<(&'static str, Energy)>,
 }
 
@@ -97,7 +97,7 @@ fn share_row(workload: &'static str, run: &Outcome) -> ShareRow {
     ShareRow { workload, mmap, io_stack, flash: 1.0 - mmap - io_stack - compute, compute }
 }
 
-/// What the runs of every design under `workloads` say.
+/// The rows of the runs of every design under `workloads`.
 pub(super) fn rows(
     workloads: &[(&'static str, Kind)],
     outcomes: &[Outcome],
@@ -106,7 +106,7 @@ pub(super) fn rows(
     runs.map(|((name, _), runs)| (workload_row(name, runs), share_row(name, &runs[0]))).unzip()
 }
 
-/// By the shipped table, with the paper's capacities powered whatever those of the runs.
+/// Energies by the shipped table. The paper's capacities draw power, even where runs have less.
 pub(super) fn energies(outcomes: &[Outcome]) -> Result<Vec<EnergyRow>, ReproduceError> {
     let table = EnergyTable::shipped();
     let meter = |design| Ok((design, Meter::new(&table, &resolve(design, &[])?, true)?));
@@ -173,7 +173,7 @@ pub(super) fn curve(design: &'static str, stretches: &[Stretch]) -> Curve {
 }
 
 impl Hams {
-    /// What was found where something is otherwise than configured.
+    /// The row of the change called `what`.
     pub(crate) fn variation(&self, what: &str) -> &VariationRow {
         let found = self.variations.iter().find(|row| row.what == what);
         found.expect("every variation was run")
