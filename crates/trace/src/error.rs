@@ -4,9 +4,6 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::native::NativeError;
-use crate::text::LineError;
-
 /// Why a trace cannot be read or written.
 #[derive(Debug, Error)]
 pub enum TraceError {
@@ -147,4 +144,89 @@ pub enum MappingError {
     /// The trace touches more pages than memory has.
     #[error("memory is full: the trace touches more than 64 GiB")]
     Full,
+}
+
+/// What is wrong with a line. The reader adds the file and the line number.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum LineError {
+    /// A field that does not hold what it should.
+    #[error("field '{field}': expected {expected}, found '{found}'")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What was expected.
+        expected: &'static str,
+        /// What was found.
+        found: String,
+    },
+    /// A line with fewer than five fields.
+    #[error("field '{field}' is missing: expected 'time_ns device byte_address size rw'")]
+    Missing {
+        /// The first missing field.
+        field: &'static str,
+    },
+    /// A line with more than five fields.
+    #[error("expected the line to end after field 'rw', found '{found}'")]
+    TooMany {
+        /// The first field too many.
+        found: String,
+    },
+    /// A time before that of the line before.
+    #[error("field 'time': expected at least {before} ns, the time before it, found '{found}'")]
+    RunsBack {
+        /// The time before, in nanoseconds.
+        before: String,
+        /// The time of this line.
+        found: String,
+    },
+    /// An access that would end beyond the 64-bit address space.
+    #[error("fields 'address' and 'size': {bytes} bytes from {address} end above 2^64")]
+    Beyond {
+        /// The first byte.
+        address: u64,
+        /// How many bytes.
+        bytes: u32,
+    },
+    /// A last line that stops before its last field.
+    #[error("the input ends in the middle of the line: it was cut short")]
+    CutShort,
+    /// A line longer than any access can be.
+    #[error("the line is longer than {limit} bytes: this is no trace in text form")]
+    TooLong {
+        /// The greatest length, in bytes.
+        limit: usize,
+    },
+}
+
+/// What is wrong with a native trace. The reader adds the place.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum NativeError {
+    /// The file ends too soon.
+    #[error("cut short, expected {expected} bytes, found {found}")]
+    CutShort {
+        /// The number of bytes that should follow.
+        expected: usize,
+        /// The number of bytes that follow.
+        found: usize,
+    },
+    /// A later version of the format.
+    #[error("of format version {0}, expected 1")]
+    Version(u16),
+    /// Bytes that changed since they were written.
+    #[error("damaged: its checksum is {found:#010x}, expected {expected:#010x}")]
+    Checksum {
+        /// As stored.
+        expected: u32,
+        /// Of what was read.
+        found: u32,
+    },
+    /// Invalid bytes.
+    #[error("corrupt, expected {0}")]
+    Corrupt(&'static str),
+    /// The count at the end is not the number of entries read.
+    #[error("at its end, expected {expected} entries")]
+    Count {
+        /// The count at the end.
+        expected: u64,
+    },
 }

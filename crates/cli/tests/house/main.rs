@@ -45,35 +45,6 @@ const KNOWN: &[(&str, &[&str], &str)] = &[
     ("measure", &["doctor::memory"], "doctor::finding"),
     ("measure", &["doctor::ring"], "doctor::probe"),
     ("report", &["bars", "csv_file", "lines"], "page"),
-    ("structures", &["masstree::lock"], "masstree::descend"),
-    ("trace", &["error"], "lackey"),
-    ("trace", &["error"], "mapping"),
-    ("trace", &["error"], "native"),
-    ("trace", &["error"], "text"),
-    ("trace", &["source"], "format"),
-    ("workloads", PROGRAMS, "program"),
-    ("workloads", &["graph::generator"], "graph::stored"),
-    ("workloads", &["graph::matrix_market"], "graph::loader"),
-    ("workloads", &["tatp::rows"], "tatp::transaction"),
-    ("workloads", &["tatp::update"], "tatp::tables"),
-];
-
-/// `program` names every program, and every program implements traits of `program`.
-const PROGRAMS: &[&str] = &[
-    "array_swap",
-    "graph",
-    "gups",
-    "hash_table",
-    "masstree",
-    "red_black_tree",
-    "replay",
-    "silo_tpcc",
-    "sql",
-    "tatp",
-    "touch",
-    "tpcb",
-    "tpcc",
-    "ycsb",
 ];
 
 fn workspace() -> PathBuf {

@@ -6,8 +6,8 @@
 use ebbtide_core::{Addr, PageId, Time};
 
 use super::cursor::{Cursor, PADDING_BYTES, put, unzigzag, zigzag};
-use super::error::NativeError;
 use super::recent_frames::RecentFrames;
+use crate::error::NativeError;
 use crate::{Access, Op};
 
 /// Columns after the tags: times, addresses, sizes, devices, frames.

@@ -6,12 +6,11 @@
 
 mod columns;
 mod cursor;
-mod error;
 mod reader;
 mod recent_frames;
 mod writer;
 
-pub use error::NativeError;
+pub use crate::error::NativeError;
 pub use reader::NativeReader;
 pub use writer::NativeWriter;
 

@@ -1,10 +1,10 @@
 //! [`NativeReader`]: a trace in native form as a [`Source`].
 
 use super::columns::Decoder;
-use super::error::NativeError;
 use super::{
     BLOCK_ENTRIES, BLOCK_HEADER_BYTES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION, raw_bytes_max,
 };
+use crate::error::NativeError;
 use crate::{Access, Input, Source, TraceError};
 
 /// Entries a batch, few enough to stay in a core's cache.

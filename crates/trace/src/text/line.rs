@@ -3,61 +3,9 @@
 use std::fmt;
 
 use ebbtide_core::{Addr, Time};
-use thiserror::Error;
 
+use crate::error::LineError;
 use crate::{Access, Op};
-
-/// What is wrong with a line. The reader adds the file and the line number.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum LineError {
-    /// A field that does not hold what it should.
-    #[error("field '{field}': expected {expected}, found '{found}'")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// What was expected.
-        expected: &'static str,
-        /// What was found.
-        found: String,
-    },
-    /// A line with fewer than five fields.
-    #[error("field '{field}' is missing: expected 'time_ns device byte_address size rw'")]
-    Missing {
-        /// The first missing field.
-        field: &'static str,
-    },
-    /// A line with more than five fields.
-    #[error("expected the line to end after field 'rw', found '{found}'")]
-    TooMany {
-        /// The first field too many.
-        found: String,
-    },
-    /// A time before that of the line before.
-    #[error("field 'time': expected at least {before} ns, the time before it, found '{found}'")]
-    RunsBack {
-        /// The time before, in nanoseconds.
-        before: String,
-        /// The time of this line.
-        found: String,
-    },
-    /// An access that would end beyond the 64-bit address space.
-    #[error("fields 'address' and 'size': {bytes} bytes from {address} end above 2^64")]
-    Beyond {
-        /// The first byte.
-        address: u64,
-        /// How many bytes.
-        bytes: u32,
-    },
-    /// A last line that stops before its last field.
-    #[error("the input ends in the middle of the line: it was cut short")]
-    CutShort,
-    /// A line longer than any access can be.
-    #[error("the line is longer than {limit} bytes: this is no trace in text form")]
-    TooLong {
-        /// The greatest length, in bytes.
-        limit: usize,
-    },
-}
 
 /// The access of `line`, which has no line end; `None` if it is empty.
 pub(super) fn parse(line: &[u8]) -> Result<Option<Access>, LineError> {

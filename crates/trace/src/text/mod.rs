@@ -12,7 +12,7 @@ mod line;
 mod reader;
 mod writer;
 
-pub use line::LineError;
+pub use crate::error::LineError;
 pub(crate) use line::{Nanoseconds, nanoseconds};
 pub use reader::TextReader;
 pub use writer::TextWriter;

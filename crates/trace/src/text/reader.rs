@@ -3,7 +3,8 @@
 use ebbtide_core::Time;
 
 use super::fast_line;
-use super::line::{self, LineError};
+use super::line;
+use crate::error::LineError;
 use crate::{Access, Input, Source, TraceError};
 
 /// The longest line that is read, in bytes; an access needs fewer than a hundred.
