@@ -17,7 +17,7 @@ use ebbtide_core::replacement::{
 use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::hub::Waiter;
+use crate::mailbox::Waiter;
 use crate::mapping::Mapping;
 
 /// In the state of a page that is not resident, beside the number of its slot if it is absent. The

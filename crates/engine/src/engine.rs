@@ -1,8 +1,8 @@
 //! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run jobs.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
@@ -13,18 +13,19 @@ use thiserror::Error;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
+use crate::buffer_pool::{BufferPool, WriteGate};
 use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::device::threads::Threads;
 use crate::device::uring::Uring;
+use crate::engine_state::EngineState;
 use crate::epoch::Epochs;
-use crate::hub::Hub;
-use crate::latches::Latches;
-use crate::service::Service;
-use crate::shared::Shared;
+use crate::job::Service;
+use crate::mailbox::Mailboxes;
 use crate::store::Store;
 use crate::tuning::Tuning;
+use crate::wait_queues::WaitQueues;
 use crate::worker::{Setup, Worker};
 
 /// What a core costs in DRAM beside its stacks: its ring, queues, histogram and miss table.
@@ -197,7 +198,7 @@ struct Places {
 
 /// An address space on flash behind a DRAM cache.
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     options: Options,
     budget: Budget,
     device_name: &'static str,
@@ -277,7 +278,7 @@ impl Engine {
             batch_max: options.tuning.batch_max,
             hold: Span::from_ns(options.hold.as_nanos() as u64),
             reserve,
-            ahead_max: options.ahead_max(),
+            prefetches_max: options.ahead_max(),
         };
         // Misses, pages fetched ahead, and runs of pages on their way out.
         let depth = options.threads_per_core() + 4 * options.tuning.batch_max;
@@ -285,7 +286,7 @@ impl Engine {
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()
             .map_err(io("open the device"))?;
-        let hub = Hub::new(queues.iter().map(|queue| queue.sleeper()).collect());
+        let mailboxes = Mailboxes::new(queues.iter().map(|queue| queue.sleeper()).collect());
         let backside = |(core, queue)| {
             let prefetching = (options.tuning.prefetch != PrefetcherKind::None).then(|| {
                 Prefetching::new(options.tuning.prefetch.build(Preset::Original, pages), pages)
@@ -301,20 +302,22 @@ impl Engine {
                     .into(),
             );
         }
-        let shared = Shared {
+        let pool = BufferPool {
             cache,
             epochs,
-            hub,
-            latches: Latches::new(),
+            mailboxes,
             counters: Counters::new(cores),
             placement: Mutex::new(Placement::new(slots.min(SLOTS_MAX), pages)),
-            backsides: queues.into_iter().enumerate().map(backside).collect(),
             base_offset,
-            start: Instant::now(),
-            hints: options.tuning.hints,
             spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
-            before_first_write,
-            may_write: OnceLock::new(),
+            write_gate: WriteGate::new(before_first_write),
+            start: Instant::now(),
+        };
+        let shared = EngineState {
+            backsides: queues.into_iter().enumerate().map(backside).collect(),
+            pool,
+            wait_queues: WaitQueues::new(),
+            hints: options.tuning.hints,
         };
         Ok(Engine {
             shared: Arc::new(shared),
@@ -376,17 +379,17 @@ impl Engine {
 
     /// Wakes `core` if it sleeps, to ask its service again.
     pub fn rouse(&self, core: usize) {
-        self.shared.hub.rouse(core);
+        self.shared.pool.mailboxes.rouse(core);
     }
 
     /// The engine's clock: time since it was made.
     pub fn now(&self) -> Time {
-        self.shared.now()
+        self.shared.pool.now()
     }
 
     /// Live counters, readable from any thread.
     pub fn counters(&self) -> &Counters {
-        &self.shared.counters
+        &self.shared.pool.counters
     }
 
     /// How the budget is divided.

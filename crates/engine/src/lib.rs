@@ -11,29 +11,30 @@
 //! ```
 
 pub mod affinity;
+mod atomic_words;
 mod backside;
+mod buffer_pool;
 mod cache;
 mod counters;
 pub mod device;
 mod engine;
+mod engine_state;
 mod epoch;
-mod hub;
-mod jobs;
-mod latches;
-mod mapped;
+mod flash_memory;
+mod job;
+mod job_queue;
+mod mailbox;
+mod mapped_memory;
 mod mapping;
-mod memory;
-mod service;
-mod shared;
 pub mod store;
 mod tuning;
-mod words;
+mod wait_queues;
 mod worker;
 
 pub use counters::{Counters, Snapshot};
 pub use engine::{Budget, Engine, EngineError, Options, check_replacement};
-pub use jobs::{Jobs, Ticket};
-pub use mapped::MappedMemory;
-pub use memory::FlashMemory;
-pub use service::{JobError, Offer, Service, Timing};
+pub use flash_memory::FlashMemory;
+pub use job::{JobError, Offer, Service, Timing};
+pub use job_queue::{Jobs, Ticket};
+pub use mapped_memory::MappedMemory;
 pub use tuning::Tuning;

@@ -15,10 +15,10 @@ use ebbtide_fiber::{Fiber, StackPool};
 
 use crate::backside::Drive;
 use crate::counters::CoreCounters;
-use crate::hub::Outcome;
-use crate::memory::{FlashMemory, Local, Signal};
-use crate::service::{JobError, Offer, Service, Timing};
-use crate::shared::Shared;
+use crate::engine_state::EngineState;
+use crate::flash_memory::{FlashMemory, Local, Signal};
+use crate::job::{JobError, Offer, Service, Timing};
+use crate::mailbox::Outcome;
 
 /// After so long a wait for something that another core brings, that core's backside is driven.
 const HELP_AFTER: Span = Span::from_us(200);
@@ -66,7 +66,7 @@ pub(crate) struct Worker<S: Service> {
 impl<S: Service> Worker<S> {
     /// A core with its stacks in place.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<EngineState>,
         setup: &Setup,
         service: S,
     ) -> std::io::Result<Worker<S>> {
@@ -98,11 +98,11 @@ impl<S: Service> Worker<S> {
     /// Runs jobs until the service says that there will be no more and all have ended.
     pub(crate) fn run(mut self) -> S {
         let shared = self.local.shared.clone();
-        let presence = shared.epochs.core(self.local.core);
+        let presence = shared.pool.epochs.core(self.local.core);
         presence.awake();
-        let mut now = shared.now();
+        let mut now = shared.pool.now();
         loop {
-            self.take_letters();
+            self.receive_wakes();
             let new_job = self.has_new_job(now);
             match self.scheduler.next(now, new_job) {
                 Next::Resume(fiber) => {
@@ -130,11 +130,11 @@ impl<S: Service> Worker<S> {
     }
 
     fn counters(&self) -> &CoreCounters {
-        self.local.shared.counters.core(self.local.core)
+        self.local.shared.pool.counters.core(self.local.core)
     }
 
-    fn take_letters(&mut self) {
-        while let Some((fiber, outcome)) = self.local.shared.hub.next(self.local.core) {
+    fn receive_wakes(&mut self) {
+        while let Some((fiber, outcome)) = self.local.shared.pool.mailboxes.next(self.local.core) {
             self.local.outcomes[fiber as usize].set(Some(outcome));
             self.scheduler.arrived(fiber);
         }
@@ -166,7 +166,7 @@ impl<S: Service> Worker<S> {
     fn drive(&mut self, now: Time, drive: Drive) {
         let shared = &*self.local.shared;
         let mut backside = shared.backsides[self.local.core].lock();
-        backside.advance(shared, self.local.core, now, drive);
+        backside.advance(&shared.pool, self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);
         let starved = backside.is_starved();
         drop(backside);
@@ -186,12 +186,12 @@ impl<S: Service> Worker<S> {
         self.helped_at = now;
         let shared = &*self.local.shared;
         // A core that computes has no occasion to take what the kernel holds back for it.
-        shared.epochs.interrupt_all();
+        shared.pool.epochs.interrupt_all();
         for (core, backside) in shared.backsides.iter().enumerate() {
             if core != self.local.core
                 && let Some(mut backside) = backside.try_lock()
             {
-                backside.advance(shared, self.local.core, now, Drive::Help);
+                backside.advance(&shared.pool, self.local.core, now, Drive::Help);
                 self.counters().helped.add(1);
             }
         }
@@ -241,7 +241,7 @@ impl<S: Service> Worker<S> {
     /// Runs a fiber until it halts or its job ends; gives the time at which it did.
     fn switch_to(&mut self, fiber: u32) -> Time {
         let signal = self.fibers[fiber as usize].resume(());
-        let now = self.local.shared.now();
+        let now = self.local.shared.pool.now();
         match signal.expect("the body of a fiber never returns") {
             Signal::Halted => self.scheduler.halted(fiber, now),
             Signal::Finished => {
@@ -261,25 +261,25 @@ impl<S: Service> Worker<S> {
     /// Nothing can run: brings what is under way forward, looks around for a moment, then sleeps.
     fn wait(&mut self, since: Time) -> Time {
         self.drive(since, Drive::Idle);
-        let mut now = self.local.shared.now();
+        let mut now = self.local.shared.pool.now();
         let poll_until = since + POLL_BEFORE_SLEEP;
         while !self.something_to_do(now) {
             if now >= poll_until && self.next_arrival.is_none_or(|at| at > now + Span::from_us(60))
             {
                 self.sleep(now);
-                now = self.local.shared.now();
+                now = self.local.shared.pool.now();
                 break;
             }
             std::hint::spin_loop();
             self.drive(now, Drive::Idle);
-            now = self.local.shared.now();
+            now = self.local.shared.pool.now();
         }
         self.counters().idle_ns.add(now.since(since).as_ns());
         now
     }
 
     fn something_to_do(&mut self, now: Time) -> bool {
-        self.take_letters();
+        self.receive_wakes();
         self.scheduler.ripe() > 0
             || self.has_new_job(now) && self.scheduler.pending() < self.slots.len()
             || (self.ended && self.scheduler.pending() == 0 && self.backside_idle())
@@ -297,9 +297,9 @@ impl<S: Service> Worker<S> {
             at_most = at_most.min(Duration::from_nanos(HELP_AFTER.as_ns()));
         }
         self.counters().sleeps.add(1);
-        let presence = shared.epochs.core(self.local.core);
+        let presence = shared.pool.epochs.core(self.local.core);
         presence.sleep();
-        shared.hub.sleep(self.local.core, at_most, || self.service.has_more());
+        shared.pool.mailboxes.sleep(self.local.core, at_most, || self.service.has_more());
         presence.awake();
     }
 

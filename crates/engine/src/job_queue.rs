@@ -14,8 +14,8 @@ use ebbtide_core::Time;
 use parking_lot::{Condvar, Mutex};
 
 use crate::engine::{Engine, EngineError};
-use crate::memory::FlashMemory;
-use crate::service::{JobError, Offer, Service, Timing};
+use crate::flash_memory::FlashMemory;
+use crate::job::{JobError, Offer, Service, Timing};
 
 /// A running engine, to which every thread may submit jobs.
 ///

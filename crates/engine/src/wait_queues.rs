@@ -5,27 +5,27 @@ use std::collections::HashMap;
 use ebbtide_core::Addr;
 use parking_lot::Mutex;
 
-use crate::hub::Waiter;
+use crate::mailbox::Waiter;
 
 const SHARDS: u64 = 64;
 
 /// Who waits on which word.
-pub(crate) struct Latches {
+pub(crate) struct WaitQueues {
     shards: Box<[Mutex<Waiting>]>,
 }
 
 type Waiting = HashMap<Addr, Vec<Waiter>>;
 
-impl Latches {
-    pub(crate) fn new() -> Latches {
-        Latches { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+impl WaitQueues {
+    pub(crate) fn new() -> WaitQueues {
+        WaitQueues { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
     fn shard(&self, at: Addr) -> &Mutex<Waiting> {
         &self.shards[(at.0 / 8 % SHARDS) as usize]
     }
 
-    /// Adds `waiter` if `still` holds, looked at while no [`take`](Latches::take) for this word can
+    /// Adds `waiter` if `still` holds, looked at while no [`take`](WaitQueues::take) for this word can
     /// come between. Says whether it was added.
     pub(crate) fn add(&self, at: Addr, waiter: Waiter, still: impl FnOnce() -> bool) -> bool {
         let mut shard = self.shard(at).lock();
@@ -52,24 +52,24 @@ mod tests {
 
     #[test]
     fn a_wake_takes_all_who_wait_on_that_word_and_nobody_else_once() {
-        let latches = Latches::new();
+        let wait_queues = WaitQueues::new();
         // The third shares the first one's shard.
         let words = [Addr(0), Addr(8), Addr(8 * SHARDS)];
         for (number, word) in words.into_iter().enumerate() {
-            assert!(latches.add(word, fiber(number as u32), || true));
-            assert!(latches.add(word, fiber(number as u32 + 10), || true));
+            assert!(wait_queues.add(word, fiber(number as u32), || true));
+            assert!(wait_queues.add(word, fiber(number as u32 + 10), || true));
         }
         for (number, word) in words.into_iter().enumerate() {
             let number = number as u32;
-            assert_eq!(latches.take(word), [fiber(number), fiber(number + 10)]);
-            assert_eq!(latches.take(word), []);
+            assert_eq!(wait_queues.take(word), [fiber(number), fiber(number + 10)]);
+            assert_eq!(wait_queues.take(word), []);
         }
     }
 
     #[test]
     fn who_no_longer_has_to_wait_is_not_added() {
-        let latches = Latches::new();
-        assert!(!latches.add(Addr(8), fiber(1), || false));
-        assert_eq!(latches.take(Addr(8)), []);
+        let wait_queues = WaitQueues::new();
+        assert!(!wait_queues.add(Addr(8), fiber(1), || false));
+        assert_eq!(wait_queues.take(Addr(8)), []);
     }
 }

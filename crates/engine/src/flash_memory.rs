@@ -7,11 +7,11 @@ use ebbtide_core::prefetch::Demand;
 use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
 use ebbtide_fiber::Suspend;
 
+use crate::atomic_words;
 use crate::cache::{HitPath, PageState};
+use crate::engine_state::EngineState;
 use crate::epoch::Presence;
-use crate::hub::{Outcome, Waiter};
-use crate::shared::Shared;
-use crate::words;
+use crate::mailbox::{Outcome, Waiter};
 
 /// Why a fiber gave the core back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Signal {
 
 /// What a core's fibers share with its scheduler, on the core's thread alone.
 pub(crate) struct Local {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<EngineState>,
     pub(crate) core: usize,
     /// Where each fiber finds what it was told.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
@@ -51,8 +51,8 @@ impl<'a> FlashMemory<'a> {
         fiber: u32,
     ) -> FlashMemory<'a> {
         FlashMemory {
-            hit_path: local.shared.cache.hit_path(),
-            presence: local.shared.epochs.core(local.core),
+            hit_path: local.shared.pool.cache.hit_path(),
+            presence: local.shared.pool.epochs.core(local.core),
             accesses: 0,
             local,
             suspend,
@@ -92,14 +92,14 @@ impl<'a> FlashMemory<'a> {
         self.presence.exit();
         self.publish_accesses();
         let shared = &*self.local.shared;
-        let counters = shared.counters.core(self.local.core);
+        let counters = shared.pool.counters.core(self.local.core);
         // Whether this is the first use of a page that was fetched ahead: a hit.
         let mut was_ahead = false;
         loop {
-            let mut shard = shared.cache.shard(page);
-            let state = shared.cache.state(page);
+            let mut shard = shared.pool.cache.shard(page);
+            let state = shared.pool.cache.state(page);
             if let PageState::Ahead(frame) = state {
-                was_ahead = shared.cache.use_ahead(page, frame, &shard);
+                was_ahead = shared.pool.cache.use_ahead(page, frame, &shard);
                 drop(shard);
                 if was_ahead {
                     self.look_ahead(page, Demand::FirstHit { late: false });
@@ -123,16 +123,16 @@ impl<'a> FlashMemory<'a> {
             let starts = matches!(state, PageState::Absent(_));
             match state {
                 PageState::Absent(slot) => {
-                    shared.cache.begin_fetch(page, &shard);
+                    shared.pool.cache.begin_fetch(page, &shard);
                     drop(shard);
                     counters.misses.add(1);
-                    let now = shared.now();
+                    let now = shared.pool.now();
                     let mut backside = shared.backsides[self.local.core].lock();
-                    backside.fetch(shared, page, slot, now);
-                    backside.look_ahead(shared, page, Demand::Miss, now);
+                    backside.fetch(&shared.pool, page, slot, now);
+                    backside.look_ahead(&shared.pool, page, Demand::Miss, now);
                 }
                 PageState::Coming => {
-                    shared.cache.await_coming(page, &shard);
+                    shared.pool.cache.await_coming(page, &shard);
                     drop(shard);
                     self.look_ahead(page, Demand::Late);
                 }
@@ -161,7 +161,7 @@ impl<'a> FlashMemory<'a> {
     fn look_ahead(&self, page: PageId, demand: Demand) {
         let shared = &*self.local.shared;
         let mut backside = shared.backsides[self.local.core].lock();
-        backside.look_ahead(shared, page, demand, shared.now());
+        backside.look_ahead(&shared.pool, page, demand, shared.pool.now());
     }
 
     fn waiter(&self) -> Waiter {
@@ -180,7 +180,7 @@ impl<'a> FlashMemory<'a> {
 
     /// Makes the accesses so far visible to the counters.
     pub(crate) fn publish_accesses(&mut self) {
-        let counters = self.local.shared.counters.core(self.local.core);
+        let counters = self.local.shared.pool.counters.core(self.local.core);
         counters.accesses.add(std::mem::take(&mut self.accesses));
     }
 }
@@ -200,24 +200,24 @@ impl Memory for FlashMemory<'_> {
     fn load<T: Value>(&mut self, at: Addr) -> T {
         // SAFETY: `access` has checked place and size and keeps the frame in place; frames are only
         // accessed as words while they are published.
-        self.access::<T, T>(at, false, |memory| unsafe { words::load(memory) })
+        self.access::<T, T>(at, false, |memory| unsafe { atomic_words::load(memory) })
     }
 
     #[inline(always)]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
         // SAFETY: as in `load`.
-        self.access::<T, ()>(at, true, |memory| unsafe { words::store(memory, value) });
+        self.access::<T, ()>(at, true, |memory| unsafe { atomic_words::store(memory, value) });
     }
 
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         // SAFETY: as in `load`.
         self.access::<u64, _>(at, true, |memory| unsafe {
-            words::compare_exchange(memory, current, new)
+            atomic_words::compare_exchange(memory, current, new)
         })
     }
 
     fn work(&mut self, instructions: u64) {
-        words::execute(instructions);
+        atomic_words::execute(instructions);
     }
 
     fn wait(&mut self, at: Addr, seen: u64) {
@@ -228,13 +228,14 @@ impl Memory for FlashMemory<'_> {
             let found = self.hit_path.find(at.page()).map(|frame| {
                 let memory = self.hit_path.memory(frame, at.page_offset());
                 // SAFETY: the address was checked, and the frame stays until the epoch ends.
-                unsafe { words::load::<u64>(memory) }
+                unsafe { atomic_words::load::<u64>(memory) }
             });
             self.presence.exit();
             // A page that is not here cannot be looked at under the lock: look again from outside.
             found == Some(seen)
         };
-        if at.page().0 < self.hit_path.pages() && local.shared.latches.add(at, self.waiter(), still)
+        if at.page().0 < self.hit_path.pages()
+            && local.shared.wait_queues.add(at, self.waiter(), still)
         {
             self.halt(true);
         }
@@ -242,8 +243,8 @@ impl Memory for FlashMemory<'_> {
 
     fn wake(&mut self, at: Addr) {
         let shared = &*self.local.shared;
-        for waiter in shared.latches.take(at) {
-            shared.hub.wake(waiter, Outcome::Retry);
+        for waiter in shared.wait_queues.take(at) {
+            shared.pool.mailboxes.wake(waiter, Outcome::Retry);
         }
     }
 
@@ -253,9 +254,9 @@ impl Memory for FlashMemory<'_> {
         let Hint::WillNeed(at) = hint else { return };
         let page = at.page();
         let exists = page.0 < self.hit_path.pages();
-        if shared.hints && exists && matches!(shared.cache.state(page), PageState::Absent(_)) {
+        if shared.hints && exists && matches!(shared.pool.cache.state(page), PageState::Absent(_)) {
             let mut backside = shared.backsides[self.local.core].lock();
-            backside.fetch_ahead(shared, page, shared.now());
+            backside.fetch_ahead(&shared.pool, page, shared.pool.now());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use ebbtide_core::{MemoryFault, Time};
 use thiserror::Error;
 
-use crate::memory::FlashMemory;
+use crate::flash_memory::FlashMemory;
 
 /// A core's answer to "what next?".
 #[derive(Debug)]

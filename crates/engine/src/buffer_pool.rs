@@ -1,4 +1,4 @@
-//! What the cores of one engine share.
+//! The buffer pool: what the backsides of all cores work on together.
 
 use std::io;
 use std::sync::OnceLock;
@@ -7,37 +7,27 @@ use std::time::Instant;
 use ebbtide_core::{FrameId, Placement, Time};
 use parking_lot::Mutex;
 
-use crate::backside::Backside;
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::epoch::Epochs;
-use crate::hub::Hub;
-use crate::latches::Latches;
+use crate::mailbox::Mailboxes;
 
-/// The shared half of an engine.
-pub(crate) struct Shared {
-    /// First, so that they go first: the device may still be moving pages to and from the cache's
-    /// frames, and a queue ends only when all its requests have.
-    pub(crate) backsides: Box<[Mutex<Backside>]>,
+/// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
+pub(crate) struct BufferPool {
     pub(crate) cache: Cache,
     pub(crate) epochs: Epochs,
-    pub(crate) hub: Hub,
-    pub(crate) latches: Latches,
+    pub(crate) mailboxes: Mailboxes,
     pub(crate) counters: Counters,
     pub(crate) placement: Mutex<Placement>,
     /// Where slot 0 lies on the device, in bytes.
     pub(crate) base_offset: u64,
-    pub(crate) start: Instant,
-    /// Whether programs' hints are heeded.
-    pub(crate) hints: bool,
-    /// Free frames of nobody.
+    /// Free frames that belong to no core.
     pub(crate) spare: Mutex<Vec<FrameId>>,
-    /// What has to happen before the device is written for the first time, and whether it has.
-    pub(crate) before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    pub(crate) may_write: OnceLock<bool>,
+    pub(crate) write_gate: WriteGate,
+    pub(crate) start: Instant,
 }
 
-impl Shared {
+impl BufferPool {
     /// Time since the engine was made.
     #[inline]
     pub(crate) fn now(&self) -> Time {
@@ -53,9 +43,23 @@ impl Shared {
     pub(crate) fn put_spare(&self, frames: impl Iterator<Item = FrameId>) {
         self.spare.lock().extend(frames);
     }
+}
 
-    /// Whether the device may be written; before the first write, its header learns of it.
+/// Prepares the device for its first write: the store's header must say dirty before any page changes.
+pub(crate) struct WriteGate {
+    before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
+    opened: OnceLock<bool>,
+}
+
+impl WriteGate {
+    pub(crate) fn new(
+        before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
+    ) -> WriteGate {
+        WriteGate { before_first_write, opened: OnceLock::new() }
+    }
+
+    /// Whether the device may be written. The first call prepares it.
     pub(crate) fn may_write(&self) -> bool {
-        *self.may_write.get_or_init(|| (self.before_first_write)().is_ok())
+        *self.opened.get_or_init(|| (self.before_first_write)().is_ok())
     }
 }

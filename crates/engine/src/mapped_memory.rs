@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
 
+use crate::atomic_words;
 use crate::mapping::Mapping;
 use crate::store::Store;
-use crate::words;
 
 /// A mapped address space that any number of threads share.
 #[derive(Clone)]
@@ -76,22 +76,22 @@ impl Memory for MappedMemory {
     #[inline(always)]
     fn load<T: Value>(&mut self, at: Addr) -> T {
         // SAFETY: `place` has checked alignment and bounds; the mapping is only accessed as words.
-        unsafe { words::load(self.place::<T>(at)) }
+        unsafe { atomic_words::load(self.place::<T>(at)) }
     }
 
     #[inline(always)]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
         // SAFETY: as in `load`.
-        unsafe { words::store(self.place::<T>(at), value) }
+        unsafe { atomic_words::store(self.place::<T>(at), value) }
     }
 
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         // SAFETY: as in `load`.
-        unsafe { words::compare_exchange(self.place::<u64>(at), current, new) }
+        unsafe { atomic_words::compare_exchange(self.place::<u64>(at), current, new) }
     }
 
     fn work(&mut self, instructions: u64) {
-        words::execute(instructions);
+        atomic_words::execute(instructions);
     }
 
     fn wait(&mut self, _at: Addr, _seen: u64) {

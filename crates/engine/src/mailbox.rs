@@ -29,62 +29,62 @@ pub(crate) enum Outcome {
     Failed(Arc<str>),
 }
 
-/// A core's letter box.
-struct Inbox {
+/// The wake-ups for one core's fibers.
+struct Mailbox {
     wakes: SegQueue<(u32, Outcome)>,
     asleep: AtomicBool,
     sleeper: Arc<dyn Sleeper>,
 }
 
-/// The letter boxes of all cores.
-pub(crate) struct Hub {
-    inboxes: Box<[CachePadded<Inbox>]>,
+/// The mailboxes of all cores.
+pub(crate) struct Mailboxes {
+    boxes: Box<[CachePadded<Mailbox>]>,
 }
 
-impl Hub {
-    pub(crate) fn new(sleepers: Vec<Arc<dyn Sleeper>>) -> Hub {
-        let inbox = |sleeper| {
-            CachePadded::new(Inbox {
+impl Mailboxes {
+    pub(crate) fn new(sleepers: Vec<Arc<dyn Sleeper>>) -> Mailboxes {
+        let mailbox = |sleeper| {
+            CachePadded::new(Mailbox {
                 wakes: SegQueue::new(),
                 asleep: AtomicBool::new(false),
                 sleeper,
             })
         };
-        Hub { inboxes: sleepers.into_iter().map(inbox).collect() }
+        Mailboxes { boxes: sleepers.into_iter().map(mailbox).collect() }
     }
 
     /// Tells `waiter` its outcome, waking its core if it sleeps.
     pub(crate) fn wake(&self, waiter: Waiter, outcome: Outcome) {
-        self.inboxes[waiter.core as usize].wakes.push((waiter.fiber, outcome));
+        self.boxes[waiter.core as usize].wakes.push((waiter.fiber, outcome));
         self.rouse(waiter.core as usize);
     }
 
     /// Wakes `core` if it sleeps: there is something for it to look at.
     pub(crate) fn rouse(&self, core: usize) {
-        let inbox = &self.inboxes[core];
-        // Pairs with the fence in `sleep`: either we see it asleep or it sees our letter.
+        let mailbox = &self.boxes[core];
+        // Pairs with the fence in `sleep`: either we see it asleep or it sees our message.
         fence(Ordering::SeqCst);
-        if inbox.asleep.load(Ordering::Relaxed) && inbox.asleep.swap(false, Ordering::Relaxed) {
-            inbox.sleeper.wake();
+        if mailbox.asleep.load(Ordering::Relaxed) && mailbox.asleep.swap(false, Ordering::Relaxed) {
+            mailbox.sleeper.wake();
         }
     }
 
-    /// The next letter to `core`.
+    /// The next message to `core`.
     #[inline]
     pub(crate) fn next(&self, core: usize) -> Option<(u32, Outcome)> {
-        self.inboxes[core].wakes.pop()
+        self.boxes[core].wakes.pop()
     }
 
-    /// Lets `core` sleep until a letter or a completion comes, or `at_most` is over; returns at once
+    /// Lets `core` sleep until a message or a completion comes, or `at_most` is over; returns at once
     /// when `anything_else` says that there is more to do.
     pub(crate) fn sleep(&self, core: usize, at_most: Duration, anything_else: impl Fn() -> bool) {
-        let inbox = &self.inboxes[core];
-        inbox.asleep.store(true, Ordering::Relaxed);
+        let mailbox = &self.boxes[core];
+        mailbox.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if inbox.wakes.is_empty() && !anything_else() {
-            inbox.sleeper.sleep(at_most);
+        if mailbox.wakes.is_empty() && !anything_else() {
+            mailbox.sleeper.sleep(at_most);
         }
-        inbox.asleep.store(false, Ordering::Relaxed);
+        mailbox.asleep.store(false, Ordering::Relaxed);
     }
 }
 
@@ -122,61 +122,61 @@ mod tests {
         }
     }
 
-    fn hub() -> (Hub, Arc<Deep>) {
+    fn mailboxes() -> (Mailboxes, Arc<Deep>) {
         let sleeper = Arc::new(Deep::default());
-        (Hub::new(vec![Arc::new(Deep::default()), sleeper.clone()]), sleeper)
+        (Mailboxes::new(vec![Arc::new(Deep::default()), sleeper.clone()]), sleeper)
     }
 
     #[test]
     fn a_core_that_is_awake_is_told_without_a_call() {
-        let (hub, sleeper) = hub();
-        hub.wake(FIBER, Outcome::Retry);
-        hub.rouse(1);
-        assert!(matches!(hub.next(1), Some((7, Outcome::Retry))));
-        assert!(hub.next(1).is_none() && hub.next(0).is_none());
+        let (mailboxes, sleeper) = mailboxes();
+        mailboxes.wake(FIBER, Outcome::Retry);
+        mailboxes.rouse(1);
+        assert!(matches!(mailboxes.next(1), Some((7, Outcome::Retry))));
+        assert!(mailboxes.next(1).is_none() && mailboxes.next(0).is_none());
         assert_eq!(sleeper.calls.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn a_core_with_a_letter_or_something_else_to_do_does_not_go_to_sleep() {
-        let (hub, sleeper) = hub();
-        hub.sleep(1, Duration::MAX, || true);
-        hub.wake(FIBER, Outcome::Retry);
-        hub.sleep(1, Duration::MAX, || false);
+    fn a_core_with_a_message_or_something_else_to_do_does_not_go_to_sleep() {
+        let (mailboxes, sleeper) = mailboxes();
+        mailboxes.sleep(1, Duration::MAX, || true);
+        mailboxes.wake(FIBER, Outcome::Retry);
+        mailboxes.sleep(1, Duration::MAX, || false);
         assert_eq!(sleeper.slept.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn letters_come_in_order() {
-        let (hub, _) = hub();
+    fn messages_come_in_order() {
+        let (mailboxes, _) = mailboxes();
         for frame in 0..100 {
-            hub.wake(FIBER, Outcome::Installed(FrameId(frame)));
+            mailboxes.wake(FIBER, Outcome::Installed(FrameId(frame)));
         }
         for frame in 0..100 {
-            assert!(matches!(hub.next(1), Some((7, Outcome::Installed(f))) if f.0 == frame));
+            assert!(matches!(mailboxes.next(1), Some((7, Outcome::Installed(f))) if f.0 == frame));
         }
     }
 
-    /// The sleeper has no time limit: a letter that nobody calls for would hang this.
+    /// The sleeper has no time limit: a message that nobody calls for would hang this.
     #[test]
-    fn no_letter_to_a_core_on_its_way_to_sleep_is_lost() {
-        const LETTERS: u32 = if cfg!(miri) { 100 } else { 20_000 };
-        let (hub, _) = hub();
+    fn no_message_to_a_core_on_its_way_to_sleep_is_lost() {
+        const MESSAGES: u32 = if cfg!(miri) { 100 } else { 20_000 };
+        let (mailboxes, _) = mailboxes();
         let read = AtomicU32::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for letter in 0..LETTERS {
+                for message in 0..MESSAGES {
                     // One at a time, so that the reader is about to sleep before each.
-                    while read.load(Ordering::Relaxed) < letter {
+                    while read.load(Ordering::Relaxed) < message {
                         std::thread::yield_now();
                     }
-                    hub.wake(FIBER, Outcome::Retry);
+                    mailboxes.wake(FIBER, Outcome::Retry);
                 }
             });
-            while read.load(Ordering::Relaxed) < LETTERS {
-                match hub.next(1) {
+            while read.load(Ordering::Relaxed) < MESSAGES {
+                match mailboxes.next(1) {
                     Some(_) => drop(read.fetch_add(1, Ordering::Relaxed)),
-                    None => hub.sleep(1, Duration::MAX, || false),
+                    None => mailboxes.sleep(1, Duration::MAX, || false),
                 }
             }
         });

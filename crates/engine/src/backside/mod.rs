@@ -1,0 +1,416 @@
+//! The backside: the life of a miss after the frontside has found nothing.
+//!
+//! Every core has one. It reads pages in, keeps free frames ahead of need, writes dirty victims back
+//! behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between jobs. When
+//! that core is busy for long, any other core that waits for one of its pages drives it.
+
+mod eviction;
+mod prefetch;
+mod requests;
+mod write_back;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ebbtide_core::prefetch::{Demand, Prefetching};
+use ebbtide_core::{FrameId, PageId, Span, Time};
+use smallvec::smallvec;
+
+use crate::buffer_pool::BufferPool;
+use crate::cache::{Installed, PageState};
+use crate::counters::CoreCounters;
+use crate::device::{Direction, Queue};
+use crate::mailbox::{Outcome, Waiter};
+use eviction::Evictions;
+use prefetch::Prefetch;
+use requests::{Operation, Requests};
+use write_back::WriteBack;
+
+/// A busy core gives the policy this many arrived frames at once, for one lock.
+const SETTLE_AT: usize = 32;
+
+/// Who drives a backside, and how eagerly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Drive {
+    /// Its own core, between jobs: requests may wait for more to join them.
+    Busy,
+    /// Its own core, with nothing to run before a page arrives.
+    Idle,
+    /// Another core, which waits for one of its pages.
+    Help,
+}
+
+/// Bounds of a backside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most requests submitted together.
+    pub(crate) batch_max: usize,
+    /// The longest a request waits for others to join it.
+    pub(crate) hold: Span,
+    /// Free frames kept ahead of need.
+    pub(crate) reserve: usize,
+    /// The most pages under way ahead of demand.
+    pub(crate) prefetches_max: usize,
+}
+
+/// A core's misses.
+pub(crate) struct Backside {
+    core: usize,
+    limits: Limits,
+    /// The core that drives it now.
+    driven_by: usize,
+    requests: Requests,
+    free: Vec<FrameId>,
+    evictions: Evictions,
+    write_back: WriteBack,
+    prefetch: Prefetch,
+    /// Misses that wait for a free frame, oldest first.
+    starved: VecDeque<(PageId, u32, Time)>,
+    /// Published frames that their first waiter has used, or that have none, not yet known to the
+    /// policy.
+    installed: Vec<FrameId>,
+    read_ns: Vec<u64>,
+    /// Wake-ups for fibers of this core, which needs no mailbox for them.
+    own_wakes: Vec<(u32, Outcome)>,
+}
+
+impl Backside {
+    pub(crate) fn new(
+        core: usize,
+        limits: Limits,
+        queue: Box<dyn Queue>,
+        prefetcher: Option<Prefetching>,
+    ) -> Backside {
+        Backside {
+            core,
+            limits,
+            driven_by: core,
+            requests: Requests::new(queue),
+            free: Vec::with_capacity(4 * limits.reserve),
+            evictions: Evictions::default(),
+            write_back: WriteBack::default(),
+            prefetch: Prefetch::new(prefetcher, limits.prefetches_max),
+            starved: VecDeque::new(),
+            installed: Vec::new(),
+            read_ns: Vec::new(),
+            own_wakes: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.starved.is_empty()
+            && self.evictions.is_empty()
+            && self.write_back.is_empty()
+            && self.requests.is_empty()
+    }
+
+    /// Whether a page waits for a frame.
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
+    /// Whether something here goes on without a completion of this core's own device queue.
+    pub(crate) fn waits_without_device(&self) -> bool {
+        !self.starved.is_empty() || !self.evictions.is_empty()
+    }
+
+    /// Starts to read `page` from `slot`. The caller has just made it busy; its waiters are in the
+    /// miss table.
+    pub(crate) fn fetch(&mut self, pool: &BufferPool, page: PageId, slot: u32, now: Time) {
+        match self.free.pop() {
+            Some(frame) => self.start_read(pool, page, slot, frame, false, now),
+            None => {
+                self.counters(pool).starved.add(1);
+                self.starved.push_back((page, slot, now));
+            }
+        }
+    }
+
+    /// A job of this core asked for `page` and found what `demand` says. Fetches the pages that the
+    /// prefetcher expects next.
+    pub(crate) fn look_ahead(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        demand: Demand,
+        now: Time,
+    ) {
+        let candidates = self.prefetch.demand(pool.counters.core(self.core), page, demand);
+        for candidate in candidates {
+            self.fetch_ahead(pool, candidate, now);
+        }
+    }
+
+    /// Starts to read `page` before a job needs it, if it is on flash only and a frame can be spared.
+    pub(crate) fn fetch_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) {
+        // Misses come first: most of the reserve is theirs.
+        let spare = self.free.len() > self.limits.reserve / 4 && self.starved.is_empty();
+        if !spare || !self.prefetch.has_room() {
+            return;
+        }
+        let shard = pool.cache.shard(page);
+        let PageState::Absent(slot) = pool.cache.state(page) else { return };
+        pool.cache.begin_ahead(page, &shard);
+        drop(shard);
+        self.prefetch.issued(pool.counters.core(self.core));
+        let frame = self.free.pop().expect("one can be spared");
+        self.start_read(pool, page, slot, frame, true, now);
+    }
+
+    /// Hands over the wake-ups for fibers of this core.
+    pub(crate) fn take_own_wakes(&mut self, wakes: &mut Vec<(u32, Outcome)>) {
+        wakes.append(&mut self.own_wakes);
+    }
+
+    /// Takes over a frame whose first waiter is using it in a memory call. From now on it may be
+    /// evicted, by the core that drives this backside.
+    pub(crate) fn settle(&mut self, frame: FrameId) {
+        self.installed.push(frame);
+    }
+
+    /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
+    pub(crate) fn advance(&mut self, pool: &BufferPool, by: usize, now: Time, drive: Drive) {
+        self.driven_by = by;
+        self.reap(pool, now);
+        self.end_grace_periods(pool, by, now);
+        if drive == Drive::Help && self.starved.is_empty() {
+            // Getting frames ahead of need is the core's own business: it may have ended.
+            self.share_out(pool);
+        } else {
+            self.refill(pool, by, now);
+        }
+        while let Some(&(page, slot, since)) = self.starved.front() {
+            let Some(frame) = self.free.pop() else { break };
+            self.starved.pop_front();
+            self.start_read(pool, page, slot, frame, false, since);
+        }
+        self.fail_starved(pool);
+        if drive != Drive::Busy || self.installed.len() >= SETTLE_AT {
+            pool.cache.settle(&mut self.installed);
+        }
+        self.submit_when_due(pool, now, drive);
+    }
+
+    fn counters<'a>(&self, pool: &'a BufferPool) -> &'a CoreCounters {
+        pool.counters.core(self.core)
+    }
+
+    fn start_read(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        slot: u32,
+        frame: FrameId,
+        prefetched: bool,
+        since: Time,
+    ) {
+        self.prefetch.replaced(&pool.cache, frame, prefetched);
+        let frames = smallvec![frame];
+        let direction = Direction::Read;
+        let operation = Operation { direction, slot, page, prefetched, frames, since, attempts: 1 };
+        self.requests.start(pool, operation);
+    }
+
+    fn reap(&mut self, pool: &BufferPool, now: Time) {
+        let mut completions = self.requests.reap();
+        let counters = self.counters(pool);
+        for completion in completions.drain(..) {
+            if let Some((operation, error)) = self.requests.end(pool, counters, completion, now) {
+                match operation.direction {
+                    Direction::Read => self.end_read(pool, &operation, error, now),
+                    Direction::Write => self.end_write(pool, &operation, error),
+                }
+            }
+        }
+        self.requests.recycle(completions);
+        if !self.read_ns.is_empty() {
+            pool.counters.flash_reads_took(self.core, self.read_ns.drain(..));
+        }
+    }
+
+    fn end_read(
+        &mut self,
+        pool: &BufferPool,
+        operation: &Operation,
+        error: Option<String>,
+        now: Time,
+    ) {
+        let &Operation { page, slot, prefetched, since, .. } = operation;
+        let frame = operation.frames[0];
+        self.prefetch.ended(prefetched);
+        match error {
+            None => {
+                self.counters(pool).flash_reads.add(1);
+                self.read_ns.push(now.since(since).as_ns());
+                self.prefetch.arrived(page, prefetched);
+                let installed = Installed { slot: Some(slot), dirty: false, ahead: prefetched };
+                self.publish(pool, page, frame, installed);
+            }
+            Some(error) => {
+                self.counters(pool).read_errors.add(1);
+                self.fail(pool, page, slot, &format!("cannot be read: {error}"));
+                self.free.push(frame);
+            }
+        }
+    }
+
+    fn end_write(&mut self, pool: &BufferPool, operation: &Operation, error: Option<String>) {
+        self.write_back.ended(operation.frames.len());
+        let frames = operation.frames.iter().zip(operation.slot..);
+        if error.is_none() {
+            let counters = self.counters(pool);
+            counters.flash_writes.add(operation.frames.len() as u64);
+            counters.write_requests.add(1);
+            self.write_back.note_success();
+            frames.for_each(|(&frame, slot)| self.release(pool, frame, slot));
+            return;
+        }
+        for (&frame, slot) in frames {
+            pool.placement.lock().release(slot);
+            self.write_failed(pool, frame, None);
+        }
+    }
+
+    /// A page could not be written. Nothing is lost: it goes on living in DRAM.
+    fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
+        self.counters(pool).write_errors.add(1);
+        self.write_back.note_failure();
+        let installed = Installed { slot, dirty: true, ahead: false };
+        self.publish(pool, pool.cache.page_in(frame), frame, installed);
+    }
+
+    /// Makes a busy page resident in `frame` and wakes its waiters.
+    fn publish(&mut self, pool: &BufferPool, page: PageId, frame: FrameId, installed: Installed) {
+        let mut shard = pool.cache.shard(page);
+        pool.cache.publish(page, frame, installed, &shard);
+        // The frame stays until the first waiter has used it: it makes progress for certain.
+        let mut outcome = Outcome::Installed(frame);
+        let awaited = shard.complete(page, |waiter| {
+            self.wake(pool, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
+        });
+        if !awaited {
+            self.installed.push(frame);
+        }
+    }
+
+    /// Makes the page in `frame`, which is unpublished and has a current copy in `slot`, absent and
+    /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
+    fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: u32) {
+        let page = pool.cache.page_in(frame);
+        let shard = pool.cache.shard(page);
+        if shard.contains(page) {
+            drop(shard);
+            self.counters(pool).revived.add(1);
+            let installed = Installed { slot: Some(slot), dirty: false, ahead: false };
+            self.publish(pool, page, frame, installed);
+        } else {
+            pool.cache.set_absent(page, slot, &shard);
+            self.free.push(frame);
+        }
+    }
+
+    /// Fails all waiters of `page`, which cannot be read from its `slot`.
+    fn fail(&mut self, pool: &BufferPool, page: PageId, slot: u32, reason: &str) {
+        let mut shard = pool.cache.shard(page);
+        pool.cache.set_absent(page, slot, &shard);
+        let reason: Arc<str> = reason.into();
+        shard.complete(page, |waiter| {
+            self.wake(pool, waiter, Outcome::Failed(reason.clone()));
+        });
+    }
+
+    fn wake(&mut self, pool: &BufferPool, waiter: Waiter, outcome: Outcome) {
+        if waiter.core as usize == self.core && self.driven_by == self.core {
+            self.own_wakes.push((waiter.fiber, outcome));
+        } else {
+            pool.mailboxes.wake(waiter, outcome);
+        }
+    }
+
+    /// Frames whose grace period is over become free, or are queued to be written.
+    fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
+        while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
+            for frame in frames {
+                if let Some(slot) = self.evict(pool, frame) {
+                    self.release(pool, frame, slot);
+                }
+            }
+        }
+    }
+
+    /// Counts an eviction. Gives the slot of an unchanged page; queues a changed one to be written.
+    fn evict(&mut self, pool: &BufferPool, frame: FrameId) -> Option<u32> {
+        let counters = self.counters(pool);
+        if pool.cache.is_dirty(frame) {
+            counters.evictions_dirty.add(1);
+            self.write_back.push(frame);
+            return None;
+        }
+        counters.evictions_clean.add(1);
+        Some(pool.cache.slot_of(frame).expect("a clean page has a copy on flash"))
+    }
+
+    /// Keeps free frames ahead of need, many at a time.
+    fn refill(&mut self, pool: &BufferPool, by: usize, now: Time) {
+        let wanted = self.limits.reserve + self.starved.len();
+        if self.free.len() >= wanted.div_ceil(2) + self.starved.len() / 2 {
+            self.share_out(pool);
+            return;
+        }
+        pool.take_spare(wanted - self.free.len(), &mut self.free);
+        let coming = self.free.len() + self.evictions.frame_count() + self.write_back.frame_count();
+        // While writes fail, only need is worth another one: else a core would never come to rest.
+        if coming >= wanted || (self.starved.is_empty() && self.write_back.fails()) {
+            return;
+        }
+        pool.cache.settle(&mut self.installed);
+        let mut frames = Vec::with_capacity(wanted - coming);
+        pool.cache.give_up(wanted - coming, &mut frames);
+        if pool.epochs.alone() {
+            for frame in frames {
+                if let Some(slot) = self.evict(pool, frame) {
+                    pool.cache.set_absent_alone(pool.cache.page_in(frame), slot);
+                    self.free.push(frame);
+                }
+            }
+        } else if !frames.is_empty() {
+            self.evictions.begin(&pool.epochs, frames, now);
+            self.end_grace_periods(pool, by, now);
+        }
+    }
+
+    /// Hands frames beyond the reserve to cores that have none.
+    fn share_out(&mut self, pool: &BufferPool) {
+        let surplus = self.free.len().saturating_sub(self.limits.reserve);
+        if surplus > self.limits.reserve {
+            pool.put_spare(self.free.drain(..surplus));
+        }
+    }
+
+    /// Fails misses that wait for a frame when nothing can be written, as no frame will come free.
+    fn fail_starved(&mut self, pool: &BufferPool) {
+        // Victims in their grace period may hold unchanged pages, which need no write.
+        if !self.write_back.fails() || !self.free.is_empty() || !self.evictions.is_empty() {
+            return;
+        }
+        for (page, slot, _) in std::mem::take(&mut self.starved) {
+            let reason = "no frame can be freed for it: writes to the device fail";
+            self.fail(pool, page, slot, reason);
+        }
+    }
+
+    fn submit_when_due(&mut self, pool: &BufferPool, now: Time, drive: Drive) {
+        let writes = self.write_back.ready(&self.limits);
+        if !self.requests.is_due(&self.limits, writes, drive == Drive::Busy, now) {
+            return;
+        }
+        if let Err(frames) = self.write_back.start(pool, &mut self.requests, writes, now) {
+            for frame in frames {
+                self.write_failed(pool, frame, pool.cache.slot_of(frame));
+            }
+        }
+        self.counters(pool).submissions.add(1);
+        self.requests.submit(now);
+    }
+}

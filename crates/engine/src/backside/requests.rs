@@ -1,0 +1,148 @@
+//! A core's requests to its device: what is under way, what is tried again, and when a batch is
+//! submitted.
+
+use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
+use smallvec::SmallVec;
+
+use super::Limits;
+use crate::buffer_pool::BufferPool;
+use crate::counters::CoreCounters;
+use crate::device::{Completion, Direction, Queue, Request};
+
+/// How often a request is tried before its error counts.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// A page on its way in, or a run of pages on their way out.
+#[derive(Clone)]
+pub(super) struct Operation {
+    pub(super) direction: Direction,
+    /// The first slot.
+    pub(super) slot: u32,
+    /// The page that is read.
+    pub(super) page: PageId,
+    /// Whether it was fetched ahead of demand.
+    pub(super) prefetched: bool,
+    pub(super) frames: SmallVec<[FrameId; 1]>,
+    pub(super) since: Time,
+    pub(super) attempts: u32,
+}
+
+/// The requests of one core.
+pub(super) struct Requests {
+    queue: Box<dyn Queue>,
+    /// By token.
+    operations: Vec<Operation>,
+    idle_tokens: Vec<u64>,
+    completions: Vec<Completion>,
+    /// When the oldest request that is not submitted yet was made.
+    held_since: Option<Time>,
+    submitted_at: Time,
+}
+
+impl Requests {
+    pub(super) fn new(queue: Box<dyn Queue>) -> Requests {
+        Requests {
+            queue,
+            operations: Vec::new(),
+            idle_tokens: Vec::new(),
+            completions: Vec::new(),
+            held_since: None,
+            submitted_at: Time::ZERO,
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.in_flight() + self.queue.unsubmitted() == 0
+    }
+
+    pub(super) fn start(&mut self, pool: &BufferPool, operation: Operation) {
+        let since = operation.since;
+        let token = match self.idle_tokens.pop() {
+            Some(token) => {
+                self.operations[token as usize] = operation;
+                token
+            }
+            None => {
+                self.operations.push(operation);
+                self.operations.len() as u64 - 1
+            }
+        };
+        self.push(pool, token, since);
+    }
+
+    fn push(&mut self, pool: &BufferPool, token: u64, now: Time) {
+        let operation = &self.operations[token as usize];
+        self.queue.push(Request {
+            direction: operation.direction,
+            offset: pool.base_offset + u64::from(operation.slot) * PAGE_BYTES as u64,
+            pages: operation.frames.iter().map(|f| pool.cache.frame_memory(*f)).collect(),
+            token,
+        });
+        self.held_since.get_or_insert(now);
+    }
+
+    /// The completions there are. The list comes back by [`recycle`](Requests::recycle).
+    pub(super) fn reap(&mut self) -> Vec<Completion> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.queue.reap(&mut completions);
+        completions
+    }
+
+    /// Keeps an empty list for the next [`reap`](Requests::reap).
+    pub(super) fn recycle(&mut self, completions: Vec<Completion>) {
+        debug_assert!(completions.is_empty());
+        self.completions = completions;
+    }
+
+    /// The operation that `completion` ends, with its error if it failed for good. `None` if it is
+    /// tried again.
+    pub(super) fn end(
+        &mut self,
+        pool: &BufferPool,
+        counters: &CoreCounters,
+        completion: Completion,
+        now: Time,
+    ) -> Option<(Operation, Option<String>)> {
+        let operation = &mut self.operations[completion.token as usize];
+        let expected_bytes = operation.frames.len() * PAGE_BYTES;
+        let error = match completion.result {
+            Ok(bytes) if bytes == expected_bytes => None,
+            Ok(bytes) => Some(format!("moved {bytes} of {expected_bytes} bytes")),
+            Err(error) => Some(error.to_string()),
+        };
+        if error.is_some() && operation.attempts < ATTEMPTS_MAX {
+            operation.attempts += 1;
+            counters.retries.add(1);
+            self.push(pool, completion.token, now);
+            return None;
+        }
+        let frames = std::mem::take(&mut operation.frames);
+        let ended = Operation { frames, ..*operation };
+        self.idle_tokens.push(completion.token);
+        Some((ended, error))
+    }
+
+    /// Whether it is time to submit, given how many `more` requests would join, on a core that has
+    /// other work to do or not (`busy`).
+    pub(super) fn is_due(&mut self, limits: &Limits, more: usize, busy: bool, now: Time) -> bool {
+        let unsubmitted = self.queue.unsubmitted() + more;
+        let held_back = self.queue.has_held_back();
+        let waited = now.since(self.held_since.unwrap_or(now)).max(if held_back {
+            now.since(self.submitted_at)
+        } else {
+            Span::ZERO
+        });
+        // A miss that leaves its core with nothing to run goes at once. A busy core loses nothing by
+        // letting a request wait for company, and saves most of what a submission costs.
+        let full = unsubmitted >= limits.batch_max;
+        let due = !busy || full || waited >= limits.hold;
+        due && (unsubmitted > 0 || held_back)
+    }
+
+    pub(super) fn submit(&mut self, now: Time) {
+        self.queue.submit();
+        self.held_since = (self.queue.unsubmitted() > 0).then_some(now);
+        self.submitted_at = now;
+    }
+}

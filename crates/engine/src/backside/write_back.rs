@@ -1,0 +1,103 @@
+//! Dirty victims: they wait here, are written in runs behind the reads, and come back to DRAM when a
+//! write fails.
+
+use std::collections::VecDeque;
+
+use ebbtide_core::{FrameId, Time};
+use smallvec::SmallVec;
+
+use super::Limits;
+use super::requests::{Operation, Requests};
+use crate::buffer_pool::BufferPool;
+use crate::device::Direction;
+
+/// After this many consecutive failed writes, a miss without a free frame fails.
+const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
+
+/// The dirty victims of one core.
+#[derive(Default)]
+pub(super) struct WriteBack {
+    /// Past their grace period, not yet being written, oldest first.
+    waiting: VecDeque<FrameId>,
+    under_way: usize,
+    failed_in_a_row: u32,
+}
+
+impl WriteBack {
+    pub(super) fn push(&mut self, frame: FrameId) {
+        self.waiting.push_back(frame);
+    }
+
+    /// Whether no frame waits to be written. Writes under way are requests and count there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Frames that become free when their writes succeed.
+    pub(super) fn frame_count(&self) -> usize {
+        self.waiting.len() + self.under_way
+    }
+
+    /// How many frames the next submission may write.
+    pub(super) fn ready(&self, limits: &Limits) -> usize {
+        self.waiting.len().min(2 * limits.batch_max - self.under_way)
+    }
+
+    /// Whether the last writes all failed, so that another one is hardly worth trying.
+    pub(super) fn fails(&self) -> bool {
+        self.failed_in_a_row >= FAILED_WRITES_IN_A_ROW_MAX
+    }
+
+    /// A request that wrote `count` frames has ended.
+    pub(super) fn ended(&mut self, count: usize) {
+        self.under_way -= count;
+    }
+
+    pub(super) fn note_failure(&mut self) {
+        self.failed_in_a_row += 1;
+    }
+
+    pub(super) fn note_success(&mut self) {
+        self.failed_in_a_row = 0;
+    }
+
+    /// Starts to write the oldest `count` frames, in runs of neighbouring slots. Gives them back if
+    /// the device may not be written.
+    pub(super) fn start(
+        &mut self,
+        pool: &BufferPool,
+        requests: &mut Requests,
+        count: usize,
+        now: Time,
+    ) -> Result<(), SmallVec<[FrameId; 64]>> {
+        let mut frames: SmallVec<[FrameId; 64]> = self.waiting.drain(..count).collect();
+        if frames.is_empty() {
+            return Ok(());
+        }
+        if !pool.write_gate.may_write() {
+            return Err(frames);
+        }
+        self.under_way += frames.len();
+        let mut placement = pool.placement.lock();
+        // Nobody needs the old copies: the pages are busy, and newer in DRAM.
+        frames.iter().filter_map(|frame| pool.cache.slot_of(*frame)).for_each(|slot| {
+            placement.release(slot);
+        });
+        while !frames.is_empty() {
+            let run = placement.take(frames.len() as u32);
+            let run = run.expect("there are as many slots as pages, and these pages have none");
+            let page = pool.cache.page_in(frames[0]);
+            let operation = Operation {
+                direction: Direction::Write,
+                slot: run.first,
+                page,
+                prefetched: false,
+                frames: frames.drain(..run.count as usize).collect(),
+                since: now,
+                attempts: 1,
+            };
+            requests.start(pool, operation);
+        }
+        Ok(())
+    }
+}
