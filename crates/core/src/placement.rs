@@ -34,7 +34,12 @@ pub struct Placement {
     /// The segment being filled; in no list.
     open: u32,
     free_count: u64,
+    /// Slots that could not be written.
+    retired: Vec<u32>,
 }
+
+/// The most slots that are remembered as retired.
+const RETIRED_MAX: usize = 1024;
 
 impl Placement {
     /// `slots` slots, of which the first `used` hold a page.
@@ -51,6 +56,7 @@ impl Placement {
             previous: vec![NONE; segments],
             open: NONE,
             free_count: slots - used,
+            retired: Vec::new(),
         };
         for slot in used..slots {
             placement.free[(slot / SEGMENT) as usize] |= 1 << (slot % SEGMENT);
@@ -64,7 +70,7 @@ impl Placement {
 
     /// An upper bound on the memory of a placement of `slots` slots, in bytes.
     pub const fn memory_bytes(slots: u64) -> usize {
-        slots.div_ceil(SEGMENT) as usize * (size_of::<u64>() + 2 * size_of::<u32>()) + 1024
+        slots.div_ceil(SEGMENT) as usize * (size_of::<u64>() + 2 * size_of::<u32>()) + 8192
     }
 
     /// Slots that hold no page.
@@ -72,12 +78,16 @@ impl Placement {
         self.free_count
     }
 
-    /// Takes a run of at most `count_max` free slots; `None` if no slot is free.
+    /// Takes a run of at most `count_max` free slots; `None` if no slot is free. Retired slots are free
+    /// again when no other slot is.
     ///
     /// # Panics
     /// If `count_max` is zero.
     pub fn take(&mut self, count_max: u32) -> Option<Run> {
         assert!(count_max > 0, "a run has at least one slot");
+        if self.free_count == 0 {
+            std::mem::take(&mut self.retired).into_iter().for_each(|slot| self.release(slot));
+        }
         if self.open == NONE || self.free[self.open as usize] == 0 {
             self.reopen()?;
         }
@@ -88,6 +98,21 @@ impl Placement {
         self.free[self.open as usize] &= !taken;
         self.free_count -= u64::from(count);
         Some(Run { first: self.open * SEGMENT as u32 + start, count })
+    }
+
+    /// `slot` could not be written: it holds no page, and is used again only when no other slot is
+    /// free. From the 1,025th retired slot on, slots are free at once.
+    ///
+    /// # Panics
+    /// If it held no page.
+    pub fn retire(&mut self, slot: u32) {
+        let (segment, bit) = (slot / SEGMENT as u32, 1 << (u64::from(slot) % SEGMENT));
+        assert!(self.free[segment as usize] & bit == 0, "slot {slot} is free already");
+        if self.retired.len() < RETIRED_MAX {
+            self.retired.push(slot);
+        } else {
+            self.release(slot);
+        }
     }
 
     /// `slot` holds a page no longer.
@@ -197,6 +222,31 @@ mod tests {
         }
         let mean = f64::from(pages) / f64::from(runs);
         assert!(mean > 2.0, "uniformly written pages leave in runs of {mean:.2}");
+    }
+
+    #[test]
+    fn a_retired_slot_is_taken_only_when_no_other_is_free() {
+        let mut placement = Placement::new(100, 98);
+        assert_eq!(placement.take(1), Some(Run { first: 98, count: 1 }));
+        placement.retire(98);
+        placement.release(5);
+        let taken = [placement.take(2), placement.take(2)].map(|run| run.expect("a free slot"));
+        assert!(taken.iter().all(|run| run.count == 1 && run.first != 98), "{taken:?}");
+        assert_eq!(placement.take(2), Some(Run { first: 98, count: 1 }));
+        assert_eq!(placement.take(2), None);
+    }
+
+    #[test]
+    fn no_slot_is_lost_when_more_are_retired_than_are_remembered() {
+        let slots = 2 * RETIRED_MAX as u64;
+        let mut placement = Placement::new(slots, slots);
+        (0..slots as u32).for_each(|slot| placement.retire(slot));
+        assert_eq!(placement.free_count(), slots - RETIRED_MAX as u64);
+        let mut taken = 0;
+        while let Some(run) = placement.take(64) {
+            taken += u64::from(run.count);
+        }
+        assert_eq!(taken, slots);
     }
 
     proptest! {
