@@ -61,8 +61,14 @@ impl<'a> FlashMemory<'a> {
     }
 
     /// Runs `body` on the memory of a value of type `T` at `at`, which stays where it is meanwhile.
+    /// `wrote` says of its result whether it has changed the value.
     #[inline(always)]
-    fn access<T: Value, R>(&mut self, at: Addr, write: bool, body: impl FnOnce(*mut u8) -> R) -> R {
+    fn access<T: Value, R>(
+        &mut self,
+        at: Addr,
+        wrote: impl FnOnce(&R) -> bool,
+        body: impl FnOnce(*mut u8) -> R,
+    ) -> R {
         check_access::<T>(at);
         let page = at.page();
         if page.0 >= self.hit_path.pages() {
@@ -78,7 +84,7 @@ impl<'a> FlashMemory<'a> {
             None => self.miss(page),
         };
         let result = body(self.hit_path.memory(frame, at.page_offset()));
-        if write {
+        if wrote(&result) {
             self.hit_path.mark_dirty(frame);
         }
         self.presence.exit();
@@ -200,18 +206,18 @@ impl Memory for FlashMemory<'_> {
     fn load<T: Value>(&mut self, at: Addr) -> T {
         // SAFETY: `access` has checked place and size and keeps the frame in place; frames are only
         // accessed as words while they are published.
-        self.access::<T, T>(at, false, |memory| unsafe { atomic_words::load(memory) })
+        self.access::<T, T>(at, |_| false, |memory| unsafe { atomic_words::load(memory) })
     }
 
     #[inline(always)]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
         // SAFETY: as in `load`.
-        self.access::<T, ()>(at, true, |memory| unsafe { atomic_words::store(memory, value) });
+        self.access::<T, ()>(at, |()| true, |memory| unsafe { atomic_words::store(memory, value) });
     }
 
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         // SAFETY: as in `load`.
-        self.access::<u64, _>(at, true, |memory| unsafe {
+        self.access::<u64, _>(at, Result::is_ok, |memory| unsafe {
             atomic_words::compare_exchange(memory, current, new)
         })
     }
