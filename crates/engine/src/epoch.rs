@@ -24,6 +24,8 @@ pub(crate) struct Epochs {
     /// A core's last seen epoch, shifted by one, with [`INSIDE`]; or [`ASLEEP`].
     cores: Box<[CachePadded<AtomicU64>]>,
     barrier_works: bool,
+    /// Makes every core run a barrier and says whether they did.
+    barrier: fn() -> bool,
 }
 
 /// A moment from which a grace period counts.
@@ -35,10 +37,15 @@ pub(crate) struct Moment {
 
 impl Epochs {
     pub(crate) fn new(cores: usize) -> Epochs {
+        Epochs::with_barrier(cores, membarrier::run)
+    }
+
+    fn with_barrier(cores: usize, barrier: fn() -> bool) -> Epochs {
         Epochs {
             global: CachePadded::new(AtomicU64::new(1)),
             cores: (0..cores).map(|_| CachePadded::new(AtomicU64::new(ASLEEP))).collect(),
             barrier_works: cores > 1 && membarrier::register(),
+            barrier,
         }
     }
 
@@ -76,15 +83,13 @@ impl Epochs {
 
     /// Makes every core of the process run a barrier now, so that those outside any call count.
     pub(crate) fn run_barrier(&self, moment: &mut Moment) {
-        self.interrupt_all();
-        moment.barrier_run |= self.barrier_works;
+        moment.barrier_run |= self.interrupt_all();
     }
 
     /// Interrupts every core of the process, so that the kernel delivers what it holds back for them.
-    pub(crate) fn interrupt_all(&self) {
-        if self.barrier_works {
-            membarrier::run();
-        }
+    /// Says whether all of them have run a barrier.
+    pub(crate) fn interrupt_all(&self) -> bool {
+        self.barrier_works && (self.barrier)()
     }
 }
 
@@ -137,8 +142,8 @@ mod membarrier {
         call(REGISTER_PRIVATE_EXPEDITED)
     }
 
-    pub(super) fn run() {
-        call(PRIVATE_EXPEDITED);
+    pub(super) fn run() -> bool {
+        call(PRIVATE_EXPEDITED)
     }
 }
 
@@ -175,6 +180,16 @@ mod tests {
         assert!(!epochs.is_over(moment, 0), "it may be loading an old state right now");
         epochs.run_barrier(&mut moment);
         assert_eq!(epochs.is_over(moment, 0), epochs.barrier_works());
+    }
+
+    #[test]
+    fn a_barrier_that_the_kernel_refuses_ends_no_grace_period() {
+        let epochs = Epochs::with_barrier(2, || false);
+        epochs.core(1).enter();
+        epochs.core(1).exit();
+        let mut moment = epochs.begin_grace();
+        epochs.run_barrier(&mut moment);
+        assert!(!epochs.is_over(moment, 0));
     }
 
     #[test]
