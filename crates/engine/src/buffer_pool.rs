@@ -1,16 +1,18 @@
 //! The buffer pool: what the backsides of all cores work on together.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use ebbtide_core::{FrameId, Placement, Time};
+use ebbtide_core::{FrameId, Placement, Span, Time};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::epoch::Epochs;
 use crate::mailbox::Mailboxes;
+use crate::store::Store;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
 pub(crate) struct BufferPool {
@@ -24,6 +26,8 @@ pub(crate) struct BufferPool {
     /// Free frames that belong to no core.
     pub(crate) spare: Mutex<Vec<FrameId>>,
     pub(crate) write_gate: WriteGate,
+    /// The store under the device, if there is one.
+    pub(crate) store: Option<Arc<Store>>,
     pub(crate) start: Instant,
 }
 
@@ -32,6 +36,12 @@ impl BufferPool {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         Time::from_ns(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// Whether all of the store is still there. Looked at after reads: what was cut off a file and
+    /// grown again reads as zeros.
+    pub(crate) fn store_is_whole(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| store.is_whole())
     }
 
     pub(crate) fn take_spare(&self, count: usize, into: &mut Vec<FrameId>) {
@@ -45,21 +55,74 @@ impl BufferPool {
     }
 }
 
+/// Time after a failed preparation before the next one.
+const RETRY_AFTER: Span = Span::from_us(100_000);
+
 /// Prepares the device for its first write: the store's header must say dirty before any page changes.
 pub(crate) struct WriteGate {
-    before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    opened: OnceLock<bool>,
+    prepare: Prepare,
+    open: AtomicBool,
+    failed_at: Mutex<Option<Time>>,
 }
 
+/// What must be done before the first write.
+pub(crate) type Prepare = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+
 impl WriteGate {
-    pub(crate) fn new(
-        before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    ) -> WriteGate {
-        WriteGate { before_first_write, opened: OnceLock::new() }
+    pub(crate) fn new(prepare: Prepare) -> WriteGate {
+        WriteGate { prepare, open: AtomicBool::new(false), failed_at: Mutex::new(None) }
     }
 
-    /// Whether the device may be written. The first call prepares it.
-    pub(crate) fn may_write(&self) -> bool {
-        *self.opened.get_or_init(|| (self.before_first_write)().is_ok())
+    /// Whether the device may be written. Prepares it if no call has done so, and tries again some time
+    /// after a failure.
+    pub(crate) fn may_write(&self, now: Time) -> bool {
+        if self.open.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut failed_at = self.failed_at.lock();
+        if self.open.load(Ordering::Acquire) {
+            return true;
+        }
+        if failed_at.is_some_and(|at| now.since(at) < RETRY_AFTER) {
+            return false;
+        }
+        let prepared = (self.prepare)().is_ok();
+        *failed_at = (!prepared).then_some(now);
+        self.open.store(prepared, Ordering::Release);
+        prepared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_us(ms * 1_000)
+    }
+
+    #[test]
+    fn a_preparation_that_failed_is_tried_again_later_and_one_that_succeeded_is_not() {
+        let tried = Arc::new(AtomicU32::new(0));
+        let tries = tried.clone();
+        let fails_twice = move || match tries.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 => Err(io::ErrorKind::Other.into()),
+            _ => Ok(()),
+        };
+        let gate = WriteGate::new(Box::new(fails_twice));
+        for (ms, may, tries) in [
+            (0, false, 1),
+            (99, false, 1),
+            (100, false, 2),
+            (199, false, 2),
+            (200, true, 3),
+            (201, true, 3),
+            (900, true, 3),
+        ] {
+            assert_eq!(gate.may_write(at_ms(ms)), may, "after {ms} ms");
+            assert_eq!(tried.load(Ordering::Relaxed), tries, "after {ms} ms");
+        }
     }
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
-use crate::buffer_pool::{BufferPool, WriteGate};
+use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
 use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::counters::Counters;
 use crate::device::Device;
@@ -23,7 +23,7 @@ use crate::engine_state::EngineState;
 use crate::epoch::Epochs;
 use crate::job::Service;
 use crate::mailbox::Mailboxes;
-use crate::store::Store;
+use crate::store::{Claim, Store, StoreError};
 use crate::tuning::Tuning;
 use crate::wait_queues::WaitQueues;
 use crate::worker::{Setup, Worker};
@@ -118,6 +118,8 @@ pub enum EngineError {
     BadOption { what: &'static str, expected: &'static str },
     #[error("the engine is running already")]
     Running,
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("cannot {doing}: {source}")]
     Io { doing: &'static str, source: io::Error },
 }
@@ -194,6 +196,7 @@ struct Places {
     pages: u64,
     slots: u64,
     base_offset: u64,
+    store: Option<Arc<Store>>,
 }
 
 /// An address space on flash behind a DRAM cache.
@@ -219,8 +222,12 @@ impl Drop for RunningMark<'_> {
 impl Engine {
     /// The engine over `store`, by io_uring, or by threads with a notice where that is refused.
     ///
+    /// The engine has the store for itself as long as it lives. A page it writes back may go to any
+    /// slot, so a store that an engine has written to cannot be used again until it is created anew.
+    ///
     /// # Errors
-    /// When the options do not fit, or memory or the device cannot be had.
+    /// When the options do not fit, the store has an engine or was written to, or memory or the device
+    /// cannot be had.
     pub fn open(store: &Arc<Store>, options: &Options) -> Result<Engine, EngineError> {
         let (device, notice) = default_device(store);
         let mut engine = Engine::over(store, device, options)?;
@@ -237,11 +244,13 @@ impl Engine {
         device: Arc<dyn Device>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
+        let claim = store.claim()?;
         let (pages, slots) = (store.header().pages, store.slots());
         let marks = store.clone();
         let before_first_write = Box::new(move || marks.mark_dirty().map_err(io::Error::other));
-        let places = Places { pages, slots, base_offset: store.pages_offset() };
-        Engine::build(device, places, before_first_write, options)
+        let base_offset = store.pages_offset();
+        let places = Places { pages, slots, base_offset, store: Some(store.clone()) };
+        Engine::build(device, places, before_first_write, claim, options)
     }
 
     /// The engine over a bare device that holds `pages` pages from its start.
@@ -253,18 +262,19 @@ impl Engine {
         pages: u64,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        let places = Places { pages, slots: pages, base_offset: 0 };
-        Engine::build(device, places, Box::new(|| Ok(())), options)
+        let places = Places { pages, slots: pages, base_offset: 0, store: None };
+        Engine::build(device, places, Box::new(|| Ok(())), None, options)
     }
 
     fn build(
         device: Arc<dyn Device>,
         places: Places,
-        before_first_write: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
+        before_first_write: Prepare,
+        claim: Option<Claim>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
         check(options)?;
-        let Places { pages, slots, base_offset } = places;
+        let Places { pages, slots, base_offset, store } = places;
         let budget = Budget::divide(options, pages)?;
         let cores = options.cores;
         let waiters = cores * options.threads_per_core();
@@ -311,6 +321,7 @@ impl Engine {
             base_offset,
             spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
             write_gate: WriteGate::new(before_first_write),
+            store,
             start: Instant::now(),
         };
         let shared = EngineState {
@@ -318,6 +329,7 @@ impl Engine {
             pool,
             wait_queues: WaitQueues::new(),
             hints: options.tuning.hints,
+            _claim: claim,
         };
         Ok(Engine {
             shared: Arc::new(shared),

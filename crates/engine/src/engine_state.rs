@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 
 use crate::backside::Backside;
 use crate::buffer_pool::BufferPool;
+use crate::store::Claim;
 use crate::wait_queues::WaitQueues;
 
 /// The shared half of an engine.
@@ -15,4 +16,6 @@ pub(crate) struct EngineState {
     pub(crate) wait_queues: WaitQueues,
     /// Whether the engine follows programs' hints.
     pub(crate) hints: bool,
+    /// The last field: the store is another engine's only when all requests have ended.
+    pub(crate) _claim: Option<Claim>,
 }

@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,6 +68,8 @@ pub enum StoreError {
     NoDirectIo(PathBuf),
     #[error("{}: in use by another process", .0.display())]
     InUse(PathBuf),
+    #[error("{}: in use by another engine of this process", .0.display())]
+    HasEngine(PathBuf),
     #[error("{}: in use by the system: mounted, or part of a volume", .0.display())]
     Mounted(PathBuf),
     #[error("{found}; --force would overwrite {} MiB of it", bytes.div_ceil(1 << 20))]
@@ -78,7 +80,7 @@ pub enum StoreError {
     Damaged(PathBuf),
     #[error("{}: an Ebbtide data file of version {found}, expected {VERSION}", path.display())]
     Version { path: PathBuf, found: u32 },
-    #[error("{}: was not closed cleanly and cannot be trusted", .0.display())]
+    #[error("{}: its pages were changed, by an engine or by a write that was cut off, and are no longer its image; create it again", .0.display())]
     Dirty(PathBuf),
     #[error("{}: an Ebbtide data file cut short: {found_bytes} bytes, expected {expected_bytes}", path.display())]
     Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
@@ -176,6 +178,28 @@ pub struct Store {
     offset: u64,
     access: Access,
     header: Mutex<Header>,
+    /// Whether an engine uses it.
+    claimed: AtomicBool,
+    extent: Extent,
+}
+
+/// What is known of the blocks behind a store.
+#[derive(Debug, Default)]
+struct Extent {
+    /// The fewest blocks of 512 bytes that the file had while it was whole.
+    blocks: AtomicU64,
+    /// It was seen cut short. What was cut off stays lost, whatever is written later.
+    truncated: AtomicBool,
+}
+
+/// The right to use a store, which one engine at a time has. Returned when dropped.
+#[derive(Debug)]
+pub(crate) struct Claim(Arc<Store>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.claimed.store(false, Ordering::Release);
+    }
 }
 
 /// Bytes of a header and all places behind it; what a damaged header claims may not fit in a word.
@@ -290,10 +314,13 @@ impl Store {
             offset: new.offset,
             access,
             header: Mutex::new(header),
+            claimed: AtomicBool::new(false),
+            extent: Extent::default(),
         };
         store.write_header(false)?;
         store.write_image(image, watch)?;
         store.write_header(true)?;
+        store.note_extent()?;
         Ok(store)
     }
 
@@ -308,8 +335,17 @@ impl Store {
         lock(&file, path, access, offset, PAGE_BYTES as u64)?;
         let header = whole_header(&file, path, offset)?;
         lock(&file, path, access, offset, bytes_of(header.pages, header.spare_pages))?;
-        let header = Mutex::new(header);
-        Ok(Store { file: Arc::new(file), path: path.to_path_buf(), offset, access, header })
+        let store = Store {
+            file: Arc::new(file),
+            path: path.to_path_buf(),
+            offset,
+            access,
+            header: Mutex::new(header),
+            claimed: AtomicBool::new(false),
+            extent: Extent::default(),
+        };
+        store.note_extent()?;
+        Ok(store)
     }
 
     /// Opens like [`Store::open`], but only a store that was closed cleanly.
@@ -322,6 +358,26 @@ impl Store {
             return Err(StoreError::Dirty(path.to_path_buf()));
         }
         Ok(store)
+    }
+
+    /// Takes the store for one engine. The lock on the file keeps other processes out. A store opened
+    /// by [`Access::SharedReadOnly`] is never written, so it may have several engines.
+    ///
+    /// # Errors
+    /// When an engine has it already, or its pages are not those of its image: an engine that wrote
+    /// to it knew alone where it had put each page.
+    pub(crate) fn claim(self: &Arc<Store>) -> Result<Option<Claim>, StoreError> {
+        let claim = match self.access {
+            Access::SharedReadOnly => None,
+            Access::Exclusive if self.claimed.swap(true, Ordering::Acquire) => {
+                return Err(StoreError::HasEngine(self.path.clone()));
+            }
+            Access::Exclusive => Some(Claim(self.clone())),
+        };
+        if !self.header.lock().clean {
+            return Err(StoreError::Dirty(self.path.clone()));
+        }
+        Ok(claim)
     }
 
     /// What the header says.
@@ -349,6 +405,47 @@ impl Store {
         self.header.lock().places()
     }
 
+    fn note_extent(&self) -> Result<(), StoreError> {
+        let metadata = self.file.metadata().map_err(|error| fault(&self.path, "look at", error))?;
+        self.extent.blocks.store(metadata.blocks(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether nothing has been cut off the file since the store was opened, also if the file has grown
+    /// to its old length since. Costs one call of the kernel. Always true of a block device.
+    pub(crate) fn is_whole(&self) -> bool {
+        if self.extent.truncated.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Ok(metadata) = self.file.metadata() else { return false };
+        let (end, known) = (self.end(), self.extent.blocks.load(Ordering::Relaxed));
+        if !metadata.is_file() || (metadata.len() >= end && metadata.blocks() >= known) {
+            return true;
+        }
+        // A file system may also need fewer blocks for its own records: only a hole is a loss.
+        let whole = metadata.len() >= end && self.first_hole().is_some_and(|hole| hole >= end);
+        if whole {
+            self.extent.blocks.store(metadata.blocks(), Ordering::Relaxed);
+        } else {
+            self.extent.truncated.store(true, Ordering::Relaxed);
+        }
+        whole
+    }
+
+    /// Where the store ends in its file, in bytes.
+    fn end(&self) -> u64 {
+        let header = self.header.lock();
+        self.offset + bytes_of(header.pages, header.spare_pages)
+    }
+
+    /// Where the first hole of the file is behind the start of the store, in bytes.
+    fn first_hole(&self) -> Option<u64> {
+        let offset = self.offset as libc::off_t;
+        // SAFETY: the descriptor is open. Nobody relies on its position.
+        let hole = unsafe { libc::lseek(self.file.as_raw_fd(), offset, libc::SEEK_HOLE) };
+        u64::try_from(hole).ok()
+    }
+
     /// Marks the pages as no longer what the tag says. Must be on the device before any page is.
     ///
     /// # Errors
@@ -365,15 +462,8 @@ impl Store {
         header.clean = clean;
         let mut page = buffer(PAGE_BYTES, &self.path)?;
         header.encode(page.as_mut_slice());
-        self.sync()?;
-        self.file
-            .write_all_at(page.as_slice(), self.offset)
-            .map_err(|error| fault(&self.path, "write the header", error))?;
-        self.sync()
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
-        self.file.sync_data().map_err(|error| fault(&self.path, "flush", error))
+        replace_header(&*self.file, page.as_slice(), self.offset)
+            .map_err(|error| fault(&self.path, "write the header", error))
     }
 
     fn write_image(
@@ -433,6 +523,30 @@ impl Store {
             })
         })
     }
+}
+
+/// What replacing a header needs of a file.
+trait HeaderFile {
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    fn flush(&self) -> io::Result<()>;
+}
+
+impl HeaderFile for File {
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Writes a header between two flushes: pages written before it are on the device when it says clean,
+/// and it says dirty on the device before any page written after it.
+fn replace_header(file: &impl HeaderFile, header: &[u8], offset: u64) -> io::Result<()> {
+    file.flush()?;
+    file.write(header, offset)?;
+    file.flush()
 }
 
 /// A buffer that O_DIRECT accepts.
@@ -636,4 +750,51 @@ fn read_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreErr
         return Err(StoreError::Short { path: path.to_path_buf(), found_bytes, expected_bytes });
     }
     Header::decode(page.as_slice(), path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Call {
+        Write(u64),
+        Flush,
+    }
+
+    /// Fails at the call of this number.
+    struct Recorded {
+        calls: RefCell<Vec<Call>>,
+        fails_at: usize,
+    }
+
+    impl Recorded {
+        fn call(&self, call: Call) -> io::Result<()> {
+            let mut calls = self.calls.borrow_mut();
+            calls.push(call);
+            if calls.len() > self.fails_at { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+        }
+    }
+
+    impl HeaderFile for Recorded {
+        fn write(&self, _bytes: &[u8], offset: u64) -> io::Result<()> {
+            self.call(Call::Write(offset))
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            self.call(Call::Flush)
+        }
+    }
+
+    #[test]
+    fn a_header_is_written_between_two_flushes_and_no_failure_is_passed_over() {
+        let order = [Call::Flush, Call::Write(77), Call::Flush];
+        for fails_at in 0..=3 {
+            let file = Recorded { calls: RefCell::default(), fails_at };
+            assert_eq!(replace_header(&file, &[], 77).is_ok(), fails_at == 3);
+            assert_eq!(file.calls.into_inner(), order[..(fails_at + 1).min(3)]);
+        }
+    }
 }

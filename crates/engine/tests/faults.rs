@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::jobs::{Ended, Work, ends, job, run_jobs, word};
 use common::{WORDS_PER_PAGE, image, initial, small_cache};
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time, Watch};
-use ebbtide_engine::device::Device;
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::uring::Uring;
+use ebbtide_engine::device::{Completion, Device, Direction, Queue, Request};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Service, Timing};
 
@@ -163,6 +163,139 @@ fn writes_that_come_to_work_again_free_the_frames() {
             |page: u64| job(move |memory| assert_eq!(memory.load::<u64>(word(page)), stored(page)));
         run_jobs(&engine, |_| (0..PAGES).map(read).collect()).remove(0).order();
     });
+}
+
+/// A folder with a new store in it.
+fn new_store(spare_pages: u64) -> (tempfile::TempDir, Arc<Store>) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, tag) = (folder.path().join("store"), "words".into());
+    let new = NewStore { path, offset: 0, pages: PAGES, spare_pages, tag, force: false };
+    let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
+    let store = Store::create(&new, &image, Watch::unattended()).unwrap();
+    (folder, Arc::new(store))
+}
+
+#[test]
+fn a_slot_that_cannot_be_written_fails_once_and_is_not_tried_again() {
+    ends(|| {
+        let (_folder, store) = new_store(PAGES / 2);
+        // The third spare slot: pages that leave together are written there as one run.
+        let bad = store.pages_offset() + (PAGES + 2) * PAGE_BYTES as u64;
+        let device = BadPlace { inner: Uring::new(store.file()).unwrap(), at: bad };
+        let options = small_cache(16, 1, 8, PAGES);
+        let engine = Engine::over(&store, Arc::new(device), &options).unwrap();
+        let store = |page: u64| job(move |memory| memory.store::<u64>(word(page), stored(page)));
+        let read =
+            |page: u64| job(move |memory| assert_eq!(memory.load::<u64>(word(page)), stored(page)));
+        for _ in 0..20 {
+            run_jobs(&engine, |_| (0..PAGES).map(store).collect()).remove(0).order();
+        }
+        run_jobs(&engine, |_| (0..PAGES).map(read).collect()).remove(0).order();
+        let counted = engine.counters().snapshot();
+        assert!(counted.flash_writes > 10 * PAGES, "{counted:?}");
+        assert_eq!(counted.write_errors, 1, "{counted:?}");
+    });
+}
+
+#[test]
+fn a_run_of_pages_that_fails_is_one_failure_and_its_good_slots_are_used() {
+    ends(|| {
+        let (_folder, store) = new_store(PAGES / 2);
+        let bad = store.pages_offset() + (PAGES + 2) * PAGE_BYTES as u64;
+        let device = BadPlace { inner: Uring::new(store.file()).unwrap(), at: bad };
+        // Everything that is evicted leaves in runs of more pages than failures are borne in a row.
+        let mut options = small_cache(256, 1, 8, 2 * PAGES);
+        options.tuning.batch_max = 64;
+        let options = common::of_frames(100, options, PAGES);
+        let engine = Engine::over(&store, Arc::new(device), &options).unwrap();
+        let store = |page: u64| job(move |memory| memory.store::<u64>(word(page), stored(page)));
+        run_jobs(&engine, |_| (0..PAGES).map(store).collect()).remove(0).order();
+        let counted = engine.counters().snapshot();
+        assert_eq!((counted.write_errors, counted.jobs_failed), (1, 0), "{counted:?}");
+    });
+}
+
+#[test]
+fn a_file_cut_short_under_a_running_engine_is_an_error_also_when_it_has_grown_again() {
+    ends(|| {
+        let (_folder, store) = new_store(0);
+        let whole = store.file().metadata().unwrap().len();
+        let options = small_cache(16, 1, 8, PAGES);
+        let engine = Engine::open(&store, &options).unwrap();
+        let all = || (0..PAGES).map(common::jobs::loads).collect();
+        run_jobs(&engine, |_| all()).remove(0).order();
+
+        store.file().set_len(whole / 2).unwrap();
+        store.file().set_len(whole).unwrap();
+        let load = |page: u64| {
+            job(move |memory| {
+                assert_eq!(memory.load::<u64>(word(page)), initial(page * WORDS_PER_PAGE));
+            })
+        };
+        let ended = run_jobs(&engine, |_| (0..PAGES).map(load).collect()).remove(0);
+        let mut failed = 0;
+        for (number, result) in ended.jobs {
+            match result {
+                Ok(()) => {}
+                Err(JobError::Fault(fault)) => {
+                    assert!(fault.reason.contains("cut short"), "{}", fault.reason);
+                    failed += 1;
+                }
+                Err(JobError::Panicked(message)) => panic!("page {number}: {message}"),
+            }
+        }
+        assert!(failed >= PAGES / 2 - 16, "only {failed} of {PAGES} pages could not be read");
+    });
+}
+
+/// A device that cannot write one place, alone or among others.
+struct BadPlace<D> {
+    inner: D,
+    at: u64,
+}
+
+struct BadPlaceQueue {
+    inner: Box<dyn Queue>,
+    at: u64,
+    failing: Vec<Completion>,
+}
+
+impl<D: Device> Device for BadPlace<D> {
+    fn queue(&self, depth: usize) -> std::io::Result<Box<dyn Queue>> {
+        let inner = self.inner.queue(depth)?;
+        Ok(Box::new(BadPlaceQueue { inner, at: self.at, failing: Vec::new() }))
+    }
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+}
+
+impl Queue for BadPlaceQueue {
+    fn push(&mut self, request: Request) {
+        let place = request.offset..request.offset + request.bytes() as u64;
+        if request.direction == Direction::Write && place.contains(&self.at) {
+            let result = Err(std::io::Error::from_raw_os_error(libc::EIO));
+            self.failing.push(Completion { token: request.token, result });
+        } else {
+            self.inner.push(request);
+        }
+    }
+    fn submit(&mut self) {
+        self.inner.submit();
+    }
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.failing);
+        self.inner.reap(completions);
+    }
+    fn unsubmitted(&self) -> usize {
+        self.inner.unsubmitted()
+    }
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.failing.len()
+    }
+    fn sleeper(&self) -> Arc<dyn ebbtide_engine::device::Sleeper> {
+        self.inner.sleeper()
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::device::{Direction, Queue};
 use crate::mailbox::{Outcome, Waiter};
 use eviction::Evictions;
 use prefetch::Prefetch;
-use requests::{Operation, Requests};
+use requests::{ATTEMPTS_MAX, Operation, Requests};
 use write_back::WriteBack;
 
 /// A busy core gives the policy this many arrived frames at once, for one lock.
@@ -208,16 +208,30 @@ impl Backside {
         self.prefetch.replaced(&pool.cache, frame, prefetched);
         let frames = smallvec![frame];
         let direction = Direction::Read;
-        let operation = Operation { direction, slot, page, prefetched, frames, since, attempts: 1 };
+        let operation = Operation {
+            direction,
+            slot,
+            page,
+            prefetched,
+            frames,
+            since,
+            attempts: 1,
+            alone: false,
+        };
         self.requests.start(pool, operation);
     }
 
     fn reap(&mut self, pool: &BufferPool, now: Time) {
         let mut completions = self.requests.reap();
         let counters = self.counters(pool);
+        let whole = completions.is_empty() || pool.store_is_whole();
         for completion in completions.drain(..) {
             if let Some((operation, error)) = self.requests.end(pool, counters, completion, now) {
                 match operation.direction {
+                    Direction::Read if !whole => {
+                        let error = Some("the file was cut short while in use".into());
+                        self.end_read(pool, &operation, error, now);
+                    }
                     Direction::Read => self.end_read(pool, &operation, error, now),
                     Direction::Write => self.end_write(pool, &operation, error),
                 }
@@ -266,16 +280,29 @@ impl Backside {
             frames.for_each(|(&frame, slot)| self.release(pool, frame, slot));
             return;
         }
-        for (&frame, slot) in frames {
-            pool.placement.lock().release(slot);
-            self.write_failed(pool, frame, None);
+        if !operation.alone {
+            self.write_back.note_failure();
         }
+        if let [frame] = operation.frames[..] {
+            pool.placement.lock().retire(operation.slot);
+            self.write_failed(pool, frame, None);
+            return;
+        }
+        // One bad slot fails a whole run: only writing each page alone, once, tells which it is.
+        let alone = frames.map(|(&frame, slot)| Operation {
+            slot,
+            page: pool.cache.page_in(frame),
+            frames: smallvec![frame],
+            attempts: ATTEMPTS_MAX,
+            alone: true,
+            ..*operation
+        });
+        self.write_back.start_again(pool, &mut self.requests, alone);
     }
 
     /// A page could not be written. Nothing is lost: it goes on living in DRAM.
     fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         self.counters(pool).write_errors.add(1);
-        self.write_back.note_failure();
         let installed = Installed { slot, dirty: true, ahead: false };
         self.publish(pool, pool.cache.page_in(frame), frame, installed);
     }
@@ -406,6 +433,7 @@ impl Backside {
             return;
         }
         if let Err(frames) = self.write_back.start(pool, &mut self.requests, writes, now) {
+            self.write_back.note_failure();
             for frame in frames {
                 self.write_failed(pool, frame, pool.cache.slot_of(frame));
             }

@@ -10,7 +10,7 @@ use crate::counters::CoreCounters;
 use crate::device::{Completion, Direction, Queue, Request};
 
 /// How often a request is tried before its error counts.
-const ATTEMPTS_MAX: u32 = 8;
+pub(super) const ATTEMPTS_MAX: u32 = 8;
 
 /// A page on its way in, or a run of pages on their way out.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub(super) struct Operation {
     pub(super) frames: SmallVec<[FrameId; 1]>,
     pub(super) since: Time,
     pub(super) attempts: u32,
+    /// Whether it writes one page of a run that failed as a whole.
+    pub(super) alone: bool,
 }
 
 /// The requests of one core.

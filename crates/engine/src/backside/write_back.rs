@@ -11,7 +11,8 @@ use super::requests::{Operation, Requests};
 use crate::buffer_pool::BufferPool;
 use crate::device::Direction;
 
-/// After this many consecutive failed writes, a miss without a free frame fails.
+/// After this many consecutive failed writes, a miss without a free frame fails. A run of pages is one
+/// write.
 const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
 
 /// The dirty victims of one core.
@@ -40,7 +41,7 @@ impl WriteBack {
 
     /// How many frames the next submission may write.
     pub(super) fn ready(&self, limits: &Limits) -> usize {
-        self.waiting.len().min(2 * limits.batch_max - self.under_way)
+        self.waiting.len().min((2 * limits.batch_max).saturating_sub(self.under_way))
     }
 
     /// Whether the last writes all failed, so that another one is hardly worth trying.
@@ -74,7 +75,7 @@ impl WriteBack {
         if frames.is_empty() {
             return Ok(());
         }
-        if !pool.write_gate.may_write() {
+        if !pool.write_gate.may_write(now) {
             return Err(frames);
         }
         self.under_way += frames.len();
@@ -95,9 +96,23 @@ impl WriteBack {
                 frames: frames.drain(..run.count as usize).collect(),
                 since: now,
                 attempts: 1,
+                alone: false,
             };
             requests.start(pool, operation);
         }
         Ok(())
+    }
+
+    /// Starts writes of frames that were being written already.
+    pub(super) fn start_again(
+        &mut self,
+        pool: &BufferPool,
+        requests: &mut Requests,
+        operations: impl Iterator<Item = Operation>,
+    ) {
+        for operation in operations {
+            self.under_way += operation.frames.len();
+            requests.start(pool, operation);
+        }
     }
 }
