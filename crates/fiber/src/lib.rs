@@ -1,101 +1,56 @@
 //! Fibers: stackful user-level threads, switched in a few nanoseconds.
 //!
-//! A [`Fiber`] runs a body on a stack of its own; the body suspends itself anywhere in its call
-//! tree and goes on when it is resumed. Stacks are mapped once, guarded by an unmapped page below
-//! (running off the end is a fault, never silent corruption), touched ahead of need, and reused
-//! through a [`StackPool`]. Who runs when is not decided here.
+//! A [`Fiber`] runs a body on a stack of its own. The body suspends itself anywhere in its call tree
+//! and goes on when it is resumed. Stacks are mapped once, each above a guard of
+//! [`GUARD_BYTES`], touched ahead of need, and reused through a [`StackPool`]. An overflow ends the
+//! process with a line that names the job. The order in which fibers run is the caller's decision.
 //!
 //! A fiber stays on the thread that made it. Its body must not hold a lock guard, a `RefCell` borrow
 //! or a thread-local reference across a suspension, and must not suspend while it unwinds.
 
-use std::io;
+mod overflow;
+mod panics;
+mod stacks;
 
-use corosensei::stack::{DefaultStack, Stack as _};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-/// A stack to run a fiber on.
-pub struct Stack(DefaultStack);
-
-/// The smallest stack a fiber can have, in bytes: a page for the body, and room to unwind.
-pub const STACK_BYTES_MIN: usize = 8 * 1024;
-
-/// Stacks of one size, all mapped and touched when the pool is made.
-pub struct StackPool {
-    stacks: Vec<Stack>,
-}
-
-impl StackPool {
-    /// A pool of `count` stacks of `bytes` bytes each (rounded up to whole pages), resident from the
-    /// start.
-    ///
-    /// # Errors
-    /// When the memory cannot be mapped.
-    pub fn new(count: usize, bytes: usize) -> io::Result<StackPool> {
-        let stacks = (0..count).map(|_| Stack::new(bytes)).collect::<io::Result<Vec<_>>>()?;
-        Ok(StackPool { stacks })
-    }
-
-    /// A stack from the pool; `None` when all are in use.
-    pub fn take(&mut self) -> Option<Stack> {
-        self.stacks.pop()
-    }
-
-    /// Gives a stack back.
-    pub fn put(&mut self, stack: Stack) {
-        self.stacks.push(stack);
-    }
-}
-
-impl Stack {
-    fn new(bytes: usize) -> io::Result<Stack> {
-        let stack = DefaultStack::new(bytes.max(STACK_BYTES_MIN))?;
-        let usable_bytes = stack.base().get() - stack.limit().get() - GUARD_BYTES;
-        let lowest = (stack.base().get() - usable_bytes) as *mut u8;
-        for offset in (0..usable_bytes).step_by(GUARD_BYTES) {
-            // SAFETY: `lowest..base` is this stack's own mapping above its guard page, and nothing
-            // runs on it yet.
-            unsafe { lowest.add(offset).write_volatile(0) };
-        }
-        Ok(Stack(stack))
-    }
-}
-
-/// The unmapped page below every stack.
-const GUARD_BYTES: usize = 4096;
+pub use stacks::{GUARD_BYTES, Label, STACK_BYTES_MAX, STACK_BYTES_MIN, Stack, StackPool};
 
 /// The handle by which a body suspends its own fiber.
 pub struct Suspend<'a, In, Out>(&'a Yielder<In, Out>);
 
 impl<In, Out> Suspend<'_, In, Out> {
-    /// Hands `out` to whoever resumed the fiber, and gives what the next resumption brings.
+    /// Returns `out` from the call that resumed the fiber, and gives the input of the next resumption.
     #[inline]
     pub fn suspend(&self, out: Out) -> In {
         self.0.suspend(out)
     }
 }
 
-/// A body running on its own stack: takes `In` at every resumption, hands out `Out` at every
+/// A body that runs on its own stack. It takes an `In` at every resumption and gives an `Out` at every
 /// suspension.
 pub struct Fiber<In, Out> {
-    coroutine: Coroutine<In, Out, (), DefaultStack>,
+    coroutine: Coroutine<In, Out, (), Stack>,
 }
 
 impl<In: 'static, Out: 'static> Fiber<In, Out> {
-    /// A fiber that will run `body` on `stack` when it is first resumed. The body gets what that
-    /// first resumption brings.
+    /// A fiber that runs `body` on `stack` when it is first resumed. The body gets the input of that
+    /// resumption.
     pub fn new<F>(stack: Stack, body: F) -> Fiber<In, Out>
     where
         F: FnOnce(&Suspend<'_, In, Out>, In) + 'static,
     {
+        let label = stack.label();
         let coroutine =
-            Coroutine::with_stack(stack.0, move |yielder: &Yielder<In, Out>, input: In| {
+            Coroutine::with_stack(stack, move |yielder: &Yielder<In, Out>, input: In| {
+                let _entered = panics::enter(label.state(), yielder);
                 body(&Suspend(yielder), input);
             });
         Fiber { coroutine }
     }
 
-    /// Runs the body until it suspends (`Some` of what it hands out) or returns (`None`). A panic in
-    /// the body comes out here.
+    /// Runs the body until it suspends (`Some` of its output) or returns (`None`). A panic in the body
+    /// is passed on to the caller.
     ///
     /// # Panics
     /// If the body has already returned.
@@ -117,7 +72,7 @@ impl<In: 'static, Out: 'static> Fiber<In, Out> {
     /// # Panics
     /// If the body has not returned.
     pub fn into_stack(self) -> Stack {
-        Stack(self.coroutine.into_stack())
+        self.coroutine.into_stack()
     }
 }
 
