@@ -92,6 +92,11 @@ impl<W> MissTable<W> {
         self.entries.contains_key(&page)
     }
 
+    /// Pages in flight with their waiters, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (PageId, &[W])> {
+        self.entries.iter().map(|(&page, waiters)| (page, &waiters[..]))
+    }
+
     /// Pages in flight.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -108,7 +113,7 @@ impl<W> MissTable<W> {
         self.entries.len() == self.entries_max || self.filled > 0
     }
 
-    /// The most pages that were ever in flight at once (claim AS26).
+    /// The most pages that were ever in flight at once.
     pub fn peak(&self) -> usize {
         self.peak
     }
@@ -130,6 +135,7 @@ mod tests {
         assert!(!table.complete(PageId(9), |_| unreachable!("nobody waits for it")));
         assert_eq!(woken, ['a', 'b']);
         assert!(!table.contains(PageId(7)) && table.contains(PageId(8)));
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(PageId(8), &['c'][..])]);
         assert_eq!(table.begin(PageId(7), 'd'), Begin::Started);
     }
 

@@ -180,6 +180,17 @@ impl Cache {
         self.misses[page.index() % SHARDS].lock()
     }
 
+    /// Pages on their way with the fibers that wait for them, in no order. Shards that are locked now
+    /// are left out.
+    pub(crate) fn waited_for(&self) -> Vec<(PageId, Vec<Waiter>)> {
+        let shards = self.misses.iter().filter_map(|shard| shard.try_lock());
+        shards
+            .flat_map(|shard| {
+                shard.iter().map(|(page, fibers)| (page, fibers.to_vec())).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
     fn state_word(&self, page: PageId) -> &AtomicU32 {
         assert!(page.0 < self.pages, "{page:?} does not exist");
         // SAFETY: within the mapping, as just checked; states are only accessed as this type.

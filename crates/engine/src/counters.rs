@@ -45,7 +45,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -107,6 +107,7 @@ pub struct Snapshot {
 pub struct Counters {
     cores: Box<[CachePadded<CoreCounters>]>,
     flash_read_ns: Box<[Mutex<Histogram<u64>>]>,
+    stack_used_bytes: AtomicU64,
 }
 
 /// The longest flash read told apart from longer ones, in nanoseconds.
@@ -121,12 +122,24 @@ impl Counters {
         Counters {
             cores: (0..cores).map(|_| CachePadded::default()).collect(),
             flash_read_ns: (0..cores).map(|_| histogram()).collect(),
+            stack_used_bytes: AtomicU64::new(0),
         }
     }
 
     #[inline]
     pub(crate) fn core(&self, core: usize) -> &CoreCounters {
         &self.cores[core]
+    }
+
+    /// Notes how much of a stack was used at most.
+    pub(crate) fn stack_used(&self, bytes: usize) {
+        self.stack_used_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The most bytes that any job has used of its stack, known when the cores have stopped. With some
+    /// room above it, this is the size that stacks need ([`Options::stack_bytes`](crate::Options)).
+    pub fn stack_used_bytes(&self) -> u64 {
+        self.stack_used_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes flash reads of `core`, from queueing to completion.

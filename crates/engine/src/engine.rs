@@ -1,13 +1,16 @@
 //! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run jobs.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Geometry, PolicyKind};
 use ebbtide_core::{FrameId, PAGE_BYTES, Placement, Span, Time};
+use ebbtide_fiber::{STACK_BYTES_MAX, STACK_BYTES_MIN};
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -30,6 +33,9 @@ use crate::worker::{Setup, Worker};
 
 /// What a core costs in DRAM beside its stacks: its ring, queues, histogram and miss table.
 const CORE_BYTES: usize = 512 << 10;
+
+/// A budget beyond this is as good as this: no machine has more.
+const DRAM_BYTES_MAX: usize = 1 << 52;
 
 /// The fewest frames a core can work with.
 const FRAMES_PER_CORE_MIN: usize = 4;
@@ -85,7 +91,7 @@ impl Options {
     /// of it at most, and every job under way finds frames for its pages.
     fn threads_that_fit(&self) -> usize {
         let share = self.dram_bytes / self.cores.max(1);
-        let by_stacks = share / 8 / (self.stack_bytes + STACK_KERNEL_BYTES);
+        let by_stacks = share / 8 / self.stack_bytes.saturating_add(STACK_KERNEL_BYTES);
         let by_frames = share / PAGE_BYTES / FRAMES_PER_THREAD;
         by_stacks.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
     }
@@ -116,6 +122,13 @@ pub enum EngineError {
     SearchesSet(&'static str),
     #[error("{what} must be {expected}")]
     BadOption { what: &'static str, expected: &'static str },
+    #[error(
+        "{stacks} threads on all cores need more mappings than this kernel allows a process \
+         (vm.max_map_count): expected at most {stacks_max}"
+    )]
+    TooManyStacks { stacks: usize, stacks_max: usize },
+    #[error("an address space has 1 to {SLOTS_MAX} pages, not {0}")]
+    BadPages(u64),
     #[error("the engine is running already")]
     Running,
     #[error(transparent)]
@@ -145,6 +158,10 @@ impl Budget {
     /// # Errors
     /// When it does not even hold what has to be there.
     pub fn divide(options: &Options, pages: u64) -> Result<Budget, EngineError> {
+        check(options)?;
+        if !(1..=SLOTS_MAX).contains(&pages) {
+            return Err(EngineError::BadPages(pages));
+        }
         // A store has at most half as many spare slots as pages.
         let states_bytes =
             pages as usize * PAGE_STATE_BYTES + Placement::memory_bytes(pages * 3 / 2);
@@ -171,7 +188,8 @@ impl Budget {
             });
         }
         // The most frames that fit, by bisection: what a policy needs is its own business.
-        let (mut fits, mut too_many) = (frames_min, options.dram_bytes / FRAME_BYTES + 1);
+        let (mut fits, mut too_many) =
+            (frames_min, options.dram_bytes.min(DRAM_BYTES_MAX) / FRAME_BYTES + 1);
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
             if needed(middle) <= options.dram_bytes { fits = middle } else { too_many = middle }
@@ -216,6 +234,18 @@ struct RunningMark<'a>(&'a AtomicBool);
 impl Drop for RunningMark<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Says what every core is doing and who waits for which page or word, at any time from any thread.
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("device", &self.device_name)
+            .field("running", &self.running)
+            .field("budget", &self.budget)
+            .field("state", &self.shared)
+            .finish_non_exhaustive()
     }
 }
 
@@ -273,9 +303,9 @@ impl Engine {
         claim: Option<Claim>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        check(options)?;
         let Places { pages, slots, base_offset, store } = places;
         let budget = Budget::divide(options, pages)?;
+        check_mappings(options)?;
         let cores = options.cores;
         let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
@@ -328,6 +358,7 @@ impl Engine {
             backsides: queues.into_iter().enumerate().map(backside).collect(),
             pool,
             wait_queues: WaitQueues::new(),
+            prospects: (0..cores).map(|_| CachePadded::default()).collect(),
             hints: options.tuning.hints,
             _claim: claim,
         };
@@ -425,6 +456,9 @@ impl Engine {
     }
 }
 
+/// The longest time that requests may wait for others.
+const HOLD_MAX: Duration = Duration::from_secs(24 * 3600);
+
 fn check(options: &Options) -> Result<(), EngineError> {
     let bad = |what, expected| Err(EngineError::BadOption { what, expected });
     if options.cores == 0 || options.cores > 1024 {
@@ -433,13 +467,32 @@ fn check(options: &Options) -> Result<(), EngineError> {
     if options.threads_per_core() == 0 || options.threads_per_core() > 1 << 16 {
         return bad("the number of threads per core", "1 to 65536");
     }
+    if !(STACK_BYTES_MIN..=STACK_BYTES_MAX).contains(&options.stack_bytes) {
+        return bad("the stack of a job", "8 KiB to 1 GiB");
+    }
     if options.tuning.batch_max == 0 || options.tuning.batch_max > 4096 {
         return bad("the submission batch", "1 to 4096 requests");
+    }
+    if options.hold > HOLD_MAX {
+        return bad("the time a request waits for others", "at most a day");
     }
     if !options.cpus.is_empty() && options.cpus.len() != options.cores {
         return bad("the list of CPUs", "empty, or one for every core");
     }
     check_replacement(options.tuning.replacement)
+}
+
+/// Whether the kernel lets this process map all the stacks.
+fn check_mappings(options: &Options) -> Result<(), EngineError> {
+    let Ok(text) = std::fs::read_to_string("/proc/sys/vm/max_map_count") else { return Ok(()) };
+    let Ok(mappings_max) = text.trim().parse::<usize>() else { return Ok(()) };
+    let stacks = options.cores * options.threads_per_core();
+    // A stack and its guard are two mappings; the rest of a process needs some as well.
+    let stacks_max = mappings_max.saturating_sub(1024) / 2;
+    if stacks > stacks_max {
+        return Err(EngineError::TooManyStacks { stacks, stacks_max });
+    }
+    Ok(())
 }
 
 /// Whether an engine can run `policy`.

@@ -1,5 +1,9 @@
 //! The state of one engine that all its cores share.
 
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::backside::Backside;
@@ -14,8 +18,97 @@ pub(crate) struct EngineState {
     pub(crate) backsides: Box<[Mutex<Backside>]>,
     pub(crate) pool: BufferPool,
     pub(crate) wait_queues: WaitQueues,
+    /// What each core was waiting for when it last went to sleep.
+    pub(crate) prospects: Box<[CachePadded<Prospects>]>,
     /// Whether the engine follows programs' hints.
     pub(crate) hints: bool,
     /// The last field: the store is another engine's only when all requests have ended.
     pub(crate) _claim: Option<Claim>,
+}
+
+/// What a core that sleeps is waiting for.
+#[derive(Default)]
+pub(crate) struct Prospects(AtomicU32);
+
+impl Prospects {
+    /// The core may start a job that nobody of the engine's own brings.
+    const MAY_START: u32 = 1 << 31;
+
+    /// `waiting` jobs of the core wait on words; it may start another job, or not.
+    pub(crate) fn publish(&self, waiting: u32, may_start: bool) {
+        let may_start = if may_start { Prospects::MAY_START } else { 0 };
+        self.0.store(waiting | may_start, Ordering::Relaxed);
+    }
+
+    /// How many jobs wait on words; `None` if the core may start another.
+    fn waiting(&self) -> Option<u32> {
+        let published = self.0.load(Ordering::Relaxed);
+        (published & Prospects::MAY_START == 0).then_some(published)
+    }
+}
+
+impl EngineState {
+    /// Whether no job will ever run again, as seen by core `me`, which has nothing to run and whose
+    /// `waiting` jobs all wait on words. Gives the number of jobs that wait on words on all cores.
+    ///
+    /// All other cores must be asleep with nothing under way at one moment. Each is looked at twice: a
+    /// core that has not gone to sleep again in between has slept all the time from the last first look
+    /// to the first second look, so what was seen between them was true together.
+    pub(crate) fn deadlocked(&self, me: usize, waiting: u32) -> Option<u32> {
+        let others = || (0..self.backsides.len()).filter(|&core| core != me);
+        let look = |core| {
+            let quiet = self.pool.mailboxes.is_quiet(core);
+            (quiet, self.pool.counters.core(core).sleeps.get())
+        };
+        let first: Vec<(bool, u64)> = others().map(look).collect();
+        if !first.iter().all(|(quiet, _)| *quiet) || !self.pool.mailboxes.is_empty(me) {
+            return None;
+        }
+        let idle = |backside: &Mutex<Backside>| backside.try_lock().is_some_and(|b| b.is_idle());
+        if !self.backsides.iter().all(idle) {
+            return None;
+        }
+        let mut all_waiting = waiting;
+        for core in others() {
+            all_waiting += self.prospects[core].waiting()?;
+        }
+        others().map(look).eq(first).then_some(all_waiting)
+    }
+}
+
+/// Says who waits for what, for programs that hang.
+impl fmt::Debug for EngineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineState")
+            .field(
+                "cores",
+                &self
+                    .backsides
+                    .iter()
+                    .enumerate()
+                    .map(|core| CoreState(self, core))
+                    .collect::<Vec<_>>(),
+            )
+            .field("pages_waited_for", &self.pool.cache.waited_for())
+            .field("words_waited_on", &self.wait_queues.waited_on())
+            .field("counters", &self.pool.counters.snapshot())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A core by its number and backside.
+struct CoreState<'a>(&'a EngineState, (usize, &'a Mutex<Backside>));
+
+impl fmt::Debug for CoreState<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CoreState(state, (core, backside)) = self;
+        let mut fields = f.debug_struct("Core");
+        fields.field("number", core);
+        fields.field("sleeps_without_messages", &state.pool.mailboxes.is_quiet(*core));
+        match backside.try_lock() {
+            Some(backside) => fields.field("backside", &*backside),
+            None => fields.field("backside", &"locked"),
+        };
+        fields.finish()
+    }
 }

@@ -11,6 +11,7 @@ use crate::atomic_words;
 use crate::cache::{HitPath, PageState};
 use crate::engine_state::EngineState;
 use crate::epoch::Presence;
+use crate::job::Deadlock;
 use crate::mailbox::{Outcome, Waiter};
 
 /// Why a fiber gave the core back.
@@ -30,6 +31,8 @@ pub(crate) struct Local {
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
     /// Fibers that wait for a page another core may be reading, or for a latch.
     pub(crate) merged: Cell<u32>,
+    /// Fibers that wait on a word.
+    pub(crate) word_waiters: Cell<u32>,
 }
 
 /// The memory a job runs over in the engine: an address space on flash behind the DRAM cache.
@@ -97,6 +100,7 @@ impl<'a> FlashMemory<'a> {
     fn miss(&mut self, page: PageId) -> FrameId {
         self.presence.exit();
         self.publish_accesses();
+        check_not_unwinding();
         let shared = &*self.local.shared;
         let counters = shared.pool.counters.core(self.local.core);
         // Whether this is the first use of a page that was fetched ahead: a hit.
@@ -159,6 +163,9 @@ impl<'a> FlashMemory<'a> {
                 Outcome::Failed(reason) => {
                     MemoryFault { page, reason: reason.to_string() }.unwind()
                 }
+                Outcome::Deadlocked(_) => {
+                    unreachable!("a job that waits for a page waits on no word")
+                }
             }
         }
     }
@@ -189,6 +196,15 @@ impl<'a> FlashMemory<'a> {
         let counters = self.local.shared.pool.counters.core(self.local.core);
         counters.accesses.add(std::mem::take(&mut self.accesses));
     }
+}
+
+/// Other jobs on this thread would find it unwinding if this one let them run.
+fn check_not_unwinding() {
+    assert!(
+        !std::thread::panicking(),
+        "a job that unwinds cannot wait: what it drops must not need a page that is not in DRAM, or a \
+         latch that is held"
+    );
 }
 
 #[cold]
@@ -228,6 +244,7 @@ impl Memory for FlashMemory<'_> {
 
     fn wait(&mut self, at: Addr, seen: u64) {
         check_access::<u64>(at);
+        check_not_unwinding();
         let local = self.local;
         let still = || {
             self.presence.enter();
@@ -243,7 +260,12 @@ impl Memory for FlashMemory<'_> {
         if at.page().0 < self.hit_path.pages()
             && local.shared.wait_queues.add(at, self.waiter(), still)
         {
-            self.halt(true);
+            local.word_waiters.set(local.word_waiters.get() + 1);
+            let outcome = self.halt(true);
+            local.word_waiters.set(local.word_waiters.get() - 1);
+            if let Outcome::Deadlocked(waiting) = outcome {
+                std::panic::resume_unwind(Box::new(Deadlock { at, waiting }));
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::engine::{Engine, EngineError};
 use crate::flash_memory::FlashMemory;
-use crate::job::{JobError, Offer, Service, Timing};
+use crate::job::{JobError, Offer, Service, Timing, discard};
 
 /// A running engine, to which every thread may submit jobs.
 ///
@@ -308,7 +308,9 @@ impl Injector {
 
     /// Drops what nobody will run; their tickets say so.
     fn discard(&self) {
-        while self.jobs.pop().is_some() {}
+        while let Some(job) = self.jobs.pop() {
+            discard(job);
+        }
     }
 }
 
@@ -378,7 +380,9 @@ impl Service for Drain {
 
     fn done(&self, job: Box<dyn Job>, result: Result<(), JobError>, _timing: Timing) {
         // A value that nobody waits for is dropped here, and should that panic, it is nobody's.
-        let _ = catch_unwind(AssertUnwindSafe(|| job.finish(result)));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.finish(result))) {
+            discard(payload);
+        }
     }
 
     fn has_more(&self) -> bool {

@@ -34,7 +34,7 @@ mod worker;
 pub use counters::{Counters, Snapshot};
 pub use engine::{Budget, Engine, EngineError, Options, check_replacement};
 pub use flash_memory::FlashMemory;
-pub use job::{JobError, Offer, Service, Timing};
+pub use job::{Deadlock, JobError, Offer, Service, Timing};
 pub use job_queue::{Jobs, Ticket};
 pub use mapped_memory::MappedMemory;
 pub use tuning::Tuning;

@@ -1,6 +1,7 @@
 //! Wake-ups between cores: who is told that what a fiber waited for is there, and how a sleeping
 //! core hears of it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
@@ -12,10 +13,16 @@ use ebbtide_core::FrameId;
 use crate::device::Sleeper;
 
 /// A fiber that waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) core: u32,
     pub(crate) fiber: u32,
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fiber {} of core {}", self.fiber, self.core)
+    }
 }
 
 /// What a waiting fiber is told.
@@ -27,6 +34,8 @@ pub(crate) enum Outcome {
     Installed(FrameId),
     /// The device cannot read the page.
     Failed(Arc<str>),
+    /// The word will never change: this many jobs wait on words, and no other runs or can start.
+    Deadlocked(u32),
 }
 
 /// The wake-ups for one core's fibers.
@@ -75,11 +84,27 @@ impl Mailboxes {
         self.boxes[core].wakes.pop()
     }
 
+    /// Whether no message waits for `core`.
+    pub(crate) fn is_empty(&self, core: usize) -> bool {
+        self.boxes[core].wakes.is_empty()
+    }
+
+    /// Whether `core` sleeps and no message waits for it.
+    pub(crate) fn is_quiet(&self, core: usize) -> bool {
+        let mailbox = &self.boxes[core];
+        mailbox.asleep.load(Ordering::Acquire) && mailbox.wakes.is_empty()
+    }
+
+    /// Says whether `core` runs. One that does not counts as asleep.
+    pub(crate) fn set_running(&self, core: usize, running: bool) {
+        self.boxes[core].asleep.store(!running, Ordering::Release);
+    }
+
     /// Lets `core` sleep until a message or a completion comes, or `at_most` is over; returns at once
     /// when `anything_else` says that there is more to do.
     pub(crate) fn sleep(&self, core: usize, at_most: Duration, anything_else: impl Fn() -> bool) {
         let mailbox = &self.boxes[core];
-        mailbox.asleep.store(true, Ordering::Relaxed);
+        mailbox.asleep.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         if mailbox.wakes.is_empty() && !anything_else() {
             mailbox.sleeper.sleep(at_most);

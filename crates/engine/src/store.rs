@@ -88,6 +88,10 @@ pub enum StoreError {
     NoSpace { path: PathBuf, needed_bytes: u64 },
     #[error("{}: opened for reading only", .0.display())]
     ReadOnly(PathBuf),
+    #[error("a store's tag has {0} bytes, expected at most {TAG_BYTES_MAX}")]
+    LongTag(usize),
+    #[error("a store begins {0} bytes into its file, expected a multiple of {PAGE_BYTES}")]
+    Unaligned(u64),
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -234,11 +238,19 @@ impl NewStore {
         bytes_of(self.pages, self.spare_pages)
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        if self.tag.len() > TAG_BYTES_MAX {
+            return Err(StoreError::LongTag(self.tag.len()));
+        }
+        check_aligned(self.offset)
+    }
+
     /// Whether this very store is in its place already, whole and clean. Nothing is written.
     ///
     /// # Errors
     /// What would keep [`Store::create`] from writing there, as far as looking can tell.
     pub fn is_there(&self) -> Result<bool, StoreError> {
+        self.check()?;
         if !self.path.exists() {
             return may_make(&self.path).map(|()| false);
         }
@@ -297,6 +309,7 @@ impl Store {
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
         watch: Watch<'_>,
     ) -> Result<Store, StoreError> {
+        new.check()?;
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, new.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;
@@ -330,6 +343,7 @@ impl Store {
     /// # Errors
     /// When there is no whole store of this version there, or somebody else uses it.
     pub fn open(path: &Path, offset: u64, access: Access) -> Result<Store, StoreError> {
+        check_aligned(offset)?;
         let file = open(path, Purpose::Use)?;
         // Every lock of a store covers its header: with that locked, what it says stays true.
         lock(&file, path, access, offset, PAGE_BYTES as u64)?;
@@ -571,6 +585,11 @@ impl Buffer {
 
 fn fault(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
     StoreError::Io { path: path.to_path_buf(), doing, source }
+}
+
+fn check_aligned(offset: u64) -> Result<(), StoreError> {
+    let aligned = offset.is_multiple_of(PAGE_BYTES as u64);
+    if aligned { Ok(()) } else { Err(StoreError::Unaligned(offset)) }
 }
 
 /// What a file is opened for.

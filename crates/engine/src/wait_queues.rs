@@ -36,6 +36,32 @@ impl WaitQueues {
         true
     }
 
+    /// The words that fibers wait on, with the fibers. Shards that are locked now are left out.
+    pub(crate) fn waited_on(&self) -> Vec<(Addr, Vec<Waiter>)> {
+        let shards = self.shards.iter().filter_map(|shard| shard.try_lock());
+        shards
+            .flat_map(|shard| {
+                shard.iter().map(|(&at, fibers)| (at, fibers.clone())).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Takes one fiber of `core` off the queue of the word it waits on.
+    pub(crate) fn take_one_of(&self, core: u32) -> Option<Waiter> {
+        self.shards.iter().find_map(|shard| {
+            let mut shard = shard.lock();
+            let (&at, queue) = shard
+                .iter_mut()
+                .find(|(_, queue)| queue.iter().any(|waiter| waiter.core == core))?;
+            let position = queue.iter().position(|waiter| waiter.core == core)?;
+            let waiter = queue.remove(position);
+            if queue.is_empty() {
+                shard.remove(&at);
+            }
+            Some(waiter)
+        })
+    }
+
     /// Everyone who waits on the word at `at`; they wait no more.
     pub(crate) fn take(&self, at: Addr) -> Vec<Waiter> {
         self.shard(at).lock().remove(&at).unwrap_or_default()
@@ -64,6 +90,21 @@ mod tests {
             assert_eq!(wait_queues.take(word), [fiber(number), fiber(number + 10)]);
             assert_eq!(wait_queues.take(word), []);
         }
+    }
+
+    #[test]
+    fn one_fiber_of_a_core_is_taken_at_a_time() {
+        let queues = WaitQueues::new();
+        let other = Waiter { core: 1, fiber: 9 };
+        for (at, waiter) in [(0, fiber(1)), (0, other), (800, fiber(2))] {
+            assert!(queues.add(Addr(at), waiter, || true));
+        }
+        let mut taken = [queues.take_one_of(0), queues.take_one_of(0)].map(Option::unwrap);
+        taken.sort_by_key(|waiter| waiter.fiber);
+        assert_eq!(taken, [fiber(1), fiber(2)]);
+        assert_eq!(queues.take_one_of(0), None);
+        assert_eq!(queues.take(Addr(0)), [other]);
+        assert_eq!(queues.take(Addr(800)), []);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebbtide_core::schedule::{Discipline, Next, Scheduler, Wakeup};
-use ebbtide_core::{MemoryFault, Span, Time};
-use ebbtide_fiber::{Fiber, StackPool};
+use ebbtide_core::{Span, Time};
+use ebbtide_fiber::{Fiber, Label, StackPool};
 
 use crate::backside::Drive;
 use crate::counters::CoreCounters;
@@ -52,6 +52,9 @@ pub(crate) struct Worker<S: Service> {
     service: Rc<S>,
     slots: Rc<[Slot<S::Job>]>,
     fibers: Vec<Fiber<(), Signal>>,
+    /// By fiber: names the job on its stack.
+    labels: Vec<Label>,
+    jobs_started: u64,
     stacks: StackPool,
     idle: Vec<u32>,
     scheduler: Scheduler<u32>,
@@ -79,10 +82,13 @@ impl<S: Service> Worker<S> {
                 core: setup.core,
                 outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
                 merged: Cell::new(0),
+                word_waiters: Cell::new(0),
             }),
             service: Rc::new(service),
             slots: (0..threads).map(slot).collect(),
             fibers: Vec::with_capacity(threads),
+            labels: Vec::with_capacity(threads),
+            jobs_started: 0,
             stacks: StackPool::new(threads, setup.stack_bytes)?,
             idle: Vec::with_capacity(threads),
             scheduler: Scheduler::new(setup.discipline, Wakeup::Notified, threads),
@@ -100,6 +106,7 @@ impl<S: Service> Worker<S> {
         let shared = self.local.shared.clone();
         let presence = shared.pool.epochs.core(self.local.core);
         presence.awake();
+        shared.pool.mailboxes.set_running(self.local.core, true);
         let mut now = shared.pool.now();
         loop {
             self.receive_wakes();
@@ -123,6 +130,9 @@ impl<S: Service> Worker<S> {
             }
         }
         presence.sleep();
+        shared.prospects[self.local.core].publish(0, false);
+        shared.pool.mailboxes.set_running(self.local.core, false);
+        shared.pool.counters.stack_used(self.stacks.used_bytes_max());
         let Worker { service, fibers, .. } = self;
         // The fibers' bodies hold the service too; all are between jobs.
         drop(fibers);
@@ -140,8 +150,13 @@ impl<S: Service> Worker<S> {
         }
     }
 
+    /// Whether a new job is at hand. Without a free thread none is taken: another core may have one.
     fn has_new_job(&mut self, now: Time) -> bool {
-        if self.offered.is_none() && !self.ended && self.next_arrival.is_none_or(|at| at <= now) {
+        if self.offered.is_none()
+            && !self.ended
+            && self.scheduler.pending() < self.slots.len()
+            && self.next_arrival.is_none_or(|at| at <= now)
+        {
             self.next_arrival = None;
             match self.service.next(now) {
                 Offer::Job(job) => self.offered = Some(job),
@@ -210,12 +225,15 @@ impl<S: Service> Worker<S> {
         let slot = &self.slots[fiber as usize];
         slot.job.set(Some(job));
         slot.started.set(now);
+        self.jobs_started += 1;
+        self.labels[fiber as usize].set_job(self.jobs_started);
         self.switch_to(fiber)
     }
 
     fn new_fiber(&mut self) -> u32 {
         let number = self.fibers.len() as u32;
         let stack = self.stacks.take().expect("there is a stack for every thread");
+        self.labels.push(stack.label());
         let local = self.local.clone();
         let service = self.service.clone();
         let slots = self.slots.clone();
@@ -226,10 +244,7 @@ impl<S: Service> Worker<S> {
                 let mut job = slot.job.take().expect("a fiber is started with a job");
                 // What the job leaves half-done lives in memory, which others see at any moment.
                 let run = AssertUnwindSafe(|| service.run(&mut job, &mut memory));
-                let result = catch_unwind(run).map_err(|payload| {
-                    MemoryFault::from_unwind(payload)
-                        .map_or_else(JobError::panicked, JobError::from)
-                });
+                let result = catch_unwind(run).map_err(JobError::from_unwind);
                 memory.publish_accesses();
                 slot.result.set(Some((job, result)));
                 suspend.suspend(Signal::Finished);
@@ -296,11 +311,27 @@ impl<S: Service> Worker<S> {
         if self.local.merged.get() > 0 || self.needs_frames() {
             at_most = at_most.min(Duration::from_nanos(HELP_AFTER.as_ns()));
         }
+        let waiting = self.local.word_waiters.get();
+        let may_start = !self.ended && self.scheduler.pending() < self.slots.len();
+        shared.prospects[self.local.core].publish(waiting, may_start);
+        if waiting > 0 && !may_start && waiting as usize == self.scheduler.pending() {
+            self.end_deadlock(waiting);
+        }
         self.counters().sleeps.add(1);
         let presence = shared.pool.epochs.core(self.local.core);
         presence.sleep();
         shared.pool.mailboxes.sleep(self.local.core, at_most, || self.service.has_more());
         presence.awake();
+    }
+
+    /// If no job will ever run again, ends one of this core's, which all wait on words.
+    fn end_deadlock(&self, waiting: u32) {
+        let shared = &*self.local.shared;
+        if let Some(waiting) = shared.deadlocked(self.local.core, waiting)
+            && let Some(waiter) = shared.wait_queues.take_one_of(self.local.core as u32)
+        {
+            shared.pool.mailboxes.wake(waiter, Outcome::Deadlocked(waiting));
+        }
     }
 
     /// Whether pages wait for frames, which may come from anywhere.

@@ -48,7 +48,7 @@ fn a_broken_page_ends_the_jobs_that_touch_it_and_no_other() {
                     assert_eq!(fault.page, PageId(BROKEN));
                     assert!(fault.reason.contains("cannot be read"), "{}", fault.reason);
                 }
-                Err(JobError::Panicked(message)) => panic!("job {number}: {message}"),
+                Err(message) => panic!("job {number}: {message}"),
             }
         }
         assert_eq!(engine.counters().snapshot().jobs_failed, 4 * cores as u64);
@@ -80,7 +80,7 @@ fn nothing_stored_is_lost(engine: &Engine, cores: usize) {
                     assert!(fault.reason.contains("writes to the device fail"), "{}", fault.reason);
                     failed += 1;
                 }
-                Err(JobError::Panicked(message)) => panic!("{message}"),
+                Err(message) => panic!("{message}"),
             }
         }
     }
@@ -241,7 +241,7 @@ fn a_file_cut_short_under_a_running_engine_is_an_error_also_when_it_has_grown_ag
                     assert!(fault.reason.contains("cut short"), "{}", fault.reason);
                     failed += 1;
                 }
-                Err(JobError::Panicked(message)) => panic!("page {number}: {message}"),
+                Err(message) => panic!("page {number}: {message}"),
             }
         }
         assert!(failed >= PAGES / 2 - 16, "only {failed} of {PAGES} pages could not be read");
@@ -312,7 +312,7 @@ fn a_file_that_ends_too_early_is_an_error_and_not_a_page_of_zeros() {
                 assert!(number as u64 >= PAGES / 2);
                 assert!(fault.reason.contains("moved 0 of 4096 bytes"), "{}", fault.reason);
             }
-            Err(JobError::Panicked(message)) => panic!("{message}"),
+            Err(message) => panic!("{message}"),
         }
     }
 }

@@ -353,3 +353,37 @@ fn a_job_that_waits_for_a_latch_of_another_core_is_woken_in_its_sleep() {
     }
     jobs.stop().unwrap();
 }
+
+/// A panic whose payload panics when it is dropped, and whose second payload does as well.
+struct Bomb(u32);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            std::panic::panic_any(Bomb(self.0 - 1));
+        }
+    }
+}
+
+#[test]
+fn a_panic_payload_that_panics_when_dropped_ends_its_job_alone() {
+    let engine = engine(ram(Latency::Looks(0)), 1, 16);
+    let jobs = engine.start().unwrap();
+    for depth in 1..4 {
+        let result = jobs.submit(move |_| std::panic::panic_any(Bomb(depth))).wait();
+        let result: Result<(), JobError> =
+            result.map(|never: std::convert::Infallible| match never {});
+        assert_eq!(result, Err(JobError::Panicked("without a message".into())));
+        assert_eq!(load(&jobs, Addr(0)), Ok(0));
+    }
+    jobs.stop().unwrap();
+}
+
+#[test]
+fn a_value_whose_drop_panics_with_such_a_payload_harms_nobody() {
+    let engine = engine(ram(Latency::Looks(0)), 1, 16);
+    let jobs = engine.start().unwrap();
+    drop(jobs.submit(|_| Bomb(3)));
+    assert_eq!(load(&jobs, Addr(0)), Ok(0));
+    jobs.stop().unwrap();
+}

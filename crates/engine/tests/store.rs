@@ -308,3 +308,21 @@ fn a_folder_or_a_missing_one_is_no_place() {
     assert!(!new.is_there().expect("nothing is there yet"));
     assert!(!new.path.exists(), "looking makes no file");
 }
+
+#[test]
+fn a_long_tag_and_an_offset_within_a_page_are_refused_and_nothing_is_made() {
+    let (_folder, new) = place();
+    let long = NewStore { tag: "x".repeat(2000), ..new.clone() };
+    let unaligned = NewStore { offset: 100, ..new.clone() };
+    for (new, reason) in [
+        (&long, "a store's tag has 2000 bytes, expected at most 1024"),
+        (&unaligned, "a store begins 100 bytes into its file, expected a multiple of 4096"),
+    ] {
+        for error in [create(new).unwrap_err(), new.is_there().unwrap_err()] {
+            assert!(error.to_string() == reason && error.is_input(), "{error}");
+        }
+    }
+    assert!(!new.path.exists());
+    let error = open(&unaligned).unwrap_err();
+    assert!(matches!(error, StoreError::Unaligned(100)), "{error}");
+}

@@ -10,6 +10,7 @@ mod requests;
 mod write_back;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use ebbtide_core::prefetch::{Demand, Prefetching};
@@ -440,5 +441,17 @@ impl Backside {
         }
         self.counters(pool).submissions.add(1);
         self.requests.submit(now);
+    }
+}
+
+impl fmt::Debug for Backside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backside")
+            .field("requests", &self.requests)
+            .field("free_frames", &self.free.len())
+            .field("frames_in_grace_period", &self.evictions.frame_count())
+            .field("frames_written_back", &self.write_back.frame_count())
+            .field("misses_without_frame", &self.starved)
+            .finish_non_exhaustive()
     }
 }

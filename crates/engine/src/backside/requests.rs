@@ -1,6 +1,8 @@
 //! A core's requests to its device: what is under way, what is tried again, and when a batch is
 //! submitted.
 
+use std::fmt;
+
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::SmallVec;
 
@@ -146,5 +148,18 @@ impl Requests {
         self.queue.submit();
         self.held_since = (self.queue.unsubmitted() > 0).then_some(now);
         self.submitted_at = now;
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let idle = |token: usize| self.idle_tokens.contains(&(token as u64));
+        let under_way = self.operations.iter().enumerate().filter(|(token, _)| !idle(*token));
+        let slots = under_way.map(|(_, operation)| (operation.direction, operation.slot));
+        f.debug_struct("Requests")
+            .field("submitted", &self.queue.in_flight())
+            .field("not_submitted", &self.queue.unsubmitted())
+            .field("slots", &slots.collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }

@@ -88,7 +88,7 @@ pub fn run_jobs(engine: &Engine, make: impl Fn(usize) -> Vec<Work> + Sync) -> Ve
         under_way: Cell::new(0),
         ended: RefCell::default(),
     };
-    engine.run(list, |list| list.ended.into_inner()).unwrap()
+    super::watched(engine, || engine.run(list, |list| list.ended.into_inner()).unwrap())
 }
 
 /// As [`run_jobs`], on the one core there is.

@@ -126,7 +126,7 @@ impl Service for Lanes {
         match result {
             Ok(()) => {}
             Err(JobError::Fault(_)) => lane.failed += 1,
-            Err(JobError::Panicked(message)) => panic!("a job saw something wrong: {message}"),
+            Err(message) => panic!("a job saw something wrong: {message}"),
         }
         self.idle.borrow_mut().push(lane);
     }
@@ -135,7 +135,8 @@ impl Service for Lanes {
 /// Runs all lanes to their end; gives how many jobs failed by a device error.
 pub fn run(device: Arc<dyn Device>, plan: &Plan, options: &Options) -> (Engine, u32) {
     let engine = Engine::over_device(device, plan.pages, options).unwrap();
-    let lanes = engine.run(|core| Lanes::new(plan, core), Lanes::finished).unwrap();
+    let lanes =
+        watched(&engine, || engine.run(|core| Lanes::new(plan, core), Lanes::finished).unwrap());
     let failed = lanes.iter().flatten().map(|lane| lane.failed).sum();
     (engine, failed)
 }
@@ -162,4 +163,23 @@ pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
     }
     assert_eq!(Budget::divide(&options, pages).unwrap().frames, frames);
     options
+}
+
+/// Runs `body`, which works on `engine`. If it does not come to an end, says who waits for what and
+/// ends the process. The bound is far beyond what any machine needs, and nothing waits for it when all
+/// is well.
+pub fn watched<R>(engine: &Engine, body: impl FnOnce() -> R) -> R {
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let hung = std::sync::mpsc::RecvTimeoutError::Timeout;
+            if told.recv_timeout(std::time::Duration::from_secs(90)) == Err(hung) {
+                eprintln!("it hangs: {engine:#?}");
+                std::process::exit(101);
+            }
+        });
+        // Dropped also when `body` panics.
+        let _tell = tell;
+        body()
+    })
 }

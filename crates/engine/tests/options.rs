@@ -1,0 +1,87 @@
+//! Options that no machine can satisfy are refused with what was expected. Nothing panics on them, and
+//! nothing is mapped.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{image, small_cache};
+use ebbtide_engine::device::ram::{Latency, Ram};
+use ebbtide_engine::{Budget, Engine, EngineError, Options};
+
+const PAGES: u64 = 128;
+
+fn refused(options: &Options, pages: u64) -> EngineError {
+    let device = Arc::new(Ram::new(PAGES as usize, Latency::Looks(0), image));
+    match Engine::over_device(device, pages, options) {
+        Err(error) => error,
+        Ok(_) => panic!("accepted"),
+    }
+}
+
+fn changed(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = small_cache(16, 1, 8, PAGES);
+    change(&mut options);
+    options
+}
+
+#[test]
+fn absurd_options_are_refused_with_what_is_expected() {
+    for (options, reason) in [
+        (changed(|o| o.cores = 0), "the number of cores must be 1 to 1024"),
+        (changed(|o| o.cores = usize::MAX), "the number of cores must be 1 to 1024"),
+        (
+            changed(|o| o.tuning.threads = Some(0)),
+            "the number of threads per core must be 1 to 65536",
+        ),
+        (
+            changed(|o| o.tuning.threads = Some(usize::MAX)),
+            "the number of threads per core must be",
+        ),
+        (changed(|o| o.stack_bytes = usize::MAX), "the stack of a job must be 8 KiB to 1 GiB"),
+        (changed(|o| o.stack_bytes = 0), "the stack of a job must be 8 KiB to 1 GiB"),
+        (changed(|o| o.tuning.batch_max = 0), "the submission batch must be 1 to 4096 requests"),
+        (
+            changed(|o| o.tuning.batch_max = usize::MAX),
+            "the submission batch must be 1 to 4096 requests",
+        ),
+        (changed(|o| o.hold = Duration::MAX), "the time a request waits for others must be"),
+        (changed(|o| o.cpus = vec![0; 9]), "the list of CPUs must be empty, or one for every core"),
+    ] {
+        for error in [refused(&options, PAGES), Budget::divide(&options, PAGES).unwrap_err()] {
+            assert!(error.to_string().starts_with(reason), "{error}");
+        }
+    }
+}
+
+#[test]
+fn more_threads_than_the_kernel_has_mappings_for_are_refused() {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    let mappings_max: usize = text.trim().parse().unwrap();
+    let threads = 1 << 16;
+    let cores = mappings_max / (2 * threads) + 1;
+    let options = changed(|options| {
+        (options.cores, options.stack_bytes) = (cores, 8192);
+        options.tuning.threads = Some(threads);
+        options.dram_bytes = usize::MAX;
+    });
+    let error = refused(&options, PAGES);
+    assert!(matches!(error, EngineError::TooManyStacks { .. }), "{error}");
+    assert!(error.to_string().contains("vm.max_map_count"), "{error}");
+}
+
+#[test]
+fn address_spaces_that_cannot_be_numbered_are_refused() {
+    for pages in [0, (1 << 30) + 1, u64::MAX] {
+        let error = refused(&changed(|options| options.dram_bytes = usize::MAX), pages);
+        assert!(matches!(error, EngineError::BadPages(_)), "{error}");
+        assert!(error.to_string().contains(&format!("not {pages}")), "{error}");
+    }
+}
+
+#[test]
+fn a_budget_beyond_all_machines_gives_every_page_a_frame() {
+    let options = changed(|options| options.dram_bytes = usize::MAX);
+    assert_eq!(Budget::divide(&options, PAGES).unwrap().frames, PAGES as usize);
+}
