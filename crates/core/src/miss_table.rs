@@ -52,6 +52,17 @@ impl<W> MissTable<W> {
         }
     }
 
+    /// Bytes that a table of `entries_max` pages takes from the start.
+    pub const fn table_bytes(entries_max: usize) -> usize {
+        // The hash table fills seven of eight buckets, each with an entry and a byte of control.
+        let buckets = (entries_max * 8 / 7 + 1).next_power_of_two();
+        buckets * (size_of::<(PageId, Vec<W>)>() + 1)
+    }
+
+    /// Bytes that a page in flight takes beyond [`table_bytes`](MissTable::table_bytes) for the list of
+    /// its waiters, up to four of them.
+    pub const ENTRY_BYTES: usize = size_of::<Vec<W>>() + 4 * size_of::<W>() + 16;
+
     /// A miss on `page` by `waiter`.
     pub fn begin(&mut self, page: PageId, waiter: W) -> Begin {
         let in_flight = self.entries.len();

@@ -1,5 +1,6 @@
 //! 256 MiB on flash behind 16 MiB of DRAM: a map and a vector that jobs on all cores share.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             visits.update(memory, user, |count| Some(count.unwrap_or(0) + 1))
         })
     };
-    let tickets: Vec<_> = (0..100_000).map(visit).collect();
+    let mut tickets = VecDeque::new();
+    for n in 0..100_000 {
+        tickets.push_back(visit(n));
+        if tickets.len() == 1000
+            && let Some(oldest) = tickets.pop_front()
+        {
+            oldest.wait()??;
+        }
+    }
     for ticket in tickets {
         ticket.wait()??;
     }

@@ -132,6 +132,13 @@ impl Cache {
         Ok(cache)
     }
 
+    /// Bytes of the miss table when at most `waiters` fibers wait at once. Every shard has room for all
+    /// of them; the lists of waiters are as many as there were entries at once in each shard.
+    pub(crate) fn miss_table_bytes(waiters: usize) -> usize {
+        SHARDS * MissTable::<Waiter>::table_bytes(waiters)
+            + 4 * waiters * MissTable::<Waiter>::ENTRY_BYTES
+    }
+
     pub(crate) fn frame_count(&self) -> usize {
         self.touches.len()
     }

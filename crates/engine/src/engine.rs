@@ -31,8 +31,18 @@ use crate::tuning::Tuning;
 use crate::wait_queues::WaitQueues;
 use crate::worker::{Setup, Worker};
 
-/// What a core costs in DRAM beside its stacks: its ring, queues, histogram and miss table.
-const CORE_BYTES: usize = 512 << 10;
+/// What a core takes whatever its threads and batches: its kernel thread, histogram and lists.
+const CORE_BYTES: usize = 144 << 10;
+
+/// What a user-level thread takes beside its stack: its fiber, job and places in queues.
+const THREAD_BYTES: usize = 512;
+
+/// What a job that waits in the queue of [`Jobs`](crate::Jobs) takes, with its ticket and a result. A
+/// closure that carries more than a few words takes that in addition.
+const QUEUED_JOB_BYTES: usize = 256;
+
+/// What a request under way takes: its operation, the description of its memory, and its completion.
+const REQUEST_BYTES: usize = 200;
 
 /// A budget beyond this is as good as this: no machine has more.
 const DRAM_BYTES_MAX: usize = 1 << 52;
@@ -148,7 +158,7 @@ pub struct Budget {
     pub states_bytes: usize,
     /// Bytes for the replacement policy.
     pub policy_bytes: usize,
-    /// Bytes for stacks, rings, buffers and prefetchers.
+    /// Bytes for stacks, rings, the miss table, queued jobs, buffers and prefetchers.
     pub cores_bytes: usize,
 }
 
@@ -170,7 +180,12 @@ impl Budget {
             PrefetcherKind::None => 0,
             kind => Prefetching::memory_bytes(pages) + kind.memory_bytes(Preset::Original, pages),
         };
-        let cores_bytes = options.cores * (CORE_BYTES + stacks + prefetching);
+        let depth = queue_depth(options);
+        let requests = Uring::ring_bytes(depth) + depth * REQUEST_BYTES;
+        let threads = options.threads_per_core() * (THREAD_BYTES + QUEUED_JOB_BYTES);
+        let core = CORE_BYTES + stacks + threads + requests + prefetching;
+        let waiters = options.cores * options.threads_per_core();
+        let cores_bytes = options.cores * core + Cache::miss_table_bytes(waiters);
         let policy_bytes = |frames| {
             let geometry = Geometry::fully_associative(frames);
             options.tuning.admission.memory_bytes(options.tuning.replacement, geometry, pages)
@@ -204,6 +219,11 @@ impl Budget {
             cores_bytes,
         })
     }
+}
+
+/// The most requests of a core at once: misses, pages fetched ahead, and runs of pages on their way out.
+fn queue_depth(options: &Options) -> usize {
+    options.threads_per_core() + 4 * options.tuning.batch_max
 }
 
 /// What the kernel keeps for a mapped stack: page tables and the mapping's own record.
@@ -320,8 +340,7 @@ impl Engine {
             reserve,
             prefetches_max: options.ahead_max(),
         };
-        // Misses, pages fetched ahead, and runs of pages on their way out.
-        let depth = options.threads_per_core() + 4 * options.tuning.batch_max;
+        let depth = queue_depth(options);
         let queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()

@@ -4,9 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
@@ -16,6 +14,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::{Engine, EngineError};
 use crate::flash_memory::FlashMemory;
 use crate::job::{JobError, Offer, Service, Timing, discard};
+use crate::ticket::{Sender, Ticket, ticket};
+use crate::worker::{check_not_in_a_job, in_a_job};
 
 /// A running engine, to which every thread may submit jobs.
 ///
@@ -29,14 +29,6 @@ pub struct Jobs {
     engine: Arc<Engine>,
     injector: Arc<Injector>,
     runner: Option<JoinHandle<Result<(), EngineError>>>,
-}
-
-/// A job's result, once it is there.
-///
-/// Who drops it does not wait for the job, which is run all the same.
-#[must_use = "a job's result, also its error, is in its ticket"]
-pub struct Ticket<T> {
-    result: Receiver<Result<T, JobError>>,
 }
 
 impl Engine {
@@ -116,14 +108,13 @@ impl Jobs {
         T: Send + 'static,
         F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
     {
-        // Room for the one result: whoever sends it never waits.
-        let (sender, result) = sync_channel(1);
+        let (sender, ticket) = ticket();
         self.injector.jobs.push(Box::new(Closure { job: Some(job), value: None, sender }));
         self.injector.rouse_one(&self.engine);
         if self.injector.over.load(Ordering::SeqCst) {
             self.injector.discard();
         }
-        Ticket { result }
+        ticket
     }
 
     fn close(&self) {
@@ -143,57 +134,12 @@ impl Drop for Jobs {
         self.close();
         // A job that drops the last handle cannot wait for itself: the cores then stop on their own.
         if let Some(runner) = self.runner.take()
-            && !IN_A_CORE.get()
+            && !in_a_job()
         {
             // An error is of interest only to who asks, by `stop`.
             let _ = runner.join();
         }
     }
-}
-
-impl<T> Ticket<T> {
-    /// Waits for the job's end and gives its result.
-    ///
-    /// # Errors
-    /// When a device error or a panic ended the job.
-    ///
-    /// # Panics
-    /// Inside a job, whose core would wait with it.
-    pub fn wait(self) -> Result<T, JobError> {
-        check_not_in_a_job("waiting for a ticket");
-        self.result.recv().unwrap_or_else(|_| Err(never_run()))
-    }
-
-    /// Waits for the job's end `at_most` so long (not at all if zero, which is allowed inside a job).
-    ///
-    /// # Errors
-    /// Gives the ticket back if the job has not ended by then.
-    ///
-    /// # Panics
-    /// As [`wait`](Ticket::wait), unless `at_most` is zero.
-    pub fn wait_for(self, at_most: Duration) -> Result<Result<T, JobError>, Ticket<T>> {
-        if !at_most.is_zero() {
-            check_not_in_a_job("waiting for a ticket");
-        }
-        match self.result.recv_timeout(at_most) {
-            Ok(result) => Ok(result),
-            Err(RecvTimeoutError::Timeout) => Err(self),
-            Err(RecvTimeoutError::Disconnected) => Ok(Err(never_run())),
-        }
-    }
-}
-
-/// What becomes of a job when the engine's cores end under it, which only a bug of theirs can do.
-fn never_run() -> JobError {
-    JobError::Panicked("the engine ended before the job did".into())
-}
-
-thread_local! {
-    static IN_A_CORE: Cell<bool> = const { Cell::new(false) };
-}
-
-fn check_not_in_a_job(doing: &str) {
-    assert!(!IN_A_CORE.get(), "{doing} inside a job would hold up its core for ever");
 }
 
 /// A job whatever its type.
@@ -205,7 +151,7 @@ trait Job: Send {
 struct Closure<T, F> {
     job: Option<F>,
     value: Option<T>,
-    sender: SyncSender<Result<T, JobError>>,
+    sender: Sender<T>,
 }
 
 impl<T: Send, F: FnOnce(&mut FlashMemory<'_>) -> T + Send> Job for Closure<T, F> {
@@ -217,8 +163,7 @@ impl<T: Send, F: FnOnce(&mut FlashMemory<'_>) -> T + Send> Job for Closure<T, F>
     fn finish(mut self: Box<Self>, result: Result<(), JobError>) {
         let value = self.value.take();
         let result = result.map(|()| value.expect("a job that ended well has given a value"));
-        // Nobody may be waiting any more.
-        let _ = self.sender.send(result);
+        self.sender.send(result);
     }
 }
 
@@ -339,7 +284,6 @@ struct Drain {
 
 impl Drain {
     fn new(core: usize, engine: &Arc<Engine>, injector: &Arc<Injector>) -> Drain {
-        IN_A_CORE.set(true);
         let (engine, injector) = (engine.clone(), injector.clone());
         Drain { core, engine, injector, up: Cell::new(false), satisfied: Cell::new(false) }
     }

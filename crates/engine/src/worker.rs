@@ -32,6 +32,20 @@ const TURNS_NOT_DRIVEN_MAX: u32 = 8;
 /// The longest sleep: work from outside rouses a sleeper, so this is only a safety net.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
+thread_local! {
+    static IN_A_CORE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is a core, so that only jobs call this.
+pub(crate) fn in_a_job() -> bool {
+    IN_A_CORE.get()
+}
+
+/// Keeps a job from blocking the core that it runs on.
+pub(crate) fn check_not_in_a_job(doing: &str) {
+    assert!(!in_a_job(), "{doing} inside a job would hold up its core for ever");
+}
+
 /// How a core runs its jobs.
 pub(crate) struct Setup {
     pub(crate) core: usize,
@@ -73,6 +87,7 @@ impl<S: Service> Worker<S> {
         setup: &Setup,
         service: S,
     ) -> std::io::Result<Worker<S>> {
+        IN_A_CORE.set(true);
         let threads = setup.threads;
         let slot =
             |_| Slot { job: Cell::new(None), result: Cell::new(None), started: Cell::default() };

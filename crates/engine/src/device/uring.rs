@@ -27,6 +27,12 @@ impl Uring {
         ring(2)?;
         Ok(Uring { file })
     }
+
+    /// Bytes of the rings of a queue of `depth` requests: 64 for every submission and 4 for its index,
+    /// and 16 for each of twice as many completions (`struct io_uring_sqe` and `io_uring_cqe`).
+    pub fn ring_bytes(depth: usize) -> usize {
+        (depth + 1).next_power_of_two() * (64 + 4 + 2 * 16)
+    }
 }
 
 impl Device for Uring {

@@ -1,0 +1,161 @@
+//! A job's result on its way to the thread, or the task, that waits for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::job::JobError;
+use crate::worker::check_not_in_a_job;
+
+/// A job's result, once it is there.
+///
+/// It is waited for by a thread ([`wait`](Ticket::wait)) or, as a [`Future`], by a task of any
+/// executor. Dropping it does not wait for the job, which is run all the same. A ticket that is kept
+/// takes about 100 bytes and its result.
+#[must_use = "a job's result, also its error, is in its ticket"]
+pub struct Ticket<T> {
+    place: Arc<Place<T>>,
+}
+
+/// Gives a ticket its result. Dropped without one, it says that the job never ran.
+pub(crate) struct Sender<T> {
+    place: Arc<Place<T>>,
+}
+
+struct Place<T> {
+    state: Mutex<State<T>>,
+    news: Condvar,
+}
+
+enum State<T> {
+    /// Not there yet; the task to wake when it is.
+    Waiting(Option<Waker>),
+    There(Result<T, JobError>),
+    Taken,
+}
+
+/// A ticket and the means to give it its result.
+pub(crate) fn ticket<T>() -> (Sender<T>, Ticket<T>) {
+    let state = Mutex::new(State::Waiting(None));
+    let place = Arc::new(Place { state, news: Condvar::new() });
+    (Sender { place: place.clone() }, Ticket { place })
+}
+
+impl<T> Sender<T> {
+    pub(crate) fn send(self, result: Result<T, JobError>) {
+        self.place.put(result);
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // Only a bug of the cores can end them before a job that was submitted.
+        self.place.put(Err(JobError::Panicked("the engine ended before the job did".into())));
+    }
+}
+
+impl<T> Place<T> {
+    /// Puts the first result; ignores later ones.
+    fn put(&self, result: Result<T, JobError>) {
+        let mut state = self.state.lock();
+        let State::Waiting(waker) = &mut *state else { return };
+        let waker = waker.take();
+        *state = State::There(result);
+        self.news.notify_all();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> State<T> {
+    fn take(&mut self) -> Option<Result<T, JobError>> {
+        match std::mem::replace(self, State::Taken) {
+            State::There(result) => Some(result),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
+impl<T> Ticket<T> {
+    /// Waits for the job's end and gives its result.
+    ///
+    /// # Errors
+    /// When a device error, a deadlock or a panic ended the job.
+    ///
+    /// # Panics
+    /// Inside a job, whose core would wait with it, and after the future has given the result.
+    pub fn wait(self) -> Result<T, JobError> {
+        check_not_in_a_job("waiting for a ticket");
+        let mut state = self.place.state.lock();
+        loop {
+            assert!(!matches!(*state, State::Taken), "{TAKEN}");
+            if let Some(result) = state.take() {
+                return result;
+            }
+            self.place.news.wait(&mut state);
+        }
+    }
+
+    /// Waits for the job's end for `at_most` this time (not at all if zero, which is allowed inside a
+    /// job).
+    ///
+    /// # Errors
+    /// Gives the ticket back if the job has not ended by then.
+    ///
+    /// # Panics
+    /// As [`wait`](Ticket::wait), unless `at_most` is zero.
+    pub fn wait_for(self, at_most: Duration) -> Result<Result<T, JobError>, Ticket<T>> {
+        if !at_most.is_zero() {
+            check_not_in_a_job("waiting for a ticket");
+        }
+        let until = Instant::now().checked_add(at_most);
+        let mut state = self.place.state.lock();
+        loop {
+            assert!(!matches!(*state, State::Taken), "{TAKEN}");
+            if let Some(result) = state.take() {
+                return Ok(result);
+            }
+            let late = match until {
+                Some(until) => self.place.news.wait_until(&mut state, until).timed_out(),
+                None => {
+                    self.place.news.wait(&mut state);
+                    false
+                }
+            };
+            if late {
+                let result = state.take();
+                drop(state);
+                return result.ok_or(self);
+            }
+        }
+    }
+}
+
+const TAKEN: &str = "the ticket's result was taken before";
+
+/// Ready when the job has ended.
+///
+/// # Panics
+/// When it is polled after it was ready.
+impl<T> Future for Ticket<T> {
+    type Output = Result<T, JobError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.place.state.lock();
+        assert!(!matches!(*state, State::Taken), "{TAKEN}");
+        if let Some(result) = state.take() {
+            return Poll::Ready(result);
+        }
+        *state = State::Waiting(Some(context.waker().clone()));
+        Poll::Pending
+    }
+}
