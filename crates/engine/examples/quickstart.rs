@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Watch};
+use ebbtide_core::Addr;
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Engine, Options};
 use ebbtide_structures::{Map, Region, Vector};
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pages = STORE_BYTES / 4096;
     let (tag, spare_pages) = ("quickstart".into(), pages / 2);
     let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
-    let store = Store::create(&new, &|_, page| page.fill(0), Watch::unattended())?;
+    let store = Store::create_blank(&new)?;
     let engine = Arc::new(Engine::open(&Arc::new(store), &Options::new(16 << 20))?);
 
     let mut region = Region::new(Addr(0), STORE_BYTES);

@@ -53,6 +53,61 @@ pub(crate) unsafe fn compare_exchange(at: *mut u8, current: u64, new: u64) -> Re
     word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
 }
 
+/// Copies the bytes from `from` on, which need no alignment, into `into`.
+///
+/// # Safety
+/// The words that the range touches are mapped, and are only ever accessed through this module while
+/// they are shared.
+pub(crate) unsafe fn copy_out(from: *const u8, into: &mut [u8]) {
+    let mut done = 0;
+    while done < into.len() {
+        // SAFETY: within the range, whose words are mapped.
+        let (word, first) = unsafe { word_of(from.add(done)) };
+        let count = (8 - first).min(into.len() - done);
+        let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        into[done..done + count].copy_from_slice(&bytes[first..first + count]);
+        done += count;
+    }
+    fence(Ordering::Acquire);
+}
+
+/// Copies `from` to the bytes from `to` on, which need no alignment. Other bytes of the words keep their
+/// values, also those that another thread stores meanwhile.
+///
+/// # Safety
+/// As for [`copy_out`].
+pub(crate) unsafe fn copy_in(to: *mut u8, from: &[u8]) {
+    fence(Ordering::Release);
+    let mut done = 0;
+    while done < from.len() {
+        // SAFETY: within the range, whose words are mapped.
+        let (word, first) = unsafe { word_of(to.add(done)) };
+        let count = (8 - first).min(from.len() - done);
+        let piece = &from[done..done + count];
+        if let Ok(whole) = <[u8; 8]>::try_from(piece) {
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        } else {
+            let changed = |old: u64| {
+                let mut bytes = old.to_ne_bytes();
+                bytes[first..first + count].copy_from_slice(piece);
+                Some(u64::from_ne_bytes(bytes))
+            };
+            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        }
+        done += count;
+    }
+}
+
+/// The word that the byte at `at` is in, and its place in it.
+///
+/// # Safety
+/// That word is mapped, and accessed as [`copy_out`] says, for as long as the reference is used.
+unsafe fn word_of<'a>(at: *const u8) -> (&'a AtomicU64, usize) {
+    let first = at as usize % 8;
+    // SAFETY: aligned to 8 by construction; the caller promises the rest.
+    (unsafe { &*at.sub(first).cast::<AtomicU64>() }, first)
+}
+
 /// Instructions in one turn of [`execute`]'s loop: six of the generator and two of the loop.
 const INSTRUCTIONS_PER_TURN: u64 = 8;
 

@@ -1,7 +1,6 @@
 //! The buffer pool: what the backsides of all cores work on together.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -11,8 +10,8 @@ use parking_lot::Mutex;
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::epoch::Epochs;
+use crate::extent::Extent;
 use crate::mailbox::Mailboxes;
-use crate::store::Store;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
 pub(crate) struct BufferPool {
@@ -26,8 +25,10 @@ pub(crate) struct BufferPool {
     /// Free frames that belong to no core.
     pub(crate) spare: Mutex<Vec<FrameId>>,
     pub(crate) write_gate: WriteGate,
-    /// The store under the device, if there is one.
-    pub(crate) store: Option<Arc<Store>>,
+    /// The slot of the last page, and how many of its bytes are on the device. The rest is zeros.
+    pub(crate) last_page: (u32, usize),
+    /// The part of a file that the pages are in, if it is a file.
+    pub(crate) extent: Option<Extent>,
     pub(crate) start: Instant,
 }
 
@@ -38,10 +39,10 @@ impl BufferPool {
         Time::from_ns(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Whether all of the store is still there. Looked at after reads: what was cut off a file and
+    /// Whether all of the file is still there. Looked at after reads: what was cut off a file that has
     /// grown again reads as zeros.
-    pub(crate) fn store_is_whole(&self) -> bool {
-        self.store.as_ref().is_none_or(|store| store.is_whole())
+    pub(crate) fn is_whole(&self) -> bool {
+        self.extent.as_ref().is_none_or(Extent::is_whole)
     }
 
     pub(crate) fn take_spare(&self, count: usize, into: &mut Vec<FrameId>) {
@@ -95,6 +96,7 @@ impl WriteGate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
     use super::*;

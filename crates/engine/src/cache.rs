@@ -37,8 +37,11 @@ pub(crate) const FRAMES_MAX: usize = (1 << 30) - 2;
 /// the replacement policy.
 pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
 
+/// Instead of a slot: the page has never been written back, and is zeros.
+pub(crate) const BLANK: u32 = (1 << 30) - 1;
+
 /// The most slots an address space can have, for the same reason.
-pub(crate) const SLOTS_MAX: u64 = 1 << 30;
+pub(crate) const SLOTS_MAX: u64 = BLANK as u64;
 
 /// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
 const HOLDS_NOTHING: u64 = u64::MAX;
@@ -49,8 +52,9 @@ fn holding(page: PageId, origin: Origin) -> u64 {
     page.0 | (origin as u64) << ORIGIN_SHIFT
 }
 
-/// A frame whose page has no slot.
-const NO_SLOT: u32 = u32::MAX;
+/// Beside the slot of the page in a frame: the replacement policy knows the frame. Changed under the
+/// policy's lock alone.
+const SETTLED: u32 = 1 << 30;
 
 /// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, whose it is, and its
 /// page's slot.
@@ -60,7 +64,7 @@ pub(crate) const FRAME_BYTES: usize =
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageState {
-    /// On flash only, in this slot.
+    /// On flash only, in this slot, or [`BLANK`].
     Absent(u32),
     /// On its way in or out: wait.
     Busy,
@@ -95,7 +99,8 @@ pub(crate) struct Cache {
     touches: Box<[AtomicU8]>,
     dirty: Box<[AtomicU8]>,
     holds: Box<[AtomicU64]>,
-    /// Where the page in a frame has its copy on flash, up to date or not, or [`NO_SLOT`].
+    /// Where the page in a frame has its copy on flash, up to date or not, or [`BLANK`], and whether
+    /// the frame is [`SETTLED`].
     slots: Box<[AtomicU32]>,
     pages: u64,
     misses: Box<[Mutex<MissTable<Waiter>>]>,
@@ -103,13 +108,14 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of `frames` frames over `pages` pages, all absent and in their own slots, on which at most `waiters` fibers
-    /// wait at once.
+    /// A cache of `frames` frames over `pages` pages, all blank or absent and in their own slots. At most
+    /// `waiters` fibers wait at once.
     pub(crate) fn new(
         pages: u64,
         frames: usize,
         (admission, policy): (Admission, PolicyKind),
         waiters: usize,
+        blank: bool,
     ) -> io::Result<Cache> {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
         let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
@@ -118,7 +124,7 @@ impl Cache {
         let cache = Cache {
             frames: Mapping::zeroed(frames * PAGE_BYTES)?,
             states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
-            slots: (0..frames).map(|_| AtomicU32::new(NO_SLOT)).collect(),
+            slots: (0..frames).map(|_| AtomicU32::new(BLANK)).collect(),
             touches: marks(),
             dirty: marks(),
             holds: (0..frames).map(|_| AtomicU64::new(HOLDS_NOTHING)).collect(),
@@ -127,7 +133,8 @@ impl Cache {
             policy: Mutex::new(admission.build(policy, geometry, pages, 0)),
         };
         for page in (0..pages).map(PageId) {
-            cache.state_word(page).store(MISSING | page.0 as u32, Ordering::Relaxed);
+            let slot = if blank { BLANK } else { page.0 as u32 };
+            cache.state_word(page).store(MISSING | slot, Ordering::Relaxed);
         }
         Ok(cache)
     }
@@ -159,6 +166,13 @@ impl Cache {
         assert!(frame.index() < self.frame_count(), "{frame:?} does not exist");
         // SAFETY: the frame lies within the mapping, as just checked.
         unsafe { self.frames.base().add(frame.index() * PAGE_BYTES) }
+    }
+
+    /// Fills a frame that holds no page yet with zeros from `first` on.
+    pub(crate) fn clear_end(&self, frame: FrameId, first: usize) {
+        assert!(first <= PAGE_BYTES, "a page has no byte {first}");
+        // SAFETY: within the frame, and nobody else looks at one that holds no page.
+        unsafe { self.frame_memory(frame).add(first).write_bytes(0, PAGE_BYTES - first) };
     }
 
     /// The page that `frame` holds or last held.
@@ -255,7 +269,7 @@ impl Cache {
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
         debug_assert!(matches!(self.state(page), PageState::Busy | PageState::Coming));
-        debug_assert!(u64::from(slot) < SLOTS_MAX);
+        debug_assert!(slot <= BLANK);
         self.state_word(page).store(MISSING | slot, Ordering::Release);
     }
 
@@ -270,14 +284,13 @@ impl Cache {
         let Installed { slot, dirty, ahead } = installed;
         let state = self.state(page);
         debug_assert!(matches!(state, PageState::Busy | PageState::Coming));
-        debug_assert!(dirty || slot.is_some(), "a clean page has a copy on flash");
         let (origin, flags) = match (state, ahead) {
             (PageState::Coming, _) => (Origin::Unused, AHEAD),
             (_, true) => (Origin::Used, 0),
             (_, false) => (Origin::Demand, 0),
         };
         self.holds[frame.index()].store(holding(page, origin), Ordering::Relaxed);
-        self.slots[frame.index()].store(slot.unwrap_or(NO_SLOT), Ordering::Relaxed);
+        self.slots[frame.index()].store(slot.unwrap_or(BLANK), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
         self.state_word(page).store(flags | frame.0, Ordering::Release);
@@ -285,7 +298,8 @@ impl Cache {
 
     /// Where the page in `frame` has its copy on flash, up to date or not.
     pub(crate) fn slot_of(&self, frame: FrameId) -> Option<u32> {
-        Some(self.slots[frame.index()].load(Ordering::Relaxed)).filter(|slot| *slot != NO_SLOT)
+        let slot = self.slots[frame.index()].load(Ordering::Relaxed) & !SETTLED;
+        (slot != BLANK).then_some(slot)
     }
 
     /// Puts published frames under the policy: from now on they may be given up.
@@ -296,6 +310,7 @@ impl Cache {
         let mut policy = self.policy.lock();
         for frame in installed.drain(..) {
             policy.insert(frame, self.page_in(frame));
+            self.set_settled(frame, SETTLED);
         }
     }
 
@@ -306,17 +321,45 @@ impl Cache {
         let mut policy = self.policy.lock();
         while victims.len() - first < count {
             let Some(frame) = policy.victim(0, &mut Marks(self)) else { break };
+            self.set_settled(frame, 0);
             victims.push(frame);
         }
         drop(policy);
-        for &frame in &victims[first..] {
-            let page = self.page_in(frame);
-            // No shard: nobody else changes a resident page's state, and who finds it resident under
-            // the shard's lock only goes back to the hit path to look again. The first use of a page
-            // that was fetched ahead changes its state only as long as it is still that.
-            let state = self.state_word(page).swap(BUSY, Ordering::AcqRel);
-            debug_assert!([frame.0, AHEAD | frame.0].contains(&state), "{page:?} is elsewhere");
+        victims[first..].iter().for_each(|&frame| self.unpublish(frame));
+    }
+
+    /// Takes the resident `page` off the policy and unpublishes it, as [`give_up`](Cache::give_up) does.
+    /// `None` if it is not resident, or not under the policy.
+    pub(crate) fn give_up_page(&self, page: PageId) -> Option<FrameId> {
+        let mut policy = self.policy.lock();
+        let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
+            return None;
+        };
+        let settled = self.slots[frame.index()].load(Ordering::Relaxed) & SETTLED != 0;
+        if !settled || self.page_in(frame) != page {
+            return None;
         }
+        policy.remove(frame);
+        self.set_settled(frame, 0);
+        drop(policy);
+        self.unpublish(frame);
+        Some(frame)
+    }
+
+    /// Notes whether the policy knows `frame`. The policy is locked.
+    fn set_settled(&self, frame: FrameId, settled: u32) {
+        let slot = &self.slots[frame.index()];
+        slot.store(slot.load(Ordering::Relaxed) & !SETTLED | settled, Ordering::Relaxed);
+    }
+
+    /// Makes the page in `frame`, which the policy has forgotten, busy.
+    fn unpublish(&self, frame: FrameId) {
+        let page = self.page_in(frame);
+        // No shard: nobody else changes a resident page's state, and a fiber that finds it resident
+        // under the shard's lock only goes back to the hit path to look again. The first use of a page
+        // that was fetched ahead changes its state only as long as it is still that.
+        let state = self.state_word(page).swap(BUSY, Ordering::AcqRel);
+        debug_assert!([frame.0, AHEAD | frame.0].contains(&state), "{page:?} is elsewhere");
     }
 }
 

@@ -1,7 +1,9 @@
 //! The engine: an address space on flash, a DRAM cache under a hard budget, and cores that run jobs.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Geometry, PolicyKind};
-use ebbtide_core::{FrameId, PAGE_BYTES, Placement, Span, Time};
+use ebbtide_core::{Addr, FrameId, PAGE_BYTES, Placement, Span, Time};
 use ebbtide_fiber::{STACK_BYTES_MAX, STACK_BYTES_MIN};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -24,9 +26,10 @@ use crate::device::threads::Threads;
 use crate::device::uring::Uring;
 use crate::engine_state::EngineState;
 use crate::epoch::Epochs;
+use crate::extent::Extent;
 use crate::job::Service;
 use crate::mailbox::Mailboxes;
-use crate::store::{Claim, Store, StoreError};
+use crate::store::{self, Claim, Store, StoreError};
 use crate::tuning::Tuning;
 use crate::wait_queues::WaitQueues;
 use crate::worker::{Setup, Worker};
@@ -234,7 +237,11 @@ struct Places {
     pages: u64,
     slots: u64,
     base_offset: u64,
-    store: Option<Arc<Store>>,
+    /// Whether no page has been written yet, and all are zeros.
+    blank: bool,
+    /// The bytes that belong to the last page.
+    last_page_bytes: usize,
+    extent: Option<Extent>,
 }
 
 /// An address space on flash behind a DRAM cache.
@@ -279,7 +286,7 @@ impl Engine {
     /// When the options do not fit, the store has an engine or was written to, or memory or the device
     /// cannot be had.
     pub fn open(store: &Arc<Store>, options: &Options) -> Result<Engine, EngineError> {
-        let (device, notice) = default_device(store);
+        let (device, notice) = default_device(store.file());
         let mut engine = Engine::over(store, device, options)?;
         engine.notices.extend(notice);
         Ok(engine)
@@ -295,12 +302,53 @@ impl Engine {
         options: &Options,
     ) -> Result<Engine, EngineError> {
         let claim = store.claim()?;
-        let (pages, slots) = (store.header().pages, store.slots());
+        let header = store.header();
         let marks = store.clone();
         let before_first_write = Box::new(move || marks.mark_dirty().map_err(io::Error::other));
-        let base_offset = store.pages_offset();
-        let places = Places { pages, slots, base_offset, store: Some(store.clone()) };
+        let places = Places {
+            pages: header.pages,
+            slots: header.places(),
+            base_offset: store.pages_offset(),
+            blank: header.blank,
+            last_page_bytes: PAGE_BYTES,
+            extent: Some(store.extent()?),
+        };
         Engine::build(device, places, before_first_write, claim, options)
+    }
+
+    /// The engine over the `bytes` bytes of a file of any kind that begin `offset` bytes into it, such
+    /// as an array that another program wrote. The file is opened for reading and never written: what
+    /// jobs store stays in DRAM as long as there is room, and a page that would have to leave with a
+    /// change fails the jobs that need its frame.
+    ///
+    /// Gives the address of the first byte as well: pages of the address space are pages of the file.
+    /// [`FlashMemory::read_bytes`](crate::FlashMemory::read_bytes) takes addresses that are no multiple
+    /// of 8.
+    ///
+    /// # Errors
+    /// When the file cannot be read there, or as [`Engine::open`].
+    pub fn open_file(
+        path: &Path,
+        offset: u64,
+        bytes: u64,
+        options: &Options,
+    ) -> Result<(Engine, Addr), EngineError> {
+        let file = Arc::new(store::open_to_read(path, offset, bytes)?);
+        let start = Addr(offset % PAGE_BYTES as u64);
+        let base_offset = offset - start.0;
+        let end = start.0 + bytes;
+        let pages = end.div_ceil(PAGE_BYTES as u64);
+        let last_page_bytes = (end - (pages.max(1) - 1) * PAGE_BYTES as u64) as usize;
+        let extent = Extent::of(file.clone(), offset, offset + bytes, true)
+            .map_err(|source| EngineError::Io { doing: "look at the file", source })?;
+        let (device, notice) = default_device(file);
+        let blank = false;
+        let extent = Some(extent);
+        let places = Places { pages, slots: pages, base_offset, blank, last_page_bytes, extent };
+        let read_only = || Err(io::ErrorKind::PermissionDenied.into());
+        let mut engine = Engine::build(device, places, Box::new(read_only), None, options)?;
+        engine.notices.extend(notice);
+        Ok((engine, start))
     }
 
     /// The engine over a bare device that holds `pages` pages from its start.
@@ -312,7 +360,14 @@ impl Engine {
         pages: u64,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        let places = Places { pages, slots: pages, base_offset: 0, store: None };
+        let places = Places {
+            pages,
+            slots: pages,
+            base_offset: 0,
+            blank: false,
+            last_page_bytes: PAGE_BYTES,
+            extent: None,
+        };
         Engine::build(device, places, Box::new(|| Ok(())), None, options)
     }
 
@@ -323,15 +378,15 @@ impl Engine {
         claim: Option<Claim>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        let Places { pages, slots, base_offset, store } = places;
+        let Places { pages, slots, base_offset, blank, last_page_bytes, extent } = places;
         let budget = Budget::divide(options, pages)?;
         check_mappings(options)?;
         let cores = options.cores;
         let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
         let policy = (options.tuning.admission, options.tuning.replacement);
-        let cache =
-            Cache::new(pages, budget.frames, policy, waiters).map_err(io("map the DRAM cache"))?;
+        let cache = Cache::new(pages, budget.frames, policy, waiters, blank)
+            .map_err(io("map the DRAM cache"))?;
         // Small caches keep a small reserve: most frames should hold pages.
         let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
         let limits = Limits {
@@ -366,11 +421,15 @@ impl Engine {
             epochs,
             mailboxes,
             counters: Counters::new(cores),
-            placement: Mutex::new(Placement::new(slots.min(SLOTS_MAX), pages)),
+            placement: Mutex::new(Placement::new(
+                slots.min(SLOTS_MAX),
+                if blank { 0 } else { pages },
+            )),
             base_offset,
             spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
             write_gate: WriteGate::new(before_first_write),
-            store,
+            last_page: (pages as u32 - 1, last_page_bytes),
+            extent,
             start: Instant::now(),
         };
         let shared = EngineState {
@@ -529,15 +588,15 @@ pub fn check_replacement(policy: PolicyKind) -> Result<(), EngineError> {
 }
 
 /// io_uring where it is permitted, else threads with a notice.
-fn default_device(store: &Arc<Store>) -> (Arc<dyn Device>, Option<String>) {
-    match Uring::new(store.file()) {
+fn default_device(file: Arc<File>) -> (Arc<dyn Device>, Option<String>) {
+    match Uring::new(file.clone()) {
         Ok(uring) => (Arc::new(uring), None),
         Err(error) => {
             let notice = format!(
                 "io_uring is refused here ({error}): reads go through threads, at several times the \
                  CPU cost; `ebbtide doctor` says how to permit it"
             );
-            (Arc::new(Threads::new(store.file(), 32)), Some(notice))
+            (Arc::new(Threads::new(file, 32)), Some(notice))
         }
     }
 }

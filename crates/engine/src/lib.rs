@@ -20,6 +20,7 @@ pub mod device;
 mod engine;
 mod engine_state;
 mod epoch;
+mod extent;
 mod flash_memory;
 mod job;
 mod job_queue;
@@ -34,7 +35,7 @@ mod worker;
 
 pub use counters::{Counters, Snapshot};
 pub use engine::{Budget, Engine, EngineError, Options, check_replacement};
-pub use flash_memory::FlashMemory;
+pub use flash_memory::{FlashMemory, PageView};
 pub use job::{Deadlock, JobError, Offer, Service, Timing};
 pub use job_queue::Jobs;
 pub use mapped_memory::MappedMemory;

@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +24,7 @@ use ebbtide_core::{PAGE_BYTES, PageId, Stopped, Watch};
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use crate::extent::Extent;
 use crate::mapping::Mapping;
 
 /// Version of the layout described above.
@@ -42,6 +43,7 @@ mod layout {
     pub(super) const PAGES: usize = 16;
     pub(super) const SPARE_PAGES: usize = 24;
     pub(super) const TAG_BYTES: usize = 32;
+    pub(super) const BLANK: usize = 36;
     pub(super) const TAG: usize = 40;
     pub(super) const CHECKSUM: usize = super::PAGE_BYTES - 4;
 }
@@ -88,6 +90,8 @@ pub enum StoreError {
     NoSpace { path: PathBuf, needed_bytes: u64 },
     #[error("{}: opened for reading only", .0.display())]
     ReadOnly(PathBuf),
+    #[error("{}: has {found_bytes} bytes, expected {bytes} from byte {offset} on", path.display())]
+    Beyond { path: PathBuf, offset: u64, bytes: u64, found_bytes: u64 },
     #[error("a store's tag has {0} bytes, expected at most {TAG_BYTES_MAX}")]
     LongTag(usize),
     #[error("a store begins {0} bytes into its file, expected a multiple of {PAGE_BYTES}")]
@@ -114,6 +118,8 @@ pub struct Header {
     pub tag: String,
     /// Whether the pages are known to be what the tag says.
     pub clean: bool,
+    /// Whether all pages were zeros when it was made, and none was written.
+    pub blank: bool,
 }
 
 impl Header {
@@ -133,6 +139,7 @@ impl Header {
         out[layout::PAGES..][..8].copy_from_slice(&self.pages.to_le_bytes());
         out[layout::SPARE_PAGES..][..8].copy_from_slice(&self.spare_pages.to_le_bytes());
         out[layout::TAG_BYTES..][..4].copy_from_slice(&tag_bytes.to_le_bytes());
+        out[layout::BLANK..][..4].copy_from_slice(&u32::from(self.blank).to_le_bytes());
         out[layout::TAG..][..self.tag.len()].copy_from_slice(self.tag.as_bytes());
         let checksum = crc32c::crc32c(&out[..layout::CHECKSUM]);
         out[layout::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
@@ -161,6 +168,7 @@ impl Header {
             spare_pages: number(layout::SPARE_PAGES),
             tag: String::from_utf8(tag).map_err(|_| damaged())?,
             clean: word(layout::STATE) == CLEAN,
+            blank: word(layout::BLANK) != 0,
         })
     }
 }
@@ -184,16 +192,6 @@ pub struct Store {
     header: Mutex<Header>,
     /// Whether an engine uses it.
     claimed: AtomicBool,
-    extent: Extent,
-}
-
-/// What is known of the blocks behind a store.
-#[derive(Debug, Default)]
-struct Extent {
-    /// The fewest blocks of 512 bytes that the file had while it was whole.
-    blocks: AtomicU64,
-    /// It was seen cut short. What was cut off stays lost, whatever is written later.
-    truncated: AtomicBool,
 }
 
 /// The right to use a store, which one engine at a time has. Returned when dropped.
@@ -260,6 +258,7 @@ impl NewStore {
         let header = self.found(&file)?;
         Ok(header.is_some_and(|found| {
             found.clean
+                && !found.blank
                 && found.pages == self.pages
                 && found.spare_pages == self.spare_pages
                 && found.tag == self.tag
@@ -292,8 +291,27 @@ impl Store {
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
         watch: Watch<'_>,
     ) -> Result<Store, StoreError> {
+        let written = |store: &Store| store.write_image(image, watch);
+        Store::make(new, false, &written)
+    }
+
+    /// Makes a store whose pages are zeros. Nothing but its header is written, now or before the first
+    /// change of a page leaves DRAM.
+    ///
+    /// # Errors
+    /// As [`Store::create`].
+    pub fn create_blank(new: &NewStore) -> Result<Store, StoreError> {
+        Store::make(new, true, &|_| Ok(()))
+    }
+
+    /// Makes a store that `fill` fills, and removes its file again if that fails.
+    fn make(
+        new: &NewStore,
+        blank: bool,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
-        let created = Store::write_new(new, image, watch);
+        let created = Store::write_new(new, blank, fill);
         if let Err(error) = &created
             && !existed
             && !matches!(error, StoreError::Stopped(_))
@@ -306,8 +324,8 @@ impl Store {
 
     fn write_new(
         new: &NewStore,
-        image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
-        watch: Watch<'_>,
+        blank: bool,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         new.check()?;
         let file = open(&new.path, Purpose::Make)?;
@@ -320,6 +338,7 @@ impl Store {
             spare_pages: new.spare_pages,
             tag: new.tag.clone(),
             clean: false,
+            blank,
         };
         let store = Store {
             file: Arc::new(file),
@@ -328,12 +347,10 @@ impl Store {
             access,
             header: Mutex::new(header),
             claimed: AtomicBool::new(false),
-            extent: Extent::default(),
         };
         store.write_header(false)?;
-        store.write_image(image, watch)?;
+        fill(&store)?;
         store.write_header(true)?;
-        store.note_extent()?;
         Ok(store)
     }
 
@@ -349,17 +366,14 @@ impl Store {
         lock(&file, path, access, offset, PAGE_BYTES as u64)?;
         let header = whole_header(&file, path, offset)?;
         lock(&file, path, access, offset, bytes_of(header.pages, header.spare_pages))?;
-        let store = Store {
+        Ok(Store {
             file: Arc::new(file),
             path: path.to_path_buf(),
             offset,
             access,
             header: Mutex::new(header),
             claimed: AtomicBool::new(false),
-            extent: Extent::default(),
-        };
-        store.note_extent()?;
-        Ok(store)
+        })
     }
 
     /// Opens like [`Store::open`], but only a store that was closed cleanly.
@@ -419,45 +433,12 @@ impl Store {
         self.header.lock().places()
     }
 
-    fn note_extent(&self) -> Result<(), StoreError> {
-        let metadata = self.file.metadata().map_err(|error| fault(&self.path, "look at", error))?;
-        self.extent.blocks.store(metadata.blocks(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Whether nothing has been cut off the file since the store was opened, also if the file has grown
-    /// to its old length since. Costs one call of the kernel. Always true of a block device.
-    pub(crate) fn is_whole(&self) -> bool {
-        if self.extent.truncated.load(Ordering::Relaxed) {
-            return false;
-        }
-        let Ok(metadata) = self.file.metadata() else { return false };
-        let (end, known) = (self.end(), self.extent.blocks.load(Ordering::Relaxed));
-        if !metadata.is_file() || (metadata.len() >= end && metadata.blocks() >= known) {
-            return true;
-        }
-        // A file system may also need fewer blocks for its own records: only a hole is a loss.
-        let whole = metadata.len() >= end && self.first_hole().is_some_and(|hole| hole >= end);
-        if whole {
-            self.extent.blocks.store(metadata.blocks(), Ordering::Relaxed);
-        } else {
-            self.extent.truncated.store(true, Ordering::Relaxed);
-        }
-        whole
-    }
-
-    /// Where the store ends in its file, in bytes.
-    fn end(&self) -> u64 {
+    /// Watches that nothing is cut off the file.
+    pub(crate) fn extent(&self) -> Result<Extent, StoreError> {
         let header = self.header.lock();
-        self.offset + bytes_of(header.pages, header.spare_pages)
-    }
-
-    /// Where the first hole of the file is behind the start of the store, in bytes.
-    fn first_hole(&self) -> Option<u64> {
-        let offset = self.offset as libc::off_t;
-        // SAFETY: the descriptor is open. Nobody relies on its position.
-        let hole = unsafe { libc::lseek(self.file.as_raw_fd(), offset, libc::SEEK_HOLE) };
-        u64::try_from(hole).ok()
+        let end = self.offset + bytes_of(header.pages, header.spare_pages);
+        Extent::of(self.file.clone(), self.offset, end, header.blank)
+            .map_err(|error| fault(&self.path, "look at", error))
     }
 
     /// Marks the pages as no longer what the tag says. Must be on the device before any page is.
@@ -585,6 +566,32 @@ impl Buffer {
 
 fn fault(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
     StoreError::Io { path: path.to_path_buf(), doing, source }
+}
+
+/// Opens a file of any kind to read `bytes` bytes from `offset` on, past the page cache where its file
+/// system can.
+pub(crate) fn open_to_read(path: &Path, offset: u64, bytes: u64) -> Result<File, StoreError> {
+    let unopened = |source| StoreError::Open { path: path.to_path_buf(), source };
+    let kind = std::fs::metadata(path).map_err(unopened)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(StoreError::NotAFile(path.to_path_buf()));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_DIRECT | libc::O_CLOEXEC);
+    let direct = options.open(path);
+    let file = match direct {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            options.custom_flags(libc::O_CLOEXEC).open(path)
+        }
+        other => other,
+    };
+    let file = file.map_err(unopened)?;
+    let found_bytes = size_bytes(&file, path)?;
+    if offset.checked_add(bytes).is_none_or(|end| end > found_bytes) {
+        let path = path.to_path_buf();
+        return Err(StoreError::Beyond { path, offset, bytes, found_bytes });
+    }
+    Ok(file)
 }
 
 fn check_aligned(offset: u64) -> Result<(), StoreError> {

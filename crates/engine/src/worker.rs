@@ -78,6 +78,8 @@ pub(crate) struct Worker<S: Service> {
     helped_at: Time,
     turns_not_driven: u32,
     own_wakes: Vec<(u32, Outcome)>,
+    /// Fibers that let others run.
+    yielded: Vec<u32>,
 }
 
 impl<S: Service> Worker<S> {
@@ -113,6 +115,7 @@ impl<S: Service> Worker<S> {
             helped_at: Time::ZERO,
             turns_not_driven: 0,
             own_wakes: Vec::with_capacity(threads),
+            yielded: Vec::new(),
         })
     }
 
@@ -135,6 +138,11 @@ impl<S: Service> Worker<S> {
                     self.drive_now_and_then(now);
                     let job = self.offered.take().expect("a new job is at hand");
                     now = self.start(job, now);
+                    self.resume_yielded();
+                }
+                Next::Wait if !self.yielded.is_empty() => {
+                    self.drive(now, Drive::Idle);
+                    self.resume_yielded();
                 }
                 Next::Wait => {
                     if self.ended && self.scheduler.pending() == 0 && self.backside_idle() {
@@ -231,6 +239,14 @@ impl<S: Service> Worker<S> {
         self.local.shared.backsides[self.local.core].lock().is_idle()
     }
 
+    /// Jobs that have let others run may go on.
+    fn resume_yielded(&mut self) {
+        for fiber in self.yielded.drain(..) {
+            self.local.outcomes[fiber as usize].set(Some(Outcome::Retry));
+            self.scheduler.arrived(fiber);
+        }
+    }
+
     /// Starts a job on an idle fiber, or on a new one.
     fn start(&mut self, job: S::Job, now: Time) -> Time {
         let fiber = match self.idle.pop() {
@@ -274,6 +290,10 @@ impl<S: Service> Worker<S> {
         let now = self.local.shared.pool.now();
         match signal.expect("the body of a fiber never returns") {
             Signal::Halted => self.scheduler.halted(fiber, now),
+            Signal::Yielded => {
+                self.scheduler.halted(fiber, now);
+                self.yielded.push(fiber);
+            }
             Signal::Finished => {
                 let slot = &self.slots[fiber as usize];
                 let (job, result) = slot.result.take().expect("a finished job has a result");

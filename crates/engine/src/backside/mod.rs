@@ -18,7 +18,7 @@ use ebbtide_core::{FrameId, PageId, Span, Time};
 use smallvec::smallvec;
 
 use crate::buffer_pool::BufferPool;
-use crate::cache::{Installed, PageState};
+use crate::cache::{BLANK, Installed, PageState};
 use crate::counters::CoreCounters;
 use crate::device::{Direction, Queue};
 use crate::mailbox::{Outcome, Waiter};
@@ -39,6 +39,14 @@ pub(crate) enum Drive {
     Idle,
     /// Another core, which waits for one of its pages.
     Help,
+}
+
+/// What became of a victim.
+enum Evicted {
+    /// It waits to be written.
+    Dirty,
+    /// Its copy on flash, in this slot, is up to date; without a slot it is blank.
+    Clean(Option<u32>),
 }
 
 /// Bounds of a backside.
@@ -120,7 +128,7 @@ impl Backside {
     /// miss table.
     pub(crate) fn fetch(&mut self, pool: &BufferPool, page: PageId, slot: u32, now: Time) {
         match self.free.pop() {
-            Some(frame) => self.start_read(pool, page, slot, frame, false, now),
+            Some(frame) => self.fill(pool, page, slot, frame, now),
             None => {
                 self.counters(pool).starved.add(1);
                 self.starved.push_back((page, slot, now));
@@ -152,6 +160,9 @@ impl Backside {
         }
         let shard = pool.cache.shard(page);
         let PageState::Absent(slot) = pool.cache.state(page) else { return };
+        if slot == BLANK {
+            return;
+        }
         pool.cache.begin_ahead(page, &shard);
         drop(shard);
         self.prefetch.issued(pool.counters.core(self.core));
@@ -184,7 +195,7 @@ impl Backside {
         while let Some(&(page, slot, since)) = self.starved.front() {
             let Some(frame) = self.free.pop() else { break };
             self.starved.pop_front();
-            self.start_read(pool, page, slot, frame, false, since);
+            self.fill(pool, page, slot, frame, since);
         }
         self.fail_starved(pool);
         if drive != Drive::Busy || self.installed.len() >= SETTLE_AT {
@@ -195,6 +206,18 @@ impl Backside {
 
     fn counters<'a>(&self, pool: &'a BufferPool) -> &'a CoreCounters {
         pool.counters.core(self.core)
+    }
+
+    /// Starts to read a page that was asked for into `frame`. A blank one needs no read.
+    fn fill(&mut self, pool: &BufferPool, page: PageId, slot: u32, frame: FrameId, since: Time) {
+        if slot != BLANK {
+            self.start_read(pool, page, slot, frame, false, since);
+            return;
+        }
+        self.prefetch.replaced(&pool.cache, frame, false);
+        pool.cache.clear_end(frame, 0);
+        let installed = Installed { slot: None, dirty: false, ahead: false };
+        self.publish(pool, page, frame, installed);
     }
 
     fn start_read(
@@ -225,7 +248,7 @@ impl Backside {
     fn reap(&mut self, pool: &BufferPool, now: Time) {
         let mut completions = self.requests.reap();
         let counters = self.counters(pool);
-        let whole = completions.is_empty() || pool.store_is_whole();
+        let whole = completions.is_empty() || pool.is_whole();
         for completion in completions.drain(..) {
             if let Some((operation, error)) = self.requests.end(pool, counters, completion, now) {
                 match operation.direction {
@@ -278,7 +301,7 @@ impl Backside {
             counters.flash_writes.add(operation.frames.len() as u64);
             counters.write_requests.add(1);
             self.write_back.note_success();
-            frames.for_each(|(&frame, slot)| self.release(pool, frame, slot));
+            frames.for_each(|(&frame, slot)| self.release(pool, frame, Some(slot)));
             return;
         }
         if !operation.alone {
@@ -324,16 +347,16 @@ impl Backside {
 
     /// Makes the page in `frame`, which is unpublished and has a current copy in `slot`, absent and
     /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
-    fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: u32) {
+    fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         let page = pool.cache.page_in(frame);
         let shard = pool.cache.shard(page);
         if shard.contains(page) {
             drop(shard);
             self.counters(pool).revived.add(1);
-            let installed = Installed { slot: Some(slot), dirty: false, ahead: false };
+            let installed = Installed { slot, dirty: false, ahead: false };
             self.publish(pool, page, frame, installed);
         } else {
-            pool.cache.set_absent(page, slot, &shard);
+            pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
             self.free.push(frame);
         }
     }
@@ -360,23 +383,23 @@ impl Backside {
     fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
         while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
             for frame in frames {
-                if let Some(slot) = self.evict(pool, frame) {
+                if let Evicted::Clean(slot) = self.evict(pool, frame) {
                     self.release(pool, frame, slot);
                 }
             }
         }
     }
 
-    /// Counts an eviction. Gives the slot of an unchanged page; queues a changed one to be written.
-    fn evict(&mut self, pool: &BufferPool, frame: FrameId) -> Option<u32> {
+    /// Counts an eviction, and queues a changed page to be written.
+    fn evict(&mut self, pool: &BufferPool, frame: FrameId) -> Evicted {
         let counters = self.counters(pool);
         if pool.cache.is_dirty(frame) {
             counters.evictions_dirty.add(1);
             self.write_back.push(frame);
-            return None;
+            return Evicted::Dirty;
         }
         counters.evictions_clean.add(1);
-        Some(pool.cache.slot_of(frame).expect("a clean page has a copy on flash"))
+        Evicted::Clean(pool.cache.slot_of(frame))
     }
 
     /// Keeps free frames ahead of need, many at a time.
@@ -395,10 +418,25 @@ impl Backside {
         pool.cache.settle(&mut self.installed);
         let mut frames = Vec::with_capacity(wanted - coming);
         pool.cache.give_up(wanted - coming, &mut frames);
+        self.take_over(pool, frames, by, now);
+    }
+
+    /// Evicts the resident `page`, which its program will not need soon. Called by core `by`, outside
+    /// any memory call.
+    pub(crate) fn drop_page(&mut self, pool: &BufferPool, page: PageId, by: usize, now: Time) {
+        pool.cache.settle(&mut self.installed);
+        if let Some(frame) = pool.cache.give_up_page(page) {
+            self.take_over(pool, vec![frame], by, now);
+        }
+    }
+
+    /// Takes over victims that were unpublished just now.
+    fn take_over(&mut self, pool: &BufferPool, frames: Vec<FrameId>, by: usize, now: Time) {
         if pool.epochs.alone() {
             for frame in frames {
-                if let Some(slot) = self.evict(pool, frame) {
-                    pool.cache.set_absent_alone(pool.cache.page_in(frame), slot);
+                if let Evicted::Clean(slot) = self.evict(pool, frame) {
+                    let page = pool.cache.page_in(frame);
+                    pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
                     self.free.push(frame);
                 }
             }

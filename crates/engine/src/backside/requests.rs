@@ -112,6 +112,10 @@ impl Requests {
         let expected_bytes = operation.frames.len() * PAGE_BYTES;
         let error = match completion.result {
             Ok(bytes) if bytes == expected_bytes => None,
+            Ok(bytes) if (operation.slot, bytes) == pool.last_page => {
+                pool.cache.clear_end(operation.frames[0], bytes);
+                None
+            }
             Ok(bytes) => Some(format!("moved {bytes} of {expected_bytes} bytes")),
             Err(error) => Some(error.to_string()),
         };

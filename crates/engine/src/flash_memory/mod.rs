@@ -1,5 +1,7 @@
 //! Ebbtide's own memory: the DRAM cache over flash, where a miss switches fibers.
 
+mod bytes;
+
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -14,11 +16,15 @@ use crate::epoch::Presence;
 use crate::job::Deadlock;
 use crate::mailbox::{Outcome, Waiter};
 
+pub use bytes::PageView;
+
 /// Why a fiber gave the core back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {
     /// It waits for an [`Outcome`].
     Halted,
+    /// It lets others run.
+    Yielded,
     /// Its job is over.
     Finished,
 }
@@ -73,25 +79,42 @@ impl<'a> FlashMemory<'a> {
         body: impl FnOnce(*mut u8) -> R,
     ) -> R {
         check_access::<T>(at);
+        self.access_page(at, wrote, body)
+    }
+
+    /// As [`access`](FlashMemory::access), for anything that lies within the page of `at`.
+    #[inline(always)]
+    fn access_page<R>(
+        &mut self,
+        at: Addr,
+        wrote: impl FnOnce(&R) -> bool,
+        body: impl FnOnce(*mut u8) -> R,
+    ) -> R {
         let page = at.page();
         if page.0 >= self.hit_path.pages() {
             out_of_bounds(at, self.hit_path.pages());
         }
         self.accesses += 1;
-        self.presence.enter();
-        let frame = match self.hit_path.find(page) {
-            Some(frame) => {
-                self.hit_path.touch(frame);
-                frame
-            }
-            None => self.miss(page),
-        };
+        let frame = self.enter(page);
         let result = body(self.hit_path.memory(frame, at.page_offset()));
         if wrote(&result) {
             self.hit_path.mark_dirty(frame);
         }
         self.presence.exit();
         result
+    }
+
+    /// Starts a memory call: `page`, which exists, is in the frame given until its end.
+    #[inline(always)]
+    fn enter(&mut self, page: PageId) -> FrameId {
+        self.presence.enter();
+        match self.hit_path.find(page) {
+            Some(frame) => {
+                self.hit_path.touch(frame);
+                frame
+            }
+            None => self.miss(page),
+        }
     }
 
     /// Waits until `page` is resident and gives its frame, inside a new epoch.
@@ -167,6 +190,15 @@ impl<'a> FlashMemory<'a> {
                     unreachable!("a job that waits for a page waits on no word")
                 }
             }
+        }
+    }
+
+    /// Lets other jobs run before this one goes on: those that are ready, and a new one if a thread is
+    /// free. Does nothing while the job unwinds.
+    pub fn yield_now(&mut self) {
+        if !std::thread::panicking() {
+            self.suspend.suspend(Signal::Yielded);
+            self.local.outcomes[self.fiber as usize].take();
         }
     }
 
@@ -276,15 +308,24 @@ impl Memory for FlashMemory<'_> {
         }
     }
 
-    /// Starts to read a page that will be needed, if a frame can be spared for it.
+    /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one that
+    /// will not.
     fn hint(&mut self, hint: Hint) {
         let shared = &*self.local.shared;
-        let Hint::WillNeed(at) = hint else { return };
+        let (pool, core) = (&shared.pool, self.local.core);
+        let (Hint::WillNeed(at) | Hint::DontNeed(at)) = hint;
         let page = at.page();
-        let exists = page.0 < self.hit_path.pages();
-        if shared.hints && exists && matches!(shared.pool.cache.state(page), PageState::Absent(_)) {
-            let mut backside = shared.backsides[self.local.core].lock();
-            backside.fetch_ahead(&shared.pool, page, shared.pool.now());
+        if !shared.hints || page.0 >= self.hit_path.pages() {
+            return;
+        }
+        match (hint, pool.cache.state(page)) {
+            (Hint::WillNeed(_), PageState::Absent(_)) => {
+                shared.backsides[core].lock().fetch_ahead(pool, page, pool.now());
+            }
+            (Hint::DontNeed(_), PageState::Resident(_) | PageState::Ahead(_)) => {
+                shared.backsides[core].lock().drop_page(pool, page, core, pool.now());
+            }
+            _ => {}
         }
     }
 }

@@ -1,0 +1,154 @@
+//! Ranges of bytes and views of whole pages.
+
+use std::marker::PhantomData;
+
+use ebbtide_core::{Addr, PAGE_BYTES, PageId, Value, check_access};
+
+use super::{FlashMemory, out_of_bounds};
+use crate::atomic_words;
+use crate::cache::PageState;
+use crate::epoch::Presence;
+
+/// Pages of a range that are asked for ahead of the one that is being copied.
+const WINDOW_PAGES: u64 = 64;
+
+impl<'a> FlashMemory<'a> {
+    /// Copies the bytes from `at` on into `into`. The range may begin anywhere and span any number of
+    /// pages: those that are on flash are asked for together. Other jobs may store to them meanwhile,
+    /// and no word tears.
+    ///
+    /// # Panics
+    /// When the range is not within the address space.
+    pub fn read_bytes(&mut self, at: Addr, into: &mut [u8]) {
+        self.check_range(at, into.len());
+        let (mut at, mut rest) = (at, into);
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - at.page_offset()));
+            self.fetch_pages(at, piece.len() + later.len());
+            // SAFETY: the piece lies within the page, which stays in place meanwhile.
+            self.access_page(
+                at,
+                |()| false,
+                |memory| unsafe {
+                    atomic_words::copy_out(memory, piece);
+                },
+            );
+            (at, rest) = (at + piece.len() as u64, later);
+        }
+    }
+
+    /// Copies `from` to the bytes from `at` on, as [`read_bytes`](FlashMemory::read_bytes) reads them.
+    /// Bytes beside the range keep their values, also those that other jobs store meanwhile.
+    ///
+    /// # Panics
+    /// When the range is not within the address space.
+    pub fn write_bytes(&mut self, at: Addr, from: &[u8]) {
+        self.check_range(at, from.len());
+        let (mut at, mut rest) = (at, from);
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES - at.page_offset()));
+            self.fetch_pages(at, rest.len());
+            // SAFETY: as in `read_bytes`.
+            self.access_page(
+                at,
+                |()| true,
+                |memory| unsafe {
+                    atomic_words::copy_in(memory, piece);
+                },
+            );
+            (at, rest) = (at + piece.len() as u64, later);
+        }
+    }
+
+    /// A view of `page`, which stays in DRAM as long as the view lives. No memory call can be made
+    /// meanwhile, so the view should be short-lived: frames that other cores give up are not free
+    /// before it goes.
+    ///
+    /// ```compile_fail
+    /// # use ebbtide_core::{Addr, Memory, PageId};
+    /// # fn job(memory: &mut ebbtide_engine::FlashMemory<'_>) {
+    /// let view = memory.page(PageId(3));
+    /// memory.load::<u64>(Addr(0));
+    /// view.load::<u64>(0);
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the page is not within the address space.
+    pub fn page(&mut self, page: PageId) -> PageView<'_> {
+        if page.0 >= self.hit_path.pages() {
+            out_of_bounds(page.start(), self.hit_path.pages());
+        }
+        self.accesses += 1;
+        let frame = self.enter(page);
+        let memory = self.hit_path.memory(frame, 0);
+        PageView { memory, presence: self.presence, memory_borrow: PhantomData }
+    }
+
+    fn check_range(&self, at: Addr, bytes: usize) {
+        let size_bytes = self.hit_path.pages() * PAGE_BYTES as u64;
+        if at.0.checked_add(bytes as u64).is_none_or(|end| end > size_bytes) {
+            out_of_bounds(at, self.hit_path.pages());
+        }
+    }
+
+    /// Asks for the pages of the next `bytes` bytes behind the page of `at`, now and then for many.
+    fn fetch_pages(&mut self, at: Addr, bytes: usize) {
+        let first = at.page().0;
+        let last = (at.0 + bytes as u64 - 1) / PAGE_BYTES as u64;
+        let is_first_piece = !at.page_offset().is_multiple_of(PAGE_BYTES);
+        if last == first || !(is_first_piece || first.is_multiple_of(WINDOW_PAGES / 2)) {
+            return;
+        }
+        let shared = &*self.local.shared;
+        let pages = (first + 1..=last.min(first + WINDOW_PAGES)).map(PageId);
+        let absent = |page: &PageId| matches!(shared.pool.cache.state(*page), PageState::Absent(_));
+        let mut absent = pages.filter(absent).peekable();
+        if absent.peek().is_some() {
+            let mut backside = shared.backsides[self.local.core].lock();
+            let now = shared.pool.now();
+            absent.for_each(|page| backside.fetch_ahead(&shared.pool, page, now));
+        }
+    }
+}
+
+/// A page in DRAM, to be read. Other jobs may store to it meanwhile, and no word tears.
+pub struct PageView<'m> {
+    memory: *const u8,
+    presence: Presence<'m>,
+    memory_borrow: PhantomData<&'m mut ()>,
+}
+
+impl PageView<'_> {
+    /// The value `offset` bytes into the page.
+    ///
+    /// # Panics
+    /// When it is not aligned to 8 bytes, crosses a 64-byte line or is not within the page.
+    pub fn load<T: Value>(&self, offset: usize) -> T {
+        check_access::<T>(Addr(offset as u64));
+        assert!(offset < PAGE_BYTES, "a page has no byte {offset}");
+        // SAFETY: aligned and within the page, as checked, which stays in place while the view lives.
+        unsafe { atomic_words::load(self.memory.add(offset)) }
+    }
+
+    /// Copies the bytes from `offset` on into `into`.
+    ///
+    /// # Panics
+    /// When the range is not within the page.
+    pub fn read_bytes(&self, offset: usize, into: &mut [u8]) {
+        let end = offset.checked_add(into.len());
+        assert!(
+            end.is_some_and(|end| end <= PAGE_BYTES),
+            "{} bytes from byte {offset} of a page",
+            into.len()
+        );
+        // SAFETY: within the page, as checked, which stays in place while the view lives.
+        unsafe { atomic_words::copy_out(self.memory.add(offset), into) };
+    }
+}
+
+impl Drop for PageView<'_> {
+    fn drop(&mut self) {
+        self.presence.exit();
+    }
+}

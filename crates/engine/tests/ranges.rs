@@ -1,0 +1,300 @@
+//! Byte ranges, page views, yielding, hints that pages are done with, regions that are blank, and files
+//! that others wrote: what a program needs beyond words.
+
+mod common;
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use common::jobs::{ends, job, loads, run_alone, run_jobs, word};
+use common::recorder::{Log, Recorder};
+use common::{image, small_cache};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
+use ebbtide_engine::device::ram::{Latency, Ram};
+use ebbtide_engine::store::{NewStore, Store};
+use ebbtide_engine::{Engine, JobError};
+
+const PAGES: u64 = 128;
+const BYTES: usize = PAGES as usize * PAGE_BYTES;
+
+fn engine(frames: usize, cores: usize) -> (Engine, Arc<Log>) {
+    let ram = Ram::new(PAGES as usize, Latency::Looks(1), image);
+    let device = Recorder::new(ram, PAGES);
+    let log = device.log();
+    let options = small_cache(frames, cores, 8, PAGES);
+    (Engine::over_device(Arc::new(device), PAGES, &options).unwrap(), log)
+}
+
+/// All bytes of the device at first.
+fn initial_bytes() -> Vec<u8> {
+    let mut bytes = vec![0; BYTES];
+    for (number, page) in bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
+        image(number, page.try_into().unwrap());
+    }
+    bytes
+}
+
+/// Beginnings and lengths of ranges, aligned and not, within words, pages and across them.
+fn ranges() -> Vec<(usize, usize)> {
+    let mut ranges = vec![(0, 0), (BYTES, 0), (0, BYTES), (BYTES - 1, 1), (3, 2), (4093, 7)];
+    let mut random = 1u64;
+    for _ in 0..200 {
+        random = random.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(0x9e37);
+        let (start, length) = (random >> 20, random >> 44);
+        let start = start as usize % BYTES;
+        ranges.push((start, length as usize % 10_000 % (BYTES - start)));
+    }
+    ranges
+}
+
+#[test]
+fn byte_ranges_of_any_place_and_length_are_as_in_a_plain_array() {
+    for frames in [16, 100] {
+        let (engine, _) = engine(frames, 1);
+        let work = || {
+            vec![job(|memory| {
+                let mut model = initial_bytes();
+                for (number, (start, length)) in ranges().into_iter().enumerate() {
+                    let at = Addr(start as u64);
+                    let mut read = vec![0xaa; length];
+                    memory.read_bytes(at, &mut read);
+                    assert!(read == model[start..start + length], "{length} bytes at {start}");
+                    let written: Vec<u8> = (0..length).map(|byte| (byte + number) as u8).collect();
+                    memory.write_bytes(at, &written);
+                    model[start..start + length].copy_from_slice(&written);
+                }
+                let mut all = vec![0; BYTES];
+                memory.read_bytes(Addr(0), &mut all);
+                assert!(all == model);
+            })]
+        };
+        run_alone(&engine, work).order();
+    }
+}
+
+#[test]
+fn a_range_beyond_the_end_panics_before_anything_is_copied() {
+    let (engine, log) = engine(16, 1);
+    for (at, length) in [(BYTES as u64 - 4, 5), (u64::MAX, 2), (BYTES as u64 + 1, 0)] {
+        let work = move || {
+            vec![
+                job(move |memory| memory.read_bytes(Addr(at), &mut vec![0; length])),
+                job(move |memory| memory.write_bytes(Addr(at), &vec![0; length])),
+            ]
+        };
+        for (_, result) in run_alone(&engine, work).jobs {
+            assert!(matches!(&result, Err(JobError::Panicked(said)) if said.contains("beyond")));
+        }
+    }
+    assert_eq!(log.all_reads(), 0);
+}
+
+#[test]
+fn a_range_of_many_pages_is_read_in_one_submission() {
+    let (engine, log) = engine(100, 1);
+    let before = log.clone();
+    let work = move || {
+        let log = before.clone();
+        vec![job(move |memory| {
+            memory.load::<u64>(word(0));
+            let submitted = log.submissions().len();
+            memory.read_bytes(word(10) + 100, &mut vec![0; 6 * PAGE_BYTES]);
+            assert_eq!(log.submissions()[submitted..], [7]);
+        })]
+    };
+    run_alone(&engine, work).order();
+    assert!((10..17).all(|page| log.reads(page) == 1) && log.all_reads() == 8);
+}
+
+#[test]
+fn a_view_shows_the_page_and_keeps_it_for_as_long_as_it_lives() {
+    for cores in [1, 2] {
+        let (engine, _) = engine(16, cores);
+        let view = |core: usize| {
+            job(move |memory| {
+                let all = initial_bytes();
+                for round in 0..300u64 {
+                    let page = (round * 7 + core as u64 * 31) % PAGES;
+                    let start = page as usize * PAGE_BYTES;
+                    let view = memory.page(PageId(page));
+                    for offset in (0..PAGE_BYTES).step_by(8) {
+                        let expected = all[start + offset..][..8].try_into().unwrap();
+                        assert_eq!(view.load::<u64>(offset), u64::from_le_bytes(expected));
+                    }
+                    let mut bytes = [0; 100];
+                    view.read_bytes(1001, &mut bytes);
+                    assert_eq!(bytes[..], all[start + 1001..][..100]);
+                }
+            })
+        };
+        run_jobs(&engine, |core| vec![view(core)]).iter().for_each(|core| drop(core.order()));
+        assert!(engine.counters().snapshot().evictions_clean > 0);
+    }
+}
+
+#[test]
+fn a_view_of_what_is_not_in_the_page_panics() {
+    let (engine, _) = engine(16, 1);
+    let bad: [fn(&ebbtide_engine::PageView<'_>); 3] = [
+        |view| assert_ne!(view.load::<u64>(4096), 1),
+        |view| assert_ne!(view.load::<u64>(4), 1),
+        |view| view.read_bytes(4000, &mut [0; 97]),
+    ];
+    for bad in bad {
+        let ended = run_alone(&engine, || vec![job(move |memory| bad(&memory.page(PageId(1))))]);
+        assert!(matches!(ended.jobs[0].1, Err(JobError::Panicked(_))));
+    }
+}
+
+#[test]
+fn a_job_that_yields_lets_ready_and_new_jobs_run() {
+    ends(|| {
+        let (engine, _) = engine(16, 1);
+        let work = || {
+            let done = Rc::new(RefCell::new(Vec::new()));
+            let (first, second) = (done.clone(), done.clone());
+            let yields = job(move |memory| {
+                // Until a job that is not started yet, and misses, has ended.
+                while first.borrow().is_empty() {
+                    memory.yield_now();
+                }
+                assert_eq!(first.borrow()[..], [7]);
+            });
+            let later = job(move |memory| {
+                memory.load::<u64>(word(3));
+                memory.yield_now();
+                second.borrow_mut().push(7);
+            });
+            vec![yields, later]
+        };
+        assert_eq!(run_alone(&engine, work).order(), [1, 0]);
+    });
+}
+
+#[test]
+fn a_page_that_is_done_with_leaves_dram_with_its_changes() {
+    for (cores, changed) in [(1, false), (1, true), (2, true)] {
+        let (engine, log) = engine(64, cores);
+        let work = |core: usize| {
+            let first = 40 * core as u64;
+            vec![job(move |memory| {
+                memory.load::<u64>(word(first));
+                for page in first + 1..first + 11 {
+                    let seen = memory.load::<u64>(word(page));
+                    if changed {
+                        memory.store(word(page), !seen);
+                    }
+                    memory.hint(Hint::DontNeed(word(page)));
+                }
+                // What is asked for on its way out is as it was stored.
+                for page in first + 1..first + 11 {
+                    let seen = memory.load::<u64>(word(page));
+                    let initial = common::initial(page * common::WORDS_PER_PAGE);
+                    assert_eq!(seen, if changed { !initial } else { initial });
+                }
+            })]
+        };
+        run_jobs(&engine, work).iter().for_each(|core| drop(core.order()));
+        let counted = engine.counters().snapshot();
+        let evicted = if changed { counted.evictions_dirty } else { counted.evictions_clean };
+        assert_eq!(evicted, 10 * cores as u64, "{counted:?}");
+        if cores == 1 {
+            assert!((1..11).all(|page| log.reads(page) >= 1));
+            assert_eq!(log.all_reads() + counted.revived, 21);
+        }
+    }
+}
+
+fn new_store(folder: &tempfile::TempDir) -> NewStore {
+    let (path, tag) = (folder.path().join("store"), "blank".into());
+    NewStore { path, offset: 0, pages: PAGES, spare_pages: PAGES / 2, tag, force: false }
+}
+
+#[test]
+fn a_blank_store_is_zeros_that_are_neither_written_nor_read_before_they_change() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let new = new_store(&folder);
+    let store = Arc::new(Store::create_blank(&new).unwrap());
+    let unwritten = std::fs::read(&new.path).unwrap();
+    assert!(unwritten[PAGE_BYTES..].iter().all(|&byte| byte == 0));
+    let options = small_cache(16, 1, 8, PAGES);
+    let engine = Engine::open(&store, &options).unwrap();
+    let zero = |page: u64| job(move |memory| assert_eq!(memory.load::<u64>(word(page)), 0));
+    for _ in 0..3 {
+        run_alone(&engine, || (0..PAGES).map(zero).collect()).order();
+    }
+    let counted = engine.counters().snapshot();
+    assert_eq!((counted.flash_reads, counted.flash_writes), (0, 0));
+    assert!(store.header().clean && std::fs::read(&new.path).unwrap() == unwritten);
+
+    let change = |page: u64| job(move |memory| memory.store::<u64>(word(page) + 8, page + 1));
+    let check = |page: u64| {
+        job(move |memory| {
+            let changed = if page.is_multiple_of(2) { page + 1 } else { 0 };
+            assert_eq!(memory.load::<[u64; 3]>(word(page)), [0, changed, 0]);
+        })
+    };
+    run_alone(&engine, || (0..PAGES).step_by(2).map(change).collect()).order();
+    for _ in 0..2 {
+        run_alone(&engine, || (0..PAGES).map(check).collect()).order();
+    }
+    let counted = engine.counters().snapshot();
+    assert!(counted.flash_writes >= PAGES / 2 - 16 && counted.flash_writes <= PAGES / 2);
+    assert!(!store.header().clean);
+}
+
+#[test]
+fn a_blank_store_is_not_taken_for_one_with_an_image() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let new = new_store(&folder);
+    drop(Store::create_blank(&new).unwrap());
+    assert!(!new.is_there().unwrap());
+}
+
+#[test]
+fn an_array_that_another_program_wrote_is_read_where_it_begins_and_never_written() {
+    // A header of 77 bytes, numbers of 8 bytes each, and an end that fills no page.
+    const SKIPPED: usize = 2 * PAGE_BYTES + 77;
+    const NUMBERS: u64 = 20_000;
+    let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    file.write_all(&[0xff; SKIPPED]).unwrap();
+    (0..NUMBERS).for_each(|n| file.write_all(&(n * n).to_le_bytes()).unwrap());
+    file.flush().unwrap();
+    let before = std::fs::read(file.path()).unwrap();
+    let bytes = NUMBERS * 8;
+    let pages = (77 + bytes).div_ceil(PAGE_BYTES as u64);
+    let options = small_cache(16, 1, 8, pages);
+    let open = |offset, bytes| Engine::open_file(file.path(), offset, bytes, &options);
+    let (engine, start) = open(SKIPPED as u64, bytes).unwrap();
+    let check = || {
+        vec![job(move |memory| {
+            for n in (0..NUMBERS).rev().step_by(3) {
+                let mut number = [0; 8];
+                memory.read_bytes(start + n * 8, &mut number);
+                assert_eq!(u64::from_le_bytes(number), n * n);
+            }
+            let end = start + bytes;
+            let mut rest = vec![0xee; (memory.size_bytes() - end.0) as usize];
+            memory.read_bytes(end, &mut rest);
+            assert!(rest.iter().all(|&byte| byte == 0), "zeros follow the file's end");
+        })]
+    };
+    for _ in 0..2 {
+        run_alone(&engine, check).order();
+    }
+    // Stores stay in DRAM, or fail for want of room.
+    let store = |page: u64| job(move |memory| memory.store::<u64>(word(page), 7));
+    let ended = run_alone(&engine, || (0..pages).map(store).collect());
+    assert!(ended.jobs.iter().any(|(_, result)| result.is_err()));
+    drop(engine);
+    assert!(std::fs::read(file.path()).unwrap() == before);
+    for (offset, bytes) in [(0, before.len() as u64 + 1), (u64::MAX, 1), (1, u64::MAX)] {
+        let error = open(offset, bytes).err().expect("beyond the end");
+        assert!(error.to_string().contains("has 168269 bytes, expected"), "{error}");
+    }
+    let (whole, at) = open(0, before.len() as u64).unwrap();
+    assert_eq!(at, Addr(0));
+    run_alone(&whole, || vec![loads(0)]).order();
+}
