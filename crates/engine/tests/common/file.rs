@@ -10,7 +10,8 @@ use ebbtide_core::PAGE_BYTES;
 /// A file of `pages` pages as `image` makes them, gone with its last descriptor. It bypasses the
 /// page cache where its file system can.
 pub fn page_file(pages: u64, image: impl Fn(usize, &mut [u8; PAGE_BYTES])) -> Arc<File> {
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Examples have no such directory.
+    let directory = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, Into::into);
     let mut made = tempfile::NamedTempFile::new_in(directory).unwrap();
     let mut page = [0; PAGE_BYTES];
     for number in 0..pages as usize {
