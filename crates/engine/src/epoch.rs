@@ -1,16 +1,20 @@
-//! Grace periods: when is a frame that was taken away seen by nobody any more?
+//! Grace periods: when does no core use a frame any more that was taken from its page?
 //!
 //! The hit path takes no lock and no reference count. Instead every core publishes, at the start of
-//! each memory call, the global epoch it has seen, and at the end that it is outside. Whoever takes
-//! a frame away first unpublishes the page's state, then advances the epoch, and reuses the frame
-//! only after a *grace period*: every other core has since been seen
+//! each memory call, the global epoch it has seen, and at the end that it is outside. An eviction
+//! unpublishes the page's state, then advances the epoch, and reuses the frame only after a *grace
+//! period* (epoch-based reclamation, Fraser 2004). It is over when every other core has since been
+//! seen
 //!
 //! * at the new epoch or later: it loaded that epoch after the state was unpublished, so this call
 //!   and all later ones find the page gone, and all earlier ones are over; or
 //! * asleep; or
 //! * outside any call, after a barrier that all cores were made to run (`membarrier`): this is how a
-//!   core that computes for long without a memory call holds nobody up.
+//!   core that computes for long without a memory call delays no other.
 
+#[cfg(all(test, loom))]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(all(test, loom)))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crossbeam_utils::CachePadded;
@@ -40,7 +44,8 @@ impl Epochs {
         Epochs::with_barrier(cores, membarrier::run)
     }
 
-    fn with_barrier(cores: usize, barrier: fn() -> bool) -> Epochs {
+    /// `barrier` stands for the kernel's.
+    pub(crate) fn with_barrier(cores: usize, barrier: fn() -> bool) -> Epochs {
         Epochs {
             global: CachePadded::new(AtomicU64::new(1)),
             cores: (0..cores).map(|_| CachePadded::new(AtomicU64::new(ASLEEP))).collect(),
@@ -54,7 +59,7 @@ impl Epochs {
         self.barrier_works || self.alone()
     }
 
-    /// Whether there is only one core: whatever it unpublishes between two calls is seen by nobody.
+    /// Whether there is only one core. No other can see what it unpublishes between two calls.
     pub(crate) fn alone(&self) -> bool {
         self.cores.len() == 1
     }
@@ -106,6 +111,9 @@ impl Presence<'_> {
     pub(crate) fn enter(self) {
         let epoch = self.global.load(Ordering::Acquire);
         self.seen.store(epoch << 1 | INSIDE, Ordering::Release);
+        // No model can make other threads run a barrier: there, each runs one at every call.
+        #[cfg(all(test, loom))]
+        fence(Ordering::SeqCst);
     }
 
     /// Ends a memory call: nothing obtained in it is used any more.
@@ -124,7 +132,7 @@ impl Presence<'_> {
     /// The core is back.
     pub(crate) fn awake(self) {
         self.exit();
-        // Whoever saw us asleep unpublished before; this orders our next loads after that.
+        // A core that saw this one asleep has unpublished before; this orders our next loads after that.
         fence(Ordering::SeqCst);
     }
 }
@@ -147,7 +155,7 @@ mod membarrier {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -27,6 +27,8 @@ mod job_queue;
 mod mailbox;
 mod mapped_memory;
 mod mapping;
+#[cfg(all(test, any(loom, shuttle)))]
+mod model_checks;
 pub mod store;
 mod ticket;
 mod tuning;

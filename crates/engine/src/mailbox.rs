@@ -1,10 +1,13 @@
-//! Wake-ups between cores: who is told that what a fiber waited for is there, and how a sleeping
-//! core hears of it.
+//! Wake-ups between cores: a mailbox a core, and the protocol by which a sleeping core is woken.
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(not(all(test, shuttle)))]
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
+
+#[cfg(all(test, shuttle))]
+use shuttle::sync::atomic::{AtomicBool, Ordering, fence};
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
@@ -25,7 +28,7 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// What a waiting fiber is told.
+/// What a waiting fiber learns when it is woken.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// Look again.
@@ -62,13 +65,13 @@ impl Mailboxes {
         Mailboxes { boxes: sleepers.into_iter().map(mailbox).collect() }
     }
 
-    /// Tells `waiter` its outcome, waking its core if it sleeps.
+    /// Sends `waiter` its outcome, and wakes its core if that sleeps.
     pub(crate) fn wake(&self, waiter: Waiter, outcome: Outcome) {
         self.boxes[waiter.core as usize].wakes.push((waiter.fiber, outcome));
         self.rouse(waiter.core as usize);
     }
 
-    /// Wakes `core` if it sleeps: there is something for it to look at.
+    /// Wakes `core` if it sleeps, to look for work.
     pub(crate) fn rouse(&self, core: usize) {
         let mailbox = &self.boxes[core];
         // Pairs with the fence in `sleep`: either we see it asleep or it sees our message.
@@ -113,7 +116,7 @@ impl Mailboxes {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::sync::atomic::AtomicU32;
 
@@ -182,7 +185,7 @@ mod tests {
         }
     }
 
-    /// The sleeper has no time limit: a message that nobody calls for would hang this.
+    /// The sleeper has no time limit: a message without a wake-up would hang this.
     #[test]
     fn no_message_to_a_core_on_its_way_to_sleep_is_lost() {
         const MESSAGES: u32 = if cfg!(miri) { 100 } else { 20_000 };

@@ -1,0 +1,231 @@
+//! Model checks: what two or three threads may do, in every order or in many drawn ones.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ebbtide-engine --lib --release model_checks` tries every
+//! order that the memory model allows for grace periods. A membarrier is modelled as sequentially
+//! consistent fences of all threads: a model checker cannot interrupt a thread as the kernel does.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p ebbtide-engine --lib --release model_checks` tries drawn
+//! orders of mailboxes and the miss table. Shuttle models sequential consistency.
+
+#[cfg(loom)]
+mod grace_periods {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    use loom::thread;
+
+    use crate::epoch::Epochs;
+
+    /// In the state of the page: it is not there.
+    const GONE: u64 = 0;
+    const RESIDENT: u64 = 1;
+    /// In the frame: it was reused.
+    const OTHERS: u64 = 99;
+
+    fn run_fence() -> bool {
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    struct Page {
+        state: AtomicU64,
+        frame: AtomicU64,
+    }
+
+    fn page() -> Arc<Page> {
+        Arc::new(Page { state: AtomicU64::new(RESIDENT), frame: AtomicU64::new(7) })
+    }
+
+    /// One memory call: what it finds in the frame, if the page is there.
+    fn access(epochs: &Epochs, core: usize, page: &Page) -> Option<u64> {
+        let presence = epochs.core(core);
+        presence.enter();
+        let resident = page.state.load(Ordering::Acquire) == RESIDENT;
+        let found = resident.then(|| page.frame.load(Ordering::Relaxed));
+        presence.exit();
+        found
+    }
+
+    /// Unpublishes the page and reuses its frame if its grace period is over, with a barrier or not.
+    fn evict(epochs: &Epochs, page: &Page, barrier: bool) {
+        page.state.swap(GONE, Ordering::AcqRel);
+        let mut moment = epochs.begin_grace();
+        if barrier && !epochs.is_over(moment, 0) {
+            epochs.run_barrier(&mut moment);
+        }
+        if epochs.is_over(moment, 0) {
+            page.frame.store(OTHERS, Ordering::Relaxed);
+        }
+    }
+
+    fn check(barrier: bool, calls: usize, sleeps: bool) {
+        loom::model(move || {
+            let (epochs, page) = (Arc::new(Epochs::with_barrier(2, run_fence)), page());
+            let (others_epochs, others_page) = (epochs.clone(), page.clone());
+            if !sleeps {
+                epochs.core(1).awake();
+            }
+            let reader = thread::spawn(move || {
+                if sleeps {
+                    others_epochs.core(1).awake();
+                }
+                for _ in 0..calls {
+                    let found = access(&others_epochs, 1, &others_page);
+                    assert_ne!(found, Some(OTHERS), "a frame was reused within a call");
+                }
+                if sleeps {
+                    others_epochs.core(1).sleep();
+                }
+            });
+            evict(&epochs, &page, barrier);
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_frame_is_never_reused_within_a_call() {
+        check(false, 2, false);
+    }
+
+    #[test]
+    fn a_frame_is_never_reused_within_a_call_after_a_barrier() {
+        check(true, 2, false);
+    }
+
+    #[test]
+    fn a_frame_is_never_reused_within_a_call_of_a_core_that_wakes_up() {
+        check(false, 1, true);
+    }
+}
+
+#[cfg(shuttle)]
+mod wake_ups {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use ebbtide_core::{Begin, MissTable, PageId};
+    use shuttle::sync::atomic::{AtomicU32, Ordering};
+    use shuttle::sync::{Condvar, Mutex};
+    use shuttle::thread;
+
+    use crate::device::Sleeper;
+    use crate::mailbox::{Mailboxes, Outcome, Waiter};
+
+    const ORDERS: usize = 20_000;
+
+    /// Sleeps until it is called, however long that takes: a lost call is a deadlock, which shuttle
+    /// finds.
+    #[derive(Default)]
+    struct Deep {
+        woken: Mutex<bool>,
+        news: Condvar,
+    }
+
+    impl Sleeper for Deep {
+        fn sleep(&self, _at_most: Duration) {
+            let mut woken = self.woken.lock().unwrap();
+            while !*woken {
+                woken = self.news.wait(woken).unwrap();
+            }
+            *woken = false;
+        }
+
+        fn wake(&self) {
+            *self.woken.lock().unwrap() = true;
+            self.news.notify_one();
+        }
+    }
+
+    fn mailboxes(cores: usize) -> Arc<Mailboxes> {
+        let sleeper = || Arc::new(Deep::default()) as Arc<dyn Sleeper>;
+        Arc::new(Mailboxes::new((0..cores).map(|_| sleeper()).collect()))
+    }
+
+    /// Receives one message, asleep until it comes.
+    fn receive(mailboxes: &Mailboxes, core: usize) -> u32 {
+        loop {
+            match mailboxes.next(core) {
+                Some((fiber, _)) => return fiber,
+                None => mailboxes.sleep(core, Duration::MAX, || false),
+            }
+        }
+    }
+
+    #[test]
+    fn no_message_to_a_core_on_its_way_to_sleep_is_lost() {
+        shuttle::check_random(
+            || {
+                let mailboxes = mailboxes(3);
+                let send = |from: u32| {
+                    let mailboxes = mailboxes.clone();
+                    thread::spawn(move || {
+                        for message in 0..2 {
+                            let waiter = Waiter { core: 0, fiber: 10 * from + message };
+                            mailboxes.wake(waiter, Outcome::Retry);
+                        }
+                    })
+                };
+                let senders = [send(1), send(2)];
+                let mut received: Vec<u32> = (0..4).map(|_| receive(&mailboxes, 0)).collect();
+                received.sort_unstable();
+                assert_eq!(received, [10, 11, 20, 21]);
+                assert!(mailboxes.next(0).is_none());
+                senders.into_iter().for_each(|sender| sender.join().unwrap());
+            },
+            ORDERS,
+        );
+    }
+
+    /// Two cores miss on one page while a third brings it: it is read once, and both go on.
+    #[test]
+    fn every_core_that_misses_on_a_page_under_way_is_woken_once() {
+        const ABSENT: u32 = 0;
+        const BUSY: u32 = 1;
+        const RESIDENT: u32 = 2;
+        const PAGE: PageId = PageId(7);
+        struct Shared {
+            mailboxes: Arc<Mailboxes>,
+            misses: Mutex<MissTable<Waiter>>,
+            state: AtomicU32,
+            reads: AtomicU32,
+        }
+        fn complete(shared: &Shared) {
+            let mut misses = shared.misses.lock().unwrap();
+            shared.state.store(RESIDENT, Ordering::SeqCst);
+            misses.complete(PAGE, |waiter| shared.mailboxes.wake(waiter, Outcome::Retry));
+        }
+        fn miss(shared: &Arc<Shared>, core: u32) {
+            let mut misses = shared.misses.lock().unwrap();
+            if shared.state.load(Ordering::SeqCst) == RESIDENT {
+                return;
+            }
+            let begin = misses.begin(PAGE, Waiter { core, fiber: core });
+            let started = shared.state.swap(BUSY, Ordering::SeqCst) == ABSENT;
+            assert_eq!(started, begin == Begin::Started);
+            drop(misses);
+            if started {
+                shared.reads.fetch_add(1, Ordering::SeqCst);
+                let device = shared.clone();
+                thread::spawn(move || complete(&device));
+            }
+            assert_eq!(receive(&shared.mailboxes, core as usize), core);
+            assert_eq!(shared.state.load(Ordering::SeqCst), RESIDENT);
+        }
+        shuttle::check_random(
+            || {
+                let shared = Arc::new(Shared {
+                    mailboxes: mailboxes(2),
+                    misses: Mutex::new(MissTable::new(2, 2)),
+                    state: AtomicU32::new(ABSENT),
+                    reads: AtomicU32::new(0),
+                });
+                let other = shared.clone();
+                let second = thread::spawn(move || miss(&other, 1));
+                miss(&shared, 0);
+                second.join().unwrap();
+                assert_eq!(shared.reads.load(Ordering::SeqCst), 1);
+                assert!((0..2).all(|core| shared.mailboxes.next(core).is_none()));
+            },
+            ORDERS,
+        );
+    }
+}
