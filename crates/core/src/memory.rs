@@ -36,6 +36,12 @@ pub enum Hint {
 /// stored, it sees all that the other stored before it. Anything more needs a
 /// [`latch`](crate::latch).
 ///
+/// # Suspension
+/// Any call may suspend the fiber it runs on, so that other jobs run on the same kernel thread before
+/// it returns. Hold no lock guard, no `RefCell` borrow and no thread-local reference across a memory
+/// call: the next job that wants it would block its own thread for ever, or panic. A job that unwinds
+/// cannot be suspended: what it drops must not make a call that has to wait.
+///
 /// # Errors
 /// A page that the device cannot read or write ends the job that touches it: the call unwinds with
 /// a [`MemoryFault`], and whoever started the job gets that fault as its result.

@@ -13,7 +13,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 /// Confines the calling thread, and all it starts from now on, to `cpus`.
 ///
 /// # Errors
-/// When none of them exists or is for this process.
+/// When the kernel lets this process run on none of them, or a number is out of range.
 pub fn confine(cpus: &[usize]) -> io::Result<()> {
     if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));

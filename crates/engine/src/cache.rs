@@ -2,7 +2,7 @@
 //!
 //! A page is *absent*, *busy* (on its way in, or being given up) or *resident* in a frame. The hit
 //! path is one load of that state; every change of it happens under the page's shard of the miss
-//! table, so that nobody waits for a page that has just arrived.
+//! table, so that no fiber waits for a page that has just arrived.
 //!
 //! A page fetched ahead of demand is *coming*, then *ahead* in its frame: the hit path takes both for
 //! misses, so that the first use of it is noticed at no cost to any other access.
@@ -68,9 +68,9 @@ pub(crate) enum PageState {
     Absent(u32),
     /// On its way in or out: wait.
     Busy,
-    /// On its way in, and nobody has asked for it.
+    /// On its way in, and no job has asked for it yet.
     Coming,
-    /// In this frame, and nobody has asked for it.
+    /// In this frame, and no job has asked for it yet.
     Ahead(FrameId),
     /// In this frame.
     Resident(FrameId),
@@ -171,7 +171,7 @@ impl Cache {
     /// Fills a frame that holds no page yet with zeros from `first` on.
     pub(crate) fn clear_end(&self, frame: FrameId, first: usize) {
         assert!(first <= PAGE_BYTES, "a page has no byte {first}");
-        // SAFETY: within the frame, and nobody else looks at one that holds no page.
+        // SAFETY: within the frame, and no other thread looks at one that holds no page.
         unsafe { self.frame_memory(frame).add(first).write_bytes(0, PAGE_BYTES - first) };
     }
 
@@ -241,14 +241,14 @@ impl Cache {
         self.state_word(page).store(COMING, Ordering::Release);
     }
 
-    /// Somebody asks for a coming page: it is busy from now on.
+    /// A job asks for a coming page, which becomes busy.
     pub(crate) fn await_coming(&self, page: PageId, _shard: &Shard<'_>) {
         debug_assert_eq!(self.state(page), PageState::Coming);
         self.state_word(page).store(BUSY, Ordering::Release);
     }
 
-    /// Somebody asks for a page that was fetched ahead, in `frame`: it is resident from now on,
-    /// unless it is being given up; says whether it is.
+    /// A job asks for a page that was fetched ahead, in `frame`. It becomes resident unless it is being
+    /// evicted. Returns whether it is resident.
     pub(crate) fn use_ahead(&self, page: PageId, frame: FrameId, _shard: &Shard<'_>) -> bool {
         let (ahead, resident) = (AHEAD | frame.0, frame.0);
         let word = self.state_word(page);
@@ -265,7 +265,7 @@ impl Cache {
         self.set_absent_alone(page, slot);
     }
 
-    /// As [`set_absent`](Cache::set_absent), for a page that nobody can be waiting for: it became
+    /// As [`set_absent`](Cache::set_absent), for a page without waiters: it became
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
         debug_assert!(matches!(self.state(page), PageState::Busy | PageState::Coming));
@@ -302,7 +302,7 @@ impl Cache {
         (slot != BLANK).then_some(slot)
     }
 
-    /// Puts published frames under the policy: from now on they may be given up.
+    /// Puts published frames under the policy, which may then evict them.
     pub(crate) fn settle(&self, installed: &mut Vec<FrameId>) {
         if installed.is_empty() {
             return;
@@ -314,7 +314,7 @@ impl Cache {
         }
     }
 
-    /// Lets the policy give up at most `count` frames and unpublishes their pages, which stay busy.
+    /// Lets the policy choose at most `count` victims and unpublishes their pages, which stay busy.
     /// The frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, victims: &mut Vec<FrameId>) {
         let first = victims.len();
@@ -352,10 +352,10 @@ impl Cache {
         slot.store(slot.load(Ordering::Relaxed) & !SETTLED | settled, Ordering::Relaxed);
     }
 
-    /// Makes the page in `frame`, which the policy has forgotten, busy.
+    /// Makes the page in `frame`, which the policy no longer knows, busy.
     fn unpublish(&self, frame: FrameId) {
         let page = self.page_in(frame);
-        // No shard: nobody else changes a resident page's state, and a fiber that finds it resident
+        // No shard: no other thread changes a resident page's state, and a fiber that finds it resident
         // under the shard's lock only goes back to the hit path to look again. The first use of a page
         // that was fetched ahead changes its state only as long as it is still that.
         let state = self.state_word(page).swap(BUSY, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Live counters: read them from any thread while the engine runs.
+//! Live counters, which any thread may read while the engine runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,11 +61,11 @@ pub struct Snapshot {
     pub misses: u64,
     /// Accesses that found their page in flight and waited with others.
     pub hits_under_miss: u64,
-    /// Frames given up that held an unchanged page.
+    /// Evicted frames whose page was unchanged.
     pub evictions_clean: u64,
-    /// Frames given up that had to be written back.
+    /// Evicted frames whose page had to be written back.
     pub evictions_dirty: u64,
-    /// Frames given up and taken back before they were reused, because somebody asked.
+    /// Evicted pages that a job asked for before their frames were reused, and that stayed in DRAM.
     pub revived: u64,
     /// Pages read from flash.
     pub flash_reads: u64,
@@ -93,13 +93,14 @@ pub struct Snapshot {
     pub idle_ns: u64,
     /// Misses that had to wait for a free frame.
     pub starved: u64,
-    /// Reads started before anybody needed the page.
+    /// Reads started before a job asked for the page.
     pub fetched_ahead: u64,
-    /// Pages so fetched that were used.
+    /// Prefetched pages that were used.
     pub ahead_used: u64,
-    /// Those of them that came too late: somebody had to wait.
+    /// Used prefetched pages that came too late: a job had to wait for them.
     pub ahead_late: u64,
-    /// Misses on pages that had made room for such a page; counted where there is a prefetcher.
+    /// Misses on pages that were evicted to make room for a prefetched page. Counted where there is a
+    /// prefetcher.
     pub polluted: u64,
 }
 

@@ -61,7 +61,7 @@ pub struct Options {
     pub dram_bytes: usize,
     /// Cores to run jobs on, each a pinned kernel thread.
     pub cores: usize,
-    /// The CPUs to pin them to, one a core; as the kernel likes if empty.
+    /// The CPUs to pin them to, one a core. If empty, the kernel decides.
     pub cpus: Vec<usize>,
     /// Stack of a job in bytes.
     pub stack_bytes: usize,
@@ -75,11 +75,12 @@ pub struct Options {
 /// 500 µs when a core misses every 4.
 const THREADS_MAX: usize = 128;
 
-/// The fewest: a core alone with its device hides little.
+/// The fewest user-level threads that a core is given unless asked for less: fewer hide little of a
+/// read.
 const THREADS_MIN: usize = 8;
 
-/// A job needs about so many frames for the pages it works on. With fewer, jobs take each other's
-/// pages away, and the more of them are under way the less is done.
+/// Frames that a job needs for the pages it works on. With fewer, jobs evict each other's pages, and
+/// throughput falls as more jobs are under way.
 const FRAMES_PER_THREAD: usize = 32;
 
 impl Options {
@@ -205,7 +206,7 @@ impl Budget {
                 cores: options.cores,
             });
         }
-        // The most frames that fit, by bisection: what a policy needs is its own business.
+        // The most frames that fit, by bisection: only the policy knows how its memory grows.
         let (mut fits, mut too_many) =
             (frames_min, options.dram_bytes.min(DRAM_BYTES_MAX) / FRAME_BYTES + 1);
         while too_many - fits > 1 {
@@ -255,7 +256,7 @@ pub struct Engine {
     running: AtomicBool,
 }
 
-/// Says that an engine's cores run no more when it goes.
+/// Marks an engine as stopped when it is dropped.
 struct RunningMark<'a>(&'a AtomicBool);
 
 impl Drop for RunningMark<'_> {
@@ -450,8 +451,8 @@ impl Engine {
         })
     }
 
-    /// Runs a service on every core until each says that it is over, and gives what `finish` makes
-    /// of each. The cache stays warm between runs.
+    /// Runs a service on every core until each gives [`Offer::End`](crate::Offer), and returns what
+    /// `finish` makes of each. The cache keeps its pages between runs.
     ///
     /// # Errors
     /// When it runs already, or a core's thread or stacks cannot be had.
@@ -528,7 +529,7 @@ impl Engine {
         self.device_name
     }
 
-    /// What the user should know of how it runs on this machine.
+    /// Limits of this machine that the user should know of, a sentence each.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

@@ -31,7 +31,7 @@ pub(crate) struct EngineState {
 pub(crate) struct Prospects(AtomicU32);
 
 impl Prospects {
-    /// The core may start a job that nobody of the engine's own brings.
+    /// The core may start a job that comes from outside of the engine.
     const MAY_START: u32 = 1 << 31;
 
     /// `waiting` jobs of the core wait on words; it may start another job, or not.

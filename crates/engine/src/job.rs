@@ -1,4 +1,4 @@
-//! What a core works on: jobs, and who hands them out.
+//! A job's source, result and times.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,16 +8,16 @@ use thiserror::Error;
 
 use crate::flash_memory::FlashMemory;
 
-/// A core's answer to "what next?".
+/// What a service has for a core that can start a job.
 #[derive(Debug)]
 pub enum Offer<J> {
     /// This job, now.
     Job(J),
     /// Nothing before this time.
     At(Time),
-    /// Nothing for now; whoever brings something calls [`Engine::rouse`](crate::Engine::rouse).
+    /// Nothing for now. A thread that brings a job later calls [`Engine::rouse`](crate::Engine::rouse).
     Empty,
-    /// Nothing any more: the core stops once all its jobs have ended.
+    /// No more jobs will come. The core stops once all its jobs have ended.
     End,
 }
 

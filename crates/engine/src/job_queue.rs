@@ -19,8 +19,8 @@ use crate::worker::{check_not_in_a_job, in_a_job};
 
 /// A running engine, to which every thread may submit jobs.
 ///
-/// Jobs wait in one queue, first come first served, for the next core with a free user-level thread;
-/// as many may wait as can be under way at once
+/// Jobs wait in one queue, first in, first out, for the next core with a free user-level thread. The
+/// queue holds as many as can be under way
 /// ([`cores`](crate::Options::cores) × [`threads_per_core`](crate::Options::threads_per_core)). The
 /// queue, and what jobs carry and give back, are not part of the DRAM budget.
 ///
@@ -93,7 +93,7 @@ impl Jobs {
         &self.engine
     }
 
-    /// Lets all jobs that were submitted end, then stops the cores. The cache stays warm: the engine
+    /// Lets all jobs that were submitted end, then stops the cores. The cache keeps its pages, and the engine
     /// can be started again.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Drop for Jobs {
         if let Some(runner) = self.runner.take()
             && !in_a_job()
         {
-            // An error is of interest only to who asks, by `stop`.
+            // A program that wants to see an error calls `stop`.
             let _ = runner.join();
         }
     }
@@ -167,7 +167,7 @@ impl<T: Send, F: FnOnce(&mut FlashMemory<'_>) -> T + Send> Job for Closure<T, F>
     }
 }
 
-/// Where jobs wait for a core, and who waits for what meanwhile.
+/// The queue of submitted jobs, with the idle cores and the threads that wait for room.
 struct Injector {
     jobs: SegQueue<Box<dyn Job>>,
     /// Jobs in the queue or about to be.
@@ -209,7 +209,7 @@ impl Injector {
         *up
     }
 
-    /// Takes one of the places in the queue. When all is over there is room without end.
+    /// Takes one of the places in the queue. When the cores have ended there is always room.
     fn try_admit(&self) -> bool {
         let more = |queued| (queued < self.queued_max).then_some(queued + 1);
         self.queued.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
@@ -220,7 +220,7 @@ impl Injector {
     fn wait_for_room(&self) {
         let mut up = self.up.lock();
         self.blocked.fetch_add(1, Ordering::SeqCst);
-        // Whoever makes room after this look finds us blocked, and tells us under the lock.
+        // A core that makes room after this look finds us blocked, and notifies us under the lock.
         while !self.try_admit() {
             self.news.wait(&mut up);
         }
@@ -251,7 +251,7 @@ impl Injector {
         }
     }
 
-    /// Drops what nobody will run; their tickets say so.
+    /// Drops jobs that no core will run. Their tickets give an error.
     fn discard(&self) {
         while let Some(job) = self.jobs.pop() {
             discard(job);
@@ -259,7 +259,7 @@ impl Injector {
     }
 }
 
-/// Tells everyone who waits when the cores have ended, however that came.
+/// Tells all waiting threads when the cores have ended, also by a panic.
 struct SaysItIsOver<'a>(&'a Injector);
 
 impl Drop for SaysItIsOver<'_> {
@@ -300,7 +300,7 @@ impl Service for Drain {
         }
         let idle = &injector.idle[self.core];
         if idle.load(Ordering::Relaxed) {
-            // Before the look at the queue: who saw us idle has queued his job before.
+            // Before the look at the queue: a thread that saw us idle has queued its job before.
             idle.swap(false, Ordering::SeqCst);
         }
         // Before the look at the queue: the last job was queued before this was set.
@@ -323,7 +323,7 @@ impl Service for Drain {
     }
 
     fn done(&self, job: Box<dyn Job>, result: Result<(), JobError>, _timing: Timing) {
-        // A value that nobody waits for is dropped here, and should that panic, it is nobody's.
+        // A value whose ticket is gone is dropped here. If that panics, no job is at fault.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.finish(result))) {
             discard(payload);
         }

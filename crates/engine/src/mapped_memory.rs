@@ -30,7 +30,7 @@ impl MappedMemory {
     ) -> io::Result<MappedMemory> {
         let mapping = Mapping::zeroed(pages as usize * PAGE_BYTES)?;
         for page in 0..pages {
-            // SAFETY: the page lies within the mapping, which nobody else has seen yet.
+            // SAFETY: the page lies within the mapping, which no other thread has seen yet.
             let memory = unsafe { mapping.base().add(page as usize * PAGE_BYTES) };
             // SAFETY: as above; the mapping is initialised memory.
             image(PageId(page), unsafe { &mut *memory.cast::<[u8; PAGE_BYTES]>() });
@@ -95,7 +95,7 @@ impl Memory for MappedMemory {
     }
 
     fn wait(&mut self, _at: Addr, _seen: u64) {
-        // Whoever holds the latch runs on another kernel thread, perhaps on this very CPU.
+        // The holder of the latch runs on another kernel thread, perhaps on this very CPU.
         std::thread::yield_now();
     }
 

@@ -14,8 +14,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory of the whole process; who may touch which part of it when is
-// the business of the code that holds it.
+// SAFETY: a mapping is plain memory of the whole process. The code that holds it decides which thread
+// may touch which part of it when.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -56,14 +56,14 @@ impl Mapping {
         }
         // Kernels before 5.14 cannot populate: touch every page.
         for offset in (0..self.bytes).step_by(ebbtide_core::PAGE_BYTES) {
-            // SAFETY: inside the mapping, which nobody else has seen yet.
+            // SAFETY: inside the mapping, which no other thread has seen yet.
             unsafe { self.base.as_ptr().add(offset).write_volatile(0) };
         }
         Ok(())
     }
 
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping; none of the advices used discards contents.
+        // SAFETY: the range is exactly this mapping; no advice used here discards contents.
         let result = unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }

@@ -48,7 +48,7 @@ mod layout {
     pub(super) const CHECKSUM: usize = super::PAGE_BYTES - 4;
 }
 
-/// Bytes that the image is written in at once.
+/// Bytes in each write of the image.
 const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_PAGES: u64 = (CHUNK_BYTES / PAGE_BYTES) as u64;
 
@@ -114,7 +114,7 @@ pub struct Header {
     pub pages: u64,
     /// Spare places for pages behind them.
     pub spare_pages: u64,
-    /// What the image is, in the words of whoever wrote it.
+    /// What the image is, in the words of the program that wrote it.
     pub tag: String,
     /// Whether the pages are known to be what the tag says.
     pub clean: bool,
@@ -173,12 +173,12 @@ impl Header {
     }
 }
 
-/// Who else may use a store meanwhile.
+/// How a store is shared with other users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nobody.
+    /// No other user may have it open.
     Exclusive,
-    /// Everybody who also only reads.
+    /// Other users may have it open, if they only read as well.
     SharedReadOnly,
 }
 
@@ -358,7 +358,7 @@ impl Store {
     /// to look at ([`Store::header`]).
     ///
     /// # Errors
-    /// When there is no whole store of this version there, or somebody else uses it.
+    /// When there is no whole store of this version there, or another user has it open.
     pub fn open(path: &Path, offset: u64, access: Access) -> Result<Store, StoreError> {
         check_aligned(offset)?;
         let file = open(path, Purpose::Use)?;

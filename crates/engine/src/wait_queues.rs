@@ -9,7 +9,7 @@ use crate::mailbox::Waiter;
 
 const SHARDS: u64 = 64;
 
-/// Who waits on which word.
+/// The fibers that wait on each word.
 pub(crate) struct WaitQueues {
     shards: Box<[Mutex<Waiting>]>,
 }
@@ -62,7 +62,7 @@ impl WaitQueues {
         })
     }
 
-    /// Everyone who waits on the word at `at`; they wait no more.
+    /// Takes all fibers that wait on the word at `at` off its queue.
     pub(crate) fn take(&self, at: Addr) -> Vec<Waiter> {
         self.shard(at).lock().remove(&at).unwrap_or_default()
     }

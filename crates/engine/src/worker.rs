@@ -20,13 +20,13 @@ use crate::flash_memory::{FlashMemory, Local, Signal};
 use crate::job::{JobError, Offer, Service, Timing};
 use crate::mailbox::Outcome;
 
-/// After so long a wait for something that another core brings, that core's backside is driven.
+/// After this wait for a page or frame that another core brings, that core's backside is driven.
 const HELP_AFTER: Span = Span::from_us(200);
 
-/// A core with nothing to run looks around for so long before it sleeps.
+/// A core with nothing to run polls for this long before it sleeps.
 const POLL_BEFORE_SLEEP: Span = Span::from_us(5);
 
-/// A core with jobs to resume drives its backside at least every so many turns.
+/// A core with jobs to resume drives its backside at least once in this many turns.
 const TURNS_NOT_DRIVEN_MAX: u32 = 8;
 
 /// The longest sleep: work from outside rouses a sleeper, so this is only a safety net.

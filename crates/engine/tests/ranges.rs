@@ -291,7 +291,7 @@ fn an_array_that_another_program_wrote_is_read_where_it_begins_and_never_written
     drop(engine);
     assert!(std::fs::read(file.path()).unwrap() == before);
     for (offset, bytes) in [(0, before.len() as u64 + 1), (u64::MAX, 1), (1, u64::MAX)] {
-        let error = open(offset, bytes).err().expect("beyond the end");
+        let Err(error) = open(offset, bytes) else { panic!("it was opened") };
         assert!(error.to_string().contains("has 168269 bytes, expected"), "{error}");
     }
     let (whole, at) = open(0, before.len() as u64).unwrap();

@@ -127,8 +127,8 @@ pub(crate) struct Region {
     states: Box<[State]>,
 }
 
-// SAFETY: the mapping belongs to the whole process. Who runs on which stack is decided by who holds
-// its `Stack`; the states are atomic.
+// SAFETY: the mapping belongs to the whole process. The owner of a `Stack` decides what runs on it,
+// and the states are atomic.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -154,7 +154,7 @@ impl Region {
         for index in 0..count {
             let stack = region.usable(index) as *mut libc::c_void;
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: the range is part of the mapping just made, and nobody uses it yet.
+            // SAFETY: the range is part of the mapping just made, and nothing uses it yet.
             if unsafe { libc::mprotect(stack, usable_bytes, access) } != 0 {
                 return Err(io::Error::last_os_error());
             }

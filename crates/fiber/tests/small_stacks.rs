@@ -74,7 +74,7 @@ fn faults_elsewhere() {
     }
     let _pool = StackPool::new(3, STACK_BYTES).unwrap();
     // SAFETY: it is not safe. It is what a bug in other code does.
-    black_box(unsafe { black_box(8 as *const u64).read_volatile() });
+    black_box(unsafe { black_box(std::ptr::dangling::<u64>()).read_volatile() });
 }
 
 #[test]

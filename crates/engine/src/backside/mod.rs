@@ -30,7 +30,7 @@ use write_back::WriteBack;
 /// A busy core gives the policy this many arrived frames at once, for one lock.
 const SETTLE_AT: usize = 32;
 
-/// Who drives a backside, and how eagerly.
+/// Which core drives a backside, and how eagerly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Drive {
     /// Its own core, between jobs: requests may wait for more to join them.
@@ -187,7 +187,7 @@ impl Backside {
         self.reap(pool, now);
         self.end_grace_periods(pool, by, now);
         if drive == Drive::Help && self.starved.is_empty() {
-            // Getting frames ahead of need is the core's own business: it may have ended.
+            // Only its own core gets frames ahead of need: it may have ended.
             self.share_out(pool);
         } else {
             self.refill(pool, by, now);
@@ -471,7 +471,10 @@ impl Backside {
         if !self.requests.is_due(&self.limits, writes, drive == Drive::Busy, now) {
             return;
         }
-        if let Err(frames) = self.write_back.start(pool, &mut self.requests, writes, now) {
+        let frames = self.write_back.take(writes);
+        if !frames.is_empty() && pool.write_gate.may_write(now) {
+            self.write_back.start(pool, &mut self.requests, frames, now);
+        } else if !frames.is_empty() {
             self.write_back.note_failure();
             for frame in frames {
                 self.write_failed(pool, frame, pool.cache.slot_of(frame));

@@ -62,25 +62,22 @@ impl WriteBack {
         self.failed_in_a_row = 0;
     }
 
-    /// Starts to write the oldest `count` frames, in runs of neighbouring slots. Gives them back if
-    /// the device may not be written.
+    /// Takes the oldest `count` frames off the list.
+    pub(super) fn take(&mut self, count: usize) -> SmallVec<[FrameId; 64]> {
+        self.waiting.drain(..count).collect()
+    }
+
+    /// Starts to write frames that were taken, in runs of neighbouring slots.
     pub(super) fn start(
         &mut self,
         pool: &BufferPool,
         requests: &mut Requests,
-        count: usize,
+        mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
-    ) -> Result<(), SmallVec<[FrameId; 64]>> {
-        let mut frames: SmallVec<[FrameId; 64]> = self.waiting.drain(..count).collect();
-        if frames.is_empty() {
-            return Ok(());
-        }
-        if !pool.write_gate.may_write(now) {
-            return Err(frames);
-        }
+    ) {
         self.under_way += frames.len();
         let mut placement = pool.placement.lock();
-        // Nobody needs the old copies: the pages are busy, and newer in DRAM.
+        // The old copies are not needed: the pages are busy, and newer in DRAM.
         frames.iter().filter_map(|frame| pool.cache.slot_of(*frame)).for_each(|slot| {
             placement.release(slot);
         });
@@ -100,7 +97,6 @@ impl WriteBack {
             };
             requests.start(pool, operation);
         }
-        Ok(())
     }
 
     /// Starts writes of frames that were being written already.

@@ -144,7 +144,7 @@ impl Queue for FaultyQueue {
     }
 }
 
-/// Held-back completions announce themselves to nobody: never sleep for long.
+/// No event announces a completion that is held back, so sleeps are short.
 struct ShortNaps(Arc<dyn Sleeper>);
 
 impl Sleeper for ShortNaps {

@@ -13,9 +13,9 @@ use super::{Completion, Device, Direction, Queue, Request, Sleeper};
 /// When a request completes.
 #[derive(Clone, Copy, Debug)]
 pub enum Latency {
-    /// So long after it was submitted.
+    /// This time after it was submitted.
     Time(Duration),
-    /// At the so-many-th look for completions after it was submitted; 0 is the first.
+    /// At this look for completions after it was submitted; 0 is the first.
     Looks(u32),
 }
 

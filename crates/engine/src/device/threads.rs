@@ -20,7 +20,7 @@ pub struct Threads {
     reads: Reads,
 }
 
-/// Who executes reads.
+/// Which thread executes reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     OnThreads,

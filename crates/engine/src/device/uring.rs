@@ -222,7 +222,7 @@ impl Queue for UringQueue {
     }
 }
 
-/// The kernel goes on moving pages after the ring is closed: wait for it.
+/// Waits for all requests: the kernel goes on moving pages after the ring is closed.
 impl Drop for UringQueue {
     fn drop(&mut self) {
         self.overflow.clear();
@@ -282,7 +282,7 @@ impl UringSleeper {
         if event < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `event` is a descriptor just opened that nobody else owns.
+        // SAFETY: `event` is a descriptor just opened that has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
         Ok(UringSleeper { ring, event })
     }

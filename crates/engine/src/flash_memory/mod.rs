@@ -18,7 +18,7 @@ use crate::mailbox::{Outcome, Waiter};
 
 pub use bytes::PageView;
 
-/// Why a fiber gave the core back.
+/// Why a fiber suspended itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {
     /// It waits for an [`Outcome`].
@@ -33,7 +33,7 @@ pub(crate) enum Signal {
 pub(crate) struct Local {
     pub(crate) shared: Arc<EngineState>,
     pub(crate) core: usize,
-    /// Where each fiber finds what it was told.
+    /// The outcome that each fiber was sent, until it is resumed.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
     /// Fibers that wait for a page another core may be reading, or for a latch.
     pub(crate) merged: Cell<u32>,
@@ -43,7 +43,8 @@ pub(crate) struct Local {
 
 /// The memory a job runs over in the engine: an address space on flash behind the DRAM cache.
 ///
-/// It belongs to one fiber; see [`Memory`] for what its calls do.
+/// It belongs to one fiber. [`Memory`] says what its calls do, and what a job must not hold across
+/// them.
 pub struct FlashMemory<'a> {
     hit_path: HitPath,
     presence: Presence<'a>,
@@ -178,7 +179,7 @@ impl<'a> FlashMemory<'a> {
                         // A page on its way out was asked for in time and stayed.
                         counters.hits_under_miss.add(1);
                     }
-                    // This call uses the frame before anybody can take it: it is pinned by the epoch.
+                    // The epoch pins the frame: this call uses it before it can be evicted.
                     self.presence.enter();
                     shared.backsides[self.local.core].lock().settle(frame);
                     return frame;
@@ -202,7 +203,7 @@ impl<'a> FlashMemory<'a> {
         }
     }
 
-    /// Fetches what the prefetcher makes of an access.
+    /// Fetches the pages that the prefetcher expects after an access.
     fn look_ahead(&self, page: PageId, demand: Demand) {
         let shared = &*self.local.shared;
         let mut backside = shared.backsides[self.local.core].lock();
@@ -213,7 +214,7 @@ impl<'a> FlashMemory<'a> {
         Waiter { core: self.local.core as u32, fiber: self.fiber }
     }
 
-    /// Gives the core to others until this fiber is told an outcome.
+    /// Suspends the fiber until it is sent an outcome.
     fn halt(&mut self, merged: bool) -> Outcome {
         let waiting = self.local.merged.get() + u32::from(merged);
         self.local.merged.set(waiting);
