@@ -13,7 +13,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::engine::{Engine, EngineError};
 use crate::flash_memory::FlashMemory;
-use crate::job::{JobError, Offer, Service, Timing, discard};
+use crate::job::{Offer, Service, Timing};
+use crate::job_error::{JobError, discard};
 use crate::ticket::{Sender, Ticket, ticket};
 use crate::worker::{check_not_in_a_job, in_a_job};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::job::JobError;
+use crate::job_error::JobError;
 use crate::worker::check_not_in_a_job;
 
 /// A job's result, once it is there.

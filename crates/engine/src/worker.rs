@@ -17,7 +17,8 @@ use crate::backside::Drive;
 use crate::counters::CoreCounters;
 use crate::engine_state::EngineState;
 use crate::flash_memory::{FlashMemory, Local, Signal};
-use crate::job::{JobError, Offer, Service, Timing};
+use crate::job::{Offer, Service, Timing};
+use crate::job_error::JobError;
 use crate::mailbox::Outcome;
 
 /// After this wait for a page or frame that another core brings, that core's backside is driven.

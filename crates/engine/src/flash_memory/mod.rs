@@ -13,7 +13,7 @@ use crate::atomic_words;
 use crate::cache::{HitPath, PageState};
 use crate::engine_state::EngineState;
 use crate::epoch::Presence;
-use crate::job::Deadlock;
+use crate::job_error::Deadlock;
 use crate::mailbox::{Outcome, Waiter};
 
 pub use bytes::PageView;
