@@ -6,6 +6,7 @@
 //! ([`faulty`]), which is how every test of a failing disk works.
 
 pub mod faulty;
+pub mod page_reads;
 pub mod ram;
 pub mod threads;
 pub mod uring;

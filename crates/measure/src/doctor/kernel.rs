@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use ebbtide_engine::device::page_reads::try_ring;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{MembarrierCommand, membarrier_query};
 
 use super::finding::Finding;
 use super::machine::{MachineSummary, kernel_version};
-use super::ring;
 
 /// Error numbers, the same on every Linux.
 const EPERM: i32 = 1;
@@ -86,11 +86,6 @@ fn uring() -> Finding {
             refused_ring(&error, disabled, Permissions::of_this_process().filtered)
         }
     }
-}
-
-fn try_ring() -> io::Result<()> {
-    let mut ring = ring::new_ring(8)?;
-    ring::complete_nothing(&mut ring)
 }
 
 /// Tells apart the ways in which io_uring is refused.

@@ -10,7 +10,6 @@ mod kernel;
 pub mod machine;
 mod memory;
 pub mod probe;
-mod ring;
 mod storage;
 
 use std::path::{Path, PathBuf};

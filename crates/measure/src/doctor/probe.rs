@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ebbtide_core::{Stopped, Watch};
+use ebbtide_engine::device::page_reads::PageReads;
 use hdrhistogram::Histogram;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -16,10 +17,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::ring::ReadRing;
-
 /// What one read asks for.
-pub const PAGE_BYTES: usize = ebbtide_core::PAGE_BYTES;
+const PAGE_BYTES: usize = ebbtide_core::PAGE_BYTES;
 /// The test file is written in pieces of this size.
 const PIECE_BYTES: usize = 256 << 10;
 /// The first part of a measurement is not counted: buffers, the device's own queues and the clock
@@ -73,14 +72,14 @@ pub enum ProbeError {
 /// Bytes, aligned as direct I/O needs them.
 #[derive(Clone)]
 #[repr(C, align(4096))]
-pub(super) struct Aligned<const BYTES: usize>(pub(super) [u8; BYTES]);
+struct Aligned<const BYTES: usize>([u8; BYTES]);
 
 /// What a read goes to.
-pub(super) type Page = Aligned<PAGE_BYTES>;
+type Page = Aligned<PAGE_BYTES>;
 
 impl<const BYTES: usize> Aligned<BYTES> {
     /// Buffers that have all been written to, so that no page fault is measured later.
-    pub(super) fn touched(count: usize) -> Vec<Aligned<BYTES>> {
+    fn touched(count: usize) -> Vec<Aligned<BYTES>> {
         vec![Aligned([1; BYTES]); count]
     }
 }
@@ -209,7 +208,7 @@ pub fn random_reads(
     duration: Duration,
 ) -> Result<Reads, ProbeError> {
     assert!(queue_depth > 0, "a queue holds at least one read");
-    let measured = match ReadRing::new(&target.file, queue_depth) {
+    let measured = match PageReads::new(&target.file, queue_depth) {
         Ok(ring) => through_ring(target, ring, queue_depth, duration),
         Err(_) => by_threads(target, queue_depth, duration),
     };
@@ -270,7 +269,7 @@ fn cpu_time() -> Duration {
 
 fn through_ring(
     target: &Target,
-    mut ring: ReadRing<'_>,
+    mut ring: PageReads<'_>,
     queue_depth: u32,
     duration: Duration,
 ) -> io::Result<Reads> {

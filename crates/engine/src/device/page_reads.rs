@@ -1,38 +1,51 @@
-//! [`ReadRing`]: page reads through io_uring, behind an interface that cannot be misused.
+//! [`PageReads`]: page reads of a file through a ring of their own, for measuring a device.
 //!
-//! The only unsafe code of the study is here: the kernel writes into buffers it was told of earlier.
+//! Unlike a [`Queue`](super::Queue), it owns the memory that is read into, so that safe code can use
+//! it.
 
 use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
+use ebbtide_core::PAGE_BYTES;
 use io_uring::{IoUring, opcode, types};
 
-use super::probe::{PAGE_BYTES, Page};
+/// The memory of a page, aligned as direct I/O needs it.
+#[derive(Clone)]
+#[repr(C, align(4096))]
+struct Page([u8; PAGE_BYTES]);
 
-/// A ring, the buffers that reads go to, and the file they come from. One read a slot at a time.
-pub(super) struct ReadRing<'f> {
+/// A ring, the pages that reads go to, and the file that they come from. Each slot has a page and
+/// one read in flight at most.
+pub struct PageReads<'f> {
     ring: IoUring,
     file: &'f File,
     pages: Vec<Page>,
     in_flight: Vec<bool>,
 }
 
-impl<'f> ReadRing<'f> {
-    /// A ring for up to `slots` reads of `file` at once.
-    pub(super) fn new(file: &'f File, slots: u32) -> io::Result<ReadRing<'f>> {
-        let ring = new_ring(slots.next_power_of_two())?;
-        let pages = Page::touched(slots as usize);
-        Ok(ReadRing { ring, file, pages, in_flight: vec![false; slots as usize] })
+impl<'f> PageReads<'f> {
+    /// A ring for up to `slots` reads of `file` in flight. The pages are written to beforehand, so
+    /// that no read meets a page fault.
+    ///
+    /// # Errors
+    /// When this kernel or container refuses io_uring.
+    pub fn new(file: &'f File, slots: u32) -> io::Result<PageReads<'f>> {
+        let ring = ring(slots.next_power_of_two())?;
+        let pages = vec![Page([1; PAGE_BYTES]); slots as usize];
+        Ok(PageReads { ring, file, pages, in_flight: vec![false; slots as usize] })
     }
 
-    /// Queues a read of the page at byte `offset` into `slot`; [`wait`](ReadRing::wait) submits it.
+    /// Queues a read of the page at byte `offset` into `slot`; [`wait`](PageReads::wait) submits it.
+    ///
+    /// # Errors
+    /// When the ring is full.
     ///
     /// # Panics
-    /// When the slot's last read has not been given back yet.
-    pub(super) fn read(&mut self, slot: usize, offset: u64) -> io::Result<()> {
-        assert!(!self.in_flight[slot], "slot {slot} is still being read into");
+    /// When the slot's previous read is still in flight.
+    pub fn read(&mut self, slot: usize, offset: u64) -> io::Result<()> {
+        assert!(!self.in_flight[slot], "slot {slot} has a read in flight");
         let page = self.pages[slot].0.as_mut_ptr();
         let read = opcode::Read::new(types::Fd(self.file.as_raw_fd()), page, PAGE_BYTES as u32)
             .offset(offset)
@@ -47,7 +60,10 @@ impl<'f> ReadRing<'f> {
     }
 
     /// Submits what is queued and waits until at least `count` reads are done, in one call.
-    pub(super) fn wait(&mut self, count: usize) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the kernel refuses the submission.
+    pub fn wait(&mut self, count: usize) -> io::Result<()> {
         loop {
             match self.ring.submit_and_wait(count) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -56,11 +72,11 @@ impl<'f> ReadRing<'f> {
         }
     }
 
-    /// Calls `done` with the slot and the outcome of each read that has finished.
+    /// Calls `done` with the slot of each read that has succeeded since the last call.
     ///
     /// # Errors
-    /// The first error of a read, or a read that came back short.
-    pub(super) fn finished(&mut self, mut done: impl FnMut(usize)) -> io::Result<()> {
+    /// The last error among the reads that have ended; a short read is one.
+    pub fn finished(&mut self, mut done: impl FnMut(usize)) -> io::Result<()> {
         let mut outcome = Ok(());
         for completion in self.ring.completion() {
             let slot = completion.user_data() as usize;
@@ -75,22 +91,26 @@ impl<'f> ReadRing<'f> {
     }
 }
 
-impl Drop for ReadRing<'_> {
+impl Drop for PageReads<'_> {
     fn drop(&mut self) {
         while self.in_flight.contains(&true) {
             if self.wait(1).is_err() {
-                // The kernel may still write to the pages: never give them back.
+                // The kernel may still write to the pages: they are never freed.
                 mem::forget(mem::take(&mut self.pages));
                 return;
             }
-            // An error of one read says nothing about the others.
+            // The error of one read says nothing about the others.
             let _ = self.finished(drop);
         }
     }
 }
 
-/// Whether a request that does nothing is completed.
-pub(super) fn complete_nothing(ring: &mut IoUring) -> io::Result<()> {
+/// Checks that a ring can be set up and completes a request, one that does nothing.
+///
+/// # Errors
+/// What the kernel refused.
+pub fn try_ring() -> io::Result<()> {
+    let mut ring = ring(8)?;
     // SAFETY: a no-op refers to no memory and no file.
     unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
     ring.submit_and_wait(1)?;
@@ -100,8 +120,8 @@ pub(super) fn complete_nothing(ring: &mut IoUring) -> io::Result<()> {
     }
 }
 
-/// A ring with the cheapest settings that this kernel knows.
-pub(super) fn new_ring(entries: u32) -> io::Result<IoUring> {
+/// A ring of one thread, with the cheapest settings that this kernel knows.
+fn ring(entries: u32) -> io::Result<IoUring> {
     IoUring::builder()
         .setup_single_issuer()
         .setup_coop_taskrun()
