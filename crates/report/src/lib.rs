@@ -12,9 +12,9 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic_file;
 mod bars;
 mod columns;
-mod csv_file;
 pub mod flat;
 mod lines;
 mod number;
@@ -24,21 +24,22 @@ mod result;
 mod scale;
 pub mod statistics;
 mod svg;
+mod table;
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
+pub use atomic_file::write_whole;
 pub use bars::{BarChart, Range};
 pub use columns::{Column, Columns};
-pub use csv_file::check_folder;
-pub use csv_file::write_whole;
 pub use lines::LineChart;
 pub use number::figure;
-pub use page::{Page, Table};
+pub use page::{Page, check_folder};
 pub use parquet_file::parquet_bytes;
 pub use result::Report;
+pub use table::Table;
 
 /// Why a report could not be drawn or written.
 #[derive(Debug, Error)]

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::ReportError;
 use super::number::{readable, tick};
-use super::page::Table;
 use super::scale::Scale;
 use super::svg::{self, COLOURS, Width};
+use super::table::Table;
 
 /// Series of points over two axes.
 #[derive(Clone, Debug)]

@@ -1,128 +1,32 @@
 //! [`Page`]: sections of text, tables and charts, written as one HTML file and its CSV files.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::csv_file::{csv_text, write_whole};
-use super::number::readable;
+use super::atomic_file::write_whole;
 use super::svg::{WIDTHS, escape};
-use super::{BarChart, LineChart, ReportError};
+use super::{BarChart, LineChart, ReportError, Table};
 
-/// What the page is called in its folder.
-pub(super) const FILE_NAME: &str = "report.html";
+/// Name of the page in its folder.
+const FILE_NAME: &str = "report.html";
 
-/// A table: what its columns are called, and rows of text and numbers.
-#[derive(Clone, Debug)]
-pub struct Table {
-    caption: String,
-    header: Vec<String>,
-    rows: Vec<Vec<Cell>>,
-}
-
-#[derive(Clone, Debug)]
-enum Cell {
-    Text(String),
-    Number(f64),
-    None,
-}
-
-impl Table {
-    /// An empty table.
-    pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
-        let header = header.into_iter().map(str::to_string).collect();
-        Table { caption: caption.to_string(), header, rows: Vec::new() }
+/// Checks, before a long run, that a report can be written into `folder`, which may be missing: makes
+/// a file in it, or in the nearest folder above that exists, and removes the file.
+///
+/// # Errors
+/// [`ReportError::Write`], as writing the report would.
+pub fn check_folder(folder: &Path) -> Result<(), ReportError> {
+    let failed = |path: &Path, source| ReportError::Write { path: path.to_path_buf(), source };
+    let page = folder.join(FILE_NAME);
+    if page.is_dir() {
+        return Err(failed(&page, io::ErrorKind::IsADirectory.into()));
     }
-
-    /// Adds a row of text.
-    pub fn row<S: Into<String>>(mut self, cells: impl IntoIterator<Item = S>) -> Table {
-        self.rows.push(cells.into_iter().map(|cell| Cell::Text(cell.into())).collect());
-        self
-    }
-
-    /// Adds a row that begins with text and ends with numbers. The page shows three digits of a
-    /// number, the CSV file all of them.
-    pub fn numbers<S: AsRef<str>>(
-        mut self,
-        cells: impl IntoIterator<Item = S>,
-        numbers: impl IntoIterator<Item = f64>,
-    ) -> Table {
-        let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
-        self.rows.push(cells.chain(numbers.into_iter().map(Cell::Number)).collect());
-        self
-    }
-
-    /// Adds a row like [`numbers`](Table::numbers), with a dash where there is no number.
-    pub fn cells<S: AsRef<str>>(
-        mut self,
-        cells: impl IntoIterator<Item = S>,
-        numbers: impl IntoIterator<Item = Option<f64>>,
-    ) -> Table {
-        let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
-        let numbers = numbers.into_iter().map(|number| number.map_or(Cell::None, Cell::Number));
-        self.rows.push(cells.chain(numbers).collect());
-        self
-    }
-
-    fn check(&self) -> Result<(), ReportError> {
-        let expected = self.header.len();
-        match self.rows.iter().position(|row| row.len() != expected) {
-            None => Ok(()),
-            Some(index) => Err(ReportError::Ragged {
-                table: self.caption.clone(),
-                row: index + 1,
-                found: self.rows[index].len(),
-                expected,
-            }),
-        }
-    }
-
-    fn html(&self) -> String {
-        let mut out = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
-             <table><caption>{0}</caption><thead><tr>",
-            escape(&self.caption)
-        );
-        let numeric = |column: usize| {
-            self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_))))
-        };
-        for (column, name) in self.header.iter().enumerate() {
-            let class = if numeric(column) { " class=\"number\"" } else { "" };
-            let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
-        }
-        out.push_str("</tr></thead><tbody>\n");
-        for row in &self.rows {
-            out.push_str("<tr>");
-            for cell in row {
-                let _ = match cell {
-                    Cell::Text(text) if text.chars().count() <= 16 => {
-                        write!(out, "<td class=\"short\">{}</td>", escape(text))
-                    }
-                    Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
-                    Cell::Number(value) => {
-                        write!(out, "<td class=\"number\">{}</td>", readable(*value))
-                    }
-                    Cell::None => write!(out, "<td class=\"number\">–</td>"),
-                };
-            }
-            out.push_str("</tr>\n");
-        }
-        if self.rows.is_empty() {
-            let _ = write!(out, "<tr><td colspan=\"{}\">no data</td></tr>", self.header.len());
-        }
-        out.push_str("</tbody></table></div>\n");
-        out
-    }
-
-    fn csv(&self) -> std::io::Result<Vec<u8>> {
-        let plain = |cell: &Cell| match cell {
-            Cell::Text(text) => text.clone(),
-            Cell::Number(value) => value.to_string(),
-            Cell::None => String::new(),
-        };
-        let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(plain).collect()).collect();
-        csv_text(&self.header, &rows)
-    }
+    let exists = |path: &&Path| path.as_os_str().is_empty() || path.symlink_metadata().is_ok();
+    let nearest = folder.ancestors().find(exists).unwrap_or(Path::new(""));
+    let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
+    let probe = nearest.join(format!(".ebbtide-{}", std::process::id()));
+    let made = fs::File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
+    made.map_err(|source| failed(folder, source))
 }
 
 #[derive(Clone, Debug)]
@@ -221,7 +125,7 @@ impl Page {
         let mut written = vec![folder.join(FILE_NAME)];
         let mut names: Vec<String> = Vec::new();
         for table in self.elements.iter().filter_map(Element::numbers) {
-            let name = unused_name(&table.caption, &names);
+            let name = unused_name(&table.caption(), &names);
             let path = folder.join(&name);
             let text =
                 table.csv().map_err(|source| ReportError::Write { path: path.clone(), source })?;
@@ -249,7 +153,7 @@ impl Element {
             }
             Element::Data(table) => {
                 table.check()?;
-                let name = unused_name(&table.caption, &[]);
+                let name = unused_name(&table.caption(), &[]);
                 format!("<p>All figures are in <code>{name}</code>, beside this page.</p>\n")
             }
             Element::Bars(chart) => {

@@ -41,10 +41,6 @@ const LAYERS: [&str; 15] = [
 /// An entry: the crate, the modules that import, the module that they import.
 const KNOWN: &[(&str, &[&str], &str)] = &[
     ("engine", &["backside"], "shared"),
-    ("measure", &["bench::conditions"], "bench::profile"),
-    ("measure", &["doctor::memory"], "doctor::finding"),
-    ("measure", &["doctor::ring"], "doctor::probe"),
-    ("report", &["bars", "csv_file", "lines"], "page"),
 ];
 
 fn workspace() -> PathBuf {

@@ -12,6 +12,7 @@ mod conditions;
 mod data;
 mod process;
 mod profile;
+mod profiling;
 mod protocol;
 mod replay;
 mod report;
@@ -35,7 +36,8 @@ use thiserror::Error;
 
 pub use children::{CHILD_VERB, die_with_parent};
 pub use conditions::{Conditions, Measured};
-pub use profile::{ModeCosts, Profile, ReadsAt, Submission, measure as measure_profile};
+pub use profile::{ModeCosts, Profile, ReadsAt, Submission};
+pub use profiling::measure as measure_profile;
 pub use protocol::{Calibration, Latency, Load, Setup};
 pub use results::{
     AheadSpread, Config, Effect, LatencySpread, Machine, Outcome, Report, Spread, Tried,
@@ -322,7 +324,7 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<Measured, BenchEr
         );
         let modes: Vec<Mode> = stored_modes(options).collect();
         let measured = measures
-            .then(|| profile::measure(&options.data, &modes, watch.telling(&beside)))
+            .then(|| profiling::measure(&options.data, &modes, watch.telling(&beside)))
             .transpose()?;
         let profile = given.as_ref().or(measured.as_ref());
         let watch = watch.telling(&within);

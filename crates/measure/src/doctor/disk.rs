@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
-use super::memory::chosen;
-
 /// A value that may not be readable; then the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
@@ -176,6 +174,12 @@ impl Disk {
             name,
         }
     }
+}
+
+/// The setting in force, which the kernel puts in brackets: `always [madvise] never`.
+pub(super) fn chosen(settings: &str) -> &str {
+    let bracketed = settings.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    bracketed.map_or(settings.trim(), |(chosen, _)| chosen)
 }
 
 fn attribute(path: &Path) -> Known<String> {

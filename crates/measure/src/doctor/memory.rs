@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::cgroup::{CgroupVersion, MemoryCgroup};
 
+use super::disk::chosen;
 use super::finding::Finding;
 
 pub(super) fn findings() -> Vec<Finding> {
@@ -36,12 +37,6 @@ fn huge_pages() -> Finding {
         Ok(enabled) => judge_huge_pages(chosen(&enabled), chosen(&defrag)),
         Err(error) => Finding::limited("huge pages", format!("unknown: {FOLDER}/enabled: {error}")),
     }
-}
-
-/// The setting in force, which the kernel puts in brackets: `always [madvise] never`.
-pub(super) fn chosen(settings: &str) -> &str {
-    let bracketed = settings.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    bracketed.map_or(settings.trim(), |(chosen, _)| chosen)
 }
 
 fn judge_huge_pages(enabled: &str, defrag: &str) -> Finding {

@@ -1,0 +1,192 @@
+//! [`Table`]: rows of text and numbers, as plain text, HTML and CSV.
+
+use std::fmt::{self, Display, Formatter, Write};
+use std::io;
+
+use super::ReportError;
+use super::number::{figure, readable};
+use super::svg::escape;
+
+/// A table of text and numbers, described once and shown in three forms: `Display` writes aligned
+/// plain text without the caption, a [`Page`](crate::Page) shows it as HTML and writes it as CSV.
+///
+/// Text and HTML show three digits of a number, CSV all of them.
+///
+/// ```
+/// use ebbtide_report::Table;
+///
+/// let table = Table::new("Reads", ["disk", "mean us"]).numbers(["a"], [88.04]).cells(["b"], [None]);
+/// assert_eq!(table.to_string(), "disk  mean us\na        88.0\nb           –\n");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Table {
+    caption: String,
+    header: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Clone, Debug)]
+enum Cell {
+    Text(String),
+    Number(f64),
+    None,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
+        let header = header.into_iter().map(str::to_string).collect();
+        Table { caption: caption.to_string(), header, rows: Vec::new() }
+    }
+
+    /// Adds a row of text.
+    pub fn row<S: Into<String>>(mut self, cells: impl IntoIterator<Item = S>) -> Table {
+        self.rows.push(cells.into_iter().map(|cell| Cell::Text(cell.into())).collect());
+        self
+    }
+
+    /// Adds a row that begins with text and ends with numbers.
+    pub fn numbers<S: AsRef<str>>(
+        mut self,
+        cells: impl IntoIterator<Item = S>,
+        numbers: impl IntoIterator<Item = f64>,
+    ) -> Table {
+        let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
+        self.rows.push(cells.chain(numbers.into_iter().map(Cell::Number)).collect());
+        self
+    }
+
+    /// Adds a row like [`numbers`](Table::numbers), with a dash where there is no number.
+    pub fn cells<S: AsRef<str>>(
+        mut self,
+        cells: impl IntoIterator<Item = S>,
+        numbers: impl IntoIterator<Item = Option<f64>>,
+    ) -> Table {
+        let cells = cells.into_iter().map(|cell| Cell::Text(cell.as_ref().to_string()));
+        let numbers = numbers.into_iter().map(|number| number.map_or(Cell::None, Cell::Number));
+        self.rows.push(cells.chain(numbers).collect());
+        self
+    }
+
+    /// Whether a column holds a number anywhere.
+    fn is_numeric(&self, column: usize) -> bool {
+        self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_))))
+    }
+
+    pub(super) fn caption(&self) -> &str {
+        &self.caption
+    }
+
+    pub(super) fn check(&self) -> Result<(), ReportError> {
+        let expected = self.header.len();
+        match self.rows.iter().position(|row| row.len() != expected) {
+            None => Ok(()),
+            Some(index) => Err(ReportError::Ragged {
+                table: self.caption.clone(),
+                row: index + 1,
+                found: self.rows[index].len(),
+                expected,
+            }),
+        }
+    }
+
+    pub(super) fn html(&self) -> String {
+        let mut out = format!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
+             <table><caption>{0}</caption><thead><tr>",
+            escape(&self.caption)
+        );
+        for (column, name) in self.header.iter().enumerate() {
+            let class = if self.is_numeric(column) { " class=\"number\"" } else { "" };
+            let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for cell in row {
+                let _ = match cell {
+                    Cell::Text(text) if text.chars().count() <= 16 => {
+                        write!(out, "<td class=\"short\">{}</td>", escape(text))
+                    }
+                    Cell::Text(text) => write!(out, "<td>{}</td>", escape(text)),
+                    Cell::Number(value) => {
+                        write!(out, "<td class=\"number\">{}</td>", readable(*value))
+                    }
+                    Cell::None => write!(out, "<td class=\"number\">–</td>"),
+                };
+            }
+            out.push_str("</tr>\n");
+        }
+        if self.rows.is_empty() {
+            let _ = write!(out, "<tr><td colspan=\"{}\">no data</td></tr>", self.header.len());
+        }
+        out.push_str("</tbody></table></div>\n");
+        out
+    }
+
+    pub(super) fn csv(&self) -> io::Result<Vec<u8>> {
+        let plain = |cell: &Cell| match cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => value.to_string(),
+            Cell::None => String::new(),
+        };
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(plain).collect()).collect();
+        csv_text(&self.header, &rows)
+    }
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let shown = |cell: &Cell| match cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => figure(*value),
+            Cell::None => "–".to_string(),
+        };
+        let rows = self.rows.iter().map(|row| row.iter().map(shown).collect());
+        let rows: Vec<Vec<String>> = [self.header.clone()].into_iter().chain(rows).collect();
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        for row in &rows {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let gap = if column == 0 { "" } else { "  " };
+                match self.is_numeric(column) {
+                    true => write!(line, "{gap}{cell:>width$}")?,
+                    false => write!(line, "{gap}{cell:<width$}")?,
+                }
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// CSV text of a header and rows. Lines end in a line feed; numbers are not rounded.
+pub(super) fn csv_text(header: &[String], rows: &[Vec<String>]) -> io::Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    writer.write_record(header)?;
+    for row in rows {
+        writer.write_record(row)?;
+    }
+    writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_a_separator_is_quoted() {
+        let cells = |row: &[&str]| row.iter().map(|cell| cell.to_string()).collect::<Vec<_>>();
+        let rows = [cells(&["a,b", "say \"hi\"", "two\nlines"]), cells(&["", "µs", "1.5"])];
+        let text = csv_text(&cells(&["x", "y", "z"]), &rows).expect("text");
+        assert_eq!(
+            String::from_utf8(text).expect("UTF-8"),
+            "x,y,z\n\"a,b\",\"say \"\"hi\"\"\",\"two\nlines\"\n,µs,1.5\n"
+        );
+    }
+}
