@@ -8,7 +8,7 @@ use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{Bytes, Span, UnknownName};
 use ebbtide_engine::Tuning;
-use ebbtide_measure::bench::{self, BenchOptions, Dram, GRAPH_WORKLOADS, Loop, Mode};
+use ebbtide_measure::bench::{self, Arrivals, BenchOptions, Dram, GRAPH_WORKLOADS, Mode};
 use ebbtide_study::predict;
 use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     seconds: f64,
     /// How jobs arrive: closed (always one waiting) or poisson (a sweep of loads)
     #[arg(long, default_value = "closed")]
-    arrivals: Loop,
+    arrivals: Arrivals,
     /// Which job runs next: priority, or fifo (an ablation)
     #[arg(long, default_value = "priority")]
     scheduler: Discipline,
@@ -202,5 +202,5 @@ fn list(json: bool) -> Result<(), Failure> {
 /// Serves as a child of another `ebbtide bench`.
 pub(crate) fn child() -> Result<(), Failure> {
     bench::die_with_parent()?;
-    bench::child::serve(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Failure::run)
+    bench::serve(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Failure::run)
 }

@@ -7,7 +7,7 @@ use ebbtide_sim::config::{Config, Scale};
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, ReplayError, SimError, designs};
 use ebbtide_study::energy::{EnergyTable, Meter};
-use ebbtide_study::simulate::{self, Report};
+use ebbtide_study::simulate::{self, SimReport};
 use ebbtide_trace::Space;
 use ebbtide_workloads::Kind;
 
@@ -105,7 +105,7 @@ fn replayed(
     arguments: &Arguments,
     config: &Config,
     meter: Option<&Meter>,
-) -> Result<Report, Failure> {
+) -> Result<SimReport, Failure> {
     let trace = arguments.address.of(ebbtide_trace::open(path).map_err(Failure::trace)?);
     // While standard input waits for more, only the end of the process ends the wait.
     if path != Path::new("-") {
@@ -123,7 +123,7 @@ fn simulated(
     arguments: &Arguments,
     config: Config,
     meter: Option<&Meter>,
-) -> Result<Report, Failure> {
+) -> Result<SimReport, Failure> {
     let plan = Plan {
         config,
         workload: arguments.workload.unwrap_or(Kind::HashTable),
@@ -132,9 +132,9 @@ fn simulated(
         arrivals: arguments.arrivals,
     };
     let report = progress::watched(|watch| match arguments.seeds {
-        Some(count) => simulate::run_seeds(&plan, count, meter, watch).map(Report::Runs),
+        Some(count) => simulate::run_seeds(&plan, count, meter, watch).map(SimReport::Runs),
         None => simulate::run(&plan, arguments.explain, meter, watch)
-            .map(|run| Report::Run(Box::new(run))),
+            .map(|run| SimReport::Run(Box::new(run))),
     })?;
     report.map_err(|error| match error {
         SimError::Config(_) | SimError::Shape(_) => Failure::input(error),

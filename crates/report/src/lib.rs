@@ -15,7 +15,7 @@
 mod atomic_file;
 mod bars;
 mod columns;
-pub mod flat;
+mod json_leaves;
 mod lines;
 mod number;
 mod page;
@@ -34,6 +34,7 @@ use thiserror::Error;
 pub use atomic_file::write_whole;
 pub use bars::{BarChart, Range};
 pub use columns::{Column, Columns};
+pub use json_leaves::each_leaf;
 pub use lines::LineChart;
 pub use number::figure;
 pub use page::{Page, check_folder};

@@ -16,7 +16,7 @@ use ebbtide_sim::memory_side::{AllDram, SoftwareCache, SoftwareCosts};
 use ebbtide_sim::{CoreSide, Machine, SimError, Switching, WORK_UNITS};
 use ebbtide_workloads::Workload;
 
-use ebbtide_measure::bench::{Conditions, Effect, Measured, Mode, ModeCosts, ReadsAt};
+use ebbtide_measure::bench::{BenchRun, Conditions, Effect, Mode, ModeCosts, ReadsAt};
 use thiserror::Error;
 
 /// Why the simulator cannot say what it expects.
@@ -41,8 +41,8 @@ impl From<SimError> for PredictError {
 ///
 /// # Errors
 /// [`PredictError`] when the simulator cannot be set up as the bench was.
-pub fn predict(measured: &mut Measured, watch: Watch<'_>) -> Result<(), PredictError> {
-    let Measured { report, conditions } = measured;
+pub fn predict(measured: &mut BenchRun, watch: Watch<'_>) -> Result<(), PredictError> {
+    let BenchRun { report, conditions } = measured;
     let (mut expected, count) = (Vec::new(), conditions.len() as f64);
     for (number, conditions) in conditions.iter().enumerate() {
         let outcome = &mut report.results[conditions.outcome];

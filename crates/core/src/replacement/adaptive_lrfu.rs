@@ -40,7 +40,7 @@
 //! In a prototype that did not adapt, a half-life of 2, 8 or 32 turnovers gave .819, .778 or .772 on
 //! the first stream and .967, 1.050 or 1.157 on the fourth.
 
-use super::list::Lists;
+use super::linked_lists::LinkedLists;
 use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
 
@@ -76,7 +76,7 @@ const LEVELS: usize = 256;
 /// Key units that share a list.
 const UNITS_PER_BUCKET: u16 = 4;
 
-/// Lists of a set; those in use fit in the bits of one word.
+/// LinkedLists of a set; those in use fit in the bits of one word.
 const BUCKETS: usize = LEVELS / UNITS_PER_BUCKET as usize;
 
 /// Frames that one search finds touched before it takes the next one whatever its touches.
@@ -139,7 +139,7 @@ enum Place {
 pub(super) struct AdaptiveLrfu {
     geometry: Geometry,
     /// `BUCKETS` lists a set by weight, then a list a set of its newest frames, oldest in front.
-    lists: Lists,
+    lists: LinkedLists,
     place: Vec<Place>,
     page_of: Vec<PageId>,
     key_of: Vec<Key>,
@@ -166,7 +166,7 @@ impl AdaptiveLrfu {
         let pages = pages as usize;
         AdaptiveLrfu {
             geometry,
-            lists: Lists::new(frames, geometry.sets * (BUCKETS + 1)),
+            lists: LinkedLists::new(frames, geometry.sets * (BUCKETS + 1)),
             place: vec![Place::Unknown; frames],
             page_of: vec![PageId(0); frames],
             key_of: vec![Key(0); pages],
@@ -187,7 +187,7 @@ impl AdaptiveLrfu {
 
     pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
         size_of::<AdaptiveLrfu>()
-            + Lists::memory_bytes(geometry.frames(), geometry.sets * (BUCKETS + 1))
+            + LinkedLists::memory_bytes(geometry.frames(), geometry.sets * (BUCKETS + 1))
             + geometry.frames() * (size_of::<Place>() + size_of::<PageId>())
             + geometry.sets * (size_of::<u64>() + size_of::<usize>())
             + pages as usize * size_of::<Key>()

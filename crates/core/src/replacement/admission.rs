@@ -6,7 +6,7 @@
 //! an eighth of the frames, which stands for the SSD's cache, until Algorithm 1 promotes it to the
 //! others, which the replacement policy manages; otherwise it leaves before any of those.
 
-use super::list::Lists;
+use super::linked_lists::LinkedLists;
 use super::{Frames, Geometry, PolicyKind, Replacement};
 use crate::addr::{FrameId, PageId};
 use crate::choice;
@@ -65,7 +65,7 @@ struct Probation {
     /// Whether hits are told as they happen, and not to be collected as touches too.
     every_hit: bool,
     promotion: Adaptive,
-    queues: Lists,
+    queues: LinkedLists,
     lengths: Vec<usize>,
     on_probation: Vec<bool>,
     page_of: Vec<PageId>,
@@ -79,7 +79,7 @@ impl Probation {
             admitted,
             every_hit,
             promotion: Adaptive::new(frames, Parameters::default(), Reset::Windowed),
-            queues: Lists::new(frames, geometry.sets),
+            queues: LinkedLists::new(frames, geometry.sets),
             lengths: vec![0; geometry.sets],
             on_probation: vec![false; frames],
             page_of: vec![PageId(0); frames],
@@ -90,7 +90,7 @@ impl Probation {
         let count = size_of::<u64>();
         let per_frame = count + size_of::<bool>() + size_of::<PageId>();
         size_of::<Probation>()
-            + Lists::memory_bytes(geometry.frames(), geometry.sets)
+            + LinkedLists::memory_bytes(geometry.frames(), geometry.sets)
             + geometry.frames() * per_frame
             + geometry.sets * size_of::<usize>()
     }

@@ -2,7 +2,7 @@
 //! pages before dirty ones that were used about as long ago. Exact, so it must be told of every
 //! hit.
 
-use super::order::Order;
+use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 
@@ -15,17 +15,17 @@ const WINDOW_MAX: usize = 4_096;
 pub(super) struct Cflru {
     geometry: Geometry,
     window: usize,
-    by_recency: Order,
+    by_recency: EvictionOrder,
 }
 
 impl Cflru {
     pub(super) fn new(geometry: Geometry) -> Cflru {
         let window = if geometry.ways < WINDOW_MAX { geometry.ways / 2 } else { WINDOW_MAX };
-        Cflru { geometry, window, by_recency: Order::new(geometry) }
+        Cflru { geometry, window, by_recency: EvictionOrder::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Cflru>() + Order::memory_bytes(geometry)
+        size_of::<Cflru>() + EvictionOrder::memory_bytes(geometry)
     }
 }
 

@@ -1,6 +1,6 @@
 //! CLOCK: FIFO that gives a touched page a second chance (Corbató, MIT Project MAC 1968).
 
-use super::order::Order;
+use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
@@ -8,18 +8,20 @@ use crate::addr::{FrameId, PageId};
 #[derive(Clone)]
 pub(super) struct Clock {
     geometry: Geometry,
-    rings: Order,
+    rings: EvictionOrder,
     /// Frames in each ring.
     known: Vec<usize>,
 }
 
 impl Clock {
     pub(super) fn new(geometry: Geometry) -> Clock {
-        Clock { geometry, rings: Order::new(geometry), known: vec![0; geometry.sets] }
+        Clock { geometry, rings: EvictionOrder::new(geometry), known: vec![0; geometry.sets] }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Clock>() + Order::memory_bytes(geometry) + geometry.sets * size_of::<usize>()
+        size_of::<Clock>()
+            + EvictionOrder::memory_bytes(geometry)
+            + geometry.sets * size_of::<usize>()
     }
 }
 

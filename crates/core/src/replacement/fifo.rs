@@ -1,22 +1,22 @@
 //! FIFO: gives up the page that was installed longest ago (Belady, IBM Systems Journal 1966).
 
-use super::order::Order;
+use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 
 /// First in, first out: the oldest in front.
 #[derive(Clone)]
 pub(super) struct Fifo {
-    queues: Order,
+    queues: EvictionOrder,
 }
 
 impl Fifo {
     pub(super) fn new(geometry: Geometry) -> Fifo {
-        Fifo { queues: Order::new(geometry) }
+        Fifo { queues: EvictionOrder::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Fifo>() + Order::memory_bytes(geometry)
+        size_of::<Fifo>() + EvictionOrder::memory_bytes(geometry)
     }
 }
 

@@ -1,7 +1,7 @@
 //! LRU: gives up the page that was used longest ago (Belady, IBM Systems Journal 1966). Exact, so
 //! it must be told of every hit.
 
-use super::order::Order;
+use super::eviction_order::EvictionOrder;
 use super::{Frames, Geometry, Position, Replacement};
 use crate::addr::{FrameId, PageId};
 
@@ -9,16 +9,16 @@ use crate::addr::{FrameId, PageId};
 #[derive(Clone)]
 pub(super) struct Lru {
     geometry: Geometry,
-    by_recency: Order,
+    by_recency: EvictionOrder,
 }
 
 impl Lru {
     pub(super) fn new(geometry: Geometry) -> Lru {
-        Lru { geometry, by_recency: Order::new(geometry) }
+        Lru { geometry, by_recency: EvictionOrder::new(geometry) }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
-        size_of::<Lru>() + Order::memory_bytes(geometry)
+        size_of::<Lru>() + EvictionOrder::memory_bytes(geometry)
     }
 }
 

@@ -5,7 +5,7 @@
 //! up from the small queue a short while ago (the *ghost* queue) enters the main queue at once. The
 //! main queue reinserts a touched page, up to three times for touches that came in one go.
 
-use super::list::Lists;
+use super::linked_lists::LinkedLists;
 use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
 
@@ -18,7 +18,7 @@ pub(super) struct S3Fifo {
     geometry: Geometry,
     small_target: usize,
     /// The small queue of set `s` is list `2s`, its main queue list `2s + 1`.
-    queues: Lists,
+    queues: LinkedLists,
     /// Frames in each of `queues`.
     lengths: Vec<usize>,
     in_main: Vec<bool>,
@@ -37,7 +37,7 @@ impl S3Fifo {
         S3Fifo {
             geometry,
             small_target: (geometry.ways / 10).max(1),
-            queues: Lists::new(frames, 2 * geometry.sets),
+            queues: LinkedLists::new(frames, 2 * geometry.sets),
             lengths: vec![0; 2 * geometry.sets],
             in_main: vec![false; frames],
             lives: vec![0; frames],
@@ -50,7 +50,7 @@ impl S3Fifo {
     pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
         let per_frame = size_of::<bool>() + size_of::<u8>() + size_of::<PageId>();
         size_of::<S3Fifo>()
-            + Lists::memory_bytes(geometry.frames(), 2 * geometry.sets)
+            + LinkedLists::memory_bytes(geometry.frames(), 2 * geometry.sets)
             + geometry.frames() * per_frame
             + geometry.sets * (2 * size_of::<usize>() + size_of::<u32>())
             + pages as usize * size_of::<u32>()

@@ -1,297 +1,94 @@
-//! A child of the bench: one memory in a process of its own, taking orders on standard input.
+//! Child processes of the bench, and how they are stopped.
 
-use std::io::{BufRead, Write};
-use std::sync::Arc;
-use std::time::Instant;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{ChildStdin, ChildStdout, Command as Process, Stdio};
 
-use ebbtide_core::prefetch::PrefetcherKind;
-use ebbtide_core::{PAGE_BYTES, Time};
-use ebbtide_engine::device::threads::Threads;
-use ebbtide_engine::store::{Access, Store, StoreError};
-use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
-use ebbtide_workloads::{Kind, Program, Shape, Workload};
+use ebbtide_core::Watch;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::calibrate::calibrate;
-use super::process;
-use super::protocol::{Command, Load, Reply, Setup, Window};
-use super::window::{Measured, Stream, StreamService, Total, run_threads, total};
-use super::{BenchError, Mode, replay};
+use super::protocol::{Command, Reply};
 
-/// Kernel threads a core tried for OS paging; the best is kept.
-pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
+/// The hidden verb of the `ebbtide` binary that serves as a child.
+pub const CHILD_VERB: &str = "memory-under-test";
 
-/// How long each is tried, in seconds.
-pub(super) const PAGING_TRIAL_S: f64 = 0.3;
+/// How often a bench that waits for a child asks whether it is to stop.
+const ASK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Obeys the orders on `input` until it ends, answering on `output`.
+/// Lets the kernel end this process as soon as the bench that started it is gone, however that
+/// ended. To be called before anything else in a child.
 ///
 /// # Errors
-/// When a line cannot be read, understood or answered; the parent is gone then.
-pub fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
-    let mut memory = None;
-    for line in input.lines() {
-        let command: Command = serde_json::from_str(&line?)?;
-        if matches!(command, Command::Quit) {
-            return Ok(());
-        }
-        let reply = obey(command, &mut memory).unwrap_or_else(|refusal| refusal);
-        serde_json::to_writer(&mut output, &reply)?;
-        output.write_all(b"\n")?;
-        output.flush()?;
-    }
-    Ok(())
+/// When the kernel refuses.
+pub fn die_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-fn failed(error: impl ToString) -> Reply {
-    Reply::Failed(error.to_string())
+/// A child process and the two pipes to it.
+pub(super) struct Child {
+    process: std::process::Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
 }
 
-fn obey(command: Command, memory: &mut Option<Under>) -> Result<Reply, Reply> {
-    match command {
-        Command::Setup(setup) => {
-            let (under, reply) = Under::new(*setup)?;
-            *memory = Some(under);
-            Ok(reply)
-        }
-        Command::Calibrate { frames, interval_ns } => {
-            let under = memory.as_mut().ok_or_else(|| failed("not set up"))?;
-            under.calibrate(frames, interval_ns).map_err(failed)
-        }
-        Command::Run { seconds, arrivals, work_instructions } => {
-            let under = memory.as_mut().ok_or_else(|| failed("not set up"))?;
-            let window = under.run(seconds, arrivals, work_instructions).map_err(failed)?;
-            Ok(Reply::Window(Box::new(window)))
-        }
-        Command::Quit => Err(failed("quit is not answered")),
-    }
-}
-
-/// The memory under test.
-enum Tested {
-    Mapped { memory: MappedMemory, threads: usize },
-    Engine(Box<Engine>),
-}
-
-struct Under {
-    tested: Tested,
-    setup: Setup,
-    program: Program,
-    next_job: u64,
-    clock: Instant,
-}
-
-impl Under {
-    fn new(setup: Setup) -> Result<(Under, Reply), Reply> {
-        // Threads and the kernel's I/O workers of this process inherit these CPUs.
-        affinity::confine(&setup.cpus).map_err(failed)?;
-        let program = program(&setup).map_err(failed)?;
-        let pages = program.size_bytes() / PAGE_BYTES as u64;
-        let mut notices = Vec::new();
-        let mut frames = None;
-        let tested = match setup.mode {
-            Mode::Dram => {
-                let image = |page, out: &mut _| program.image(page, out);
-                let memory = MappedMemory::dram(pages, &image).map_err(|error| {
-                    Reply::Unavailable(format!("the dataset does not fit into DRAM: {error}"))
-                })?;
-                Tested::Mapped { memory, threads: setup.cpus.len() }
-            }
-            Mode::Paging => paging(&setup, &program).map_err(failed)?,
-            Mode::Sync | Mode::Ebbtide | Mode::Plain => {
-                let engine = engine(&setup, &program).map_err(failed)?;
-                frames = Some(engine.budget().frames as u64);
-                notices.extend_from_slice(engine.notices());
-                Tested::Engine(Box::new(engine))
-            }
-        };
-        let clock = Instant::now();
-        let mut under = Under { tested, setup, program, next_job: 0, clock };
-        let threads_per_core = under.choose_threads().map_err(failed)?;
-        Ok((under, Reply::Ready { frames, threads_per_core, notices }))
+impl Child {
+    /// Starts this program again as a child.
+    pub(super) fn spawn() -> io::Result<Child> {
+        let mut process = Process::new(std::env::current_exe()?)
+            .arg(CHILD_VERB)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C at a terminal is for the parent, which then ends its children.
+            .process_group(0)
+            .spawn()?;
+        let orders = process.stdin.take().expect("its standard input is a pipe");
+        let answers = process.stdout.take().expect("its standard output is a pipe");
+        Ok(Child { process, orders, answers: BufReader::new(answers) })
     }
 
-    fn calibrate(&mut self, frames: u64, interval_ns: f64) -> Result<Reply, String> {
-        let Tested::Mapped { memory, .. } = &mut self.tested else {
-            return Err("only DRAM can calibrate".into());
-        };
-        let program = self.program.clone();
-        let with_work = |work| program.clone().with_work(work);
-        calibrate(&with_work, memory, frames, interval_ns).map(Reply::Calibrated)
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
     }
 
-    /// For OS paging: tries numbers of kernel threads and keeps the best.
-    fn choose_threads(&mut self) -> Result<Option<usize>, String> {
-        if self.setup.mode != Mode::Paging {
-            return Ok(None);
+    /// Gives an order and waits for the answer, or until `watch` stops it.
+    pub(super) fn ask(&mut self, command: &Command, watch: Watch<'_>) -> io::Result<Reply> {
+        serde_json::to_writer(&mut self.orders, command)?;
+        self.orders.write_all(b"\n")?;
+        let mut line = String::new();
+        self.wait_for_answer(watch)?;
+        if self.answers.read_line(&mut line)? == 0 {
+            let status = self.process.wait()?;
+            return Err(io::Error::other(format!("the process ended: {status}")));
         }
-        // The page cache must be full before a comparison means anything.
-        let work = self.setup.work_instructions;
-        self.run(1.5, Load::Closed, work)?;
-        let mut best = (0.0, 0);
-        let at_most = self.setup.tuning.threads.unwrap_or(usize::MAX);
-        for per_core in PAGING_THREADS.into_iter().filter(|&count| count <= at_most) {
-            self.set_threads(per_core * self.setup.cpus.len());
-            let window = self.run(PAGING_TRIAL_S, Load::Closed, work)?;
-            let rate = window.jobs as f64 / window.seconds;
-            if rate > best.0 {
-                best = (rate, per_core);
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Waits until an answer begins to arrive, or the process has ended.
+    fn wait_for_answer(&self, watch: Watch<'_>) -> io::Result<()> {
+        loop {
+            watch.go_on().map_err(|stopped| io::Error::new(io::ErrorKind::Interrupted, stopped))?;
+            let mut answers = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
+            match poll(&mut answers, Some(&ASK_AGAIN)) {
+                // A signal may have been the request to stop.
+                Ok(0) | Err(Errno::INTR) => {}
+                ended => return ended.map(drop).map_err(io::Error::from),
             }
         }
-        self.set_threads(best.1 * self.setup.cpus.len());
-        Ok(Some(best.1))
     }
 
-    fn set_threads(&mut self, count: usize) {
-        if let Tested::Mapped { threads, .. } = &mut self.tested {
-            *threads = count;
-        }
-    }
-
-    fn run(
-        &mut self,
-        seconds: f64,
-        arrivals: Load,
-        work_instructions: u64,
-    ) -> Result<Window, String> {
-        let program = self.program.clone().with_work(work_instructions);
-        let start = match &self.tested {
-            Tested::Mapped { .. } => Time::from_ns(self.clock.elapsed().as_nanos() as u64),
-            Tested::Engine(engine) => engine.now(),
-        };
-        let stream = Arc::new(Stream::new(program, self.next_job, start, seconds, arrivals));
-        let before = (process::usage(), self.snapshot());
-        let cores = self.run_stream(&stream)?;
-        let after = (process::usage(), self.snapshot());
-        self.next_job += stream.jobs();
-        let total = total(&stream, cores)?;
-        Ok(self.window(&stream, &total, &before, &after))
-    }
-
-    fn run_stream(&self, stream: &Arc<Stream>) -> Result<Vec<Measured>, String> {
-        match &self.tested {
-            Tested::Mapped { memory, threads, .. } => {
-                Ok(run_threads(stream, memory, &self.setup.cpus, *threads, self.clock))
-            }
-            Tested::Engine(engine) => engine
-                .run(|_| StreamService::new(stream.clone()), StreamService::measured)
-                .map_err(|error| error.to_string()),
-        }
-    }
-
-    fn snapshot(&self) -> Option<Snapshot> {
-        match &self.tested {
-            Tested::Mapped { .. } => None,
-            Tested::Engine(engine) => Some(engine.counters().snapshot()),
-        }
-    }
-
-    fn window(
-        &self,
-        stream: &Stream,
-        total: &Total,
-        before: &(process::Usage, Option<Snapshot>),
-        after: &(process::Usage, Option<Snapshot>),
-    ) -> Window {
-        let usage = after.0.since(&before.0);
-        let mut window = Window {
-            jobs: stream.jobs(),
-            seconds: total.seconds,
-            cpu_s: usage.cpu_s,
-            system_s: usage.system_s,
-            service_us: total.service_us,
-            response_us: total.response_us,
-            rss_bytes: process::resident_bytes(),
-            ..Window::default()
-        };
-        match (&self.tested, &before.1, &after.1) {
-            (Tested::Engine(engine), Some(before), Some(after)) => {
-                window.misses = after.misses - before.misses;
-                window.hits_under_miss = after.hits_under_miss - before.hits_under_miss;
-                window.flash_reads = after.flash_reads - before.flash_reads;
-                window.flash_writes = after.flash_writes - before.flash_writes;
-                window.write_requests = after.write_requests - before.write_requests;
-                window.submissions = after.submissions - before.submissions;
-                window.fetched_ahead = after.fetched_ahead - before.fetched_ahead;
-                window.ahead_used = after.ahead_used - before.ahead_used;
-                window.ahead_late = after.ahead_late - before.ahead_late;
-                window.polluted = after.polluted - before.polluted;
-                window.idle_s = (after.idle_ns - before.idle_ns) as f64 / 1e9;
-                let read_ns = engine.counters().flash_read_ns();
-                window.flash_read_us = read_ns.value_at_quantile(0.5) as f64 / 1e3;
-            }
-            _ => {
-                window.misses = usage.major_faults;
-                window.flash_reads = usage.bytes_read / PAGE_BYTES as u64;
-                window.flash_writes = usage.bytes_written / PAGE_BYTES as u64;
-            }
-        }
-        window
+    /// Whether somebody has killed it, as the kernel does where memory runs out.
+    pub(super) fn was_killed(&mut self) -> bool {
+        let status = self.process.try_wait().ok().flatten();
+        status.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw()))
     }
 }
 
-/// The workload as `setup` says.
-pub(super) fn program(setup: &Setup) -> Result<Program, String> {
-    if let Some(steps) = &setup.replay {
-        let unread = |error| format!("cannot read {}: {error}", steps.display());
-        return replay::load(steps, setup.seed).map_err(unread);
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Killing one that has ended already is no error worth telling.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
-    let kind = setup.workload.parse::<Kind>().map_err(|error| error.to_string())?;
-    let shape = Shape {
-        dataset_bytes: setup.dataset_bytes,
-        theta: setup.theta,
-        scatter: setup.scatter,
-        seed: setup.seed,
-        work_instructions: 0,
-    };
-    let program = match &setup.graph {
-        None => kind.build(&shape).map_err(BenchError::from),
-        // DRAM-only needs the image, and has no budget.
-        Some(graph) if setup.mode == Mode::Dram => graph.load(kind, &shape),
-        Some(graph) => graph.elsewhere(kind, &shape),
-    };
-    program.map_err(|error| error.to_string())
-}
-
-/// The store that `setup` names, shared with other modes if no job will change it.
-fn store(setup: &Setup, program: &Program) -> Result<Arc<Store>, StoreError> {
-    let access = if program.writes() { Access::Exclusive } else { Access::SharedReadOnly };
-    Store::open_clean(&setup.data, setup.offset, access).map(Arc::new)
-}
-
-fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
-    let store = store(setup, program).map_err(|error| error.to_string())?;
-    if program.writes() {
-        // The kernel will write pages back when it likes.
-        store.mark_dirty().map_err(|error| error.to_string())?;
-    }
-    let memory = MappedMemory::paged(&store).map_err(|error| error.to_string())?;
-    Ok(Tested::Mapped { memory, threads: setup.cpus.len() })
-}
-
-fn engine(setup: &Setup, program: &Program) -> Result<Engine, String> {
-    let store = store(setup, program).map_err(|error| error.to_string())?;
-    let options = engine_options(setup);
-    let engine = if setup.mode == Mode::Sync {
-        let device = Arc::new(Threads::blocking(store.file()));
-        Engine::over(&store, device, &options)
-    } else {
-        Engine::open(&store, &options)
-    };
-    engine.map_err(|error| error.to_string())
-}
-
-/// How the engine is set up for `setup`.
-pub(super) fn engine_options(setup: &Setup) -> Options {
-    let mut options = Options::new(setup.dram_bytes as usize);
-    options.cores = setup.cpus.len();
-    options.cpus = setup.cpus.clone();
-    options.stack_bytes = setup.stack_bytes;
-    options.tuning = setup.tuning;
-    if setup.mode == Mode::Sync {
-        // Blocking reads cannot go on ahead of anything.
-        options.tuning.threads = Some(1);
-        options.tuning.prefetch = PrefetcherKind::None;
-        options.tuning.hints = false;
-    }
-    options
 }

@@ -2,15 +2,15 @@
 
 use ebbtide_workloads::Program;
 
-use super::child::engine_options;
+use super::memory_server::engine_options;
 use super::protocol::{Calibration, Setup};
-use super::{Profile, Report};
+use super::{BenchReport, Profile};
 
 /// What a bench found, and under what, where that was asked for.
 #[derive(Debug)]
-pub struct Measured {
+pub struct BenchRun {
     /// What was found.
-    pub report: Report,
+    pub report: BenchReport,
     /// One entry an outcome to be predicted; empty unless [`BenchOptions::predict`](super::BenchOptions::predict) is
     /// set.
     pub conditions: Vec<Conditions>,

@@ -14,7 +14,8 @@ use ebbtide_engine::store::{NewStore, Store, StoreError};
 use ebbtide_workloads::{Program, Workload};
 use rustix::process::{Resource, getrlimit};
 
-use super::{BenchError, Mode};
+use super::error::BenchError;
+use super::options::Mode;
 
 /// The places of one workload's data.
 pub(super) struct DataPlaces {

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BenchError, Mode};
+use super::error::BenchError;
+use super::options::Mode;
 use crate::doctor::costs::Switches;
 
 /// What a machine costs, as `ebbtide doctor --write` stores it.

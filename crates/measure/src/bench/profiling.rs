@@ -12,8 +12,10 @@ use std::time::Duration;
 use ebbtide_core::Watch;
 use ebbtide_workloads::Kind;
 
+use super::error::BenchError;
+use super::options::{BenchOptions, Dram, Mode};
 use super::profile::{ModeCosts, Profile, ReadsAt, Submission};
-use super::{BenchError, BenchOptions, Dram, Measured, Mode, Report, run};
+use super::{BenchReport, BenchRun, run};
 use crate::doctor::costs;
 use crate::doctor::probe::{Reads, Target, random_reads};
 
@@ -49,7 +51,7 @@ pub fn measure(data: &Path, modes: &[Mode], watch: Watch<'_>) -> Result<Profile,
     };
     let within =
         |stage: &str, share: f64| watch.show(&format!("what misses cost: {stage}"), share * 0.9);
-    let Measured { report, .. } = run(&options, watch.telling(&within))?;
+    let BenchRun { report, .. } = run(&options, watch.telling(&within))?;
     watch.tell("what the device does", 0.9)?;
     let target = Target::open(&files.0)?;
     let reads = QUEUE_DEPTHS.map(|depth| random_reads(&target, depth, SECONDS_PER_DEPTH));
@@ -89,7 +91,7 @@ fn submission(reads: &[Reads]) -> Submission {
 }
 
 /// What both probing programs say about `mode`; nothing if it did not run.
-fn mode_costs(report: &Report, mode: Mode) -> Option<ModeCosts> {
+fn mode_costs(report: &BenchReport, mode: Mode) -> Option<ModeCosts> {
     let (reads, writes) =
         (Lost::of(report, Kind::HashTable, mode)?, Lost::of(report, Kind::ArraySwap, mode)?);
     let write_back_us = if writes.write_backs > 0.0 {
@@ -119,7 +121,7 @@ struct Lost {
 }
 
 impl Lost {
-    fn of(report: &Report, workload: Kind, mode: Mode) -> Option<Lost> {
+    fn of(report: &BenchReport, workload: Kind, mode: Mode) -> Option<Lost> {
         let mut results = report.results.iter();
         let own =
             results.find(|outcome| outcome.workload == workload.name() && outcome.mode == mode)?;

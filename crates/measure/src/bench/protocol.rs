@@ -9,7 +9,8 @@ use ebbtide_engine::Tuning;
 use ebbtide_workloads::Scatter;
 use serde::{Deserialize, Serialize};
 
-use super::{GraphFile, Mode};
+use super::GraphFile;
+use super::options::Mode;
 
 /// Everything a child needs to become one memory under one workload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub struct Setup {
 
 /// How jobs arrive in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Load {
+pub enum WindowArrivals {
     /// A job is always waiting.
     Closed,
     /// A Poisson process of so many jobs a second over all cores.
@@ -76,7 +77,7 @@ pub enum Command {
         /// For how long, in seconds.
         seconds: f64,
         /// How jobs arrive.
-        arrivals: Load,
+        arrivals: WindowArrivals,
         /// Instructions of added work a job.
         work_instructions: u64,
     },

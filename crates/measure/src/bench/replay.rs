@@ -13,7 +13,7 @@ use ebbtide_workloads::{Program, Replay, Step};
 use rustc_hash::FxHashMap;
 use tempfile::NamedTempFile;
 
-use super::BenchError;
+use super::error::BenchError;
 
 /// Steps that are replayed at most: 64 MiB. Each reaches a page at most, so a step can tell all.
 const STEPS_MAX: usize = 1 << 24;
@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 1 << 24;
 const _: () = assert!(STEPS_MAX as u64 <= Step::PAGES_MAX);
 
 /// The steps of a replay, kept for the children; gone when dropped.
-pub(super) struct Kept {
+pub(super) struct StoredSteps {
     file: NamedTempFile,
     /// What a child keeps of them in memory.
     pub(super) bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Kept {
     pub(super) notice: String,
 }
 
-impl Kept {
+impl StoredSteps {
     /// Where they are.
     pub(super) fn path(&self) -> PathBuf {
         self.file.path().to_path_buf()
@@ -41,7 +41,7 @@ impl Kept {
 /// # Errors
 /// When it cannot be read as far as it is needed or holds no access, or there is no room for the
 /// steps.
-pub(super) fn read(path: &Path, seed: u64) -> Result<(Program, Kept), BenchError> {
+pub(super) fn read(path: &Path, seed: u64) -> Result<(Program, StoredSteps), BenchError> {
     let name = path.display();
     let Taken { steps, accesses, is_all } = Taken::of(&mut ebbtide_trace::open(path)?, STEPS_MAX)?;
     if accesses == 0 {
@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path, seed: u64) -> Result<(Program, Kept), BenchError
         bytes as f64 / (1 << 20) as f64,
     );
     let program = Program::Replay(Replay::new(steps, seed));
-    Ok((program, Kept { file, bytes, notice }))
+    Ok((program, StoredSteps { file, bytes, notice }))
 }
 
 /// Writes `steps` into a temporary file.

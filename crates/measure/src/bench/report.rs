@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::results::{LatencySpread, Outcome, Report, Spread};
-use super::{Loop, Mode};
+use super::options::{Arrivals, Mode};
+use super::results::{BenchReport, LatencySpread, ModeOutcome, Spread};
 use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
 
-impl ebbtide_report::Report for Report {
+impl ebbtide_report::Report for BenchReport {
     fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
@@ -16,15 +16,15 @@ impl ebbtide_report::Report for Report {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// The page: throughput or response times as charts, the figures, and how they were had.
     pub fn page(&self) -> Page {
         let used: Vec<String> = self.machine.cpus_used.iter().map(usize::to_string).collect();
         let machine = format!("{}; used: CPU {}.", self.machine.headline, used.join(", "));
         let mut page = Page::new("Ebbtide bench: flash as memory").paragraph(&machine);
         page = match self.config.options.arrivals {
-            Loop::Closed => self.throughput(page),
-            Loop::Open => self.responses(page),
+            Arrivals::Closed => self.throughput(page),
+            Arrivals::Open => self.responses(page),
         };
         for notice in &self.notices {
             page = page.paragraph(&format!("Note: {notice}."));
@@ -110,11 +110,11 @@ impl Report {
 
     /// What a row is called: its load too, where there are several.
     fn row_header(&self) -> impl Iterator<Item = &'static str> {
-        let open = self.config.options.arrivals == Loop::Open;
+        let open = self.config.options.arrivals == Arrivals::Open;
         ["workload", "memory"].into_iter().chain(open.then_some("load"))
     }
 
-    fn of(&self, workload: &str) -> impl Iterator<Item = &Outcome> {
+    fn of(&self, workload: &str) -> impl Iterator<Item = &ModeOutcome> {
         self.results.iter().filter(move |outcome| outcome.workload == workload)
     }
 
@@ -209,12 +209,12 @@ fn range(spread: Spread) -> Range {
     Range { min: spread.min, median: spread.median, max: spread.max }
 }
 
-fn first_cells(outcome: &Outcome) -> impl Iterator<Item = String> {
+fn first_cells(outcome: &ModeOutcome) -> impl Iterator<Item = String> {
     let load = outcome.load.map(|load| load.to_string());
     [outcome.workload.to_string(), name(outcome.mode).to_string()].into_iter().chain(load)
 }
 
-fn columns(outcome: &Outcome) -> Vec<(String, String)> {
+fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     let mut columns = Columns(vec![
         ("workload".into(), outcome.workload.into()),
         ("mode".into(), outcome.mode.to_string()),

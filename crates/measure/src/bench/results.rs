@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Mode;
+use super::options::Mode;
 use super::protocol::{Calibration, Latency, Window};
 use crate::doctor::machine::MachineSummary;
 
@@ -82,7 +82,7 @@ impl AheadSpread {
 
 /// One workload in one memory, at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct ModeOutcome {
     /// Workload.
     pub workload: &'static str,
     /// Memory.
@@ -188,7 +188,7 @@ pub struct WorkloadFacts {
 
 /// The machine a bench ran on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Machine {
+pub struct BenchMachine {
     /// Kernel release.
     pub kernel: String,
     /// CPUs that could be used.
@@ -205,9 +205,9 @@ pub struct Machine {
     pub headline: String,
 }
 
-impl Machine {
-    pub(super) fn new(summary: &MachineSummary, cpus: &[usize]) -> Machine {
-        Machine {
+impl BenchMachine {
+    pub(super) fn new(summary: &MachineSummary, cpus: &[usize]) -> BenchMachine {
+        BenchMachine {
             kernel: summary.kernel.clone(),
             cores: summary.cores_usable,
             cpus_used: cpus.to_vec(),
@@ -221,7 +221,7 @@ impl Machine {
 
 /// The settings of a bench, fully resolved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Config {
+pub struct BenchConfig {
     /// As given, or by default.
     #[serde(flatten)]
     pub options: super::BenchOptions,
@@ -232,22 +232,22 @@ pub struct Config {
 /// Everything a bench found. Serialised, a figure is an object of `median`, `min` and `max`, a
 /// latency one of `p50`, `p99` and `p999` of those, and what does not apply is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// Where.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// With what settings.
-    pub config: Config,
+    pub config: BenchConfig,
     /// What ran.
     pub workloads: Vec<WorkloadFacts>,
     /// What came out.
-    pub results: Vec<Outcome>,
+    pub results: Vec<ModeOutcome>,
     /// What came of what was tried, where something was.
     pub tried: Vec<Tried>,
     /// What the user should know.
     pub notices: Vec<String>,
 }
 
-impl Report {
+impl BenchReport {
     /// The median and the largest error of all predictions, by size; `None` without any.
     pub fn prediction_errors(&self) -> Option<(f64, f64)> {
         let errors = self.results.iter().filter_map(|outcome| outcome.prediction_error);
@@ -258,7 +258,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let machine = &self.machine;
         writeln!(f, "{}; used: CPU {}", machine.headline, list(&machine.cpus_used))?;
@@ -344,7 +344,7 @@ fn list(numbers: &[usize]) -> String {
 }
 
 /// What the simulator expected, beside what was measured.
-fn predicted(outcome: &Outcome) -> Option<String> {
+fn predicted(outcome: &ModeOutcome) -> Option<String> {
     let (jobs_per_s, error) = outcome.predicted_jobs_per_s.zip(outcome.prediction_error)?;
     let (mode, error) = (outcome.mode, error * 100.0);
     let line = format!("  predicted {mode:<8} {jobs_per_s:>9.0} jobs/s, {error:+.1}%");
@@ -355,7 +355,7 @@ fn predicted(outcome: &Outcome) -> Option<String> {
 }
 
 /// What Ebbtide loses against DRAM-only, from counters.
-fn where_the_rest_goes(outcome: &Outcome) -> Option<String> {
+fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
         return None;
     }
@@ -372,7 +372,7 @@ fn where_the_rest_goes(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-fn row(outcome: &Outcome) -> String {
+fn row(outcome: &ModeOutcome) -> String {
     let optional = |value: Option<Spread>, digits: usize| {
         value.map_or("-".to_string(), |value| format!("{:.digits$}", value.median))
     };

@@ -8,7 +8,7 @@ use ebbtide_engine::device::page_reads::try_ring;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{MembarrierCommand, membarrier_query};
 
-use super::finding::Finding;
+use super::diagnosis::Diagnosis;
 use super::machine::{MachineSummary, kernel_version};
 
 /// Error numbers, the same on every Linux.
@@ -20,7 +20,7 @@ const ENOSYS: i32 = 38;
 const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(super) fn findings() -> Vec<Diagnosis> {
     let status = Permissions::of_this_process();
     vec![
         kernel(&kernel_version()),
@@ -59,27 +59,27 @@ impl Permissions {
     }
 }
 
-fn kernel(version: &str) -> Finding {
+fn kernel(version: &str) -> Diagnosis {
     let mut parts = version.split(|letter: char| !letter.is_ascii_digit());
     let mut next = || parts.next().and_then(|part| part.parse::<u32>().ok());
     let found = format!("Linux {version}");
     match (next(), next()) {
-        (Some(major), Some(minor)) if (major, minor) >= (6, 1) => Finding::good("kernel", found),
+        (Some(major), Some(minor)) if (major, minor) >= (6, 1) => Diagnosis::good("kernel", found),
         (Some(major), Some(minor)) if (major, minor) >= (5, 11) => {
-            Finding::limited("kernel", found)
+            Diagnosis::limited("kernel", found)
                 .costs("io_uring without its cheaper completion modes")
                 .fix("a kernel from 6.1 on")
         }
-        (Some(_), Some(_)) => Finding::missing("kernel", found)
+        (Some(_), Some(_)) => Diagnosis::missing("kernel", found)
             .costs("io_uring here is too old to rely on: every miss blocks a thread")
             .fix("a kernel from 6.1 on"),
-        _ => Finding::limited("kernel", format!("unknown: '{version}'")),
+        _ => Diagnosis::limited("kernel", format!("unknown: '{version}'")),
     }
 }
 
-fn uring() -> Finding {
+fn uring() -> Diagnosis {
     match try_ring() {
-        Ok(()) => Finding::good("io_uring", "a ring can be set up and completes requests"),
+        Ok(()) => Diagnosis::good("io_uring", "a ring can be set up and completes requests"),
         Err(error) => {
             let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok();
             let disabled = disabled.and_then(|text| text.trim().parse().ok());
@@ -89,7 +89,7 @@ fn uring() -> Finding {
 }
 
 /// Tells apart the ways in which io_uring is refused.
-fn refused_ring(error: &io::Error, disabled: Option<u32>, filtered: bool) -> Finding {
+fn refused_ring(error: &io::Error, disabled: Option<u32>, filtered: bool) -> Diagnosis {
     let cost = "every miss blocks a thread: about .14 instead of .85 of DRAM-only throughput with \
                 a miss every 10 µs";
     let (found, fix) = match (error.raw_os_error(), disabled) {
@@ -113,10 +113,10 @@ fn refused_ring(error: &io::Error, disabled: Option<u32>, filtered: bool) -> Fin
         ),
         _ => (format!("refused: {error}"), "see the system log".to_string()),
     };
-    Finding::missing("io_uring", found).costs(cost).fix(fix)
+    Diagnosis::missing("io_uring", found).costs(cost).fix(fix)
 }
 
-fn processors(machine: &MachineSummary) -> Finding {
+fn processors(machine: &MachineSummary) -> Diagnosis {
     let (usable, online) = (machine.cores_usable, machine.cores_online);
     let online_text = online.map_or("unknown".to_string(), |count| count.to_string());
     let mut found = format!("{usable} usable of {online_text} online, {}", machine.processor);
@@ -125,25 +125,25 @@ fn processors(machine: &MachineSummary) -> Finding {
         None => "; no hypervisor seen",
     };
     if online.is_some_and(|online| usable < online) {
-        return Finding::limited("processors", found)
+        return Diagnosis::limited("processors", found)
             .costs("throughput grows with cores; these are withheld by affinity or a quota")
             .fix("run without taskset, cpuset or a CPU quota");
     }
     if usable == 1 {
-        return Finding::limited("processors", found)
+        return Diagnosis::limited("processors", found)
             .costs("device interrupts and kernel threads share the only core with the jobs");
     }
-    Finding::good("processors", found)
+    Diagnosis::good("processors", found)
 }
 
-fn membarrier() -> Finding {
+fn membarrier() -> Diagnosis {
     let commands = membarrier_query();
     if commands.contains_command(MembarrierCommand::RegisterPrivateExpedited)
         && commands.contains_command(MembarrierCommand::PrivateExpedited)
     {
-        Finding::good("membarrier", "private expedited barriers are available")
+        Diagnosis::good("membarrier", "private expedited barriers are available")
     } else {
-        Finding::limited("membarrier", "private expedited barriers are not available")
+        Diagnosis::limited("membarrier", "private expedited barriers are not available")
             .costs("reclaiming frames needs slower barriers on the hit path")
             .fix("a kernel with CONFIG_MEMBARRIER, and a system call filter that permits it")
     }
@@ -153,43 +153,43 @@ fn bytes_or_unlimited(limit: Option<u64>) -> String {
     limit.map_or("unlimited".to_string(), |bytes| format!("{} KiB", bytes / 1024))
 }
 
-fn memlock(permissions: &Permissions) -> Finding {
+fn memlock(permissions: &Permissions) -> Diagnosis {
     let limit = getrlimit(Resource::Memlock).current;
     let found = format!("{} of locked memory", bytes_or_unlimited(limit));
     if permissions.has(CAP_IPC_LOCK) {
-        return Finding::good("memlock", format!("{found}; not binding: CAP_IPC_LOCK is held"));
+        return Diagnosis::good("memlock", format!("{found}; not binding: CAP_IPC_LOCK is held"));
     }
     if limit.is_none_or(|bytes| bytes >= 64 << 20) {
-        return Finding::good("memlock", found);
+        return Diagnosis::good("memlock", found);
     }
-    Finding::limited("memlock", found)
+    Diagnosis::limited("memlock", found)
         .costs("buffers cannot be registered or locked; nothing measurable in throughput")
         .fix("ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit")
 }
 
-fn nofile() -> Finding {
+fn nofile() -> Diagnosis {
     match getrlimit(Resource::Nofile).current {
-        Some(files) if files < 4096 => Finding::limited("open files", format!("{files} at most"))
+        Some(files) if files < 4096 => Diagnosis::limited("open files", format!("{files} at most"))
             .costs("a server takes no more connections than that")
             .fix("ulimit -n 65536, or LimitNOFILE=65536 in the unit"),
-        Some(files) => Finding::good("open files", format!("{files} at most")),
-        None => Finding::good("open files", "unlimited"),
+        Some(files) => Diagnosis::good("open files", format!("{files} at most")),
+        None => Diagnosis::good("open files", "unlimited"),
     }
 }
 
-fn userfaultfd(permissions: &Permissions) -> Finding {
+fn userfaultfd(permissions: &Permissions) -> Diagnosis {
     const NAME: &str = "userfaultfd";
     let sysctl = Path::new("/proc/sys/vm/unprivileged_userfaultfd");
     match fs::read_to_string(sysctl) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Finding::limited(NAME, "the kernel was built without it")
+            Diagnosis::limited(NAME, "the kernel was built without it")
                 .costs("nothing today; memory mapped as plain pointers will need it")
         }
-        Err(error) => Finding::limited(NAME, format!("unknown: {}: {error}", sysctl.display())),
+        Err(error) => Diagnosis::limited(NAME, format!("unknown: {}: {error}", sysctl.display())),
         Ok(text) if text.trim() == "1" || permissions.has(CAP_SYS_PTRACE) => {
-            Finding::good(NAME, "permitted, faults of the kernel included (for later use)")
+            Diagnosis::good(NAME, "permitted, faults of the kernel included (for later use)")
         }
-        Ok(_) => Finding::good(NAME, "permitted for faults in user code (for later use)"),
+        Ok(_) => Diagnosis::good(NAME, "permitted for faults in user code (for later use)"),
     }
 }
 

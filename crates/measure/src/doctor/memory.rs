@@ -4,17 +4,17 @@ use std::fs;
 
 use crate::cgroup::{CgroupVersion, MemoryCgroup};
 
+use super::diagnosis::Diagnosis;
 use super::disk::chosen;
-use super::finding::Finding;
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(super) fn findings() -> Vec<Diagnosis> {
     vec![memory_cgroup(), huge_pages()]
 }
 
 /// A group of this size is made, joined by nobody, and removed.
 const TRIAL_BYTES: u64 = 64 << 20;
 
-fn memory_cgroup() -> Finding {
+fn memory_cgroup() -> Diagnosis {
     const NAME: &str = "memory cgroup";
     match MemoryCgroup::create(TRIAL_BYTES) {
         Ok(group) => {
@@ -22,29 +22,31 @@ fn memory_cgroup() -> Finding {
                 CgroupVersion::V1 => "v1",
                 CgroupVersion::V2 => "v2",
             };
-            Finding::good(NAME, format!("permitted ({version})"))
+            Diagnosis::good(NAME, format!("permitted ({version})"))
         }
-        Err(error) => Finding::missing(NAME, error.to_string())
+        Err(error) => Diagnosis::missing(NAME, error.to_string())
             .costs("OS paging cannot be compared under the same memory"),
     }
 }
 
-fn huge_pages() -> Finding {
+fn huge_pages() -> Diagnosis {
     const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
     let enabled = fs::read_to_string(format!("{FOLDER}/enabled"));
     let defrag = fs::read_to_string(format!("{FOLDER}/defrag")).unwrap_or_default();
     match enabled {
         Ok(enabled) => judge_huge_pages(chosen(&enabled), chosen(&defrag)),
-        Err(error) => Finding::limited("huge pages", format!("unknown: {FOLDER}/enabled: {error}")),
+        Err(error) => {
+            Diagnosis::limited("huge pages", format!("unknown: {FOLDER}/enabled: {error}"))
+        }
     }
 }
 
-fn judge_huge_pages(enabled: &str, defrag: &str) -> Finding {
+fn judge_huge_pages(enabled: &str, defrag: &str) -> Diagnosis {
     let defrag = if defrag.is_empty() { "unknown" } else { defrag };
     let found = format!("transparent huge pages: {enabled}; defrag: {defrag}");
     match enabled {
-        "always" | "madvise" => Finding::good("huge pages", found),
-        _ => Finding::limited("huge pages", found)
+        "always" | "madvise" => Diagnosis::good("huge pages", found),
+        _ => Diagnosis::limited("huge pages", found)
             .costs("TLB misses: about 1% of throughput on flash, up to 5% with a faster device")
             .fix("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"),
     }

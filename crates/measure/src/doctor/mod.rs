@@ -4,8 +4,8 @@
 //! [`examine`] never fails for what it finds out: a thing that cannot be looked at is a finding too.
 
 pub mod costs;
+mod diagnosis;
 pub mod disk;
-mod finding;
 mod kernel;
 pub mod machine;
 mod memory;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use ebbtide_core::{Stopped, Watch};
 use thiserror::Error;
 
-pub use finding::{Finding, Report, Status};
+pub use diagnosis::{Diagnosis, DoctorReport, Status};
 use machine::MachineSummary;
 use probe::{ProbeError, Reads, Target};
 
@@ -77,7 +77,7 @@ pub enum DoctorError {
 ///
 /// # Errors
 /// [`DoctorError`], when the data path does not exist, an option is senseless, or on a stop.
-pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<Report, DoctorError> {
+pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport, DoctorError> {
     check(options)?;
     let data = options.data.clone().unwrap_or_else(|| PathBuf::from("."));
     let about = std::fs::metadata(&data)
@@ -93,12 +93,12 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<Report, Doct
     let mut findings = kernel::findings();
     findings.extend(memory::findings());
     findings.extend(storage::findings(&folder, disks, &measured));
-    Ok(Report { machine, data, findings })
+    Ok(DoctorReport { machine, data, findings })
 }
 
 /// What measuring gave: the reads by depth, whether they went past the page cache, or why not.
 #[derive(Debug)]
-struct Measured {
+struct MeasuredReads {
     reads: Vec<Reads>,
     direct: Result<(), String>,
     failure: Option<String>,
@@ -109,8 +109,8 @@ fn measure(
     data: &Path,
     is_folder: bool,
     watch: Watch<'_>,
-) -> Result<Measured, DoctorError> {
-    let mut measured = Measured { reads: Vec::new(), direct: Ok(()), failure: None };
+) -> Result<MeasuredReads, DoctorError> {
+    let mut measured = MeasuredReads { reads: Vec::new(), direct: Ok(()), failure: None };
     // Writing the test file takes about as long as two depths.
     let steps = options.queue_depths.len() as f64 + 2.0;
     let target = if is_folder {

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::Measured;
+use super::MeasuredReads;
+use super::diagnosis::Diagnosis;
 use super::disk::{Disk, Known};
-use super::finding::Finding;
 use super::probe::{Issued, Reads};
 
 pub(super) fn findings(
     folder: &Path,
     disks: Result<Vec<Disk>, String>,
-    measured: &Measured,
-) -> Vec<Finding> {
+    measured: &MeasuredReads,
+) -> Vec<Diagnosis> {
     let mut findings = vec![direct_io(measured)];
     match disks {
         Ok(disks) => {
@@ -24,7 +24,7 @@ pub(super) fn findings(
             }
         }
         Err(reason) => findings.push(
-            Finding::limited("disk", format!("unknown: {reason}"))
+            Diagnosis::limited("disk", format!("unknown: {reason}"))
                 .costs("its settings cannot be checked")
                 .fix("give --data a path on a local disk"),
         ),
@@ -56,10 +56,10 @@ pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
     }
 }
 
-fn direct_io(measured: &Measured) -> Finding {
+fn direct_io(measured: &MeasuredReads) -> Diagnosis {
     match &measured.direct {
-        Ok(()) => Finding::good("direct I/O", "O_DIRECT works on the data's file system"),
-        Err(reason) => Finding::missing(
+        Ok(()) => Diagnosis::good("direct I/O", "O_DIRECT works on the data's file system"),
+        Err(reason) => Diagnosis::missing(
             "direct I/O",
             format!("no direct reads of flash: {reason}"),
         )
@@ -71,41 +71,41 @@ fn direct_io(measured: &Measured) -> Finding {
 /// A spinning disk takes longer than this for a random read, flash does not, in microseconds.
 const SPINNING_US: f64 = 2000.0;
 
-fn identity(disk: &Disk, reads: &[Reads]) -> Finding {
+fn identity(disk: &Disk, reads: &[Reads]) -> Diagnosis {
     let found = format!("{}: {}", disk.name, disk.model);
     match (&disk.rotational, reads.iter().find(|reads| reads.queue_depth == 1)) {
-        (Known::Value(true), Some(one)) if one.mean_us < SPINNING_US => Finding::good(
+        (Known::Value(true), Some(one)) if one.mean_us < SPINNING_US => Diagnosis::good(
             "disk",
             format!("{found}, says it spins but reads like flash, as virtual disks do"),
         ),
-        (Known::Value(true), _) => Finding::limited("disk", format!("{found}, says it spins"))
+        (Known::Value(true), _) => Diagnosis::limited("disk", format!("{found}, says it spins"))
             .costs("a spinning disk is some hundred times too slow to serve as memory")
             .fix("put the data on flash"),
-        (Known::Value(false), _) => Finding::good("disk", format!("{found}, flash")),
-        (unknown, _) => Finding::limited("disk", format!("{found}, spinning: {unknown}")),
+        (Known::Value(false), _) => Diagnosis::good("disk", format!("{found}, flash")),
+        (unknown, _) => Diagnosis::limited("disk", format!("{found}, spinning: {unknown}")),
     }
 }
 
-fn scheduler(disk: &Disk) -> Finding {
+fn scheduler(disk: &Disk) -> Diagnosis {
     const NAME: &str = "I/O scheduler";
     let found = format!("{}: {}", disk.name, disk.scheduler);
     match &disk.scheduler {
-        Known::Value(name) if name == "none" => Finding::good(NAME, found),
+        Known::Value(name) if name == "none" => Diagnosis::good(NAME, found),
         Known::Value(_) if !disk.schedulers.iter().any(|name| name == "none") => {
-            Finding::limited(NAME, format!("{found}, and 'none' is not offered"))
+            Diagnosis::limited(NAME, format!("{found}, and 'none' is not offered"))
                 .costs("about 1.5 points of throughput")
         }
-        Known::Value(_) => Finding::limited(NAME, found)
+        Known::Value(_) => Diagnosis::limited(NAME, found)
             .costs("about 1.5 points of throughput relative to DRAM-only")
             .fix(format!("echo none | sudo tee /sys/block/{}/queue/scheduler", disk.name)),
-        Known::Unknown { .. } => Finding::limited(NAME, found),
+        Known::Unknown { .. } => Diagnosis::limited(NAME, found),
     }
 }
 
 /// Fewer requests than this leave reads waiting outside of the queue.
 const NR_REQUESTS_MIN: u64 = 128;
 
-fn queue(disk: &Disk) -> Finding {
+fn queue(disk: &Disk) -> Diagnosis {
     let on_off = |flag: &Known<bool>| match flag {
         Known::Value(true) => "on".to_string(),
         Known::Value(false) => "off".to_string(),
@@ -119,36 +119,36 @@ fn queue(disk: &Disk) -> Finding {
         on_off(&disk.iostats)
     );
     match disk.nr_requests.value() {
-        Some(&requests) if requests < NR_REQUESTS_MIN => Finding::limited("disk queue", found)
+        Some(&requests) if requests < NR_REQUESTS_MIN => Diagnosis::limited("disk queue", found)
             .costs("deep queues wait in the kernel instead of in the device")
             .fix(format!("echo 256 | sudo tee /sys/block/{}/queue/nr_requests", disk.name)),
-        Some(_) => Finding::good("disk queue", found),
-        None => Finding::limited("disk queue", found),
+        Some(_) => Diagnosis::good("disk queue", found),
+        None => Diagnosis::limited("disk queue", found),
     }
 }
 
-fn read_ahead(disk: &Disk) -> Finding {
+fn read_ahead(disk: &Disk) -> Diagnosis {
     let found = match disk.read_ahead_kib.value() {
         Some(kib) => format!("{}: {kib} KiB", disk.name),
         None => format!("{}: {}", disk.name, disk.read_ahead_kib),
     };
     match disk.read_ahead_kib.value() {
-        Some(&kib) if kib > 128 => Finding::limited("read-ahead", found)
+        Some(&kib) if kib > 128 => Diagnosis::limited("read-ahead", found)
             .costs("nothing for Ebbtide; a mapped file without MADV_RANDOM reads that much a fault")
             .fix(format!("echo 128 | sudo tee /sys/block/{}/queue/read_ahead_kb", disk.name)),
-        Some(_) => Finding::good("read-ahead", found),
-        None => Finding::limited("read-ahead", found),
+        Some(_) => Diagnosis::good("read-ahead", found),
+        None => Diagnosis::limited("read-ahead", found),
     }
 }
 
-fn write_cache(disk: &Disk) -> Finding {
+fn write_cache(disk: &Disk) -> Diagnosis {
     let found = format!("{}: {}", disk.name, disk.write_cache);
     match disk.write_cache.value().map(String::as_str) {
         Some("write through") => {
-            Finding::good("write cache", format!("{found}; a finished write is durable"))
+            Diagnosis::good("write cache", format!("{found}; a finished write is durable"))
         }
-        Some(_) => Finding::good("write cache", format!("{found}; durable writes need a flush")),
-        None => Finding::limited("write cache", found),
+        Some(_) => Diagnosis::good("write cache", format!("{found}; durable writes need a flush")),
+        None => Diagnosis::limited("write cache", found),
     }
 }
 
@@ -156,16 +156,16 @@ fn write_cache(disk: &Disk) -> Finding {
 const FREE_BYTES_WANTED: u64 = 16 << 30;
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
-fn free_space(folder: &Path) -> Finding {
+fn free_space(folder: &Path) -> Diagnosis {
     const NAME: &str = "free space";
     let Some(free) = free_bytes(folder) else {
-        return Finding::limited(NAME, format!("unknown: no answer for {}", folder.display()));
+        return Diagnosis::limited(NAME, format!("unknown: no answer for {}", folder.display()));
     };
     let found = format!("{:.1} GiB", free as f64 / f64::from(1 << 30));
     if free >= FREE_BYTES_WANTED {
-        Finding::good(NAME, found)
+        Diagnosis::good(NAME, found)
     } else {
-        let finding = if free >= FREE_BYTES_MIN { Finding::limited } else { Finding::missing };
+        let finding = if free >= FREE_BYTES_MIN { Diagnosis::limited } else { Diagnosis::missing };
         finding(NAME, found)
             .costs("data sets must be smaller than that")
             .fix("free some, or give --data a path elsewhere")
@@ -177,15 +177,18 @@ fn free_space(folder: &Path) -> Finding {
 const GOOD_LATENCY_US: f64 = 150.0;
 const GOOD_IOPS: f64 = 100_000.0;
 
-fn speed(measured: &Measured) -> Finding {
+fn speed(measured: &MeasuredReads) -> Diagnosis {
     const NAME: &str = "flash speed";
     let best = measured.reads.iter().max_by(|a, b| a.iops.total_cmp(&b.iops));
     let Some(best) = best else {
         let reason = measured.failure.as_deref().unwrap_or("no measurement was asked for");
-        return Finding::limited(NAME, format!("not measured: {reason}"));
+        return Diagnosis::limited(NAME, format!("not measured: {reason}"));
     };
     if let Err(reason) = &measured.direct {
-        return Finding::limited(NAME, format!("not known: reads were served by DRAM ({reason})"));
+        return Diagnosis::limited(
+            NAME,
+            format!("not known: reads were served by DRAM ({reason})"),
+        );
     }
     let first = &measured.reads[0];
     let mut found = format!(
@@ -206,9 +209,9 @@ fn speed(measured: &Measured) -> Finding {
          holds one core with a miss every 10 µs to about {ratio:.2} of DRAM-only"
     );
     if best.iops >= GOOD_IOPS && first.mean_us <= GOOD_LATENCY_US {
-        return Finding::good(NAME, format!("{found}: {meaning}"));
+        return Diagnosis::good(NAME, format!("{found}: {meaning}"));
     }
-    Finding::limited(NAME, found)
+    Diagnosis::limited(NAME, found)
         .costs(meaning)
         .fix("a faster disk, a local one rather than a network volume, or more DRAM (fewer misses)")
 }
@@ -230,8 +233,8 @@ mod tests {
         }
     }
 
-    fn measured(reads: Vec<Reads>) -> Measured {
-        Measured { reads, direct: Ok(()), failure: None }
+    fn measured(reads: Vec<Reads>) -> MeasuredReads {
+        MeasuredReads { reads, direct: Ok(()), failure: None }
     }
 
     #[test]

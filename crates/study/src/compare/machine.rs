@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::price::Price;
 use super::{BASELINE, CompareError, CompareOptions, LeftOut, REFERENCE};
 use crate::energy::Meter;
-use ebbtide_report::flat::walk;
+use ebbtide_report::each_leaf;
 
 /// Sections and keys that all designs have in common with [`REFERENCE`]; and its amount of DRAM.
 const IN_COMMON: [&str; 7] =
@@ -123,7 +123,7 @@ fn has(own: &Config, (key, _): &Setting) -> bool {
 
 fn common(reference: &Config) -> Vec<Setting> {
     let mut common = Vec::new();
-    walk(&as_json(reference), "", &mut |key, value| {
+    each_leaf(&as_json(reference), "", &mut |key, value| {
         let within = |part: &&str| {
             key.strip_prefix(*part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };

@@ -85,7 +85,7 @@ pub struct Comparison {
     /// What jobs compute between their accesses, in microseconds; traces compute nothing.
     pub work_us: Option<f64>,
     /// What the designs came to, in the order of [`designs::ALL`].
-    pub designs: Vec<Row>,
+    pub designs: Vec<ComparedDesign>,
     /// Designs that the common machine, or a parameter that was set, does not fit.
     pub left_out: Vec<LeftOut>,
 }
@@ -101,7 +101,7 @@ pub struct LeftOut {
 
 /// What a design came to.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct ComparedDesign {
     /// Its name.
     pub design: String,
     /// Jobs or accesses a second.
@@ -219,13 +219,14 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
             run(machine, work_us, &options.work, watch.telling(&show))
         },
     )?;
-    let mut rows: Vec<Row> = [&baseline]
+    let mut rows: Vec<ComparedDesign> = [&baseline]
         .into_iter()
         .chain(&others)
         .zip([&first].into_iter().chain(&rest))
         .map(|(machine, ran)| row(machine, ran, (&baseline, &first)))
         .collect();
-    let place = |row: &Row| designs::ALL.iter().position(|design| design.name == row.design);
+    let place =
+        |row: &ComparedDesign| designs::ALL.iter().position(|design| design.name == row.design);
     rows.sort_by_key(place);
     Ok(Comparison {
         work: match &options.work {
@@ -317,13 +318,13 @@ fn of_trace(machine: &Machine, replay: Replay) -> Ran {
     }
 }
 
-fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> Row {
+fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> ComparedDesign {
     let rate = |ran: &Ran| ran.count as f64 * 1e9 / ran.simulated_ns.max(1) as f64;
     let seconds = ran.simulated_ns.max(1) as f64 / 1e9;
     let mb_per_s = |pages: u64| pages as f64 * PAGE_BYTES as f64 / seconds / 1e6;
     let ratio_to_dram = rate(ran) / rate(first);
     let saving = baseline.price.dollars / machine.price.dollars;
-    Row {
+    ComparedDesign {
         design: machine.design.clone(),
         throughput_per_s: rate(ran),
         ratio_to_dram,

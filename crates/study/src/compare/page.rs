@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::text::HEADER;
-use super::{Comparison, Row};
+use super::{ComparedDesign, Comparison};
 use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
 
 impl ebbtide_report::Report for Comparison {
@@ -46,7 +46,7 @@ impl Comparison {
     }
 
     /// A point a design.
-    fn against_cost(&self, title: &str, label: &str, of: fn(&Row) -> f64) -> LineChart {
+    fn against_cost(&self, title: &str, label: &str, of: fn(&ComparedDesign) -> f64) -> LineChart {
         let chart = LineChart::new(title, "dollars of memory", label).log_x();
         self.designs
             .iter()

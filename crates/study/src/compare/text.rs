@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Comparison, REFERENCE, Row};
+use super::{ComparedDesign, Comparison, REFERENCE};
 use ebbtide_report::figure;
 
 /// The columns beside the design.
@@ -21,7 +21,7 @@ pub(super) const HEADER: [&str; 12] = [
     "perf/$",
 ];
 
-impl Row {
+impl ComparedDesign {
     /// A number for each of [`HEADER`], where there is one.
     pub(super) fn numbers(&self) -> [Option<f64>; 12] {
         let years = self.lifetime.as_ref().map(|life| life.years.round_the_clock);

@@ -138,7 +138,7 @@ impl EnergyTable {
     fn negative(&self) -> Option<(String, f64)> {
         let table = serde_json::to_value(self).unwrap_or_default();
         let mut found = None;
-        ebbtide_report::flat::walk(&table, "", &mut |key, value| {
+        ebbtide_report::each_leaf(&table, "", &mut |key, value| {
             let number = value.as_f64().filter(|number| *number < 0.0);
             found = found.take().or(number.map(|number| (key.to_string(), number)));
         });

@@ -19,7 +19,7 @@ use crate::watched::Watched;
 /// What there is to show.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Report {
+pub enum SimReport {
     /// One run of a program.
     Run(Box<Run>),
     /// The same program under several seeds.
@@ -80,7 +80,7 @@ pub fn run_trace(
     meter: Option<&Meter>,
     trace: impl Source,
     watch: Watch<'_>,
-) -> Result<Option<Report>, ReplayError> {
+) -> Result<Option<SimReport>, ReplayError> {
     let mut trace = Watched::new(trace, watch);
     let replayed = replay(config, &mut trace);
     if trace.stopped() {
@@ -88,5 +88,5 @@ pub fn run_trace(
     }
     let replay = replayed?;
     let energy = meter.map(|meter| meter.of_trace(&replay));
-    Ok(Some(Report::Replay(Box::new(Replayed { replay, energy }))))
+    Ok(Some(SimReport::Replay(Box::new(Replayed { replay, energy }))))
 }

@@ -7,12 +7,12 @@ use ebbtide_sim::{Distribution, Timeline};
 use serde_json::Value;
 
 use super::text::{machine, warmed};
-use super::{Replayed, Report, Run, Runs};
+use super::{Replayed, Run, Runs, SimReport};
 use crate::energy::Energy;
-use ebbtide_report::flat::walk;
+use ebbtide_report::each_leaf;
 use ebbtide_report::{BarChart, Page, Range, ReportError, Table, figure};
 
-impl ebbtide_report::Report for Report {
+impl ebbtide_report::Report for SimReport {
     fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
@@ -22,13 +22,13 @@ impl ebbtide_report::Report for Report {
     }
 }
 
-impl Report {
+impl SimReport {
     /// The page: latencies as a chart, the figures, and every parameter.
     pub fn page(&self) -> Page {
         match self {
-            Report::Run(run) => of_run(run),
-            Report::Runs(runs) => of_runs(runs),
-            Report::Replay(replay) => of_replay(replay),
+            SimReport::Run(run) => of_run(run),
+            SimReport::Runs(runs) => of_runs(runs),
+            SimReport::Replay(replay) => of_replay(replay),
         }
     }
 }
@@ -134,7 +134,7 @@ fn finish<T: serde::Serialize>(
 fn parameters<T: serde::Serialize>(page: Page, runs: &[&T], config: &Config) -> Page {
     let config = serde_json::to_value(config).unwrap_or_default();
     let mut settings = Vec::new();
-    walk(&config, "", &mut |name, value| settings.push(format!("{name} = {value}")));
+    each_leaf(&config, "", &mut |name, value| settings.push(format!("{name} = {value}")));
     let rows: Vec<Vec<[String; 2]>> = runs.iter().map(leaves).collect();
     let header = rows.first().into_iter().flatten().map(|[name, _]| name.as_str());
     let table = Table::new("results", header);
@@ -146,7 +146,7 @@ fn parameters<T: serde::Serialize>(page: Page, runs: &[&T], config: &Config) -> 
 
 fn estimates(summary: &Value) -> Table {
     let mut rows = Vec::new();
-    walk(summary, "", &mut |name, value| {
+    each_leaf(summary, "", &mut |name, value| {
         let Some(name) = name.strip_suffix(".mean").filter(|_| value.is_number()) else { return };
         let interval = summary.pointer(&format!("/{}/ci95", name.replace('.', "/")));
         let end = |index: usize| interval.and_then(|interval| interval[index].as_f64());
@@ -163,7 +163,7 @@ fn leaves(run: &impl serde::Serialize) -> Vec<[String; 2]> {
         keys.remove("config");
     }
     let mut leaves = Vec::new();
-    walk(&value, "", &mut |name, value| {
+    each_leaf(&value, "", &mut |name, value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
         leaves.push([name.to_string(), text]);
     });

@@ -11,19 +11,19 @@ use ebbtide_sim::{
 };
 use serde_json::Value;
 
-use super::{Replayed, Report, Run, Runs};
+use super::{Replayed, Run, Runs, SimReport};
 use crate::energy::Energy;
 use ebbtide_report::figure;
 
-impl Display for Report {
+impl Display for SimReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Report::Run(one) => {
+            SimReport::Run(one) => {
                 run(f, one)?;
                 one.typical_miss.as_ref().map_or(Ok(()), |miss| timeline(f, miss))
             }
-            Report::Runs(runs) => several(f, runs),
-            Report::Replay(replay) => replayed(f, replay),
+            SimReport::Runs(runs) => several(f, runs),
+            SimReport::Replay(replay) => replayed(f, replay),
         }
     }
 }

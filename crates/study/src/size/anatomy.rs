@@ -26,7 +26,7 @@ pub struct Anatomy {
     /// Core time that a miss costs, in microseconds.
     pub overhead_us: f64,
     /// How long the page then takes to come.
-    pub flash: Flash,
+    pub flash: FlashLatency,
     /// The replacement policy of its DRAM.
     pub policy: PolicyKind,
 }
@@ -34,20 +34,20 @@ pub struct Anatomy {
 /// How long flash takes for a page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Flash {
+pub enum FlashLatency {
     /// Always as long, in microseconds, however much is asked of it.
     Fixed(f64),
     /// As measured: `(reads a second, mean microseconds)`, by load; no more than the last.
     Measured(Vec<(f64, f64)>),
 }
 
-impl Flash {
+impl FlashLatency {
     /// Mean time of a read, in microseconds, when so many are asked for a second; `None` if that is
     /// more than it can do.
     pub fn read_us(&self, reads_per_s: f64) -> Option<f64> {
         let points = match self {
-            Flash::Fixed(us) => return Some(*us),
-            Flash::Measured(points) => points,
+            FlashLatency::Fixed(us) => return Some(*us),
+            FlashLatency::Measured(points) => points,
         };
         let above = points.iter().position(|(rate, _)| *rate >= reads_per_s)?;
         let (rate, us) = points[above];
@@ -61,8 +61,8 @@ impl Flash {
     /// The most reads a second; infinite where that is not limited.
     pub fn reads_per_s_max(&self) -> f64 {
         match self {
-            Flash::Fixed(_) => f64::INFINITY,
-            Flash::Measured(points) => points.last().map_or(0.0, |(rate, _)| *rate),
+            FlashLatency::Fixed(_) => f64::INFINITY,
+            FlashLatency::Measured(points) => points.last().map_or(0.0, |(rate, _)| *rate),
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             points.push((at.reads_per_s, at.mean_us));
         }
     }
-    let flash = Flash::Measured(points);
+    let flash = FlashLatency::Measured(points);
     let anatomy = |mode: Mode| {
         let costs = profile.mode(mode);
         let blocks = mode == Mode::Sync;
@@ -104,7 +104,7 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
             order: Order::ReturnedFirst,
             overhead_us: costs.map_or(0.0, |costs| costs.miss_us),
             // The read of a core that waits for it is in what the miss costs.
-            flash: if blocks { Flash::Fixed(0.0) } else { flash.clone() },
+            flash: if blocks { FlashLatency::Fixed(0.0) } else { flash.clone() },
             policy,
         })
     };
@@ -144,7 +144,7 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
         blocks: parts.core_side == CoreSide::Block,
         order,
         overhead_us: if all_dram { 0.0 } else { us(reply.since(Time::ZERO) + software) },
-        flash: Flash::Fixed(us(arrived.since(reply))),
+        flash: FlashLatency::Fixed(us(arrived.since(reply))),
         policy: config.dram_cache.policy,
     }))
 }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn measured_flash_slows_down_with_load_up_to_its_limit() {
-        let flash = Flash::Measured(vec![(10e3, 100.0), (50e3, 200.0)]);
+        let flash = FlashLatency::Measured(vec![(10e3, 100.0), (50e3, 200.0)]);
         assert_eq!(flash.read_us(1e3), Some(100.0));
         assert_eq!(flash.read_us(30e3), Some(150.0));
         assert_eq!(flash.read_us(60e3), None);

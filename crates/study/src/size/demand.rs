@@ -12,7 +12,7 @@ use ebbtide_trace::{Access, Op, ReadAhead, Source, open};
 use ebbtide_workloads::{Program, Scatter, Shape, Workload};
 use serde::Serialize;
 
-use super::memory::Traced;
+use super::traced_memory::TracedMemory;
 use super::{Input, SizeError};
 
 /// What a program does to memory.
@@ -142,14 +142,14 @@ impl Lru {
 }
 
 /// What both passes gave.
-struct Measured {
+struct MeasuredCurves {
     exact: Option<Curve>,
     sampled: Curve,
     sample: Sample,
     others: Vec<(PolicyKind, Curve)>,
 }
 
-impl Measured {
+impl MeasuredCurves {
     fn lru(&self) -> &Curve {
         self.exact.as_ref().unwrap_or(&self.sampled)
     }
@@ -226,7 +226,7 @@ fn trace(
     let span_us = last.since(first).as_ps() as f64 / 1e6;
     let (exact, sampled) = lru.curves();
     let mut measured =
-        Measured { exact, sampled, sample: lru.sampled.sample(), others: Vec::new() };
+        MeasuredCurves { exact, sampled, sample: lru.sampled.sample(), others: Vec::new() };
     let accesses = measured.lru().accesses();
     if span_us <= 0.0 || accesses < 2 {
         return Err(unfit("all its accesses are at one time, expected times that go on"));
@@ -292,7 +292,7 @@ fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<
     let pages = program.size_bytes() / PAGE_BYTES as u64;
     let stretch = (pages * ACCESSES_PER_PAGE).clamp(1 << 20, ACCESSES_MAX);
     let mut lru = Lru::new();
-    let mut run = Run::new(&program, watch);
+    let mut run = ProgramRun::new(&program, watch);
     let show =
         |stage: &'static str, from: f64| move |share: f64| watch.show(stage, from + 0.2 * share);
     run.stretch(stretch, show("warming up", 0.0), |page, write| lru.touch(page, write))?;
@@ -303,7 +303,7 @@ fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<
     let mut others = Vec::new();
     if !policies.is_empty() {
         let mut caches = caches(policies, pages, lru.sampled.sample());
-        let mut run = Run::new(&program, watch);
+        let mut run = ProgramRun::new(&program, watch);
         let mut touch = |page, write| {
             caches.iter_mut().for_each(|(_, caches)| caches.touch(page, write));
         };
@@ -319,7 +319,7 @@ fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<
     }
     let exact = after.0.zip(before.0).map(|(after, before)| after.since(&before));
     let sampled = after.1.since(&before.1);
-    let measured = Measured { exact, sampled, sample: lru.sampled.sample(), others };
+    let measured = MeasuredCurves { exact, sampled, sample: lru.sampled.sample(), others };
     let accesses_per_job = measured.lru().accesses() as f64 / jobs;
     let usual = (pages as f64 * INTERVAL_SHARE) as u64;
     let misses_per_job = measured.lru().miss_ratio(usual) * accesses_per_job;
@@ -329,7 +329,7 @@ fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<
 }
 
 /// A program at work, one job after the other.
-struct Run<'a> {
+struct ProgramRun<'a> {
     program: &'a Program,
     contents: Contents,
     watch: Watch<'a>,
@@ -339,9 +339,9 @@ struct Run<'a> {
 /// Jobs between looks at whether to go on.
 const JOBS_AT_ONCE: u64 = 1024;
 
-impl<'a> Run<'a> {
-    fn new(program: &'a Program, watch: Watch<'a>) -> Run<'a> {
-        Run { program, contents: Contents::new(program.clone()), watch, job: 0 }
+impl<'a> ProgramRun<'a> {
+    fn new(program: &'a Program, watch: Watch<'a>) -> ProgramRun<'a> {
+        ProgramRun { program, contents: Contents::new(program.clone()), watch, job: 0 }
     }
 
     /// Runs jobs until they have made `accesses`.
@@ -381,7 +381,7 @@ impl<'a> Run<'a> {
     fn some(&mut self, jobs: u64, touch: &mut impl FnMut(PageId, bool)) -> Result<(), SizeError> {
         self.watch.go_on()?;
         for _ in 0..jobs {
-            let mut memory = Traced { contents: &mut self.contents, touch: &mut *touch };
+            let mut memory = TracedMemory { contents: &mut self.contents, touch: &mut *touch };
             self.program.run(self.job, &mut memory).map_err(SizeError::Wrong)?;
             self.job += 1;
         }

@@ -6,13 +6,13 @@
 //! (SPEC C3) and under the event model of [`crate::analytic::event_model`].
 
 mod anatomy;
+mod cost_and_lifetime;
 mod demand;
 pub mod figure1;
-mod fit;
-mod memory;
+mod least_dram;
 mod page;
 mod text;
-mod worth;
+mod traced_memory;
 
 use std::path::PathBuf;
 
@@ -25,10 +25,10 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use crate::analytic::lifetime::Cells;
-pub use anatomy::{Anatomy, Flash};
+pub use anatomy::{Anatomy, FlashLatency};
+pub use cost_and_lifetime::{CellLifetime, CostAndLifetime};
 pub use demand::{Demand, PolicyCurve};
-pub use fit::{Goal, Need, Point};
-pub use worth::{Lifetime, Worth};
+pub use least_dram::{Goal, Need, ResponsePoint};
 
 use crate::analytic::bandwidth::Traffic;
 use crate::claims::Findings;
@@ -158,7 +158,7 @@ pub enum SizeError {
     #[error("a job read something wrong: {0}")]
     Wrong(ebbtide_workloads::Wrong),
     /// No size of DRAM meets the objective.
-    #[error("--slo {}: no size of DRAM meets it on {design} at load {load}: {best}", fit::time(*.slo_us))]
+    #[error("--slo {}: no size of DRAM meets it on {design} at load {load}: {best}", least_dram::time(*.slo_us))]
     Unreachable {
         /// The objective.
         slo_us: f64,
@@ -203,7 +203,7 @@ pub struct Report {
     /// The design that the recommendation is for.
     pub recommended: &'static str,
     /// What each design needs.
-    pub designs: Vec<Design>,
+    pub designs: Vec<SizedDesign>,
     /// What a paper says of services, beside a trace; empty until its judge fills it in.
     #[serde(rename = "astriflash")]
     pub beside: Findings,
@@ -228,7 +228,7 @@ pub struct Knee {
 
 /// What a design needs.
 #[derive(Debug, Clone, Serialize)]
-pub struct Design {
+pub struct SizedDesign {
     /// What a miss takes on it.
     #[serde(flatten)]
     pub anatomy: Anatomy,
@@ -236,9 +236,9 @@ pub struct Design {
     /// size does.
     pub need: Option<Need>,
     /// p99 by size of DRAM, for the chart: bytes, analytic, simulated; infinite ones left out.
-    pub points: Vec<Point>,
+    pub points: Vec<ResponsePoint>,
     /// What that costs and how long it lasts.
-    pub worth: Option<Worth>,
+    pub worth: Option<CostAndLifetime>,
 }
 
 /// Finds what `options` ask for on the designs of `machine`.
@@ -258,16 +258,16 @@ pub fn run(
         slo_us: options.slo_us,
         load: options.load,
         cores: options.cores,
-        writes_per_s_max: worth::writes_per_s_max(options, &demand),
+        writes_per_s_max: cost_and_lifetime::writes_per_s_max(options, &demand),
     };
     let count = machine.designs.len() as f64;
     let mut designs = Vec::new();
     for (number, anatomy) in machine.designs.iter().enumerate() {
         watch.tell(&format!("sizing {}", anatomy.design), 0.8 + 0.2 * number as f64 / count)?;
-        let need = fit::need(&demand, anatomy, &goal);
-        let worth = need.as_ref().map(|need| Worth::new(options, &demand, need));
-        let points = fit::points(&demand, anatomy, &goal);
-        designs.push(Design { anatomy: anatomy.clone(), need, points, worth });
+        let need = least_dram::need(&demand, anatomy, &goal);
+        let worth = need.as_ref().map(|need| CostAndLifetime::new(options, &demand, need));
+        let points = least_dram::points(&demand, anatomy, &goal);
+        designs.push(SizedDesign { anatomy: anatomy.clone(), need, points, worth });
     }
     let chosen = designs.iter().find(|design| design.anatomy.design == machine.recommended);
     if let Some(chosen) = chosen
@@ -277,7 +277,7 @@ pub fn run(
             slo_us: options.slo_us,
             design: chosen.anatomy.design.clone(),
             load: options.load,
-            best: fit::best(&demand, &chosen.anatomy, &goal),
+            best: least_dram::best(&demand, &chosen.anatomy, &goal),
         });
     }
     let years = chosen.and_then(|chosen| chosen.worth.as_ref()?.years(options.cells));

@@ -73,7 +73,11 @@ impl Report {
         })
     }
 
-    fn responses(&self, title: &str, p99_us: impl Fn(&super::Point) -> Option<f64>) -> LineChart {
+    fn responses(
+        &self,
+        title: &str,
+        p99_us: impl Fn(&super::ResponsePoint) -> Option<f64>,
+    ) -> LineChart {
         let dataset_bytes = (self.demand.dataset_pages * 4096) as f64;
         let chart = LineChart::new(title, "DRAM (% of the data)", "p99 response (µs)").log_y();
         self.designs.iter().fold(chart, |chart, design| {

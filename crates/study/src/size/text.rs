@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::demand::Sampling;
-use super::fit::time;
-use super::{Design, Lifetime, Report, Worth};
+use super::least_dram::time;
+use super::{CellLifetime, CostAndLifetime, Report, SizedDesign};
 
 impl Report {
     /// The answer in a line.
@@ -125,7 +125,7 @@ fn sampling(sampling: &Sampling) -> String {
     )
 }
 
-fn designs(f: &mut Formatter<'_>, designs: &[Design]) -> fmt::Result {
+fn designs(f: &mut Formatter<'_>, designs: &[SizedDesign]) -> fmt::Result {
     let names = ["analytic", "event", "% of data", "p99 us", "kept", "us/miss", "saving", "perf/$"];
     write!(f, "{:<18}", "design")?;
     names.iter().try_for_each(|name| write!(f, "{name:>10}"))?;
@@ -155,7 +155,7 @@ fn designs(f: &mut Formatter<'_>, designs: &[Design]) -> fmt::Result {
 fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let chosen = report.designs.iter().find(|design| design.anatomy.design == report.recommended);
     let Some(worth) = chosen.and_then(|design| design.worth.as_ref()) else { return Ok(()) };
-    let Worth { dollars, dollars_dram_only, lifetimes, .. } = worth;
+    let CostAndLifetime { dollars, dollars_dram_only, lifetimes, .. } = worth;
     writeln!(
         f,
         "\n{}: ${} instead of ${}; {}/s from flash and {}/s to it on {}",
@@ -167,8 +167,8 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         cores(report.options.cores),
     )?;
     let years = |years: Option<f64>| years.map_or("no wear".to_string(), lasting);
-    let last = |lifetime: &Lifetime| {
-        let Lifetime { cells, years: all, working_years } = lifetime;
+    let last = |lifetime: &CellLifetime| {
+        let CellLifetime { cells, years: all, working_years } = lifetime;
         format!("{cells} {} ({})", years(*all), years(*working_years))
     };
     let all: Vec<String> = lifetimes.iter().map(last).collect();

@@ -5,7 +5,7 @@
 //! goes on where it was; the results do not depend on whether it was, nor on how many threads ran it.
 
 mod axes;
-mod kept;
+mod checkpoint;
 mod page;
 mod results;
 mod text;
@@ -19,11 +19,11 @@ use ebbtide_sim::{SimError, Simulation};
 use thiserror::Error;
 
 pub use axes::{Axis, Sweep};
-pub use results::{Point, Swept};
+pub use results::{SweepPoint, Swept};
 
 use crate::side_by_side::side_by_side;
+use checkpoint::{Checkpoint, Fingerprint};
 use ebbtide_report::ReportError;
-use kept::{Fingerprint, Kept};
 
 /// How to run a sweep.
 #[derive(Debug, Clone)]
@@ -126,8 +126,11 @@ impl SweepError {
 /// [`SweepError`]. Runs that ended are kept even then.
 pub fn run(sweep: &Sweep, options: &SweepOptions, watch: Watch<'_>) -> Result<Swept, SweepError> {
     let plans = sweep.plans()?;
-    let kept =
-        Kept::open(&options.folder, &Fingerprint::new(&options.program, &plans), options.force)?;
+    let kept = Checkpoint::open(
+        &options.folder,
+        &Fingerprint::new(&options.program, &plans),
+        options.force,
+    )?;
     let missing: Vec<usize> = (0..plans.len()).filter(|number| !kept.has(*number)).collect();
     let before = (plans.len() - missing.len()) as f64;
     let watch_all = |stage: &str, share: f64| {

@@ -6,7 +6,7 @@ use ebbtide_core::Bytes;
 use serde_json::Value;
 
 use super::Axis;
-use super::results::{Point, Swept};
+use super::results::{SweepPoint, Swept};
 use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table};
 
 /// A figure of a run that is shown.
@@ -88,8 +88,8 @@ impl Swept {
     }
 
     /// Points by what sets them apart from each other, `axis` and seeds aside.
-    fn groups(&self, axis: Option<usize>) -> BTreeMap<Vec<usize>, Vec<&Point>> {
-        let mut groups: BTreeMap<Vec<usize>, Vec<&Point>> = BTreeMap::new();
+    fn groups(&self, axis: Option<usize>) -> BTreeMap<Vec<usize>, Vec<&SweepPoint>> {
+        let mut groups: BTreeMap<Vec<usize>, Vec<&SweepPoint>> = BTreeMap::new();
         for point in &self.points {
             let places = self.axes.iter().zip(&point.values).enumerate();
             let places = places.filter(|(index, (its, _))| {
@@ -103,7 +103,7 @@ impl Swept {
     }
 
     /// The values that the points of a group share.
-    fn name(&self, point: &Point, axis: Option<usize>) -> String {
+    fn name(&self, point: &SweepPoint, axis: Option<usize>) -> String {
         let values = self.axes.iter().zip(&point.values).enumerate();
         let values = values
             .filter(|(index, (its, _))| its.varies() && its.key != "seed" && Some(*index) != axis);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Axis, Sweep};
-use ebbtide_report::flat::walk;
+use ebbtide_report::each_leaf;
 use ebbtide_report::{Column, Columns, Report, ReportError, parquet_bytes, write_whole};
 
 /// What came out of a sweep.
@@ -15,12 +15,12 @@ pub struct Swept {
     /// What was combined.
     pub axes: Vec<Axis>,
     /// A run each.
-    pub points: Vec<Point>,
+    pub points: Vec<SweepPoint>,
 }
 
 /// A run of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
+pub struct SweepPoint {
     /// The values that it combines, an axis each.
     pub values: Vec<String>,
     /// What came out, as `ebbtide sim --json` prints it.
@@ -51,7 +51,7 @@ impl Swept {
         let own = |values: Vec<&str>| values.into_iter().map(str::to_string).collect();
         let points = outcomes.into_iter().enumerate();
         let points = points
-            .map(|(number, outcome)| Point { values: own(sweep.values(number)), outcome })
+            .map(|(number, outcome)| SweepPoint { values: own(sweep.values(number)), outcome })
             .collect();
         Swept { axes: sweep.axes().to_vec(), points }
     }
@@ -67,7 +67,7 @@ impl Swept {
         }
         let axes = columns.count();
         for (row, point) in self.points.iter().enumerate() {
-            walk(&point.outcome, "", &mut |name, value| {
+            each_leaf(&point.outcome, "", &mut |name, value| {
                 // The load is an axis, whatever JSON makes of it.
                 let axis = name.starts_with("arrivals");
                 if !axis && !OF_THE_HOST.contains(&name) && !columns.is_among(name, axes) {

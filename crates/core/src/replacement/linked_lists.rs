@@ -14,20 +14,20 @@ struct Link {
 
 /// The lists numbered `0..lists` over the frames `0..frames`.
 #[derive(Clone)]
-pub(super) struct Lists {
+pub(super) struct LinkedLists {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
     links: Vec<Link>,
     frames: usize,
 }
 
-impl Lists {
-    pub(super) fn new(frames: usize, lists: usize) -> Lists {
+impl LinkedLists {
+    pub(super) fn new(frames: usize, lists: usize) -> LinkedLists {
         assert!(frames + lists < UNLINKED as usize, "too many frames to link");
         let mut links = Vec::with_capacity(frames + lists);
         links.resize(frames, Link { previous: UNLINKED, next: UNLINKED });
         let sentinels = frames as u32..(frames + lists) as u32;
         links.extend(sentinels.map(|own| Link { previous: own, next: own }));
-        Lists { links, frames }
+        LinkedLists { links, frames }
     }
 
     pub(super) fn memory_bytes(frames: usize, lists: usize) -> usize {

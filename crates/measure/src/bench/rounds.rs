@@ -6,23 +6,25 @@ use crate::cgroup::MemoryCgroup;
 use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_workloads::{Program, Workload};
 
-use super::child::{PAGING_THREADS, PAGING_TRIAL_S};
-use super::children::Child;
+use super::child::Child;
 use super::conditions::Conditions;
 use super::data::{self, DataPlaces};
-use super::process;
-use super::protocol::{Calibration, Command, Latency, Load, Reply, Setup, Window};
-use super::subject::Subject;
+use super::error::BenchError;
+use super::loaded_workload::LoadedWorkload;
+use super::memory_server::{PAGING_THREADS, PAGING_TRIAL_S};
+use super::options::{Arrivals, BenchOptions, Mode};
+use super::protocol::{Calibration, Command, Latency, Reply, Setup, Window, WindowArrivals};
+use super::usage;
 use super::{
-    AheadSpread, BenchError, BenchOptions, Effect, LatencySpread, Loop, Machine, Mode, Outcome,
-    Profile, Report, Spread, Tried, WorkloadFacts, places, setup, stored_modes, warm_up_s,
+    AheadSpread, BenchMachine, BenchReport, Effect, LatencySpread, ModeOutcome, Profile, Spread,
+    Tried, WorkloadFacts, places, setup, stored_modes, warm_up_s,
 };
 use crate::doctor::machine::MachineSummary;
 
 /// The bench of one workload.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a BenchOptions,
-    pub(super) subject: &'a Subject,
+    pub(super) subject: &'a LoadedWorkload,
     pub(super) cpus: &'a [usize],
     /// To predict with, if that is wished for.
     pub(super) profile: Option<&'a Profile>,
@@ -74,7 +76,7 @@ impl Bench<'_> {
     /// predict each outcome, where a profile is given.
     pub(super) fn run(
         &self,
-        report: &mut Report,
+        report: &mut BenchReport,
         conditions: &mut Vec<Conditions>,
     ) -> Result<(), BenchError> {
         let program = &self.subject.program;
@@ -90,8 +92,8 @@ impl Bench<'_> {
             calibration,
         });
         match self.options.arrivals {
-            Loop::Closed => self.closed(&mut runners, &calibration, report, conditions),
-            Loop::Open => self.open(&mut runners, &calibration, report),
+            Arrivals::Closed => self.closed(&mut runners, &calibration, report, conditions),
+            Arrivals::Open => self.open(&mut runners, &calibration, report),
         }
     }
 
@@ -104,11 +106,15 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn probe_device(&self, places: &DataPlaces, report: &mut Report) -> Result<(), BenchError> {
+    fn probe_device(
+        &self,
+        places: &DataPlaces,
+        report: &mut BenchReport,
+    ) -> Result<(), BenchError> {
         self.watch.tell("measuring the device", 0.2)?;
         let Some(mode) = stored_modes(self.options).next() else { return Ok(()) };
         let summary = MachineSummary::quick(&places.place(mode).0)?;
-        report.machine = Machine::new(&summary, self.cpus);
+        report.machine = BenchMachine::new(&summary, self.cpus);
         Ok(())
     }
 
@@ -117,7 +123,7 @@ impl Bench<'_> {
         &self,
         program: &Program,
         places: &DataPlaces,
-        report: &mut Report,
+        report: &mut BenchReport,
     ) -> Result<(Vec<Runner>, Calibration), BenchError> {
         self.watch.tell("loading DRAM", 0.22)?;
         let mut dram = self
@@ -147,7 +153,7 @@ impl Bench<'_> {
             let seconds = warm_up_s(runner.mode, self.options);
             if seconds > 0.0 {
                 self.watch.tell(&format!("warming up {}", runner.mode), 0.35)?;
-                self.round(runner, seconds, Load::Closed, calibration.work_instructions)?;
+                self.round(runner, seconds, WindowArrivals::Closed, calibration.work_instructions)?;
             }
         }
         Ok((runners, calibration))
@@ -159,7 +165,7 @@ impl Bench<'_> {
         mode: Mode,
         (program, places): (&Program, &DataPlaces),
         work_instructions: u64,
-        report: &mut Report,
+        report: &mut BenchReport,
     ) -> Result<Option<Runner>, BenchError> {
         let mut notice = |text: String| {
             let notice = format!("{mode}: {text}");
@@ -237,14 +243,14 @@ impl Bench<'_> {
         &self,
         runner: &mut Runner,
         seconds: f64,
-        arrivals: Load,
+        arrivals: WindowArrivals,
         work_instructions: u64,
     ) -> Result<Round, BenchError> {
-        let kernel_before = process::kernel_threads_cpu_s();
+        let kernel_before = usage::kernel_threads_cpu_s();
         let command = Command::Run { seconds, arrivals, work_instructions };
         match runner.child.ask(&command, self.watch) {
             Ok(Reply::Window(window)) => {
-                let kernel_cpu_s = process::kernel_threads_cpu_s() - kernel_before;
+                let kernel_cpu_s = usage::kernel_threads_cpu_s() - kernel_before;
                 Ok(Round { window: *window, kernel_cpu_s })
             }
             Err(_) if runner.limit.is_some() && runner.child.was_killed() => {
@@ -259,7 +265,7 @@ impl Bench<'_> {
         &self,
         runners: &mut [Runner],
         calibration: &Calibration,
-        arrivals: Load,
+        arrivals: WindowArrivals,
         rounds: usize,
         (from, to): (f64, f64),
     ) -> Result<BTreeMap<Mode, Vec<Round>>, BenchError> {
@@ -284,17 +290,17 @@ impl Bench<'_> {
         &self,
         runners: &mut [Runner],
         calibration: &Calibration,
-        report: &mut Report,
+        report: &mut BenchReport,
         conditions: &mut Vec<Conditions>,
     ) -> Result<(), BenchError> {
         let rounds = self.options.rounds;
         let span = (0.4, 0.95);
-        let results = self.rounds(runners, calibration, Load::Closed, rounds, span)?;
+        let results = self.rounds(runners, calibration, WindowArrivals::Closed, rounds, span)?;
         self.watch.tell("without added work", 0.95)?;
         let mut without_work = BTreeMap::new();
         for runner in runners.iter_mut() {
             if matches!(runner.mode, Mode::Dram | Mode::Ebbtide) {
-                let round = self.round(runner, self.options.seconds, Load::Closed, 0)?;
+                let round = self.round(runner, self.options.seconds, WindowArrivals::Closed, 0)?;
                 without_work.insert(runner.mode, round.jobs_per_s());
             }
         }
@@ -361,15 +367,16 @@ impl Bench<'_> {
         &self,
         runners: &mut [Runner],
         calibration: &Calibration,
-        report: &mut Report,
+        report: &mut BenchReport,
     ) -> Result<(), BenchError> {
         // What DRAM-only can do at most is what loads are shares of.
-        let full = self.rounds(&mut runners[..1], calibration, Load::Closed, 3, (0.4, 0.45))?;
+        let full =
+            self.rounds(&mut runners[..1], calibration, WindowArrivals::Closed, 3, (0.4, 0.45))?;
         let full = &full[&Mode::Dram];
         let capacity = Spread::of(full.iter().map(Round::jobs_per_s)).median;
         let count = self.options.loads.len() as f64;
         for (number, &load) in self.options.loads.iter().enumerate() {
-            let arrivals = Load::Poisson { jobs_per_s: capacity * load };
+            let arrivals = WindowArrivals::Poisson { jobs_per_s: capacity * load };
             let at = |step: f64| 0.45 + 0.55 * step / count;
             let span = (at(number as f64), at(number as f64 + 1.0));
             let results = self.rounds(runners, calibration, arrivals, self.options.rounds, span)?;
@@ -388,7 +395,7 @@ impl Bench<'_> {
         dram: &[Round],
         calibration: &Calibration,
         load: Option<f64>,
-    ) -> Outcome {
+    ) -> ModeOutcome {
         let spread = |figure: &dyn Fn(&Round) -> f64| Spread::of(rounds.iter().map(figure));
         let cores = self.options.cores as f64;
         let dram_of = |round: usize| &dram[round % dram.len()];
@@ -406,7 +413,7 @@ impl Bench<'_> {
         let per_s = |count: u64, round: &Round| count as f64 / round.window.seconds;
         let service: Vec<Latency> = rounds.iter().map(|round| round.window.service_us).collect();
         let response: Vec<Latency> = rounds.iter().map(|round| round.window.response_us).collect();
-        Outcome {
+        ModeOutcome {
             workload: self.subject.program.name(),
             mode: runner.mode,
             cores: self.options.cores,

@@ -50,7 +50,7 @@ pub struct Need {
 
 /// p99 with one size of DRAM; `None` where the design cannot keep up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Point {
+pub struct ResponsePoint {
     /// The size.
     pub dram_bytes: u64,
     /// By the analytic queue, in microseconds.
@@ -194,14 +194,14 @@ fn least(all: u64, meets: impl Fn(u64) -> bool) -> Option<u64> {
 }
 
 /// p99 over the sizes of the demand's curves.
-pub(super) fn points(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Vec<Point> {
+pub(super) fn points(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Vec<ResponsePoint> {
     if anatomy.all_dram {
         return Vec::new();
     }
     let finite = |us: f64| us.is_finite().then_some(us);
     let point = |&pages: &u64| {
         let trial = Trial::new(demand, anatomy, goal, pages);
-        Point {
+        ResponsePoint {
             dram_bytes: pages * PAGE_BYTES as u64,
             analytic_p99_us: finite(trial.analytic_p99_us()),
             simulated_p99_us: finite(trial.simulated_p99_us()),

@@ -1,4 +1,4 @@
-//! [`Worth`]: what a size of DRAM costs, and how long the flash behind it lasts.
+//! [`CostAndLifetime`]: what a size of DRAM costs, and how long the flash behind it lasts.
 
 use ebbtide_core::PAGE_BYTES;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::analytic::lifetime::{Cells, Wear};
 
 /// What a size of DRAM is worth.
 #[derive(Debug, Clone, Serialize)]
-pub struct Worth {
+pub struct CostAndLifetime {
     /// Dollars for the DRAM and the flash.
     pub dollars: f64,
     /// Dollars for all data in DRAM.
@@ -22,12 +22,12 @@ pub struct Worth {
     /// What they write to it.
     pub flash_write_bytes_per_s: f64,
     /// By kind of cell.
-    pub lifetimes: Vec<Lifetime>,
+    pub lifetimes: Vec<CellLifetime>,
 }
 
 /// How long flash of one kind lasts; `None` where nothing is written.
 #[derive(Debug, Clone, Serialize)]
-pub struct Lifetime {
+pub struct CellLifetime {
     /// The kind of cell.
     pub cells: Cells,
     /// Years round the clock.
@@ -36,9 +36,9 @@ pub struct Lifetime {
     pub working_years: Option<f64>,
 }
 
-impl Worth {
+impl CostAndLifetime {
     /// What the DRAM of `need` is worth.
-    pub(super) fn new(options: &SizeOptions, demand: &Demand, need: &Need) -> Worth {
+    pub(super) fn new(options: &SizeOptions, demand: &Demand, need: &Need) -> CostAndLifetime {
         const GB: f64 = 1e9;
         let dataset_bytes = dataset_bytes(demand);
         let all_dram = need.dram_bytes as f64 >= dataset_bytes;
@@ -52,9 +52,13 @@ impl Worth {
         let lifetimes = Cells::ALL.map(|cells| {
             let wear = wear(options, demand, cells.endurance_cycles(), writes_per_s);
             let some = |years: f64| years.is_finite().then_some(years);
-            Lifetime { cells, years: some(wear.years()), working_years: some(wear.working_years()) }
+            CellLifetime {
+                cells,
+                years: some(wear.years()),
+                working_years: some(wear.working_years()),
+            }
         });
-        Worth {
+        CostAndLifetime {
             dollars,
             dollars_dram_only,
             saving,

@@ -10,20 +10,22 @@ use ebbtide_workloads::graph::{self, EdgeList, Summary};
 use ebbtide_workloads::{ConnectedComponents, Kind, PageRank, Program, Shape, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::replay::{self, Kept};
-use super::{BenchError, BenchOptions, shape};
+use super::error::BenchError;
+use super::options::BenchOptions;
+use super::replay::{self, StoredSteps};
+use super::shape;
 
 /// The workloads that can run on a graph from a file.
 pub const GRAPH_WORKLOADS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
 
 /// A program to bench.
-pub(super) struct Subject {
+pub(super) struct LoadedWorkload {
     /// With its image.
     pub(super) program: Program,
     /// The graph it runs on, if that is from a file.
     pub(super) graph: Option<GraphFile>,
     /// Its steps, if it replays a trace.
-    pub(super) replay: Option<Kept>,
+    pub(super) replay: Option<StoredSteps>,
 }
 
 /// A graph in a file, as one workload stores it.
@@ -80,18 +82,19 @@ impl GraphFile {
 ///
 /// # Errors
 /// When a program cannot have its shape, or the file cannot be read.
-pub(super) fn subjects(options: &mut BenchOptions) -> Result<Vec<Subject>, BenchError> {
+pub(super) fn subjects(options: &mut BenchOptions) -> Result<Vec<LoadedWorkload>, BenchError> {
     if let Some(path) = &options.trace {
         let (program, kept) = replay::read(path, options.seed)?;
         options.dataset_bytes = program.size_bytes();
-        return Ok(vec![Subject { program, graph: None, replay: Some(kept) }]);
+        return Ok(vec![LoadedWorkload { program, graph: None, replay: Some(kept) }]);
     }
     let kinds = options.workloads.iter().map(|name| Ok(name.parse::<Kind>()?));
     let kinds = kinds.collect::<Result<Vec<Kind>, BenchError>>()?;
     let Some(path) = options.graph.clone() else {
         let shape = shape(options);
-        let generated =
-            |kind: Kind| Ok(Subject { program: kind.build(&shape)?, graph: None, replay: None });
+        let generated = |kind: Kind| {
+            Ok(LoadedWorkload { program: kind.build(&shape)?, graph: None, replay: None })
+        };
         return kinds.into_iter().map(generated).collect();
     };
     if let Some(&other) = kinds.iter().find(|kind| !GRAPH_WORKLOADS.contains(kind)) {
@@ -101,7 +104,7 @@ pub(super) fn subjects(options: &mut BenchOptions) -> Result<Vec<Subject>, Bench
     let mut subjects = Vec::new();
     for kind in kinds {
         let (program, graph) = on_graph(kind, &edges, &path, &shape(options))?;
-        subjects.push(Subject { program, graph: Some(graph), replay: None });
+        subjects.push(LoadedWorkload { program, graph: Some(graph), replay: None });
     }
     let largest = subjects.iter().map(|subject| subject.program.size_bytes()).max();
     options.dataset_bytes = largest.unwrap_or(options.dataset_bytes);

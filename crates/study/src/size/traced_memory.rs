@@ -1,16 +1,16 @@
-//! [`Traced`]: a memory that tells every access and takes no time.
+//! [`TracedMemory`]: a memory that tells every access and takes no time.
 
 use ebbtide_core::{Addr, Memory, PageId, Value, check_access};
 use ebbtide_sim::Contents;
 
 /// The contents of a program's memory, and who hears of each access's page and whether it is
 /// written. One job runs at a time, which so never waits.
-pub(super) struct Traced<'a, F> {
+pub(super) struct TracedMemory<'a, F> {
     pub(super) contents: &'a mut Contents,
     pub(super) touch: F,
 }
 
-impl<F: FnMut(PageId, bool)> Memory for Traced<'_, F> {
+impl<F: FnMut(PageId, bool)> Memory for TracedMemory<'_, F> {
     fn size_bytes(&self) -> u64 {
         self.contents.size_bytes()
     }

@@ -1,9 +1,9 @@
-//! [`Order`]: the frames of each set in an order of the policy's own, first to go in front.
+//! [`EvictionOrder`]: the frames of each set in an order of the policy's own, first to go in front.
 
 use std::hint::black_box;
 
 use super::Geometry;
-use super::list::Lists;
+use super::linked_lists::LinkedLists;
 use crate::addr::FrameId;
 
 /// Sets of more ways are linked lists, whose changes cost the same however long they are.
@@ -15,7 +15,7 @@ const ROW_WAYS_MAX: usize = 16;
 /// memory, where a linked list would change three or four lines far apart. A simulated cache of
 /// millions of frames lives by that.
 #[derive(Clone)]
-pub(super) struct Order {
+pub(super) struct EvictionOrder {
     geometry: Geometry,
     sets: Sets,
 }
@@ -26,26 +26,26 @@ enum Sets {
     /// makes every row the beginning of one of the most ways.
     Rows(Vec<u8>),
     /// A list a set.
-    Lists(Lists),
+    LinkedLists(LinkedLists),
 }
 
 const NONE: u8 = u8::MAX;
 
-impl Order {
-    pub(super) fn new(geometry: Geometry) -> Order {
+impl EvictionOrder {
+    pub(super) fn new(geometry: Geometry) -> EvictionOrder {
         let sets = if geometry.ways <= ROW_WAYS_MAX {
             Sets::Rows(vec![NONE; geometry.frames() + ROW_WAYS_MAX])
         } else {
-            Sets::Lists(Lists::new(geometry.frames(), geometry.sets))
+            Sets::LinkedLists(LinkedLists::new(geometry.frames(), geometry.sets))
         };
-        Order { geometry, sets }
+        EvictionOrder { geometry, sets }
     }
 
     pub(super) fn memory_bytes(geometry: Geometry) -> usize {
         if geometry.ways <= ROW_WAYS_MAX {
             geometry.frames()
         } else {
-            Lists::memory_bytes(geometry.frames(), geometry.sets)
+            LinkedLists::memory_bytes(geometry.frames(), geometry.sets)
         }
     }
 
@@ -54,7 +54,7 @@ impl Order {
         let ways = self.geometry.ways;
         let (row, list) = match &self.sets {
             Sets::Rows(rows) => (&rows[set * ways..(set + 1) * ways], None),
-            Sets::Lists(lists) => (&[][..], Some(lists.iter(set))),
+            Sets::LinkedLists(lists) => (&[][..], Some(lists.iter(set))),
         };
         let known = row.iter().take_while(|way| **way != NONE);
         known
@@ -91,8 +91,8 @@ impl Order {
                 row[place..].rotate_right(1);
                 row[place] = way;
             }
-            Sets::Lists(lists) if count >= self.geometry.ways => lists.push_back(set, frame),
-            Sets::Lists(lists) => lists.insert_behind(set, count, frame),
+            Sets::LinkedLists(lists) if count >= self.geometry.ways => lists.push_back(set, frame),
+            Sets::LinkedLists(lists) => lists.insert_behind(set, count, frame),
         }
     }
 
@@ -106,7 +106,7 @@ impl Order {
                 row[place..].rotate_left(1);
                 row[last] = NONE;
             }
-            Sets::Lists(lists) => lists.remove(frame),
+            Sets::LinkedLists(lists) => lists.remove(frame),
         }
     }
 
@@ -126,7 +126,7 @@ impl Order {
                 };
                 moved.unwrap_or_else(|| panic!("{frame:?} is not known"));
             }
-            Sets::Lists(lists) => lists.move_to_back(self.geometry.set_of(frame), frame),
+            Sets::LinkedLists(lists) => lists.move_to_back(self.geometry.set_of(frame), frame),
         }
     }
 }

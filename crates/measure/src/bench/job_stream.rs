@@ -10,7 +10,7 @@ use ebbtide_engine::{FlashMemory, JobError, MappedMemory, Offer, Service, Timing
 use ebbtide_workloads::{Program, Workload, load};
 use hdrhistogram::Histogram;
 
-use super::protocol::{Latency, Load};
+use super::protocol::{Latency, WindowArrivals};
 
 /// The longest latency told apart from longer ones, in nanoseconds.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -23,10 +23,10 @@ pub(super) struct Stream {
     handed_out: AtomicU64,
     /// When the window started on the clock of whoever runs it.
     start: Time,
-    until: Plan,
+    until: ArrivalTimes,
 }
 
-enum Plan {
+enum ArrivalTimes {
     /// Jobs until this time.
     Closed(Time),
     /// A job at each of these times.
@@ -47,12 +47,12 @@ impl Stream {
         first_job: u64,
         start: Time,
         seconds: f64,
-        arrivals: Load,
+        arrivals: WindowArrivals,
     ) -> Stream {
         let end = start + Span::from_ns((seconds * 1e9) as u64);
         let until = match arrivals {
-            Load::Closed => Plan::Closed(end),
-            Load::Poisson { jobs_per_s } => Plan::Open(
+            WindowArrivals::Closed => ArrivalTimes::Closed(end),
+            WindowArrivals::Poisson { jobs_per_s } => ArrivalTimes::Open(
                 load::Poisson::new(jobs_per_s, first_job)
                     .map(|at| start + at.since(Time::ZERO))
                     .take_while(|&at| at < end)
@@ -65,8 +65,8 @@ impl Stream {
     /// Jobs handed out.
     pub(super) fn jobs(&self) -> u64 {
         match &self.until {
-            Plan::Closed(_) => self.handed_out.load(Ordering::Relaxed),
-            Plan::Open(arrivals) => arrivals.len() as u64,
+            ArrivalTimes::Closed(_) => self.handed_out.load(Ordering::Relaxed),
+            ArrivalTimes::Open(arrivals) => arrivals.len() as u64,
         }
     }
 
@@ -75,9 +75,9 @@ impl Stream {
             Offer::Job(Job { number: self.first_job + index, arrival, wrong: None })
         };
         match &self.until {
-            Plan::Closed(end) if now >= *end => Offer::End,
-            Plan::Closed(_) => job(self.handed_out.fetch_add(1, Ordering::Relaxed), now),
-            Plan::Open(arrivals) => loop {
+            ArrivalTimes::Closed(end) if now >= *end => Offer::End,
+            ArrivalTimes::Closed(_) => job(self.handed_out.fetch_add(1, Ordering::Relaxed), now),
+            ArrivalTimes::Open(arrivals) => loop {
                 let index = self.handed_out.load(Ordering::Relaxed);
                 let Some(&arrival) = arrivals.get(index as usize) else { return Offer::End };
                 if arrival > now {
@@ -98,20 +98,20 @@ impl Stream {
 }
 
 /// What one core or thread measured.
-pub(super) struct Measured {
+pub(super) struct CoreTimes {
     service_ns: Histogram<u64>,
     response_ns: Histogram<u64>,
     last: Time,
     wrong: Option<String>,
 }
 
-impl Measured {
-    fn new() -> Measured {
+impl CoreTimes {
+    fn new() -> CoreTimes {
         let histogram = || {
             // Small: a thread of the paging mode has two, inside the limit it is measured under.
             Histogram::new_with_max(LATENCY_NS_MAX, 2).expect("the histogram's bounds are valid")
         };
-        Measured {
+        CoreTimes {
             service_ns: histogram(),
             response_ns: histogram(),
             last: Time::ZERO,
@@ -130,7 +130,7 @@ impl Measured {
 }
 
 /// All cores' measurements together.
-pub(super) struct Total {
+pub(super) struct WindowTimes {
     pub(super) service_us: Latency,
     pub(super) response_us: Latency,
     /// From the start of the window to the end of its last job, in seconds.
@@ -141,8 +141,8 @@ pub(super) struct Total {
 ///
 /// # Errors
 /// What the first wrong job said.
-pub(super) fn total(stream: &Stream, cores: Vec<Measured>) -> Result<Total, String> {
-    let mut all = Measured::new();
+pub(super) fn total(stream: &Stream, cores: Vec<CoreTimes>) -> Result<WindowTimes, String> {
+    let mut all = CoreTimes::new();
     for core in cores {
         if let Some(wrong) = core.wrong {
             return Err(wrong);
@@ -151,7 +151,7 @@ pub(super) fn total(stream: &Stream, cores: Vec<Measured>) -> Result<Total, Stri
         all.response_ns.add(&core.response_ns).expect("same bounds");
         all.last = all.last.max(core.last);
     }
-    Ok(Total {
+    Ok(WindowTimes {
         service_us: latency(&all.service_ns),
         response_us: latency(&all.response_ns),
         seconds: all.last.since(stream.start).as_ns() as f64 / 1e9,
@@ -166,15 +166,15 @@ fn latency(ns: &Histogram<u64>) -> Latency {
 /// A core of the engine that works on a stream.
 pub(super) struct StreamService {
     stream: Arc<Stream>,
-    measured: RefCell<Measured>,
+    measured: RefCell<CoreTimes>,
 }
 
 impl StreamService {
     pub(super) fn new(stream: Arc<Stream>) -> StreamService {
-        StreamService { stream, measured: RefCell::new(Measured::new()) }
+        StreamService { stream, measured: RefCell::new(CoreTimes::new()) }
     }
 
-    pub(super) fn measured(self) -> Measured {
+    pub(super) fn measured(self) -> CoreTimes {
         self.measured.into_inner()
     }
 }
@@ -207,7 +207,7 @@ pub(super) fn run_threads(
     cpus: &[usize],
     threads: usize,
     clock: Instant,
-) -> Vec<Measured> {
+) -> Vec<CoreTimes> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|thread| {
@@ -229,8 +229,8 @@ pub(super) fn run_threads(
     })
 }
 
-fn run_thread(stream: &Stream, memory: &mut MappedMemory, clock: Instant) -> Measured {
-    let mut measured = Measured::new();
+fn run_thread(stream: &Stream, memory: &mut MappedMemory, clock: Instant) -> CoreTimes {
+    let mut measured = CoreTimes::new();
     let now = || Time::from_ns(clock.elapsed().as_nanos() as u64);
     let mut started = now();
     loop {

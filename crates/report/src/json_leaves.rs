@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 /// Goes through everything in `value` that is no object, with its name: keys joined by dots.
-pub fn walk(value: &Value, name: &str, visit: &mut dyn FnMut(&str, &Value)) {
+pub fn each_leaf(value: &Value, name: &str, visit: &mut dyn FnMut(&str, &Value)) {
     match value {
         Value::Object(keys) => {
             for (key, value) in keys {
                 let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                walk(value, &name, visit);
+                each_leaf(value, &name, visit);
             }
         }
         value => visit(name, value),

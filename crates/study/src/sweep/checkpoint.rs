@@ -1,4 +1,4 @@
-//! [`Kept`]: runs that ended, one line each in a file of the results folder.
+//! [`Checkpoint`]: runs that ended, one line each in a file of the results folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -52,13 +52,13 @@ struct Line {
 }
 
 /// Runs that ended. The file is this process's alone for as long as this lives.
-pub(super) struct Kept {
+pub(super) struct Checkpoint {
     path: PathBuf,
     file: File,
     outcomes: BTreeMap<usize, Value>,
 }
 
-impl Kept {
+impl Checkpoint {
     /// Reads what `folder` holds of the runs with this `fingerprint`; nothing where it holds none
     /// yet, or with `force`, which forgets what others kept.
     ///
@@ -68,7 +68,7 @@ impl Kept {
         folder: &Path,
         fingerprint: &Fingerprint,
         force: bool,
-    ) -> Result<Kept, SweepError> {
+    ) -> Result<Checkpoint, SweepError> {
         let path = folder.join(FILE_NAME);
         let failed = |source| SweepError::Keep { path: path.clone(), source };
         let mixed = |what| SweepError::Mixed { folder: folder.to_path_buf(), what };
@@ -91,7 +91,7 @@ impl Kept {
             Some(Ok(found)) => fingerprint.difference(&found),
             Some(Err(_)) => Some(format!("a {FILE_NAME} that is no sweep's")),
         };
-        let mut kept = Kept { path: path.clone(), file, outcomes: BTreeMap::new() };
+        let mut kept = Checkpoint { path: path.clone(), file, outcomes: BTreeMap::new() };
         match found {
             Some(what) if !force => return Err(mixed(what)),
             None if whole > 0 => {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn mixed(folder: &Path, fingerprint: &Fingerprint) -> String {
-        Kept::open(folder, fingerprint, false).err().expect("it is refused").to_string()
+        Checkpoint::open(folder, fingerprint, false).err().expect("it is refused").to_string()
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
         let numbers =
             [0.1 + 0.2, 9_007_199_254_740_993.5, 1.0 / 3.0, 5e-324, 0.923_456_789_012_345_7];
         let outcome = json!({ "x": numbers, "n": u64::MAX });
-        Kept::open(folder.path(), &ours, false).unwrap().add(2, outcome.clone()).unwrap();
-        let kept = Kept::open(folder.path(), &ours, false).unwrap();
+        Checkpoint::open(folder.path(), &ours, false).unwrap().add(2, outcome.clone()).unwrap();
+        let kept = Checkpoint::open(folder.path(), &ours, false).unwrap();
         assert!(kept.has(2) && !kept.has(0) && kept.len() == 1);
         assert_eq!(kept.into_outcomes(), [outcome]);
     }
@@ -178,13 +178,13 @@ mod tests {
     fn a_torn_last_line_is_run_again() {
         let folder = tempfile::tempdir().unwrap();
         let (ours, path) = (fingerprint("a", "b"), folder.path().join(FILE_NAME));
-        let mut kept = Kept::open(folder.path(), &ours, false).unwrap();
+        let mut kept = Checkpoint::open(folder.path(), &ours, false).unwrap();
         kept.add(0, json!(1)).unwrap();
         kept.add(1, json!(2)).unwrap();
         drop(kept);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 3]).unwrap();
-        let mut kept = Kept::open(folder.path(), &ours, false).unwrap();
+        let mut kept = Checkpoint::open(folder.path(), &ours, false).unwrap();
         assert!(kept.has(0) && !kept.has(1));
         kept.add(1, json!(2)).unwrap();
         drop(kept);
@@ -195,11 +195,11 @@ mod tests {
     fn runs_of_others_are_neither_mixed_in_nor_lost_unless_forced() {
         let folder = tempfile::tempdir().unwrap();
         let ours = fingerprint("a", "b");
-        Kept::open(folder.path(), &ours, false).unwrap().add(0, json!(1)).unwrap();
+        Checkpoint::open(folder.path(), &ours, false).unwrap().add(0, json!(1)).unwrap();
         assert!(mixed(folder.path(), &fingerprint("a", "c")).contains("of another sweep; give"));
         assert!(mixed(folder.path(), &fingerprint("c", "b")).contains("of another build, a"));
-        assert_eq!(Kept::open(folder.path(), &ours, false).unwrap().len(), 1);
-        assert_eq!(Kept::open(folder.path(), &fingerprint("c", "b"), true).unwrap().len(), 0);
+        assert_eq!(Checkpoint::open(folder.path(), &ours, false).unwrap().len(), 1);
+        assert_eq!(Checkpoint::open(folder.path(), &fingerprint("c", "b"), true).unwrap().len(), 0);
         assert!(mixed(folder.path(), &ours).contains("of another build, c"));
         fs::write(folder.path().join(FILE_NAME), "notes\n").unwrap();
         assert!(mixed(folder.path(), &ours).contains("that is no sweep's"));
@@ -209,9 +209,9 @@ mod tests {
     fn two_sweeps_do_not_share_a_folder_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let ours = fingerprint("a", "b");
-        let first = Kept::open(folder.path(), &ours, false).unwrap();
+        let first = Checkpoint::open(folder.path(), &ours, false).unwrap();
         assert!(mixed(folder.path(), &ours).contains("a sweep that is running"));
         drop(first);
-        Kept::open(folder.path(), &ours, false).unwrap();
+        Checkpoint::open(folder.path(), &ours, false).unwrap();
     }
 }

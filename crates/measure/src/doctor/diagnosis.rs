@@ -1,4 +1,4 @@
-//! [`Report`]: what was found, for people and for machines.
+//! [`DoctorReport`]: what was found, for people and for machines.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub enum Status {
 
 /// One thing about this machine that matters.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
+pub struct Diagnosis {
     /// What it is about.
     pub subject: String,
     /// How well it serves.
@@ -36,30 +36,30 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-impl Finding {
-    pub(super) fn good(subject: &str, found: impl Into<String>) -> Finding {
-        Finding::new(subject, Status::Good, found)
+impl Diagnosis {
+    pub(super) fn good(subject: &str, found: impl Into<String>) -> Diagnosis {
+        Diagnosis::new(subject, Status::Good, found)
     }
 
-    pub(super) fn limited(subject: &str, found: impl Into<String>) -> Finding {
-        Finding::new(subject, Status::Limited, found)
+    pub(super) fn limited(subject: &str, found: impl Into<String>) -> Diagnosis {
+        Diagnosis::new(subject, Status::Limited, found)
     }
 
-    pub(super) fn missing(subject: &str, found: impl Into<String>) -> Finding {
-        Finding::new(subject, Status::Missing, found)
+    pub(super) fn missing(subject: &str, found: impl Into<String>) -> Diagnosis {
+        Diagnosis::new(subject, Status::Missing, found)
     }
 
-    fn new(subject: &str, status: Status, found: impl Into<String>) -> Finding {
+    fn new(subject: &str, status: Status, found: impl Into<String>) -> Diagnosis {
         let (subject, found) = (subject.to_string(), found.into());
-        Finding { subject, status, found, cost: None, fix: None }
+        Diagnosis { subject, status, found, cost: None, fix: None }
     }
 
-    pub(super) fn costs(mut self, cost: impl Into<String>) -> Finding {
+    pub(super) fn costs(mut self, cost: impl Into<String>) -> Diagnosis {
         self.cost = Some(cost.into());
         self
     }
 
-    pub(super) fn fix(mut self, fix: impl Into<String>) -> Finding {
+    pub(super) fn fix(mut self, fix: impl Into<String>) -> Diagnosis {
         self.fix = Some(fix.into());
         self
     }
@@ -67,19 +67,19 @@ impl Finding {
 
 /// Everything that was found. Its `Display` is the human rendering, aligned plain text.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// The machine in brief, and how fast its flash is by queue depth.
     pub machine: MachineSummary,
     /// The path whose storage was examined.
     pub data: PathBuf,
     /// One finding a subject.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Diagnosis>,
 }
 
 /// Lines are wrapped at this many letters.
 const COLUMNS: usize = 100;
 
-impl fmt::Display for Report {
+impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_wrapped(f, 0, &self.machine.headline())?;
         writeln!(f)?;
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn long_findings_are_wrapped_and_aligned() {
-        let finding = Finding::limited("subject", "word ".repeat(60).trim_end())
+        let finding = Diagnosis::limited("subject", "word ".repeat(60).trim_end())
             .costs("something")
             .fix("do something else");
         let machine = MachineSummary::of_system();
-        let report = Report { machine, data: PathBuf::from("."), findings: vec![finding] };
+        let report = DoctorReport { machine, data: PathBuf::from("."), findings: vec![finding] };
         let text = report.to_string();
         let body = text.lines().skip_while(|line| !line.starts_with("limited"));
         let body: Vec<&str> = body.collect();

@@ -1,0 +1,200 @@
+//! [`BenchOptions`]: what to run, and in which memories.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ebbtide_core::{Bytes, UnknownName, choice, find_by_name};
+use ebbtide_engine::Tuning;
+use ebbtide_workloads::{Kind, Scatter};
+use serde::{Deserialize, Serialize};
+
+/// A memory to run in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// All data in DRAM, no residency checks: the bound.
+    Dram,
+    /// The kernel's paging: the data file mapped, in a cgroup limited to Ebbtide's budget.
+    Paging,
+    /// The DRAM cache, with a blocking O_DIRECT read on a miss.
+    Sync,
+    /// Ebbtide's engine.
+    Ebbtide,
+    /// The same without what is [tried](BenchOptions::tries): what that is compared with.
+    Plain,
+}
+
+impl Mode {
+    /// Every mode that users choose.
+    pub const ALL: [Mode; 4] = [Mode::Dram, Mode::Paging, Mode::Sync, Mode::Ebbtide];
+
+    /// The name users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Dram => "dram",
+            Mode::Paging => "paging",
+            Mode::Sync => "sync",
+            Mode::Ebbtide => "ebbtide",
+            Mode::Plain => "plain",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Mode, UnknownName> {
+        find_by_name("mode", name, &Mode::ALL.map(|mode| (mode.name(), mode)))
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How much DRAM Ebbtide gets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dram {
+    /// A share of the dataset.
+    Share(f64),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl FromStr for Dram {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Dram, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return text.parse().map(|Bytes(bytes)| Dram::Bytes(bytes)).map_err(|_| {
+                format!("'{text}' is not a share or a size; expected something like 3% or 64MiB")
+            });
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Dram::Share(percent / 100.0)),
+            _ => Err(format!("'{text}' is not a share; expected something like 3% or 64MiB")),
+        }
+    }
+}
+
+choice! {
+    /// How jobs arrive.
+    pub enum Arrivals as "arrivals" {
+        /// Closed loop: a job is always waiting, which gives the maximum throughput.
+        Closed = "closed",
+        /// Open loop: Poisson arrivals at several loads.
+        Open = "poisson",
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BenchOptions {
+    /// Workloads by name.
+    pub workloads: Vec<&'static str>,
+    /// Memories; DRAM-only always runs, as what the others are compared with.
+    pub modes: Vec<Mode>,
+    /// The data file or block device.
+    pub data: PathBuf,
+    /// Size of each workload's data in bytes; with a graph or a trace from a file, what that takes.
+    pub dataset_bytes: u64,
+    /// A file with the graph to run on, for [`GRAPH_WORKLOADS`] alone.
+    pub graph: Option<PathBuf>,
+    /// A trace to replay instead of workloads; `-` is standard input.
+    pub trace: Option<PathBuf>,
+    /// DRAM for Ebbtide, blocking reads and paging.
+    pub dram: Dram,
+    /// Cores.
+    pub cores: usize,
+    /// Wished execution between misses of plain LRU, in microseconds.
+    pub miss_interval_us: f64,
+    /// Rounds.
+    pub rounds: usize,
+    /// Length of a window in seconds.
+    pub seconds: f64,
+    /// How jobs arrive.
+    pub arrivals: Arrivals,
+    /// Loads of the open loop, as shares of DRAM-only's throughput.
+    pub loads: Vec<f64>,
+    /// How Ebbtide treats misses.
+    #[serde(flatten)]
+    pub tuning: Tuning,
+    /// Zipf skew of the keys.
+    pub theta: f64,
+    /// How keys lie over pages.
+    pub scatter: Scatter,
+    /// Seed of layouts and job streams.
+    pub seed: u64,
+    /// Overwrite whatever `data` holds.
+    pub force: bool,
+    /// Also say what the simulator expects.
+    pub predict: bool,
+    /// A [`Profile`] to predict with; measured first if none is given.
+    pub machine: Option<PathBuf>,
+}
+
+impl BenchOptions {
+    /// The default bench, over `data`.
+    pub fn new(data: PathBuf) -> BenchOptions {
+        BenchOptions {
+            workloads: Kind::ASTRIFLASH.map(Kind::name).to_vec(),
+            modes: Mode::ALL.to_vec(),
+            data,
+            dataset_bytes: 2 << 30,
+            graph: None,
+            trace: None,
+            dram: Dram::Share(0.03),
+            cores: 1,
+            miss_interval_us: 10.0,
+            rounds: 5,
+            seconds: 0.4,
+            arrivals: Arrivals::Closed,
+            loads: vec![0.1, 0.3, 0.5, 0.7, 0.8, 0.9],
+            tuning: Tuning::default(),
+            theta: 0.99,
+            scatter: Scatter::Pages,
+            seed: 1,
+            force: false,
+            predict: false,
+            machine: None,
+        }
+    }
+
+    /// What is tried about misses beside what the engine does by itself, as the user said it; empty
+    /// if nothing is.
+    pub fn tries(&self) -> String {
+        let (usual, own) = (Tuning::default(), &self.tuning);
+        let tried = [
+            (own.prefetch != usual.prefetch).then(|| format!("--prefetch {}", own.prefetch)),
+            (own.admission != usual.admission).then(|| format!("--admission {}", own.admission)),
+            (own.hints != usual.hints).then(|| "--hints off".to_string()),
+        ];
+        tried.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The DRAM budget in bytes.
+    pub fn dram_bytes(&self) -> u64 {
+        match self.dram {
+            Dram::Share(share) => (self.dataset_bytes as f64 * share) as u64,
+            Dram::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dram_is_a_share_or_a_size() {
+        assert_eq!("3%".parse(), Ok(Dram::Share(0.03)));
+        assert_eq!("64MiB".parse(), Ok(Dram::Bytes(64 << 20)));
+        for text in ["0%", "101%", "x%", "x"] {
+            assert!(text.parse::<Dram>().is_err(), "{text}");
+        }
+    }
+}
