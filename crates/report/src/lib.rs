@@ -36,10 +36,10 @@ pub use bars::{BarChart, Range};
 pub use columns::{Column, Columns};
 pub use json_leaves::each_leaf;
 pub use lines::LineChart;
-pub use number::figure;
+pub use number::{bytes, figure, microseconds, percent, years};
 pub use page::{Page, check_folder};
 pub use parquet_file::parquet_bytes;
-pub use result::Report;
+pub use result::{PageReport, Report};
 pub use table::Table;
 
 /// Why a report could not be drawn or written.

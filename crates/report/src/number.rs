@@ -8,7 +8,38 @@ pub fn figure(value: f64) -> String {
     rounded(value, 1e-3..1e9)
 }
 
-/// The same with thousands separated by a narrow no-break space and a true minus: 107 000.
+/// `share` in percent, such as `3.00%`.
+pub fn percent(share: f64) -> String {
+    format!("{}%", figure(share * 100.0))
+}
+
+/// A number of bytes with a binary unit, such as `32.0 MiB`.
+pub fn bytes(bytes: f64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.iter().find(|(_, shift)| bytes >= 2_f64.powi(*shift));
+    let (name, shift) = unit.copied().unwrap_or(("B", 0));
+    format!("{} {name}", figure(bytes / 2_f64.powi(shift)))
+}
+
+/// Microseconds in the unit that suits: `1.500 ms`, `50.0 us`.
+pub fn microseconds(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.3} s", us / 1e6),
+        us if us >= 1e3 => format!("{:.3} ms", us / 1e3),
+        us => format!("{us:.1} us"),
+    }
+}
+
+/// Years, or the smaller unit that suits: `12.0 years`, `182 days`.
+pub fn years(years: f64) -> String {
+    let hours = years * 365.0 * 24.0;
+    let units = [("years", 1.0 / (365.0 * 24.0)), ("days", 1.0 / 24.0), ("hours", 1.0)];
+    let unit = units.iter().find(|(_, an_hour)| hours * an_hour >= 1.0);
+    let (name, an_hour) = unit.copied().unwrap_or(("minutes", 60.0));
+    format!("{} {name}", figure(hours * an_hour))
+}
+
+/// As [`figure`], with thousands separated by a narrow no-break space and a true minus: 107 000.
 pub(super) fn readable(value: f64) -> String {
     let text = rounded(value, 1e-4..1e12);
     if text.contains('e') {
@@ -87,6 +118,17 @@ mod tests {
         {
             assert_eq!(figure(value), text);
         }
+    }
+
+    #[test]
+    fn quantities_are_short_and_have_units() {
+        assert_eq!(bytes(33_554_432.0), "32.0 MiB");
+        assert_eq!(
+            [12.0, 0.5, 0.001, 1e-7].map(years),
+            ["12.0 years", "182 days", "8.76 hours", "0.0526 minutes"]
+        );
+        assert_eq!([percent(0.03), microseconds(1500.0)], ["3.00%", "1.500 ms"]);
+        assert_eq!([figure(1234.5), figure(12.34), figure(0.5)], ["1234", "12.3", "0.500"]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::ReportError;
+use serde::Serialize;
+
+use crate::{Page, ReportError};
 
 /// A result in its three forms: text for people (`Display`), JSON for machines, and a page of
 /// charts with its data as files.
@@ -20,4 +22,21 @@ pub trait Report: fmt::Display {
     /// # Errors
     /// When one of them cannot be written.
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError>;
+}
+
+/// A result whose JSON is its serialised form and whose files are those of one page. Such a result
+/// is a [`Report`].
+pub trait PageReport: fmt::Display + Serialize {
+    /// Charts, tables and settings.
+    fn page(&self) -> Page;
+}
+
+impl<R: PageReport> Report for R {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        self.page().write(folder)
+    }
 }

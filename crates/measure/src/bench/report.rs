@@ -1,24 +1,12 @@
 //! A bench as a page of charts and tables, and as CSV.
 
-use std::path::{Path, PathBuf};
-
 use super::options::{Arrivals, Mode};
 use super::results::{BenchReport, LatencySpread, ModeOutcome, Spread};
-use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
+use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, Table};
 
-impl ebbtide_report::Report for BenchReport {
-    fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
-    }
-
-    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
-    }
-}
-
-impl BenchReport {
+impl PageReport for BenchReport {
     /// The page: throughput or response times as charts, the figures, and how they were had.
-    pub fn page(&self) -> Page {
+    fn page(&self) -> Page {
         let used: Vec<String> = self.machine.cpus_used.iter().map(usize::to_string).collect();
         let machine = format!("{}; used: CPU {}.", self.machine.headline, used.join(", "));
         let mut page = Page::new("Ebbtide bench: flash as memory").paragraph(&machine);
@@ -30,8 +18,7 @@ impl BenchReport {
             page = page.paragraph(&format!("Note: {notice}."));
         }
         page.section("Figures")
-            .table(self.costs())
-            .table(self.latencies())
+            .table(BenchReport::figures(self.results.iter()))
             .section("Workloads")
             .paragraph(
                 "Work is added to every job until plain LRU would miss at the wished interval of \
@@ -42,7 +29,9 @@ impl BenchReport {
             .preformatted(&self.settings())
             .data(self.all())
     }
+}
 
+impl BenchReport {
     /// Throughput relative to DRAM-only by workload and mode (as AstriFlash, Fig. 9).
     fn throughput(&self, page: Page) -> Page {
         let label = "throughput relative to DRAM-only";
@@ -108,52 +97,8 @@ impl BenchReport {
         lines.join("\n")
     }
 
-    /// What a row is called: its load too, where there are several.
-    fn row_header(&self) -> impl Iterator<Item = &'static str> {
-        let open = self.config.options.arrivals == Arrivals::Open;
-        ["workload", "memory"].into_iter().chain(open.then_some("load"))
-    }
-
     fn of(&self, workload: &str) -> impl Iterator<Item = &ModeOutcome> {
         self.results.iter().filter(move |outcome| outcome.workload == workload)
-    }
-
-    fn costs(&self) -> Table {
-        let title = "Throughput, and what a miss costs";
-        let header =
-            ["jobs/s", "of DRAM-only", "µs between misses", "CPU µs a miss", "resident MiB"];
-        let table = Table::new(title, self.row_header().chain(header));
-        self.results.iter().fold(table, |table, outcome| {
-            table.cells(
-                first_cells(outcome),
-                [
-                    Some(outcome.jobs_per_s.median),
-                    Some(outcome.ratio_to_dram.median),
-                    outcome.miss_interval_us.map(|spread| spread.median),
-                    outcome.cpu_us_per_miss.map(|spread| spread.median),
-                    Some(outcome.rss_mib.median),
-                ],
-            )
-        })
-    }
-
-    fn latencies(&self) -> Table {
-        let title = "Response and flash";
-        let header = ["p50 µs", "p99 µs", "p99.9 µs", "reads/s", "writes/s"];
-        let table = Table::new(title, self.row_header().chain(header));
-        self.results.iter().fold(table, |table, outcome| {
-            let response = outcome.response_us;
-            table.numbers(
-                first_cells(outcome),
-                [
-                    response.p50.median,
-                    response.p99.median,
-                    response.p999.median,
-                    outcome.flash_reads_per_s.median,
-                    outcome.flash_writes_per_s.median,
-                ],
-            )
-        })
     }
 
     fn workloads(&self) -> Table {
@@ -207,11 +152,6 @@ fn name(mode: Mode) -> &'static str {
 
 fn range(spread: Spread) -> Range {
     Range { min: spread.min, median: spread.median, max: spread.max }
-}
-
-fn first_cells(outcome: &ModeOutcome) -> impl Iterator<Item = String> {
-    let load = outcome.load.map(|load| load.to_string());
-    [outcome.workload.to_string(), name(outcome.mode).to_string()].into_iter().chain(load)
 }
 
 fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ebbtide_report::Table;
 use serde::Serialize;
 
 use super::options::Mode;
@@ -279,25 +280,8 @@ impl fmt::Display for BenchReport {
                 calibration.work_share * 100.0,
                 calibration.job_ns / 1e3,
             )?;
-            writeln!(
-                f,
-                "  {:<8} {:>5} {:>9} {:>17} {:>8} {:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
-                "mode",
-                "load",
-                "jobs/s",
-                "of DRAM (range)",
-                "us/miss",
-                "CPU/mis",
-                "p50 us",
-                "p99 us",
-                "p99.9 us",
-                "reads/s",
-                "writes/s",
-                "MiB",
-            )?;
-            for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
-                writeln!(f, "{}", row(outcome))?;
-            }
+            let own = self.results.iter().filter(|o| o.workload == facts.workload);
+            write!(f, "{}", BenchReport::figures(own))?;
             for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
                 if let Some(line) = where_the_rest_goes(outcome) {
                     writeln!(f, "{line}")?;
@@ -372,26 +356,47 @@ fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
     ))
 }
 
-fn row(outcome: &ModeOutcome) -> String {
-    let optional = |value: Option<Spread>, digits: usize| {
-        value.map_or("-".to_string(), |value| format!("{:.digits$}", value.median))
-    };
-    let ratio = outcome.ratio_to_dram;
-    let ratio = format!("{:.3} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max);
-    let latency = outcome.response_us;
-    format!(
-        "  {:<8} {:>5} {:>9.0} {:>17} {:>8} {:>7} {:>8.0} {:>8.0} {:>9.0} {:>8.0} {:>8.0} {:>6.0}",
-        outcome.mode.to_string(),
-        outcome.load.map_or("max".to_string(), |load| format!("{load:.2}")),
-        outcome.jobs_per_s.median,
-        ratio,
-        optional(outcome.miss_interval_us, 1),
-        optional(outcome.cpu_us_per_miss, 2),
-        latency.p50.median,
-        latency.p99.median,
-        latency.p999.median,
-        outcome.flash_reads_per_s.median,
-        outcome.flash_writes_per_s.median,
-        outcome.rss_mib.median,
-    )
+impl BenchReport {
+    /// Figures of `outcomes`, a row each.
+    pub(super) fn figures<'a>(outcomes: impl Iterator<Item = &'a ModeOutcome>) -> Table {
+        let header = [
+            "workload",
+            "mode",
+            "load",
+            "jobs/s",
+            "of DRAM",
+            "least",
+            "most",
+            "us/miss",
+            "CPU us/miss",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "reads/s",
+            "writes/s",
+            "MiB",
+        ];
+        outcomes.fold(Table::new("Figures", header), |table, outcome| {
+            let load = outcome.load.map_or("max".to_string(), |load| format!("{load:.2}"));
+            let (ratio, latency) = (outcome.ratio_to_dram, outcome.response_us);
+            let median = |spread: Spread| Some(spread.median);
+            table.cells(
+                [outcome.workload, outcome.mode.name(), &load],
+                [
+                    median(outcome.jobs_per_s),
+                    median(ratio),
+                    Some(ratio.min),
+                    Some(ratio.max),
+                    outcome.miss_interval_us.and_then(median),
+                    outcome.cpu_us_per_miss.and_then(median),
+                    median(latency.p50),
+                    median(latency.p99),
+                    median(latency.p999),
+                    median(outcome.flash_reads_per_s),
+                    median(outcome.flash_writes_per_s),
+                    median(outcome.rss_mib),
+                ],
+            )
+        })
+    }
 }

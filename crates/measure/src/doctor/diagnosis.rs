@@ -3,9 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use ebbtide_report::Table;
 use serde::Serialize;
 
 use super::machine::MachineSummary;
+use super::probe::Reads;
 
 /// How well something serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -103,37 +105,21 @@ impl fmt::Display for DoctorReport {
         }
         if !self.machine.reads.is_empty() {
             writeln!(f, "\nRandom 4 KiB reads of {}", self.data.display())?;
-            write!(f, "{}", ReadsTable(&self.machine.reads))?;
+            write!(f, "{}", reads_table(&self.machine.reads))?;
         }
         Ok(())
     }
 }
 
-/// Reads by depth as an aligned table.
-struct ReadsTable<'r>(&'r [super::probe::Reads]);
-
-impl fmt::Display for ReadsTable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = ["in flight", "reads/s", "mean µs", "p50 µs", "p99 µs", "CPU µs/read"];
-        for (name, width) in names.iter().zip(WIDTHS) {
-            write!(f, "{name:>width$}")?;
-        }
-        writeln!(f)?;
-        for reads in self.0 {
-            write!(f, "{:>w$}", reads.queue_depth, w = WIDTHS[0])?;
-            write!(f, "{:>w$.0}", reads.iops, w = WIDTHS[1])?;
-            for (value, width) in
-                [reads.mean_us, reads.p50_us, reads.p99_us].into_iter().zip(&WIDTHS[2..])
-            {
-                write!(f, "{value:>width$.0}")?;
-            }
-            writeln!(f, "{:>w$.1}", reads.cpu_us_per_read, w = WIDTHS[5])?;
-        }
-        Ok(())
-    }
+/// Reads by depth.
+fn reads_table(reads: &[Reads]) -> Table {
+    let header = ["in flight", "reads/s", "mean µs", "p50 µs", "p99 µs", "CPU µs/read"];
+    reads.iter().fold(Table::new("Reads", header), |table, reads| {
+        let Reads { queue_depth, iops, mean_us, p50_us, p99_us, cpu_us_per_read, .. } = reads;
+        let numbers = [*iops, *mean_us, *p50_us, *p99_us, *cpu_us_per_read];
+        table.numbers([queue_depth.to_string()], numbers)
+    })
 }
-
-const WIDTHS: [usize; 6] = [9, 11, 10, 10, 10, 13];
 
 /// Writes `text` and a line end; lines after the first start `indent` letters in.
 fn write_wrapped(f: &mut fmt::Formatter<'_>, indent: usize, text: &str) -> fmt::Result {

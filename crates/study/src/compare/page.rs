@@ -1,24 +1,11 @@
 //! A comparison as a page: what throughput and tails cost, and every figure.
 
-use std::path::{Path, PathBuf};
-
-use super::text::HEADER;
 use super::{ComparedDesign, Comparison};
-use ebbtide_report::{BarChart, LineChart, Page, Range, ReportError, Table};
+use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range};
 
-impl ebbtide_report::Report for Comparison {
-    fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
-    }
-
-    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
-    }
-}
-
-impl Comparison {
+impl PageReport for Comparison {
     /// Charts of throughput and tail against cost, of flash traffic, and the table.
-    pub fn page(&self) -> Page {
+    fn page(&self) -> Page {
         let page = Page::new(&format!("Every design under {}", self.work))
             .paragraph(&format!("{}.", self.heading()))
             .section("Against cost")
@@ -44,7 +31,9 @@ impl Comparison {
         });
         page.section("Configurations").preformatted(&configs.collect::<Vec<_>>().join("\n"))
     }
+}
 
+impl Comparison {
     /// A point a design.
     fn against_cost(&self, title: &str, label: &str, of: fn(&ComparedDesign) -> f64) -> LineChart {
         let chart = LineChart::new(title, "dollars of memory", label).log_x();
@@ -59,11 +48,5 @@ impl Comparison {
             let bars = [("read", row.flash_read_mb_per_s), ("written", row.flash_write_mb_per_s)];
             chart.group(&row.design, bars.map(|(name, value)| (name, Range::single(value))))
         })
-    }
-
-    fn table(&self) -> Table {
-        let header = ["design"].into_iter().chain(HEADER);
-        let table = Table::new("Comparison", header);
-        self.designs.iter().fold(table, |table, row| table.cells([&row.design], row.numbers()))
     }
 }

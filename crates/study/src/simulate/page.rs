@@ -1,30 +1,18 @@
 //! A report as a page of charts and tables, and as CSV.
 
-use std::path::{Path, PathBuf};
-
+use ebbtide_sim::Distribution;
 use ebbtide_sim::config::Config;
-use ebbtide_sim::{Distribution, Timeline};
 use serde_json::Value;
 
-use super::text::{machine, warmed};
+use super::text::{machine, timeline_table, warmed};
 use super::{Replayed, Run, Runs, SimReport};
 use crate::energy::Energy;
 use ebbtide_report::each_leaf;
-use ebbtide_report::{BarChart, Page, Range, ReportError, Table, figure};
+use ebbtide_report::{BarChart, Page, PageReport, Range, Table, figure};
 
-impl ebbtide_report::Report for SimReport {
-    fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
-    }
-
-    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
-    }
-}
-
-impl SimReport {
+impl PageReport for SimReport {
     /// The page: latencies as a chart, the figures, and every parameter.
-    pub fn page(&self) -> Page {
+    fn page(&self) -> Page {
         match self {
             SimReport::Run(run) => of_run(run),
             SimReport::Runs(runs) => of_runs(runs),
@@ -48,19 +36,10 @@ fn of_run(run: &Run) -> Page {
         .section("Throughput")
         .bars(ratio(&title, Range::single(outcome.ratio_to_dram)));
     let page = match &run.typical_miss {
-        Some(miss) => page.section("A typical miss").table(timeline(miss)),
+        Some(miss) => page.section("A typical miss").table(timeline_table(miss)),
         None => page,
     };
     finish(energies(page, run.energy.as_ref()), &latencies, &[run], &outcome.config)
-}
-
-fn timeline(miss: &Timeline) -> Table {
-    let title = format!("The miss of median length, of {}", miss.of_misses);
-    let table = Table::new(&title, ["who", "what", "at ns", "takes ns"]);
-    let steps = miss.steps.iter();
-    steps.fold(table, |table, step| {
-        table.numbers([step.who, step.what], [step.from_ns, step.for_ns])
-    })
 }
 
 fn of_replay(replayed: &Replayed) -> Page {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Replayed, Run, Runs, SimReport};
 use crate::energy::Energy;
-use ebbtide_report::figure;
+use ebbtide_report::{Table, figure};
 
 impl Display for SimReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -51,7 +51,7 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
         f,
         &[
             ("access beyond the chip", &outcome.latency_ns),
-            ("  in memory", &outcome.device_latency_ns),
+            ("access, in memory", &outcome.device_latency_ns),
             ("job, from its start", &outcome.service_ns),
             ("job, from its arrival", &outcome.response_ns),
         ],
@@ -72,7 +72,7 @@ pub fn spent(parts: &Breakdown) -> String {
     )
 }
 
-/// A miss, a step a line. What the core does and what memory does overlap.
+/// A miss, a step a line.
 fn timeline(f: &mut Formatter<'_>, miss: &Timeline) -> fmt::Result {
     let Timeline { core, thread, page, of_misses, .. } = miss;
     let (access, total) = (if miss.write { "store to" } else { "load from" }, miss.total_ns / 1e3);
@@ -81,12 +81,16 @@ fn timeline(f: &mut Formatter<'_>, miss: &Timeline) -> fmt::Result {
         "\na typical miss, the median of {of_misses}: {total:.3} us for a {access} page {page} by \
          thread {thread} of core {core}"
     )?;
-    writeln!(f, "{:>10} {:>10}", "at us", "takes us")?;
-    for step in &miss.steps {
-        let (from, span) = (step.from_ns / 1e3, step.for_ns / 1e3);
-        writeln!(f, "{from:>10.4} {span:>10.4}  {:<9} {}", step.who, step.what)?;
-    }
-    Ok(())
+    write!(f, "{}", timeline_table(miss))
+}
+
+/// The steps of a miss. What the core does and what memory does overlap.
+pub(super) fn timeline_table(miss: &Timeline) -> Table {
+    let title = format!("The miss of median length, of {}", miss.of_misses);
+    let table = Table::new(&title, ["who", "what", "at ns", "takes ns"]);
+    miss.steps.iter().fold(table, |table, step| {
+        table.numbers([step.who, step.what], [step.from_ns, step.for_ns])
+    })
 }
 
 fn replayed(f: &mut Formatter<'_>, Replayed { replay, energy }: &Replayed) -> fmt::Result {
@@ -106,7 +110,7 @@ fn replayed(f: &mut Formatter<'_>, Replayed { replay, energy }: &Replayed) -> fm
         f,
         &[
             ("access, from its time", &replay.latency_ns),
-            ("  in memory", &replay.device_latency_ns),
+            ("access, in memory", &replay.device_latency_ns),
         ],
     )?;
     host(f, *accesses, replay.simulated_ns, replay.wall_s, replay.accesses_per_wall_s)
@@ -195,22 +199,14 @@ fn line(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
 }
 
 fn distributions(f: &mut Formatter<'_>, rows: &[(&str, &Distribution)]) -> fmt::Result {
-    let header = ["mean", "p50", "p99", "p99.9", "max"];
-    write!(f, "{:<24}", "microseconds")?;
-    header.iter().try_for_each(|name| write!(f, "{name:>9}"))?;
-    writeln!(f, "  below 1 us")?;
-    for (name, distribution) in rows {
+    let header = ["microseconds", "mean", "p50", "p99", "p99.9", "max", "% below 1 us"];
+    let table = rows.iter().fold(Table::new("", header), |table, (name, distribution)| {
         let Distribution { mean, p50, p99, p999, max, sub_us_share } = distribution;
-        write!(f, "{name:<24}{:>9}", figure(mean / 1e3))?;
-        for ns in [p50, p99, p999, max] {
-            write!(f, "{:>9}", figure(*ns as f64 / 1e3))?;
-        }
-        match sub_us_share {
-            Some(share) => writeln!(f, "  {:>9.2}%", share * 100.0)?,
-            None => writeln!(f)?,
-        }
-    }
-    writeln!(f)
+        let us = [p50, p99, p999, max].map(|ns| Some(*ns as f64 / 1e3));
+        let percent = sub_us_share.map(|share| share * 100.0);
+        table.cells([name], [Some(mean / 1e3)].into_iter().chain(us).chain([percent]))
+    });
+    writeln!(f, "{table}")
 }
 
 fn host(
@@ -232,18 +228,14 @@ fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
     for Run { outcome, .. } in &runs.runs {
         writeln!(f, "seed {}: {}", outcome.seed, warmed(&outcome.warm_up))?;
     }
-    writeln!(f, "\n{:<32}{:>12}   95% confidence", "", "mean")?;
-    for (label, pointer, scale) in SUMMARY {
-        let Some(estimate) = runs.summary.pointer(pointer) else { continue };
+    let header = ["", "mean", "95% confidence from", "to"];
+    let table = SUMMARY.iter().fold(Table::new("", header), |table, (label, pointer, scale)| {
         let number = |value: &Value| value.as_f64().map(|value| value * scale);
-        let Some(mean) = number(&estimate["mean"]) else { continue };
-        write!(f, "{label:<32}{:>12}", figure(mean))?;
-        match (number(&estimate["ci95"][0]), number(&estimate["ci95"][1])) {
-            (Some(low), Some(high)) => writeln!(f, "   {} to {}", figure(low), figure(high))?,
-            _ => writeln!(f, "   unknown from one seed")?,
-        }
-    }
-    Ok(())
+        let Some(estimate) = runs.summary.pointer(pointer) else { return table };
+        let numbers = [&estimate["mean"], &estimate["ci95"][0], &estimate["ci95"][1]].map(number);
+        if numbers[0].is_some() { table.cells([label], numbers) } else { table }
+    });
+    write!(f, "\n{table}")
 }
 
 /// What is shown of several seeds: its name, where it is in the summary, and what its unit is of

@@ -1,6 +1,7 @@
 //! The least DRAM that meets an objective, under two models of the same queue.
 
 use ebbtide_core::PAGE_BYTES;
+use ebbtide_report::microseconds;
 use serde::Serialize;
 
 use super::{Anatomy, Demand};
@@ -217,7 +218,7 @@ pub(super) fn best(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> String {
         trial.analytic_p99_us().max(trial.simulated_p99_us())
     };
     let here = match p99(anatomy) {
-        us if us.is_finite() => format!("its p99 is at best {}", time(us)),
+        us if us.is_finite() => format!("its p99 is at best {}", microseconds(us)),
         _ => "it cannot keep up".to_string(),
     };
     let dram_only = p99(&Anatomy { all_dram: true, ..anatomy.clone() });
@@ -228,16 +229,7 @@ pub(super) fn best(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> String {
         }
         false => String::new(),
     };
-    format!("{here}{anyway}; with all data in DRAM and no flash, {}", time(dram_only))
-}
-
-/// Microseconds as a reader likes them.
-pub(super) fn time(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{:.3} s", us / 1e6),
-        us if us >= 1e3 => format!("{:.3} ms", us / 1e3),
-        us => format!("{us:.1} us"),
-    }
+    format!("{here}{anyway}; with all data in DRAM and no flash, {}", microseconds(dram_only))
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ pub enum SizeError {
     #[error("a job read something wrong: {0}")]
     Wrong(ebbtide_workloads::Wrong),
     /// No size of DRAM meets the objective.
-    #[error("--slo {}: no size of DRAM meets it on {design} at load {load}: {best}", least_dram::time(*.slo_us))]
+    #[error("--slo {}: no size of DRAM meets it on {design} at load {load}: {best}", ebbtide_report::microseconds(*.slo_us))]
     Unreachable {
         /// The objective.
         slo_us: f64,

@@ -1,23 +1,11 @@
 //! The answer as a page of charts and tables, and as CSV.
 
-use std::path::{Path, PathBuf};
-
 use super::Report;
-use ebbtide_report::{LineChart, Page, ReportError, Table};
+use ebbtide_report::{LineChart, Page, PageReport, Table};
 
-impl ebbtide_report::Report for Report {
-    fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
-    }
-
-    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        self.page().write(folder)
-    }
-}
-
-impl Report {
+impl PageReport for Report {
     /// The page: the answer, the curves, what each design needs, and how it was had.
-    pub fn page(&self) -> Page {
+    fn page(&self) -> Page {
         let mut page = Page::new("Ebbtide size: how much DRAM?")
             .paragraph(&format!("{}.", self.recommendation()))
             .section("Misses by size of DRAM")
@@ -54,7 +42,9 @@ impl Report {
         let settings = serde_json::to_string_pretty(&self.options).unwrap_or_default();
         page.section("Configuration").preformatted(&settings)
     }
+}
 
+impl Report {
     fn misses(&self) -> LineChart {
         let axis = "accesses that miss (%)";
         let chart = LineChart::new("Miss ratio", "DRAM (% of the data)", axis);

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use ebbtide_report::{Table, bytes, figure, microseconds, percent, years};
+
 use super::demand::Sampling;
-use super::least_dram::time;
 use super::{CellLifetime, CostAndLifetime, Report, SizedDesign};
 
 impl Report {
@@ -15,9 +16,9 @@ impl Report {
         let options = &self.options;
         let size = options.ssd_bytes.map_or(self.demand.dataset_pages * 4096, |bytes| bytes);
         let lasts = match worth.years(options.cells) {
-            Some(years) => {
+            Some(lifetime) => {
                 let size = bytes(size as f64);
-                format!("{} of {} flash last {}", size, options.cells, lasting(years))
+                format!("{} of {} flash last {}", size, options.cells, years(lifetime))
             }
             None => "the SSD does not wear".to_string(),
         };
@@ -27,11 +28,11 @@ impl Report {
             bytes(need.dram_bytes as f64),
             percent(need.dram_share),
             bytes((self.demand.dataset_pages * 4096) as f64),
-            time(options.slo_us),
-            number(options.load * 100.0),
+            microseconds(options.slo_us),
+            figure(options.load * 100.0),
             self.recommended,
-            number(need.throughput_kept * 100.0),
-            number(worth.saving),
+            figure(need.throughput_kept * 100.0),
+            figure(worth.saving),
         )
     }
 }
@@ -47,8 +48,8 @@ impl Display for Report {
             demand.source,
             bytes((demand.dataset_pages * 4096) as f64),
             demand.accesses,
-            time(demand.job_us),
-            number(demand.accesses_per_job),
+            microseconds(demand.job_us),
+            figure(demand.accesses_per_job),
             demand.pages_per_job,
         )?;
         let knee = &self.knee;
@@ -59,7 +60,7 @@ impl Display for Report {
             bytes(knee.dram_bytes as f64),
             percent(knee.dram_share),
             percent(knee.miss_ratio),
-            time(knee.miss_interval_us),
+            microseconds(knee.miss_interval_us),
             cores(self.options.cores),
             bytes(knee.flash_bytes_per_s),
         )?;
@@ -68,11 +69,11 @@ impl Display for Report {
             f,
             "\nleast DRAM for a p99 of {} at {}% of DRAM-only's load, with {}; analytic queue and \
              event model",
-            time(self.options.slo_us),
-            number(self.options.load * 100.0),
+            microseconds(self.options.slo_us),
+            figure(self.options.load * 100.0),
             self.machine,
         )?;
-        designs(f, &self.designs)?;
+        write!(f, "{}", designs(&self.designs))?;
         lifetimes(f, self)?;
         if !self.beside.claims.is_empty() {
             writeln!(f, "\nbeside what AstriFlash says of services\n{}", self.beside)?;
@@ -86,22 +87,17 @@ const SHARES: [f64; 7] = [0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3];
 
 fn curves(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let demand = &report.demand;
-    write!(f, "\n{:<22}", "miss ratio with DRAM of")?;
-    SHARES.iter().try_for_each(|share| write!(f, "{:>9}", percent(*share)))?;
-    writeln!(f)?;
     let size = |share: f64| (demand.dataset_pages as f64 * share) as u64;
-    for curve in &demand.curves {
-        write!(f, "{:<22}", curve.policy)?;
-        let ratios = SHARES.map(|share| curve.curve.miss_ratio(size(share)));
-        ratios.iter().try_for_each(|ratio| write!(f, "{:>9}", percent(*ratio)))?;
-        writeln!(f)?;
-    }
-    write!(f, "{:<22}", "lru: us between misses")?;
-    for share in SHARES {
-        let every_us = demand.access_us() / demand.lru().miss_ratio(size(share));
-        write!(f, "{:>9}", number(every_us))?;
-    }
-    writeln!(f, "\n{}", sampling(&demand.sampling))
+    let header: Vec<String> = SHARES.map(percent).to_vec();
+    let header = ["miss ratio with DRAM of"].into_iter().chain(header.iter().map(String::as_str));
+    let table = demand.curves.iter().fold(Table::new("", header), |table, curve| {
+        let ratios = SHARES.map(|share| percent(curve.curve.miss_ratio(size(share))));
+        table.row([curve.policy.to_string()].into_iter().chain(ratios))
+    });
+    let every_us = |share| demand.access_us() / demand.lru().miss_ratio(size(share));
+    let every_us = SHARES.map(|share| Some(every_us(share)).filter(|us| us.is_finite()));
+    write!(f, "\n{}", table.cells(["lru: us between misses"], every_us))?;
+    writeln!(f, "{}", sampling(&demand.sampling))
 }
 
 /// What the curves are from, and how far off they are.
@@ -125,31 +121,38 @@ fn sampling(sampling: &Sampling) -> String {
     )
 }
 
-fn designs(f: &mut Formatter<'_>, designs: &[SizedDesign]) -> fmt::Result {
-    let names = ["analytic", "event", "% of data", "p99 us", "kept", "us/miss", "saving", "perf/$"];
-    write!(f, "{:<18}", "design")?;
-    names.iter().try_for_each(|name| write!(f, "{name:>10}"))?;
-    writeln!(f)?;
-    for design in designs {
-        write!(f, "{:<18}", design.anatomy.design)?;
+/// What each design needs, in fewer columns than the page has.
+fn designs(designs: &[SizedDesign]) -> Table {
+    let header = [
+        "design",
+        "analytic",
+        "event",
+        "% of data",
+        "p99 us",
+        "kept",
+        "us/miss",
+        "saving",
+        "perf/$",
+    ];
+    designs.iter().fold(Table::new("", header), |table, design| {
+        let name = design.anatomy.design.as_str();
         let (Some(need), Some(worth)) = (&design.need, &design.worth) else {
-            writeln!(f, "  no size of DRAM is enough")?;
-            continue;
+            return table.cells([name, "not met", "not met"], [None; 6]);
         };
-        let cells = [
-            bytes(need.analytic_dram_bytes as f64),
-            bytes(need.simulated_dram_bytes as f64),
-            number(need.dram_share * 100.0),
-            number(need.analytic_p99_us.max(need.simulated_p99_us)),
-            number(need.throughput_kept),
-            need.miss_interval_us.map_or("-".to_string(), number),
-            number(worth.saving),
-            number(worth.effectiveness),
-        ];
-        cells.iter().try_for_each(|cell| write!(f, "{cell:>10}"))?;
-        writeln!(f)?;
-    }
-    Ok(())
+        let mib = [need.analytic_dram_bytes, need.simulated_dram_bytes];
+        let [analytic, simulated] = mib.map(|size| bytes(size as f64));
+        table.cells(
+            [name, &analytic, &simulated],
+            [
+                Some(need.dram_share * 100.0),
+                Some(need.analytic_p99_us.max(need.simulated_p99_us)),
+                Some(need.throughput_kept),
+                need.miss_interval_us,
+                Some(worth.saving),
+                Some(worth.effectiveness),
+            ],
+        )
+    })
 }
 
 fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
@@ -160,16 +163,16 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         f,
         "\n{}: ${} instead of ${}; {}/s from flash and {}/s to it on {}",
         report.recommended,
-        number(*dollars),
-        number(*dollars_dram_only),
+        figure(*dollars),
+        figure(*dollars_dram_only),
         bytes(worth.flash_read_bytes_per_s),
         bytes(worth.flash_write_bytes_per_s),
         cores(report.options.cores),
     )?;
-    let years = |years: Option<f64>| years.map_or("no wear".to_string(), lasting);
+    let lasts = |lifetime: Option<f64>| lifetime.map_or("no wear".to_string(), years);
     let last = |lifetime: &CellLifetime| {
         let CellLifetime { cells, years: all, working_years } = lifetime;
-        format!("{cells} {} ({})", years(*all), years(*working_years))
+        format!("{cells} {} ({})", lasts(*all), lasts(*working_years))
     };
     let all: Vec<String> = lifetimes.iter().map(last).collect();
     writeln!(f, "until the SSD is worn out (in years of 2080 hours): {}", all.join(", "))?;
@@ -177,7 +180,7 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         (Some(years), Some(need)) => writeln!(
             f,
             "to last {} years, {} flash needs {} of DRAM before it",
-            number(years),
+            figure(years),
             report.options.cells,
             bytes(need.lasting_dram_bytes as f64),
         ),
@@ -185,57 +188,6 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
 }
 
-/// Years, or the smaller unit that suits.
-fn lasting(years: f64) -> String {
-    let hours = years * 365.0 * 24.0;
-    let units = [("years", 1.0 / (365.0 * 24.0)), ("days", 1.0 / 24.0), ("hours", 1.0)];
-    let unit = units.iter().find(|(_, an_hour)| hours * an_hour >= 1.0);
-    let (name, an_hour) = unit.copied().unwrap_or(("minutes", 60.0));
-    format!("{} {name}", number(hours * an_hour))
-}
-
-/// Bytes with a unit, to three digits.
-pub(super) fn bytes(bytes: f64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = units.iter().find(|(_, shift)| bytes >= 2_f64.powi(*shift));
-    let (name, shift) = unit.copied().unwrap_or(("B", 0));
-    format!("{} {name}", number(bytes / 2_f64.powi(shift)))
-}
-
 fn cores(count: u32) -> String {
     if count == 1 { "1 core".to_string() } else { format!("{count} cores") }
-}
-
-fn percent(share: f64) -> String {
-    format!("{}%", number(share * 100.0))
-}
-
-/// Three digits, or all before the point.
-pub(super) fn number(value: f64) -> String {
-    match value.abs() {
-        size if !size.is_finite() => "-".to_string(),
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        size if size >= 0.01 || size == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_short_and_have_units() {
-        assert_eq!(bytes(33_554_432.0), "32.0 MiB");
-        assert_eq!(
-            [number(1234.5), number(12.34), number(0.5), number(0.00123)],
-            ["1234", "12.3", "0.50", "0.0012"]
-        );
-        assert_eq!(
-            [12.0, 0.5, 0.001, 1e-7].map(lasting),
-            ["12.0 years", "182 days", "8.76 hours", "0.05 minutes"]
-        );
-        assert_eq!([percent(0.03), time(1500.0)], ["3.00%", "1.500 ms"]);
-    }
 }

@@ -2,40 +2,24 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use ebbtide_report::Table;
+
 use super::Swept;
 use super::page::FIGURES;
-use ebbtide_report::figure as rounded;
 
 impl Display for Swept {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for axis in self.axes.iter().filter(|axis| !axis.varies()) {
             writeln!(f, "{} {}", axis.key, axis.values[0])?;
         }
-        writeln!(f)?;
-        let varying: Vec<usize> =
-            (0..self.axes.len()).filter(|index| self.axes[*index].varies()).collect();
-        let width = |index: &usize| {
-            let axis = &self.axes[*index];
-            axis.values.iter().chain([&axis.key]).map(|text| text.len()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = varying.iter().map(width).collect();
-        for (index, width) in varying.iter().zip(&widths) {
-            write!(f, "{:<width$}  ", self.axes[*index].key)?;
-        }
-        for figure in FIGURES {
-            write!(f, "{:>width$}", figure.heading, width = figure.heading.len() + 3)?;
-        }
-        writeln!(f)?;
-        for point in &self.points {
-            for (index, width) in varying.iter().zip(&widths) {
-                write!(f, "{:<width$}  ", point.values[*index])?;
-            }
-            for figure in FIGURES {
-                let value = (figure.of)(&point.outcome);
-                write!(f, "{:>width$}", rounded(value), width = figure.heading.len() + 3)?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
+        let varying = self.axes.iter().filter(|axis| axis.varies());
+        let header = varying.map(|axis| axis.key.as_str());
+        let header = header.chain(FIGURES.iter().map(|figure| figure.heading));
+        let table = self.points.iter().fold(Table::new("", header), |table, point| {
+            let values = self.axes.iter().zip(&point.values);
+            let values = values.filter(|(axis, _)| axis.varies()).map(|(_, value)| value);
+            table.numbers(values, FIGURES.iter().map(|figure| (figure.of)(&point.outcome)))
+        });
+        write!(f, "\n{table}")
     }
 }
