@@ -19,96 +19,96 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Workloads to run; --list says which there are [default: the seven of AstriFlash]
+    /// Workloads to run (--list describes them) [default: the seven workloads of AstriFlash]
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Kind>,
-    /// Memories to compare: dram, paging, sync, ebbtide; dram always runs [default: all]
+    /// Memories to compare: dram, paging, sync, ebbtide. dram always runs [default: all]
     #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
-    /// Data file, or a block device of its own; made if it does not exist
+    /// Data file, created if it does not exist, or a block device
     #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
     data: PathBuf,
     /// Size of each workload's data
     #[arg(long, default_value = "2GiB", value_name = "SIZE")]
     dataset: Bytes,
-    /// Run pagerank and connected-components on the graph in this file: an edge list, or a Matrix
-    /// Market coordinate file
+    /// Graph for pagerank and connected-components: an edge list or a Matrix Market coordinate file
     #[arg(long, value_name = "FILE", conflicts_with = "dataset")]
     graph: Option<PathBuf>,
-    /// Replay this trace instead, whatever its form (see trace convert); - is standard input. Its
-    /// pages are laid side by side and its accesses made over and over, 64 lines a job; of one that
-    /// is longer than 16 Mi lines, the first so many
+    /// Trace to replay instead of workloads, in any format of `trace convert`; - is standard input.
+    /// Its pages are laid side by side, and its first 16 Mi accesses repeat, 64 per job
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["workloads", "graph", "dataset", "theta", "scatter"]
     )]
     trace: Option<PathBuf>,
-    /// DRAM for everything Ebbtide needs: a share of the dataset, or a size
+    /// DRAM budget of Ebbtide, sync and paging: a share of the dataset, or a size
     #[arg(long, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
-    /// Cores to run jobs on
+    /// Cores that run jobs
     #[arg(long, value_parser = numbers::count::<usize>, default_value = "1", value_name = "COUNT")]
     cores: usize,
-    /// Execution time after which plain LRU would miss; the work a job does is calibrated to it
+    /// Mean execution time between misses of plain LRU. Computing is added to every job until it
+    /// fits
     #[arg(long, default_value = "10us", value_name = "TIME")]
     miss_interval: Span,
-    /// How often every memory is measured
+    /// Number of measurements of each memory
     #[arg(long, value_parser = numbers::count::<usize>, default_value = "5", value_name = "COUNT")]
     rounds: usize,
     /// Length of a measurement in seconds
     #[arg(long, value_parser = numbers::number, default_value = "0.4")]
     seconds: f64,
-    /// How jobs arrive: closed (always one waiting) or poisson (a sweep of loads)
+    /// Arrivals of jobs: closed (a job is always waiting) or poisson (random arrivals at several
+    /// loads)
     #[arg(long, default_value = "closed")]
     arrivals: Arrivals,
-    /// Which job runs next: priority, or fifo (an ablation)
+    /// Scheduling discipline: priority, or fifo (for comparison)
     #[arg(long, default_value = "priority")]
     scheduler: Discipline,
-    /// Which page is evicted: adaptive-lrfu, s3-fifo, clock, fifo or random
+    /// Replacement policy: adaptive-lrfu, s3-fifo, clock, fifo or random
     #[arg(long, default_value = "adaptive-lrfu")]
     replacement: PolicyKind,
-    /// Which pages the replacement policy is given: always all, or adaptive (those that FlatFlash's
-    /// Algorithm 1 promotes; the others stay for a short time)
+    /// Admission to the replacement policy: always (every page), or adaptive (pages that
+    /// FlatFlash's Algorithm 1 promotes; other pages stay for a short time)
     #[arg(long, default_value = "always")]
     admission: Admission,
-    /// What Ebbtide fetches ahead of demand: none, next-n-line, feedback-directed, best-offset or
-    /// leap. Whatever is tried, here or by --admission or --hints, is compared with Ebbtide without
-    /// it; with --predict in the simulator too
+    /// Prefetcher of Ebbtide: none, next-n-line, feedback-directed, best-offset or leap. With this
+    /// option, --admission or --hints, Ebbtide also runs without it for comparison
     #[arg(long, default_value = "none")]
     prefetch: PrefetcherKind,
-    /// Whether Ebbtide fetches what a workload hints at: on, or off
+    /// Whether Ebbtide prefetches the pages that a workload hints at: on or off
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
     hints: bool,
-    /// Where popular keys lie: together on pages chosen by hash, or each key on its own (keys)
+    /// Placement of keys: pages (popular keys share pages, which lie anywhere), or keys (each key
+    /// lies anywhere)
     #[arg(long, default_value = "pages")]
     scatter: Scatter,
     /// Zipf skew of the keys; 0 is uniform
     #[arg(long, value_parser = numbers::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
-    /// User-level threads a core: the most jobs under way at once; without it as many as suit the
-    /// DRAM budget, at most 128
+    /// User-level threads per core: the maximum of concurrent jobs [default: what suits the DRAM
+    /// budget, at most 128]
     #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
     threads: Option<usize>,
-    /// The most requests handed to the kernel together
+    /// Maximum of requests in one submission to the kernel
     #[arg(long, value_parser = numbers::count::<usize>, default_value = "32", value_name = "COUNT")]
     batch: usize,
     /// Seed of data and jobs
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// Overwrite whatever the data file or device holds
+    /// Overwrite the data file or device, whatever it holds
     #[arg(long)]
     force: bool,
-    /// Also say what the simulator expects of every workload and memory, told only what misses cost
-    /// on this machine, and how far off it is; that is measured first, with other programs
+    /// Also predict every result with the simulator and print the error of the prediction. The
+    /// costs of a miss on this machine are measured first, with other programs
     #[arg(long)]
     predict: bool,
-    /// Predict with what `doctor --write` has measured earlier
+    /// Predict with the costs in this file, which `doctor --write` has written
     #[arg(long, value_name = "FILE.toml", requires = "predict")]
     machine: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    /// Say what each workload does, and run nothing
+    /// Describe the workloads and exit
     #[arg(long)]
     list: bool,
 }
@@ -171,7 +171,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
     options
 }
 
-/// What there is to run.
+/// The description of every workload.
 fn list(json: bool) -> Result<(), Failure> {
     let kinds = Kind::ALL;
     if json {
@@ -199,7 +199,7 @@ fn list(json: bool) -> Result<(), Failure> {
     print(&kinds.map(entry).join("\n"))
 }
 
-/// Serves as a child of another `ebbtide bench`.
+/// Runs as a child process of another `ebbtide bench`.
 pub(crate) fn child() -> Result<(), Failure> {
     bench::die_with_parent()?;
     bench::serve(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Failure::run)

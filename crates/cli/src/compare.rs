@@ -15,27 +15,27 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
+    /// Program to run (`ebbtide bench --list` describes them) [default: hash-table]
     workload: Option<Kind>,
-    /// Replay this trace instead, straight into each design's memory side
+    /// Trace to replay instead of a program, directly into the memory side of each design
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
     trace: Option<PathBuf>,
-    /// Compare these designs only, beside DRAM-only; may be repeated [default: all]
+    /// Design to compare, beside DRAM-only. Repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     design: Vec<String>,
-    /// Set a parameter of every design, such as flash.preset=tlc; may be repeated
+    /// Set a parameter of every design, such as flash.preset=tlc. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]
     set: Vec<(String, String)>,
-    /// Shrink dataset, DRAM cache and last-level cache together [default: 1/64; of traces 1/1]
+    /// Scale of dataset, DRAM cache and last-level cache [default: 1/64; 1/1 with a trace]
     #[arg(long, value_name = "FRACTION")]
     scale: Option<Scale>,
-    /// Jobs measured, after the warm-up
+    /// Jobs to measure after the warm-up
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one, default_value = "10000")]
     jobs: u64,
     /// Seed of data and jobs
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// What operations take in energy: a file with the keys of configs/energy.toml [default: that]
+    /// Energy of operations: a TOML file with the keys of configs/energy.toml [default: that file]
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
     #[command(flatten)]

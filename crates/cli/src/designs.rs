@@ -10,7 +10,7 @@ use crate::exit::{Failure, print};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Describe this one, or a TOML file of parameters: its parts, and every parameter's source
+    /// Design to describe, by name or as a TOML file: its parts, and the source of every parameter
     #[arg(value_name = "NAME|FILE.toml")]
     design: Option<String>,
     /// Print JSON instead of a table

@@ -13,15 +13,15 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Where the data is or will be: a folder (a test file is made in it and removed), a file or a
-    /// block device (only read)
+    /// Location of the data: a folder (a test file is made in it and removed), or a file or block
+    /// device, which is only read
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// How long to measure at each queue depth, in seconds; 0 measures nothing
+    /// Seconds to measure at each queue depth; 0 measures nothing
     #[arg(long, value_parser = numbers::number, default_value = "0.4")]
     seconds: f64,
-    /// Also measure what misses cost in every memory, in a minute or so and with 2 GiB of files, and
-    /// write that into this file, for `size --machine` and `bench --predict --machine`
+    /// Also measure the cost of a miss in every memory and write it into this file, for `size
+    /// --machine` and `bench --predict --machine`. This takes about a minute and 2 GiB of files
     #[arg(long, value_name = "FILE.toml")]
     write: Option<PathBuf>,
     /// Print JSON instead of text
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     emit(&report, arguments.json)
 }
 
-/// Measures what misses cost, with files in `folder`, and writes it to `path`.
+/// Measures the cost of a miss, with files in `folder`, and writes it to `path`.
 fn write_profile(path: &Path, folder: &Path, watch: Watch<'_>) -> Result<(), Failure> {
     let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Dram);
     let modes: Vec<Mode> = modes.collect();

@@ -1,4 +1,4 @@
-//! How the program ends: status 0, 1 (the run failed) or 2 (bad arguments or input).
+//! Exit status of the program: 0, 1 (the run failed) or 2 (bad arguments or input).
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -6,39 +6,39 @@ use std::process::ExitCode;
 
 use ebbtide_trace::TraceError;
 
-/// Why a verb did not do what was asked.
+/// Why a verb failed.
 pub(crate) struct Failure {
     message: String,
     status: u8,
 }
 
 impl Failure {
-    /// The user's arguments or input are at fault.
+    /// An error in the user's arguments or input: status 2.
     pub(crate) fn input(error: impl ToString) -> Failure {
         Failure { message: error.to_string(), status: 2 }
     }
 
-    /// The run is.
+    /// A run that failed: status 1.
     pub(crate) fn run(error: impl ToString) -> Failure {
         Failure { message: error.to_string(), status: 1 }
     }
 
-    /// A trace is: it cannot be read whole, or is none.
+    /// An error of a trace. A truncated trace is a failed run; any other error is bad input.
     pub(crate) fn trace(error: TraceError) -> Failure {
         if error.is_cut_short() { Failure::run(error) } else { Failure::input(error) }
     }
 
-    /// Of a run whose error says whether the user's input is at fault.
+    /// An error that says whether the user's input caused it.
     pub(crate) fn of(is_input: bool, error: impl ToString) -> Failure {
         if is_input { Failure::input(error) } else { Failure::run(error) }
     }
 
-    /// Everything was said already.
+    /// A failure that has been reported already.
     pub(crate) fn silent(status: u8) -> Failure {
         Failure { message: String::new(), status }
     }
 
-    /// Says so in one line.
+    /// Prints the message in one line and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
             say(&self.message);
@@ -53,13 +53,12 @@ impl<E: Error> From<E> for Failure {
     }
 }
 
-/// Prints the help or version that was asked for, or says in one line what is wrong with the
-/// arguments.
+/// Prints the requested help or version, or one line about the error in the arguments.
 pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Whoever asked does not listen: nothing is left to say.
+            // The output is closed: there is nothing else to do.
             let _ = error.print();
             ExitCode::SUCCESS
         }
@@ -71,7 +70,7 @@ pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// What clap says in several lines, without usage and the advice to look at the help.
+/// A message of clap in one line, without the usage and the pointer to the help.
 fn one_line(message: &str) -> String {
     let said = message
         .lines()
@@ -82,9 +81,9 @@ fn one_line(message: &str) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
-/// Says something in one line on standard error.
+/// Prints a message in one line on standard error.
 pub(crate) fn say(message: &str) {
-    // There is nowhere left to complain if this fails.
+    // A failure to write to standard error cannot be reported.
     let _ = writeln!(io::stderr(), "ebbtide: {}", message.replace('\n', " "));
 }
 
@@ -92,7 +91,7 @@ pub(crate) fn say(message: &str) {
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever read it has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(Failure::run),
     }

@@ -28,53 +28,55 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// How good is my flash as memory, here and now?
+    /// Measure flash as memory on this machine
     ///
     /// Runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide, side by
-    /// side, with the same small DRAM budget, and prints what share of DRAM-only throughput each
-    /// keeps. Without arguments it takes a few minutes and writes a data file in the current folder.
+    /// side, and prints the throughput of each as a share of DRAM-only. All but DRAM-only have the
+    /// same small DRAM budget. Without arguments it takes a few minutes and writes a data file into
+    /// the current folder.
     Bench(bench::Arguments),
-    /// What does this machine permit, how fast is its flash, what should be fixed?
+    /// Check what this machine permits, how fast its flash is, and what should be fixed
     Doctor(doctor::Arguments),
-    /// Which design would be best? Simulates a published system, or yours, on a program or a trace.
+    /// Simulate a published system, or your own, on a program or a trace
     ///
-    /// Runs the program's real code in virtual time on the simulated machine, from a steady state
-    /// that it first brings about, and compares its throughput with the same machine's with all
-    /// data in DRAM. Without arguments it simulates AstriFlash at the paper's size, 256 GiB of data
-    /// under 8 GiB of DRAM, and takes about a minute, nearly all of it to fill the DRAM cache;
-    /// --scale 1/64 takes seconds. The same arguments give the same result.
+    /// Runs the program's real code in virtual time on the simulated machine. A warm-up brings the
+    /// machine into a steady state. Throughput is compared with the same machine with all data in
+    /// DRAM. Without arguments it simulates AstriFlash at the paper's size, 256 GiB of data and 8
+    /// GiB of DRAM, in about a minute, most of which fills the DRAM cache; --scale 1/64 takes
+    /// seconds. The same arguments give the same result.
     Sim(sim::Arguments),
-    /// Which design would be best for this? Every design on the same program or trace.
+    /// Compare every design on the same program or trace
     ///
-    /// Gives all designs the same cores, data and amount of DRAM, and the same work, and prints
-    /// throughput, tails, flash traffic, lifetime and cost of each. Without arguments it takes a
-    /// minute or a few.
+    /// All designs have the same cores, data, amount of DRAM and work. Prints the throughput, tail
+    /// latency, flash traffic, lifetime, energy and cost of each. Without arguments it takes a few
+    /// minutes.
     Compare(compare::Arguments),
-    /// Which systems can be simulated? What is each made of, and where do its numbers come from?
+    /// List the designs, or describe one: its parts, parameters and their sources
     Designs(designs::Arguments),
-    /// How does it change with design, program or parameter? All combinations, on all cores.
+    /// Simulate all combinations of designs, programs and parameters, on all cores
     ///
-    /// Simulates the cross product of the values that a TOML file lists. Ctrl-C loses nothing but the
-    /// runs under way: the same command goes on from there. Without a file it takes seconds.
+    /// Simulates the cross product of the values that a TOML file lists. After Ctrl-C the same
+    /// command continues with the runs that are missing. Without a file it takes seconds.
     Sweep(sweep::Arguments),
-    /// How much DRAM does my program need, what does that cost, how long does the SSD live?
+    /// Find how much DRAM a program needs, what it costs, and how long the SSD lasts
     ///
-    /// Counts how often a trace or a program misses by size of DRAM, and finds the least DRAM that
-    /// keeps its p99 response within an objective, for every design, by a queueing formula and by a
-    /// small simulation. Without arguments it sizes a hash table in seconds.
+    /// Counts the misses of a trace or a program for every size of DRAM, and finds the least DRAM
+    /// that keeps the p99 response within an objective, for every design, by a queueing formula and
+    /// by a small simulation. Without arguments it sizes a hash table in seconds.
     Size(size::Arguments),
-    /// Does the model say what the papers say? Every claim, theirs beside ours.
+    /// Reproduce the claims of the papers
     ///
-    /// Runs a paper's experiments on the simulator and its formulas, and gives every claim a verdict:
-    /// within its tolerance, outside, an input of the model, or not testable.
+    /// Runs a paper's experiments on the simulator and evaluates its formulas, prints the paper's
+    /// value of every claim beside ours, and gives a verdict: within its tolerance, outside, an
+    /// input of the model, or not testable.
     Reproduce(reproduce::Arguments),
-    /// What does my program do to memory, virtual and physical?
+    /// Trace the memory accesses of a program, virtual and physical
     ///
-    /// Runs the command under Valgrind (its stock memory tracer, hundreds of times slower than alone),
-    /// lets its accesses pass the caches of one core, and writes what reaches memory. The command's
-    /// input, output and exit status are its own.
+    /// Runs the command under Valgrind's memory tracer, hundreds of times slower than alone, passes
+    /// its accesses through the caches of one core, and writes those that reach memory. The input,
+    /// output and exit status of the command are unchanged.
     Trace(trace::Arguments),
-    /// A memory under test, driven by `bench`.
+    /// Run one memory as a child process of `bench`
     #[command(name = ebbtide_measure::bench::CHILD_VERB, hide = true)]
     BenchChild,
 }

@@ -1,4 +1,4 @@
-//! Numbers and settings as users type them.
+//! Parsers of numbers and settings on the command line.
 
 use std::str::FromStr;
 
@@ -28,7 +28,7 @@ pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
             Ok((key.to_string(), value.to_string()))
         }
-        _ => Err(format!("'{text}' sets nothing; expected something like dram_cache.ways=8")),
+        _ => Err(format!("'{text}' is not a setting; expected something like dram_cache.ways=8")),
     }
 }
 

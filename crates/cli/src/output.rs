@@ -1,4 +1,4 @@
-//! What a verb prints and writes when it has ended.
+//! Printing and writing the result of a verb.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::{Failure, print, say};
 
-/// The form in which a result is wanted.
+/// The form of a result: text or JSON, and a page.
 #[derive(Args)]
 pub(crate) struct Output {
     /// Print JSON instead of tables
@@ -21,12 +21,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Makes sure, before a long run, that the report can be written.
+    /// Checks, before a long run, that the report can be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.report.as_deref().map_or(Ok(()), |folder| check_folder(folder).map_err(Failure::input))
     }
 
-    /// Prints `report`, and writes it if that is wanted.
+    /// Prints `report`, and writes its page if requested.
     pub(crate) fn finish(&self, report: &dyn Report) -> Result<(), Failure> {
         finish(report, self.json, self.report.as_deref())
     }

@@ -1,5 +1,4 @@
-//! A progress bar on standard error, where that is a terminal, and Ctrl-C, which stops what is
-//! watched.
+//! A progress bar on standard error, if that is a terminal, and Ctrl-C, which stops a watched run.
 
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -9,28 +8,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Failure;
 
-/// Parts a bar counts in.
+/// Number of steps of a bar.
 const PARTS: f64 = 1000.0;
 
-/// How long a run may take before it shows a bar.
+/// A run shows a bar after this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Set by Ctrl-C, once a run looks at it.
+/// Set by Ctrl-C once a run observes it.
 static STOP: Stop = Stop::new();
 
-/// From now on Ctrl-C does not end the process but stops what looks at the result.
+/// Makes Ctrl-C set the returned [`Stop`] instead of ending the process.
 pub(crate) fn on_interrupt() -> Result<&'static Stop, Failure> {
     ctrlc::set_handler(|| STOP.stop())?;
     Ok(&STOP)
 }
 
-/// Runs `work`, showing its progress; Ctrl-C stops it.
+/// Runs `work` and shows its progress. Ctrl-C stops it.
 pub(crate) fn watched<T>(work: impl FnOnce(Watch<'_>) -> T) -> Result<T, Failure> {
     on_interrupt()?;
     Ok(shown(work))
 }
 
-/// Runs `work`, showing its progress; Ctrl-C stops it only where that was asked for before.
+/// Runs `work` and shows its progress. Ctrl-C stops it only if that was set up before.
 pub(crate) fn shown<T>(work: impl FnOnce(Watch<'_>) -> T) -> T {
     let bar = LateBar::new(bar());
     let show = |stage: &str, share: f64| {
@@ -77,11 +76,11 @@ impl LateBar {
     }
 }
 
-/// A line of text for a run of unknown length, which appears as late as a bar.
+/// A line of text for a run of unknown length. Like a bar, it appears after two seconds.
 pub(crate) struct Spinner(LateBar);
 
 impl Spinner {
-    /// A line that does not show yet.
+    /// A line that is not shown yet.
     pub(crate) fn new() -> Spinner {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{elapsed}  {msg}");
@@ -97,7 +96,7 @@ impl Spinner {
         });
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn clear(&self) {
         self.0.clear();
     }

@@ -10,13 +10,13 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Whose claims: astriflash, flatflash, hams, cxl-flash, or all; without it all, quickly
+    /// Paper: astriflash, flatflash, hams, cxl-flash, or all [default: all, with --quick]
     paper: Option<String>,
-    /// A small part of the capacities: minutes instead of most of an hour
+    /// Simulate a small part of the capacities: minutes instead of most of an hour
     #[arg(long)]
     quick: bool,
-    /// Also measure on this machine what papers say of real hosts: seconds, and a file of 64 MiB in
-    /// this folder while it lasts
+    /// Also measure on this machine what the papers state about real hosts. This takes seconds and,
+    /// temporarily, a file of 64 MiB in the current folder
     #[arg(long)]
     real: bool,
     /// Seed of layouts, job streams and arrivals
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// What stands for all papers on the command line.
+/// The name of all papers on the command line.
 const EVERY_PAPER: &str = "all";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

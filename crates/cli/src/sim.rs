@@ -15,55 +15,56 @@ use crate::exit::Failure;
 use crate::output::Output;
 use crate::{numbers, progress};
 
-/// Jobs measured where the user does not say: they take a second, their warm-up a minute or so.
+/// The default of `--jobs`: they take a second to simulate, and their warm-up about a minute.
 const JOBS: u64 = 20_000;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A published system (`ebbtide designs` lists them), or a TOML file of parameters
+    /// Design to simulate: a name (`ebbtide designs` lists them) or a TOML file of parameters
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "astriflash")]
     design: String,
-    /// The program to run (`ebbtide bench --list` says what each does) [default: hash-table]
+    /// Program to run (`ebbtide bench --list` describes them) [default: hash-table]
     #[arg(long)]
     workload: Option<Kind>,
-    /// Replay this trace instead, straight into the DRAM cache, whatever its form (see trace
-    /// convert); - is stdin
+    /// Trace to replay instead of a program, directly into the memory side, in any format of `trace
+    /// convert`; - is standard input
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
-    /// Which addresses of the trace are replayed: virtual, or physical where it has them
+    /// Addresses to replay: virtual, or physical where the trace has them
     #[arg(long, default_value = "virtual", requires = "trace")]
     address: Space,
-    /// Lay a layer of parameters over the design: atc23 is the simulator of the CXL-flash study
+    /// Apply a preset, a named set of parameters: atc23 is the simulator of the CXL-flash study
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Set a parameter, such as dram_cache.ways=8; may be repeated
+    /// Set a parameter, such as dram_cache.ways=8. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]
     set: Vec<(String, String)>,
-    /// Shrink dataset, DRAM cache and last-level cache together: a fraction such as 1/64
+    /// Scale of dataset, DRAM cache and last-level cache: a fraction such as 1/64
     #[arg(long, value_name = "FRACTION", default_value_t = Scale::WHOLE)]
     scale: Scale,
-    /// Jobs measured, after the warm-up
+    /// Jobs to measure after the warm-up
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one, default_value_t = JOBS)]
     jobs: u64,
     /// Seed of data, jobs and arrivals
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// Run this many seeds, from --seed on, and give means with 95% confidence intervals
+    /// Run this many seeds, starting with --seed, and print means with 95% confidence intervals
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     seeds: Option<u64>,
-    /// How jobs arrive: saturating (always one waiting), or poisson:SHARE of what DRAM-only can do
+    /// Arrivals of jobs: saturating (a job is always waiting), or poisson:SHARE of the maximum
+    /// throughput of DRAM-only
     #[arg(long, default_value = "saturating")]
     arrivals: Offered,
-    /// What operations take in energy: a file with the keys of configs/energy.toml [default: that]
+    /// Energy of operations: a TOML file with the keys of configs/energy.toml [default: that file]
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    /// Also follow a typical miss: who waits for what, and how long
+    /// Also print the timeline of a typical miss
     #[arg(long, conflicts_with_all = ["trace", "seeds"])]
     explain: bool,
 }
@@ -78,7 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.finish(&report)
 }
 
-/// The machine, and how its energy is read: a machine at a smaller scale stands for the whole.
+/// The resolved machine, and a meter of its energy. A machine at a smaller scale represents the
+/// whole.
 fn machine(arguments: &Arguments) -> Result<(Config, Option<Meter>), Failure> {
     let preset = arguments.preset.iter().map(|name| ("preset", name.as_str()));
     let set = arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -92,7 +94,7 @@ fn machine(arguments: &Arguments) -> Result<(Config, Option<Meter>), Failure> {
     Ok((config, meter))
 }
 
-/// The table of energies in `file`, or the shipped one.
+/// The energy table in `file`, or the shipped table.
 pub(crate) fn energy_table(file: Option<&Path>) -> Result<EnergyTable, Failure> {
     file.map_or_else(
         || Ok(EnergyTable::shipped()),

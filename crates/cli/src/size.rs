@@ -16,17 +16,17 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Size the program that made this trace; - is standard input
+    /// Trace of the program to size; - is standard input
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["workload", "dataset", "theta", "miss_interval", "seed"]
     )]
     trace: Option<PathBuf>,
-    /// Execution of a job of the trace, which does not say where jobs end
+    /// Execution time of a job of the trace, as a trace does not say where jobs end
     #[arg(long, value_name = "TIME", default_value = "10us")]
     job: Span,
-    /// Size this program (`ebbtide bench --list` says what each does) [default: hash-table]
+    /// Program to size (`ebbtide bench --list` describes them) [default: hash-table]
     #[arg(long)]
     workload: Option<Kind>,
     /// Size of the program's data
@@ -35,40 +35,41 @@ pub(crate) struct Arguments {
     /// Zipf skew of the program's keys; 0 is uniform
     #[arg(long, value_parser = numbers::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
-    /// How long the program executes between misses with 3% of its data in DRAM
+    /// Mean execution time between misses with 3% of the program's data in DRAM
     #[arg(long, default_value = "10us", value_name = "TIME")]
     miss_interval: Span,
     /// Seed of data and jobs
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// The p99 response that must be kept
+    /// Service-level objective: the p99 response time
     #[arg(long, default_value = "1ms", value_name = "TIME")]
     slo: Span,
-    /// Jobs that arrive, as a share of what the same cores can do with all data in DRAM
+    /// Offered load, as a share of the maximum throughput with all data in DRAM
     #[arg(long, value_parser = numbers::number, default_value = "0.8", allow_hyphen_values = true)]
     load: f64,
-    /// Dollars for a GB of DRAM
+    /// Price of a GB of DRAM in dollars
     #[arg(long, value_parser = numbers::number, default_value = "3.0", allow_hyphen_values = true)]
     dram_price: f64,
-    /// Dollars for a GB of flash
+    /// Price of a GB of flash in dollars
     #[arg(long, value_parser = numbers::number, default_value = "0.1", allow_hyphen_values = true)]
     flash_price: f64,
-    /// Cores that share the flash, each with such a stream of jobs
+    /// Cores that share the flash. Each has its own stream of jobs
     #[arg(long, value_parser = numbers::count::<u32>, default_value = "1", value_name = "COUNT")]
     cores: u32,
-    /// Size of the SSD, for its lifetime [default: as large as the data]
+    /// Size of the SSD, on which its lifetime depends [default: the size of the data]
     #[arg(long, value_name = "SIZE")]
     ssd: Option<Bytes>,
-    /// Kind of flash: ull, slc, mlc or tlc
+    /// Kind of flash cells: ull, slc, mlc or tlc
     #[arg(long, value_parser = cells, default_value = "tlc", value_name = "KIND")]
     cells: Cells,
-    /// How long it must last in use round the clock: more DRAM spares it writes
+    /// Least lifetime of the SSD in years of continuous use. More DRAM means fewer writes
     #[arg(long, value_parser = numbers::number, value_name = "YEARS", allow_hyphen_values = true)]
     min_lifetime: Option<f64>,
-    /// Size Ebbtide on the machine that `doctor --write` has measured, instead of the published designs
+    /// Size Ebbtide with the costs in this file, which `doctor --write` has written, instead of the
+    /// published designs
     #[arg(long, value_name = "FILE.toml")]
     machine: Option<PathBuf>,
-    /// Also draw the curves of these replacement policies
+    /// Additional replacement policies to draw curves for
     #[arg(long, value_delimiter = ',', default_value = "adaptive-lrfu")]
     policy: Vec<PolicyKind>,
     #[command(flatten)]

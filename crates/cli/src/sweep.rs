@@ -14,21 +14,21 @@ use crate::{numbers, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// What to combine: a TOML file of options of `ebbtide sim` and, under `[set]`, parameters, each
-    /// with a value or a list of values. Without it three designs over how often they miss
+    /// What to combine: a TOML file with options of `ebbtide sim` and, under `[set]`, parameters.
+    /// Each has a value or a list of values [default: three designs at several miss intervals]
     #[arg(value_name = "FILE.toml")]
     file: Option<PathBuf>,
-    /// Runs at once [default: the host's cores]; the results do not depend on it
+    /// Number of concurrent runs, which does not change the results [default: the host's cores]
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     threads: Option<u64>,
-    /// Forget the runs that the folder holds of another sweep, or of another build
+    /// Discard runs of another sweep or another build in the folder
     #[arg(long)]
     force: bool,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Keep runs, and write charts (report.html), CSV and Parquet, in this folder [default: the
-    /// file's name, with .results, in the current folder]
+    /// Folder for finished runs, charts (report.html), CSV and Parquet [default: the name of the
+    /// file with .results, in the current folder]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     finish(&swept, arguments.json, Some(&options.folder))
 }
 
-/// This program and its version: a checksum tells builds apart that share a number.
+/// The program and its version. A checksum distinguishes builds with the same version.
 fn program() -> Result<String, Failure> {
     let path = std::env::current_exe()?;
     let sum = checksum(&path)

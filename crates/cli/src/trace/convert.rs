@@ -16,33 +16,34 @@ const SEED: u64 = 1;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The trace to read, plain or zstd; - is standard input
+    /// Trace to read, plain or zstd; - is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The trace to write, zstd if its name ends in .zst; - is standard output
+    /// Trace to write, with zstd if its name ends in .zst; - is standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Form of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by content]
+    /// Format of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by
+    /// content]
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
-    /// Form of OUT [default: by its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3,
+    /// Format of OUT [default: by its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3,
     /// .oracleGeneral]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Give pages physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in
-    /// 64 GiB), or a file with a virtual and a physical page number a line
+    /// Map pages to physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in
+    /// 64 GiB), or a file whose lines have a virtual and a physical page number
     #[arg(long, value_name = "MAP")]
     map: Option<String>,
-    /// Which addresses become those of OUT: virtual or physical
+    /// Addresses to write to OUT: virtual or physical
     #[arg(long, default_value = "virtual")]
     address: Space,
-    /// Insert hints for the hottest TOP% of pages, with this chance, TIME before each access, such as
-    /// 5%,0.1,10us; reads IN twice
+    /// Insert hints for the hottest TOP% of pages, with the given probability, TIME before each
+    /// access, such as 5%,0.1,10us. Reads IN twice
     #[arg(long, value_name = "TOP%,CHANCE,TIME", value_parser = hints)]
     hints: Option<Hints>,
 }
 
-/// The longest lead: accesses of that time are held in memory.
+/// The longest TIME of a hint: the accesses of that time are held in memory.
 const LEAD_MAX: Span = Span::from_us(10_000);
 
 fn hints(text: &str) -> Result<Hints, String> {
@@ -63,7 +64,7 @@ fn share_of_percent(text: &str) -> Option<f64> {
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
-/// The mapping that `text` names.
+/// Parses a mapping.
 fn mapping(text: &str) -> Result<Mapping, Failure> {
     if text == "identity" {
         return Ok(Mapping::Identity);
@@ -75,7 +76,7 @@ fn mapping(text: &str) -> Result<Mapping, Failure> {
     Mapping::read(Path::new(text)).map_err(Failure::input)
 }
 
-/// Opens the trace that is to be read, as it will be written but for hints.
+/// Opens the input and applies everything but hints.
 fn open(arguments: &Arguments) -> Result<Box<dyn Source + Send>, Failure> {
     let mut input = Input::open(&arguments.input).map_err(Failure::trace)?;
     let format = match arguments.from {

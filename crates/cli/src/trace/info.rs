@@ -10,10 +10,10 @@ use crate::output::emit;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The trace, in any form; - is standard input
+    /// Trace to describe, in any format; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print JSON instead of a table and a picture
+    /// Print JSON instead of a table and a chart
     #[arg(long)]
     json: bool,
 }

@@ -29,26 +29,26 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Change a trace's form, give it physical addresses, or put hints into it
+    /// Convert a trace to another format, map it to physical addresses, or insert hints
     ///
-    /// Says what the new form has no place for.
+    /// Reports what the new format cannot hold.
     Convert(convert::Arguments),
-    /// What is a trace like? Count, reads and writes, footprint, locality, and which pages are hot
+    /// Describe a trace: count, reads and writes, footprint, locality, and hot pages
     Info(info::Arguments),
 }
 
 #[derive(Args)]
 struct Capture {
-    /// The trace, in native form (.ebt)
+    /// Trace file to write, in the native format (.ebt)
     #[arg(short, long, value_name = "FILE", required = true)]
     output: Option<PathBuf>,
-    /// Also trace the programs that the command starts, each in an address space of its own
+    /// Also trace the programs that the command starts, each in its own address space
     #[arg(long)]
     children: bool,
-    /// End the command after this many entries
+    /// Terminate the command after this many entries
     #[arg(long, value_name = "COUNT", value_parser = numbers::count::<u64>)]
     limit: Option<u64>,
-    /// Leave this many entries out at the start
+    /// Skip this many entries at the start
     #[arg(long, value_name = "COUNT", value_parser = numbers::count::<u64>, default_value = "0")]
     skip: u64,
     /// First-level caches, one for instructions and one for data: size and ways
@@ -57,13 +57,13 @@ struct Capture {
     /// Last-level cache: size and ways
     #[arg(long, value_name = "SIZE,WAYS", value_parser = cache, default_value = "1MiB,16")]
     llc: CacheShape,
-    /// Cycles an instruction takes: entries are timed by instructions executed
+    /// Cycles per instruction. The time of an entry is the number of instructions executed
     #[arg(long, value_parser = positive, default_value = "1")]
     cpi: f64,
-    /// Clock of the core in GHz
+    /// Clock rate of the core in GHz
     #[arg(long, value_parser = positive, default_value = "2")]
     ghz: f64,
-    /// The program to trace, and its arguments
+    /// Program to trace, with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -82,7 +82,7 @@ fn positive(text: &str) -> Result<f64, String> {
     if number > 0.0 { Ok(number) } else { Err(format!("'{text}' is not above zero")) }
 }
 
-/// Status of a run that Ctrl-C ended, as shells give it.
+/// Exit status after Ctrl-C, as shells report it.
 const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Traces the command; ends with its exit status.
+/// Traces the command and ends with its exit status.
 fn trace(arguments: Capture) -> Result<(), Failure> {
     let path = arguments.output.as_deref().expect("clap requires it");
     let ps_per_instruction = 1000.0 * arguments.cpi / arguments.ghz;
