@@ -281,7 +281,7 @@ fn values_that_cannot_be_are_met_with_what_can() {
         ("--set=cores.count=1000000", ["cores.count = 1000000", "1 to 1024"]),
         ("--set=workload.theta=-1", ["workload.theta = -1", "at least 0"]),
         ("--set=dataset.size=128TiB", ["dataset.size = 128TiB", "at most 16TiB"]),
-        ("--set=ways", ["'ways' sets nothing", "dram_cache.ways=8"]),
+        ("--set=ways", ["'ways' is not a setting", "dram_cache.ways=8"]),
         ("--scale=half", ["'half' is no fraction", "1/64"]),
         ("--scale=0/4", ["'0/4' is no fraction", "1/64"]),
         ("--scale=1/30", ["dram_cache.size = 69905B", "power of two"]),

@@ -1,7 +1,8 @@
 //! Points in time and spans between them, in integer picoseconds.
 //!
-//! Picoseconds divide every clock and transfer time of SPEC exactly (DDR4-1600's 0.625 ns beat, a
-//! 2 GHz cycle), so simulated runs are reproducible to the bit. 64 bits last 213 days.
+//! Every clock and transfer time of the modelled systems is a whole number of picoseconds
+//! (DDR4-1600's 0.625 ns beat, a 2 GHz cycle), so simulated runs are reproducible to the bit. 64
+//! bits last 213 days.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -1,4 +1,4 @@
-//! [`Watch`]: how a long run tells of its progress, and learns that it is to stop.
+//! [`Watch`]: reports the progress of a long run, and tells the run to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +30,7 @@ impl Stop {
 #[error("cancelled")]
 pub struct Stopped;
 
-/// What a long run is given to tell of its progress, and to ask whether to go on.
+/// Reports the progress of a long run, and tells the run to stop.
 ///
 /// It is cheap to copy. Any thread may use it.
 #[derive(Clone, Copy)]
@@ -48,13 +48,13 @@ impl Watch<'static> {
 }
 
 impl<'a> Watch<'a> {
-    /// A watch that passes on to `tell` what is being done and which share of all is done, from 0
-    /// to 1, and that stops on `stop`.
+    /// A watch that reports to `tell` the stage and the share of all work that is done, from 0 to
+    /// 1, and that stops on `stop`.
     pub const fn new(tell: &'a (dyn Fn(&str, f64) + Sync), stop: &'a Stop) -> Watch<'a> {
         Watch { tell, stop }
     }
 
-    /// The same request to stop, with progress told to `tell`: for a part of a run.
+    /// The same stop request, with progress reported to `tell`: for a part of a run.
     pub const fn telling<'b>(&self, tell: &'b (dyn Fn(&str, f64) + Sync)) -> Watch<'b>
     where
         'a: 'b,
@@ -62,7 +62,7 @@ impl<'a> Watch<'a> {
         Watch { tell, stop: self.stop }
     }
 
-    /// Tells that `stage` is being done and `share` of all is done.
+    /// Reports that `stage` is running and `share` of all work is done.
     ///
     /// # Errors
     /// [`Stopped`] if the run is to stop.
@@ -71,12 +71,12 @@ impl<'a> Watch<'a> {
         self.go_on()
     }
 
-    /// Tells the same without asking whether to go on: for a part that asks by itself.
+    /// Reports progress without checking for a stop: for a part that checks by itself.
     pub fn show(&self, stage: &str, share: f64) {
         (self.tell)(stage, share);
     }
 
-    /// Goes on without telling anything.
+    /// Checks for a stop without reporting progress.
     ///
     /// # Errors
     /// [`Stopped`] if the run is to stop.

@@ -1,8 +1,8 @@
-//! The share of requests that garbage collection blocks on AstriFlash's SSD, at the simulated size and
-//! at four times the planes (claims AS39 and AS40).
+//! The share of requests that garbage collection blocks on AstriFlash's SSD, at the simulated size
+//! and with four times the planes (AstriFlash §VI-D).
 //!
-//! Requests are uniformly random over the data and arrive at random (Poisson). Before anything is
-//! counted, so much is overwritten that planes collect independently of each other.
+//! Requests are uniformly random over the data and arrive at random (Poisson). Overwriting before
+//! the measurement makes the planes collect independently of each other.
 
 use ebbtide_core::{PageId, Span, Time};
 use ebbtide_flash::{Command, Config, ConfigError, Counters, Flash, Kind, SsdConfig};
@@ -10,20 +10,20 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Serialize;
 
-/// Several dozen collections of each plane.
+/// Pages overwritten per plane before the measurement: several dozen collections.
 const WARM_UP_WRITES_A_PLANE: u64 = 10_000;
 
-/// With this many commands waiting for each plane on average, the device falls behind.
+/// A mean queue of this many commands per plane means that the device cannot keep up.
 const BACKLOG_A_PLANE: u64 = 256;
 
-/// What a device was asked for, and what collections did to it.
+/// The load of a device, and the share of requests that garbage collection blocked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GcShare {
     /// Requests a second.
     pub requests_per_s: u64,
     /// Percent of them that are writes.
     pub write_percent: f64,
-    /// Percent of them that collections blocked; `None` if the device fell behind.
+    /// Percent of them that collections blocked; `None` if the device could not keep up.
     pub blocked_percent: Option<f64>,
     /// The same of reads.
     pub reads_blocked_percent: Option<f64>,
@@ -40,13 +40,14 @@ pub struct AgedSsd {
 }
 
 impl AgedSsd {
-    /// The device called `preset`, so much of whose raw capacity holds valid data.
+    /// The device of the preset `preset`, with `valid_percent` of its raw capacity holding valid
+    /// data.
     ///
     /// # Errors
-    /// [`ConfigError`] when there is none, or it cannot hold so much.
+    /// [`ConfigError`] when the preset does not exist or the device cannot hold that much.
     ///
     /// # Panics
-    /// When it has no planes.
+    /// When the device has no planes.
     pub fn new(preset: &str, valid_percent: f64) -> Result<AgedSsd, ConfigError> {
         let Config::Ssd(config) = Config::preset(preset)? else {
             panic!("{preset} has no planes");
@@ -88,7 +89,7 @@ impl AgedSsd {
         self.amplification
     }
 
-    /// What collections do at `requests_per_s`, over `writes` writes.
+    /// Measures at `requests_per_s`, over `writes` writes.
     pub fn run(&self, requests_per_s: u64, write_percent: f64, writes: u64) -> GcShare {
         let counters = self.counted(requests_per_s, write_percent, writes);
         let percent = |share: fn(&Counters) -> f64| counters.as_ref().map(|c| 100.0 * share(c));

@@ -1,9 +1,9 @@
-//! What the simulator, told only what misses cost on this machine, expects of a bench.
+//! The simulator's prediction of a bench, from the measured costs of a miss on this machine.
 //!
-//! The program's real code runs on the simulated machine over the engine's own replacement policy.
-//! Of the bench it is told what went into it: the program, the DRAM and the calibrated length of a
-//! job. What a miss costs comes from a [`Profile`](ebbtide_measure::bench::Profile), measured with other programs; nothing is fitted
-//! to what the bench then measures.
+//! The program's real code runs on the simulated machine with the engine's own replacement policy.
+//! The inputs from the bench are the program, the DRAM and the calibrated length of a job. The
+//! costs of a miss come from a [`Profile`](ebbtide_measure::bench::Profile), measured with other
+//! programs; no parameter is fitted to the bench.
 
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
@@ -19,7 +19,7 @@ use ebbtide_workloads::Workload;
 use ebbtide_measure::bench::{BenchRun, Conditions, Effect, Mode, ModeCosts, ReadsAt};
 use thiserror::Error;
 
-/// Why the simulator cannot say what it expects.
+/// Why the simulator cannot predict a bench.
 #[derive(Debug, Error)]
 pub enum PredictError {
     /// The simulator cannot be set up as the bench was, or fails.
@@ -36,8 +36,8 @@ impl From<SimError> for PredictError {
     }
 }
 
-/// Adds to each outcome of `measured` what the simulator expects of it, and to what was tried what
-/// that does in the simulator.
+/// Adds a prediction to each outcome of `measured`, and the simulated effect to each technique that
+/// was tried.
 ///
 /// # Errors
 /// [`PredictError`] when the simulator cannot be set up as the bench was.
@@ -68,12 +68,12 @@ pub fn predict(measured: &mut BenchRun, watch: Watch<'_>) -> Result<(), PredictE
     Ok(())
 }
 
-/// One outcome, about to be predicted.
+/// The prediction of one outcome.
 struct Prediction<'a> {
     conditions: &'a Conditions,
 }
 
-/// What the simulator expects.
+/// Predicted figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Expected {
     jobs_per_s: f64,
@@ -84,8 +84,8 @@ struct Expected {
 /// Jobs a core whose time in simulated DRAM is taken, and as many to warm up.
 const BARE_JOBS: u64 = 5_000;
 
-/// No more jobs a core than this warm up, or are measured, however long the bench is: this bounds how
-/// long a prediction takes.
+/// No more jobs a core than this warm up, or are measured, however long the bench is: this bounds
+/// how long a prediction takes.
 const JOBS_MAX: u64 = 300_000;
 
 /// Jobs a core between two looks at the simulated clock.
@@ -130,9 +130,9 @@ impl Prediction<'_> {
         Ok((budget.frames as u64, options.tuning.replacement))
     }
 
-    /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its own caches and
-    /// the DRAM behind them are next to nothing: software looks up the page of every access, so one
-    /// that hits in a cache must count for the policy too, and how long accesses take is in the
+    /// A machine of as many cores whose memory is only DRAM and `frames` of cache. Its own caches
+    /// and the DRAM behind them are next to nothing: software looks up the page of every access, so
+    /// one that hits in a cache must count for the policy too, and how long accesses take is in the
     /// calibrated length of a job.
     fn config(&self, frames: u64) -> Result<Config, PredictError> {
         let lines = |count: usize| Bytes((count * LINE_BYTES) as u64);

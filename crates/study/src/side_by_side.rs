@@ -1,5 +1,5 @@
-//! [`side_by_side`]: runs of the simulator on host threads, with results that do not depend on how
-//! many those are.
+//! [`side_by_side`]: runs of the simulator on host threads. The number of threads does not change
+//! the results.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,17 +7,18 @@ use std::thread;
 
 use ebbtide_core::Watch;
 
-/// As many host threads as there are cores for them.
+/// The number of host cores that this process may use.
 pub fn host_threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does `run` for every number below `count`, up to `threads` at once, and gives the results in the
-/// order of their numbers. `run` passes what its simulation tells on to the watch it is given, which
-/// adds up the shares of all.
+/// Calls `run` with every number below `count`, on up to `threads` threads, and returns the results
+/// in the order of their numbers. The watch given to a run reports the progress of all runs
+/// together.
 ///
 /// # Errors
-/// That of the lowest number that has one. No run begins after an error; those that have begun end.
+/// The error of the lowest number that has one. After an error no run begins, and those that have
+/// begun finish.
 ///
 /// # Panics
 /// When `run` does.

@@ -3,7 +3,8 @@
 use ebbtide_core::Watch;
 use ebbtide_trace::{Access, Source, TraceError};
 
-/// A trace that ends early when its watch says so; who reads it must ask whether it did.
+/// A trace that ends early when its watch requests a stop. A reader must check
+/// [`stopped`](Watched::stopped) at the end.
 pub struct Watched<'a, S> {
     trace: S,
     watch: Watch<'a>,
@@ -11,12 +12,12 @@ pub struct Watched<'a, S> {
 }
 
 impl<'a, S: Source> Watched<'a, S> {
-    /// `trace`, read until `watch` says to stop.
+    /// Wraps `trace`.
     pub fn new(trace: S, watch: Watch<'a>) -> Watched<'a, S> {
         Watched { trace, watch, stopped: false }
     }
 
-    /// Whether the watch stopped it before its end.
+    /// Whether the watch stopped the trace before its end.
     pub fn stopped(&self) -> bool {
         self.stopped
     }

@@ -30,13 +30,13 @@ impl Rules {
     const ORIGINAL: Rules =
         Rules { rounds: 100, score_max: 31, score_min: 2, chosen_max: 1, larger_wins: false };
 
-    /// SPEC A4 "BO".
+    /// As in the simulator of CXL-flash (ATC'23, "BO").
     const ATC23: Rules =
         Rules { rounds: 8, score_max: u32::MAX, score_min: 3, chosen_max: 16, larger_wins: true };
 }
 
-/// Tries one offset at each access it takes for a step. In `original` that is a miss or the first use
-/// of a prefetched page; in `atc23` a miss or any hit on one.
+/// Tries one offset at each access it takes for a step. In `original` that is a miss or the first
+/// use of a prefetched page; in `atc23` a miss or any hit on one.
 pub(super) struct BestOffset {
     preset: Preset,
     rules: Rules,
@@ -156,8 +156,8 @@ impl Prefetcher for BestOffset {
         candidates.extend(self.chosen.iter().filter_map(|offset| ahead(page, *offset as i64)));
     }
 
-    /// A prefetched page enters by the page it was fetched for. While nothing is prefetched, what is
-    /// missed enters by itself, or nothing could ever be learnt.
+    /// A prefetched page enters by the page it was fetched for. While nothing is prefetched, what
+    /// is missed enters by itself, or nothing could ever be learnt.
     fn arrived(&mut self, page: PageId, prefetched: bool) {
         if let Recent::Arrived(requests) = &mut self.recent {
             let base = match self.chosen.first() {
@@ -209,7 +209,7 @@ impl RecentRequests {
     }
 }
 
-/// The last 1,024 pages asked for (SPEC A4 "BO"), with how often each is among them.
+/// The last 1,024 requested pages (CXL-flash's simulator, "BO"), with the count of each among them.
 struct LastPages {
     order: VecDeque<PageId>,
     count: FxHashMap<PageId, u32>,

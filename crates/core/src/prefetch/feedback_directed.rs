@@ -1,5 +1,5 @@
-//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line whose length, distance and
-//! place in the cache follow from how accurate, late and polluting it has been.
+//! Feedback-directed prefetching (Srinath et al., HPCA 2007): next-N-line whose length, distance
+//! and place in the cache follow from how accurate, late and polluting it has been.
 
 use super::{Demand, Metrics, NextNLine, Prefetcher, Preset};
 use crate::addr::PageId;
@@ -21,8 +21,9 @@ const INTERVAL: u64 = 8_192;
 /// Runs of pages ahead, on the same occasions as [`NextNLine`]'s.
 ///
 /// `original` changes its level at the end of an interval, and begins in the middle; `atc23` does so
-/// whenever it is consulted, and begins at the top. Pages of `original` enter the cache the nearer to
-/// being given up the more it has polluted (HPCA'07 §3.3.3); those of `atc23` enter as any other.
+/// whenever it is consulted, and begins at the top. Pages of `original` enter the cache the nearer
+/// to being given up the more it has polluted (HPCA'07 §3.3.3); those of `atc23` enter as any
+/// other.
 pub(super) struct FeedbackDirected {
     preset: Preset,
     level: usize,
@@ -132,8 +133,8 @@ struct Average {
 impl Average {
     /// Misses that prefetches caused are pollution from this share on (HPCA'07 §4).
     const POLLUTION: f64 = 0.005;
-    /// Pages enter in the middle below the first of these shares of such misses, and first to go from
-    /// the second on (HPCA'07 §4).
+    /// Pages enter in the middle below the first of these shares of such misses, and first to go
+    /// from the second on (HPCA'07 §4).
     const POSITIONS: [f64; 2] = [0.005, 0.25];
 
     fn end_interval(&mut self, during: &Metrics) {
@@ -180,10 +181,11 @@ impl PagesSeen {
     const ARRIVED: u8 = 1;
     const USED: u8 = 2;
     const LATE: u8 = 4;
-    /// Somebody waits for it now.
+    /// A job waits for the page.
     const AWAITED: u8 = 8;
 
-    /// Misses that prefetches caused are pollution from this share on (SPEC A4 "FD").
+    /// A higher share of misses that prefetches caused counts as pollution (CXL-flash's simulator,
+    /// "FD").
     const POLLUTION: f64 = 0.25;
 
     fn new(pages: u64) -> PagesSeen {

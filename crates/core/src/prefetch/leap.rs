@@ -16,9 +16,9 @@ struct Rules {
 }
 
 impl Rules {
-    /// H = 32 and at most 8 pages; a quarter at first, as in the authors' kernel (SPEC A4 "LP").
+    /// H = 32 and at most 8 pages (ATC'20 §4); a quarter at first, as in the authors' kernel.
     const ORIGINAL: Rules = Rules { history: 32, split: 4, pages_max: 8 };
-    /// SPEC A4 "LP".
+    /// As in the simulator of CXL-flash (ATC'23, "LP").
     const ATC23: Rules = Rules { history: 39, split: 8, pages_max: 16 };
 }
 
@@ -26,8 +26,8 @@ impl Rules {
 /// there is no trend.
 ///
 /// `original` counts as a step every miss and every first use of a prefetched page, which are the
-/// faults of a kernel; `atc23` counts misses only. Its majority vote never counts a vote, so that the
-/// candidate is always the newest step, which is tested as any other.
+/// faults of a kernel; `atc23` counts misses only. Its majority vote never counts a vote, so that
+/// the candidate is always the newest step, which is tested as any other.
 pub(super) struct Leap {
     preset: Preset,
     rules: Rules,

@@ -28,9 +28,11 @@ pub use next_n_line::NextNLine;
 pub enum Demand {
     /// Nothing: the page was neither cached nor on its way.
     Miss,
-    /// The page on its way for a prefetch, which came too late. Told of the first that waits for it.
+    /// The page on its way for a prefetch, which came too late. Told of the first that waits for
+    /// it.
     Late,
-    /// A prefetched page, for the first time since it arrived; `late` if somebody had waited for it.
+    /// A prefetched page, for the first time since it arrived; `late` if somebody had waited for
+    /// it.
     FirstHit {
         /// Whether it was used before, as [`Demand::Late`].
         late: bool,
@@ -138,11 +140,11 @@ impl PrefetcherKind {
 }
 
 choice! {
-    /// Which form of a prefetcher, where there are two.
+    /// The variant of a prefetcher, where there are two.
     pub enum Preset as "prefetcher preset" {
-        /// As the paper that introduced it has it.
+        /// As in the paper that introduced it.
         Original = "original",
-        /// As the simulator of the CXL-flash study has it (ATC'23; SPEC A4 "MQ").
+        /// As in the simulator of the CXL-flash study (ATC'23).
         Atc23 = "atc23",
     }
 }
@@ -178,8 +180,8 @@ impl Prefetching {
     }
 
     /// A demand access to `page`: counts it and asks the prefetcher. Gives the pages to fetch now,
-    /// the most wanted first, all of them in the address space; [`issued`](Prefetching::issued) must
-    /// be called for each that is fetched.
+    /// the most wanted first, all of them in the address space; [`issued`](Prefetching::issued)
+    /// must be called for each that is fetched.
     pub fn demand(&mut self, page: PageId, demand: Demand) -> &[PageId] {
         self.count(page, demand);
         self.candidates.clear();

@@ -1,5 +1,5 @@
-//! Next-N-line: a fixed run of pages some way ahead (Smith, ACM Computing Surveys 1982; with the
-//! distance, SPEC A4 "NL").
+//! Next-N-line: a fixed run of pages some distance ahead (Smith, ACM Computing Surveys 1982; with
+//! the distance as in CXL-flash, ATC'23, "NL").
 
 use super::{Demand, Metrics, Prefetcher, Preset, ahead};
 use crate::addr::PageId;
@@ -17,7 +17,7 @@ pub struct NextNLine {
 }
 
 impl NextNLine {
-    /// Four pages, sixteen away: as in the CXL-flash study (SPEC A4 "NL").
+    /// Four pages, sixteen away, as in the simulator of CXL-flash (ATC'23).
     pub fn new(preset: Preset) -> NextNLine {
         NextNLine { degree: 4, offset: 16, preset }
     }

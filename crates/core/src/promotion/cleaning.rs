@@ -8,10 +8,10 @@ use rustc_hash::FxHashSet;
 use crate::addr::PageId;
 use crate::time::{Span, Time};
 
-/// Cleaning by read, modify and write of whole blocks (FlatFlash, ASPLOS'19 §3.2; SPEC A2).
+/// Cleaning by read, modify and write of whole blocks (FlatFlash, ASPLOS'19 §3.2).
 ///
-/// A block some pages of which were written in the cache is due a while after the first of them: all
-/// that were written until then go to flash together, with what the block holds besides.
+/// A block some pages of which were written in the cache is due a while after the first of them:
+/// all that were written until then go to flash together, with what the block holds besides.
 #[derive(Clone, Debug)]
 pub struct Cleaning {
     after: Span,

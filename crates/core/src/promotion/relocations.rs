@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 
 use crate::addr::PageId;
 
-/// What a device knows of page tables that point into it (FlatFlash, ASPLOS'19 §3.2; SPEC A2).
+/// What a device knows of page tables that point into it (FlatFlash, ASPLOS'19 §3.2).
 ///
 /// Where page tables hold the device's own translation, a page that is written anew, or moved by a
 /// collection, leaves an entry behind that names its old place. The device keeps old and new place

@@ -7,7 +7,7 @@
 use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
 
-/// The prediction of a page that will hardly be hit again: the highest of M = 2 bits (§5.1; SPEC A2).
+/// The prediction of a distant re-reference: the highest value of M = 2 bits (§5.1).
 const DISTANT: u8 = 3;
 /// That of a page that is given a chance.
 const LONG: u8 = DISTANT - 1;

@@ -1,7 +1,8 @@
-//! Flash bandwidth by miss ratio: AstriFlash, Eq. 1 (SPEC C1).
+//! Flash bandwidth by miss ratio (AstriFlash, HPCA'23, Eq. 1).
 //!
-//! Every access to DRAM moves a block; every miss moves a whole page from flash. So flash must
-//! deliver page over block times the miss ratio of what DRAM delivers.
+//! Every access to DRAM moves a block, and every miss moves a whole page from flash. Flash
+//! bandwidth is therefore DRAM bandwidth, times the miss ratio, times the page size over the block
+//! size.
 
 use std::time::Duration;
 

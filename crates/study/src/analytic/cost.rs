@@ -1,4 +1,5 @@
-//! What memory costs, and performance for the money (SPEC C2).
+//! The cost of memory, and performance per dollar (AstriFlash §II-A; FlatFlash §5.7; CXL-flash,
+//! ATC'23, observation 3).
 
 /// How many times cheaper memory is when all of the data lies on flash and `dram_share` of it in
 /// DRAM as well, where flash is `price_ratio` times cheaper a byte than DRAM (AstriFlash §II-A).
@@ -16,7 +17,7 @@ pub struct Purchase {
     pub dram_gb: f64,
     /// GB of SSD, S.
     pub ssd_gb: f64,
-    /// What a server with so much DRAM costs beyond its memory, in dollars.
+    /// Price of a server for that much DRAM beyond the price of its memory, in dollars.
     pub extra_dollars: f64,
 }
 
@@ -37,14 +38,14 @@ impl Purchase {
         Purchase { all_dram_gb: ssd_gb, dram_gb, ssd_gb, extra_dollars: 0.0 }
     }
 
-    /// How many times more all of it in DRAM costs.
+    /// The price of all data in DRAM over the price of this purchase.
     pub fn saving(&self) -> f64 {
         let all_dram = DRAM_DOLLARS_PER_GB * self.all_dram_gb + self.extra_dollars;
         all_dram / (DRAM_DOLLARS_PER_GB * self.dram_gb + SSD_DOLLARS_PER_GB * self.ssd_gb)
     }
 }
 
-/// Performance for the money against DRAM-only: what is saved over what is lost (FlatFlash,
+/// Performance per dollar relative to DRAM-only: the saving divided by the slowdown (FlatFlash,
 /// Table 3).
 pub fn effectiveness(saving: f64, slowdown: f64) -> f64 {
     saving / slowdown

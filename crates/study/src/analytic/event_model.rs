@@ -1,5 +1,5 @@
 //! The queues of [`super::queueing`] as seeded simulations, and what they leave out: a core with
-//! flash behind it, where the order of service matters (SPEC C3, last paragraph).
+//! flash behind it, where the order of service matters.
 //!
 //! Both run several independent replications, each warmed up, so that an estimate comes with its
 //! standard error.
@@ -304,8 +304,8 @@ mod tests {
         Core { execution: 1.0, misses, overhead: 0.0, flash: 5.0, flash_time, order }
     }
 
-    /// SPEC C3's figures, and the same from 24 replications of 2,000,000 jobs with seed 7, whose
-    /// standard errors are below 0.15.
+    /// The closed formula's figures, and the same from 24 replications of 2,000,000 jobs with seed
+    /// 7, whose standard errors are below 0.15.
     const ORDERS: [(Order, FlashTime, f64, f64); 6] = [
         (Order::ReturnedFirst, FlashTime::Exponential, 34.0, 33.96),
         (Order::ReturnedFirst, FlashTime::Fixed, 29.0, 29.21),

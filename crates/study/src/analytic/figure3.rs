@@ -1,5 +1,5 @@
-//! AstriFlash's Fig. 3 as series of points: p99 responses over load, and throughput over the
-//! service-level objective (SPEC C3).
+//! AstriFlash's Fig. 3 as series of points: p99 response over load, and throughput over the
+//! service-level objective.
 
 use super::systems::System;
 

@@ -1,4 +1,5 @@
-//! How long flash lasts (SPEC C4, after the CXL-flash authors' simulator).
+//! The lifetime of flash, by the formula of the CXL-flash authors' simulator (ATC'23, observation
+//! 2).
 //!
 //! The paper's years are working years of 2,080 hours (40 a week), in which the device is written
 //! to; a device in use round the clock lasts less than a quarter as long. Wear is taken to be even
@@ -27,7 +28,7 @@ choice! {
 }
 
 impl Cells {
-    /// How many programs and erases a block survives (ATC'23, Table 1).
+    /// Program and erase cycles that a block survives (ATC'23, Table 1).
     pub const fn endurance_cycles(self) -> f64 {
         match self {
             Cells::Ull | Cells::Slc => 100_000.0,
@@ -46,7 +47,7 @@ pub struct Wear {
     pub device_bytes: f64,
     /// Pages of 4 KiB written to flash in the run.
     pub pages_written: f64,
-    /// How long the run takes, in seconds.
+    /// Length of the run, in seconds.
     pub seconds: f64,
 }
 

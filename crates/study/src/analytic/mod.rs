@@ -1,14 +1,14 @@
-//! Closed formulas, and two small event models to check them: what the papers' claims come to
-//! without any simulated machine.
+//! Closed formulas that evaluate the papers' claims without a simulated machine, and two small
+//! event models that check the formulas.
 //!
 //! * [`bandwidth`]: flash bandwidth by miss ratio (AstriFlash, Eq. 1).
-//! * [`cost`]: what memory costs, and performance for the money.
+//! * [`cost`]: the cost of memory, and performance per dollar.
 //! * [`queueing`]: response times of M/M/k queues.
 //! * [`systems`]: the four systems of AstriFlash §III as such queues.
 //! * [`figure3`]: AstriFlash's Fig. 3 as series of points.
 //! * [`throughput`]: throughput by execution between misses and time lost to each.
-//! * [`lifetime`]: how long flash lasts, in years by two reckonings.
-//! * [`no_priority`]: service times when halted jobs wait for their turn.
+//! * [`lifetime`]: the lifetime of flash, in working years and in years of continuous use.
+//! * [`no_priority`]: service times when a job whose page has arrived waits for its turn.
 //! * [`event_model`]: the queues as seeded simulations, and a core with flash behind it.
 
 pub mod bandwidth;

@@ -1,4 +1,5 @@
-//! Service times without priority for halted jobs: AstriFlash-noPS (SPEC C5).
+//! Service times without priority for jobs whose page has arrived: AstriFlash-noPS (AstriFlash
+//! §VI-B, Table II).
 //!
 //! A halted job is looked at again only when the running one misses, and waits its turn behind
 //! every other thread's, so a miss takes a round of all threads unless flash takes longer.

@@ -1,5 +1,5 @@
 //! Response times of M/M/k queues: Poisson arrivals, exponential service, `k` servers, one queue
-//! (SPEC C3).
+//! (AstriFlash §III-A, Fig. 3).
 
 /// An M/M/k queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Erlang's formula C as SPEC C3 writes it, with factorials.
+    /// Erlang's formula C in its textbook form, with factorials.
     fn waits_by_sums(servers: u32, offered: f64) -> f64 {
         let term = |n: u32| (1..=n).map(|i| offered / f64::from(i)).product::<f64>();
         let all = term(servers) * f64::from(servers) / (f64::from(servers) - offered);

@@ -1,4 +1,4 @@
-//! The four systems of AstriFlash §III as M/M/k queues (SPEC C3).
+//! The four systems of AstriFlash §III-A as M/M/k queues.
 //!
 //! The unit of time is a job's mean execution, 10 µs, in which it misses once: what a job takes in
 //! DRAM-only. A blocked core is one slow server; a core that switches on a miss is as many slow

@@ -1,4 +1,4 @@
-//! Throughput of a core that loses time at every miss, against DRAM-only (SPEC C3, last paragraph).
+//! Throughput, relative to DRAM-only, of a core that loses time at every miss (AstriFlash §III-A).
 
 /// Throughput relative to DRAM-only of a core that executes `execution_us` between misses and
 /// loses `lost_us` at each.

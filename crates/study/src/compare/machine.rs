@@ -1,4 +1,4 @@
-//! [`Machines`]: each design on what all of them have in common.
+//! [`Machines`]: each design with the common parameters.
 
 use ebbtide_sim::config::{Config, ConfigError};
 use ebbtide_sim::designs;

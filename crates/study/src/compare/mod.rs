@@ -1,9 +1,9 @@
-//! Every design on the same work and the same machine: what `ebbtide compare` does.
+//! `ebbtide compare`: every design on the same work and the same machine.
 //!
-//! Published systems come with machines of their own. Here all have the cores, the caches, the data
-//! and the amount of DRAM of one of them, [`REFERENCE`], and keep what makes them what they are: what
-//! a core does with a miss, how memory handles it, the link and the flash device. Jobs compute the
-//! same on all of them: so much that plain LRU would miss at the wished interval on the reference.
+//! Each published system has a machine of its own. A comparison gives all of them the cores,
+//! caches, data and amount of DRAM of one, [`REFERENCE`]. A design keeps its core side, its memory
+//! side, its link and its flash device. Jobs compute the same amount on all designs: plain LRU
+//! would miss at the given interval on the reference.
 
 mod machine;
 mod page;
@@ -34,30 +34,30 @@ use crate::watched::Watched;
 use machine::{Machine, Machines};
 use price::GIB;
 
-/// Whose machine all designs have.
+/// The design whose machine all designs get.
 pub const REFERENCE: &str = "astriflash";
 
-/// What the others' throughput is a share of.
+/// The design that throughput is relative to.
 const BASELINE: &str = "dram-only";
 
-/// What to compare.
+/// The options of a comparison.
 #[derive(Debug, Clone)]
 pub struct CompareOptions {
     /// The designs' names; all of them if there are none.
     pub designs: Vec<String>,
-    /// What they do.
+    /// The work.
     pub work: Work,
     /// Parameters set for every design that has them.
     pub set: Vec<(String, String)>,
-    /// Capacities shrink to this for the runs, but not for prices.
+    /// Scale of capacities in the runs. Prices are of the full size.
     pub scale: Scale,
-    /// Runs at once; the result does not depend on it.
+    /// Number of concurrent runs, which does not change the result.
     pub threads: usize,
     /// What operations take.
     pub energy: EnergyTable,
 }
 
-/// What every design does.
+/// The work of every design.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// Runs a program.
@@ -69,7 +69,7 @@ pub enum Work {
         /// Of layout and job stream.
         seed: u64,
     },
-    /// Replays a trace, straight into its memory side.
+    /// Replays a trace, directly into the memory side.
     Trace(PathBuf),
 }
 
@@ -78,15 +78,15 @@ pub enum Work {
 pub struct Comparison {
     /// The program, or the trace.
     pub work: String,
-    /// What throughput counts.
+    /// The unit of throughput.
     pub unit: &'static str,
-    /// What capacities were shrunk to.
+    /// Scale of capacities.
     pub scale: String,
-    /// What jobs compute between their accesses, in microseconds; traces compute nothing.
+    /// Computing time of a job beside its accesses, in microseconds; `None` for a trace.
     pub work_us: Option<f64>,
-    /// What the designs came to, in the order of [`designs::ALL`].
+    /// The results, in the order of [`designs::ALL`].
     pub designs: Vec<ComparedDesign>,
-    /// Designs that the common machine, or a parameter that was set, does not fit.
+    /// Designs that are incompatible with the common machine or with a parameter that was set.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -99,14 +99,14 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// What a design came to.
+/// The result of a design.
 #[derive(Debug, Clone, Serialize)]
 pub struct ComparedDesign {
     /// Its name.
     pub design: String,
     /// Jobs or accesses a second.
     pub throughput_per_s: f64,
-    /// The same over DRAM-only's.
+    /// Throughput relative to DRAM-only.
     pub ratio_to_dram: f64,
     /// Median of service of a job, or of an access.
     pub p50_us: f64,
@@ -116,31 +116,32 @@ pub struct ComparedDesign {
     pub flash_read_mb_per_s: f64,
     /// Written to flash by the host, in MB a second.
     pub flash_write_mb_per_s: f64,
-    /// How long its flash lasts, if it has any and it is written to.
+    /// Lifetime of its flash, if it has any and it is written to.
     pub lifetime: Option<Life>,
-    /// What a job or an access takes in energy, if the table is for the design.
+    /// Energy of a job or an access, if the table covers the design.
     pub energy: Option<Energy>,
-    /// What its memory costs.
+    /// Price of its memory.
     pub price: Price,
-    /// How many times more DRAM-only's costs.
+    /// Price of DRAM-only over this price.
     pub saving: f64,
-    /// Throughput for the money over DRAM-only's (FlatFlash, Table 3).
+    /// Performance per dollar relative to DRAM-only (FlatFlash, Table 3).
     pub effectiveness: f64,
-    /// All that the run gave, as `ebbtide sim --json` prints it.
+    /// The full outcome of the run, as `ebbtide sim --json` prints it.
     pub outcome: Value,
 }
 
-/// How long a design's flash lasts.
+/// The lifetime of a design's flash.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Life {
-    /// In both of SPEC's years.
+    /// In years round the clock and in working years.
     #[serde(flatten)]
     pub years: Lifetime,
-    /// Whether the device's model wears; else C4's formula, for flash of two bits a cell.
+    /// Whether the lifetime comes from the device's model of wear. Otherwise it comes from the
+    /// formula of [`crate::analytic::lifetime`], for flash of two bits a cell.
     pub modelled: bool,
 }
 
-/// Why there is no comparison.
+/// Why a comparison failed.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A design that does not exist.
@@ -154,7 +155,7 @@ pub enum CompareError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The machine is not as it should be.
+    /// The parameters of the machine are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A run failed.
@@ -182,7 +183,7 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// Whether what was given is at fault, and not the run.
+    /// Whether the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             CompareError::Run { error, .. } => {
@@ -197,7 +198,7 @@ impl CompareError {
 /// Runs every design.
 ///
 /// # Errors
-/// [`CompareError`]; nothing is reported unless every run ended.
+/// [`CompareError`]. There is no result unless every run ended.
 pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison, CompareError> {
     let Machines { baseline, others, left_out } = Machines::of(options)?;
     let all = others.len() as f64 + 1.0;
@@ -244,7 +245,7 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
     })
 }
 
-/// What a program and a trace both give.
+/// The results that a program and a trace have in common.
 struct Ran {
     /// Jobs or accesses.
     count: u64,
@@ -341,7 +342,8 @@ fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> Com
     }
 }
 
-/// As the device's model has it; else by SPEC C4, at the size that is paid for.
+/// The lifetime by the device's model of wear; without one, by the formula, at the size that is
+/// priced.
 fn life(machine: &Machine, ran: &Ran, seconds: f64) -> Option<Life> {
     if let Some(years) = &ran.lifetime {
         return Some(Life { years: years.clone(), modelled: true });

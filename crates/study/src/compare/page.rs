@@ -1,4 +1,4 @@
-//! A comparison as a page: what throughput and tails cost, and every figure.
+//! A comparison as a page: throughput and tail latency against cost, and every figure.
 
 use super::{ComparedDesign, Comparison};
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range};

@@ -1,4 +1,4 @@
-//! [`Price`]: what a design's memory costs (SPEC C2, with FlatFlash's prices).
+//! [`Price`]: the price of a design's memory, with FlatFlash's prices (§5.7).
 
 use ebbtide_sim::config::Config;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use crate::analytic::cost::{DRAM_DOLLARS_PER_GB, SSD_DOLLARS_PER_GB};
 /// Bytes of a GiB, which is priced as a GB.
 pub(super) const GIB: f64 = (1u64 << 30) as f64;
 
-/// A design's memory, and what it costs.
+/// A design's memory and its price.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Price {
-    /// DRAM in all: in front of flash and inside the SSD; what stands for DRAM is priced as DRAM.
+    /// All DRAM, in front of flash and inside the SSD. Memory that replaces DRAM is priced as DRAM.
     pub dram_gib: f64,
     /// Flash, which holds all the data where there is any.
     pub flash_gib: f64,
@@ -20,7 +20,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What the memory of `config` costs.
+    /// The price of the memory of `config`.
     pub(super) fn of(config: &Config, has_flash: bool) -> Price {
         let data = config.dataset.size.0;
         let in_ssd = config.mos.as_ref().map_or(0, |mos| mos.ssd_dram.0);

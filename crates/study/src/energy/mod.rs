@@ -2,8 +2,8 @@
 //! operation takes, by an [`EnergyTable`].
 //!
 //! Nothing is simulated here: another table gives other energies of the same run. The inputs of the
-//! papers are not published, so the shipped table is no theirs (HM3 is not testable); what it gives
-//! is a breakdown.
+//! papers are not published, so the shipped table is not theirs (HAMS §I cannot be tested); what it
+//! gives is a breakdown.
 
 mod table;
 

@@ -1,4 +1,4 @@
-//! One design on one program or trace, as tables, charts and JSON: what `ebbtide sim` does.
+//! `ebbtide sim`: one design on one program or trace.
 
 mod page;
 mod seeds;
@@ -16,7 +16,7 @@ pub use text::spent;
 use crate::energy::{Energy, Meter};
 use crate::watched::Watched;
 
-/// What there is to show.
+/// The result of a simulation.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum SimReport {
@@ -31,13 +31,13 @@ pub enum SimReport {
 /// One run of a program.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// What came out.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What a job took in energy, if there is a table for the design.
+    /// Energy of a job, if the table covers the design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
-    /// One of the misses that came next, if that was asked for and there were any.
+    /// The timeline of a typical miss, if requested and if anything missed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub typical_miss: Option<Timeline>,
 }
@@ -45,19 +45,18 @@ pub struct Run {
 /// A trace that was replayed.
 #[derive(Debug, Serialize)]
 pub struct Replayed {
-    /// What came out.
+    /// The outcome.
     #[serde(flatten)]
     pub replay: Replay,
-    /// What an access took in energy, if there is a table for the design.
+    /// Energy of an access, if the table covers the design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
 }
 
-/// Simulates `plan`, with the energy that `meter` reads; follows a typical miss afterwards if
-/// `explain`.
+/// Simulates `plan`, with the energy by `meter`. With `explain`, follows a typical miss afterwards.
 ///
 /// # Errors
-/// [`SimError`]; nothing is reported for a run that did not end.
+/// [`SimError`].
 pub fn run(
     plan: &Plan,
     explain: bool,
@@ -70,11 +69,11 @@ pub fn run(
     Ok(Run { energy: meter.map(|meter| meter.of_program(&outcome)), outcome, typical_miss })
 }
 
-/// Replays `trace` on the design of `config`, with the energy that `meter` reads. `None` if `watch`
-/// broke that off.
+/// Replays `trace` on the design of `config`, with the energy by `meter`. `None` if `watch` stopped
+/// the replay.
 ///
 /// # Errors
-/// [`ReplayError`]; nothing is reported for a trace that was not read to its end.
+/// [`ReplayError`]. A trace that cannot be read to its end gives no result.
 pub fn run_trace(
     config: &Config,
     meter: Option<&Meter>,

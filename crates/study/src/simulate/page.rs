@@ -89,7 +89,7 @@ fn ratio(title: &str, range: Range) -> BarChart {
         .group("", [(title, range)])
 }
 
-/// Latencies, then all that a run gave and was given.
+/// Latencies, then every figure and parameter of a run.
 fn finish<T: serde::Serialize>(
     page: Page,
     latencies: &[(&str, &Distribution)],
@@ -109,7 +109,7 @@ fn finish<T: serde::Serialize>(
     parameters(page, runs, config)
 }
 
-/// What a run was given, and everything of every run for a CSV file.
+/// The parameters of a run, and every figure of every run for a CSV file.
 fn parameters<T: serde::Serialize>(page: Page, runs: &[&T], config: &Config) -> Page {
     let config = serde_json::to_value(config).unwrap_or_default();
     let mut settings = Vec::new();
@@ -135,7 +135,7 @@ fn estimates(summary: &Value) -> Table {
     rows.into_iter().fold(table, |table, (name, numbers)| table.cells([name], numbers))
 }
 
-/// The names and values of what a run gave, under the names that JSON uses.
+/// The names and values of a run's figures, under the names that JSON uses.
 fn leaves(run: &impl serde::Serialize) -> Vec<[String; 2]> {
     let mut value = serde_json::to_value(run).unwrap_or_default();
     if let Value::Object(keys) = &mut value {

@@ -10,17 +10,17 @@ use crate::energy::Meter;
 use crate::side_by_side::{host_threads, side_by_side};
 use ebbtide_report::statistics::Estimate;
 
-/// Runs that differ in their seed alone.
+/// Runs that differ only in their seed.
 #[derive(Debug, Serialize)]
 pub struct Runs {
-    /// What came out, in the order of seeds.
+    /// The runs, in the order of seeds.
     pub runs: Vec<Run>,
     /// Every figure of a run, under the same keys, as an [`Estimate`].
     pub summary: Value,
 }
 
-/// Simulates `plan` with `count` seeds from its own on, as many at once as the host has cores. The
-/// result does not depend on how many that are.
+/// Simulates `plan` with `count` consecutive seeds, starting with its own, on all host cores. The
+/// number of cores does not change the result.
 ///
 /// # Errors
 /// [`SimError`] of the first seed that has one.
@@ -44,7 +44,7 @@ pub fn run_seeds(
     Ok(Runs { runs, summary })
 }
 
-/// What a run is given, or depends on the host.
+/// Keys that are inputs of a run or depend on the host.
 const NO_FIGURES: [&str; 6] =
     ["config", "seed", "arrivals", "jobs", "wall_s", "accesses_per_wall_s"];
 
@@ -63,8 +63,8 @@ fn summary(runs: &[Run]) -> Value {
     estimates(&values.iter().collect::<Vec<_>>()).unwrap_or(Value::Null)
 }
 
-/// The same object as each of `values` with estimates in the place of numbers, and nothing in the
-/// place of all else.
+/// The same object as each of `values` with estimates instead of numbers, and without anything
+/// else.
 fn estimates(values: &[&Value]) -> Option<Value> {
     match values.first()? {
         Value::Object(first) => {

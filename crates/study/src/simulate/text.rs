@@ -145,7 +145,7 @@ fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
     )
 }
 
-/// How the machine was brought into steady state, in a line.
+/// The warm-up, in a line.
 pub(super) fn warmed(warm_up: &WarmUp) -> String {
     format!(
         "warmed up with {} untimed jobs until evictions were {:.1}% of misses; {} timed jobs not \

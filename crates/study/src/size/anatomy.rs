@@ -1,4 +1,4 @@
-//! [`Anatomy`]: what a miss takes on a design.
+//! [`Anatomy`]: the costs of a miss on a design.
 
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::schedule::Discipline;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::analytic::event_model::Order;
 use ebbtide_measure::bench::{Mode, Profile};
 
-/// What a miss takes on a design, nothing else being under way.
+/// The costs of a miss on an otherwise idle design.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Anatomy {
     /// Its name.
@@ -67,8 +67,9 @@ impl FlashLatency {
     }
 }
 
-/// Every design of the simulator under the parameters of its file, and the names of those that answer
-/// single lines where they are (FlatFlash, CXL-flash): missing pages do not say what these take.
+/// Every design of the simulator under the parameters of its file, and the names of those that
+/// answer single lines where they are (FlatFlash, CXL-flash): missing pages do not say what these
+/// take.
 pub(super) fn published() -> Result<(Vec<Anatomy>, Vec<&'static str>), ConfigError> {
     let (mut anatomies, mut left_out) = (Vec::new(), Vec::new());
     for design in designs::ALL {
@@ -111,8 +112,8 @@ pub(super) fn measured(profile: &Profile) -> Vec<Anatomy> {
     Mode::ALL.into_iter().filter_map(anatomy).collect()
 }
 
-/// Asks the memory that `config` describes for a page that it does not have, and watches what becomes
-/// of it; `None` if it answers single lines.
+/// Measures a miss on the memory that `config` describes; `None` if the memory answers single
+/// lines.
 fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     let mut parts = designs::compose(config)?;
     let memory = parts.memory_side.as_mut();
@@ -149,13 +150,13 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     }))
 }
 
-/// Events of its own that a memory may need to bring one page.
+/// The maximum of events that a memory takes to fetch one page.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// When the page comes that `memory` was asked for.
+/// The arrival time of the page that was requested of `memory`.
 ///
 /// # Panics
-/// When it never comes: a fault of the design.
+/// When the page never arrives, which is a bug of the design.
 fn arrival(memory: &mut dyn MemorySide) -> Time {
     let mut events = Vec::new();
     for _ in 0..EVENTS_MAX {

@@ -1,4 +1,4 @@
-//! [`CostAndLifetime`]: what a size of DRAM costs, and how long the flash behind it lasts.
+//! [`CostAndLifetime`]: the cost of a size of DRAM, and the lifetime of the flash behind it.
 
 use ebbtide_core::PAGE_BYTES;
 use serde::Serialize;
@@ -6,20 +6,20 @@ use serde::Serialize;
 use super::{Demand, Need, SizeOptions};
 use crate::analytic::lifetime::{Cells, Wear};
 
-/// What a size of DRAM is worth.
+/// The cost of a size of DRAM, the flash traffic and the lifetime of the SSD.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostAndLifetime {
     /// Dollars for the DRAM and the flash.
     pub dollars: f64,
     /// Dollars for all data in DRAM.
     pub dollars_dram_only: f64,
-    /// How many times cheaper (SPEC C2).
+    /// The price of all data in DRAM over the price of this memory (AstriFlash §II-A).
     pub saving: f64,
-    /// The saving times the throughput kept.
+    /// Performance per dollar relative to DRAM-only: the saving times the throughput kept.
     pub effectiveness: f64,
-    /// What all cores take from flash at the offered load, in bytes a second.
+    /// Flash reads of all cores at the offered load, in bytes a second.
     pub flash_read_bytes_per_s: f64,
-    /// What they write to it.
+    /// Flash writes of all cores, in bytes a second.
     pub flash_write_bytes_per_s: f64,
     /// By kind of cell.
     pub lifetimes: Vec<CellLifetime>,
@@ -32,12 +32,12 @@ pub struct CellLifetime {
     pub cells: Cells,
     /// Years round the clock.
     pub years: Option<f64>,
-    /// Years of 2,080 hours (SPEC C4).
+    /// Years of 2,080 hours, as CXL-flash (ATC'23) counts.
     pub working_years: Option<f64>,
 }
 
 impl CostAndLifetime {
-    /// What the DRAM of `need` is worth.
+    /// Cost and lifetime with the DRAM of `need`.
     pub(super) fn new(options: &SizeOptions, demand: &Demand, need: &Need) -> CostAndLifetime {
         const GB: f64 = 1e9;
         let dataset_bytes = dataset_bytes(demand);
@@ -69,14 +69,15 @@ impl CostAndLifetime {
         }
     }
 
-    /// How many years round the clock flash of the kind `cells` lasts; `None` where nothing is written.
+    /// The lifetime of flash of the kind `cells` in years round the clock; `None` where nothing is
+    /// written.
     pub fn years(&self, cells: Cells) -> Option<f64> {
         self.lifetimes.iter().find(|lifetime| lifetime.cells == cells)?.years
     }
 }
 
-/// The pages a second that may be written to the flash of `options` for it to last as long as it
-/// must; any number if nothing is said of that.
+/// The maximum of pages written a second with which the flash of `options` lasts as long as
+/// required; infinite if `options` require no lifetime.
 pub(super) fn writes_per_s_max(options: &SizeOptions, demand: &Demand) -> f64 {
     let cycles = options.cells.endurance_cycles();
     options
@@ -84,7 +85,7 @@ pub(super) fn writes_per_s_max(options: &SizeOptions, demand: &Demand) -> f64 {
         .map_or(f64::INFINITY, |years| wear(options, demand, cycles, 1.0).years() / years)
 }
 
-/// The flash of `options` under so many pages written a second.
+/// The wear of the flash of `options` under `writes_per_s` pages a second.
 fn wear(options: &SizeOptions, demand: &Demand, cycles: f64, writes_per_s: f64) -> Wear {
     let device_bytes = options.ssd_bytes.map_or(dataset_bytes(demand), |bytes| bytes as f64);
     Wear { cycles, device_bytes, pages_written: writes_per_s, seconds: 1.0 }

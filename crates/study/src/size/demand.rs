@@ -1,4 +1,5 @@
-//! [`Demand`]: what a program does to memory, from a trace or by running it.
+//! [`Demand`]: the memory accesses of a program by miss-ratio curves, from a trace or by running
+//! it.
 
 use std::path::Path;
 
@@ -15,10 +16,10 @@ use serde::Serialize;
 use super::traced_memory::TracedMemory;
 use super::{Input, SizeError};
 
-/// What a program does to memory.
+/// The accesses of a program: jobs, execution time and miss ratio by size of DRAM.
 #[derive(Debug, Clone, Serialize)]
 pub struct Demand {
-    /// Which program or trace.
+    /// Name of the program or trace.
     pub source: String,
     /// Pages of its data; of a trace, those it touches.
     pub dataset_pages: u64,
@@ -28,11 +29,11 @@ pub struct Demand {
     pub accesses_per_job: f64,
     /// Distinct pages that a job touches.
     pub pages_per_job: u64,
-    /// Execution of a job in microseconds, nothing missing.
+    /// Execution time of a job without misses, in microseconds.
     pub job_us: f64,
     /// Share of accesses that are the first to their page and miss at any size.
     pub first_touches: f64,
-    /// How far the sampled LRU curve is from the exact one.
+    /// The sample, and the error of the sampled LRU curve.
     pub sampling: Sampling,
     /// LRU first.
     pub curves: Vec<PolicyCurve>,
@@ -66,12 +67,12 @@ pub struct Sampling {
 }
 
 impl Demand {
-    /// The LRU curve.
+    /// The curve of LRU.
     pub fn lru(&self) -> &Curve {
         &self.curves[0].curve
     }
 
-    /// The curve of `policy`; LRU's if that was not to be had.
+    /// The curve of `policy`, or of LRU where `policy` was not measured.
     pub fn curve(&self, policy: PolicyKind) -> &Curve {
         let found = self.curves.iter().find(|curve| curve.policy == policy);
         &found.unwrap_or(&self.curves[0]).curve
@@ -82,7 +83,7 @@ impl Demand {
         self.job_us / self.accesses_per_job
     }
 
-    /// The sizes in pages that curves and charts have points at.
+    /// The sizes of the points of curves and charts, in pages.
     pub fn sizes(&self) -> Vec<u64> {
         sizes(self.dataset_pages)
     }
@@ -96,7 +97,7 @@ fn sizes(pages: u64) -> Vec<u64> {
     sizes
 }
 
-/// Exact curves take 40 bytes a page: so many pages still leave room in a gibibyte.
+/// The maximum of pages of an exact curve, which takes 40 bytes a page: 640 MiB.
 const EXACT_PAGES_MAX: u64 = 16 << 20;
 
 /// Measures `input` under LRU and `policies`.
@@ -112,7 +113,7 @@ pub(super) fn measure(
     }
 }
 
-/// LRU exactly, as long as there is room, and sampled.
+/// LRU curves: exact up to [`EXACT_PAGES_MAX`] pages, and sampled.
 struct Lru {
     exact: Option<StackDistances>,
     sampled: SampledDistances,
@@ -131,7 +132,7 @@ impl Lru {
         self.sampled.touch(page, write);
     }
 
-    /// Gives up the exact curve where it has grown too large.
+    /// Drops the exact curve where it has grown too large.
     fn bound(&mut self) {
         self.exact = self.exact.take().filter(|exact| exact.pages() <= EXACT_PAGES_MAX);
     }
@@ -141,7 +142,7 @@ impl Lru {
     }
 }
 
-/// What both passes gave.
+/// The curves of both passes.
 struct MeasuredCurves {
     exact: Option<Curve>,
     sampled: Curve,
@@ -195,8 +196,8 @@ impl MeasuredCurves {
     }
 }
 
-/// One cache of every size under each of `policies`, and where they are small caches of a sample
-/// also under LRU, whose exact curve tells how far off they are.
+/// Caches of every size under each of `policies`. Where they hold a sample, LRU is added: its exact
+/// curve measures their error.
 fn caches(policies: &[PolicyKind], pages: u64, sample: Sample) -> Vec<(PolicyKind, PolicyCaches)> {
     let sizes = sizes(pages);
     let measure = (sample.rate() < 1.0).then_some(PolicyKind::Lru);
@@ -274,13 +275,14 @@ fn each_batch(
     }
 }
 
-/// Accesses a page that a run makes to warm up, and again to be counted.
+/// Accesses per page of the warm-up, and of the measurement after it.
 const ACCESSES_PER_PAGE: u64 = 16;
 
-/// No run makes more than this many of either.
+/// The maximum of either.
 const ACCESSES_MAX: u64 = 40_000_000;
 
-/// The share of the data at which the miss interval of a program is set (AS6, AS10).
+/// The share of the data in DRAM at which the miss interval of a program is set (AstriFlash §II-A,
+/// §V-A).
 const INTERVAL_SHARE: f64 = 0.03;
 
 fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<Demand, SizeError> {
@@ -328,7 +330,7 @@ fn workload(input: &Input, policies: &[PolicyKind], watch: Watch<'_>) -> Result<
     Ok(measured.demand(name.to_string(), pages, accesses_per_job, intervals * miss_interval_us))
 }
 
-/// A program at work, one job after the other.
+/// A run of a program, one job after the other.
 struct ProgramRun<'a> {
     program: &'a Program,
     contents: Contents,
@@ -336,7 +338,7 @@ struct ProgramRun<'a> {
     job: u64,
 }
 
-/// Jobs between looks at whether to go on.
+/// Jobs between checks for a stop.
 const JOBS_AT_ONCE: u64 = 1024;
 
 impl<'a> ProgramRun<'a> {

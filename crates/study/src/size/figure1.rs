@@ -1,5 +1,4 @@
-//! AstriFlash's Fig. 1: where the miss-ratio curve bends, and what flash must deliver there (claims
-//! AS6, AS7, AS10, AS11).
+//! AstriFlash's Fig. 1: the knee of the miss-ratio curve, and the flash bandwidth there (§II-A).
 
 use ebbtide_core::Watch;
 use ebbtide_workloads::Kind;
@@ -7,12 +6,12 @@ use serde::Serialize;
 
 use super::{Input, Knee, SizeError, SizeOptions, demand, knee};
 
-/// Programs that stand for the figure's CloudSuite services, which we do not have: a cache of small
-/// pairs, mostly read (Data Caching), a store of records (Data Serving), and AstriFlash's own.
-/// Media Streaming and Web Search have no stand-in.
+/// Programs that replace the figure's CloudSuite services, which are not available: a cache of
+/// small pairs, mostly read (Data Caching), a store of records (Data Serving), and two programs of
+/// AstriFlash. Media Streaming and Web Search have no replacement.
 pub const PROGRAMS: [Kind; 4] = [Kind::YcsbB64, Kind::YcsbB, Kind::HashTable, Kind::Tatp];
 
-/// The share of the data of which the paper says what it absorbs (AS6, AS11).
+/// The share of the data in DRAM that the paper states figures for (§II-A).
 pub const DRAM_SHARE: f64 = 0.03;
 
 /// A curve of the figure.
@@ -22,14 +21,14 @@ pub struct Row {
     pub workload: &'static str,
     /// `(share of the data in DRAM, miss ratio)` under LRU.
     pub points: Vec<(f64, f64)>,
-    /// Where it bends (AS6), and what all cores then take from flash (AS7).
+    /// The knee, and the flash bandwidth of all cores there (§II-A).
     pub knee: Knee,
-    /// Share of accesses that hit with [`DRAM_SHARE`] of the data in DRAM (AS11).
+    /// Share of accesses that hit with [`DRAM_SHARE`] of the data in DRAM (talk, slide 7).
     pub absorbed: f64,
 }
 
-/// The curves of `kinds` over `dataset_bytes` each, Zipf 0.99, with a miss every 10 us of execution at
-/// 3% (AS10) on 64 cores (AS7).
+/// The curves of `kinds` over `dataset_bytes` each, Zipf 0.99, with a miss every 10 us of execution
+/// at 3%, on 64 cores (§II-A).
 ///
 /// # Errors
 /// [`SizeError`], when a program cannot have its size, or on interruption.

@@ -9,20 +9,20 @@ use crate::analytic::event_model::{Core, Effort, FlashTime, Misses};
 use crate::analytic::queueing::Queue;
 use crate::analytic::systems::overlapping;
 
-/// What must be kept.
+/// The objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     /// The p99 response, in microseconds.
     pub slo_us: f64,
     /// At this share of DRAM-only's throughput.
     pub load: f64,
-    /// On so many cores, which share the flash.
+    /// Number of cores, which share the flash.
     pub cores: u32,
-    /// Pages that they may write to it a second, or it would not last.
+    /// The maximum of pages written to flash a second, which its lifetime permits.
     pub writes_per_s_max: f64,
 }
 
-/// What meeting the goal takes, and what then happens.
+/// The least DRAM that meets the goal, and the figures with it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
     /// The largest of the answers.
@@ -33,13 +33,13 @@ pub struct Need {
     pub analytic_dram_bytes: u64,
     /// The least under the event model.
     pub simulated_dram_bytes: u64,
-    /// The least with which the flash lasts long enough.
+    /// The least DRAM with which the flash lasts long enough.
     pub lasting_dram_bytes: u64,
     /// p99 response with `dram_bytes` by the analytic queue, in microseconds.
     pub analytic_p99_us: f64,
     /// The same by the event model.
     pub simulated_p99_us: f64,
-    /// The most throughput relative to DRAM-only's.
+    /// The maximum throughput relative to DRAM-only.
     pub throughput_kept: f64,
     /// Misses a job.
     pub misses_per_job: f64,
@@ -60,7 +60,7 @@ pub struct ResponsePoint {
     pub simulated_p99_us: Option<f64>,
 }
 
-/// A design with so much DRAM under a program.
+/// A design with a size of DRAM, under a program.
 #[derive(Clone, Copy)]
 struct Trial<'a> {
     demand: &'a Demand,
@@ -83,9 +83,9 @@ impl<'a> Trial<'a> {
         Trial { demand, anatomy, goal, pages, misses }
     }
 
-    /// How long flash takes at the offered load; `None` if it cannot serve that, or if DRAM does not
-    /// hold what the jobs under way touch: the curve is of jobs one after the other, and those that
-    /// take turns would evict each other's pages.
+    /// The time of a flash read at the offered load. `None` if flash cannot serve the load, or if
+    /// DRAM is smaller than the pages of all concurrent jobs: the curve is measured with one job
+    /// after the other, and concurrent jobs would evict each other's pages.
     fn flash_us(&self) -> Option<f64> {
         let cores = f64::from(self.goal.cores);
         let reads_per_s = cores * self.goal.load * 1e6 / self.demand.job_us * self.misses;
@@ -95,7 +95,7 @@ impl<'a> Trial<'a> {
         (self.pages as f64 >= touched.min(self.demand.dataset_pages as f64)).then_some(us)
     }
 
-    /// Core time lost a miss, and time in which the core can do other things.
+    /// Core time lost per miss, and waiting time in which the core can run other jobs.
     fn loses_and_waits(&self) -> Option<(f64, f64)> {
         let (flash, overhead) = (self.flash_us()?, self.anatomy.overhead_us);
         Some(if self.anatomy.blocks { (overhead + flash, 0.0) } else { (overhead, flash) })
@@ -211,7 +211,7 @@ pub(super) fn points(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> Vec<Res
     demand.sizes().iter().step_by(2).map(point).collect()
 }
 
-/// The best that `anatomy` can do, in words.
+/// The best p99 of `anatomy` with any size of DRAM, in words.
 pub(super) fn best(demand: &Demand, anatomy: &Anatomy, goal: &Goal) -> String {
     let p99 = |anatomy: &Anatomy| {
         let trial = Trial::new(demand, anatomy, goal, demand.dataset_pages);

@@ -1,9 +1,10 @@
-//! `ebbtide size`: how much DRAM does a program need for its service-level objective, what does that
-//! cost, and how long does the flash last?
+//! `ebbtide size`: the DRAM that a program needs for its service-level objective, the cost, and the
+//! lifetime of the flash.
 //!
-//! A program's [`Demand`] (how often it misses by size of DRAM) meets what a miss takes on each
-//! design ([`Anatomy`]); the least DRAM that meets the objective is found under the analytic queue
-//! (SPEC C3) and under the event model of [`crate::analytic::event_model`].
+//! [`Demand`] holds a program's misses by size of DRAM, and [`Anatomy`] the costs of a miss on a
+//! design. From both, [`run`] finds the least DRAM that meets the objective under the analytic
+//! queue of [`crate::analytic::queueing`] and under the event model of
+//! [`crate::analytic::event_model`].
 
 mod anatomy;
 mod cost_and_lifetime;
@@ -34,7 +35,7 @@ use crate::analytic::bandwidth::Traffic;
 use crate::claims::Findings;
 use ebbtide_measure::bench::Profile;
 
-/// Where accesses come from.
+/// The program or trace to size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
@@ -60,12 +61,12 @@ pub enum Input {
     },
 }
 
-/// What to size, and for what.
+/// The options of a sizing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeOptions {
-    /// Whose memory.
+    /// The program or trace.
     pub input: Input,
-    /// The p99 response that must be kept, in microseconds.
+    /// The objective: the p99 response, in microseconds.
     pub slo_us: f64,
     /// Jobs that arrive, as a share of what DRAM-only can do.
     pub load: f64,
@@ -73,23 +74,24 @@ pub struct SizeOptions {
     pub dram_price: f64,
     /// Dollars for a GB of flash.
     pub flash_price: f64,
-    /// Cores, each with such a stream of jobs.
+    /// Cores, each with its own stream of jobs.
     pub cores: u32,
-    /// Bytes of the SSD, for its lifetime; as large as the data if not given.
+    /// Size of the SSD in bytes, on which its lifetime depends; the size of the data if `None`.
     pub ssd_bytes: Option<u64>,
-    /// Its kind of cell: one of [`CELLS`].
+    /// Its kind of cell.
     pub cells: Cells,
-    /// The years round the clock that it must last, if any.
+    /// The required lifetime in years round the clock, if any.
     pub min_lifetime_years: Option<f64>,
-    /// Replacement policies to draw curves of beside those of the designs.
+    /// Replacement policies to draw curves of, in addition to those of the designs.
     pub policies: Vec<PolicyKind>,
 }
 
 impl SizeOptions {
     /// The defaults, for `input`.
     ///
-    /// 1 ms: SLOs are in milliseconds (AS45). Prices are an assumption: server DRAM and NVMe flash
-    /// in 2025, 30 times apart, where ATC'23 counts with 17 to 100 (CX5).
+    /// 1 ms: service-level objectives are in milliseconds (AstriFlash's talk, slides 3 and 6).
+    /// Prices are an assumption: server DRAM and NVMe flash in 2025, 30 times apart. CXL-flash
+    /// (ATC'23, observation 3) counts with 17 to 100.
     pub fn new(input: Input) -> SizeOptions {
         SizeOptions {
             input,
@@ -107,7 +109,7 @@ impl SizeOptions {
 }
 
 impl Default for Input {
-    /// A hash table of 1 GiB, as AstriFlash runs it: Zipf 0.99, a miss every 10 µs (AS10).
+    /// A hash table of 1 GiB as in AstriFlash §V-A: Zipf 0.99, a miss every 10 µs.
     fn default() -> Input {
         Input::Workload {
             name: Kind::HashTable,
@@ -119,7 +121,7 @@ impl Default for Input {
     }
 }
 
-/// Why there is no answer.
+/// Why a sizing failed.
 #[derive(Debug, Error)]
 pub enum SizeError {
     /// An option that makes no sense.
@@ -129,7 +131,7 @@ pub enum SizeError {
         option: &'static str,
         /// What was given.
         given: String,
-        /// What would do.
+        /// What was expected.
         expected: String,
     },
     /// The trace cannot be read to its end.
@@ -140,12 +142,12 @@ pub enum SizeError {
         /// Reads and writes that were read before.
         accesses: u64,
     },
-    /// The trace cannot serve.
+    /// The trace cannot be sized.
     #[error("{name}: {problem}")]
     Unfit {
         /// The trace.
         name: String,
-        /// What is wrong with it, and what was expected.
+        /// The problem, and what was expected.
         problem: &'static str,
     },
     /// The program cannot be built.
@@ -154,7 +156,7 @@ pub enum SizeError {
     /// A design's parameters do not resolve.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A job read what cannot be there: a fault of the program.
+    /// A job read a wrong value: a bug of the program.
     #[error("a job read something wrong: {0}")]
     Wrong(ebbtide_workloads::Wrong),
     /// No size of DRAM meets the objective.
@@ -166,7 +168,7 @@ pub enum SizeError {
         design: String,
         /// At which load.
         load: f64,
-        /// The best that can be had.
+        /// The best that is possible.
         best: String,
     },
     /// The sizing was stopped.
@@ -189,14 +191,14 @@ fn read_before(accesses: u64) -> String {
     if accesses == 0 { String::new() } else { format!("; {accesses} accesses were read before it") }
 }
 
-/// The answer.
+/// The result of a sizing.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// With what settings.
+    /// The options.
     pub options: SizeOptions,
-    /// What a miss takes, and from where that is known.
+    /// The source of the costs of a miss.
     pub machine: String,
-    /// What the program does to memory.
+    /// The program's accesses.
     pub demand: Demand,
     /// The knee of its LRU curve.
     pub knee: Knee,
@@ -204,14 +206,14 @@ pub struct Report {
     pub recommended: &'static str,
     /// What each design needs.
     pub designs: Vec<SizedDesign>,
-    /// What a paper says of services, beside a trace; empty until its judge fills it in.
+    /// AstriFlash's claims about services beside a trace; empty unless the caller fills it in.
     #[serde(rename = "astriflash")]
     pub beside: Findings,
-    /// What the user should know.
+    /// Notes for the user.
     pub notices: Vec<String>,
 }
 
-/// Where the miss-ratio curve bends.
+/// The knee of a miss-ratio curve.
 #[derive(Debug, Clone, Serialize)]
 pub struct Knee {
     /// Bytes of DRAM.
@@ -222,29 +224,28 @@ pub struct Knee {
     pub miss_ratio: f64,
     /// Execution between misses of a core, in microseconds.
     pub miss_interval_us: f64,
-    /// What all cores take from flash, in bytes a second (Eq. 1).
+    /// Flash bandwidth of all cores, in bytes a second (AstriFlash, Eq. 1).
     pub flash_bytes_per_s: f64,
 }
 
-/// What a design needs.
+/// The result for one design.
 #[derive(Debug, Clone, Serialize)]
 pub struct SizedDesign {
-    /// What a miss takes on it.
+    /// The costs of a miss.
     #[serde(flatten)]
     pub anatomy: Anatomy,
-    /// The least DRAM that meets the objective under both models, and what follows; `None` if no
-    /// size does.
+    /// The least DRAM that meets the objective under both models; `None` if no size does.
     pub need: Option<Need>,
     /// p99 by size of DRAM, for the chart: bytes, analytic, simulated; infinite ones left out.
     pub points: Vec<ResponsePoint>,
-    /// What that costs and how long it lasts.
+    /// The cost of that DRAM, and the lifetime of the SSD.
     pub worth: Option<CostAndLifetime>,
 }
 
-/// Finds what `options` ask for on the designs of `machine`.
+/// Sizes the program of `options` on the designs of `machine`.
 ///
 /// # Errors
-/// [`SizeError`]; nothing is reported for a trace that was not read to its end.
+/// [`SizeError`]. A trace that cannot be read to its end gives no result.
 pub fn run(
     options: &SizeOptions,
     machine: &Machine,
@@ -297,22 +298,22 @@ pub fn run(
     })
 }
 
-/// What to do about flash that does not last a year.
+/// Note for flash that does not last a year.
 const SHORT_LIFE: &str = "the SSD, taken to be as large as the data unless `--ssd` says otherwise, \
     does not last a year: `--min-lifetime YEARS` asks for DRAM enough to spare it the writes";
 
-/// What misses take on a machine, by design.
+/// The costs of a miss on a machine, by design.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// From where that is known, in a line.
+    /// The source of the costs, in a line.
     pub source: String,
-    /// The designs there are.
+    /// The designs.
     pub designs: Vec<Anatomy>,
-    /// The one that the answer is for.
+    /// The design that the recommendation is for.
     pub recommended: &'static str,
-    /// What the designs leave out, in sentences.
+    /// Limits of the designs, in sentences.
     pub notes: Vec<String>,
-    /// What a switch between user-level threads was measured to take, in nanoseconds.
+    /// The measured time of a switch between user-level threads, in nanoseconds.
     pub switch_ns: Option<f64>,
 }
 
@@ -343,7 +344,7 @@ impl Machine {
 }
 
 impl From<&Profile> for Machine {
-    /// The bench's memories with what they cost on the machine of `profile`.
+    /// The bench's memories with their costs on the machine of `profile`.
     fn from(profile: &Profile) -> Machine {
         Machine {
             source: format!("what misses cost as measured on {}", profile.machine),
@@ -383,7 +384,7 @@ fn check(options: &SizeOptions) -> Result<(), SizeError> {
     }
 }
 
-/// The policies whose curves are needed, LRU apart.
+/// The policies whose curves are needed, without LRU.
 fn policies(options: &SizeOptions, designs: &[Anatomy]) -> Vec<PolicyKind> {
     let kinds = options.policies.iter().copied();
     let mut policies = Vec::new();
@@ -408,7 +409,7 @@ fn knee(options: &SizeOptions, demand: &Demand) -> Knee {
     }
 }
 
-/// How a core that executes without waiting uses memory, a line an access (Eq. 1).
+/// The memory traffic of a core that never waits, one line per access (AstriFlash, Eq. 1).
 pub fn traffic(demand: &Demand) -> Traffic {
     let (block_bytes, page_bytes) = (64.0, PAGE_BYTES as f64);
     let dram_bytes_per_second = block_bytes * 1e6 / demand.access_us();

@@ -1,4 +1,4 @@
-//! The answer as a page of charts and tables, and as CSV.
+//! The result as a page of charts and tables.
 
 use super::Report;
 use ebbtide_report::{LineChart, Page, PageReport, Table};
@@ -19,7 +19,7 @@ impl PageReport for Report {
             .section("Response times by size of DRAM")
             .paragraph(
                 "p99 response at the offered load. The analytic queue takes a core that runs other \
-                 jobs during a miss for several slow servers (SPEC C3); the event model runs each \
+                 jobs during a miss for several slow servers; the event model runs each \
                  job in parts, with a read between them.",
             )
             .lines(self.responses("p99 by the analytic queue", |point| point.analytic_p99_us))

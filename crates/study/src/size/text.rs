@@ -1,4 +1,4 @@
-//! The answer as text for a terminal: one line for who decides, then the tables.
+//! The result as text for a terminal: a recommendation in one line, then the tables.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,7 +8,7 @@ use super::demand::Sampling;
 use super::{CellLifetime, CostAndLifetime, Report, SizedDesign};
 
 impl Report {
-    /// The answer in a line.
+    /// The recommendation in a line.
     pub fn recommendation(&self) -> String {
         let chosen = self.designs.iter().find(|design| design.anatomy.design == self.recommended);
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
@@ -100,7 +100,7 @@ fn curves(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     writeln!(f, "{}", sampling(&demand.sampling))
 }
 
-/// What the curves are from, and how far off they are.
+/// The sample of the curves, and its error.
 fn sampling(sampling: &Sampling) -> String {
     let rate = percent(sampling.rate);
     if sampling.rate == 1.0 {

@@ -1,10 +1,10 @@
-//! [`TracedMemory`]: a memory that tells every access and takes no time.
+//! [`TracedMemory`]: a memory that reports every access.
 
 use ebbtide_core::{Addr, Memory, PageId, Value, check_access};
 use ebbtide_sim::Contents;
 
-/// The contents of a program's memory, and who hears of each access's page and whether it is
-/// written. One job runs at a time, which so never waits.
+/// The contents of a program's memory, and a function that is called with the page of each access
+/// and whether the access is a store. One job runs at a time, so that no job waits.
 pub(super) struct TracedMemory<'a, F> {
     pub(super) contents: &'a mut Contents,
     pub(super) touch: F,

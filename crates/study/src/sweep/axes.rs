@@ -1,4 +1,4 @@
-//! [`Sweep`]: what is combined with what, as a TOML file lists it.
+//! [`Sweep`]: the axes of a sweep, as a TOML file lists them.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::SweepError;
 
-/// A parameter and the values that it takes one after the other.
+/// A parameter and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Axis {
     /// A key of `KEYS`, or of a configuration, with its section.
@@ -22,7 +22,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Whether points differ in it.
+    /// Whether there is more than one value.
     pub fn varies(&self) -> bool {
         self.values.len() > 1
     }
@@ -34,8 +34,7 @@ pub struct Sweep {
     axes: Vec<Axis>,
 }
 
-/// The options of `ebbtide sim` that can be listed, each under a second name for lists, and what a
-/// file that leaves them out has.
+/// The options of `ebbtide sim` that a file can list: name, name of a list, and default.
 const KEYS: [(&str, &str, &str); 6] = [
     ("design", "designs", "astriflash"),
     ("workload", "workloads", "hash-table"),
@@ -48,10 +47,10 @@ const KEYS: [(&str, &str, &str); 6] = [
 /// The table of a file that holds keys of a configuration.
 const SET: &str = "set";
 
-/// A sweep of more points is taken for a mistake.
+/// The maximum of points of a sweep. A larger sweep is refused as a mistake.
 const POINTS_MAX: usize = 100_000;
 
-/// What `ebbtide sweep` runs where no file is given.
+/// The sweep that `ebbtide sweep` runs without a file.
 const STANDARD: &str = include_str!("../../configs/sweep.toml");
 
 impl Sweep {
@@ -108,12 +107,12 @@ impl Sweep {
         Ok(Sweep { axes })
     }
 
-    /// What is combined.
+    /// The axes.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// How many combinations there are.
+    /// The number of combinations.
     pub fn points(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }
@@ -130,17 +129,17 @@ impl Sweep {
         values
     }
 
-    /// What sets point `number` apart from others.
+    /// The values that distinguish point `number` from others.
     pub(super) fn label(&self, number: usize) -> String {
         let values = self.axes.iter().zip(self.values(number));
         let told = values.filter(|(axis, _)| axis.varies() || axis.key == "design");
         told.map(|(axis, value)| format!("{} {value}", axis.key)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Every point as a run of the simulator, of a machine that can be built.
+    /// Every point as a run of the simulator. Checks that every machine can be built.
     ///
     /// # Errors
-    /// [`SweepError::Point`] for the first that cannot be.
+    /// [`SweepError::Point`] for the first machine that cannot be built.
     pub(super) fn plans(&self) -> Result<Vec<Plan>, SweepError> {
         let plan = |number| {
             let point = || self.label(number);

@@ -1,4 +1,4 @@
-//! [`Checkpoint`]: runs that ended, one line each in a file of the results folder.
+//! [`Checkpoint`]: finished runs, one line each in a file of the results folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -14,7 +14,7 @@ use super::SweepError;
 /// The file in the results folder.
 const FILE_NAME: &str = "points.jsonl";
 
-/// Whose runs a file holds: its first line.
+/// The first line of the file: the program and the sweep that its runs belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fingerprint {
     program: String,
@@ -35,7 +35,7 @@ impl Fingerprint {
         Fingerprint { program, sweep: format!("{sum:08x}"), points: plans.len() }
     }
 
-    /// What sets `other` apart, if anything does.
+    /// The difference to `other`, if there is one.
     fn difference(&self, other: &Fingerprint) -> Option<String> {
         if self.program != other.program {
             return Some(format!("runs of another build, {}", other.program));
@@ -44,14 +44,14 @@ impl Fingerprint {
     }
 }
 
-/// A run that ended.
+/// A finished run.
 #[derive(Serialize, Deserialize)]
 struct Line {
     point: usize,
     outcome: Value,
 }
 
-/// Runs that ended. The file is this process's alone for as long as this lives.
+/// The finished runs of a sweep. The file is locked while this value lives.
 pub(super) struct Checkpoint {
     path: PathBuf,
     file: File,
@@ -59,11 +59,11 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads what `folder` holds of the runs with this `fingerprint`; nothing where it holds none
-    /// yet, or with `force`, which forgets what others kept.
+    /// Reads the runs with this `fingerprint` in `folder`. With `force`, discards runs of another
+    /// sweep.
     ///
     /// # Errors
-    /// [`SweepError::Mixed`] for runs of others, and [`SweepError::Keep`].
+    /// [`SweepError::Mixed`] for runs of another sweep, and [`SweepError::Keep`].
     pub(super) fn open(
         folder: &Path,
         fingerprint: &Fingerprint,
@@ -119,7 +119,7 @@ impl Checkpoint {
         self.outcomes.len()
     }
 
-    /// Keeps what came out of `point`.
+    /// Appends the outcome of `point`.
     ///
     /// # Errors
     /// [`SweepError::Keep`].
@@ -131,7 +131,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// What came out of every point, in their order.
+    /// The outcomes of all points, in their order.
     pub(super) fn into_outcomes(self) -> Vec<Value> {
         self.outcomes.into_values().collect()
     }

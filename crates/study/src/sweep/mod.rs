@@ -1,8 +1,7 @@
-//! The cross product of designs, programs and parameters on all host cores: what `ebbtide sweep`
-//! does.
+//! `ebbtide sweep`: the cross product of designs, programs and parameters on all host cores.
 //!
-//! Each run that ends is kept in the results folder at once, so that a sweep that was broken off
-//! goes on where it was; the results do not depend on whether it was, nor on how many threads ran it.
+//! Each finished run is written to the results folder at once, so that an interrupted sweep
+//! continues where it stopped. Neither interruptions nor the number of threads change the results.
 
 mod axes;
 mod checkpoint;
@@ -28,20 +27,20 @@ use ebbtide_report::ReportError;
 /// How to run a sweep.
 #[derive(Debug, Clone)]
 pub struct SweepOptions {
-    /// Where runs are kept.
+    /// The results folder.
     pub folder: PathBuf,
-    /// The program and its version: another one's runs are not mixed with its own.
+    /// The program and its version. Runs of different versions are not mixed.
     pub program: String,
-    /// Runs at once; the results do not depend on it.
+    /// Number of concurrent runs, which does not change the results.
     pub threads: usize,
-    /// Forget what another sweep or another program kept in the folder.
+    /// Discard runs of another sweep or another program in the folder.
     pub force: bool,
 }
 
-/// Why a sweep gave no results.
+/// Why a sweep failed.
 #[derive(Debug, Error)]
 pub enum SweepError {
-    /// The file is not as it should be.
+    /// The file is invalid.
     #[error("{file}: {reason}")]
     Malformed {
         /// The file.
@@ -92,7 +91,7 @@ pub enum SweepError {
     /// The results cannot be written.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The user broke it off.
+    /// The user stopped the sweep.
     #[error(
         "cancelled; {kept} of {all} runs are kept in {}: the same command goes on from there",
         folder.display()
@@ -108,7 +107,7 @@ pub enum SweepError {
 }
 
 impl SweepError {
-    /// Whether what was given is at fault, and not the run.
+    /// Whether the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
             SweepError::Run { error, .. } => {
@@ -120,10 +119,10 @@ impl SweepError {
     }
 }
 
-/// Runs what is missing of `sweep`, and gives the results of all of it.
+/// Runs the missing points of `sweep` and returns the results of all points.
 ///
 /// # Errors
-/// [`SweepError`]. Runs that ended are kept even then.
+/// [`SweepError`]. Finished runs are kept.
 pub fn run(sweep: &Sweep, options: &SweepOptions, watch: Watch<'_>) -> Result<Swept, SweepError> {
     let plans = sweep.plans()?;
     let kept = Checkpoint::open(

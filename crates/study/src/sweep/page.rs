@@ -9,7 +9,7 @@ use super::Axis;
 use super::results::{SweepPoint, Swept};
 use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table};
 
-/// A figure of a run that is shown.
+/// A figure of a run in tables and charts.
 pub(super) struct Figure {
     /// In a table.
     pub(super) heading: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Figure {
     pub(super) of: fn(&Value) -> f64,
 }
 
-/// What is shown of a run; the tables have everything.
+/// The figures of a run that are shown. The data files have all.
 pub(super) const FIGURES: [Figure; 5] = [
     Figure {
         heading: "of DRAM",
@@ -56,7 +56,7 @@ fn a_job(outcome: &Value, pointer: &str) -> f64 {
 }
 
 impl Swept {
-    /// Charts of the figures, and every column as data.
+    /// Charts of the figures, and a data file of all columns.
     pub(super) fn page(&self, columns: &[Column]) -> Page {
         let fixed = self.axes.iter().filter(|axis| !axis.varies());
         let fixed = fixed.map(|axis| format!("{} {}", axis.key, axis.values[0]));

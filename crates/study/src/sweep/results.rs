@@ -1,4 +1,4 @@
-//! [`Swept`]: what came out of every point, as rows with named columns.
+//! [`Swept`]: the outcome of every point, as rows with named columns.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use super::{Axis, Sweep};
 use ebbtide_report::each_leaf;
 use ebbtide_report::{Column, Columns, Report, ReportError, parquet_bytes, write_whole};
 
-/// What came out of a sweep.
+/// The results of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Swept {
-    /// What was combined.
+    /// The axes.
     pub axes: Vec<Axis>,
     /// A run each.
     pub points: Vec<SweepPoint>,
@@ -21,13 +21,13 @@ pub struct Swept {
 /// A run of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepPoint {
-    /// The values that it combines, an axis each.
+    /// Its values, one per axis.
     pub values: Vec<String>,
-    /// What came out, as `ebbtide sim --json` prints it.
+    /// The outcome, as `ebbtide sim --json` prints it.
     pub outcome: Value,
 }
 
-/// What depends on the host, and would make the same sweep give other tables every time.
+/// Keys that depend on the host. They are left out, so that the same sweep gives the same tables.
 const OF_THE_HOST: [&str; 2] = ["wall_s", "accesses_per_wall_s"];
 
 impl Report for Swept {
@@ -56,7 +56,7 @@ impl Swept {
         Swept { axes: sweep.axes().to_vec(), points }
     }
 
-    /// First the axes, then what came out, then the resolved parameters.
+    /// First the axes, then the outcomes, then the resolved parameters.
     pub(super) fn columns(&self) -> Vec<Column> {
         let mut columns = Columns::of_rows(self.points.len());
         for (row, point) in self.points.iter().enumerate() {
