@@ -1,4 +1,11 @@
-//! The `ebbtide` command: arguments, progress and exit status.
+//! The `ebbtide` command. Each verb has a module, which parses its arguments, calls the library that
+//! does the work, and prints the result.
+//!
+//! What all verbs share: `output` prints a result as text or JSON and writes its report, `progress`
+//! shows a bar and handles Ctrl-C, `exit` turns errors into one line and an exit status, and
+//! `numbers` parses numbers and settings.
+
+#![forbid(unsafe_code)]
 
 mod bench;
 mod compare;

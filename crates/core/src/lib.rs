@@ -1,18 +1,36 @@
-//! The vocabulary of Ebbtide and every decision it takes, as code without I/O.
+//! The vocabulary of Ebbtide, the [`Memory`] trait, and every policy, as code without I/O.
 //!
-//! What is here runs unchanged in the engine, on a real SSD, and in the simulator, in virtual
-//! time: a policy is a state machine that is told of events and the time at which they happen,
-//! and answers with a decision. There is no clock, no thread, no I/O and no printing in this crate.
+//! The same policies run in the engine, on a real SSD, and in the simulator, in virtual time. A
+//! policy is a state machine: it receives events with their times and returns decisions. This crate
+//! has no clock, no thread, no I/O and no printing.
 //!
-//! * [`Addr`], [`PageId`], [`FrameId`], [`Time`], [`Span`]: the vocabulary.
-//! * [`Memory`]: the one trait a program is written against.
-//! * [`replacement`]: which frame to give up.
+//! Vocabulary:
+//!
+//! * [`Addr`], [`PageId`], [`FrameId`]: a byte address, a 4 KiB page, a frame of DRAM.
+//! * [`Time`], [`Span`], [`Bytes`]: quantities, with one parser each.
+//! * [`choice!`]: an enum whose variants users choose by name.
+//! * [`Watch`], [`Stop`]: progress of a long run, and a request to stop it.
+//!
+//! Programs and policies:
+//!
+//! * [`Memory`]: the trait that programs are written against.
+//! * [`replacement`]: which frame to evict.
 //! * [`Footprints`]: which lines of a page to fetch.
-//! * [`prefetch`]: which pages to fetch before anybody asks.
-//! * [`MissTable`]: which pages are in flight, and who waits for them.
+//! * [`prefetch`]: which pages to fetch before a demand access.
+//! * [`MissTable`]: which pages are in flight, and which jobs wait for them.
 //! * [`Placement`]: where on flash a dirty page goes.
 //! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
 //! * [`schedule`]: which job runs next.
+//!
+//! ```
+//! use ebbtide_core::{Addr, Memory};
+//!
+//! /// Adds one to the word at `at`, in DRAM, on flash or on a simulated machine.
+//! fn increment(memory: &mut impl Memory, at: Addr) {
+//!     let value: u64 = memory.load(at);
+//!     memory.store(at, value + 1);
+//! }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -67,14 +67,14 @@ pub trait Memory {
     /// memories, charged by simulated ones.
     fn work(&mut self, instructions: u64);
 
-    /// Lets other jobs run for as long as the word at `at` is `seen` and nobody calls
+    /// Lets other jobs run for as long as the word at `at` is `seen` and no job calls
     /// [`wake`](Memory::wake) for it. May return early: the caller looks at the word again.
     fn wait(&mut self, at: Addr, seen: u64);
 
     /// Makes every job that waits on the word at `at` runnable.
     fn wake(&mut self, at: Addr);
 
-    /// Tells what will be needed. Never changes what a program computes.
+    /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
 
     /// The 64-byte line that `at` lies in.
@@ -109,7 +109,7 @@ fn misplaced(at: Addr, bytes: usize) -> ! {
     panic!("a {bytes}-byte value at {at:?} is not aligned to 8 bytes or crosses a 64-byte line");
 }
 
-/// Why a page could not be had: what a job is ended with.
+/// Why a page could not be read or written. The fault ends the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("page {}: {reason}", page.0)]
 pub struct MemoryFault {

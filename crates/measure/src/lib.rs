@@ -1,5 +1,25 @@
-//! Experiments on this machine: what it permits and what its flash does ([`doctor`]), and how good
-//! flash is as memory here ([`bench`]).
+//! Experiments on this machine.
+//!
+//! * [`doctor`] examines what the machine permits (io_uring, memory cgroups, direct I/O, huge pages)
+//!   and measures its flash. [`doctor::examine`] returns a [`doctor::DoctorReport`].
+//! * [`bench`] runs the same jobs in DRAM, under OS paging, with blocking reads and in Ebbtide's
+//!   engine. [`bench::run`] takes [`bench::BenchOptions`] and returns a [`bench::BenchReport`] with
+//!   the conditions of each outcome. [`bench::measure_profile`] measures the costs of a miss as a
+//!   [`bench::Profile`], which sizing and prediction use.
+//!
+//! [`cgroup`] makes memory cgroups, which limit the memory of OS paging.
+//!
+//! Every memory of a bench is a child process: the same executable, started with
+//! [`bench::CHILD_VERB`], which must call [`bench::serve`]. Each reply is a line of JSON.
+//!
+//! ```no_run
+//! use ebbtide_core::Watch;
+//! use ebbtide_measure::doctor::{DoctorOptions, examine};
+//!
+//! let report = examine(&DoctorOptions::default(), Watch::unattended())?;
+//! println!("{report}");
+//! # Ok::<(), ebbtide_measure::doctor::DoctorError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

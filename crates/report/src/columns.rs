@@ -1,10 +1,10 @@
-//! [`Columns`]: a table by columns, any of whose values may be missing.
+//! [`Columns`]: a table stored by column. Any value may be missing.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// A column of results: a name, and a value a row, where the row has one.
+/// A column of results: a name, and one optional value per row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name in the header.

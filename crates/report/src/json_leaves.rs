@@ -1,8 +1,9 @@
-//! A result as a flat list of names and values.
+//! [`each_leaf`]: the values of a JSON document, with their paths.
 
 use serde_json::Value;
 
-/// Goes through everything in `value` that is no object, with its name: keys joined by dots.
+/// Calls `visit` with every value in `value` that is not an object, and its path: keys joined by
+/// dots.
 pub fn each_leaf(value: &Value, name: &str, visit: &mut dyn FnMut(&str, &Value)) {
     match value {
         Value::Object(keys) => {

@@ -1,4 +1,11 @@
-//! One self-contained HTML page of tables and charts, and the same numbers as CSV.
+//! Results as text, JSON, HTML pages with charts, CSV and Parquet.
+//!
+//! A result implements [`PageReport`]: its `Display` is the text for a terminal, its serialised
+//! form is the JSON, and [`PageReport::page`] describes the page. A [`Page`] consists of text,
+//! [`Table`]s, [`BarChart`]s and [`LineChart`]s; [`Page::write`] writes one self-contained HTML
+//! file, and a CSV file for each table and chart. A [`Table`] is described once and is also printed
+//! as text. [`figure`] and its neighbours format numbers and quantities; [`statistics`] has
+//! confidence intervals. This crate knows nothing of what is reported.
 //!
 //! ```no_run
 //! use ebbtide_report::{BarChart, Page, Range};

@@ -1,9 +1,8 @@
-//! Numbers as people read them.
+//! Formats of numbers and quantities in text, tables and charts.
 
 use std::ops::Range;
 
-/// Three significant digits, whole numbers whole, in the characters of any terminal: 0.914, 12.5,
-/// 107000.
+/// Three significant digits, or all digits before the point, in ASCII: 0.914, 12.5, 107000.
 pub fn figure(value: f64) -> String {
     rounded(value, 1e-3..1e9)
 }

@@ -10,8 +10,8 @@ use super::{BarChart, LineChart, ReportError, Table};
 /// Name of the page in its folder.
 const FILE_NAME: &str = "report.html";
 
-/// Checks, before a long run, that a report can be written into `folder`, which may be missing: makes
-/// a file in it, or in the nearest folder above that exists, and removes the file.
+/// Checks, before a long run, that a report can be written into `folder`, which may be missing:
+/// makes a file in it, or in the nearest folder above that exists, and removes the file.
 ///
 /// # Errors
 /// [`ReportError::Write`], as writing the report would.
@@ -93,10 +93,10 @@ impl Page {
         self.with(Element::Data(table))
     }
 
-    /// The page as HTML, with nothing to load from anywhere.
+    /// The page as HTML, which loads nothing from elsewhere.
     ///
     /// # Errors
-    /// A chart or table that cannot be shown as it is; see [`ReportError`].
+    /// When a chart or table cannot be shown; see [`ReportError`].
     pub fn html(&self) -> Result<String, ReportError> {
         let mut body = String::new();
         for (index, element) in self.elements.iter().enumerate() {
@@ -133,7 +133,7 @@ impl Page {
             names.push(name);
             written.push(path);
         }
-        // The page comes last: where it is, its numbers are too.
+        // The page is written last: when it exists, its data files do.
         write_whole(folder, FILE_NAME, html.as_bytes())?;
         Ok(written)
     }

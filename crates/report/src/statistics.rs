@@ -1,4 +1,4 @@
-//! [`Estimate`]: the mean of a few independent measurements, and how sure it is.
+//! [`Estimate`]: the mean of a few independent measurements with its confidence interval.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -49,12 +49,12 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
     if spread > 0.0 { (&first).population_covariance(&second) / spread } else { 0.0 }
 }
 
-/// The `t` that a variable of Student's distribution with `freedom` degrees of freedom stays within,
-/// on either side of zero, with probability `within`.
+/// The `t` that a variable of Student's distribution with `freedom` degrees of freedom stays
+/// within, on either side of zero, with probability `within`.
 ///
 /// # Panics
 /// Unless `within` lies between 0 and 1, both excluded, and `freedom` is at least 1.
-pub fn student_t(within: f64, freedom: u32) -> f64 {
+pub(crate) fn student_t(within: f64, freedom: u32) -> f64 {
     assert!(within > 0.0 && within < 1.0 && freedom > 0, "{within} within, {freedom} free");
     let distribution = StudentsT::new(0.0, 1.0, f64::from(freedom)).expect("freedom is positive");
     distribution.inverse_cdf(0.5 + within / 2.0)

@@ -12,7 +12,7 @@ use crate::addr::PageId;
 /// What differs between the presets beside what is remembered.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// A learning phase is over after so many rounds over all offsets,
+    /// A learning phase ends after this many rounds over all offsets,
     rounds: u32,
     /// or at the end of the round in which an offset reaches this score.
     score_max: u32,

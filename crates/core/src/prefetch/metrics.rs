@@ -1,6 +1,6 @@
 //! What a prefetcher is judged by.
 
-/// What was issued, and what came of it.
+/// Counts of prefetches and of their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Prefetches issued.

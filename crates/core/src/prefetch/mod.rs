@@ -1,4 +1,4 @@
-//! Prefetching: which pages to fetch before anybody asks. One prefetcher a file.
+//! Prefetching: which pages to fetch before a demand access. One prefetcher per file.
 //!
 //! A [`Prefetcher`] decides. A [`Prefetching`] is one at work: whoever has the cache tells it what
 //! each demand access found, what it issued, what arrived and what it gave up; it consults the
@@ -58,14 +58,14 @@ impl Demand {
     }
 }
 
-/// How a page that is given up had come to be in the cache.
+/// How an evicted page had entered the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Somebody missed it.
     Demand,
     /// A prefetch brought it, and it was used.
     Used,
-    /// A prefetch brought it, and nobody ever asked for it.
+    /// A prefetch brought it, and no demand access used it.
     Unused,
 }
 
@@ -82,13 +82,13 @@ pub trait Prefetcher: Send {
         candidates: &mut Vec<PageId>,
     );
 
-    /// `page` has arrived, because of a prefetch or because somebody missed it.
+    /// `page` has arrived, for a prefetch or for a miss.
     fn arrived(&mut self, _page: PageId, _prefetched: bool) {}
 
     /// Another page was given up, which `metrics` count already.
     fn evicted(&mut self, _metrics: &Metrics) {}
 
-    /// Where pages that nobody has asked for yet enter the cache, if its policy keeps an order.
+    /// The position at which prefetched pages enter the cache, if its policy keeps an order.
     fn position(&self) -> Position {
         Position::MostRecent
     }
@@ -149,7 +149,7 @@ choice! {
     }
 }
 
-/// A prefetcher at work, and what came of it.
+/// A prefetcher in use, with its metrics.
 pub struct Prefetching {
     prefetcher: Box<dyn Prefetcher>,
     pages: u64,
@@ -210,7 +210,7 @@ impl Prefetching {
         self.metrics.issued += 1;
     }
 
-    /// `page` has arrived, because of a prefetch or because somebody missed it.
+    /// `page` has arrived, for a prefetch or for a miss.
     pub fn arrived(&mut self, page: PageId, prefetched: bool) {
         if prefetched {
             take_bit(&mut self.displaced, page);
@@ -230,7 +230,7 @@ impl Prefetching {
         self.prefetcher.evicted(&self.metrics);
     }
 
-    /// Where pages that nobody has asked for yet enter the cache, if its policy keeps an order.
+    /// The position at which prefetched pages enter the cache, if its policy keeps an order.
     pub fn position(&self) -> Position {
         self.prefetcher.position()
     }

@@ -7,9 +7,9 @@ use crate::choice;
 choice! {
     /// When the counts of an epoch start anew.
     pub enum Reset as "promotion reset" {
-        /// As printed: when the accesses counted equal the epoch. An epoch that ends with as many net
-        /// accesses as it is long (one without an eviction) starts the next one at its own end, steps
-        /// past it, and no epoch ever ends again.
+        /// As printed: when the accesses counted equal the epoch. An epoch that ends with as many
+        /// net accesses as it is long (one without an eviction) starts the next one at its own end,
+        /// steps past it, and no epoch ever ends again.
         Strict = "strict",
         /// After every so many accesses, whatever the counts are; what is then done is as printed.
         Windowed = "windowed",
@@ -19,11 +19,11 @@ choice! {
 choice! {
     /// Which counts promote a page.
     pub enum Meets as "count that promotes" {
-        /// As printed: the count that equals the threshold. A page past a threshold that was lowered
-        /// since is promoted only if the threshold climbs to a count that it has yet to reach, or after
-        /// it left and returned.
+        /// As printed: the count that equals the threshold. A page past a threshold that was
+        /// lowered since is promoted only if the threshold climbs to a count that it has yet to
+        /// reach, or after it left and returned.
         Equal = "equal",
-        /// A count of the threshold or more: nobody is past it.
+        /// A count at the threshold or above it.
         AtLeast = "at-least",
     }
 }
@@ -59,8 +59,8 @@ impl Default for Parameters {
 /// FlatFlash's Algorithm 1 (§3.4): to the letter of its listing with [`Reset::Strict`] and
 /// [`Meets::Equal`].
 ///
-/// The threshold falls only with an access that promotes, though the prose around the listing lowers
-/// it by the ratio alone.
+/// The threshold falls only with an access that promotes, though the prose around the listing
+/// lowers it by the ratio alone.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     parameters: Parameters,
@@ -179,7 +179,8 @@ mod tests {
         let mut promotion = promotion(2, Reset::Strict);
         promoted_after(&mut promotion, 0);
         assert_eq!(promotion.threshold(), 6);
-        // 7 of 8, then 7 of 9 accesses are promoted: the prose would lower it, the listing does not.
+        // 7 of 8, then 7 of 9 accesses are promoted: the prose would lower it, the listing does
+        // not.
         promotion.access(FrameId(1));
         promotion.access(FrameId(1));
         assert_eq!(promotion.threshold(), 6);

@@ -1,4 +1,4 @@
-//! [`Cleaning`]: when which blocks of flash are rewritten with what a device's cache holds newer.
+//! [`Cleaning`]: when blocks of flash are rewritten with newer lines of a device's cache.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -76,7 +76,7 @@ const LEVELS: usize = 256;
 /// Key units that share a list.
 const UNITS_PER_BUCKET: u16 = 4;
 
-/// LinkedLists of a set; those in use fit in the bits of one word.
+/// Lists of a set; those in use fit in the bits of one word.
 const BUCKETS: usize = LEVELS / UNITS_PER_BUCKET as usize;
 
 /// Frames that one search finds touched before it takes the next one whatever its touches.

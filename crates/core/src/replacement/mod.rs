@@ -75,7 +75,8 @@ pub enum Position {
 }
 
 impl Position {
-    /// How many pages of a set of `ways` frames go before the new one; all, if it is the most recent.
+    /// How many pages of a set of `ways` frames go before the new one; all, if it is the most
+    /// recent.
     const fn behind(self, ways: usize) -> usize {
         match self {
             Position::MostRecent => ways,
@@ -103,8 +104,8 @@ pub trait Replacement: Send + DynClone {
     /// is not counted as a touch.
     fn insert(&mut self, frame: FrameId, page: PageId);
 
-    /// The same for a page that was fetched ahead of demand. A policy that keeps no order of recency
-    /// inserts it as any other.
+    /// The same for a page that was fetched ahead of demand. A policy that keeps no order of
+    /// recency inserts it as any other.
     fn insert_ahead(&mut self, frame: FrameId, page: PageId, _at: Position) {
         self.insert(frame, page);
     }
@@ -171,8 +172,8 @@ impl PolicyKind {
         )
     }
 
-    /// An upper bound on the memory the policy will use, in bytes, for a cache of `geometry` over an
-    /// address space of `pages` pages.
+    /// An upper bound on the memory the policy will use, in bytes, for a cache of `geometry` over
+    /// an address space of `pages` pages.
     pub fn memory_bytes(self, geometry: Geometry, pages: u64) -> usize {
         match self {
             PolicyKind::Fifo => fifo::Fifo::memory_bytes(geometry),

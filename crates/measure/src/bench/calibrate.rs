@@ -1,6 +1,6 @@
-//! How much work a job does: as much as makes plain LRU miss at the wished interval.
+//! Calibrates the work that is added to a job, so that plain LRU misses at the given interval.
 //!
-//! Only the amount of computing is calibrated. Accesses, keys and sizes are the workload's own.
+//! Only the amount of computing is calibrated. Accesses, keys and sizes are those of the workload.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use ebbtide_workloads::{Observed, Program, Work, Workload};
 use super::protocol::Calibration;
 use super::results::Spread;
 
-/// The LRU cache turns over so many times before its misses count.
+/// Turnovers of the LRU cache before its misses are counted.
 const WARM_TURNOVERS: u64 = 3;
 
-/// Its misses are counted over so many turnovers.
+/// Turnovers over which its misses are counted.
 const COUNTED_TURNOVERS: u64 = 4;
 
-/// Measures `program` (without added work) over its memory and gives the work that makes an LRU
-/// cache of `frames` frames miss once every `interval_ns` of execution. Jobs are executed: stores
-/// are undone page by page before this returns.
+/// Measures `program` (without added work) over its memory, and returns the work with which an LRU
+/// cache of `frames` frames misses once every `interval_ns` of execution. Jobs are executed; their
+/// stores are undone page by page before the function returns.
 ///
 /// # Errors
 /// When a job reads something wrong.
@@ -37,7 +37,7 @@ pub(super) fn calibrate(
     let base_ns = job_ns(&plain, memory, counted.jobs, &mut written)?;
     let wanted_ns = interval_ns * counted.lru_misses_per_job;
     let (mut work_instructions, mut measured_ns) = (0, base_ns);
-    // Work hides behind outstanding loads and the other way round: approach in a few steps.
+    // Work and outstanding loads overlap, so the work is approached in a few steps.
     for _ in 0..STEPS_MAX {
         let more_ns = wanted_ns - measured_ns;
         if more_ns.abs() < wanted_ns / 100.0 || (more_ns < 0.0 && work_instructions == 0) {
@@ -57,7 +57,7 @@ pub(super) fn calibrate(
     })
 }
 
-/// Steps towards the wished interval; it is within a percent after two or three.
+/// The maximum of steps. The interval is within a percent after two or three.
 const STEPS_MAX: u32 = 8;
 
 struct Counted {
@@ -128,7 +128,7 @@ fn count_misses(
     };
     let (mut job, mut first_counted, mut misses_before, mut accesses) = (0, None, 0, 0u64);
     let enough = (WARM_TURNOVERS + COUNTED_TURNOVERS) * frames as u64;
-    // A program whose whole data fits never misses: count a fixed number of jobs then.
+    // A program whose data fits into the cache never misses: count a fixed number of jobs.
     while lru.misses < enough && job < 4_000_000 {
         if first_counted.is_none() && (lru.misses >= WARM_TURNOVERS * frames as u64) {
             (first_counted, misses_before, accesses) = (Some(job), lru.misses, 0);

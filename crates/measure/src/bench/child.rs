@@ -11,17 +11,17 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::protocol::{Command, Reply};
 
-/// The hidden verb of the `ebbtide` binary that serves as a child.
+/// The hidden verb with which the `ebbtide` binary runs as a child.
 pub const CHILD_VERB: &str = "memory-under-test";
 
-/// How often a bench that waits for a child asks whether it is to stop.
+/// Interval at which a bench that waits for a child checks for a stop.
 const ASK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Lets the kernel end this process as soon as the bench that started it is gone, however that
-/// ended. To be called before anything else in a child.
+/// Makes the kernel kill this process when the bench that started it ends for any reason. A child
+/// calls this first.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// When the kernel refuses the request.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
@@ -52,7 +52,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Gives an order and waits for the answer, or until `watch` stops it.
+    /// Sends a command and waits for the reply, or until `watch` requests a stop.
     pub(super) fn ask(&mut self, command: &Command, watch: Watch<'_>) -> io::Result<Reply> {
         serde_json::to_writer(&mut self.orders, command)?;
         self.orders.write_all(b"\n")?;
@@ -65,7 +65,7 @@ impl Child {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Waits until an answer begins to arrive, or the process has ended.
+    /// Waits until a reply begins to arrive or the process has ended.
     fn wait_for_answer(&self, watch: Watch<'_>) -> io::Result<()> {
         loop {
             watch.go_on().map_err(|stopped| io::Error::new(io::ErrorKind::Interrupted, stopped))?;
@@ -78,7 +78,7 @@ impl Child {
         }
     }
 
-    /// Whether somebody has killed it, as the kernel does where memory runs out.
+    /// Whether the process was killed, as the kernel does at the memory limit.
     pub(super) fn was_killed(&mut self) -> bool {
         let status = self.process.try_wait().ok().flatten();
         status.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw()))
@@ -87,7 +87,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Killing one that has ended already is no error worth telling.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

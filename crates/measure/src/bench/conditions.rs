@@ -1,4 +1,4 @@
-//! [`Conditions`]: under what an outcome came about, for a model that is to predict it.
+//! [`Conditions`]: the inputs of an outcome, for a model that predicts it.
 
 use ebbtide_workloads::Program;
 
@@ -6,40 +6,40 @@ use super::memory_server::engine_options;
 use super::protocol::{Calibration, Setup};
 use super::{BenchReport, Profile};
 
-/// What a bench found, and under what, where that was asked for.
+/// The result of a bench and, if requested, the conditions of its outcomes.
 #[derive(Debug)]
 pub struct BenchRun {
-    /// What was found.
+    /// The result.
     pub report: BenchReport,
-    /// One entry an outcome to be predicted; empty unless [`BenchOptions::predict`](super::BenchOptions::predict) is
-    /// set.
+    /// One entry per outcome to predict; empty unless
+    /// [`BenchOptions::predict`](super::BenchOptions::predict) is set.
     pub conditions: Vec<Conditions>,
 }
 
-/// Under what one outcome of a bench came about, and what misses cost on the machine beside it.
+/// The inputs of one outcome of a bench, and the costs of a miss on the machine at that time.
 #[derive(Debug, Clone)]
 pub struct Conditions {
     /// Index of the outcome in the results of the report.
     pub outcome: usize,
     /// The program, with its image.
     pub program: Program,
-    /// How much a job computes.
+    /// The calibrated work of a job.
     pub calibration: Calibration,
-    /// How the memory was set up.
+    /// The setup of the memory.
     pub setup: Setup,
-    /// Kernel threads a core, of a mode that chose them.
+    /// Kernel threads per core, of a mode that chooses them.
     pub threads_per_core: Option<usize>,
-    /// Seconds that the memory ran before it was measured: what a policy has learned by then, and
-    /// what a program has written, is part of the figure.
+    /// Seconds of warm-up. What a policy has learned and a program has written by then affects the
+    /// outcome.
     pub warm_up_s: f64,
-    /// Seconds that it was measured.
+    /// Seconds of measurement.
     pub measured_s: f64,
-    /// What misses cost on this machine, measured with other programs.
+    /// The costs of a miss on this machine, measured with other programs.
     pub profile: Profile,
 }
 
 impl Conditions {
-    /// How the engine was set up.
+    /// The options of the engine.
     pub fn engine_options(&self) -> ebbtide_engine::Options {
         engine_options(&self.setup)
     }

@@ -1,8 +1,8 @@
-//! Where each memory under test has its copy of the data.
+//! The data files of a bench.
 //!
-//! Every mode starts from the same image. Modes whose jobs write have a copy each: the engine the
-//! data file itself, the others one beside it (`FILE.sync`, `FILE.paging`, `FILE.plain`), or in a
-//! quarter of a block device of its own. Jobs that only read share the data file.
+//! Every mode starts from the same image. If jobs write, each mode has a copy: the engine uses the
+//! data file itself, and the others use files beside it (`FILE.sync`, `FILE.paging`, `FILE.plain`)
+//! or quarters of a block device. If jobs only read, all modes share the data file.
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom};
@@ -24,8 +24,9 @@ pub(super) struct DataPlaces {
     shared: bool,
     tag: String,
     force: bool,
-    /// On a block device: room of each store. It must not depend on the workload, or the store of
-    /// one would be written into the middle of another's, whose header would know nothing of it.
+    /// On a block device: size of each part. It does not depend on the workload. Otherwise the
+    /// store of one workload could overwrite the middle of another store, whose header would still
+    /// say clean.
     part_bytes: Option<u64>,
 }
 
@@ -64,11 +65,11 @@ impl DataPlaces {
         (path.into(), 0)
     }
 
-    /// The stores that `modes` need and that are not there yet, whole, clean and of the same tag.
-    /// Nothing is written.
+    /// The stores that `modes` need and that do not exist yet as clean stores with the same tag.
+    /// Writes nothing.
     ///
     /// # Errors
-    /// When a place cannot be written to, or holds something that must not be overwritten.
+    /// When a store cannot be written, or would overwrite something else.
     pub(super) fn missing(&self, modes: &[Mode]) -> Result<Vec<NewStore>, StoreError> {
         let mut places: Vec<(PathBuf, u64)> = modes.iter().map(|mode| self.place(*mode)).collect();
         places.sort();
@@ -84,7 +85,8 @@ impl DataPlaces {
         for (path, offset) in places {
             let mut new = self.store(path, offset, self.force);
             if offset > 0 {
-                // What the beginning of a device holds vouches for all of it.
+                // The store at the beginning of a device decides whether the device may be
+                // overwritten.
                 self.store(new.path.clone(), 0, self.force).is_there()?;
                 new.force = true;
             }
@@ -107,14 +109,14 @@ impl DataPlaces {
     }
 }
 
-/// Copies of the data that a block device has room for.
+/// Number of parts of a block device, one per copy of the data.
 const PARTS: u64 = 4;
 
 /// Parts of a device begin at multiples of this.
 const GRAIN_BYTES: u64 = 1 << 20;
 
-/// The size of the block device at `path`; nothing if it is something else. One that cannot be
-/// opened is reported where its store is.
+/// The size of the block device at `path`; `None` if it is something else. Opening its store
+/// reports a device that cannot be opened.
 fn device_bytes(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.file_type().is_block_device() {
@@ -132,7 +134,7 @@ pub(super) fn bytes(stores: &[NewStore]) -> u64 {
 /// Writes the image of `program` into each of `stores`.
 ///
 /// # Errors
-/// What keeps one from being written, or that `watch` stopped it.
+/// When a store cannot be written, or `watch` requests a stop.
 pub(super) fn write(
     stores: &[NewStore],
     program: &Program,
@@ -148,11 +150,11 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Makes sure that `stores`, of all workloads, one after the other in the same places, will fit:
-/// onto the file system, and under this process's limit on the size of a file.
+/// Checks that `stores`, of all workloads and written one after the other to the same places, fit
+/// onto the file system and under this process's limit on the size of a file.
 ///
 /// # Errors
-/// When they will not, saying how much room there is.
+/// When they do not fit, with the space that is free.
 pub(super) fn check_room(stores: &[NewStore]) -> Result<(), BenchError> {
     let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
     for new in stores.iter().filter(|new| device_bytes(&new.path).is_none()) {
@@ -173,7 +175,7 @@ pub(super) fn check_room(stores: &[NewStore]) -> Result<(), BenchError> {
         more_bytes += needed.saturating_sub(has);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let system = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
-        // A file system without blocks does not know.
+        // A file system without blocks does not report free space.
         if let Some(system) = system.ok().filter(|system| system.f_blocks > 0) {
             free_bytes = free_bytes.min(system.f_bfree * system.f_frsize);
         }

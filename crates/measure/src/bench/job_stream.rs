@@ -1,4 +1,4 @@
-//! One measured window: the shared job stream, and what became of its jobs.
+//! The job stream of a measured window, and the latencies of its jobs.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 
 use super::protocol::{Latency, WindowArrivals};
 
-/// The longest latency told apart from longer ones, in nanoseconds.
+/// Longer latencies are counted as this one, in nanoseconds.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// The jobs of a window, handed out to all cores in order.
@@ -21,7 +21,7 @@ pub(super) struct Stream {
     first_job: u64,
     /// Jobs handed out so far.
     handed_out: AtomicU64,
-    /// When the window started on the clock of whoever runs it.
+    /// Start of the window, on the clock of the memory that runs it.
     start: Time,
     until: ArrivalTimes,
 }
@@ -97,7 +97,7 @@ impl Stream {
     }
 }
 
-/// What one core or thread measured.
+/// The latencies that one core or thread measured.
 pub(super) struct CoreTimes {
     service_ns: Histogram<u64>,
     response_ns: Histogram<u64>,
@@ -108,7 +108,7 @@ pub(super) struct CoreTimes {
 impl CoreTimes {
     fn new() -> CoreTimes {
         let histogram = || {
-            // Small: a thread of the paging mode has two, inside the limit it is measured under.
+            // Small: a thread of the paging mode has two inside its memory limit.
             Histogram::new_with_max(LATENCY_NS_MAX, 2).expect("the histogram's bounds are valid")
         };
         CoreTimes {
@@ -140,7 +140,7 @@ pub(super) struct WindowTimes {
 /// Adds up what the cores measured.
 ///
 /// # Errors
-/// What the first wrong job said.
+/// The message of the first job that read a wrong value.
 pub(super) fn total(stream: &Stream, cores: Vec<CoreTimes>) -> Result<WindowTimes, String> {
     let mut all = CoreTimes::new();
     for core in cores {

@@ -1,8 +1,8 @@
-//! What a bench runs: a program, with generated data or a graph from a file (`--graph`), or a trace
-//! (`--trace`).
+//! [`LoadedWorkload`]: a program with generated data, with a graph from a file (`--graph`), or with
+//! a trace (`--trace`).
 //!
 //! Only the bench itself and the DRAM-only child hold a loaded graph. The other children have a
-//! DRAM budget to keep to: they know how large it is, and read all else from the data file.
+//! DRAM budget: they hold its size and read everything else from the data file.
 
 use std::path::{Path, PathBuf};
 
@@ -18,26 +18,26 @@ use super::shape;
 /// The workloads that can run on a graph from a file.
 pub const GRAPH_WORKLOADS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
 
-/// A program to bench.
+/// A workload to measure.
 pub(super) struct LoadedWorkload {
-    /// With its image.
+    /// The program, with its image.
     pub(super) program: Program,
-    /// The graph it runs on, if that is from a file.
+    /// The graph, if it is from a file.
     pub(super) graph: Option<GraphFile>,
-    /// Its steps, if it replays a trace.
+    /// The steps, if it replays a trace.
     pub(super) replay: Option<StoredSteps>,
 }
 
-/// A graph in a file, as one workload stores it.
+/// A graph from a file, as one workload stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphFile {
-    /// Where it was read from.
+    /// The file.
     pub path: PathBuf,
-    /// How many vertices it has.
+    /// Number of vertices.
     pub vertices: u64,
-    /// How many entries its lists of neighbours have.
+    /// Number of entries in all lists of neighbours.
     pub entries: u64,
-    /// Of all that is stored.
+    /// Checksum of all that is stored.
     pub checksum: u64,
 }
 
@@ -50,7 +50,7 @@ impl GraphFile {
     /// The program `kind` on this graph, over memory that holds its image already.
     ///
     /// # Errors
-    /// When `kind` is no program on graphs.
+    /// When `kind` does not run on graphs.
     pub(super) fn elsewhere(&self, kind: Kind, shape: &Shape) -> Result<Program, BenchError> {
         let GraphFile { vertices, entries, checksum, .. } = *self;
         let summary = Summary { vertices, entries, checksum };
@@ -63,10 +63,10 @@ impl GraphFile {
         }
     }
 
-    /// The program `kind` on this graph, with its image: reads the file once more.
+    /// The program `kind` on this graph, with its image. Reads the file again.
     ///
     /// # Errors
-    /// When the graph cannot be read, or is not what it was.
+    /// When the graph cannot be read or has changed.
     pub(super) fn load(&self, kind: Kind, shape: &Shape) -> Result<Program, BenchError> {
         let (program, graph) = on_graph(kind, &graph::read(&self.path)?, &self.path, shape)?;
         if graph != *self {
@@ -77,8 +77,8 @@ impl GraphFile {
     }
 }
 
-/// Builds what `options` name. With a graph or a trace from a file, the size of the dataset becomes
-/// that of the largest image.
+/// Loads the workloads of `options`. With a graph or a trace from a file, sets the size of the
+/// dataset to that of the largest image.
 ///
 /// # Errors
 /// When a program cannot have its shape, or the file cannot be read.

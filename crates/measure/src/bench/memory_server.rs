@@ -1,4 +1,4 @@
-//! A child of the bench: one memory in a process of its own, taking orders on standard input.
+//! A child process of the bench: one memory, controlled by commands on standard input.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::protocol::{Command, Reply, Setup, Window, WindowArrivals};
 use super::replay;
 use super::usage;
 
-/// Kernel threads a core tried for OS paging; the best is kept.
+/// Numbers of kernel threads per core that OS paging tries. The fastest is used.
 pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];
 
-/// How long each is tried, in seconds.
+/// Length of each trial, in seconds.
 pub(super) const PAGING_TRIAL_S: f64 = 0.3;
 
-/// Obeys the orders on `input` until it ends, answering on `output`.
+/// Executes the commands on `input` until it ends, and replies on `output`.
 ///
 /// # Errors
-/// When a line cannot be read, understood or answered; the parent is gone then.
+/// When a line cannot be read, parsed or answered, which means that the parent has ended.
 pub fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     let mut memory = None;
     for line in input.lines() {
@@ -121,12 +121,12 @@ impl Under {
         calibrate(&with_work, memory, frames, interval_ns).map(Reply::Calibrated)
     }
 
-    /// For OS paging: tries numbers of kernel threads and keeps the best.
+    /// For OS paging: tries numbers of kernel threads and selects the fastest.
     fn choose_threads(&mut self) -> Result<Option<usize>, String> {
         if self.setup.mode != Mode::Paging {
             return Ok(None);
         }
-        // The page cache must be full before a comparison means anything.
+        // A comparison is meaningful only with a full page cache.
         let work = self.setup.work_instructions;
         self.run(1.5, WindowArrivals::Closed, work)?;
         let mut best = (0.0, 0);
@@ -263,7 +263,7 @@ fn store(setup: &Setup, program: &Program) -> Result<Arc<Store>, StoreError> {
 fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
     let store = store(setup, program).map_err(|error| error.to_string())?;
     if program.writes() {
-        // The kernel will write pages back when it likes.
+        // The kernel writes pages back at any time.
         store.mark_dirty().map_err(|error| error.to_string())?;
     }
     let memory = MappedMemory::paged(&store).map_err(|error| error.to_string())?;
@@ -282,7 +282,7 @@ fn engine(setup: &Setup, program: &Program) -> Result<Engine, String> {
     engine.map_err(|error| error.to_string())
 }
 
-/// How the engine is set up for `setup`.
+/// The options of the engine for `setup`.
 pub(super) fn engine_options(setup: &Setup) -> Options {
     let mut options = Options::new(setup.dram_bytes as usize);
     options.cores = setup.cpus.len();
@@ -290,7 +290,7 @@ pub(super) fn engine_options(setup: &Setup) -> Options {
     options.stack_bytes = setup.stack_bytes;
     options.tuning = setup.tuning;
     if setup.mode == Mode::Sync {
-        // Blocking reads cannot go on ahead of anything.
+        // Blocking reads cannot run ahead of demand.
         options.tuning.threads = Some(1);
         options.tuning.prefetch = PrefetcherKind::None;
         options.tuning.hints = false;

@@ -1,9 +1,9 @@
-//! `ebbtide bench`: how good is flash as memory, here, now? The AstriFlash experiment (AstriFlash
-//! §VI-A, Fig. 9; claims AS3, AS28, AS29), for real: the same jobs in DRAM, under OS paging, with
-//! blocking reads, and in Ebbtide's engine, side by side.
+//! `ebbtide bench`: flash as memory on this machine. The experiment of AstriFlash (HPCA'23 §VI-A,
+//! Fig. 9) on real hardware: the same jobs in DRAM, under OS paging, with blocking reads, and in
+//! Ebbtide's engine, side by side.
 //!
-//! Every memory is a child process. Rounds are interleaved and ratios taken round by round, so that
-//! what the machine does meanwhile hits all alike.
+//! Every memory is a child process. Rounds are interleaved and ratios are taken round by round, so
+//! that other activity of the machine affects all memories alike.
 
 mod calibrate;
 mod child;
@@ -49,7 +49,7 @@ use loaded_workload::{LoadedWorkload, subjects};
 use replay::StoredSteps;
 use rounds::Bench;
 
-/// A bench this short, in seconds measured a mode, shortens its warm-up too.
+/// A bench that measures each mode for less than this, in seconds, has a shorter warm-up.
 const SHORT_BENCH_S: f64 = 1.0;
 
 /// Warm-up before the first measured round, in seconds.
@@ -67,7 +67,7 @@ fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
 /// Runs a bench.
 ///
 /// # Errors
-/// Bad options before anything is written; later, what went wrong in a run.
+/// Invalid options, before anything is written; later, a failed run.
 pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchError> {
     let cpus = check(options)?;
     let mut options = options.clone();
@@ -86,8 +86,8 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
     let mut conditions = Vec::new();
     let given = options.machine.as_deref().filter(|_| options.predict);
     let given = given.map(Profile::read).transpose()?;
-    // What misses cost drifts on a machine shared with others: it is measured anew beside each
-    // workload, which takes about as long as the workload.
+    // The cost of a miss drifts on a shared machine. It is measured again for each workload, which
+    // takes about as long as the workload.
     let measures = options.predict && given.is_none();
     let steps = if measures { 2.0 } else { 1.0 };
     for (number, subject) in subjects.iter().enumerate() {
@@ -113,7 +113,7 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
     Ok(BenchRun { report, conditions })
 }
 
-/// Refuses options that cannot work, whatever the data; gives the CPUs to use.
+/// Refuses invalid options and returns the CPUs to use.
 fn check(options: &BenchOptions) -> Result<Vec<usize>, BenchError> {
     let bad = |message: String| Err(BenchError::BadInput(message));
     let allowed = affinity::allowed()
@@ -153,11 +153,11 @@ fn check(options: &BenchOptions) -> Result<Vec<usize>, BenchError> {
             return bad(format!("workload '{name}' is named twice"));
         }
     }
-    // The last CPUs: the first ones do the machine's housekeeping.
+    // The last CPUs: the first ones handle most interrupts and system tasks.
     Ok(allowed[allowed.len() - options.cores..].to_vec())
 }
 
-/// Refuses a budget that cannot work, or data that has no room. Nothing is written.
+/// Refuses a budget that is too small or data that does not fit. Writes nothing.
 fn check_room(
     options: &BenchOptions,
     subjects: &[LoadedWorkload],
@@ -199,7 +199,7 @@ fn check_memory(dataset_bytes: u64) -> Result<(), BenchError> {
     }
 }
 
-/// Refuses what the engine would, in terms of the options that say so.
+/// Refuses what the engine would refuse, in terms of the command's options.
 fn check_engine(
     options: &BenchOptions,
     subject: &LoadedWorkload,
@@ -233,7 +233,8 @@ fn check_engine(
     }
 }
 
-/// The modes beside DRAM-only, each once; what is tried is compared with the plain engine.
+/// The modes beside DRAM-only, each once. Techniques that are tried are compared with the plain
+/// engine.
 fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
     let compared = options.modes.contains(&Mode::Ebbtide) && options.arrivals == Arrivals::Closed;
     let plain = (compared && !options.tries().is_empty()).then_some(Mode::Plain);
@@ -241,7 +242,7 @@ fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
     chosen.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode)).chain(plain)
 }
 
-/// Where the data of `subject` is; its tag is what the image depends on.
+/// The data files of `subject`. The tag names everything that the image depends on.
 fn places(options: &BenchOptions, subject: &LoadedWorkload) -> DataPlaces {
     let name = subject.program.name();
     let tag = match &subject.graph {
@@ -252,7 +253,7 @@ fn places(options: &BenchOptions, subject: &LoadedWorkload) -> DataPlaces {
     DataPlaces::new(&options.data, &subject.program, tag, options.force)
 }
 
-/// What a child needs to become `mode`, with its data at `(file, offset)`.
+/// The setup of a child as `mode`, with its data at `(file, offset)`.
 fn setup(
     options: &BenchOptions,
     subject: &LoadedWorkload,

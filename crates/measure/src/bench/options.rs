@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// All data in DRAM, no residency checks: the bound.
+    /// All data in DRAM, without residency checks: the upper bound.
     Dram,
     /// The kernel's paging: the data file mapped, in a cgroup limited to Ebbtide's budget.
     Paging,
@@ -21,7 +21,7 @@ pub enum Mode {
     Sync,
     /// Ebbtide's engine.
     Ebbtide,
-    /// The same without what is [tried](BenchOptions::tries): what that is compared with.
+    /// Ebbtide without the techniques that are [tried](BenchOptions::tries), for comparison.
     Plain,
 }
 
@@ -55,13 +55,13 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How much DRAM Ebbtide gets.
+/// The DRAM budget of Ebbtide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dram {
     /// A share of the dataset.
     Share(f64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
@@ -91,16 +91,17 @@ choice! {
     }
 }
 
-/// What to run.
+/// The options of a bench.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BenchOptions {
     /// Workloads by name.
     pub workloads: Vec<&'static str>,
-    /// Memories; DRAM-only always runs, as what the others are compared with.
+    /// Memories. DRAM-only always runs, as the baseline.
     pub modes: Vec<Mode>,
     /// The data file or block device.
     pub data: PathBuf,
-    /// Size of each workload's data in bytes; with a graph or a trace from a file, what that takes.
+    /// Size of each workload's data in bytes; with a graph or a trace from a file, the size of
+    /// that.
     pub dataset_bytes: u64,
     /// A file with the graph to run on, for [`GRAPH_WORKLOADS`] alone.
     pub graph: Option<PathBuf>,
@@ -110,7 +111,7 @@ pub struct BenchOptions {
     pub dram: Dram,
     /// Cores.
     pub cores: usize,
-    /// Wished execution between misses of plain LRU, in microseconds.
+    /// Mean execution between misses of plain LRU to calibrate for, in microseconds.
     pub miss_interval_us: f64,
     /// Rounds.
     pub rounds: usize,
@@ -125,13 +126,13 @@ pub struct BenchOptions {
     pub tuning: Tuning,
     /// Zipf skew of the keys.
     pub theta: f64,
-    /// How keys lie over pages.
+    /// Placement of keys on pages.
     pub scatter: Scatter,
     /// Seed of layouts and job streams.
     pub seed: u64,
     /// Overwrite whatever `data` holds.
     pub force: bool,
-    /// Also say what the simulator expects.
+    /// Also predict with the simulator.
     pub predict: bool,
     /// A [`Profile`] to predict with; measured first if none is given.
     pub machine: Option<PathBuf>,
@@ -164,8 +165,8 @@ impl BenchOptions {
         }
     }
 
-    /// What is tried about misses beside what the engine does by itself, as the user said it; empty
-    /// if nothing is.
+    /// The techniques that are tried beyond the engine's defaults, as options of the command; empty
+    /// without any.
     pub fn tries(&self) -> String {
         let (usual, own) = (Tuning::default(), &self.tuning);
         let tried = [

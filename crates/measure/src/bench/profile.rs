@@ -1,4 +1,4 @@
-//! [`Profile`]: what misses cost on a machine, by mode, and the file that stores it.
+//! [`Profile`]: the costs of a miss on a machine, by mode, and the file that stores them.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use super::error::BenchError;
 use super::options::Mode;
 use crate::doctor::costs::Switches;
 
-/// What a machine costs, as `ebbtide doctor --write` stores it.
+/// The costs of misses on a machine, as `ebbtide doctor --write` stores them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -22,21 +22,21 @@ pub struct Profile {
     pub submission: Submission,
     /// Random 4 KiB reads, by how many are in flight, ascending.
     pub reads: Vec<ReadsAt>,
-    /// What a miss costs, by mode; those that this machine permits.
+    /// The costs of a miss by mode, of the modes that the machine permits.
     pub modes: Vec<ModeCosts>,
 }
 
-/// What a submission costs a core, from the CPU time of reads handed over one by one and in batches.
+/// Core time of a submission, from the CPU time of single reads and of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// The call itself and going to sleep for it, in microseconds.
+    /// Core time of the call and of sleeping until it completes, in microseconds.
     pub call_us: f64,
-    /// Each read besides, in microseconds.
+    /// Additional core time of each read, in microseconds.
     pub read_us: f64,
 }
 
-/// Random 4 KiB reads with so many in flight.
+/// Random 4 KiB reads at one queue depth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadsAt {
@@ -50,17 +50,17 @@ pub struct ReadsAt {
     pub p99_us: f64,
 }
 
-/// What a miss costs in a mode.
+/// The costs of a miss in one mode.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeCosts {
     /// The mode.
     pub mode: Mode,
-    /// Core time that a miss costs, in microseconds; in a mode that blocks, the read with it.
+    /// Core time of a miss, in microseconds; in a mode that blocks, including the read.
     pub miss_us: f64,
-    /// Core time that a page written back costs, in microseconds.
+    /// Core time of writing a page back, in microseconds.
     pub write_back_us: f64,
-    /// Pages that a write to flash carries, neighbours there; 1 where that is not known.
+    /// Adjacent pages in one write to flash; 1 where that is not known.
     #[serde(default = "one")]
     pub pages_per_write: f64,
     /// Under paging: DRAM of the budget that the kernel and its threads took, in bytes.
@@ -72,7 +72,7 @@ fn one() -> f64 {
 }
 
 impl Profile {
-    /// The costs of `mode`; of the engine, whatever is tried with it.
+    /// The costs of `mode`. [`Mode::Plain`] has the engine's costs.
     pub fn mode(&self, mode: Mode) -> Option<&ModeCosts> {
         let mode = if mode == Mode::Plain { Mode::Ebbtide } else { mode };
         self.modes.iter().find(|costs| costs.mode == mode)
@@ -81,7 +81,7 @@ impl Profile {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// [`BenchError::BadInput`] when it cannot be read or is no profile.
+    /// [`BenchError::BadInput`] when the file cannot be read or is not a profile.
     pub fn read(path: &Path) -> Result<Profile, BenchError> {
         let bad = |reason: String| BenchError::BadInput(format!("{}: {reason}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
@@ -114,7 +114,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Writes it to `path`: the file appears when it is whole.
+    /// Writes the profile to `path`. The file appears when it is complete.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -1,4 +1,4 @@
-//! What the bench and its children say to each other: one JSON object a line.
+//! The protocol between the bench and its children: one JSON object per line.
 //!
 //! Every memory under test lives in a process of its own, so that its resident memory and CPU time
 //! are its own and a memory limit binds nothing else.
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::GraphFile;
 use super::options::Mode;
 
-/// Everything a child needs to become one memory under one workload.
+/// The setup of a child: one memory and one workload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
-    /// Which memory.
+    /// The memory.
     pub mode: Mode,
     /// The workload by name.
     pub workload: String,
@@ -25,56 +25,56 @@ pub struct Setup {
     pub graph: Option<GraphFile>,
     /// Where the steps to replay are kept, if it is a trace.
     pub replay: Option<PathBuf>,
-    /// The stack that a job needs, in bytes.
+    /// Stack size of a job, in bytes.
     pub stack_bytes: usize,
     /// Zipf skew of the keys.
     pub theta: f64,
-    /// How keys lie over pages.
+    /// Placement of keys on pages.
     pub scatter: Scatter,
     /// Seed of layout and job stream.
     pub seed: u64,
     /// The DRAM budget in bytes; not for [`Mode::Dram`].
     pub dram_bytes: u64,
-    /// The CPUs it may use, one a core.
+    /// The CPUs to use, one per core.
     pub cpus: Vec<usize>,
     /// The data file.
     pub data: PathBuf,
     /// Where its store begins in the data file, in bytes.
     pub offset: u64,
-    /// How misses are treated. Under paging its threads are the most kernel threads to try.
+    /// Tuning of the engine. Under paging, `threads` is the maximum of kernel threads to try.
     pub tuning: Tuning,
     /// Instructions of added work a job, for trials during set-up.
     pub work_instructions: u64,
 }
 
-/// How jobs arrive in a window.
+/// Arrivals of jobs in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum WindowArrivals {
     /// A job is always waiting.
     Closed,
-    /// A Poisson process of so many jobs a second over all cores.
+    /// A Poisson process over all cores.
     Poisson {
         /// Mean rate.
         jobs_per_s: f64,
     },
 }
 
-/// An order to a child.
+/// A command to a child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Command {
-    /// Become this memory; answered with [`Reply::Ready`].
+    /// Set up this memory; answered with [`Reply::Ready`].
     Setup(Box<Setup>),
-    /// Only for DRAM: find out how much work makes LRU miss at the wished interval; answered with
+    /// Only for DRAM: calibrate the added work for a miss interval of LRU; answered with
     /// [`Reply::Calibrated`].
     Calibrate {
         /// Frames of the simulated LRU cache.
         frames: u64,
-        /// Wished execution time between its misses, in nanoseconds.
+        /// Mean execution time between its misses to calibrate for, in nanoseconds.
         interval_ns: f64,
     },
-    /// Run the job stream for a while; answered with [`Reply::Window`].
+    /// Run the job stream for a window; answered with [`Reply::Window`].
     Run {
-        /// For how long, in seconds.
+        /// Length of the window, in seconds.
         seconds: f64,
         /// How jobs arrive.
         arrivals: WindowArrivals,
@@ -85,7 +85,7 @@ pub enum Command {
     Quit,
 }
 
-/// What a child has to say.
+/// The reply of a child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Reply {
     /// Set up.
@@ -94,20 +94,20 @@ pub enum Reply {
         frames: Option<u64>,
         /// Kernel threads a core, where they were chosen by trial.
         threads_per_core: Option<usize>,
-        /// What the user should know.
+        /// Notes for the user.
         notices: Vec<String>,
     },
     /// Calibrated.
     Calibrated(Calibration),
     /// A window is over.
     Window(Box<Window>),
-    /// This mode cannot run on this machine, and why; the others can.
+    /// The machine does not permit this mode, for this reason.
     Unavailable(String),
     /// It failed.
     Failed(String),
 }
 
-/// How much a job computes, and what follows from it.
+/// The added work of a job, and the figures that follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Instructions of work to add to every job.
@@ -133,12 +133,12 @@ pub struct Latency {
     pub p999: f64,
 }
 
-/// What happened in a window.
+/// Counts of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Window {
     /// Jobs that ended.
     pub jobs: u64,
-    /// How long it took, in seconds.
+    /// Its length, in seconds.
     pub seconds: f64,
     /// CPU time of the process, in seconds.
     pub cpu_s: f64,
@@ -154,19 +154,20 @@ pub struct Window {
     pub flash_reads: u64,
     /// Pages written to flash.
     pub flash_writes: u64,
-    /// Writes that carried them, several neighbours each; not known of a kernel that pages.
+    /// Write requests, each of one or more adjacent pages; 0 under paging, where the number is not
+    /// known.
     pub write_requests: u64,
     /// Submissions to the kernel.
     pub submissions: u64,
     /// Pages fetched ahead of demand.
     pub fetched_ahead: u64,
-    /// Those of them that were used.
+    /// Prefetched pages that were used.
     pub ahead_used: u64,
-    /// Those of these that somebody had to wait for.
+    /// Used pages that a job had to wait for.
     pub ahead_late: u64,
-    /// Misses on pages that had made room for one fetched ahead.
+    /// Misses on pages that a prefetch evicted.
     pub polluted: u64,
-    /// Accesses that waited for a page somebody else had asked for.
+    /// Accesses that waited for a page that was in flight already.
     pub hits_under_miss: u64,
     /// Seconds in which a core had nothing to run, summed over cores.
     pub idle_s: f64,
@@ -177,8 +178,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Reads that cost CPU time, whether a miss started them or somebody fetched ahead.
-    pub fn reads_started(&self) -> u64 {
+    /// Reads of misses and of prefetches.
+    pub(crate) fn reads_started(&self) -> u64 {
         self.misses + self.fetched_ahead
     }
 }

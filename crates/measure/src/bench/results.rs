@@ -1,4 +1,4 @@
-//! What a bench found, in the form that JSON, tables and charts share.
+//! The results of a bench, for JSON, tables and charts.
 
 use std::fmt;
 
@@ -54,21 +54,21 @@ impl LatencySpread {
     }
 }
 
-/// What came of fetching ahead of demand, over several rounds.
+/// The effect of prefetching, over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AheadSpread {
-    /// Pages so fetched a second.
+    /// Pages prefetched a second.
     pub pages_per_s: Spread,
     /// The share of them that was used.
     pub accuracy: Spread,
-    /// The share of the used ones that somebody had to wait for.
+    /// The share of used prefetches that a job had to wait for.
     pub lateness: Spread,
-    /// The share of misses on pages that had made room for one; 0 where there is no prefetcher.
+    /// The share of misses on pages that a prefetch evicted; 0 without a prefetcher.
     pub pollution: Spread,
 }
 
 impl AheadSpread {
-    /// `None` if nothing was fetched ahead.
+    /// `None` if nothing was prefetched.
     pub(super) fn of<'a>(rounds: impl Iterator<Item = &'a Window> + Clone) -> Option<AheadSpread> {
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
         let of = |figure: &dyn Fn(&Window) -> f64| Spread::of(rounds.clone().map(figure));
@@ -104,8 +104,8 @@ pub struct ModeOutcome {
     pub miss_interval_us: Option<Spread>,
     /// Misses a job; `None` likewise.
     pub misses_per_job: Option<Spread>,
-    /// CPU that a page read costs, for a miss or ahead of demand; `None` likewise: all CPU used, the
-    /// kernel's threads included, beyond what DRAM-only uses for the same jobs.
+    /// CPU that a page read costs, for a miss or ahead of demand; `None` likewise: all CPU used,
+    /// the kernel's threads included, beyond what DRAM-only uses for the same jobs.
     pub cpu_us_per_miss: Option<Spread>,
     /// The CPU that the kernel used, its own threads included, over the same pages.
     pub kernel_cpu_us_per_miss: Option<Spread>,
@@ -124,7 +124,7 @@ pub struct ModeOutcome {
     pub pages_per_write: Option<Spread>,
     /// Pages handed to the kernel at a time, those read and those written.
     pub requests_per_submission: Option<Spread>,
-    /// What came of fetching ahead of demand, where anything was.
+    /// The effect of prefetching, if anything was prefetched.
     pub ahead: Option<AheadSpread>,
     /// Share of the time in which a core had nothing to run.
     pub idle_share: Option<Spread>,
@@ -144,20 +144,20 @@ pub struct ModeOutcome {
     pub prediction_error: Option<f64>,
 }
 
-/// What came of what was tried about misses, with one workload.
+/// The effect of the techniques that were tried, on one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tried {
     /// Workload.
     pub workload: &'static str,
-    /// What was tried, as the user said it.
+    /// The techniques, as options of the command.
     pub what: String,
     /// Measured here.
     pub measured: Effect,
-    /// In the simulator with the same objects, where it was asked to predict.
+    /// In the simulator with the same policies, if a prediction was requested.
     pub simulated: Option<Effect>,
 }
 
-/// What a change does.
+/// The effect of a technique.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
     /// Misses a job without it.
@@ -176,14 +176,14 @@ impl fmt::Display for Effect {
     }
 }
 
-/// A workload as it was run.
+/// A workload and its calibration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkloadFacts {
     /// Workload.
     pub workload: &'static str,
     /// Pages of its data.
     pub pages: u64,
-    /// How its jobs were calibrated.
+    /// The calibration of its jobs.
     pub calibration: Calibration,
 }
 
@@ -202,7 +202,7 @@ pub struct BenchMachine {
     pub read_us_qd32: Option<f64>,
     /// 4 KiB random reads a second with 32 in flight.
     pub reads_per_s_qd32: Option<f64>,
-    /// All of that in a line, with the processor and the disk.
+    /// A summary in a line, with the processor and the disk.
     pub headline: String,
 }
 
@@ -230,27 +230,27 @@ pub struct BenchConfig {
     pub dram_bytes: u64,
 }
 
-/// Everything a bench found. Serialised, a figure is an object of `median`, `min` and `max`, a
-/// latency one of `p50`, `p99` and `p999` of those, and what does not apply is null.
+/// The result of a bench. In JSON a figure is an object of `median`, `min` and `max`, a latency is
+/// an object of `p50`, `p99` and `p999`, and a figure that does not apply is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BenchReport {
-    /// Where.
+    /// The machine.
     pub machine: BenchMachine,
-    /// With what settings.
+    /// The settings.
     pub config: BenchConfig,
-    /// What ran.
+    /// The workloads.
     pub workloads: Vec<WorkloadFacts>,
-    /// What came out.
+    /// The outcomes.
     pub results: Vec<ModeOutcome>,
-    /// What came of what was tried, where something was.
+    /// The effects of the techniques that were tried.
     pub tried: Vec<Tried>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notices: Vec<String>,
 }
 
 impl BenchReport {
     /// The median and the largest error of all predictions, by size; `None` without any.
-    pub fn prediction_errors(&self) -> Option<(f64, f64)> {
+    pub(crate) fn prediction_errors(&self) -> Option<(f64, f64)> {
         let errors = self.results.iter().filter_map(|outcome| outcome.prediction_error);
         let mut errors = errors.map(f64::abs).peekable();
         errors.peek()?;
@@ -327,7 +327,7 @@ fn list(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What the simulator expected, beside what was measured.
+/// The prediction beside the measurement.
 fn predicted(outcome: &ModeOutcome) -> Option<String> {
     let (jobs_per_s, error) = outcome.predicted_jobs_per_s.zip(outcome.prediction_error)?;
     let (mode, error) = (outcome.mode, error * 100.0);
@@ -338,13 +338,13 @@ fn predicted(outcome: &ModeOutcome) -> Option<String> {
     }))
 }
 
-/// What Ebbtide loses against DRAM-only, from counters.
+/// Ebbtide's loss against DRAM-only, from counters.
 fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
     if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
         return None;
     }
     let kernel = outcome.kernel_cpu_us_per_miss?.median;
-    // What the kernel did not use went to the engine, and to caches that a miss leaves cold.
+    // The rest is time of the engine, and of caches that a miss leaves cold.
     let rest = (outcome.cpu_us_per_miss?.median - kernel).max(0.0);
     Some(format!(
         "  where the rest goes: of {:.2} us CPU a miss {kernel:.2} in the kernel, {rest:.2} in the \

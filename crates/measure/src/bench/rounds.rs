@@ -42,9 +42,9 @@ struct Runner {
 
 /// What became of setting up a child.
 enum Attempt {
-    /// It takes part, and what the user should know.
+    /// The child is ready, with notes for the user.
     Ready(Runner, Vec<String>),
-    /// This machine does not permit it, and why.
+    /// The machine does not permit the mode, for this reason.
     LeftOut(String),
     /// The kernel killed it at its memory limit.
     OutOfMemory,
@@ -72,8 +72,8 @@ impl Round {
 }
 
 impl Bench<'_> {
-    /// Measures the workload into `report`, and notes into `conditions` what a model needs to
-    /// predict each outcome, where a profile is given.
+    /// Measures the workload into `report` and, with a profile, adds to `conditions` the inputs of
+    /// a prediction of each outcome.
     pub(super) fn run(
         &self,
         report: &mut BenchReport,
@@ -195,7 +195,7 @@ impl Bench<'_> {
                         "{paging_threads} threads a core do not fit into its DRAM; tried fewer"
                     ));
                     paging_threads /= 2;
-                    // It died with its data half changed.
+                    // The killed process may have changed a part of its data.
                     self.make_data(program, places)?;
                 }
                 Attempt::OutOfMemory => {
@@ -212,7 +212,7 @@ impl Bench<'_> {
         let mut child = Child::spawn()
             .map_err(|error| self.child_error(mode, &format!("cannot start a process: {error}")))?;
         if mode == Mode::Paging {
-            // What is replayed belongs to whoever makes the load.
+            // The steps to replay belong to the load, not to the memory under test.
             let beside = self.subject.replay.as_ref().map_or(0, |kept| kept.bytes);
             let group = MemoryCgroup::create(self.options.dram_bytes() + beside)
                 .and_then(|group| group.join(child.id()).map(|()| group));
@@ -323,7 +323,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What came of what was tried, if something was.
+    /// The effect of the techniques that were tried, if any.
     fn tried(&self, results: &BTreeMap<Mode, Vec<Round>>) -> Option<Tried> {
         let (plain, tried) = (results.get(&Mode::Plain)?, results.get(&Mode::Ebbtide)?);
         let misses = |rounds: &[Round]| Spread::of(rounds.iter().map(Round::misses_per_job)).median;
@@ -340,7 +340,7 @@ impl Bench<'_> {
         Some(Tried { workload, what, measured, simulated: None })
     }
 
-    /// Under what the outcome number `outcome`, of `runner`, came about; `None` without a profile.
+    /// The conditions of the outcome with index `outcome`, of `runner`; `None` without a profile.
     fn conditions(
         &self,
         outcome: usize,
@@ -369,7 +369,7 @@ impl Bench<'_> {
         calibration: &Calibration,
         report: &mut BenchReport,
     ) -> Result<(), BenchError> {
-        // What DRAM-only can do at most is what loads are shares of.
+        // Loads are shares of the maximum throughput of DRAM-only.
         let full =
             self.rounds(&mut runners[..1], calibration, WindowArrivals::Closed, 3, (0.4, 0.45))?;
         let full = &full[&Mode::Dram];

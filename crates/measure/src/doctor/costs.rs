@@ -1,4 +1,4 @@
-//! What switches between threads cost here.
+//! The costs of switches between threads on this machine.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -23,7 +23,7 @@ pub struct Switches {
 /// Measures both, in a fraction of a second.
 ///
 /// # Errors
-/// When stacks, pipes or threads cannot be had.
+/// When stacks, pipes or threads cannot be created.
 pub fn switches() -> io::Result<Switches> {
     Ok(Switches { user_ns: user_ns()?, os_us: os_us()? })
 }
@@ -54,7 +54,7 @@ fn user_ns() -> io::Result<f64> {
             fiber.resume(());
         }
     }
-    // Each goes into a fiber and comes out of it.
+    // Each resume is two switches: into the fiber and out of it.
     Ok(start.elapsed().as_secs_f64() * 1e9 / (2 * ROUNDS * fibers.len()) as f64)
 }
 

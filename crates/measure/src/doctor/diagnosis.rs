@@ -1,4 +1,4 @@
-//! [`DoctorReport`]: what was found, for people and for machines.
+//! [`DoctorReport`]: the diagnoses, as text and JSON.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,24 +9,24 @@ use serde::Serialize;
 use super::machine::MachineSummary;
 use super::probe::Reads;
 
-/// How well something serves.
+/// The status of one item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As good as it gets.
+    /// Nothing to improve.
     Good,
-    /// Works, at a cost, or could not be looked at.
+    /// Works at a cost, or could not be examined.
     Limited,
-    /// Not there.
+    /// Not available.
     Missing,
 }
 
-/// One thing about this machine that matters.
+/// One item of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Diagnosis {
-    /// What it is about.
+    /// The item.
     pub subject: String,
-    /// How well it serves.
+    /// Its status.
     pub status: Status,
     /// What was found.
     pub found: String,
@@ -67,14 +67,14 @@ impl Diagnosis {
     }
 }
 
-/// Everything that was found. Its `Display` is the human rendering, aligned plain text.
+/// The result of an examination. `Display` writes aligned plain text.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorReport {
     /// The machine in brief, and how fast its flash is by queue depth.
     pub machine: MachineSummary,
     /// The path whose storage was examined.
     pub data: PathBuf,
-    /// One finding a subject.
+    /// One diagnosis per item.
     pub findings: Vec<Diagnosis>,
 }
 

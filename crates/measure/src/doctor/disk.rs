@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
-/// A value that may not be readable; then the reason.
+/// A value, or the reason why it cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Known<T> {
@@ -50,15 +50,15 @@ impl<T: std::fmt::Display> std::fmt::Display for Known<T> {
 /// A whole disk, and how the kernel drives it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Disk {
-    /// What the kernel calls it: `nvme0n1`.
+    /// The kernel's name, such as `nvme0n1`.
     pub name: String,
-    /// What it calls itself.
+    /// The device's model name.
     pub model: Known<String>,
     /// Whether the kernel takes it for a spinning disk. Virtual disks often claim so wrongly.
     pub rotational: Known<bool>,
     /// The I/O scheduler in force.
     pub scheduler: Known<String>,
-    /// The schedulers it could have.
+    /// The available I/O schedulers.
     pub schedulers: Vec<String>,
     /// Requests that the kernel queues for it.
     pub nr_requests: Known<u64>,

@@ -35,7 +35,7 @@ const QUICK: Duration = Duration::from_millis(300);
 
 impl MachineSummary {
     /// The machine without its storage. Takes no time.
-    pub fn of_system() -> MachineSummary {
+    pub(crate) fn of_system() -> MachineSummary {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
             cpuinfo.lines().find_map(|line| {
@@ -71,12 +71,12 @@ impl MachineSummary {
     }
 
     /// The reads measured at `queue_depth`.
-    pub fn reads_at(&self, queue_depth: u32) -> Option<&Reads> {
+    pub(crate) fn reads_at(&self, queue_depth: u32) -> Option<&Reads> {
         self.reads.iter().find(|reads| reads.queue_depth == queue_depth)
     }
 
     /// All of it in one line, without storage speed where none was measured.
-    pub fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> String {
         let cores = match self.cores_usable {
             1 => "1 core".to_string(),
             count => format!("{count} cores"),

@@ -1,7 +1,7 @@
 //! `ebbtide doctor`: what this machine permits, how fast its flash is, what is missing, what that
-//! costs and how to fix it.
+//! costs, and how to fix it.
 //!
-//! [`examine`] never fails for what it finds out: a thing that cannot be looked at is a finding too.
+//! [`examine`] reports an item that cannot be examined as a diagnosis, not as an error.
 
 pub mod costs;
 mod diagnosis;
@@ -22,15 +22,15 @@ pub use diagnosis::{Diagnosis, DoctorReport, Status};
 use machine::MachineSummary;
 use probe::{ProbeError, Reads, Target};
 
-/// What to examine, and how long.
+/// The options of an examination.
 #[derive(Clone, Debug)]
 pub struct DoctorOptions {
-    /// Where the data is or will be: a folder, in which a test file is made and removed; a data
-    /// file or a block device, which is only read. The current folder if none is given.
+    /// Location of the data: a folder, in which a test file is made and removed, or a data file or
+    /// block device, which is only read. `None` is the current folder.
     pub data: Option<PathBuf>,
-    /// How long to measure at each queue depth, in seconds. Zero measures nothing.
+    /// Length of the measurement at each queue depth, in seconds. Zero measures nothing.
     pub seconds_per_depth: f64,
-    /// How many reads to keep in flight, one measurement each.
+    /// Queue depths to measure.
     pub queue_depths: Vec<u32>,
     /// Size of the test file in bytes. It never takes more than a quarter of the free space.
     pub test_file_bytes: u64,
@@ -47,7 +47,7 @@ impl Default for DoctorOptions {
     }
 }
 
-/// Why there is no report at all.
+/// Why an examination failed.
 #[derive(Debug, Error)]
 pub enum DoctorError {
     /// The data path does not exist.
@@ -58,14 +58,14 @@ pub enum DoctorError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// An option that makes no sense.
+    /// An invalid option.
     #[error("{option}: {given}, expected {expected}")]
     Option {
         /// Which one.
         option: &'static str,
         /// What was given.
         given: String,
-        /// What would do.
+        /// What was expected.
         expected: &'static str,
     },
     /// The examination was stopped.
@@ -96,7 +96,7 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
     Ok(DoctorReport { machine, data, findings })
 }
 
-/// What measuring gave: the reads by depth, whether they went past the page cache, or why not.
+/// Measured reads by queue depth, and why they used the page cache, if they did.
 #[derive(Debug)]
 struct MeasuredReads {
     reads: Vec<Reads>,
@@ -111,7 +111,7 @@ fn measure(
     watch: Watch<'_>,
 ) -> Result<MeasuredReads, DoctorError> {
     let mut measured = MeasuredReads { reads: Vec::new(), direct: Ok(()), failure: None };
-    // Writing the test file takes about as long as two depths.
+    // Writing the test file takes about as long as two measurements.
     let steps = options.queue_depths.len() as f64 + 2.0;
     let target = if is_folder {
         // Without measurements, one page tells whether direct I/O works.

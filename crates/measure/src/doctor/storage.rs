@@ -45,7 +45,7 @@ pub(super) fn free_bytes(path: &Path) -> Option<u64> {
 pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
-    // A block device lies in a file system of that kind, and is none of its files.
+    // A block device's node lies in such a file system, but the device does not.
     if !std::fs::metadata(path).is_ok_and(|about| about.is_dir() || about.is_file()) {
         return None;
     }
@@ -201,7 +201,7 @@ fn speed(measured: &MeasuredReads) -> Diagnosis {
     if let Some(failure) = &measured.failure {
         found += &format!("; broken off: {failure}");
     }
-    // The same reasoning as for the engine: ratio = 1 / (1 + c/m), bounded by what the device gives.
+    // As for the engine: ratio = 1 / (1 + c/m), bounded by the rate of the device.
     let spacing_us = 1e6 / best.iops;
     let ratio = 1.0 / (1.0 + best.cpu_us_per_read / 10.0);
     let meaning = format!(

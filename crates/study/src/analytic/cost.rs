@@ -22,10 +22,10 @@ pub struct Purchase {
 }
 
 /// Dollars for a GB of DRAM (FlatFlash §5.7).
-pub const DRAM_DOLLARS_PER_GB: f64 = 30.0;
+pub(crate) const DRAM_DOLLARS_PER_GB: f64 = 30.0;
 
 /// Dollars for a GB of SSD (FlatFlash §5.7).
-pub const SSD_DOLLARS_PER_GB: f64 = 2.0;
+pub(crate) const SSD_DOLLARS_PER_GB: f64 = 2.0;
 
 /// Dollars added to a server that takes so much DRAM (FlatFlash §5.7).
 pub const BIG_SERVER_DOLLARS: f64 = 1500.0;

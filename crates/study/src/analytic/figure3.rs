@@ -13,7 +13,7 @@ pub struct Series {
 }
 
 /// The longest p99 response that is drawn, in mean services of DRAM-only.
-pub const P99_MAX: f64 = 200.0;
+pub(crate) const P99_MAX: f64 = 200.0;
 
 /// Points along each curve.
 const POINTS: u32 = 100;

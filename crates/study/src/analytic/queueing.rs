@@ -59,7 +59,7 @@ impl Queue {
 
     /// The most arrivals in a unit of time at which the p99 response stays within `limit`; 0 when
     /// even an idle queue is slower.
-    pub fn throughput_within(&self, limit: f64) -> f64 {
+    pub(crate) fn throughput_within(&self, limit: f64) -> f64 {
         bisect(0.0, self.capacity(), |arrivals| self.p99(arrivals) <= limit)
     }
 }

@@ -7,13 +7,13 @@
 use super::queueing::Queue;
 
 /// Mean execution of a job, in µs: the unit of time.
-pub const EXECUTION_US: f64 = 10.0;
+pub(crate) const EXECUTION_US: f64 = 10.0;
 
 /// Mean flash read, in µs.
-pub const FLASH_US: f64 = 50.0;
+pub(crate) const FLASH_US: f64 = 50.0;
 
 /// What OS-Swap loses of a core's time a miss, in µs (AstriFlash, slide 15).
-pub const OS_SWAP_OVERHEAD_US: f64 = 10.0;
+pub(crate) const OS_SWAP_OVERHEAD_US: f64 = 10.0;
 
 /// A way to run jobs that miss, on one core.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -67,7 +67,7 @@ impl System {
 /// A core that runs other jobs while one waits for flash: enough servers to keep it busy, each so
 /// slow that together they are as fast as the core. A job executes for `execution`, which is the
 /// queue's unit of time, loses `overhead` of the core's and waits for `flash`; all in one unit.
-pub fn overlapping(execution: f64, overhead: f64, flash: f64) -> Queue {
+pub(crate) fn overlapping(execution: f64, overhead: f64, flash: f64) -> Queue {
     let busy = execution + overhead;
     let servers = ((busy + flash) / busy).ceil();
     Queue { servers: servers as u32, rate: execution / busy / servers }

@@ -59,7 +59,7 @@ impl FlashLatency {
     }
 
     /// The most reads a second; infinite where that is not limited.
-    pub fn reads_per_s_max(&self) -> f64 {
+    pub(crate) fn reads_per_s_max(&self) -> f64 {
         match self {
             FlashLatency::Fixed(_) => f64::INFINITY,
             FlashLatency::Measured(points) => points.last().map_or(0.0, |(rate, _)| *rate),

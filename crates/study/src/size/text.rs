@@ -9,7 +9,7 @@ use super::{CellLifetime, CostAndLifetime, Report, SizedDesign};
 
 impl Report {
     /// The recommendation in a line.
-    pub fn recommendation(&self) -> String {
+    pub(crate) fn recommendation(&self) -> String {
         let chosen = self.designs.iter().find(|design| design.anatomy.design == self.recommended);
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
         let Some((need, worth)) = answer else { return "nothing to recommend".to_string() };
