@@ -93,12 +93,16 @@ impl FromStr for Span {
 
     /// A number above zero with a unit, such as `10us`, `1.5ms` or `2s`.
     fn from_str(text: &str) -> Result<Span, NotSpan> {
-        // humantime reads units, but whole numbers only.
+        // humantime reads units from nanoseconds on, but whole numbers only.
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
-        let unit = humantime::parse_duration(&format!("1{unit}"));
-        let ps = match (number.trim().parse::<f64>(), unit) {
-            (Ok(number), Ok(unit)) => number * (unit.as_nanos() as f64 * 1e3),
+        let unit_ps = match unit {
+            "ps" => Ok(1.0),
+            unit => humantime::parse_duration(&format!("1{unit}"))
+                .map(|one| one.as_nanos() as f64 * 1e3),
+        };
+        let ps = match (number.trim().parse::<f64>(), unit_ps) {
+            (Ok(number), Ok(unit_ps)) => number * unit_ps,
             _ => f64::NAN,
         };
         if (1.0..u64::MAX as f64).contains(&ps) {
