@@ -39,9 +39,7 @@ const LAYERS: [&str; 15] = [
 /// so does an entry that no longer closes one: the list only ever shrinks.
 ///
 /// An entry: the crate, the modules that import, the module that they import.
-const KNOWN: &[(&str, &[&str], &str)] = &[
-    ("engine", &["backside"], "shared"),
-];
+const KNOWN: &[(&str, &[&str], &str)] = &[("engine", &["backside"], "shared")];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
