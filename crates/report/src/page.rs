@@ -125,7 +125,7 @@ impl Page {
         let mut written = vec![folder.join(FILE_NAME)];
         let mut names: Vec<String> = Vec::new();
         for table in self.elements.iter().filter_map(Element::numbers) {
-            let name = unused_name(&table.caption(), &names);
+            let name = unused_name(table.caption(), &names);
             let path = folder.join(&name);
             let text =
                 table.csv().map_err(|source| ReportError::Write { path: path.clone(), source })?;
@@ -153,7 +153,7 @@ impl Element {
             }
             Element::Data(table) => {
                 table.check()?;
-                let name = unused_name(&table.caption(), &[]);
+                let name = unused_name(table.caption(), &[]);
                 format!("<p>All figures are in <code>{name}</code>, beside this page.</p>\n")
             }
             Element::Bars(chart) => {

@@ -307,7 +307,6 @@ mod tests {
             copied_bytes: 2 * 4096,
             link_bytes: 1_000_000,
             device_dram_bytes: 2_000_000,
-            ..TrafficCounters::default()
         };
         let flash = FlashOutcome { array_reads: 4, pages_programmed: 1, ..FlashOutcome::default() };
         let energy = read(&meter, traffic, flash);
