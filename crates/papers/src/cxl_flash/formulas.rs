@@ -21,6 +21,7 @@ const PAGE_RANK: Program = Program { accesses: 435e6, interval_ns: 51.0 };
 const RADIOSITY: Program = Program { accesses: 61e6, interval_ns: 1863.0 };
 
 /// Flash pages that the paper says Radiosity writes (CX20).
+#[cfg(test)]
 const RADIOSITY_PAGES: f64 = 1.0e6;
 
 impl Program {
@@ -45,6 +46,7 @@ impl Program {
 }
 
 /// The findings that need no simulation: Radiosity's lifetime from the printed writes, and prices.
+#[cfg(test)]
 pub(crate) fn findings() -> Vec<Finding> {
     let radiosity =
         radiosity_lifetime(RADIOSITY_PAGES).note("The writes are those printed (CX20).");
