@@ -10,11 +10,13 @@
 
 mod overflow;
 mod panics;
+mod region;
 mod stacks;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-pub use stacks::{GUARD_BYTES, Label, STACK_BYTES_MAX, STACK_BYTES_MIN, Stack, StackPool};
+pub use region::{GUARD_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};
+pub use stacks::{Label, Stack, StackPool};
 
 /// The handle by which a body suspends its own fiber.
 pub struct Suspend<'a, In, Out>(&'a Yielder<In, Out>);

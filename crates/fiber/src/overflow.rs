@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::stacks;
+use crate::region;
 
 /// Bytes of a thread's alternate stack, if it has none.
 const ALTERNATE_BYTES: usize = 64 * 1024;
@@ -54,7 +54,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     let address = unsafe { (*info).si_addr() } as usize;
     // SAFETY: a fault in a guard comes from the stack above it, which this thread runs on.
     let told = unsafe {
-        stacks::lookup(address, |region, state, in_guard| {
+        region::lookup(address, |region, state, in_guard| {
             if in_guard {
                 report(state.job.load(Ordering::Relaxed), region.usable_bytes);
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use corosensei::Yielder;
 
-use crate::stacks::{self, State};
+use crate::region::{self, State};
 
 /// Calls work on the stack below the fiber that a pointer stands for.
 type Call = unsafe fn(*const (), &mut dyn FnMut());
@@ -33,7 +33,7 @@ fn on_the_threads_stack(work: &mut dyn FnMut()) {
         (state.fiber.load(Ordering::Relaxed), state.call.load(Ordering::Relaxed))
     };
     // SAFETY: this thread runs on the stack at this address.
-    match unsafe { stacks::lookup((&raw const here) as usize, find) } {
+    match unsafe { region::lookup((&raw const here) as usize, find) } {
         Some((fiber, call)) if !fiber.is_null() => {
             // SAFETY: `enter` has stored both together, and this fiber's body has not ended.
             unsafe { std::mem::transmute::<usize, Call>(call)(fiber, work) };

@@ -35,12 +35,6 @@ const LAYERS: [&str; 15] = [
     "testbed",
 ];
 
-/// Imports that close a circle and are about to go. A circle that is not in this list fails, and
-/// so does an entry that no longer closes one: the list only ever shrinks.
-///
-/// An entry: the crate, the modules that import, the module that they import.
-const KNOWN: &[(&str, &[&str], &str)] = &[("engine", &["backside"], "shared")];
-
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -189,33 +183,12 @@ fn roots() -> Vec<(String, PathBuf)> {
     crates.collect()
 }
 
-/// What is wrong with the uses among a crate's modules: a circle that `known` does not cut, and a
-/// known use that is part of no circle. One line each.
-fn circles(uses: &Uses, known: &[(String, String)]) -> Vec<String> {
-    let closes = |pair: &(String, String)| {
-        uses.contains_key(pair) && circle(uses, &pair.0, &pair.1).is_some()
-    };
-    let over = known.iter().filter(|pair| !closes(pair));
-    let mut wrong: Vec<String> = over
-        .map(|(from, to)| format!("{from} -> {to} closes no circle: take it out of KNOWN"))
-        .collect();
-    let rest = uses.iter().filter(|(pair, _)| !known.contains(pair));
-    let rest = rest.map(|(pair, example)| (pair.clone(), example.clone())).collect();
-    wrong.extend(shortest_circle(&rest));
-    wrong
-}
-
 #[test]
 fn modules_do_not_import_each_other_in_a_circle() {
     let mut wrong = Vec::new();
     for (name, root) in roots() {
-        let modules = Modules::read(&root);
-        let known = KNOWN.iter().filter(|(of, ..)| *of == name);
-        let known = known
-            .flat_map(|(_, from, to)| from.iter().map(|from| (from.to_string(), to.to_string())));
-        let known: Vec<_> = known.collect();
-        let of_crate = circles(&uses(&modules), &known);
-        wrong.extend(of_crate.into_iter().map(|line| format!("{name}: {line}")));
+        let circle = shortest_circle(&uses(&Modules::read(&root)));
+        wrong.extend(circle.map(|circle| format!("{name}: {circle}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -245,11 +218,7 @@ fn a_circle_is_found_and_named() {
         ("c.rs", "pub struct C; fn f(_: crate::a::A) {}"),
     ]);
     let found = "a -> b (a uses b), b -> c (b::deep uses c), c -> a (c uses a)";
-    assert_eq!(circles(&uses, &[]), [found]);
-    let pair = |from: &str, to: &str| (from.to_string(), to.to_string());
-    assert_eq!(circles(&uses, &[pair("c", "a")]), Vec::<String>::new());
-    let gone = circles(&uses, &[pair("c", "a"), pair("a", "c")]);
-    assert_eq!(gone, ["a -> c closes no circle: take it out of KNOWN"]);
+    assert_eq!(shortest_circle(&uses).as_deref(), Some(found));
 }
 
 #[test]
