@@ -187,7 +187,7 @@ mod tests {
         let grid = Grid::new("Speed", ["program", "one", "another"])
             .row(["a"], [Cell::number(1.25, 1), Cell::percent(0.5, 0)])
             .row(["longest"], [Cell::EMPTY, Cell::number(1000.0, 2)]);
-        let expected = "program  one  another\na        1.2       50\nlongest        1000.00\n";
+        let expected = "program  one  another\na        1.2       50\nlongest       1000.00\n";
         assert_eq!(grid.text(), expected);
     }
 
