@@ -46,6 +46,7 @@ fn victims(criterion: &mut Criterion) {
             let frame = policy.victim(at % geometry.sets, &mut touches).expect("nothing is pinned");
             touches.clear(frame);
             policy.insert(frame, PageId(pages[at % pages.len()]));
+            policy.look_around(&mut touches);
             at += 1;
         };
         for _ in 0..4 * FRAMES {

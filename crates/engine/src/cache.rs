@@ -311,6 +311,7 @@ impl Cache {
         for frame in installed.drain(..) {
             policy.insert(frame, self.page_in(frame));
             self.set_settled(frame, SETTLED);
+            policy.look_around(&mut Marks(self));
         }
     }
 

@@ -24,7 +24,7 @@
 //!   was hot before will be after.
 //!
 //! Misses as a fraction of exact LRU's in the second half of each stream, and misses a request,
-//! as `examples/miss_ratio.rs` prints them (Zipf 0.99, 3% of the pages cached):
+//! as the example `miss_ratio` of `ebbtide-trace` prints them (Zipf 0.99, 3% of the pages cached):
 //!
 //! | stream | adaptive LRFU | S3-FIFO | CLOCK | hottest pages pinned |
 //! |---|---|---|---|---|
@@ -289,22 +289,67 @@ impl AdaptiveLrfu {
     /// The lightest of the ranked frames that may be given up.
     fn lightest(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
         for _ in 0..LOOKS_MAX {
-            let frame = self.lightest_unpinned(set, frames)?;
-            if !self.look(frame, frames) {
+            let (frame, bucket) = self.lightest_unpinned(set, frames)?;
+            if self.look(frame, frames) {
+                continue;
+            }
+            let page = self.page_of[frame.index()];
+            if self.key_of[page.index()].bucket(self.now) == bucket {
                 return Some(frame);
             }
+            // Its weight grew when it was looked at between.
+            self.lists.remove(frame);
+            self.rank(frame);
         }
-        self.lightest_unpinned(set, frames)
+        self.lightest_unpinned(set, frames).map(|(frame, _)| frame)
     }
 
-    fn lightest_unpinned(&mut self, set: usize, frames: &dyn Frames) -> Option<FrameId> {
+    /// The frame that [`victim`](Replacement::victim) would give up.
+    pub(super) fn candidate(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        self.lightest(set, frames).or_else(|| self.oldest_of_window(set, frames))
+    }
+
+    /// Gives up `frame`, which need not be the one that it would have.
+    pub(super) fn give_up(&mut self, frame: FrameId, frames: &mut dyn Frames) {
+        self.remove(frame);
+        self.advance(frames);
+    }
+
+    /// Counts the touches of `frame`, which is known, between the looks of its own that make
+    /// forecasts: one that has come true is counted now. The frame keeps its place until it is the
+    /// lightest there. Whether there were any touches.
+    pub(super) fn look_between(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
+        let touches = frames.take_touches(frame);
+        if touches > 0 {
+            let (place, page) = (self.place[frame.index()], self.page_of[frame.index()]);
+            if place == Place::Forecast {
+                self.forecasts.count(self.level_of(page), true);
+                self.place[frame.index()] = Place::Ranked;
+            }
+            self.weigh(page, touches);
+        }
+        touches > 0
+    }
+
+    /// Whether `frame` is known.
+    pub(super) fn knows(&self, frame: FrameId) -> bool {
+        self.place[frame.index()] != Place::Unknown
+    }
+
+    /// The level of `page`'s weight now.
+    pub(super) fn level_of(&self, page: PageId) -> i32 {
+        self.key_of[page.index()].level(self.now)
+    }
+
+    /// The first frame of the lowest list that may be given up, and the list.
+    fn lightest_unpinned(&mut self, set: usize, frames: &dyn Frames) -> Option<(FrameId, usize)> {
         let lowest = lowest_bucket(self.now);
         let mut left = self.occupied[set].rotate_right(lowest as u32);
         while left != 0 {
             let bucket = (lowest + left.trailing_zeros() as usize) % BUCKETS;
             let list = set * BUCKETS + bucket;
             if let Some(frame) = self.lists.iter(list).find(|&frame| !frames.is_pinned(frame)) {
-                return Some(frame);
+                return Some((frame, bucket));
             }
             if self.lists.front(list).is_none() {
                 self.occupied[set] &= !(1 << bucket);
@@ -340,9 +385,8 @@ impl Replacement for AdaptiveLrfu {
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let victim = self.lightest(set, frames).or_else(|| self.oldest_of_window(set, frames))?;
-        self.remove(victim);
-        self.advance(frames);
+        let victim = self.candidate(set, frames)?;
+        self.give_up(victim, frames);
         Some(victim)
     }
 

@@ -165,6 +165,10 @@ impl Replacement for Probation {
             .or_else(|| self.admitted.victim(set, frames))
     }
 
+    fn look_around(&mut self, frames: &mut dyn Frames) {
+        self.admitted.look_around(frames);
+    }
+
     fn remove(&mut self, frame: FrameId) {
         if self.on_probation[frame.index()] {
             self.leave(frame);

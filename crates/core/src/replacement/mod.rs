@@ -14,6 +14,7 @@ mod adaptive_lrfu;
 mod admission;
 mod cflru;
 mod clock;
+mod dueling;
 mod eviction_order;
 mod fifo;
 mod linked_lists;
@@ -121,6 +122,10 @@ pub trait Replacement: Send + DynClone {
     /// returns it. `None` if it knows no frame of the set that is not pinned.
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId>;
 
+    /// A chance to collect touches, after every insertion: a policy may look at a few frames long
+    /// before the first victim. Decides nothing.
+    fn look_around(&mut self, _frames: &mut dyn Frames) {}
+
     /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
     fn remove(&mut self, frame: FrameId);
 }
@@ -153,6 +158,8 @@ choice! {
         /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
         /// default.
         AdaptiveLrfu = "adaptive-lrfu",
+        /// The least recent, the lightest of adaptive LRFU or the newest, as duels between them show.
+        Dueling = "dueling",
     }
 }
 
@@ -186,6 +193,7 @@ impl PolicyKind {
             }
             PolicyKind::S3Fifo => s3_fifo::S3Fifo::memory_bytes(geometry, pages),
             PolicyKind::AdaptiveLrfu => adaptive_lrfu::AdaptiveLrfu::memory_bytes(geometry, pages),
+            PolicyKind::Dueling => dueling::Dueling::memory_bytes(geometry, pages),
         }
     }
 
@@ -209,6 +217,7 @@ impl PolicyKind {
             PolicyKind::Drrip => rrip(HitRule::Near, Insertion::Dynamic),
             PolicyKind::S3Fifo => Box::new(s3_fifo::S3Fifo::new(geometry, pages)),
             PolicyKind::AdaptiveLrfu => Box::new(adaptive_lrfu::AdaptiveLrfu::new(geometry, pages)),
+            PolicyKind::Dueling => Box::new(dueling::Dueling::new(geometry, pages)),
         }
     }
 }

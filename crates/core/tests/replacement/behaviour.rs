@@ -15,14 +15,14 @@ fn cache(kind: PolicyKind, frames: usize, pages: u64) -> Cache {
     Cache::new(kind, Geometry::fully_associative(frames), pages)
 }
 
-fn zipf(pages: u64, count: usize, seed: u64) -> Vec<u64> {
+pub(crate) fn zipf(pages: u64, count: usize, seed: u64) -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(seed);
     let rank = Zipf::new(pages as f64, 0.99).expect("valid parameters");
     (0..count).map(|_| rank.sample(&mut random) as u64 - 1).collect()
 }
 
 /// Low pages more often than high ones; integers only, so the same on every machine.
-fn skewed(pages: u64, count: usize, seed: u64) -> Vec<u64> {
+pub(crate) fn skewed(pages: u64, count: usize, seed: u64) -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut draw = || {
         let bound = random.random_range(0..pages);
@@ -92,6 +92,7 @@ fn every_policy_misses_as_often_as_it_always_did() {
         ("drrip", 16_195, 15_625),
         ("s3-fifo", 14_492, 14_418),
         ("adaptive-lrfu", 14_364, 14_568),
+        ("dueling", 14_328, 14_651),
     ];
     assert_eq!(counted, golden);
 }
@@ -226,13 +227,22 @@ fn a_frame_pinned_for_long_can_still_be_given_up() {
 /// LRFU as its authors define it: told of every access, in real numbers, searching all frames but
 /// the newest, which have a window.
 #[derive(Clone)]
-struct ExactLrfu {
-    window: usize,
-    weights: Vec<f64>,
-    known: Vec<(FrameId, PageId)>,
+pub(crate) struct ExactLrfu {
+    pub(crate) window: usize,
+    pub(crate) weights: Vec<f64>,
+    pub(crate) known: Vec<(FrameId, PageId)>,
     /// What an access weighs now; it doubles every half-life, which spares ageing the weights.
-    unit: f64,
-    growth: f64,
+    pub(crate) unit: f64,
+    pub(crate) growth: f64,
+}
+
+impl ExactLrfu {
+    /// Where in `known` the page to give up is.
+    pub(crate) fn lightest(&self) -> Option<usize> {
+        let weight = |&(_, page): &(FrameId, PageId)| self.weights[page.index()];
+        (0..self.known.len().saturating_sub(self.window))
+            .min_by(|&a, &b| weight(&self.known[a]).total_cmp(&weight(&self.known[b])))
+    }
 }
 
 impl Replacement for ExactLrfu {
@@ -248,9 +258,7 @@ impl Replacement for ExactLrfu {
 
     fn victim(&mut self, _set: usize, _frames: &mut dyn Frames) -> Option<FrameId> {
         self.unit *= self.growth;
-        let weight = |&(_, page): &(FrameId, PageId)| self.weights[page.index()];
-        let lightest = (0..self.known.len() - self.window)
-            .min_by(|&a, &b| weight(&self.known[a]).total_cmp(&weight(&self.known[b])))?;
+        let lightest = self.lightest()?;
         Some(self.known.remove(lightest).0)
     }
 

@@ -91,6 +91,7 @@ impl Cache {
             self.marks.touches[frame.index()] = 0;
             self.marks.dirty[frame.index()] = write;
             self.policy.insert(frame, page);
+            self.policy.look_around(&mut self.marks);
         }
         true
     }

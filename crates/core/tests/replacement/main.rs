@@ -3,4 +3,5 @@
 mod admission;
 mod behaviour;
 mod cache;
+mod dueling;
 mod models;

@@ -160,6 +160,18 @@ proptest! {
     }
 }
 
+proptest! {
+    /// As for random.
+    #[test]
+    fn dueling_gives_up_any_frame_it_may_and_no_other(
+        geometry in geometry(),
+        ops in prop::collection::vec(op(), 1..400),
+    ) {
+        let twin = PolicyKind::Dueling.build(geometry, PAGES, 1);
+        agree(PolicyKind::Dueling, twin, geometry, &ops);
+    }
+}
+
 /// FIFO; with [`touch`](Replacement::touch), LRU; with a clean-first region, CFLRU.
 #[derive(Clone)]
 struct Ordered {

@@ -242,12 +242,14 @@ impl Residency {
     pub(super) fn install(&mut self, frame: FrameId, page: PageId, dirty: bool) {
         self.occupy(frame, page, dirty);
         self.policy.insert(frame, page);
+        self.policy.look_around(&mut Marks(&mut self.frames));
     }
 
     /// The same for a page that was not accessed yet.
     pub(super) fn install_ahead(&mut self, frame: FrameId, page: PageId, at: Position) {
         self.occupy(frame, page, false);
         self.policy.insert_ahead(frame, page, at);
+        self.policy.look_around(&mut Marks(&mut self.frames));
     }
 
     fn occupy(&mut self, frame: FrameId, page: PageId, dirty: bool) {

@@ -202,6 +202,7 @@ fn simulate(kind: PolicyKind, stream: &Stream) -> Outcome {
         frame_of[page as usize] = frame.0;
         touches.clear(frame);
         policy.insert(frame, PageId(u64::from(page)));
+        policy.look_around(&mut touches);
     }
     outcome
 }
@@ -235,4 +236,3 @@ fn pin_the_hottest(popularity: &[f64], stream: &Stream, frames: usize) -> Outcom
     }
     outcome
 }
-

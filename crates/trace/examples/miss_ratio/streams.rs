@@ -125,7 +125,6 @@ fn zipf_weight(rank: usize) -> f64 {
     (rank as f64 + 1.0).powf(-ZIPF_EXPONENT)
 }
 
-
 fn stream(name: impl Into<String>, pages: usize, frames: usize, requests: Vec<u32>) -> Stream {
     Stream { name: name.into(), pages, frames: frames.max(1), requests, popularity: None }
 }

@@ -142,6 +142,7 @@ impl Cache {
         self.marks.touches[frame.index()] = 0;
         self.marks.dirty[frame.index()] = write;
         self.policy.insert(frame, PageId(u64::from(page)));
+        self.policy.look_around(&mut self.marks);
     }
 
     fn step(&self, weight: f64) -> Step {

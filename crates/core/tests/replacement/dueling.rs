@@ -1,0 +1,339 @@
+//! Dueling is nearly as good as the best of its orders wherever one of them is right, beside a slow
+//! model of it that is told of every hit and forgets nothing.
+
+use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
+use ebbtide_core::{FrameId, PageId};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use crate::behaviour::{ExactLrfu, zipf};
+use crate::cache::Cache;
+
+fn cache(kind: PolicyKind, frames: usize, pages: u64) -> Cache {
+    Cache::new(kind, Geometry::fully_associative(frames), pages)
+}
+
+/// Misses of `kind` on `requests`.
+fn misses(kind: PolicyKind, frames: usize, pages: u64, requests: &[u64]) -> usize {
+    cache(kind, frames, pages).misses(requests.iter().copied())
+}
+
+/// A loop over `pages` pages.
+fn looped(pages: u64, count: usize) -> Vec<u64> {
+    (0..count as u64).map(|at| at % pages).collect()
+}
+
+/// Requests that LRU serves best: by their distance in a stack of recency, mostly short.
+fn recent(pages: u64, count: usize) -> Vec<u64> {
+    let mut random = Pcg64::seed_from_u64(31);
+    let mut stack: Vec<u64> = (0..pages).collect();
+    let mut draw = || {
+        let distance = random.random_range(0..pages as usize);
+        let distance = random.random_range(0..=distance);
+        let distance = random.random_range(0..=distance);
+        let page = stack.remove(stack.len() - 1 - distance);
+        stack.push(page);
+        page
+    };
+    (0..count).map(|_| draw()).collect()
+}
+
+/// An eviction of the model.
+#[derive(Clone)]
+struct ModelDuel {
+    left: PageId,
+    /// Requests and victims before it.
+    requests: u64,
+    victims: u64,
+    /// The order that named the page that left, and the pages that all orders named.
+    winner: usize,
+    candidates: [Option<PageId>; 3],
+}
+
+/// The same three orders, told of every hit: exact recency, exact LRFU and the order of insertion,
+/// with a duel for every eviction, whose outcome is read from the times of the requests.
+#[derive(Clone)]
+struct Model {
+    light: ExactLrfu,
+    /// Frames by recency of use, and by insertion, oldest first.
+    recent: Vec<FrameId>,
+    inserted: Vec<FrameId>,
+    frames: usize,
+    /// The last use of each page and the last insertion into each frame, as numbers of requests.
+    used: Vec<u64>,
+    inserted_at: Vec<u64>,
+    now: u64,
+    victims: u64,
+    duels: Vec<ModelDuel>,
+    scores: [[f64; 3]; 3],
+}
+
+impl Model {
+    const RECENT: usize = 0;
+    const LIGHT: usize = 1;
+    const NEWEST: usize = 2;
+
+    fn new(frames: usize, pages: usize) -> Model {
+        let mut scores = [[0.0; 3]; 3];
+        scores[Model::LIGHT][Model::RECENT] = -0.3;
+        scores[Model::NEWEST][Model::RECENT] = -0.2;
+        scores[Model::NEWEST][Model::LIGHT] = -0.2;
+        Model {
+            light: ExactLrfu {
+                window: frames / 8,
+                weights: vec![0.0; pages],
+                known: Vec::new(),
+                unit: 1.0,
+                growth: (1.0 / (8.0 * frames as f64)).exp2(),
+            },
+            recent: Vec::new(),
+            inserted: Vec::new(),
+            frames,
+            used: vec![0; pages],
+            inserted_at: vec![0; frames],
+            now: 0,
+            victims: 0,
+            duels: Vec::new(),
+            scores,
+        }
+    }
+
+    fn page_in(&self, frame: FrameId) -> PageId {
+        self.light.known.iter().find(|(known, _)| *known == frame).expect("known").1
+    }
+
+    fn use_of(&mut self, frame: FrameId, page: PageId) {
+        self.now += 1;
+        self.used[page.index()] = self.now;
+        self.recent.retain(|known| *known != frame);
+        self.recent.push(frame);
+    }
+
+    fn settle(&mut self, page: PageId) {
+        let duels = std::mem::take(&mut self.duels);
+        let (ended, waiting): (Vec<_>, Vec<_>) =
+            duels.into_iter().partition(|duel| duel.left == page);
+        self.duels = waiting;
+        for ModelDuel { requests, victims, winner, candidates, .. } in ended {
+            let turnovers = (self.victims - victims) as f64 / self.frames as f64;
+            for (other, candidate) in candidates.into_iter().enumerate() {
+                let Some(rival) = candidate.filter(|rival| *rival != page) else { continue };
+                let right = self.used[rival.index()] > requests;
+                let (first, second) = (winner.max(other), winner.min(other));
+                let outcome = if right == (first == winner) { 1.0 } else { -1.0 };
+                let score = &mut self.scores[first][second];
+                *score += (outcome - *score) * 0.01 / (1.0 + turnovers);
+            }
+        }
+    }
+}
+
+impl Replacement for Model {
+    fn insert(&mut self, frame: FrameId, page: PageId) {
+        self.settle(page);
+        self.light.insert(frame, page);
+        self.inserted.push(frame);
+        self.use_of(frame, page);
+        self.inserted_at[frame.index()] = self.now;
+    }
+
+    fn touch(&mut self, frame: FrameId) {
+        self.light.touch(frame);
+        self.use_of(frame, self.page_in(frame));
+    }
+
+    fn victim(&mut self, _set: usize, _frames: &mut dyn Frames) -> Option<FrameId> {
+        let newest_share = (self.frames / 100).max(1);
+        let newest = &self.inserted[self.inserted.len().saturating_sub(newest_share)..];
+        let newest = newest.iter().copied().find(|frame| {
+            self.used[self.page_in(*frame).index()] == self.inserted_at[frame.index()]
+        });
+        let light = self.light.lightest().map(|at| self.light.known[at].0);
+        let candidates = [self.recent.first().copied(), light, newest];
+        let light_is_better = self.scores[Model::LIGHT][Model::RECENT] >= 0.0;
+        let order = if light_is_better { Model::LIGHT } else { Model::RECENT };
+        let newest_is_better = newest.is_some() && self.scores[Model::NEWEST][order] > 0.0;
+        let winner = if newest_is_better { Model::NEWEST } else { order };
+        let victim = candidates[winner]?;
+        let page = self.page_in(victim);
+        let pages = candidates.map(|candidate| candidate.map(|frame| self.page_in(frame)));
+        let duel = ModelDuel {
+            left: page,
+            requests: self.now,
+            victims: self.victims,
+            winner,
+            candidates: pages,
+        };
+        self.duels.push(duel);
+        self.light.unit *= self.light.growth;
+        self.victims += 1;
+        self.remove(victim);
+        Some(victim)
+    }
+
+    fn remove(&mut self, frame: FrameId) {
+        self.light.remove(frame);
+        self.recent.retain(|known| *known != frame);
+        self.inserted.retain(|known| *known != frame);
+    }
+}
+
+#[test]
+fn it_misses_hardly_more_than_a_model_that_sees_every_hit() {
+    let streams = [
+        ("Zipf", zipf(3_000, 60_000, 13)),
+        ("loop", looped(400, 20_000)),
+        ("recent", recent(3_000, 40_000)),
+    ];
+    for (name, requests) in streams {
+        let model = Box::new(Model::new(200, 3_000));
+        let geometry = Geometry::fully_associative(200);
+        let exact = Cache::with_policy(model, true, geometry).misses(requests.iter().copied());
+        let ours = misses(PolicyKind::Dueling, 200, 3_000, &requests);
+        let ratio = ours as f64 / exact as f64;
+        assert!(ratio < 1.03, "{name}: {ours} misses, the model {exact}");
+    }
+}
+
+#[test]
+fn a_scan_between_hits_does_not_flush_the_hot_set() {
+    let missed = |kind| {
+        let mut cache = cache(kind, 100, 10_000);
+        let mut random = Pcg64::seed_from_u64(5);
+        let mut hot = || random.random_range(0..80);
+        cache.misses((0..5_000).map(|_| hot()));
+        (80..10_000)
+            .map(|scanned| {
+                cache.misses([scanned]);
+                cache.misses([hot()])
+            })
+            .sum::<usize>()
+    };
+    // All is known by recency at first.
+    let (ours, lru) = (missed(PolicyKind::Dueling), missed(PolicyKind::Lru));
+    assert!(ours < 300 && ours < lru / 10, "{ours} of 9,920 hot requests missed, LRU {lru}");
+}
+
+#[test]
+fn it_never_loses_much_to_lru() {
+    for frames in [100, 300, 1_000] {
+        let skewed = zipf(10_000, 60_000, 17);
+        let shifted: Vec<u64> = zipf(10_000, 60_000, 18).iter().map(|page| 9_999 - page).collect();
+        let streams = [
+            ("recent", recent(10_000, 60_000)),
+            ("Zipf", skewed.clone()),
+            ("Zipf that shifts", [skewed, shifted].concat()),
+            ("loop that fits", looped(frames as u64, 60_000)),
+            ("loop", looped(frames as u64 * 3 / 2, 60_000)),
+        ];
+        for (name, requests) in streams {
+            let lru = misses(PolicyKind::Lru, frames, 10_000, &requests);
+            let ours = misses(PolicyKind::Dueling, frames, 10_000, &requests);
+            let ratio = ours as f64 / lru as f64;
+            // CLOCK, which knows hits as touches too, loses up to 1%.
+            assert!(ratio <= 1.03, "{name}, {frames} frames: {ours} misses, LRU {lru}");
+        }
+    }
+}
+
+#[test]
+fn a_loop_that_does_not_fit_is_cached_in_part() {
+    for (frames, pages) in [(100, 200), (500, 1_000), (900, 1_000), (300, 1_500)] {
+        let requests = looped(pages, 40 * pages as usize);
+        let misses = misses(PolicyKind::Dueling, frames, pages, &requests) as f64;
+        // A loop is learnt in two rounds; then all frames but the newest keep their pages.
+        let best = pages as f64 + 39.0 * (pages as f64 - frames as f64);
+        let learning = 3.0 * pages as f64;
+        assert!(misses < 1.02 * best + learning, "{misses} in {frames} of {pages}, best {best}");
+    }
+}
+
+#[test]
+fn victims_taken_in_batches_cost_little() {
+    // The engine takes victims ahead of need, and inserts pages some time later.
+    for (name, pages, requests) in
+        [("loop", 8_000, looped(8_000, 160_000)), ("Zipf", 40_000, zipf(40_000, 160_000, 19))]
+    {
+        let singly = misses(PolicyKind::Dueling, 4_000, pages, &requests);
+        let mut cache = cache(PolicyKind::Dueling, 4_000, pages);
+        let mut in_batches = 0;
+        for request in requests {
+            if cache.page_in.iter().all(Option::is_some) {
+                (0..32).for_each(|_| assert!(cache.evict(0).is_some()));
+            }
+            in_batches += cache.misses([request]);
+        }
+        let ratio = in_batches as f64 / singly as f64;
+        assert!(ratio < 1.05, "{name}: {in_batches} misses in batches, {singly} singly");
+    }
+}
+
+/// How many requests after a shift of the hot set it takes until `misses` a window are within a tenth
+/// of those before.
+fn requests_until_followed(mut cache: Cache) -> usize {
+    const WINDOW: usize = 2_000;
+    let before = zipf(10_000, 400_000, 7);
+    cache.misses(before[..398_000].iter().copied());
+    let settled = cache.misses(before[398_000..].iter().copied()) as f64;
+    let after: Vec<u64> = zipf(10_000, 1_600_000, 8).iter().map(|page| 9_999 - page).collect();
+    let windows = after.chunks(WINDOW);
+    let late = |window: &&[u64]| cache.misses(window.iter().copied()) as f64 > 1.1 * settled;
+    WINDOW * windows.take_while(late).count()
+}
+
+#[test]
+fn a_shifted_hot_set_is_followed_in_a_tenth_of_the_time_that_counting_needs() {
+    let geometry = Geometry::fully_associative(300);
+    let counting = Box::new(ExactLrfu {
+        window: 3,
+        weights: vec![0.0; 10_000],
+        known: Vec::new(),
+        unit: 1.0,
+        growth: 1.0,
+    });
+    let counting = requests_until_followed(Cache::with_policy(counting, true, geometry));
+    let ours = requests_until_followed(cache(PolicyKind::Dueling, 300, 10_000));
+    assert!(10 * ours <= counting, "{ours} requests, counting {counting}");
+}
+
+#[test]
+fn caches_of_shards_miss_hardly_more_than_one() {
+    const SHARDS: u64 = 8;
+    let requests = zipf(100_000, 800_000, 23);
+    let shard_of = |page: u64| page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
+    let whole = misses(PolicyKind::Dueling, 16_000, 100_000, &requests);
+    let shards: usize = (0..SHARDS)
+        .map(|shard| {
+            let own = requests.iter().copied().filter(|page| shard_of(*page) == shard);
+            misses(PolicyKind::Dueling, 2_000, 100_000, &own.collect::<Vec<_>>())
+        })
+        .sum();
+    let ratio = shards as f64 / whole as f64;
+    assert!(ratio < 1.02, "{shards} misses in shards, {whole} in one cache");
+}
+
+#[test]
+fn memory_is_four_bytes_a_page_and_little_a_frame() {
+    let bytes = |frames, pages| {
+        PolicyKind::Dueling.memory_bytes(Geometry::fully_associative(frames), pages)
+    };
+    let (few, many) = (bytes(1_000, 100_000), bytes(1_000, 1_100_000));
+    assert_eq!(many - few, 4_000_000);
+    let (few, many) = (bytes(1 << 20, 1 << 30), bytes(1 << 21, 1 << 30));
+    assert!(many - few <= 34 << 20, "{} bytes for 2^20 frames", many - few);
+    // A hundred million frames over two thousand million pages: 3.3 GB for 400 GB of frames, and 8 GB
+    // for 8 TB of pages.
+    assert!(bytes(100_000_000, 2_000_000_000) < 11_500_000_000);
+}
+
+#[test]
+fn a_large_cache_hardly_used_and_the_smallest_ones_work() {
+    let mut large = cache(PolicyKind::Dueling, 1 << 12, 1 << 26);
+    let far = |at: u64| at * 16_127 % (1 << 26);
+    assert_eq!(large.misses((0..4_000).map(far)), 4_000);
+    assert_eq!(large.misses((0..4_000).map(far)), 0);
+    for frames in 1..=4 {
+        let mut small = cache(PolicyKind::Dueling, frames, 100);
+        assert_eq!(small.misses((0..1_000).map(|at| at / 10 % 100)), 100);
+    }
+}
