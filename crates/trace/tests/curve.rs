@@ -1,11 +1,14 @@
 //! Miss-ratio curves say of every size what a cache of that size would do.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Addr, PageId, Time};
-use ebbtide_trace::curve::{Curve, PolicyCaches, Sample, SampledDistances, StackDistances};
-use ebbtide_trace::{Access, Op};
+use ebbtide_trace::curve::{
+    Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
+};
+use ebbtide_trace::{Access, Op, open};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -262,4 +265,33 @@ fn sizes_are_found_by_the_ratio_they_reach() {
     assert_eq!(curve.pages_for(0.5), Some(10));
     assert_eq!(curve.pages_for(0.005), None);
     assert_eq!(curve.pages_for(1.0), Some(0));
+}
+
+#[test]
+fn policies_miss_as_often_on_the_shipped_traces_as_they_always_did() {
+    let misses = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.ebt"));
+        let mut trace = open(&path).expect("a trace that is shipped");
+        let (mut touched, mut batch) = (Vec::new(), Vec::new());
+        while trace.fill(&mut batch).expect("a trace that is whole") {
+            pages_of(&batch, |page, _| touched.push(page));
+        }
+        let pages = touched.iter().collect::<BTreeSet<_>>().len() as u64;
+        let frames = pages * 3 / 10;
+        [PolicyKind::Lru, PolicyKind::S3Fifo, PolicyKind::AdaptiveLrfu, PolicyKind::Dueling].map(
+            |kind| {
+                let mut caches = PolicyCaches::new(kind, &[frames], Sample::all(pages), 1);
+                touched.iter().for_each(|page| caches.touch(*page, false));
+                caches.curve().steps()[0].misses as u64
+            },
+        )
+    };
+    // LRU, S3-FIFO, adaptive LRFU and dueling, with 30% of the pages cached.
+    let golden = [
+        ("sort", [2_035, 2_238, 2_888, 2_075]),
+        ("xz", [94_027, 81_052, 74_100, 74_149]),
+        ("perl", [31_684, 29_001, 32_150, 29_341]),
+        ("sqlite", [13_164, 12_687, 15_728, 13_203]),
+    ];
+    assert_eq!(golden.map(|(name, _)| (name, misses(name))), golden);
 }
