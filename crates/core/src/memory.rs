@@ -15,7 +15,7 @@ use crate::addr::{Addr, LINE_BYTES, PageId};
 ///
 /// Any [`bytemuck::Pod`] type of that size is one. Memory is made of 8-byte words, and a word is
 /// the unit that never tears: a larger value is read and written word by word, so one that other
-/// cores change meanwhile needs a [`latch`](crate::latch).
+/// cores change meanwhile needs a latch (`ebbtide_structures::latch`).
 pub trait Value: Pod {}
 impl<T: Pod> Value for T {}
 
@@ -34,7 +34,7 @@ pub enum Hint {
 /// Jobs interleave at every access and across cores. Words are atomic, loads acquire and stores
 /// release, so jobs may race by design without undefined behaviour: once a job sees a word another
 /// stored, it sees all that the other stored before it. Anything more needs a
-/// [`latch`](crate::latch).
+/// latch (`ebbtide_structures::latch`).
 ///
 /// # Suspension
 /// Any call may suspend the fiber it runs on, so that other jobs run on the same kernel thread before

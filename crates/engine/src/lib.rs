@@ -2,7 +2,7 @@
 //!
 //! A program makes or opens a [`store`], opens an [`Engine`] over it with a DRAM budget, and
 //! [starts](Engine::start) it; jobs from any thread then work on the address space through
-//! [`Memory`](ebbtide_core::Memory), or through [typed structures](ebbtide_structures) in
+//! [`Memory`](ebbtide_core::Memory), or through typed structures of `ebbtide-structures` in
 //! it. Programs that make their own jobs on every core implement [`Service`] instead and
 //! [run](Engine::run) it.
 //!

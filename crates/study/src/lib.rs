@@ -19,7 +19,7 @@
 //!
 //! ```no_run
 //! use ebbtide_core::Watch;
-//! use ebbtide_sim::config::resolve;
+//! use ebbtide_sim::designs::resolve;
 //! use ebbtide_sim::{Offered, Plan};
 //! use ebbtide_workloads::Kind;
 //!

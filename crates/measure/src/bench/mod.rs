@@ -170,6 +170,7 @@ fn check_room(
             options.dataset_bytes
         )));
     }
+    check_memory(options.dataset_bytes)?;
     let stored: Vec<Mode> = stored_modes(options).collect();
     let mut missing = Vec::new();
     for subject in subjects {
@@ -178,7 +179,6 @@ fn check_room(
         }
         missing.extend(places(options, subject).missing(&stored)?);
     }
-    check_memory(options.dataset_bytes)?;
     data::check_room(&missing)
 }
 

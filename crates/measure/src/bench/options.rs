@@ -103,7 +103,7 @@ pub struct BenchOptions {
     /// Size of each workload's data in bytes; with a graph or a trace from a file, the size of
     /// that.
     pub dataset_bytes: u64,
-    /// A file with the graph to run on, for [`GRAPH_WORKLOADS`] alone.
+    /// A file with the graph to run on, for `GRAPH_WORKLOADS` alone.
     pub graph: Option<PathBuf>,
     /// A trace to replay instead of workloads; `-` is standard input.
     pub trace: Option<PathBuf>,
@@ -134,7 +134,7 @@ pub struct BenchOptions {
     pub force: bool,
     /// Also predict with the simulator.
     pub predict: bool,
-    /// A [`Profile`] to predict with; measured first if none is given.
+    /// A `Profile` to predict with; measured first if none is given.
     pub machine: Option<PathBuf>,
 }
 

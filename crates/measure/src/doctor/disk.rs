@@ -193,7 +193,7 @@ fn number(text: Known<String>) -> Known<u64> {
     match text {
         Known::Value(text) => match text.parse() {
             Ok(value) => Known::Value(value),
-            Err(_) => Known::Unknown { unknown: format!("'{text}' is no number") },
+            Err(_) => Known::Unknown { unknown: format!("'{text}' is not a number") },
         },
         Known::Unknown { unknown } => Known::Unknown { unknown },
     }
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(found.scheduler.to_string(), "mq-deadline");
         assert_eq!(found.schedulers, ["none", "mq-deadline", "kyber"]);
         assert_eq!(found.rotational.value(), Some(&false));
-        assert_eq!(found.nr_requests.to_string(), "unknown ('many' is no number)");
+        assert_eq!(found.nr_requests.to_string(), "unknown ('many' is not a number)");
         assert!(found.io_poll.to_string().starts_with("unknown ("));
         assert!(device_folder(sys.path(), rustix::fs::makedev(0, 40)).is_err());
     }

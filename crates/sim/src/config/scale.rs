@@ -18,7 +18,7 @@ pub struct Scale {
 
 /// A text that is no [`Scale`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no fraction up to 1; expected something like 1/64")]
+#[error("'{0}' is not a fraction up to 1; expected something like 1/64")]
 pub struct NoScale(String);
 
 impl Scale {

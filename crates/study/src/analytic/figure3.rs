@@ -19,7 +19,7 @@ pub(crate) const P99_MAX: f64 = 200.0;
 const POINTS: u32 = 100;
 
 /// p99 response, in mean services of DRAM-only, over load, relative to DRAM-only's capacity, for
-/// one core. Each curve ends where it leaves the figure at [`P99_MAX`].
+/// one core. Each curve ends where it leaves the figure at `P99_MAX`.
 pub fn p99_over_load(systems: &[System]) -> Vec<Series> {
     let points = |system: System| {
         let queue = system.queue(1);

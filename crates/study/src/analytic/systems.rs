@@ -74,7 +74,7 @@ pub(crate) fn overlapping(execution: f64, overhead: f64, flash: f64) -> Queue {
 }
 
 /// What `system` does not reach of DRAM-only's throughput when both keep the p99 response within
-/// `limit` (in units of [`EXECUTION_US`]) on `cores` cores; 1 if it reaches nothing.
+/// `limit` (in units of `EXECUTION_US`) on `cores` cores; 1 if it reaches nothing.
 ///
 /// # Panics
 /// When the limit is ln 100 or less: then DRAM-only reaches nothing either.
@@ -84,7 +84,7 @@ pub fn gap(system: System, cores: u32, limit: f64) -> f64 {
     1.0 - throughput(system) / throughput(System::DramOnly)
 }
 
-/// The tightest p99 limit (in units of [`EXECUTION_US`]) at which one core of `system` is within
+/// The tightest p99 limit (in units of `EXECUTION_US`) at which one core of `system` is within
 /// `gap` of DRAM-only. `None` if no limit up to 1000 is loose enough.
 pub fn limit_for_gap(system: System, wanted: f64) -> Option<f64> {
     let (mut tight, mut loose) = (100_f64.ln(), 1000.0);
