@@ -30,7 +30,7 @@ impl StackPool {
         panics::use_the_threads_stack();
         let region = Arc::new(Region::new(count, bytes)?);
         region.register();
-        let stack = |index| Stack { region: region.clone(), index };
+        let stack = |index| Stack::new(region.clone(), index);
         let free = (0..count).map(stack).collect();
         Ok(StackPool { region, free })
     }
@@ -56,9 +56,19 @@ impl StackPool {
 pub struct Stack {
     region: Arc<Region>,
     index: usize,
+    /// Where the stack begins, at its top, and where it ends, below its guard. Every switch asks.
+    base: StackPointer,
+    limit: StackPointer,
 }
 
 impl Stack {
+    fn new(region: Arc<Region>, index: usize) -> Stack {
+        let pointer = |at: usize| NonZeroUsize::new(at).expect("a mapping is not at address zero");
+        let usable = region.usable(index);
+        let (base, limit) = (pointer(usable + region.usable_bytes), pointer(usable - GUARD_BYTES));
+        Stack { region, index, base, limit }
+    }
+
     /// A handle that outlives the stack's use by a fiber.
     pub fn label(&self) -> Label {
         Label { region: self.region.clone(), index: self.index }
@@ -86,13 +96,13 @@ impl Label {
 // SAFETY: base and limit delimit a mapping that lives as long as `region` does, is aligned to pages,
 // and is this stack's alone.
 unsafe impl corosensei::stack::Stack for Stack {
+    #[inline]
     fn base(&self) -> StackPointer {
-        let top = self.region.usable(self.index) + self.region.usable_bytes;
-        NonZeroUsize::new(top).expect("a mapping is not at address zero")
+        self.base
     }
 
+    #[inline]
     fn limit(&self) -> StackPointer {
-        let guard = self.region.usable(self.index) - GUARD_BYTES;
-        NonZeroUsize::new(guard).expect("a mapping is not at address zero")
+        self.limit
     }
 }
