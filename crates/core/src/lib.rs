@@ -19,6 +19,7 @@
 //! * [`prefetch`]: which pages to fetch before a demand access.
 //! * [`MissTable`]: which pages are in flight, and which jobs wait for them.
 //! * [`Placement`]: where on flash a dirty page goes.
+//! * [`durability`]: memory that survives a crash.
 //! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
 //! * [`schedule`]: which job runs next.
 //!
@@ -37,6 +38,7 @@
 mod addr;
 mod bytes;
 mod choice;
+pub mod durability;
 mod footprint;
 mod memory;
 mod miss_table;

@@ -10,6 +10,7 @@ use bytemuck::Pod;
 use thiserror::Error;
 
 use crate::addr::{Addr, LINE_BYTES, PageId};
+use crate::durability::{Lsn, TransactionError};
 
 /// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
 ///
@@ -77,6 +78,44 @@ pub trait Memory {
     /// Announces pages that will be needed. A hint never changes what a program computes.
     fn hint(&mut self, _hint: Hint) {}
 
+    /// Runs `body` as a transaction: all that it stores takes effect in one step at its end, and
+    /// survives a crash as a whole or not at all. Gives what `body` returned, and the transaction's
+    /// place in the log, which [`durable`](Memory::durable) waits for.
+    ///
+    /// A memory without a persist part runs `body` once, on itself, and gives [`Lsn::ZERO`]. Programs
+    /// mark their transactions once and run on every memory.
+    ///
+    /// * *Rerunnable.* `body` may run more than once, and only its last run counts. Whatever it changes
+    ///   outside of memory must begin anew at each run.
+    /// * *Atomic.* Stores to the persist part are kept aside until `body` returns; its own loads see
+    ///   them, no other job does. There is no undoing: a `body` that returns is committed, so look
+    ///   before storing. If `body` unwinds, a memory with a persist part drops what it stored. Other
+    ///   memories keep it.
+    /// * *Bounded.* What one transaction may store is limited; see [`TransactionError::TooLarge`].
+    /// * *Latches are not data.* [`compare_exchange`](Memory::compare_exchange) is meant for latches:
+    ///   it takes effect at once and is never logged. A latch may be held around the transaction, or
+    ///   taken inside it by `ebbtide_structures::latch`, which then keeps it until the stores have
+    ///   taken effect. Two transactions that store to the same words need a latch between them.
+    /// * *Not nested.* A transaction inside a transaction is part of the outer one.
+    ///
+    /// # Errors
+    /// When nothing of it took place: it is too large, or the log cannot be written any more.
+    fn transaction<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Self) -> R,
+    ) -> Result<(R, Lsn), TransactionError> {
+        Ok((body(self), Lsn::ZERO))
+    }
+
+    /// Waits until the transaction that gave `lsn`, and with it every earlier one, survives a crash.
+    /// The job keeps its fiber meanwhile, and other jobs run. [`Lsn::ZERO`] waits for nothing.
+    ///
+    /// # Errors
+    /// When it cannot become durable, because the log cannot be written any more.
+    fn durable(&mut self, _lsn: Lsn) -> Result<(), TransactionError> {
+        Ok(())
+    }
+
     /// The 64-byte line that `at` lies in.
     fn line(&mut self, at: Addr) -> [u64; LINE_BYTES / 8] {
         self.load(at.line_start())
@@ -131,5 +170,48 @@ impl MemoryFault {
     /// Gives the payload back when it is something else, such as a panic of the program.
     pub fn from_unwind(payload: Box<dyn Any + Send>) -> Result<MemoryFault, Box<dyn Any + Send>> {
         payload.downcast::<MemoryFault>().map(|fault| *fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One word, and nothing that a trait does not demand.
+    struct Word(u64);
+
+    impl Memory for Word {
+        fn size_bytes(&self) -> u64 {
+            8
+        }
+        fn load<T: Value>(&mut self, at: Addr) -> T {
+            check_access::<T>(at);
+            bytemuck::pod_read_unaligned(bytemuck::bytes_of(&self.0))
+        }
+        fn store<T: Value>(&mut self, at: Addr, value: T) {
+            check_access::<T>(at);
+            self.0 = bytemuck::pod_read_unaligned(bytemuck::bytes_of(&value));
+        }
+        fn compare_exchange(&mut self, _at: Addr, _current: u64, _new: u64) -> Result<u64, u64> {
+            Err(self.0)
+        }
+        fn work(&mut self, _instructions: u64) {}
+        fn wait(&mut self, _at: Addr, _seen: u64) {}
+        fn wake(&mut self, _at: Addr) {}
+    }
+
+    #[test]
+    fn a_memory_without_a_persist_part_runs_a_transaction_once_on_itself() {
+        let mut memory = Word(7);
+        let mut runs = 0;
+        let committed = memory.transaction(|memory| {
+            runs += 1;
+            let seen: u64 = memory.load(Addr(0));
+            memory.store(Addr(0), seen + 1);
+            memory.load::<u64>(Addr(0))
+        });
+        assert_eq!(committed, Ok((8, Lsn::ZERO)));
+        assert_eq!((runs, memory.0), (1, 8));
+        assert_eq!(memory.durable(Lsn::ZERO), Ok(()));
     }
 }
