@@ -1,10 +1,10 @@
 //! `ebbtide reproduce`.
 
 use clap::Args;
-use ebbtide_papers::{self as papers, Paper, ReproduceError, ReproduceOptions, Results};
+use ebbtide_papers::{self as papers, Paper, ReproduceError, ReproduceOptions, Results, Selection};
 use ebbtide_study::side_by_side::host_threads;
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, print, say};
 use crate::output::Output;
 use crate::{numbers, progress};
 
@@ -22,6 +22,13 @@ pub(crate) struct Arguments {
     /// Seed of layouts, job streams and arrivals
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
+    /// Print every claim of the paper, or of all, and how it is tested; run nothing
+    #[arg(long, conflicts_with_all = ["claim", "real", "json", "report"])]
+    list: bool,
+    /// Test only these claims, such as AS3, and run only what they need; with --quick unless a paper
+    /// is named
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    claim: Vec<String>,
     #[command(flatten)]
     output: Output,
 }
@@ -30,10 +37,26 @@ pub(crate) struct Arguments {
 const EVERY_PAPER: &str = "all";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let papers = named(arguments.paper.as_deref().unwrap_or(EVERY_PAPER))?;
+    let mut papers = named(arguments.paper.as_deref().unwrap_or(EVERY_PAPER))?;
+    if arguments.list {
+        return list(&papers);
+    }
+    let selection = match &arguments.claim[..] {
+        [] => Selection::All,
+        ids => Selection::of(ids).map_err(Failure::input)?,
+    };
+    if let Selection::Claims(ids) = &selection {
+        let has = |paper: &Paper, id: &str| paper.claims.iter().any(|claim| claim.id == id);
+        if let Some(id) = ids.iter().find(|id| !papers.iter().any(|paper| has(paper, id))) {
+            let paper = arguments.paper.as_deref().unwrap_or(EVERY_PAPER);
+            return Err(Failure::input(format!("{id} is not a claim of {paper}")));
+        }
+        papers.retain(|paper| ids.iter().any(|id| has(paper, id)));
+    }
     let quick = arguments.quick || arguments.paper.is_none();
     arguments.output.check()?;
     let options = ReproduceOptions {
+        selection,
         quick,
         real: arguments.real,
         seed: arguments.seed,
@@ -58,6 +81,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok::<_, ReproduceError>(Results(results))
     })?;
     arguments.output.finish(&results?)
+}
+
+/// Prints the claims of `papers`, one a line.
+fn list(papers: &[&Paper]) -> Result<(), Failure> {
+    let mut text = String::new();
+    for paper in papers {
+        text += &format!("{}: {}\n{}\n", paper.name, paper.about, paper.claims);
+    }
+    print(text.trim_end_matches('\n'))
 }
 
 /// The papers called `name`: one, or all of them.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use ebbtide_core::{Stopped, UnknownName, Watch, find_by_name};
 use ebbtide_report::{Page, Report, ReportError};
 use ebbtide_sim::ReplayError;
-use ebbtide_study::claims::Findings;
+use ebbtide_study::claims::{Claims, Findings};
 use ebbtide_study::runs::RunError;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -28,6 +28,8 @@ use thiserror::Error;
 pub struct Paper {
     /// The name users type.
     pub name: &'static str,
+    /// Its claims.
+    pub claims: Claims,
     /// Which paper it is, in one line.
     pub about: &'static str,
     /// How long it takes at the paper's capacities on two cores, in words.
@@ -72,6 +74,21 @@ impl Reproduced {
         let json = serde_json::to_value(result)?;
         Ok(Reproduced { findings: findings.clone(), json, text, page })
     }
+
+    /// The `findings` alone, of which `selection` takes a part, on the paper called `name`.
+    ///
+    /// # Errors
+    /// When they cannot be written as JSON.
+    fn of_part(
+        name: &str,
+        findings: Findings,
+        selection: &Selection,
+    ) -> Result<Reproduced, ReproduceError> {
+        let findings = findings.only(|id| selection.takes(id));
+        let page = Page::new(name).section("Claims").table(findings.table());
+        let (json, text) = (serde_json::to_value(&findings)?, findings.to_string());
+        Ok(Reproduced { findings, json, text, page })
+    }
 }
 
 impl fmt::Display for Reproduced {
@@ -86,7 +103,12 @@ pub struct Results(pub Vec<(&'static Paper, Reproduced)>);
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<_> = self.0.iter().map(|(_, result)| result.to_string()).collect();
-        f.write_str(&texts.join("\n"))
+        f.write_str(&texts.join("\n"))?;
+        if self.0.len() == 1 {
+            return Ok(());
+        }
+        let claims = self.0.iter().flat_map(|(_, result)| result.findings.claims.iter().cloned());
+        writeln!(f, "\nAll papers: {}", claims.collect::<Findings>().summary())
     }
 }
 
@@ -97,12 +119,16 @@ impl Report for Results {
         if let [(_, result)] = &self.0[..] {
             return serde_json::to_string_pretty(&result.json);
         }
-        let claims: Vec<_> =
-            self.0.iter().flat_map(|(_, result)| &result.findings.claims).collect();
+        let claims: Findings =
+            self.0.iter().flat_map(|(_, result)| result.findings.claims.clone()).collect();
         let papers = self.0.iter();
         let papers: Map<_, _> =
             papers.map(|(paper, result)| (paper.name.to_string(), result.json.clone())).collect();
-        serde_json::to_string_pretty(&json!({ "claims": claims, "papers": papers }))
+        serde_json::to_string_pretty(&json!({
+            "claims": claims.claims,
+            "summary": claims.summary(),
+            "papers": papers,
+        }))
     }
 
     /// Writes one paper's page into `folder`, and of several each into a folder of its name there.
@@ -117,9 +143,47 @@ impl Report for Results {
     }
 }
 
+/// Which claims to test.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Selection {
+    /// All of them, with the paper's figures and tables.
+    #[default]
+    All,
+    /// Those with these ids, and only what they need is run.
+    Claims(Vec<&'static str>),
+}
+
+impl Selection {
+    /// The claims called `ids`, such as `AS3`, in any case of letters.
+    ///
+    /// # Errors
+    /// [`UnknownName`] for the first that no paper has.
+    pub fn of(ids: &[String]) -> Result<Selection, UnknownName> {
+        let known: Vec<(&str, &'static str)> =
+            claims::all().map(|claim| (claim.id, claim.id)).collect();
+        let found = ids.iter().map(|id| find_by_name("claim", &id.to_uppercase(), &known));
+        found.collect::<Result<Vec<_>, _>>().map(Selection::Claims)
+    }
+
+    /// Whether the claim `id` is selected.
+    pub fn takes(&self, id: &str) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Claims(ids) => ids.contains(&id),
+        }
+    }
+
+    /// Whether one of `ids` is selected.
+    pub(crate) fn takes_any(&self, ids: &[&str]) -> bool {
+        ids.iter().any(|id| self.takes(id))
+    }
+}
+
 /// How much to run.
 #[derive(Debug, Clone)]
 pub struct ReproduceOptions {
+    /// The claims to test.
+    pub selection: Selection,
     /// Run with a small part of the paper's capacities instead of all of them.
     pub quick: bool,
     /// Seed of layouts, job streams and arrivals.

@@ -32,6 +32,12 @@ impl Estimate {
         Estimate { mean, ci95 }
     }
 
+    /// Whether the interval reaches no further than `share` of the mean to either side. The interval of
+    /// a single measurement is unknown, and so is not within anything.
+    pub fn is_within(&self, share: f64) -> bool {
+        self.half_width().is_some_and(|half| half <= share * self.mean.abs())
+    }
+
     /// Half the width of the interval.
     pub fn half_width(&self) -> Option<f64> {
         self.ci95.map(|[low, high]| (high - low) / 2.0)

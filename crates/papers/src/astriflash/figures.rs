@@ -7,7 +7,7 @@ use ebbtide_study::analytic::systems::System;
 use ebbtide_study::claims::{Cell, Figures, Grid};
 
 use super::AstriFlash;
-use super::experiments::{ByDesign, DESIGNS, LOADED, WorkloadRow, of};
+use super::experiments::{ByDesign, DESIGNS, LOADED, TYPICAL_US, WorkloadRow, of};
 
 /// Capacities of Fig. 1 that are printed, as shares of the data.
 const PRINTED: [f64; 7] = [0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.5];
@@ -17,8 +17,9 @@ impl AstriFlash {
     pub(super) fn figures(&self) -> (String, Page) {
         let AstriFlash { scale_denominator, seed, seeds, .. } = self;
         let about = format!(
-            "Simulated at 1/{scale_denominator} of the paper's capacities, {seeds} seeds from \
-             {seed}; ± is the 95% interval over them."
+            "Simulated at 1/{scale_denominator} of the paper's capacities, {TYPICAL_US} us of execution \
+             between misses unless a figure says another, {seeds} seeds from {seed}; ± is the 95% \
+             interval over them."
         );
         let figure9 = self.by_design(
             "By workload and design",
@@ -35,11 +36,13 @@ impl AstriFlash {
             .section("Fig. 1: misses in % of accesses, over DRAM in % of the data")
             .drawn(&self.figure1(), |page| page.lines(self.figure1_chart()))
             .page(|page| page.section("Fig. 3: the analytic models").lines(figure3_chart()))
-            .section("Fig. 9: throughput relative to DRAM-only")
+            .section(&format!("Fig. 9: throughput relative to DRAM-only, a miss every {TYPICAL_US} us"))
             .drawn(&figure9, |page| page.bars(bars).data(figure9.table()))
-            .section("Table II: p99 of service over Flash-Sync's")
+            .section(&format!("Table II: p99 of service over Flash-Sync's, a miss every {TYPICAL_US} us"))
             .grid(&table2)
-            .section("Fig. 10: TATP, p99 of response (of service) in us over load")
+            .section(&format!(
+                "Fig. 10: TATP, p99 of response (of service) in us over load, a miss every {TYPICAL_US} us"
+            ))
             .drawn(&self.figure10(), |page| page.lines(self.figure10_chart()))
             .section("Assumptions, one varied at a time under Array Swap (AS3, AS28, AS32)")
             .grid(&self.assumptions_grid())

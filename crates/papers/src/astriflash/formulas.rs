@@ -123,7 +123,12 @@ mod tests {
         let found: Vec<_> = findings()
             .into_iter()
             .map(|finding| {
-                assert_eq!(finding.verdict, Verdict::Within, "{finding:?}");
+                // The objective is the only one at which the formula does not give what is printed.
+                let expected = match finding.id {
+                    "AS20" => Verdict::Within,
+                    _ => Verdict::ByConstruction,
+                };
+                assert_eq!(finding.verdict, expected, "{finding:?}");
                 (finding.id, finding.ours.expect("a value"))
             })
             .collect();

@@ -19,10 +19,15 @@ use self::experiments::{
     TailCauseRow, WorkloadRow,
 };
 pub use self::verdicts::judge_trace;
-use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
+use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
-pub(super) const PAPER: Paper =
-    Paper { name: "astriflash", about: "AstriFlash, HPCA 2023", full_run: "hours", reproduce };
+pub(super) const PAPER: Paper = Paper {
+    name: "astriflash",
+    claims: claims::CLAIMS,
+    about: "AstriFlash, HPCA 2023",
+    full_run: "hours",
+    reproduce,
+};
 
 /// The result.
 #[derive(Debug, Clone, Serialize)]
@@ -56,7 +61,7 @@ pub(crate) struct AstriFlash {
     /// Figures at other capacities; quick runs only.
     scales: Vec<ScaleRow>,
     /// Garbage collection at both sizes of the device.
-    collections: Collections,
+    collections: Option<Collections>,
     /// This machine, if it was measured.
     host: Option<Host>,
     /// Every claim.
@@ -66,6 +71,9 @@ pub(crate) struct AstriFlash {
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let (mut astriflash, outcomes) = experiments::run(options, watch)?;
-    astriflash.findings = verdicts::findings(&astriflash, &outcomes);
+    astriflash.findings = verdicts::findings(&astriflash, &outcomes, &options.selection);
+    if let selection @ Selection::Claims(_) = &options.selection {
+        return Reproduced::of_part(PAPER.about, astriflash.findings, selection);
+    }
     Reproduced::new(&astriflash, &astriflash.findings, astriflash.figures())
 }

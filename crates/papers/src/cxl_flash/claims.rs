@@ -37,7 +37,8 @@ pub(crate) const CLAIMS: Claims = Claims(&[
             part("least performance for the money", "11×", "×", Rounds(11.0, 0)),
             part("most performance for the money", "91×", "×", Rounds(91.0, 0)),
         ])
-        .tested(&[Analytic], "$5 against $0.05 to $0.30 a GB"),
+        .tested(&[Analytic], "$5 against $0.05 to $0.30 a GB")
+        .by_construction("Quotients of printed prices and shares."),
     claim("CX6", "Fig. 5", "synthetic programs")
         .values(&[
             part("mean latency without a cache", "hundreds of µs", " µs", Order(100.0, 600.0)),

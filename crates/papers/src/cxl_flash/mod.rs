@@ -16,10 +16,11 @@ use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
 use self::experiments::{Row, Statistics};
-use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
+use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 pub(super) const PAPER: Paper = Paper {
     name: "cxl-flash",
+    claims: claims::CLAIMS,
     about: "CXL-flash, USENIX ATC 2023",
     full_run: "an hour or two",
     reproduce,
@@ -45,6 +46,9 @@ pub(crate) struct CxlFlash {
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut study = experiments::run(options, watch)?;
-    study.findings = verdicts::findings(&study);
+    study.findings = verdicts::findings(&study, &options.selection);
+    if let selection @ Selection::Claims(_) = &options.selection {
+        return Reproduced::of_part(PAPER.about, study.findings, selection);
+    }
     Reproduced::new(&study, &study.findings, study.figures())
 }

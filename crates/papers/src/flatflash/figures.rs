@@ -27,7 +27,8 @@ impl FlatFlash {
         let mean = |measure: &Measure| measure.job_ns;
         let p99 = |measure: &Measure| measure.p99_ns;
         let about = format!(
-            "Simulated at 1/{} of the paper's capacities, seed {}.",
+            "Simulated at 1/{} of the paper's capacities, seed {}; nothing is computed between accesses, so \
+             that misses follow as soon as the program makes them.",
             self.scale_denominator, self.seed
         );
         Figures::new("FlatFlash (ASPLOS'19), reproduced", &about, &self.findings)

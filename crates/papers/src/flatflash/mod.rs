@@ -15,7 +15,7 @@ use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
 use self::experiments::{DatabaseRow, FileRow, ReadingRow, RunRow};
-use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
+use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 /// The result.
 #[derive(Debug, Clone, Serialize)]
@@ -39,6 +39,7 @@ pub(crate) struct FlatFlash {
 
 pub(super) const PAPER: Paper = Paper {
     name: "flatflash",
+    claims: claims::CLAIMS,
     about: "FlatFlash, ASPLOS 2019",
     full_run: "about an hour",
     reproduce,
@@ -46,6 +47,9 @@ pub(super) const PAPER: Paper = Paper {
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut flatflash = experiments::run(options, watch)?;
-    flatflash.findings = verdicts::findings(&flatflash)?;
+    flatflash.findings = verdicts::findings(&flatflash, &options.selection)?;
+    if let selection @ Selection::Claims(_) = &options.selection {
+        return Reproduced::of_part(PAPER.about, flatflash.findings, selection);
+    }
     Reproduced::new(&flatflash, &flatflash.findings, flatflash.figures())
 }

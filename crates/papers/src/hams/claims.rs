@@ -25,7 +25,8 @@ pub(crate) const CLAIMS: Claims = Claims(&[
         .tested(
             &[Real, Simulation],
             "mmap runs; a slower device than Z-NAND makes the share smaller",
-        ),
+        )
+        .by_construction("The computing between misses was derived from this share."),
     claim("HM5", "§II", "software time of a fault")
         .value("15–20 µs", " µs", Input)
         .tested(&[Real], "perf"),
@@ -34,11 +35,13 @@ pub(crate) const CLAIMS: Claims = Claims(&[
             part("least", "~6× (from 5)", "×", Rounds(5.0, 1)),
             part("most", "~6× (to 6.7)", "×", Rounds(6.7, 1)),
         ])
-        .tested(&[Analytic], "arithmetic"),
+        .tested(&[Analytic], "arithmetic")
+        .by_construction("The quotient of two inputs."),
     input("HM7", "§III-B", "peak bandwidth of the baseline", "20 GB/s"),
     claim("HM8", "§III-B", "lookup in the mapping table")
         .value("<20 ns", " ns", Below(20.0))
-        .tested(&[Analytic], "tCL and a burst"),
+        .tested(&[Analytic], "tCL and a burst")
+        .by_construction("The sum of two inputs."),
     claim("HM9", "§IV, Fig. 4", "best of thams-E over lhams-E")
         .value("16%", "%", Near(16.0, 5.0))
         .tested(&[Simulation], "sequential reads"),

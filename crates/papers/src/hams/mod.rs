@@ -12,7 +12,7 @@ use ebbtide_study::claims::Findings;
 use serde::Serialize;
 
 use self::experiments::{Curve, EnergyRow, ShareRow, VariationRow, WorkloadRow};
-use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced};
+use crate::{Paper, ReproduceError, ReproduceOptions, Reproduced, Selection};
 
 /// The result.
 #[derive(Debug, Clone, Serialize)]
@@ -38,6 +38,7 @@ pub(crate) struct Hams {
 
 pub(super) const PAPER: Paper = Paper {
     name: "hams",
+    claims: claims::CLAIMS,
     about: "HAMS, ISCA 2021",
     full_run: "about a quarter of an hour at an eighth of them",
     reproduce,
@@ -45,6 +46,9 @@ pub(super) const PAPER: Paper = Paper {
 
 fn reproduce(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Reproduced, ReproduceError> {
     let mut hams = experiments::run(options, watch)?;
-    hams.findings = verdicts::findings(&hams);
+    hams.findings = verdicts::findings(&hams, &options.selection);
+    if let selection @ Selection::Claims(_) = &options.selection {
+        return Reproduced::of_part(PAPER.about, hams.findings, selection);
+    }
     Reproduced::new(&hams, &hams.findings, hams.figures())
 }

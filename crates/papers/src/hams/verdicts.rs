@@ -3,9 +3,10 @@
 use super::Hams;
 use super::claims::CLAIMS;
 use super::experiments::{
-    LHAMS_E, MMAP, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow, THAMS_E, WorkloadRow,
-    mean_share, mean_speedup,
+    LHAMS_E, MMAP, OF_CURVES, OF_PROGRAMS, ONE_CORE, OPTANE_P, Point, SMALL_PAGES, ShareRow,
+    THAMS_E, WorkloadRow, mean_share, mean_speedup,
 };
+use crate::Selection;
 use ebbtide_study::claims::{Finding, Findings};
 
 /// A curve is flat if every point is within this share of its last one.
@@ -14,9 +15,15 @@ const FLAT: f64 = 0.10;
 /// A run has recovered once its mean rate since the start is this share of its last rate.
 const RECOVERED: f64 = 0.8;
 
-pub(super) fn findings(hams: &Hams) -> Findings {
-    let simulated = [gains(hams), energy(hams), software(hams), figure4(hams)].concat();
-    CLAIMS.findings(simulated.into_iter().chain(super::formulas::findings()))
+pub(super) fn findings(hams: &Hams, selection: &Selection) -> Findings {
+    let mut decided = super::formulas::findings();
+    if selection.takes_any(&OF_PROGRAMS) {
+        decided.extend([gains(hams), energy(hams), software(hams)].concat());
+    }
+    if selection.takes_any(&OF_CURVES) {
+        decided.extend(figure4(hams));
+    }
+    CLAIMS.findings(decided).only(|id| selection.takes(id))
 }
 
 fn gain(speedup: f64) -> f64 {

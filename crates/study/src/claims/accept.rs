@@ -5,6 +5,9 @@ use std::fmt;
 use serde::Serialize;
 
 /// The tolerance of a claim. Numbers are in the unit of the claim's part.
+///
+/// A gain is never met by a loss: where a number above one is given a relative tolerance that goes
+/// below one, ours must still be one or more.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Accept {
     /// The number, to which ours must round with this many decimals.
@@ -13,7 +16,8 @@ pub enum Accept {
     Near(f64, f64),
     /// The number, plus or minus this share of it.
     Relative(f64, f64),
-    /// From the first number to the second, each widened by this share of itself.
+    /// A range from the first number to the second: the least of ours is within this share of the
+    /// first, and the most of ours within this share of the second. One number is both.
     Ends(f64, f64, f64),
     /// From the first number to the second.
     Between(f64, f64),
@@ -37,13 +41,31 @@ pub enum Accept {
     NotTestable(&'static str),
 }
 
-/// Our result: a number in the unit of the claim's part, or whether a statement holds.
+/// Our result: a number in the unit of the claim's part, a range of them, or whether a statement
+/// holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Ours {
     /// A number.
     Number(f64),
+    /// The least and the most of several numbers. Both are judged.
+    Range(f64, f64),
     /// Whether the claim's statement holds.
     Holds(bool),
+}
+
+impl Ours {
+    /// The range of `numbers`.
+    pub fn range(numbers: impl IntoIterator<Item = f64>) -> Ours {
+        let (mut from, mut to) = (f64::NAN, f64::NAN);
+        for number in numbers {
+            // A number that is none makes the range none, which is outside of every tolerance.
+            if number.is_nan() {
+                return Ours::Range(f64::NAN, f64::NAN);
+            }
+            (from, to) = (from.min(number), to.max(number));
+        }
+        Ours::Range(from, to)
+    }
 }
 
 impl From<f64> for Ours {
@@ -67,6 +89,13 @@ pub enum Verdict {
     /// Our result is outside of the tolerance.
     #[serde(rename = "outside")]
     Outside,
+    /// Our result is within the tolerance, but could not have been elsewhere: it is an input, it
+    /// follows from inputs, or both sides are the same formula.
+    #[serde(rename = "by construction")]
+    ByConstruction,
+    /// Our result is not known well enough to be judged.
+    #[serde(rename = "not converged")]
+    NotConverged,
     /// The claim is an input, and has no result of ours.
     #[serde(rename = "input")]
     Input,
@@ -80,6 +109,8 @@ impl fmt::Display for Verdict {
         f.write_str(match self {
             Verdict::Within => "within",
             Verdict::Outside => "outside",
+            Verdict::ByConstruction => "by construction",
+            Verdict::NotConverged => "not converged",
             Verdict::Input => "input",
             Verdict::NotTestable => "not testable",
         })
@@ -88,6 +119,12 @@ impl fmt::Display for Verdict {
 
 /// Half a decade.
 const HALF_DECADE: f64 = 3.162_277_660_168_379_5;
+
+/// Whether `ours` is within the share `by` of `of`, and no loss where `of` is a gain.
+fn near(ours: f64, of: f64, by: f64) -> bool {
+    let loss = of > 1.0 && ours < 1.0;
+    (ours - of).abs() <= of.abs() * by * (1.0 + 1e-9) && !loss
+}
 
 impl Accept {
     /// The verdict on `ours`. NaN is outside of every tolerance.
@@ -100,15 +137,18 @@ impl Accept {
             (Accept::NotTestable(_), _) => return Verdict::NotTestable,
             (Accept::Holds(_), Ours::Holds(holds)) => holds,
             (accept, Ours::Number(number)) if !matches!(accept, Accept::Holds(_)) => {
-                accept.takes(number)
+                accept.takes(number, number)
+            }
+            (accept, Ours::Range(from, to)) if !matches!(accept, Accept::Holds(_)) => {
+                accept.takes(from, to)
             }
             (accept, ours) => panic!("{ours:?} cannot be judged by {accept:?}"),
         };
         if within { Verdict::Within } else { Verdict::Outside }
     }
 
-    /// The verdict on several results: within if one of them is, or if the claimed number lies between
-    /// two of them.
+    /// Whether several choices allow what is claimed: within if one result is, or if the claimed
+    /// number lies between two of them.
     ///
     /// # Panics
     /// As [`Accept::judge`].
@@ -135,7 +175,15 @@ impl Accept {
         }
     }
 
-    fn takes(self, ours: f64) -> bool {
+    /// Whether numbers from `from` to `to` are within.
+    fn takes(self, from: f64, to: f64) -> bool {
+        match self {
+            Accept::Ends(low, high, by) => near(from, low, by) && near(to, high, by),
+            one => one.takes_one(from) && one.takes_one(to),
+        }
+    }
+
+    fn takes_one(self, ours: f64) -> bool {
         match self {
             Accept::Rounds(of, decimals) => {
                 let unit = 10_f64.powi(decimals);
@@ -143,15 +191,18 @@ impl Accept {
             }
             // 95 − 2 is not exactly 93 in binary.
             Accept::Near(of, by) => (ours - of).abs() <= by * (1.0 + 1e-9),
-            Accept::Relative(of, by) => (ours - of).abs() <= of.abs() * by * (1.0 + 1e-9),
-            Accept::Ends(from, to, by) => ours >= from * (1.0 - by) && ours <= to * (1.0 + by),
+            Accept::Relative(of, by) => near(ours, of, by),
             Accept::Between(from, to) => ours >= from && ours <= to,
             Accept::AtLeast(least) => ours >= least,
             Accept::AtMost(most) => ours <= most,
             Accept::Above(bound) => ours > bound,
             Accept::Below(bound) => ours < bound,
             Accept::Order(from, to) => ours >= from / HALF_DECADE && ours <= to * HALF_DECADE,
-            Accept::Holds(_) | Accept::Input | Accept::Context | Accept::NotTestable(_) => false,
+            Accept::Ends(..)
+            | Accept::Holds(_)
+            | Accept::Input
+            | Accept::Context
+            | Accept::NotTestable(_) => false,
         }
     }
 
@@ -184,7 +235,7 @@ mod tests {
         (Accept::Rounds(1.6, 1), &[1.55, 1.6, 1.6404], &[1.549, 1.651, 16.0, -1.6]),
         (Accept::Near(95.0, 2.0), &[93.0, 95.0, 97.0], &[92.99, 97.01, -95.0]),
         (Accept::Relative(60.0, 0.1), &[54.0, 66.0], &[53.9, 66.1]),
-        (Accept::Ends(1.2, 1.4, 0.15), &[1.02, 1.3, 1.609], &[1.01, 1.62]),
+        (Accept::Ends(1.2, 1.4, 0.15), &[1.19, 1.3, 1.38], &[1.18, 1.39]),
         (Accept::Between(2.0, 5.0), &[2.0, 5.0], &[1.999, 5.001]),
         (Accept::AtLeast(4.0), &[4.0, 1e9], &[3.999]),
         (Accept::AtMost(1.1), &[1.1, 0.0], &[1.101]),
@@ -203,6 +254,30 @@ mod tests {
                 assert_eq!(accept.judge(ours), Verdict::Outside, "{accept:?} {ours}");
             }
         }
+    }
+
+    #[test]
+    fn a_range_is_judged_by_both_of_its_ends() {
+        let gains = Accept::Ends(1.1, 1.6, 0.2);
+        assert_eq!(gains.judge(Ours::range([1.2, 1.5, 1.3])), Verdict::Within);
+        assert_eq!(gains.judge(Ours::range([1.0, 1.9])), Verdict::Within);
+        assert_eq!(gains.judge(Ours::range([1.2, 1.25])), Verdict::Outside, "it stays below 1.6");
+        assert_eq!(gains.judge(Ours::range([1.4, 1.6])), Verdict::Outside, "it stays above 1.1");
+        assert_eq!(gains.judge(Ours::range([])), Verdict::Outside);
+        assert_eq!(gains.judge(Ours::range([1.2, f64::NAN, 1.5])), Verdict::Outside);
+        assert_eq!(Accept::Between(2.0, 5.0).judge(Ours::range([2.5, 4.0])), Verdict::Within);
+        let apart = Ours::range([0.5, 3.0, 14.0]);
+        assert_eq!(Accept::Between(2.0, 5.0).judge(apart), Verdict::Outside, "its mean is 5.8");
+        assert_eq!(Accept::Between(0.0, 6.0).judge(apart), Verdict::Outside);
+    }
+
+    #[test]
+    fn a_gain_is_not_met_by_a_loss() {
+        let gains = Accept::Ends(1.1, 1.6, 0.2);
+        assert_eq!(gains.judge(Ours::range([0.95, 1.6])), Verdict::Outside);
+        assert_eq!(Accept::Relative(1.2, 0.25).judge(0.95), Verdict::Outside);
+        assert_eq!(Accept::Relative(1.2, 0.25).judge(1.0), Verdict::Within);
+        assert_eq!(Accept::Relative(1.0, 0.25).judge(0.8), Verdict::Within, "neither is claimed");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Claim {
     pub experiment: &'static str,
     /// A note, such as on a contradiction in the paper; often empty.
     pub note: &'static str,
+    /// Why no part of it can come out elsewhere, if that is so.
+    constructed: Option<&'static str>,
 }
 
 /// One value of a claim.
@@ -42,6 +44,15 @@ pub struct Part {
     pub unit: &'static str,
     /// The tolerance.
     pub accept: Accept,
+    /// Why it cannot come out elsewhere, if that is so.
+    constructed: Option<&'static str>,
+}
+
+impl Part {
+    /// The part, which can only come out as claimed, for the reason `why`.
+    pub const fn by_construction(self, why: &'static str) -> Part {
+        Part { constructed: Some(why), ..self }
+    }
 }
 
 /// The values of a claim.
@@ -60,12 +71,21 @@ pub const fn part(
     unit: &'static str,
     accept: Accept,
 ) -> Part {
-    Part { name, theirs, unit, accept }
+    Part { name, theirs, unit, accept, constructed: None }
 }
 
 /// A claim, whose values and tests follow.
 pub const fn claim(id: &'static str, source: &'static str, quantity: &'static str) -> Claim {
-    Claim { id, source, quantity, values: Values::Many(&[]), by: &[], experiment: "", note: "" }
+    Claim {
+        id,
+        source,
+        quantity,
+        values: Values::Many(&[]),
+        by: &[],
+        experiment: "",
+        note: "",
+        constructed: None,
+    }
 }
 
 /// A claim that is an input of models and experiments.
@@ -109,6 +129,17 @@ impl Claim {
     /// The claim with a note.
     pub const fn note(self, note: &'static str) -> Claim {
         Claim { note, ..self }
+    }
+
+    /// The claim, which can only come out as claimed, for the reason `why`: it is an input of ours,
+    /// it follows from inputs, or both sides are the same formula.
+    pub const fn by_construction(self, why: &'static str) -> Claim {
+        Claim { constructed: Some(why), ..self }
+    }
+
+    /// Why `part`, one of its own, can only come out as claimed, if that is so.
+    pub fn constructed(&self, part: &Part) -> Option<&'static str> {
+        part.constructed.or(self.constructed)
     }
 
     /// Its values.

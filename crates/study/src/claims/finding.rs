@@ -16,7 +16,8 @@ pub struct Finding {
     pub quantity: String,
     /// The value as printed.
     pub theirs: &'static str,
-    /// Our value with its unit. `None` for inputs and for claims that cannot be tested.
+    /// Our value with its unit. `None` for inputs, for claims that cannot be tested, and for values
+    /// that have not converged.
     pub ours: Option<String>,
     /// The tolerance.
     pub tolerance: String,
@@ -50,9 +51,28 @@ impl Finding {
             stand_in: false,
             note: claim.note.to_string(),
         };
-        match part.accept {
-            Accept::NotTestable(reason) => finding.note(reason),
+        match (part.accept, claim.constructed(part)) {
+            (Accept::NotTestable(reason), _) => finding.note(reason),
+            (_, Some(why)) => finding.by_construction(why),
             _ => finding,
+        }
+    }
+
+    /// The finding, which could only come out as claimed, for the reason `why`. A finding that is
+    /// outside all the same stays so.
+    pub fn by_construction(self, why: &str) -> Finding {
+        match self.verdict {
+            Verdict::Within => Finding { verdict: Verdict::ByConstruction, ..self }.note(why),
+            _ => self,
+        }
+    }
+
+    /// The finding without a value and without a verdict on it, for the reason `why`. Inputs and what
+    /// cannot be tested stay as they are.
+    pub fn not_converged(self, why: &str) -> Finding {
+        match self.verdict {
+            Verdict::Input | Verdict::NotTestable => self,
+            _ => Finding { verdict: Verdict::NotConverged, ours: None, ..self }.note(why),
         }
     }
 
@@ -105,6 +125,10 @@ fn written(ours: Ours, part: &Part) -> String {
         Ours::Holds(true) => "holds".to_string(),
         Ours::Holds(false) => "does not hold".to_string(),
         Ours::Number(number) => format!("{}{}", digits(number), part.unit),
+        Ours::Range(from, to) if digits(from) == digits(to) => {
+            format!("{}{}", digits(from), part.unit)
+        }
+        Ours::Range(from, to) => format!("{}–{}{}", digits(from), digits(to), part.unit),
     }
 }
 
@@ -133,6 +157,30 @@ impl Findings {
     }
 }
 
+/// The verdicts that the summary counts, in its order.
+const COUNTED: [Verdict; 5] = [
+    Verdict::Within,
+    Verdict::Outside,
+    Verdict::ByConstruction,
+    Verdict::NotConverged,
+    Verdict::NotTestable,
+];
+
+impl Findings {
+    /// How many parts of claims have each verdict, in a line. Inputs are left out.
+    pub fn summary(&self) -> String {
+        let counts = COUNTED.map(|verdict| format!("{} {verdict}", self.count(verdict)));
+        let of = COUNTED.map(|verdict| self.count(verdict)).iter().sum::<usize>();
+        format!("{of} parts of claims: {}.", counts.join(", "))
+    }
+
+    /// The findings of the claims that `wanted` takes by their ids.
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Findings {
+        self.claims.retain(|finding| wanted(finding.id));
+        self
+    }
+}
+
 impl FromIterator<Finding> for Findings {
     fn from_iter<I: IntoIterator<Item = Finding>>(findings: I) -> Findings {
         Findings { claims: findings.into_iter().collect() }
@@ -142,6 +190,55 @@ impl FromIterator<Finding> for Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::{claim, input};
+
+    const GAIN: Claim = claim("X1", "§1", "gain").value("2×", "×", Accept::Near(2.0, 0.1));
+
+    #[test]
+    fn what_could_not_come_out_elsewhere_is_not_within() {
+        let why = "It is an input.";
+        let given = GAIN.by_construction(why);
+        let found = given.finding("", 2.0);
+        assert_eq!((found.verdict, found.note.as_str()), (Verdict::ByConstruction, why));
+        assert_eq!(given.finding("", 3.0).verdict, Verdict::Outside, "a fault is not excused");
+        assert_eq!(GAIN.finding("", 2.0).by_construction(why).verdict, Verdict::ByConstruction);
+        assert_eq!(GAIN.finding("", 2.0).verdict, Verdict::Within);
+    }
+
+    #[test]
+    fn what_has_not_converged_shows_neither_value_nor_verdict() {
+        for ours in [2.0, 3.0] {
+            let found = GAIN.finding("", ours).not_converged("Seeds disagree.");
+            assert_eq!((found.verdict, found.ours), (Verdict::NotConverged, None));
+        }
+    }
+
+    #[test]
+    fn the_summary_counts_every_verdict_but_inputs() {
+        let given = GAIN.by_construction("An input.");
+        let findings: Findings = [
+            GAIN.finding("", 2.0),
+            GAIN.finding("", 2.0),
+            GAIN.finding("", 5.0),
+            given.finding("", 2.0),
+            GAIN.finding("", 2.0).not_converged("Seeds disagree."),
+            input("X2", "§1", "price", "1").findings_beforehand().next().expect("an input"),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(
+            findings.summary(),
+            "5 parts of claims: 2 within, 1 outside, 1 by construction, 1 not converged, \
+             0 not testable."
+        );
+    }
+
+    #[test]
+    fn a_range_shows_its_ends() {
+        let range = |numbers: [f64; 2]| GAIN.finding("", Ours::range(numbers)).ours;
+        assert_eq!(range([1.9, 2.05]).as_deref(), Some("1.90–2.05×"));
+        assert_eq!(range([2.0, 2.0]).as_deref(), Some("2.00×"));
+    }
 
     #[test]
     fn numbers_have_three_digits() {

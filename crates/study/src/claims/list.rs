@@ -1,8 +1,14 @@
 //! [`Claims`]: the claims of one paper.
 
+use ebbtide_report::statistics::Estimate;
+
 use super::accept::Ours;
 use super::claim::Claim;
 use super::finding::{Finding, Findings};
+
+/// A tail is known if its 95% interval over seeds reaches no further than this share of its mean to
+/// either side.
+pub const CONVERGED: f64 = 0.10;
 
 /// The claims of one paper, in the order of their ids.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +37,20 @@ impl Claims {
         self.get(id).finding(part, ours)
     }
 
+    /// The finding that a tail, part `part` of the claim `id`, is `ours` over several seeds. Unless
+    /// the interval over the seeds is within [`CONVERGED`] of the mean, it has not converged.
+    ///
+    /// # Panics
+    /// As [`Claims::get`] and [`Claim::finding`].
+    pub fn found_tail(self, id: &str, part: &str, ours: Estimate) -> Finding {
+        let finding = self.found(id, part, ours.mean);
+        if ours.is_within(CONVERGED) {
+            return finding;
+        }
+        let [low, high] = ours.ci95.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        finding.not_converged(&format!("Over seeds it is between {low:.2} and {high:.2} (95%)."))
+    }
+
     /// The findings of every claim, in the order of the claims: the `decided` ones, and for a claim
     /// without any what is known without an experiment.
     pub fn findings(self, decided: impl IntoIterator<Item = Finding>) -> Findings {
@@ -50,5 +70,24 @@ impl Claims {
             }
         }
         all.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::{Accept, Verdict, claim};
+
+    const TAILS: Claims = Claims(&[claim("X1", "§1", "p99").value("2×", "×", Accept::AtMost(3.0))]);
+
+    #[test]
+    fn a_tail_has_a_verdict_only_if_seeds_agree() {
+        let found = |values: &[f64]| TAILS.found_tail("X1", "", Estimate::of(values));
+        assert_eq!(found(&[2.0, 2.02, 1.98]).verdict, Verdict::Within);
+        assert_eq!(found(&[4.0, 4.02, 3.98]).verdict, Verdict::Outside);
+        let wide = found(&[0.84, 1.16, 3.5, 4.6]);
+        assert_eq!((wide.verdict, wide.ours), (Verdict::NotConverged, None));
+        assert!(wide.note.contains("between -0.37 and 5.42"), "{}", wide.note);
+        assert_eq!(found(&[2.0]).verdict, Verdict::NotConverged, "one seed says nothing of others");
     }
 }

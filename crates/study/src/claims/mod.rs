@@ -18,5 +18,5 @@ pub use accept::{Accept, Ours, Verdict};
 pub use claim::{Claim, Method, Part, claim, input, not_testable, part};
 pub use figures::{Cell, Figures, Grid};
 pub use finding::{Finding, Findings};
-pub use list::Claims;
+pub use list::{CONVERGED, Claims};
 pub use mean::{geometric_mean, least, mean, most};

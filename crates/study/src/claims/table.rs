@@ -1,17 +1,20 @@
-//! [`Findings`] as a table of plain text, 100 columns wide, and as a table of a page.
+//! [`Findings`] and [`Claims`] as tables of plain text, 100 columns wide, and findings as a table of a
+//! page.
 
 use std::fmt;
 
 use ebbtide_report::Table;
 
+use super::accept::{Accept, Verdict};
 use super::finding::{Finding, Findings};
+use super::list::Claims;
 
 /// Letters in a line.
 const COLUMNS: usize = 100;
 
 /// The columns: their names and widths in letters. With two blanks between them they fill a line.
 const HEADER: [(&str, usize); 6] =
-    [("id", 5), ("quantity", 32), ("theirs", 18), ("ours", 11), ("tolerance", 12), ("verdict", 12)];
+    [("id", 5), ("quantity", 29), ("theirs", 18), ("ours", 11), ("tolerance", 12), ("verdict", 15)];
 
 /// Where the notes below a row begin: under the quantity.
 const INDENT: usize = HEADER[0].1 + 2;
@@ -29,6 +32,36 @@ impl fmt::Display for Findings {
                 for line in wrap(&remark(finding), COLUMNS - INDENT) {
                     writeln!(f, "{:INDENT$}{line}", "")?;
                 }
+            }
+        }
+        writeln!(f, "{}", self.summary())
+    }
+}
+
+/// The columns of the list of claims.
+const LISTED: [(&str, usize); 5] =
+    [("id", 5), ("source", 16), ("quantity", 33), ("theirs", 18), ("tested by", 20)];
+
+impl fmt::Display for Claims {
+    /// Every claim with its values and how it is tested.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_columns(f, LISTED, LISTED.map(|(name, _)| name))?;
+        writeln!(f, "{}", "─".repeat(COLUMNS))?;
+        for claim in self.iter() {
+            for (number, part) in claim.parts().iter().enumerate() {
+                let tested = match (part.accept, claim.constructed(part)) {
+                    (Accept::Input | Accept::Context, _) => "an input".to_string(),
+                    (Accept::NotTestable(_), _) => Verdict::NotTestable.to_string(),
+                    (_, Some(_)) => Verdict::ByConstruction.to_string(),
+                    _ => claim.experiment.to_string(),
+                };
+                let cells = match number {
+                    0 if part.name.is_empty() => [claim.id, claim.source, claim.quantity],
+                    0 => [claim.id, claim.source, &format!("{}: {}", claim.quantity, part.name)],
+                    _ => ["", "", &format!("– {}", part.name)],
+                };
+                let [id, source, quantity] = cells;
+                write_columns(f, LISTED, [id, source, quantity, part.theirs, &tested])?;
             }
         }
         Ok(())
@@ -77,15 +110,23 @@ fn remark(finding: &Finding) -> String {
     }
 }
 
-/// One row, each cell wrapped in its column.
+/// One row of findings.
 fn write_row(f: &mut fmt::Formatter<'_>, cells: [&str; HEADER.len()]) -> fmt::Result {
-    let mut cells = cells.into_iter().zip(HEADER).map(|(cell, (_, width))| wrap(cell, width));
-    let cells: [Vec<String>; HEADER.len()] =
-        std::array::from_fn(|_| cells.next().unwrap_or_default());
+    write_columns(f, HEADER, cells)
+}
+
+/// One row, each cell wrapped in its column of `header`.
+fn write_columns<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    header: [(&str, usize); N],
+    cells: [&str; N],
+) -> fmt::Result {
+    let mut cells = cells.into_iter().zip(header).map(|(cell, (_, width))| wrap(cell, width));
+    let cells: [Vec<String>; N] = std::array::from_fn(|_| cells.next().unwrap_or_default());
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     for row in 0..height {
         let mut line = String::new();
-        for (cell, (_, width)) in cells.iter().zip(HEADER) {
+        for (cell, (_, width)) in cells.iter().zip(header) {
             let text = cell.get(row).map_or("", String::as_str);
             line += &format!("{text:width$}  ");
         }
@@ -134,7 +175,9 @@ mod tests {
 
     #[test]
     fn columns_fill_the_line() {
-        let widths: usize = HEADER.iter().map(|(_, width)| width + 2).sum();
-        assert_eq!(widths - 2, COLUMNS);
+        let width = |header: &[(&str, usize)]| -> usize {
+            header.iter().map(|(_, width)| width + 2).sum::<usize>() - 2
+        };
+        assert_eq!((width(&HEADER), width(&LISTED)), (COLUMNS, COLUMNS));
     }
 }

@@ -23,7 +23,7 @@ pub(super) use self::rows::{
     WorkloadRow, of,
 };
 use super::AstriFlash;
-use crate::{ReproduceError, ReproduceOptions};
+use crate::{ReproduceError, ReproduceOptions, Selection};
 
 /// The workloads of Fig. 9 and Table II, as the paper calls them.
 pub(super) const WORKLOADS: [(&str, Kind); 7] = [
@@ -46,12 +46,12 @@ pub(super) const DESIGNS: [&str; 6] = [
     "os-swap",
 ];
 
-/// Execution between misses: the middle of the 5 to 25 us of §V-A, which does not say which workload
-/// has which.
-pub(super) const MIDDLE_US: f64 = 15.0;
+/// Execution between misses at which every claim is judged that does not name another: the paper calls
+/// it typical (§II-A). §V-A has 5 to 25 us and does not say which workload has which.
+pub(super) const TYPICAL_US: f64 = 10.0;
 
 /// Intervals at which throughput is measured under [`SWEPT`].
-pub(super) const INTERVALS_US: [f64; 5] = [5.0, 8.0, 10.0, MIDDLE_US, 25.0];
+pub(super) const INTERVALS_US: [f64; 5] = [5.0, 8.0, TYPICAL_US, 15.0, 25.0];
 
 /// The workload of the sweep over intervals.
 pub(super) const SWEPT: Kind = Kind::HashTable;
@@ -96,7 +96,7 @@ pub(super) const SHORTER: (Kind, u64) = (Kind::Silo, 2_500);
 pub(super) const SHORTER_OF: [&str; 2] = ["astriflash-nops", "flash-sync"];
 
 /// Intervals of TPCC, which the paper says loses most.
-pub(super) const TPCC_US: [f64; 2] = [5.0, 10.0];
+pub(super) const TPCC_US: [f64; 2] = [5.0, 15.0];
 
 /// A parameter and its value.
 pub(super) type Setting = (&'static str, &'static str);
@@ -133,34 +133,47 @@ pub(super) fn run(
 ) -> Result<(AstriFlash, Outcomes), ReproduceError> {
     // This machine is measured first, while nothing else runs.
     let host = options.real.then(|| Host::measure(Path::new("."))).transpose()?;
+    let takes = |ids: &[&str]| options.selection.takes_any(ids);
     let (outcomes, (collections, miss_curves)) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
             let unseen = watch.telling(&|_, _| ());
             let programs = &figure1::PROGRAMS;
-            let curves = figure1::figure1(programs, FIGURE1_BYTES, options.seed, unseen)?;
-            Ok((Collections::measure(watch)?, curves))
+            let curves = match takes(&CURVES) {
+                true => figure1::figure1(programs, FIGURE1_BYTES, options.seed, unseen)?,
+                false => Vec::new(),
+            };
+            let collections = takes(&COLLECTIONS).then(|| Collections::measure(watch));
+            Ok((collections.transpose()?, curves))
         });
         let outcomes = Outcomes::new(options, watch);
         let beside: Result<_, ReproduceError> = beside.join().expect("it does not panic");
         Ok::<_, ReproduceError>((outcomes?, beside?))
     })?;
-    let [mean_throughput, geometric_mean_p99] = rows::means(&outcomes);
     let denominator = options.scale_denominator();
+    let [table, swept, loaded] = [&TABLE[..], &INTERVALS, &LOADED_CLAIMS].map(takes);
+    let [mean_throughput, geometric_mean_p99] = match table {
+        true => rows::means(&outcomes),
+        false => [Vec::new(), Vec::new()],
+    };
+    /// `rows` if their runs were made.
+    fn made<T>(made: bool, rows: impl FnOnce() -> Vec<T>) -> Vec<T> {
+        if made { rows() } else { Vec::new() }
+    }
     let astriflash = AstriFlash {
         scale_denominator: denominator,
         seed: options.seed,
         seeds: SEEDS,
         parameters: resolve("astriflash", &[])?.scaled(1, denominator),
-        workloads: rows::workloads(&outcomes),
+        workloads: made(table, || rows::workloads(&outcomes)),
         mean_throughput,
         geometric_mean_p99,
-        intervals: rows::intervals(&outcomes),
-        loads: rows::loads(&outcomes),
+        intervals: made(swept, || rows::intervals(&outcomes)),
+        loads: made(loaded, || rows::loads(&outcomes)),
         miss_curves,
-        skews: rows::skews(&outcomes),
-        tail_causes: rows::tail_causes(&outcomes),
-        assumptions: rows::assumptions(&outcomes),
-        scales: rows::scales(&outcomes, options),
+        skews: made(takes(&SKEWED), || rows::skews(&outcomes)),
+        tail_causes: made(table, || rows::tail_causes(&outcomes)),
+        assumptions: made(table, || rows::assumptions(&outcomes)),
+        scales: made(table, || rows::scales(&outcomes, options)),
         collections,
         host,
         findings: Findings::default(),
@@ -182,9 +195,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A run at the middle interval, saturated, with the first seed.
+    /// A run at the typical interval, saturated, with the first seed.
     pub(super) fn of(design: &'static str, workload: Kind) -> Run {
-        let interval_us = MIDDLE_US;
+        let interval_us = TYPICAL_US;
         let (load, scale_denominator, set, jobs) = (None, None, None, None);
         Run { design, workload, interval_us, load, seed: 0, scale_denominator, set, jobs }
     }
@@ -240,23 +253,70 @@ impl Run {
     }
 }
 
-/// Every run there is.
-fn all(quick: bool) -> Vec<Run> {
+/// Claims that Fig. 9 and Table II decide, with every variation that their notes tell of.
+pub(super) const TABLE: [&str; 10] =
+    ["AS3", "AS10", "AS27", "AS28", "AS29", "AS30", "AS32", "AS33", "AS34", "AS35"];
+
+/// Claims that the sweep over intervals between misses decides; the notes of [`TABLE`] tell of it.
+pub(super) const INTERVALS: [&str; 13] = [
+    "AS12", "AS16", "AS26", "AS3", "AS10", "AS27", "AS28", "AS29", "AS30", "AS32", "AS33", "AS34",
+    "AS35",
+];
+
+/// Claims that Fig. 10 decides.
+pub(super) const LOADED_CLAIMS: [&str; 3] = ["AS37", "AS38", "AS47"];
+
+/// Claims that the curves of Fig. 1 decide.
+pub(super) const CURVES: [&str; 2] = ["AS6", "AS11"];
+
+/// Claims that the sweep over skews decides.
+pub(super) const SKEWED: [&str; 1] = ["AS11"];
+
+/// Claims that garbage collection decides.
+pub(super) const COLLECTIONS: [&str; 2] = ["AS39", "AS40"];
+
+/// Every run that the selected claims need.
+fn all(quick: bool, selection: &Selection) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let takes = |ids: &[&str]| selection.takes_any(ids);
+    if takes(&LOADED_CLAIMS) {
+        for seed in 0..SEEDS {
+            // A TATP job lasts about 10 us (AS36), in which it misses about once.
+            for design in LOADED {
+                runs.extend(LOADS.map(|load| Run::of(design, Kind::Tatp).loaded(load).seed(seed)));
+            }
+        }
+    }
+    if takes(&INTERVALS) {
+        for us in INTERVALS_US {
+            runs.extend(DESIGNS.map(|design| Run::of(design, SWEPT).at_us(us)));
+        }
+    }
+    if takes(&SKEWED) {
+        let skewed = |theta| Run::of("astriflash", SWEPT).set("workload.theta", theta);
+        runs.extend(SKEWS.map(skewed).into_iter().chain([Run::of("astriflash", SWEPT)]));
+    }
+    if takes(&TABLE) {
+        runs.extend(table(quick));
+    }
+    let mut once: Vec<Run> = Vec::new();
+    for run in runs {
+        if !once.contains(&run) {
+            once.push(run);
+        }
+    }
+    once
+}
+
+/// The runs of Fig. 9 and Table II, and of every variation that their notes tell of.
+fn table(quick: bool) -> Vec<Run> {
     let mut runs = Vec::new();
     for seed in 0..SEEDS {
         for (_, workload) in WORKLOADS {
             runs.extend(DESIGNS.map(|design| Run::of(design, workload).seed(seed)));
         }
-        // A TATP job lasts about 10 us (AS36), in which it misses less than once.
-        for design in LOADED {
-            runs.extend(LOADS.map(|load| Run::of(design, Kind::Tatp).loaded(load).seed(seed)));
-        }
-    }
-    for us in INTERVALS_US {
-        runs.extend(DESIGNS.map(|design| Run::of(design, SWEPT).at_us(us)));
     }
     runs.extend(TPCC_US.map(|us| Run::of("astriflash", Kind::Tpcc).at_us(us)));
-    runs.extend(SKEWS.map(|theta| Run::of("astriflash", SWEPT).set("workload.theta", theta)));
     for (_, workload) in WORKLOADS {
         let run = |(key, value)| Run::of("astriflash", workload).set(key, value);
         runs.extend(TAIL_CAUSES.map(run));
@@ -276,13 +336,7 @@ fn all(quick: bool) -> Vec<Run> {
             runs.extend(SCALED.map(|design| Run::of(design, workload).scaled(scale)));
         }
     }
-    let mut once: Vec<Run> = Vec::new();
-    for run in runs {
-        if !once.contains(&run) {
-            once.push(run);
-        }
-    }
-    once
+    runs
 }
 
 /// The runs and their outcomes.
@@ -294,7 +348,7 @@ impl Outcomes {
         options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Outcomes, ReproduceError> {
-        let runs = all(options.quick);
+        let runs = all(options.quick, &options.selection);
         let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
         let outcomes = run_all(&plans, options.threads, watch)?;
         Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
@@ -377,10 +431,22 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_claims_runs_a_part() {
+        let runs = |ids: &[&'static str]| all(true, &Selection::Claims(ids.to_vec()));
+        assert!(runs(&["AS4", "AS39"]).is_empty(), "formulas and the device alone need none");
+        assert_eq!(runs(&["AS37"]).len(), LOADED.len() * LOADS.len() * SEEDS as usize);
+        assert_eq!(runs(&["AS16"]).len(), INTERVALS_US.len() * DESIGNS.len());
+        let everything = all(true, &Selection::All);
+        let parts = [TABLE[0], LOADED_CLAIMS[0], SKEWED[0]].map(|id| runs(&[id]));
+        assert!(everything.iter().all(|run| parts.iter().any(|part| part.contains(run))));
+    }
+
+    #[test]
     fn every_run_can_be_planned_and_is_made_once() {
         for quick in [true, false] {
-            let options = ReproduceOptions { quick, real: false, seed: 1, threads: 1 };
-            let runs = all(quick);
+            let selection = Selection::All;
+            let runs = all(quick, &selection);
+            let options = ReproduceOptions { selection, quick, real: false, seed: 1, threads: 1 };
             for (i, run) in runs.iter().enumerate() {
                 run.plan(&options).unwrap_or_else(|error| panic!("{run:?}: {error}"));
                 assert!(!runs[..i].contains(run), "{run:?}");

@@ -1,6 +1,6 @@
 //! Table II: the tails of service.
 
-use ebbtide_study::claims::{Finding, Verdict, mean};
+use ebbtide_study::claims::{CONVERGED, Finding, Verdict, mean};
 use ebbtide_study::simulate::spent;
 
 use super::{at_scales, interval, percent, with_causes_changed};
@@ -18,23 +18,26 @@ pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
     for (id, design) in [("AS32", "astriflash"), ("AS33", "astriflash-nops")] {
         for row in &r.workloads {
             let estimate = of(&row.p99_over_flash_sync, design);
-            let finding = CLAIMS
-                .found(id, row.workload, estimate.mean)
-                .note(interval(estimate, ""))
-                .note(cut_short(outcomes, row.workload, design));
+            let finding =
+                CLAIMS.found_tail(id, row.workload, estimate).note(interval(estimate, ""));
+            let finding = match cut_short(outcomes, row.workload, design) {
+                Some(why) => finding.not_converged(&why),
+                None => finding,
+            };
             findings.push(match (id, finding.verdict) {
                 ("AS32", Verdict::Outside) => finding.note(tail_cause(r, row)),
                 _ => finding,
             });
         }
         let all = geometric(design);
-        findings.push(CLAIMS.found(id, "geometric mean", all.mean).note(interval(all, "")));
+        findings.push(of_all(outcomes, design, CLAIMS.found_tail(id, "geometric mean", all)));
     }
     let no_dp = geometric("astriflash-nodp");
     let deeper =
         outcomes.geometric_mean_p99("astriflash-nodp", |run| run.set(DEEPER_WALK.0, DEEPER_WALK.1));
     let tables = r.parameters.dataset.size.0 as f64 / 512.0 / r.parameters.dram_cache.size.0 as f64;
-    findings.push(CLAIMS.found("AS34", "", no_dp.mean).note(interval(no_dp, "")).note(format!(
+    let found = CLAIMS.found_tail("AS34", "", no_dp).note(interval(no_dp, ""));
+    findings.push(of_all(outcomes, "astriflash-nodp", found).note(format!(
         "All leaf tables would take {:.0}% of DRAM and each maps 512 pages, so that they are asked for \
          far more often than the pages: they add {:.0}% to the misses. It is {deeper:.2} with {} = {}.",
         100.0 * tables,
@@ -43,10 +46,13 @@ pub(super) fn findings(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
         DEEPER_WALK.1,
     )));
     let lost = percent(geometric("astriflash"));
+    let found = CLAIMS.found("AS35", "", lost.mean - 100.0);
+    let found = match lost.is_within(CONVERGED) {
+        true => found.note(interval(lost, " pp")),
+        false => found.not_converged(&interval(lost, " pp")),
+    };
     findings.push(
-        CLAIMS
-            .found("AS35", "", lost.mean - 100.0)
-            .note(interval(lost, " pp"))
+        of_all(outcomes, "astriflash", found)
             .note("The geometric mean of AS32, whose longest tails are explained there."),
     );
     findings
@@ -70,30 +76,45 @@ fn tail_cause(r: &AstriFlash, row: &WorkloadRow) -> String {
 /// A run shorter than this many times its p99 misses some of the longest jobs.
 const LONG_ENOUGH: f64 = 10.0;
 
+/// The finding on all workloads together, which has not converged if one of them was cut short.
+fn of_all(outcomes: &Outcomes, design: &'static str, finding: Finding) -> Finding {
+    let short: Vec<&str> = WORKLOADS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| cut_short(outcomes, name, design).is_some())
+        .collect();
+    match short.is_empty() {
+        true => finding,
+        false => finding.not_converged(&format!(
+            "The runs of {} are too short for their longest jobs.",
+            short.join(", ")
+        )),
+    }
+}
+
 /// Says if the longest jobs of `design` last too long for its run, and what a shorter run gives.
-fn cut_short(outcomes: &Outcomes, workload: &str, design: &'static str) -> String {
-    let found = WORKLOADS.iter().find(|(name, _)| *name == workload);
-    let Some((_, kind)) = found else { return String::new() };
+fn cut_short(outcomes: &Outcomes, workload: &str, design: &'static str) -> Option<String> {
+    let (_, kind) = WORKLOADS.iter().find(|(name, _)| *name == workload)?;
     let run = Run::of(design, *kind);
     let lasts = |run: &Run| {
         let outcome = outcomes.of(run);
         outcome.simulated_ns as f64 / outcome.service_ns.p99 as f64
     };
     if lasts(&run) >= LONG_ENOUGH {
-        return String::new();
+        return None;
     }
     let missing = format!(
         "The run lasts {:.1} times that p99, so that some of the longest jobs do not end in it.",
         lasts(&run)
     );
     if *kind != SHORTER.0 || !SHORTER_OF.contains(&design) {
-        return missing;
+        return Some(missing);
     }
     let shorter = run.only(SHORTER.1);
-    format!(
+    Some(format!(
         "{missing} With {} jobs, {:.1} times as long as their own, it is {:.2}.",
         SHORTER.1,
         lasts(&shorter),
         outcomes.p99_ratio(&shorter),
-    )
+    ))
 }

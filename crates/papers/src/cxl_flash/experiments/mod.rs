@@ -21,7 +21,7 @@ pub(super) use self::runs::{CACHE_PAGES, Hints, Row, Run, Scale};
 pub(super) use self::stand_ins::STAND_INS;
 pub(super) use self::statistics::Statistics;
 use super::CxlFlash;
-use crate::{ReproduceError, ReproduceOptions};
+use crate::{ReproduceError, ReproduceOptions, Selection};
 
 /// Programs of the synthetic studies, in the order of [`PROGRAMS`].
 pub(super) const SYNTHETIC: [&str; 5] =
@@ -97,13 +97,40 @@ pub(super) fn opened(open: Open, setup: &str) -> String {
     format!("{}, {setup}", open.name())
 }
 
+/// Claims that made-up synthetic programs decide.
+pub(super) const OF_SYNTHETIC: [&str; 11] =
+    ["CX6", "CX7", "CX8", "CX9", "CX10", "CX11", "CX12", "CX13", "CX14", "CX15", "CX16"];
+
+/// Claims that stand-ins and captured programs decide.
+pub(super) const OF_REAL: [&str; 15] = [
+    "CX1", "CX2", "CX3", "CX17", "CX18", "CX19", "CX20", "CX21", "CX22", "CX23", "CX24", "CX25",
+    "CX26", "CX27", "CX28",
+];
+
+/// Claims that captured programs decide, or whose notes tell of them.
+pub(super) const OF_CAPTURED: [&str; 9] =
+    ["CX2", "CX3", "CX5", "CX15", "CX17", "CX21", "CX25", "CX26", "CX27"];
+
+/// Figures, and the claims that need their runs.
+const NEEDED_BY: [(&[&str], &[&str]); 5] = [
+    (
+        &["Fig. 5", "Fig. 8", "Memories", "Fig. 9", "Fig. 10", "Table 3", "Table 3 varied"],
+        &OF_SYNTHETIC,
+    ),
+    // The statistics of the synthetic traces are those of what their runs replayed.
+    (&["Fig. 5", "Cuts"], &["CX28"]),
+    (&["Cuts"], &OF_SYNTHETIC),
+    (&["Fig. 11", "Fig. 13", "Obs. 7", "Table 5"], &OF_REAL),
+    (&["Captured"], &OF_CAPTURED),
+];
+
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<CxlFlash, ReproduceError> {
     let scale = Scale::new(options);
-    let runs = all(scale);
+    let runs = needed(scale, &options.selection);
     let (rows, recordings) = runs::run_all(&runs, scale, options, watch)?;
     Ok(CxlFlash {
         synthetic_scale_denominator: scale.synthetic,
@@ -130,8 +157,18 @@ impl CxlFlash {
     }
 }
 
+/// The runs that the selected claims need.
+pub(super) fn needed(scale: Scale, selection: &Selection) -> Vec<Run> {
+    let mut runs = all(scale);
+    runs.retain(|run| {
+        let mut by = NEEDED_BY.iter().filter(|(figures, _)| figures.contains(&run.figure));
+        by.any(|(_, claims)| selection.takes_any(claims))
+    });
+    runs
+}
+
 /// Every run of the study.
-pub(super) fn all(scale: Scale) -> Vec<Run> {
+fn all(scale: Scale) -> Vec<Run> {
     [figures_5_to_7(scale), figure_8(scale), other_memories(scale), figure_9(scale)]
         .into_iter()
         .chain([figure_10(scale), table_3(scale), figure_11(), figures_13_and_14(), hints()])

@@ -8,29 +8,35 @@ mod tests;
 
 use super::CxlFlash;
 use super::claims::CLAIMS;
-use super::experiments::{Cut, LONGER, Row, SYNTHETIC};
+use super::experiments::{Cut, LONGER, OF_CAPTURED, OF_REAL, OF_SYNTHETIC, Row, SYNTHETIC};
 use super::formulas;
+use crate::Selection;
 use ebbtide_study::analytic::lifetime::Wear;
-use ebbtide_study::claims::Findings;
+use ebbtide_study::claims::{Finding, Findings};
 
 /// Every claim, in order.
-pub(super) fn findings(study: &CxlFlash) -> Findings {
-    let prices = formulas::prices().map(|finding| finding.note(captured::worth(study))).into();
-    let found = [
-        synthetic::caches(study),
-        synthetic::next_line(study),
-        synthetic::flash(study),
-        synthetic::addresses(study),
-        real::replacement(study),
-        real::prefetching(study),
-        real::lifetimes(study),
-        real::hints(study),
-        real::traces(study),
-        captured::all(study),
-        prices,
-    ]
-    .concat();
-    CLAIMS.findings(found)
+pub(super) fn findings(study: &CxlFlash, selection: &Selection) -> Findings {
+    type Decide = fn(&CxlFlash) -> Vec<Finding>;
+    let synthetic: [Decide; 4] =
+        [synthetic::caches, synthetic::next_line, synthetic::flash, synthetic::addresses];
+    let real: [Decide; 4] = [real::replacement, real::prefetching, real::hints, real::traces];
+    let groups: [(&[&str], &[Decide]); 5] = [
+        (&OF_SYNTHETIC, &synthetic),
+        (&OF_REAL, &real),
+        (&["CX2", "CX3"], &[real::lifetimes]),
+        (&OF_CAPTURED, &[captured::all]),
+        (&["CX5"], &[prices]),
+    ];
+    let mut found = Vec::new();
+    for (_, decide) in groups.into_iter().filter(|(claims, _)| selection.takes_any(claims)) {
+        decide.iter().for_each(|decide| found.extend(decide(study)));
+    }
+    CLAIMS.findings(found).only(|id| selection.takes(id))
+}
+
+/// CX5.
+fn prices(study: &CxlFlash) -> Vec<Finding> {
+    formulas::prices().map(|finding| finding.note(captured::worth(study))).into()
 }
 
 fn percent(row: &Row) -> f64 {

@@ -349,6 +349,9 @@ pub(super) fn hints(study: &CxlFlash) -> Vec<Finding> {
     ]
 }
 
+/// Why the statistics of a stand-in say nothing of the model.
+const MADE_FROM_IT: &str = "The stand-in is made from this figure.";
+
 /// CX28.
 pub(super) fn traces(study: &CxlFlash) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -373,7 +376,7 @@ pub(super) fn traces(study: &CxlFlash) -> Vec<Finding> {
             found("spatial locality", trace.spatial),
             found("temporal locality", trace.temporal),
         ];
-        findings.extend(of_stand_in.map(Finding::stand_in));
+        findings.extend(of_stand_in.map(|row| row.stand_in().by_construction(MADE_FROM_IT)));
     }
     findings
 }

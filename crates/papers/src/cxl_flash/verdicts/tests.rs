@@ -3,12 +3,13 @@
 use ebbtide_study::claims::{Findings, Verdict};
 
 use super::findings;
+use crate::Selection;
 use crate::cxl_flash::CxlFlash;
 use crate::cxl_flash::claims::CLAIMS;
-use crate::cxl_flash::experiments::{Row, Run, Scale, all};
+use crate::cxl_flash::experiments::{Row, Run, Scale, needed};
 
-#[test]
-fn every_claim_that_runs_decide_finds_them_and_has_a_verdict() {
+/// The study with the runs that `selection` needs, each with a row of its own.
+fn study(selection: &Selection) -> CxlFlash {
     let scale = Scale { synthetic: 8, accesses_max: 1 };
     let row = |run: &Run| Row {
         figure: run.figure,
@@ -21,15 +22,32 @@ fn every_claim_that_runs_decide_finds_them_and_has_a_verdict() {
         synthetic_scale_denominator: 8,
         accesses_max: Some(1),
         seed: 1,
-        runs: all(scale).iter().map(row).collect(),
+        runs: needed(scale, selection).iter().map(row).collect(),
         traces: Vec::new(),
         findings: Findings::default(),
     };
+    study.findings = findings(&study, selection);
+    study
+}
+
+#[test]
+fn a_claim_alone_finds_the_runs_that_it_needs() {
+    for claim in CLAIMS.iter().filter(|claim| claim.id != "CX28") {
+        let alone = study(&Selection::Claims(vec![claim.id]));
+        let found = alone.findings.claims.iter().map(|finding| finding.id);
+        assert_eq!(found.collect::<Vec<_>>(), vec![claim.id; claim.parts().len()]);
+    }
+    let formulas = study(&Selection::Claims(vec!["CX29"]));
+    assert!(formulas.runs.is_empty(), "nothing runs for what needs no run");
+}
+
+#[test]
+fn every_claim_that_runs_decide_finds_them_and_has_a_verdict() {
+    let study = study(&Selection::All);
     let names: Vec<_> =
         study.runs.iter().map(|row| (row.figure, row.program, &row.setup)).collect();
     let different: std::collections::HashSet<_> = names.iter().collect();
     assert_eq!(different.len(), names.len(), "two runs have one name");
-    study.findings = findings(&study);
     // Statistics of traces are measured on traces.
     for claim in CLAIMS.iter().filter(|claim| claim.id != "CX28") {
         let found = study.findings.claims.iter().filter(|finding| finding.id == claim.id);

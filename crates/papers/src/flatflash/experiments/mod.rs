@@ -18,7 +18,7 @@ pub(super) use self::readings::{ReadingRow, ratio_of_writes};
 pub(super) use self::trial::{DRAM_ONLY, FLATFLASH, Measure, TRADITIONAL_STACK, UNIFIED_MMAP};
 use self::trial::{Runs, Shared, Trial};
 use super::FlatFlash;
-use crate::{ReproduceError, ReproduceOptions};
+use crate::{ReproduceError, ReproduceOptions, Selection};
 
 /// A run of the simulator.
 #[derive(Debug, Clone, Serialize)]
@@ -74,6 +74,17 @@ pub(super) const YCSB_RATIOS: [u64; 2] = [4, 16];
 
 /// The largest of them, for which single figures are given.
 pub(super) const YCSB_RATIO: u64 = YCSB_RATIOS[YCSB_RATIOS.len() - 1];
+
+/// Independent repetitions of YCSB, whose tails are judged.
+pub(super) const SEEDS: u64 = 3;
+
+/// The name of the repetition `seed` of `experiment`; the first is the experiment itself.
+pub(super) fn seeded(experiment: &str, seed: u64) -> String {
+    match seed {
+        0 => experiment.to_string(),
+        seed => format!("{experiment}, seed +{seed}"),
+    }
+}
 
 /// The databases of Fig. 14.
 pub(super) const DATABASES: [(&str, Kind); 3] =
@@ -135,7 +146,7 @@ pub(super) fn run(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<FlatFlash, ReproduceError> {
-    let experiments = all();
+    let experiments = all(&options.selection);
     let trials: Vec<_> = experiments.iter().map(|experiment| experiment.trial.clone()).collect();
     let measures = trial::measure_all(&trials, options, watch)?;
     let runs: Vec<RunRow> = experiments
@@ -153,7 +164,9 @@ pub(super) fn run(
         runs,
     };
     flatflash.readings = readings::rows(&flatflash);
-    flatflash.databases = databases::rows(&flatflash);
+    if options.selection.takes_any(&OF_DATABASES) {
+        flatflash.databases = databases::rows(&flatflash);
+    }
     Ok(flatflash)
 }
 
@@ -165,20 +178,46 @@ impl FlatFlash {
         &found.unwrap_or_else(|| panic!("{experiment} ran on {system}")).measure
     }
 
+    /// Whether `experiment` was run at all.
+    pub(crate) fn ran(&self, experiment: &str) -> bool {
+        self.runs.iter().any(|row| row.experiment == experiment)
+    }
+
     /// How many times longer a job takes on `system` than on FlatFlash.
     pub(crate) fn gain(&self, experiment: &str, system: &str) -> f64 {
         self.run(experiment, system).job_ns / self.run(experiment, FLATFLASH).job_ns
     }
 }
 
-/// Every run.
-fn all() -> Vec<Experiment> {
+/// Claims that need the microbenchmark; a note of GUPS tells of it.
+pub(super) const OF_MICRO: [&str; 5] = ["FL14", "FL15", "FL16", "FL17", "FL18"];
+
+/// Claims that need GUPS.
+pub(super) const OF_GUPS: [&str; 6] = ["FL1", "FL12", "FL16", "FL17", "FL18", "FL29"];
+
+/// Claims that need the graphs.
+pub(super) const OF_GRAPHS: [&str; 6] = ["FL1", "FL12", "FL19", "FL20", "FL21", "FL29"];
+
+/// Claims that need YCSB.
+pub(super) const OF_YCSB: [&str; 6] = ["FL2", "FL12", "FL22", "FL23", "FL24", "FL29"];
+
+/// Claims that need the databases.
+pub(super) const OF_DATABASES: [&str; 5] = ["FL3", "FL12", "FL27", "FL28", "FL29"];
+
+/// Every run that the selected claims need.
+fn all(selection: &Selection) -> Vec<Experiment> {
     let mut all = Vec::new();
-    micro(&mut all);
-    gups(&mut all);
-    graphs(&mut all);
-    ycsb(&mut all);
-    databases(&mut all);
+    type Add = fn(&mut Vec<Experiment>);
+    let groups: [(&[&str], Add); 5] = [
+        (&OF_MICRO, micro),
+        (&OF_GUPS, gups),
+        (&OF_GRAPHS, graphs),
+        (&OF_YCSB, ycsb),
+        (&OF_DATABASES, databases),
+    ];
+    for (_, add) in groups.into_iter().filter(|(claims, _)| selection.takes_any(claims)) {
+        add(&mut all);
+    }
     all
 }
 
@@ -278,6 +317,13 @@ fn ycsb(all: &mut Vec<Experiment>) {
             let data_mib = ratio * dram_mib;
             let shared = Shared { data_mib, dram_mib, ssd_cache: (640, 20), cores: 16 };
             each(all, &at(name, ratio), runs, shared, &FOUR);
+            // Tails are judged over seeds.
+            for seed in 1..SEEDS {
+                for system in THREE {
+                    let trial = Trial::new(system, runs, shared).seeded(seed);
+                    add(all, &seeded(&at(name, ratio), seed), trial);
+                }
+            }
             if ratio == YCSB_RATIO {
                 for system in [FLATFLASH, UNIFIED_MMAP] {
                     let trial = Trial::new(system, runs, shared).with("flash.preset", "ull");
@@ -308,5 +354,39 @@ fn databases(all: &mut Vec<Experiment>) {
         // The configured device is the first of those.
         let trial = Trial::new(FLATFLASH, Runs::Program(kind), shared);
         readings(all, &on_device(name, DEVICES_US[0]), trial);
+    }
+}
+
+#[cfg(test)]
+impl FlatFlash {
+    /// The result as if every run that `selection` needs had taken as long as any other.
+    pub(super) fn made_up(selection: &Selection) -> FlatFlash {
+        let (job_ns, p99_ns, pages_moved, pages_written) = (1e4, 2e4, 1.0, 1.0);
+        let row = |run: Experiment| RunRow {
+            experiment: run.name,
+            system: run.system,
+            measure: Measure {
+                job_ns,
+                p99_ns,
+                pages_moved,
+                pages_written,
+                promotions_dropped: 0.0,
+                jobs: 1,
+            },
+        };
+        let mut made_up = FlatFlash {
+            scale_denominator: 64,
+            seed: 1,
+            runs: all(selection).into_iter().map(row).collect(),
+            readings: Vec::new(),
+            databases: Vec::new(),
+            files: files::rows(files::PRICES, 64, 1),
+            findings: Findings::default(),
+        };
+        made_up.readings = readings::rows(&made_up);
+        if selection.takes_any(&OF_DATABASES) {
+            made_up.databases = databases::rows(&made_up);
+        }
+        made_up
     }
 }

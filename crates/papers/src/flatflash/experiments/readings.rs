@@ -47,7 +47,7 @@ pub(super) fn rows(flatflash: &FlatFlash) -> Vec<ReadingRow> {
             }
         })
     };
-    experiments.flat_map(row).collect()
+    experiments.filter(|name| flatflash.ran(name)).flat_map(row).collect()
 }
 
 /// Pages written on one system over those on another; as many where neither writes.

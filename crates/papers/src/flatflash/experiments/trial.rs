@@ -46,6 +46,8 @@ pub(super) struct Trial {
     pub(super) shared: Shared,
     /// Further settings: key and value.
     pub(super) settings: Vec<(&'static str, String)>,
+    /// Added to the seed of the whole run.
+    pub(super) seed: u64,
 }
 
 /// The measurements of a [`Trial`]: means over jobs.
@@ -67,7 +69,12 @@ pub(crate) struct Measure {
 
 impl Trial {
     pub(super) fn new(design: &'static str, runs: Runs, shared: Shared) -> Trial {
-        Trial { design, runs, shared, settings: Vec::new() }
+        Trial { design, runs, shared, settings: Vec::new(), seed: 0 }
+    }
+
+    /// The same with another seed.
+    pub(super) fn seeded(self, seed: u64) -> Trial {
+        Trial { seed, ..self }
     }
 
     /// The same with a further setting.
@@ -115,10 +122,11 @@ impl Trial {
         options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Measure, ReproduceError> {
+        let seed = options.seed + self.seed;
         let outcome = match self.runs {
             Runs::Lines { random, write } => {
                 let pages = config.dataset.size.0 / PAGE_BYTES as u64;
-                self.measure(config, Lines { pages, random, write, seed: options.seed }, watch)
+                self.measure(config, Lines { pages, random, write, seed }, watch)
             }
             Runs::Program(kind) => {
                 let shape = Shape {
@@ -126,7 +134,7 @@ impl Trial {
                     theta: config.workload.theta,
                     // Keys are hashed: neighbours in popularity share no page.
                     scatter: Scatter::Keys,
-                    seed: options.seed,
+                    seed,
                     work_instructions: WORK_UNITS,
                 };
                 kind.build(&shape)
@@ -205,7 +213,10 @@ pub(super) fn measure_all(
 ) -> Result<Vec<Measure>, ReproduceError> {
     let configs: Vec<Config> =
         trials.iter().map(|trial| trial.config(options)).collect::<Result<_, _>>()?;
-    let same = |a: usize, b: usize| trials[a].runs == trials[b].runs && configs[a] == configs[b];
+    let same = |a: usize, b: usize| {
+        let key = |trial: &Trial| (trial.runs, trial.seed);
+        key(&trials[a]) == key(&trials[b]) && configs[a] == configs[b]
+    };
     let mut distinct: Vec<usize> = Vec::new();
     let run_as: Vec<usize> = (0..trials.len())
         .map(|number| {

@@ -1,14 +1,15 @@
 //! Claims of Figs. 8 to 12, about programs that use memory: FL14 to FL24.
 
-use super::{BASELINES, readings, spread};
+use super::{BASELINES, over_seeds, readings, spread};
 use crate::flatflash::FlatFlash;
 use crate::flatflash::claims::CLAIMS;
 use crate::flatflash::experiments::{
     AT_LEAST, AT_ONCE, CACHES_MIB, FEW_COMMANDS, GRAPH_RATIO, GRAPH_RATIOS, GRAPHS, GUPS,
-    SLOW_STACK, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, on_ssd, with_cache,
+    SLOW_STACK, TWICE, WINDOWED, YCSB, YCSB_RATIO, YCSB_RATIOS, at, on_ssd, seeded, with_cache,
 };
 use crate::flatflash::experiments::{FLATFLASH, TRADITIONAL_STACK, UNIFIED_MMAP};
-use ebbtide_study::claims::Finding;
+use ebbtide_report::statistics::Estimate;
+use ebbtide_study::claims::{CONVERGED, Finding, Ours};
 
 pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
     let sequential = "sequential read";
@@ -31,8 +32,8 @@ pub(super) fn micro(r: &FlatFlash) -> Vec<Finding> {
             r.run("random read", system).job_ns / r.run("random read", &with_cache(40)).job_ns;
         findings.push(
             CLAIMS
-                .found("FL15", part, r.gain("random read", system))
-                .note(format!("On an SSD of 1 TB; on one of 32 GB {small:.2}.")),
+                .found("FL15", part, Ours::range([r.gain("random read", system), small]))
+                .note("On SSDs of 1 TB and of 32 GB."),
         );
     }
     findings
@@ -135,7 +136,7 @@ pub(super) fn graphs(r: &FlatFlash) -> Vec<Finding> {
             grows &= gains[gains.len() - 1] > gains[0];
             let gains = spread(gains);
             let middle = readings(r, &at(name, GRAPH_RATIO), system);
-            findings.push(CLAIMS.found(id, part, gains.mean).note(gains.range).note(middle));
+            findings.push(CLAIMS.found(id, part, gains.range).note(gains.mean).note(middle));
         }
     }
     findings.push(CLAIMS.found("FL21", "", grows));
@@ -150,13 +151,26 @@ pub(super) fn ycsb(r: &FlatFlash) -> Vec<Finding> {
     let names = || YCSB.iter().flat_map(|(name, _)| YCSB_RATIOS.map(|ratio| at(name, ratio)));
     let mut findings = Vec::new();
     for (part, system) in BASELINES {
-        let tails = spread(names().map(|name| p99(r, &name, system)));
+        let estimates: Vec<(String, Estimate)> = names()
+            .map(|name| (name.clone(), over_seeds(|seed| p99(r, &seeded(&name, seed), system))))
+            .collect();
+        let tails = spread(estimates.iter().map(|(_, estimate)| estimate.mean));
+        let unknown = estimates.iter().find(|(_, estimate)| !estimate.is_within(CONVERGED));
         let largest = at(YCSB[1].0, YCSB_RATIO);
         let by_reading = format!("{largest}, {}.", tails_by_reading(r, &largest, system));
-        let finding = CLAIMS.found("FL22", part, tails.mean).note(tails.range).note(by_reading);
+        let finding = CLAIMS.found("FL22", part, tails.range).note(tails.mean).note(by_reading);
+        let finding = match unknown {
+            None => finding,
+            Some((name, Estimate { mean, ci95 })) => {
+                let [low, high] = ci95.unwrap_or([*mean; 2]);
+                finding.not_converged(&format!(
+                    "Over seeds {name} is between {low:.2} and {high:.2} (95%)."
+                ))
+            }
+        };
         findings.push(if system == UNIFIED_MMAP { finding.note(tail_bound(r)) } else { finding });
         let means = spread(names().map(|name| r.gain(&name, system)));
-        findings.push(CLAIMS.found("FL23", part, means.mean).note(means.range));
+        findings.push(CLAIMS.found("FL23", part, means.range).note(means.mean));
     }
     let largest = at(YCSB[0].0, YCSB_RATIO);
     let moved = |system: &str| r.run(&largest, system).pages_moved;

@@ -1,12 +1,12 @@
 //! The claims of Tables 1 and 3: FL12 and FL29.
 
-use super::{database, p99, readings, tails_by_reading};
+use super::{database, over_seeds, p99, readings, tails_by_reading};
 use crate::flatflash::FlatFlash;
 use crate::flatflash::claims::CLAIMS;
 use crate::flatflash::experiments::Logging;
 use crate::flatflash::experiments::{
     AT_LEAST, AT_ONCE, BY_BLOCKS, CLEAN_AFTER_US, DATABASES, DEVICES_US, GRAPH_RATIO, GRAPHS, GUPS,
-    YCSB, YCSB_RATIO, at, on_device,
+    YCSB, YCSB_RATIO, at, on_device, seeded,
 };
 use crate::flatflash::experiments::{DRAM_ONLY, FLATFLASH, UNIFIED_MMAP};
 use crate::flatflash::experiments::{log_pages, ratio_of_writes};
@@ -52,7 +52,11 @@ pub(super) fn table_1(r: &FlatFlash) -> Vec<Finding> {
         let mean = r.gain(&at, UNIFIED_MMAP);
         findings.push(
             CLAIMS
-                .found("FL12", name, p99(r, &at, UNIFIED_MMAP))
+                .found_tail(
+                    "FL12",
+                    name,
+                    over_seeds(|seed| p99(r, &seeded(&at, seed), UNIFIED_MMAP)),
+                )
                 .note(format!(
                     "By p99, {}; the mean gains {mean:.2}.",
                     tails_by_reading(r, &at, UNIFIED_MMAP)

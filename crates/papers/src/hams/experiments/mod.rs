@@ -101,6 +101,12 @@ const ROUNDS: u64 = 3;
 /// Pages that a job of the mmap benchmark touches.
 const PAGES_PER_JOB: u64 = 64;
 
+/// Claims that need the programs and their variations.
+pub(super) const OF_PROGRAMS: [&str; 4] = ["HM1", "HM2", "HM3", "HM4"];
+
+/// Claims that need Fig. 4. It computes as long as the first program.
+pub(super) const OF_CURVES: [&str; 3] = ["HM9", "HM10", "HM11"];
+
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, ReproduceError> {
     let mut plans = Vec::new();
@@ -110,7 +116,9 @@ pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, 
         }
     }
     let compared = plans.len();
-    for &Variation { keys, under, .. } in &VARIATIONS {
+    let simulated = options.selection.takes_any(&OF_PROGRAMS);
+    let variations_of = if simulated { &VARIATIONS[..] } else { &[] };
+    for &Variation { keys, under, .. } in variations_of {
         for (_, workload) in under {
             for design in DESIGNS {
                 plans.push(plan(options, design, *workload, keys)?);
@@ -121,7 +129,7 @@ pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, 
     let outcomes = run_all(&plans, options.threads, watch.telling(&show))?;
     let (outcomes, mut varied) = outcomes.split_at(compared);
     let mut variations = Vec::new();
-    for &Variation { what, under, .. } in &VARIATIONS {
+    for &Variation { what, under, .. } in variations_of {
         let (own, others) = varied.split_at(under.len() * DESIGNS.len());
         let (workloads, shares) = rows(under, own);
         variations.push(VariationRow { what, workloads, shares });
@@ -131,7 +139,10 @@ pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, 
     let show = |stage: &str, share: f64| {
         watch.show(stage, SIMULATED + (1.0 - SIMULATED) * share);
     };
-    let curves = curves(options, work, watch.telling(&show))?;
+    let curves = match options.selection.takes_any(&OF_CURVES) {
+        true => curves(options, work, watch.telling(&show))?,
+        false => Vec::new(),
+    };
     let (workloads, shares) = rows(&WORKLOADS, outcomes);
     Ok(Hams {
         scale_denominator: denominator(options),
