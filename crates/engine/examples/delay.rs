@@ -130,7 +130,7 @@ fn main() {
     options.cores = 2;
     options.tuning.threads = Some(8);
     // What is held back is held for ever, unless somebody asks for it.
-    options.hold = Duration::from_secs(3600);
+    options.hold = Some(Duration::from_secs(3600));
     let engine = Engine::over_device(device, PAGES, &options).expect("the engine fits its budget");
     for notice in engine.notices() {
         println!("{notice}");

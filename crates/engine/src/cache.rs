@@ -17,6 +17,7 @@ use ebbtide_core::replacement::{
 use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::device::FrameMemory;
 use crate::mailbox::Waiter;
 use crate::mapping::Mapping;
 
@@ -159,6 +160,11 @@ impl Cache {
             touches: self.touches.as_ptr(),
             dirty: self.dirty.as_ptr(),
         }
+    }
+
+    /// The memory of all frames.
+    pub(crate) fn memory(&self) -> FrameMemory {
+        FrameMemory { base: self.frames.base(), bytes: self.holds.len() * PAGE_BYTES }
     }
 
     /// The memory of a frame.

@@ -67,13 +67,14 @@ pub struct Options {
     pub stack_bytes: usize,
     /// How misses are treated.
     pub tuning: Tuning,
-    /// The longest a request waits for others to join it while the core is busy.
-    pub hold: Duration,
+    /// How long a request of a busy core waits for others to join it, at most. `None` lets it wait as
+    /// long as the core's ready jobs hide what the device takes for a read.
+    pub hold: Option<Duration>,
 }
 
 /// The most user-level threads that a core is given unless asked for more: they cover a read of
 /// 500 µs when a core misses every 4.
-const THREADS_MAX: usize = 128;
+const THREADS_MAX: usize = 256;
 
 /// The fewest user-level threads that a core is given unless asked for less: fewer hide little of a
 /// read.
@@ -92,7 +93,7 @@ impl Options {
             cpus: Vec::new(),
             stack_bytes: 64 << 10,
             tuning: Tuning::default(),
-            hold: Duration::from_micros(1000),
+            hold: None,
         }
     }
 
@@ -361,9 +362,23 @@ impl Engine {
         pages: u64,
         options: &Options,
     ) -> Result<Engine, EngineError> {
+        Engine::over_roomy_device(device, pages, 0, options)
+    }
+
+    /// As [`Engine::over_device`], with `spare_pages` more places on the device, which keep runs of
+    /// written pages long.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn over_roomy_device(
+        device: Arc<dyn Device>,
+        pages: u64,
+        spare_pages: u64,
+        options: &Options,
+    ) -> Result<Engine, EngineError> {
         let places = Places {
             pages,
-            slots: pages,
+            slots: pages + spare_pages,
             base_offset: 0,
             blank: false,
             last_page_bytes: PAGE_BYTES,
@@ -392,15 +407,16 @@ impl Engine {
         let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
         let limits = Limits {
             batch_max: options.tuning.batch_max,
-            hold: Span::from_ns(options.hold.as_nanos() as u64),
+            hold: options.hold.map(|hold| Span::from_ns(hold.as_nanos() as u64)),
             reserve,
             prefetches_max: options.ahead_max(),
         };
         let depth = queue_depth(options);
-        let queues = (0..cores)
+        let mut queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()
             .map_err(io("open the device"))?;
+        let registered = queues.iter_mut().try_for_each(|queue| queue.register(cache.memory()));
         let mailboxes = Mailboxes::new(queues.iter().map(|queue| queue.sleeper()).collect());
         let backside = |(core, queue)| {
             let prefetching = (options.tuning.prefetch != PrefetcherKind::None).then(|| {
@@ -410,6 +426,12 @@ impl Engine {
         };
         let epochs = Epochs::new(cores);
         let mut notices = Vec::new();
+        if let Err(error) = registered {
+            notices.push(format!(
+                "the DRAM cache is not registered with io_uring ({error}): each read costs about \
+                 0.4 us of CPU more; raise the limit on locked memory (ulimit -l) beyond --dram"
+            ));
+        }
         if !epochs.barrier_works() {
             notices.push(
                 "membarrier is refused here: a job that computes for long without touching memory \
@@ -552,7 +574,7 @@ fn check(options: &Options) -> Result<(), EngineError> {
     if options.tuning.batch_max == 0 || options.tuning.batch_max > 4096 {
         return bad("the submission batch", "1 to 4096 requests");
     }
-    if options.hold > HOLD_MAX {
+    if options.hold.is_some_and(|hold| hold > HOLD_MAX) {
         return bad("the time a request waits for others", "at most a day");
     }
     if !options.cpus.is_empty() && options.cpus.len() != options.cores {
@@ -609,7 +631,7 @@ mod tests {
     #[test]
     fn a_small_budget_gets_few_threads_and_a_great_one_no_more_than_hide_a_read() {
         let threads = |mib: usize| Options::new(mib << 20).threads_per_core();
-        assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 126, 128]);
+        assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 126, 256]);
         let shared = Options { cores: 4, ..Options::new(64 << 20) };
         assert_eq!(shared.threads_that_fit(), threads(16));
     }

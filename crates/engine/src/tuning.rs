@@ -34,7 +34,7 @@ impl Default for Tuning {
             prefetch: PrefetcherKind::None,
             hints: true,
             threads: None,
-            batch_max: 32,
+            batch_max: 64,
         }
     }
 }

@@ -74,6 +74,8 @@ pub(crate) struct Worker<S: Service> {
     idle: Vec<u32>,
     scheduler: Scheduler<u32>,
     offered: Option<S::Job>,
+    /// Jobs that the service has offered since it last had none.
+    offered_in_a_row: usize,
     next_arrival: Option<Time>,
     ended: bool,
     helped_at: Time,
@@ -111,6 +113,7 @@ impl<S: Service> Worker<S> {
             idle: Vec::with_capacity(threads),
             scheduler: Scheduler::new(setup.discipline, Wakeup::Notified, threads),
             offered: None,
+            offered_in_a_row: 0,
             next_arrival: None,
             ended: false,
             helped_at: Time::ZERO,
@@ -183,10 +186,18 @@ impl<S: Service> Worker<S> {
         {
             self.next_arrival = None;
             match self.service.next(now) {
-                Offer::Job(job) => self.offered = Some(job),
-                Offer::At(time) => self.next_arrival = Some(time),
-                Offer::Empty => {}
-                Offer::End => self.ended = true,
+                Offer::Job(job) => {
+                    self.offered = Some(job);
+                    self.offered_in_a_row += 1;
+                }
+                none => {
+                    self.offered_in_a_row = 0;
+                    match none {
+                        Offer::At(time) => self.next_arrival = Some(time),
+                        Offer::End => self.ended = true,
+                        Offer::Job(_) | Offer::Empty => {}
+                    }
+                }
             }
         }
         self.offered.is_some()
@@ -198,8 +209,16 @@ impl<S: Service> Worker<S> {
         self.turns_not_driven += 1;
         if self.scheduler.ripe() == 0 || self.turns_not_driven >= TURNS_NOT_DRIVEN_MAX {
             self.turns_not_driven = 0;
-            self.drive(now, Drive::Busy);
+            self.drive(now, Drive::Busy { runnable: self.runnable() });
         }
+    }
+
+    /// Jobs that this core can run: those whose page is there, and new ones as long as the service has
+    /// always had another since the core last ran out of them.
+    fn runnable(&self) -> usize {
+        let ripe = self.scheduler.ripe();
+        let free = self.slots.len() - self.scheduler.pending();
+        ripe + free.min(self.offered_in_a_row)
     }
 
     fn drive(&mut self, now: Time, drive: Drive) {

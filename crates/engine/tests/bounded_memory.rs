@@ -4,6 +4,8 @@
 //!
 //! Each measurement is a process of its own: this very file's binary, asked by its environment.
 
+mod common;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -198,6 +200,7 @@ fn the_measured_process() {
 
     let (before, peak_before) = resident();
     let engine = Arc::new(Engine::open(&store, &options).unwrap());
+    common::watch(&engine);
     let tenths = if setup.submitted {
         submit_all(&engine, setup);
         vec![[resident().0; 10]]

@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -11,9 +12,9 @@ use common::file::page_file;
 use common::jobs::{job, run_alone, run_jobs, word};
 use common::{Plan, WORDS_PER_PAGE, image, initial, run, small_cache};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
-use ebbtide_engine::device::Device;
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::device::uring::Uring;
+use ebbtide_engine::device::{Completion, Device, FrameMemory, Queue, Request, Sleeper};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, Options};
 
@@ -177,4 +178,62 @@ fn where_io_uring_is_refused_threads_step_in_and_say_so() {
         assert!(engine.notices().iter().all(|notice| !notice.contains("io_uring")));
     }
     check(&engine);
+}
+
+/// A device whose queues must do without registered memory, as under a low limit on locked memory.
+struct Unregistered(Uring);
+
+struct UnregisteredQueue(Box<dyn Queue>);
+
+impl Device for Unregistered {
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+        Ok(Box::new(UnregisteredQueue(self.0.queue(depth)?)))
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+impl Queue for UnregisteredQueue {
+    fn register(&mut self, _memory: FrameMemory) -> io::Result<()> {
+        Err(io::ErrorKind::OutOfMemory.into())
+    }
+
+    fn push(&mut self, request: Request) {
+        self.0.push(request);
+    }
+
+    fn submit(&mut self) {
+        self.0.submit();
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        self.0.reap(completions);
+    }
+
+    fn has_held_back(&mut self) -> bool {
+        self.0.has_held_back()
+    }
+
+    fn unsubmitted(&self) -> usize {
+        self.0.unsubmitted()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        self.0.sleeper()
+    }
+}
+
+#[test]
+fn an_engine_whose_frames_may_not_be_registered_works_and_says_what_that_costs() {
+    let device = Unregistered(Uring::new(page_file(PAGES, image)).unwrap());
+    let options = small_cache(40, 1, 4, PAGES);
+    let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+    assert!(engine.notices().iter().any(|notice| notice.contains("ulimit -l")));
+    assert_eq!(contents(&engine), (0..PAGES * WORDS_PER_PAGE).map(initial).collect::<Vec<_>>());
 }

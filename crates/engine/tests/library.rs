@@ -1,6 +1,8 @@
 //! The library as a program uses it: threads submit jobs, and whatever becomes of a job is its
 //! ticket's news alone.
 
+mod common;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +34,9 @@ fn engine(device: impl Device + 'static, cores: usize, frames: usize) -> Arc<Eng
     while Budget::divide(&options, PAGES).unwrap().frames < frames {
         options.dram_bytes += 1024;
     }
-    Arc::new(Engine::over_device(Arc::new(device), PAGES, &options).unwrap())
+    let engine = Arc::new(Engine::over_device(Arc::new(device), PAGES, &options).unwrap());
+    common::watch(&engine);
+    engine
 }
 
 /// A device whose cores sleep until something comes, and not a moment less: a wake-up that gets lost

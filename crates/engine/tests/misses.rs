@@ -36,7 +36,7 @@ fn engine(device: Recorder<Ram>, options: &Options) -> (Engine, Arc<Log>) {
 fn sixty_four_jobs_that_ask_for_one_page_read_it_once() {
     for cores in [1, 2] {
         let mut options = small_cache(40, cores, 64, PAGES);
-        options.hold = NEVER;
+        options.hold = Some(NEVER);
         let (engine, log) = engine(recorded(Latency::Looks(1000)), &options);
         run_jobs(&engine, |_| (0..64 / cores).map(|_| loads(9)).collect());
         let counted = engine.counters().snapshot();
@@ -79,7 +79,7 @@ fn every_job_ends_in_a_cache_of_a_few_frames_and_every_page_read_is_used() {
     for (cores, frames) in [(1, 4), (1, 5), (2, 8), (2, 9)] {
         ends(move || {
             let mut options = small_cache(frames, cores, 64, PAGES);
-            options.hold = Duration::ZERO;
+            options.hold = Some(Duration::ZERO);
             let (engine, log) = engine(recorded(Latency::Looks(2)), &options);
             // No two jobs share a page, and none comes back to one: were a page gone before the job
             // that asked for it had used it, it would have to be read again.
@@ -112,7 +112,7 @@ fn every_job_ends_in_a_cache_of_a_few_frames_and_every_page_read_is_used() {
 fn order_of_a_miss_among_hits(discipline: Discipline, count: usize) -> Vec<usize> {
     let mut options = small_cache(40, 1, 4, PAGES);
     options.tuning.scheduler = discipline;
-    options.hold = Duration::ZERO;
+    options.hold = Some(Duration::ZERO);
     let (engine, _) = engine(recorded(Latency::Looks(3)), &options);
     run_alone(&engine, || vec![loads(0)]).order();
     let jobs = || std::iter::once(loads(1)).chain((0..count).map(|_| loads(0))).collect();
@@ -149,7 +149,7 @@ fn as_many_jobs_are_under_way_as_there_are_threads_and_never_more() {
 fn a_lone_miss_is_handed_over_at_once_however_long_requests_may_be_held() {
     ends(|| {
         let mut options = small_cache(40, 1, 4, PAGES);
-        options.hold = NEVER;
+        options.hold = Some(NEVER);
         let (engine, log) = engine(recorded(Latency::Looks(1)), &options);
         let chain = || {
             vec![job(|memory| {
@@ -167,7 +167,7 @@ fn a_lone_miss_is_handed_over_at_once_however_long_requests_may_be_held() {
 #[test]
 fn a_busy_core_hands_many_requests_over_together() {
     let mut options = small_cache(120, 1, 64, PAGES);
-    options.hold = NEVER;
+    options.hold = Some(NEVER);
     let (engine, log) = engine(recorded(Latency::Looks(4)), &options);
     let jobs = || (0..4 * PAGES).map(|number| loads(number * 7 % PAGES)).collect();
     run_alone(&engine, jobs).order();
@@ -187,7 +187,7 @@ fn a_busy_core_hands_many_requests_over_together() {
 fn requests_wait_for_company_no_longer_than_they_may() {
     // The job that computes on gives the core back only when the other has its page.
     let mut options = small_cache(40, 1, 2, PAGES);
-    options.hold = Duration::ZERO;
+    options.hold = Some(Duration::ZERO);
     options.tuning.batch_max = 64;
     let (engine, _) = engine(recorded(Latency::Looks(1)), &options);
     let jobs = || {

@@ -46,7 +46,7 @@ fn absurd_options_are_refused_with_what_is_expected() {
             changed(|o| o.tuning.batch_max = usize::MAX),
             "the submission batch must be 1 to 4096 requests",
         ),
-        (changed(|o| o.hold = Duration::MAX), "the time a request waits for others must be"),
+        (changed(|o| o.hold = Some(Duration::MAX)), "the time a request waits for others must be"),
         (changed(|o| o.cpus = vec![0; 9]), "the list of CPUs must be empty, or one for every core"),
     ] {
         for error in [refused(&options, PAGES), Budget::divide(&options, PAGES).unwrap_err()] {

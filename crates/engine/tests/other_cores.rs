@@ -103,7 +103,7 @@ fn recorded(flash: Flash) -> (Arc<dyn Device>, Arc<Log>) {
 
 fn options(frames: usize) -> Options {
     let mut options = small_cache(frames, 2, 8, PAGES);
-    options.hold = NEVER;
+    options.hold = Some(NEVER);
     options
 }
 
@@ -207,7 +207,7 @@ fn a_page_under_way_elsewhere_is_had(flash: Flash, held: bool) {
     ends(move || {
         let (device, log) = recorded(flash);
         let mut options = options(64);
-        options.hold = if held { NEVER } else { Duration::ZERO };
+        options.hold = Some(if held { NEVER } else { Duration::ZERO });
         let engine = Engine::over_device(device, PAGES, &options).unwrap();
         let progress = Arc::new(Progress::default());
         let jobs = |core| -> Vec<Work> {
@@ -293,7 +293,7 @@ fn frames_that_a_busy_core_keeps_from_the_policy_are_had_by_who_needs_them() {
     ends(|| {
         let (device, log) = recorded(Flash::Ram);
         let mut options = options(32);
-        options.hold = Duration::ZERO;
+        options.hold = Some(Duration::ZERO);
         let engine = Engine::over_device(device, PAGES, &options).unwrap();
         run_jobs(&engine, |core| if core == 0 { vec![common::jobs::loads(0)] } else { vec![] });
         let count = many_pages().len() as u64;

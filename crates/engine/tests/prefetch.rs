@@ -136,7 +136,7 @@ fn every_word_is_what_was_stored_whatever_is_fetched_ahead_and_whoever_is_admitt
             for (cores, frames) in [(1, 24), (2, 40)] {
                 ends(move || {
                     let mut options = small_cache(frames, cores, 16, PAGES);
-                    options.hold = Duration::ZERO;
+                    options.hold = Some(Duration::ZERO);
                     options.tuning.replacement = PolicyKind::Clock;
                     (options.tuning.prefetch, options.tuning.admission) = (prefetcher, admission);
                     let options = of_frames(frames, options, PAGES);

@@ -1,5 +1,7 @@
 //! Tickets are small, and as good for a task as for a thread.
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
 use std::pin::pin;
@@ -48,7 +50,9 @@ fn engine() -> Arc<Engine> {
     let device = Ram::new(PAGES as usize, Latency::Looks(0), |_, page| page.fill(0));
     let mut options = Options::new(8 << 20);
     options.tuning.threads = Some(4);
-    Arc::new(Engine::over_device(Arc::new(device), PAGES, &options).unwrap())
+    let engine = Arc::new(Engine::over_device(Arc::new(device), PAGES, &options).unwrap());
+    common::watch(&engine);
+    engine
 }
 
 struct Unparks(Thread);

@@ -5,6 +5,7 @@
 //! that core is busy for long, any other core that waits for one of its pages drives it.
 
 mod eviction;
+mod pace;
 mod prefetch;
 mod requests;
 mod write_back;
@@ -33,8 +34,9 @@ const SETTLE_AT: usize = 32;
 /// Which core drives a backside, and how eagerly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Drive {
-    /// Its own core, between jobs: requests may wait for more to join them.
-    Busy,
+    /// Its own core, between jobs, with so many more that it can run: requests may wait for others to
+    /// join them.
+    Busy { runnable: usize },
     /// Its own core, with nothing to run before a page arrives.
     Idle,
     /// Another core, which waits for one of its pages.
@@ -54,8 +56,8 @@ enum Evicted {
 pub(crate) struct Limits {
     /// The most requests submitted together.
     pub(crate) batch_max: usize,
-    /// The longest a request waits for others to join it.
-    pub(crate) hold: Span,
+    /// The longest a request waits for others to join it, unless the pace of misses and reads decides.
+    pub(crate) hold: Option<Span>,
     /// Free frames kept ahead of need.
     pub(crate) reserve: usize,
     /// The most pages under way ahead of demand.
@@ -127,6 +129,7 @@ impl Backside {
     /// Starts to read `page` from `slot`. The caller has just made it busy; its waiters are in the
     /// miss table.
     pub(crate) fn fetch(&mut self, pool: &BufferPool, page: PageId, slot: u32, now: Time) {
+        self.requests.missed(now);
         match self.free.pop() {
             Some(frame) => self.fill(pool, page, slot, frame, now),
             None => {
@@ -184,7 +187,7 @@ impl Backside {
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
     pub(crate) fn advance(&mut self, pool: &BufferPool, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
-        self.reap(pool, now);
+        self.reap(pool, now, drive == Drive::Idle);
         self.end_grace_periods(pool, by, now);
         if drive == Drive::Help && self.starved.is_empty() {
             // Only its own core gets frames ahead of need: it may have ended.
@@ -198,7 +201,7 @@ impl Backside {
             self.fill(pool, page, slot, frame, since);
         }
         self.fail_starved(pool);
-        if drive != Drive::Busy || self.installed.len() >= SETTLE_AT {
+        if !matches!(drive, Drive::Busy { .. }) || self.installed.len() >= SETTLE_AT {
             pool.cache.settle(&mut self.installed);
         }
         self.submit_when_due(pool, now, drive);
@@ -239,18 +242,21 @@ impl Backside {
             prefetched,
             frames,
             since,
+            submitted: since,
             attempts: 1,
             alone: false,
         };
         self.requests.start(pool, operation);
     }
 
-    fn reap(&mut self, pool: &BufferPool, now: Time) {
+    fn reap(&mut self, pool: &BufferPool, now: Time, waiting: bool) {
         let mut completions = self.requests.reap();
         let counters = self.counters(pool);
         let whole = completions.is_empty() || pool.is_whole();
         for completion in completions.drain(..) {
-            if let Some((operation, error)) = self.requests.end(pool, counters, completion, now) {
+            if let Some((operation, error)) =
+                self.requests.end(pool, counters, completion, (now, waiting))
+            {
                 match operation.direction {
                     Direction::Read if !whole => {
                         let error = Some("the file was cut short while in use".into());
@@ -467,8 +473,13 @@ impl Backside {
     }
 
     fn submit_when_due(&mut self, pool: &BufferPool, now: Time, drive: Drive) {
-        let writes = self.write_back.ready(&self.limits);
-        if !self.requests.is_due(&self.limits, writes, drive == Drive::Busy, now) {
+        let runnable = match drive {
+            Drive::Busy { runnable } => Some(runnable),
+            Drive::Idle | Drive::Help => None,
+        };
+        let hurried = runnable.is_some() || self.free.len() < self.limits.reserve / 4;
+        let writes = self.write_back.ready(&self.limits, hurried);
+        if !self.requests.is_due(&self.limits, writes, runnable, now) {
             return;
         }
         let frames = self.write_back.take(writes);

@@ -7,6 +7,7 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::SmallVec;
 
 use super::Limits;
+use super::pace::Pace;
 use crate::buffer_pool::BufferPool;
 use crate::counters::CoreCounters;
 use crate::device::{Completion, Direction, Queue, Request};
@@ -26,6 +27,8 @@ pub(super) struct Operation {
     pub(super) prefetched: bool,
     pub(super) frames: SmallVec<[FrameId; 1]>,
     pub(super) since: Time,
+    /// When it was handed to the device.
+    pub(super) submitted: Time,
     pub(super) attempts: u32,
     /// Whether it writes one page of a run that failed as a whole.
     pub(super) alone: bool,
@@ -40,7 +43,10 @@ pub(super) struct Requests {
     completions: Vec<Completion>,
     /// When the oldest request that is not submitted yet was made.
     held_since: Option<Time>,
+    /// Reads that are not submitted yet.
+    held_reads: Vec<u64>,
     submitted_at: Time,
+    pace: Pace,
 }
 
 impl Requests {
@@ -51,7 +57,9 @@ impl Requests {
             idle_tokens: Vec::new(),
             completions: Vec::new(),
             held_since: None,
+            held_reads: Vec::new(),
             submitted_at: Time::ZERO,
+            pace: Pace::default(),
         }
     }
 
@@ -83,7 +91,15 @@ impl Requests {
             pages: operation.frames.iter().map(|f| pool.cache.frame_memory(*f)).collect(),
             token,
         });
+        if operation.direction == Direction::Read {
+            self.held_reads.push(token);
+        }
         self.held_since.get_or_insert(now);
+    }
+
+    /// A job of this core has missed.
+    pub(super) fn missed(&mut self, now: Time) {
+        self.pace.missed(now);
     }
 
     /// The completions there are. The list comes back by [`recycle`](Requests::recycle).
@@ -100,13 +116,13 @@ impl Requests {
     }
 
     /// The operation that `completion` ends, with its error if it failed for good. `None` if it is
-    /// tried again.
+    /// tried again. A core that was `waiting` sees this at once.
     pub(super) fn end(
         &mut self,
         pool: &BufferPool,
         counters: &CoreCounters,
         completion: Completion,
-        now: Time,
+        (now, waiting): (Time, bool),
     ) -> Option<(Operation, Option<String>)> {
         let operation = &mut self.operations[completion.token as usize];
         let expected_bytes = operation.frames.len() * PAGE_BYTES;
@@ -125,15 +141,24 @@ impl Requests {
             self.push(pool, completion.token, now);
             return None;
         }
+        if operation.direction == Direction::Read {
+            self.pace.read_took(now.since(operation.submitted), waiting);
+        }
         let frames = std::mem::take(&mut operation.frames);
         let ended = Operation { frames, ..*operation };
         self.idle_tokens.push(completion.token);
         Some((ended, error))
     }
 
-    /// Whether it is time to submit, given how many `more` requests would join, on a core that has
-    /// other work to do or not (`busy`).
-    pub(super) fn is_due(&mut self, limits: &Limits, more: usize, busy: bool, now: Time) -> bool {
+    /// Whether it is time to submit, given how many `more` requests would join, on a core that can run
+    /// `runnable` jobs at once, or none at all.
+    pub(super) fn is_due(
+        &mut self,
+        limits: &Limits,
+        more: usize,
+        runnable: Option<usize>,
+        now: Time,
+    ) -> bool {
         let unsubmitted = self.queue.unsubmitted() + more;
         let held_back = self.queue.has_held_back();
         let waited = now.since(self.held_since.unwrap_or(now)).max(if held_back {
@@ -141,15 +166,23 @@ impl Requests {
         } else {
             Span::ZERO
         });
-        // A miss that leaves its core with nothing to run goes at once. A busy core loses nothing by
-        // letting a request wait for company, and saves most of what a submission costs.
-        let full = unsubmitted >= limits.batch_max;
-        let due = !busy || full || waited >= limits.hold;
+        let may_wait = match (runnable, limits.hold) {
+            (None, _) => false,
+            (Some(_), Some(hold)) => waited < hold,
+            (Some(jobs), None) => {
+                let jobs = jobs + self.queue.in_flight();
+                self.pace.hides_a_read(jobs) && waited < self.pace.hold_max()
+            }
+        };
+        let due = !may_wait || unsubmitted >= limits.batch_max;
         due && (unsubmitted > 0 || held_back)
     }
 
     pub(super) fn submit(&mut self, now: Time) {
         self.queue.submit();
+        for token in self.held_reads.drain(..) {
+            self.operations[token as usize].submitted = now;
+        }
         self.held_since = (self.queue.unsubmitted() > 0).then_some(now);
         self.submitted_at = now;
     }

@@ -15,6 +15,10 @@ use crate::device::Direction;
 /// write.
 const FAILED_WRITES_IN_A_ROW_MAX: u32 = 16;
 
+/// Pages being written at once by a core with time to spare: a drive takes 128 KiB in about the time
+/// of a read.
+const WRITTEN_AT_LEISURE: usize = 32;
+
 /// The dirty victims of one core.
 #[derive(Default)]
 pub(super) struct WriteBack {
@@ -39,9 +43,12 @@ impl WriteBack {
         self.waiting.len() + self.under_way
     }
 
-    /// How many frames the next submission may write.
-    pub(super) fn ready(&self, limits: &Limits) -> usize {
-        self.waiting.len().min((2 * limits.batch_max).saturating_sub(self.under_way))
+    /// How many frames the next submission may write. A core with time to spare writes few at once,
+    /// so that the next read does not wait behind them; a busy or `hurried` one writes many, which
+    /// costs less.
+    pub(super) fn ready(&self, limits: &Limits, hurried: bool) -> usize {
+        let at_once = if hurried { 2 * limits.batch_max } else { WRITTEN_AT_LEISURE };
+        self.waiting.len().min(at_once.saturating_sub(self.under_way))
     }
 
     /// Whether the last writes all failed, so that another one is hardly worth trying.
@@ -92,6 +99,7 @@ impl WriteBack {
                 prefetched: false,
                 frames: frames.drain(..run.count as usize).collect(),
                 since: now,
+                submitted: now,
                 attempts: 1,
                 alone: false,
             };

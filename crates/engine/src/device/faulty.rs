@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Completion, Device, Direction, Queue, Request, Sleeper};
+use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
 
 /// How often what goes wrong, each as a share of requests in 0..=1.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,6 +84,10 @@ impl FaultyQueue {
 }
 
 impl Queue for FaultyQueue {
+    fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
+        self.inner.register(memory)
+    }
+
     fn push(&mut self, request: Request) {
         let share = match request.direction {
             Direction::Read => self.faults.read_errors,

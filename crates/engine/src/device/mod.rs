@@ -5,6 +5,7 @@
 //! and gives completions back from shared memory ([`Queue::reap`]). Faults are injected at this seam
 //! ([`faulty`]), which is how every test of a failing disk works.
 
+pub mod dma;
 pub mod faulty;
 pub mod page_reads;
 pub mod ram;
@@ -25,6 +26,15 @@ pub enum Direction {
     Read,
     /// From memory to flash.
     Write,
+}
+
+/// The memory of all frames of a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameMemory {
+    /// Where it begins.
+    pub base: *mut u8,
+    /// How many bytes it has.
+    pub bytes: usize,
 }
 
 /// The memory of the pages of a request; one, nearly always.
@@ -81,6 +91,15 @@ pub struct Completion {
 /// A queue that is dropped first waits for the requests it has handed over: their pages are the
 /// caller's again afterwards.
 pub trait Queue: Send {
+    /// Names the memory in which the pages of nearly all requests will lie, so that the kernel need
+    /// not look it up for each of them. Requests work alike without it.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, mostly because of the limit on locked memory.
+    fn register(&mut self, _memory: FrameMemory) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Takes a request without handing it over yet.
     fn push(&mut self, request: Request);
 

@@ -11,7 +11,7 @@ use io_uring::{IoUring, cqueue, opcode, types};
 
 use ebbtide_core::PAGE_BYTES;
 
-use super::{Completion, Device, Direction, IoVecs, Queue, Request, Sleeper};
+use super::{Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, Sleeper};
 
 /// A file or block device, opened with `O_DIRECT`, driven by one ring a core.
 pub struct Uring {
@@ -75,10 +75,15 @@ struct UringQueue {
     outstanding: usize,
     /// Descriptions of staged requests of several pages; the kernel copies them as it takes them.
     iovecs: Vec<IoVecs>,
+    /// The frames, if the kernel has their pages at hand.
+    registered: Option<FrameMemory>,
     sleeper: Arc<UringSleeper>,
     wakeup_armed: bool,
     _file: Arc<File>,
 }
+
+/// The largest buffer that the kernel registers in one piece.
+const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// The token of the poll on the wake-up descriptor; no request has it.
 const WAKEUP: u64 = u64::MAX;
@@ -96,6 +101,7 @@ impl UringQueue {
             staged: 0,
             outstanding: 0,
             iovecs: Vec::new(),
+            registered: None,
             sleeper,
             wakeup_armed: false,
             _file: file,
@@ -113,6 +119,13 @@ impl UringQueue {
         self.staged += usize::from(self.wakeup_armed);
     }
 
+    /// The number of the registered buffer in which `page` lies.
+    fn buffer_of(&self, page: *mut u8) -> Option<u16> {
+        let frames = self.registered?;
+        let offset = (page as usize).checked_sub(frames.base as usize)?;
+        (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
+    }
+
     /// Puts a request into the submission ring if there is room for it.
     fn stage(&mut self, request: &Request) -> bool {
         if self.outstanding == self.depth {
@@ -121,9 +134,19 @@ impl UringQueue {
         let (file, offset) = (types::Fixed(0), request.offset);
         let entry = if let [page] = request.pages[..] {
             let bytes = PAGE_BYTES as u32;
-            match request.direction {
-                Direction::Read => opcode::Read::new(file, page, bytes).offset(offset).build(),
-                Direction::Write => opcode::Write::new(file, page, bytes).offset(offset).build(),
+            match (request.direction, self.buffer_of(page)) {
+                (Direction::Read, Some(buffer)) => {
+                    opcode::ReadFixed::new(file, page, bytes, buffer).offset(offset).build()
+                }
+                (Direction::Write, Some(buffer)) => {
+                    opcode::WriteFixed::new(file, page, bytes, buffer).offset(offset).build()
+                }
+                (Direction::Read, None) => {
+                    opcode::Read::new(file, page, bytes).offset(offset).build()
+                }
+                (Direction::Write, None) => {
+                    opcode::Write::new(file, page, bytes).offset(offset).build()
+                }
             }
         } else {
             let iovecs = request.iovecs();
@@ -144,7 +167,25 @@ impl UringQueue {
     }
 }
 
+// SAFETY: the memory that `registered` points to is only named to the kernel, never accessed here.
+unsafe impl Send for UringQueue {}
+
 impl Queue for UringQueue {
+    fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
+        let buffers: Vec<libc::iovec> = (0..memory.bytes)
+            .step_by(BUFFER_BYTES_MAX)
+            .map(|offset| libc::iovec {
+                iov_base: memory.base.wrapping_add(offset).cast(),
+                iov_len: BUFFER_BYTES_MAX.min(memory.bytes - offset),
+            })
+            .collect();
+        // SAFETY: the kernel holds the pages of registered memory for itself until the ring is gone,
+        // and refuses memory that is not mapped.
+        unsafe { self.ring.submitter().register_buffers(&buffers) }?;
+        self.registered = Some(memory);
+        Ok(())
+    }
+
     fn push(&mut self, request: Request) {
         debug_assert!(request.token != WAKEUP, "this token is taken");
         if !self.overflow.is_empty() || !self.stage(&request) {
@@ -323,5 +364,56 @@ impl Sleeper for UringSleeper {
         let one = 1u64;
         // SAFETY: writes 8 bytes from `one` to a descriptor we own; a full counter is as good.
         unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use smallvec::smallvec;
+
+    use super::*;
+
+    #[repr(align(4096))]
+    struct Pages([[u8; PAGE_BYTES]; 3]);
+
+    fn queue() -> Box<dyn Queue> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 2 * PAGE_BYTES]).unwrap();
+        Uring::new(Arc::new(file)).unwrap().queue(4).unwrap()
+    }
+
+    /// Reads the file's second page into `page`.
+    fn read(queue: &mut dyn Queue, page: &mut [u8; PAGE_BYTES]) {
+        let pages = smallvec![page.as_mut_ptr()];
+        let (direction, offset) = (Direction::Read, PAGE_BYTES as u64);
+        queue.push(Request { direction, offset, pages, token: 1 });
+        queue.submit();
+        let mut ended = Vec::new();
+        while ended.is_empty() {
+            queue.sleeper().sleep(Duration::from_secs(10));
+            queue.reap(&mut ended);
+        }
+        assert_eq!(*ended[0].result.as_ref().unwrap(), PAGE_BYTES);
+        assert_eq!(*page, [7; PAGE_BYTES]);
+    }
+
+    #[test]
+    fn pages_are_read_within_registered_memory_and_beside_it() {
+        let mut memory = Box::new(Pages([[0; PAGE_BYTES]; 3]));
+        let mut queue = queue();
+        let base = memory.0.as_mut_ptr().cast();
+        queue.register(FrameMemory { base, bytes: 2 * PAGE_BYTES }).unwrap();
+        memory.0.iter_mut().for_each(|page| read(&mut *queue, page));
+    }
+
+    #[test]
+    fn pages_are_read_where_the_kernel_refuses_to_register_memory() {
+        let mut memory = Box::new(Pages([[0; PAGE_BYTES]; 3]));
+        let mut queue = queue();
+        let nowhere = FrameMemory { base: std::ptr::null_mut(), bytes: PAGE_BYTES };
+        queue.register(nowhere).unwrap_err();
+        memory.0.iter_mut().for_each(|page| read(&mut *queue, page));
     }
 }

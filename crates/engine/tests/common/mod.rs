@@ -184,3 +184,16 @@ pub fn watched<R>(engine: &Engine, body: impl FnOnce() -> R) -> R {
         body()
     })
 }
+
+/// Watches an engine whose jobs other threads submit: if it is still there after longer than any
+/// machine needs for a test, says who waits for what and ends the process.
+pub fn watch(engine: &std::sync::Arc<Engine>) {
+    let engine = std::sync::Arc::downgrade(engine);
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(90));
+        if let Some(engine) = engine.upgrade() {
+            eprintln!("it hangs: {engine:#?}");
+            std::process::exit(101);
+        }
+    });
+}

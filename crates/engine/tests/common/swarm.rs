@@ -50,7 +50,8 @@ impl Choices {
         let mut options = Options::new(0);
         options.cores = random.random_range(1..=3);
         options.stack_bytes = 64 << 10;
-        options.hold = Duration::from_micros([0, 50, 1000, 1_000_000][random.random_range(0..4)]);
+        let holds_us = [None, Some(0), Some(50), Some(1000), Some(1_000_000)];
+        options.hold = holds_us[random.random_range(0..5)].map(Duration::from_micros);
         let tuning = &mut options.tuning;
         tuning.replacement = policies[random.random_range(0..policies.len())];
         tuning.prefetch = PrefetcherKind::ALL[random.random_range(0..PrefetcherKind::ALL.len())];

@@ -1,0 +1,106 @@
+//! How long a core's requests may wait for others to join them.
+//!
+//! A submission costs several microseconds, whatever it holds, so a core wants few and large ones. It
+//! loses nothing by waiting as long as its other jobs, those that can run and those whose pages are
+//! under way already, last longer than the device takes for a read: the pages of the batch are then
+//! there before the core runs dry. When that work thins, or there never was much, as at low load,
+//! requests go at once.
+
+use ebbtide_core::{Span, Time};
+
+/// A running mean gives a new sample this share of its weight.
+const SHARE: u64 = 16;
+
+/// A core that was idle says nothing about its pace: longer gaps between misses do not count.
+const GAP_MAX: Span = Span::from_us(1_000);
+
+/// A request waits for others no longer than this many reads take.
+const HOLD_READS: u64 = 4;
+
+/// Running means of how long the device takes for a read and how far apart a core's misses are.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    read_ps: u64,
+    gap_ps: u64,
+    missed_at: Time,
+}
+
+impl Pace {
+    /// A miss at `now`.
+    pub(super) fn missed(&mut self, now: Time) {
+        let gap = now.since(self.missed_at);
+        self.missed_at = now;
+        if gap < GAP_MAX {
+            follow(&mut self.gap_ps, gap);
+        }
+    }
+
+    /// A read was seen to end `span` after it was handed over. A core that was `waiting` saw it at
+    /// once. A busy one looks late, so what it sees only tells that the device is no slower.
+    pub(super) fn read_took(&mut self, span: Span, waiting: bool) {
+        if waiting || self.read_ps == 0 || span.as_ps() < self.read_ps {
+            follow(&mut self.read_ps, span);
+        }
+    }
+
+    /// The longest that a request waits for others.
+    pub(super) fn hold_max(&self) -> Span {
+        Span::from_ps(HOLD_READS * self.read_ps)
+    }
+
+    /// Whether `jobs` keep the core busy for as long as a read takes.
+    pub(super) fn hides_a_read(&self, jobs: usize) -> bool {
+        self.gap_ps.saturating_mul(jobs as u64) >= self.read_ps
+    }
+}
+
+fn follow(mean_ps: &mut u64, sample: Span) {
+    let sample = sample.as_ps();
+    *mean_ps = if *mean_ps == 0 { sample } else { *mean_ps - *mean_ps / SHARE + sample / SHARE };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pace of a core that misses every `gap_us` on a device that takes `read_us`.
+    fn pace(gap_us: u64, read_us: u64) -> Pace {
+        let mut pace = Pace::default();
+        for miss in 1..200 {
+            pace.missed(Time::from_ns(1_000 * gap_us * miss));
+            pace.read_took(Span::from_us(read_us), true);
+        }
+        pace
+    }
+
+    #[test]
+    fn work_that_lasts_as_long_as_a_read_hides_it() {
+        let pace = pace(10, 300);
+        assert!(pace.hides_a_read(31) && !pace.hides_a_read(29));
+    }
+
+    #[test]
+    fn a_core_that_was_idle_keeps_its_pace() {
+        let mut pace = pace(10, 300);
+        let before = pace.gap_ps;
+        pace.missed(pace.missed_at + Span::from_us(1_000_000));
+        assert_eq!(pace.gap_ps, before);
+    }
+
+    #[test]
+    fn the_pace_follows_a_device_that_slows_down_once_the_core_waits_for_it() {
+        let mut pace = pace(10, 100);
+        (0..64).for_each(|_| pace.read_took(Span::from_us(400), true));
+        assert!(pace.hold_max() > Span::from_us(4 * 380), "{:?}", pace.hold_max());
+    }
+
+    #[test]
+    fn what_a_busy_core_sees_late_does_not_make_the_device_slower() {
+        let mut pace = pace(10, 100);
+        let before = pace.read_ps;
+        (0..64).for_each(|_| pace.read_took(Span::from_us(900), false));
+        assert_eq!(pace.read_ps, before);
+        (0..64).for_each(|_| pace.read_took(Span::from_us(50), false));
+        assert!(pace.read_ps < before * 6 / 10);
+    }
+}
