@@ -8,7 +8,7 @@ use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{Bytes, Span, UnknownName};
 use ebbtide_engine::Tuning;
-use ebbtide_measure::bench::{self, Arrivals, BenchOptions, Dram, GRAPH_WORKLOADS, Mode};
+use ebbtide_measure::bench::{self, Arrivals, BenchOptions, Dram, Flash, GRAPH_WORKLOADS, Mode};
 use ebbtide_study::predict;
 use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
@@ -28,6 +28,11 @@ pub(crate) struct Arguments {
     /// Data file, created if it does not exist, or a block device
     #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
     data: PathBuf,
+    /// What Ebbtide and sync keep their pages on: data (the data file), or ram: and a latency. Memory
+    /// that answers after that time and costs the cores nothing shows the engine's own cost, without
+    /// the kernel's and the drive's
+    #[arg(long, default_value = "data", value_name = "data|ram:TIME")]
+    device: Flash,
     /// Size of each workload's data
     #[arg(long, default_value = "2GiB", value_name = "SIZE")]
     dataset: Bytes,
@@ -87,11 +92,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = numbers::number, default_value = "0.99", allow_hyphen_values = true)]
     theta: f64,
     /// User-level threads per core: the maximum of concurrent jobs [default: what suits the DRAM
-    /// budget, at most 128]
+    /// budget, at most 256]
     #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
     threads: Option<usize>,
     /// Maximum of requests in one submission to the kernel
-    #[arg(long, value_parser = numbers::count::<usize>, default_value = "32", value_name = "COUNT")]
+    #[arg(long, value_parser = numbers::count::<usize>, default_value = "64", value_name = "COUNT")]
     batch: usize,
     /// Seed of data and jobs
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
@@ -144,6 +149,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
     if !arguments.mode.is_empty() {
         options.modes = arguments.mode.clone();
     }
+    options.device = arguments.device;
     options.dataset_bytes = arguments.dataset.0;
     options.graph = arguments.graph.clone();
     options.trace = arguments.trace.clone();

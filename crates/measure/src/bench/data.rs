@@ -44,11 +44,6 @@ impl DataPlaces {
         }
     }
 
-    /// Spare places behind the pages of a store whose pages are written back.
-    fn spare_pages(&self) -> u64 {
-        if self.shared { 0 } else { self.pages / 2 }
-    }
-
     /// The file and the byte offset of the store that `mode` uses.
     pub(super) fn place(&self, mode: Mode) -> (PathBuf, u64) {
         let (number, suffix) = match mode {
@@ -102,7 +97,7 @@ impl DataPlaces {
             path,
             offset,
             pages: self.pages,
-            spare_pages: self.spare_pages(),
+            spare_pages: spare_pages(self.pages, !self.shared),
             tag: self.tag.clone(),
             force,
         }
@@ -124,6 +119,11 @@ fn device_bytes(path: &Path) -> Option<u64> {
     }
     let size = std::fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
     Some(size.unwrap_or(u64::MAX / 4))
+}
+
+/// Spare places behind the `pages` pages of a store, which it has if they are written back.
+pub(super) fn spare_pages(pages: u64, writes: bool) -> u64 {
+    if writes { pages / 2 } else { 0 }
 }
 
 /// Bytes that `stores` take up.

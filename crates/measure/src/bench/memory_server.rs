@@ -2,19 +2,21 @@
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::prefetch::PrefetcherKind;
-use ebbtide_core::{PAGE_BYTES, Time};
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
+use ebbtide_engine::device::dma::{self, Dma};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::store::{Access, Store, StoreError};
 use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
 use ebbtide_workloads::{Kind, Program, Shape, Workload};
 
 use super::calibrate::calibrate;
+use super::data::spare_pages;
 use super::error::BenchError;
 use super::job_stream::{CoreTimes, Stream, StreamService, WindowTimes, run_threads, total};
-use super::options::Mode;
+use super::options::{Flash, Mode};
 use super::protocol::{Command, Reply, Setup, Window, WindowArrivals};
 use super::replay;
 use super::usage;
@@ -76,6 +78,8 @@ enum Tested {
 
 struct Under {
     tested: Tested,
+    /// Memory in place of a drive, whose cost is not this memory's.
+    in_place_of_drive_bytes: u64,
     setup: Setup,
     program: Program,
     next_job: u64,
@@ -85,11 +89,14 @@ struct Under {
 impl Under {
     fn new(setup: Setup) -> Result<(Under, Reply), Reply> {
         // Threads and the kernel's I/O workers of this process inherit these CPUs.
+        let mut elsewhere = affinity::allowed().map_err(failed)?;
+        elsewhere.retain(|cpu| !setup.cpus.contains(cpu));
         affinity::confine(&setup.cpus).map_err(failed)?;
         let program = program(&setup).map_err(failed)?;
         let pages = program.size_bytes() / PAGE_BYTES as u64;
         let mut notices = Vec::new();
         let mut frames = None;
+        let mut in_place_of_drive_bytes = 0;
         let tested = match setup.mode {
             Mode::Dram => {
                 let image = |page, out: &mut _| program.image(page, out);
@@ -100,14 +107,16 @@ impl Under {
             }
             Mode::Paging => paging(&setup, &program).map_err(failed)?,
             Mode::Sync | Mode::Ebbtide | Mode::Plain => {
-                let engine = engine(&setup, &program).map_err(failed)?;
+                let (engine, bytes) = engine(&setup, &elsewhere, &program).map_err(failed)?;
+                in_place_of_drive_bytes = bytes;
                 frames = Some(engine.budget().frames as u64);
                 notices.extend_from_slice(engine.notices());
                 Tested::Engine(Box::new(engine))
             }
         };
         let clock = Instant::now();
-        let mut under = Under { tested, setup, program, next_job: 0, clock };
+        let mut under =
+            Under { tested, in_place_of_drive_bytes, setup, program, next_job: 0, clock };
         let threads_per_core = under.choose_threads().map_err(failed)?;
         Ok((under, Reply::Ready { frames, threads_per_core, notices }))
     }
@@ -161,9 +170,9 @@ impl Under {
             Tested::Engine(engine) => engine.now(),
         };
         let stream = Arc::new(Stream::new(program, self.next_job, start, seconds, arrivals));
-        let before = (usage::usage(), self.snapshot());
+        let before = (self.usage(), self.snapshot());
         let cores = self.run_stream(&stream)?;
-        let after = (usage::usage(), self.snapshot());
+        let after = (self.usage(), self.snapshot());
         self.next_job += stream.jobs();
         let total = total(&stream, cores)?;
         Ok(self.window(&stream, &total, &before, &after))
@@ -178,6 +187,17 @@ impl Under {
                 .run(|_| StreamService::new(stream.clone()), StreamService::measured)
                 .map_err(|error| error.to_string()),
         }
+    }
+
+    /// What this process has used, without what it does in place of a drive.
+    fn usage(&self) -> usage::Usage {
+        let mut usage = usage::usage();
+        if self.in_place_of_drive_bytes > 0 {
+            let (cpu_s, system_s) = usage::threads_cpu_s(dma::MOVER);
+            usage.cpu_s -= cpu_s;
+            usage.system_s -= system_s;
+        }
+        usage
     }
 
     fn snapshot(&self) -> Option<Snapshot> {
@@ -202,7 +222,7 @@ impl Under {
             system_s: usage.system_s,
             service_us: total.service_us,
             response_us: total.response_us,
-            rss_bytes: usage::resident_bytes(),
+            rss_bytes: usage::resident_bytes().saturating_sub(self.in_place_of_drive_bytes),
             ..Window::default()
         };
         match (&self.tested, &before.1, &after.1) {
@@ -270,16 +290,44 @@ fn paging(setup: &Setup, program: &Program) -> Result<Tested, String> {
     Ok(Tested::Mapped { memory, threads: setup.cpus.len() })
 }
 
-fn engine(setup: &Setup, program: &Program) -> Result<Engine, String> {
-    let store = store(setup, program).map_err(|error| error.to_string())?;
+/// The engine, and the bytes of memory that stand for a drive, which is moved on the CPUs `elsewhere`.
+fn engine(setup: &Setup, elsewhere: &[usize], program: &Program) -> Result<(Engine, u64), String> {
     let options = engine_options(setup);
+    if let Flash::Ram(latency) = setup.device {
+        let (engine, bytes) = engine_over_ram(latency, elsewhere, program, &options)?;
+        return Ok((engine, bytes));
+    }
+    let store = store(setup, program).map_err(|error| error.to_string())?;
     let engine = if setup.mode == Mode::Sync {
         let device = Arc::new(Threads::blocking(store.file()));
         Engine::over(&store, device, &options)
     } else {
         Engine::open(&store, &options)
     };
-    engine.map_err(|error| error.to_string())
+    engine.map(|engine| (engine, 0)).map_err(|error| error.to_string())
+}
+
+/// As much room as a data file has.
+fn engine_over_ram(
+    latency: Span,
+    elsewhere: &[usize],
+    program: &Program,
+    options: &Options,
+) -> Result<(Engine, u64), String> {
+    let pages = program.size_bytes() / PAGE_BYTES as u64;
+    let spare_pages = spare_pages(pages, program.writes());
+    let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| {
+        if page.0 < pages {
+            program.image(page, out);
+        }
+    };
+    let latency = Duration::from_nanos(latency.as_ns());
+    let device = Dma::new(pages + spare_pages, latency, elsewhere, &image)
+        .map_err(|error| format!("no memory to stand for a drive: {error}"))?;
+    let bytes = device.bytes();
+    Engine::over_roomy_device(Arc::new(device), pages, spare_pages, options)
+        .map(|engine| (engine, bytes))
+        .map_err(|error| error.to_string())
 }
 
 /// The options of the engine for `setup`.

@@ -34,7 +34,7 @@ pub use conditions::{BenchRun, Conditions};
 pub use error::BenchError;
 pub use loaded_workload::{GRAPH_WORKLOADS, GraphFile};
 pub use memory_server::serve;
-pub use options::{Arrivals, BenchOptions, Dram, Mode};
+pub use options::{Arrivals, BenchOptions, Dram, Flash, Mode};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission};
 pub use profiling::measure as measure_profile;
 pub use protocol::{Calibration, Latency, Setup, WindowArrivals};
@@ -83,6 +83,9 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
         tried: Vec::new(),
         notices: replayed.map(|kept| kept.notice.clone()).collect(),
     };
+    if matches!(options.device, Flash::Ram(_)) && options.modes.contains(&Mode::Paging) {
+        report.notices.push("paging: left out: the kernel pages from files only".into());
+    }
     let mut conditions = Vec::new();
     let given = options.machine.as_deref().filter(|_| options.predict);
     let given = given.map(Profile::read).transpose()?;
@@ -124,6 +127,20 @@ fn check(options: &BenchOptions) -> Result<Vec<usize>, BenchError> {
             options.cores,
             allowed.len()
         ));
+    }
+    if let Flash::Ram(_) = options.device {
+        if options.cores == allowed.len() {
+            return bad(format!(
+                "--device {}: memory in place of a drive needs a CPU beside --cores {}, and this \
+                 machine offers {}",
+                options.device,
+                options.cores,
+                allowed.len()
+            ));
+        }
+        if options.predict {
+            return bad(format!("--device {}: --predict is for a drive", options.device));
+        }
     }
     if options.rounds == 0 || !(options.seconds > 0.0 && options.seconds <= 3600.0) {
         return bad(format!(
@@ -170,28 +187,38 @@ fn check_room(
             options.dataset_bytes
         )));
     }
-    check_memory(options.dataset_bytes)?;
     let stored: Vec<Mode> = stored_modes(options).collect();
+    check_memory(options, stored.len() as u64)?;
     let mut missing = Vec::new();
     for subject in subjects {
         if !stored.is_empty() {
             check_engine(options, subject, cpus)?;
         }
-        missing.extend(places(options, subject).missing(&stored)?);
+        if options.device == Flash::Data {
+            missing.extend(places(options, subject).missing(&stored)?);
+        }
     }
     data::check_room(&missing)
 }
 
-/// DRAM-only has all of the data resident.
-fn check_memory(dataset_bytes: u64) -> Result<(), BenchError> {
+/// DRAM-only has all of the data resident, and so has each of `stored` memories over memory.
+fn check_memory(options: &BenchOptions, stored: u64) -> Result<(), BenchError> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let (needed_bytes, who) = match options.device {
+        Flash::Data => (options.dataset_bytes, "DRAM-only keeps all of it in memory"),
+        // With spare places, the memory that stands for a drive is half as large again.
+        Flash::Ram(_) => (
+            options.dataset_bytes + stored * (options.dataset_bytes + options.dataset_bytes / 2),
+            "DRAM-only and memory in place of a drive keep all of it in memory",
+        ),
+    };
     match kib.map(|kib| kib << 10) {
-        Some(available_bytes) if available_bytes < dataset_bytes => {
+        Some(available_bytes) if available_bytes < needed_bytes => {
             Err(BenchError::BadInput(format!(
-                "--dataset: DRAM-only keeps all of it in memory, {}, and {} are available",
-                data::mib(dataset_bytes),
+                "--dataset: {who}, {}, and {} are available",
+                data::mib(needed_bytes),
                 data::mib(available_bytes),
             )))
         }
@@ -239,7 +266,13 @@ fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
     let compared = options.modes.contains(&Mode::Ebbtide) && options.arrivals == Arrivals::Closed;
     let plain = (compared && !options.tries().is_empty()).then_some(Mode::Plain);
     let chosen = Mode::ALL.into_iter();
-    chosen.filter(|mode| *mode != Mode::Dram && options.modes.contains(mode)).chain(plain)
+    let file = options.device == Flash::Data;
+    let here = move |mode: &Mode| match mode {
+        Mode::Dram => false,
+        Mode::Paging => file,
+        Mode::Sync | Mode::Ebbtide | Mode::Plain => true,
+    };
+    chosen.filter(move |mode| here(mode) && options.modes.contains(mode)).chain(plain)
 }
 
 /// The data files of `subject`. The tag names everything that the image depends on.
@@ -278,6 +311,7 @@ fn setup(
         seed: options.seed,
         dram_bytes: options.dram_bytes(),
         cpus: cpus.to_vec(),
+        device: options.device,
         data,
         offset,
         tuning,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ebbtide_core::{Bytes, UnknownName, choice, find_by_name};
+use ebbtide_core::{Bytes, Span, UnknownName, choice, find_by_name};
 use ebbtide_engine::Tuning;
 use ebbtide_workloads::{Kind, Scatter};
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,61 @@ impl FromStr for Dram {
     }
 }
 
+/// What the pages of Ebbtide and of blocking reads lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Flash {
+    /// The data file or block device.
+    Data,
+    /// Memory that answers after this time and costs the cores nothing
+    /// ([`Dma`](ebbtide_engine::device::dma::Dma)): what is left is the engine's own cost.
+    Ram(Span),
+}
+
+impl FromStr for Flash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Flash, String> {
+        if text == "data" {
+            return Ok(Flash::Data);
+        }
+        let latency = text.strip_prefix("ram:").and_then(|latency| latency.parse::<Span>().ok());
+        match latency.filter(|latency| (Span::from_us(1)..=LATENCY_MAX).contains(latency)) {
+            Some(latency) => Ok(Flash::Ram(latency)),
+            None => Err(format!(
+                "'{text}' is not a device; expected data, or ram: and a latency of 1us to 1s such as \
+                 ram:50us"
+            )),
+        }
+    }
+}
+
+/// The slowest device that memory stands for.
+const LATENCY_MAX: Span = Span::from_us(1_000_000);
+
+impl fmt::Display for Flash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flash::Data => f.write_str("data"),
+            Flash::Ram(latency) => write!(f, "ram:{latency}"),
+        }
+    }
+}
+
+impl From<Flash> for String {
+    fn from(flash: Flash) -> String {
+        flash.to_string()
+    }
+}
+
+impl TryFrom<String> for Flash {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Flash, String> {
+        text.parse()
+    }
+}
+
 choice! {
     /// How jobs arrive.
     pub enum Arrivals as "arrivals" {
@@ -100,6 +155,8 @@ pub struct BenchOptions {
     pub modes: Vec<Mode>,
     /// The data file or block device.
     pub data: PathBuf,
+    /// What the pages of Ebbtide and of blocking reads lie on.
+    pub device: Flash,
     /// Size of each workload's data in bytes; with a graph or a trace from a file, the size of
     /// that.
     pub dataset_bytes: u64,
@@ -145,6 +202,7 @@ impl BenchOptions {
             workloads: Kind::ASTRIFLASH.map(Kind::name).to_vec(),
             modes: Mode::ALL.to_vec(),
             data,
+            device: Flash::Data,
             dataset_bytes: 2 << 30,
             graph: None,
             trace: None,
@@ -189,6 +247,19 @@ impl BenchOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_is_the_data_or_memory_with_a_latency() {
+        assert_eq!("ram:50us".parse(), Ok(Flash::Ram(Span::from_us(50))));
+        assert_eq!("data".parse(), Ok(Flash::Data));
+        for flash in [Flash::Data, Flash::Ram(Span::from_us(1500))] {
+            assert_eq!(flash.to_string().parse(), Ok(flash));
+        }
+        for text in ["ram", "ram:", "ram:0", "ram:2s", "file", ""] {
+            let error = text.parse::<Flash>().unwrap_err();
+            assert!(error.contains("ram:50us"), "{error}");
+        }
+    }
 
     #[test]
     fn dram_is_a_share_or_a_size() {

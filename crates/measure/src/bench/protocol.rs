@@ -10,7 +10,7 @@ use ebbtide_workloads::Scatter;
 use serde::{Deserialize, Serialize};
 
 use super::GraphFile;
-use super::options::Mode;
+use super::options::{Flash, Mode};
 
 /// The setup of a child: one memory and one workload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub struct Setup {
     pub dram_bytes: u64,
     /// The CPUs to use, one per core.
     pub cpus: Vec<usize>,
+    /// What the engine's pages lie on.
+    pub device: Flash,
     /// The data file.
     pub data: PathBuf,
     /// Where its store begins in the data file, in bytes.

@@ -12,7 +12,7 @@ use super::data::{self, DataPlaces};
 use super::error::BenchError;
 use super::loaded_workload::LoadedWorkload;
 use super::memory_server::{PAGING_THREADS, PAGING_TRIAL_S};
-use super::options::{Arrivals, BenchOptions, Mode};
+use super::options::{Arrivals, BenchOptions, Flash, Mode};
 use super::protocol::{Calibration, Command, Latency, Reply, Setup, Window, WindowArrivals};
 use super::usage;
 use super::{
@@ -81,9 +81,11 @@ impl Bench<'_> {
     ) -> Result<(), BenchError> {
         let program = &self.subject.program;
         let places = places(self.options, self.subject);
-        self.make_data(program, &places)?;
-        if report.machine.read_us_qd1.is_none() {
-            self.probe_device(&places, report)?;
+        if self.options.device == Flash::Data {
+            self.make_data(program, &places)?;
+            if report.machine.read_us_qd1.is_none() {
+                self.probe_device(&places, report)?;
+            }
         }
         let (mut runners, calibration) = self.start(program, &places, report)?;
         report.workloads.push(WorkloadFacts {

@@ -53,6 +53,27 @@ fn stat_number(stat: &str, number: usize) -> Option<u64> {
     rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
+/// CPU time of this process's threads of the name `name`, all of it and the part in the kernel, in
+/// seconds.
+pub(super) fn threads_cpu_s(name: &str) -> (f64, f64) {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let named = tasks.map(|task| task.path()).filter(|task| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    });
+    let cpu_s = |task: std::path::PathBuf| {
+        // The first field of /proc/PID/task/TID/schedstat: nanoseconds on a CPU.
+        let schedstat = fs::read_to_string(task.join("schedstat")).ok()?;
+        let cpu_ns = schedstat.split_whitespace().next()?.parse::<u64>().ok()?;
+        let stat = fs::read_to_string(task.join("stat")).ok()?;
+        // Field 15 (stime) of proc_pid_stat(5).
+        Some((cpu_ns as f64 / 1e9, seconds(stat_number(&stat, 15)?)))
+    };
+    let sum = |(cpu_s, system_s), (more_cpu_s, more_system_s)| {
+        (cpu_s + more_cpu_s, system_s + more_system_s)
+    };
+    named.filter_map(cpu_s).fold((0.0, 0.0), sum)
+}
+
 fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
