@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use thiserror::Error;
 
 use crate::addr::{Addr, LINE_BYTES, PageId};
-use crate::durability::{Lsn, TransactionError};
+use crate::durability::{HeldLatches, Lsn, TransactionError};
 
 /// A plain value that memory holds: 8 to 64 bytes, a whole number of 8-byte words.
 ///
@@ -92,10 +92,11 @@ pub trait Memory {
     ///   before storing. If `body` unwinds, a memory with a persist part drops what it stored. Other
     ///   memories keep it.
     /// * *Bounded.* What one transaction may store is limited; see [`TransactionError::TooLarge`].
-    /// * *Latches are not data.* [`compare_exchange`](Memory::compare_exchange) is meant for latches:
-    ///   it takes effect at once and is never logged. A latch may be held around the transaction, or
-    ///   taken inside it by `ebbtide_structures::latch`, which then keeps it until the stores have
-    ///   taken effect. Two transactions that store to the same words need a latch between them.
+    /// * *Latches are not data.* A latch may be held around the transaction, or taken inside it by
+    ///   `ebbtide_structures::latch`, which then keeps it until the stores have taken effect. It is
+    ///   never logged. Two transactions that store to the same words need a latch between them, or
+    ///   [`compare_exchange`](Memory::compare_exchange): a word that was exchanged is looked at again
+    ///   at the end, and if another job has changed it, `body` runs again.
     /// * *Not nested.* A transaction inside a transaction is part of the outer one.
     ///
     /// # Errors
@@ -114,6 +115,35 @@ pub trait Memory {
     /// When it cannot become durable, because the log cannot be written any more.
     fn durable(&mut self, _lsn: Lsn) -> Result<(), TransactionError> {
         Ok(())
+    }
+
+    /// Logs what the `bytes` bytes from `at` on, whole words, hold now: as persistent memory's flush of a
+    /// range. Stores outside of transactions may survive a crash; those in the range do once the place
+    /// given is [durable](Memory::durable). Each page of the range is logged in one step. Does nothing
+    /// inside a transaction, whose stores are logged anyway.
+    ///
+    /// # Errors
+    /// When the log cannot be written any more.
+    fn persist(&mut self, _at: Addr, _bytes: u64) -> Result<Lsn, TransactionError> {
+        Ok(Lsn::ZERO)
+    }
+
+    /// As [`compare_exchange`](Memory::compare_exchange), at once also inside a transaction, and never
+    /// logged: for the word of a latch.
+    fn exchange_latch(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        self.compare_exchange(at, current, new)
+    }
+
+    /// The latches of the transaction under way; `None` outside of one. For
+    /// `ebbtide_structures::latch`, which keeps a latch until the stores under it have taken effect.
+    fn latches(&mut self) -> Option<&mut HeldLatches> {
+        None
+    }
+
+    /// How many times the store behind this memory was opened. A latch carries it: what an earlier time
+    /// held is free.
+    fn boot(&self) -> u32 {
+        0
     }
 
     /// The 64-byte line that `at` lies in.

@@ -2,9 +2,52 @@
 //!
 //! * [`Lsn`]: the place of a transaction in the log, and with it the order of all of them.
 //! * [`TransactionError`]: why a transaction did not take place, or cannot become durable.
+//! * [`WriteSet`]: what a transaction has stored and nobody else sees yet.
+//! * [`Journal`]: the log, the page map and the slots of a persist part that is in use.
+//! * [`recover`]: from what a crash has left to a journal that goes on.
+//! * [`Policy`]: when a transaction is acknowledged.
+//! * [`Geometry`], [`format`]: where everything lies, and what a new store begins with.
+//!
+//! Only committed stores ever reach the cache, so there is nothing to undo: one log of what was stored
+//! and of where pages were written to is read forwards. A page is never written over its last copy.
+//! `docs/DURABILITY.md` says what is promised, and `docs/STORE_FORMAT.md` describes every byte.
+//! ARIES (Mohan et al., TODS 1992) is where redo from a log with a horizon comes from; shadow copies
+//! of pages under a map are as old as System R (Gray et al., ACM Computing Surveys 1981).
 
+mod base_map;
+mod checkpoint;
+mod disk;
 mod error;
+mod geometry;
+mod held;
+mod inspect;
+mod journal;
+mod log;
+mod log_block;
 mod lsn;
+mod planted;
+mod policy;
+mod record;
+mod recovery;
+mod scan;
+mod slots;
+mod superblock;
+mod unmapped;
+mod write_set;
 
+pub use base_map::{Mapped, PageMap, SLOTS_MAX};
+pub use disk::{Disk, DiskError, RecoveryError};
 pub use error::TransactionError;
+pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};
+pub use held::{HeldLatches, Rerun};
+pub use inspect::{Inspection, inspect};
+pub use journal::{Frozen, Io, Journal, Limits, is_sound};
+#[doc(hidden)]
+pub use log_block::flushed_mark;
 pub use lsn::Lsn;
+#[doc(hidden)]
+pub use planted::Mistake;
+pub use policy::{NotPolicy, Policy};
+pub use recovery::{Recovered, RecoveryOptions, recover};
+pub use superblock::{Superblock, format};
+pub use write_set::WriteSet;

@@ -1,0 +1,334 @@
+//! Recovery: from what a crash has left to a journal that goes on.
+//!
+//! Nothing that an earlier recovery needs is written over: pages go to free slots, the base map to the
+//! area that is not in use, and only then does a new superblock name both. A recovery that is cut off
+//! therefore leaves everything as it was. It reads the pages that the log stores to in portions that
+//! fit in the DRAM it is given, and reads the log once for each portion.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::Lsn;
+use super::base_map::{Mapped, PageMap};
+use super::disk::{Disk, DiskError, RecoveryError};
+use super::geometry::{Block, Geometry, Page, SUPERBLOCKS};
+use super::journal::{Journal, Limits};
+use super::log::Log;
+use super::log_block::HEADER_BYTES;
+use super::planted::Mistake;
+use super::record::{Map, Record, runs};
+use super::scan::{End, Extent, check_end, scan};
+use super::slots::Slots;
+use super::superblock::Superblock;
+use crate::addr::{PAGE_BYTES, PageId};
+use crate::watch::Watch;
+
+/// What recovery has found and done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Transactions in the log behind the horizon.
+    pub transactions: u64,
+    /// Blocks of the log that were read.
+    pub log_blocks: u64,
+    /// Pages to which stores of the log were applied.
+    pub pages: u64,
+    /// Damaged pages, now or before. To touch one is an error.
+    pub poisoned: Vec<PageId>,
+}
+
+/// How recovery works.
+#[derive(Debug, Clone, Copy)]
+pub struct RecoveryOptions {
+    /// The most pages in DRAM at once.
+    pub pages_at_once: usize,
+    /// The bounds of the journal.
+    pub limits: Limits,
+    /// A mistake to make, in tests.
+    pub mistake: Option<Mistake>,
+}
+
+/// Reads the superblock, base map and log of a store: all that recovery starts from.
+pub(super) struct Found {
+    pub(super) superblock: Superblock,
+    pub(super) map: PageMap,
+    pub(super) end: End,
+    /// Pages with stores that no copy has, and the place in the log up to which their copies have all.
+    pub(super) redo: BTreeMap<PageId, Lsn>,
+    pub(super) transactions: u64,
+    pub(super) records: u64,
+    /// Damaged blocks of the base map.
+    pub(super) damaged_blocks: u64,
+}
+
+/// The copies of a page that may be its newest one.
+///
+/// A map record that was not flushed may survive a loss of power while the copy it names does not. The
+/// copy before is still there then, since its slot is free only when the record is on the device.
+struct Copies {
+    /// With where the record ends and what the copy covers, oldest first.
+    copies: VecDeque<(Lsn, Mapped, Lsn)>,
+}
+
+impl Copies {
+    /// The copy that the base map names.
+    fn before(mapped: Mapped) -> Copies {
+        Copies { copies: VecDeque::from([(Lsn::ZERO, mapped, Lsn::ZERO)]) }
+    }
+
+    fn push(&mut self, place: Extent, named: &Map) {
+        // Of those that were on the device, only the newest counts.
+        while self.copies.get(1).is_some_and(|(end, ..)| *end <= place.flushed) {
+            self.copies.pop_front();
+        }
+        let mapped = Mapped::Slot { slot: named.slot, checksum: named.checksum };
+        self.copies.push_back((place.end, mapped, named.covers));
+    }
+
+    /// The newest copy, or the newest that is whole among those whose record may not have been flushed;
+    /// and what it covers.
+    fn newest_sound(
+        mut self,
+        geometry: &Geometry,
+        disk: &mut impl Disk,
+        flushed: Lsn,
+        mistake: Option<Mistake>,
+    ) -> Result<(Mapped, Lsn), DiskError> {
+        let mut block = Box::new([0; PAGE_BYTES]);
+        while let Some((end, mapped, covered)) = self.copies.pop_back() {
+            let Mapped::Slot { slot, checksum } = mapped else { return Ok((mapped, covered)) };
+            let trusted = end <= flushed || mistake == Some(Mistake::TrustsUnflushedMaps);
+            if trusted {
+                return Ok((mapped, covered));
+            }
+            disk.read_block(geometry.slot(slot), &mut block)?;
+            if geometry.checksum(&block[..]) == checksum {
+                return Ok((mapped, covered));
+            }
+        }
+        Ok((Mapped::Poisoned, Lsn::ZERO))
+    }
+}
+
+/// Looks at a store without changing anything.
+pub(super) fn look(
+    geometry: &Geometry,
+    disk: &mut impl Disk,
+    mistake: Option<Mistake>,
+    watch: Watch<'_>,
+) -> Result<Found, RecoveryError> {
+    let mut copies = Box::new([[0; PAGE_BYTES]; SUPERBLOCKS as usize]);
+    for (copy, into) in copies.iter_mut().enumerate() {
+        disk.read_block(geometry.superblock(copy as u64), into)?;
+    }
+    let superblock = Superblock::newest(geometry, &copies).ok_or(RecoveryError::NoSuperblock)?;
+    let map = PageMap::blank(geometry.pages);
+    let mut damaged_blocks = 0;
+    if let Some(area) = superblock.base {
+        let mut block = Box::new([0; PAGE_BYTES]);
+        for index in 0..geometry.base_blocks() {
+            disk.read_block(geometry.base(area, index), &mut block)?;
+            let sound = map.decode(geometry, index, superblock.base_generation, &block);
+            damaged_blocks += u64::from(!sound);
+        }
+    }
+    watch.tell("reading the log", 0.0)?;
+    // The last store to each page, and what its newest copy has.
+    let mut stored: BTreeMap<PageId, Lsn> = BTreeMap::new();
+    let mut copies_of: HashMap<PageId, Copies> = HashMap::new();
+    let (mut transactions, mut records, mut wrong) = (0, 0, None);
+    let end = scan(geometry, disk, &superblock, mistake, &mut |place, record| {
+        records += 1;
+        match record {
+            Record::Stores(contents) => {
+                transactions += 1;
+                for run in runs(contents).flatten() {
+                    let last = (run.at + (run.bytes.len() as u64 - 1)).page().0;
+                    for page in (run.at.page().0..=last).map(PageId) {
+                        stored.insert(page, place.start);
+                    }
+                }
+            }
+            Record::Map(named) if u64::from(named.slot) < geometry.slots => {
+                let before = map.get(named.page);
+                let copies = copies_of.entry(named.page).or_insert_with(|| Copies::before(before));
+                copies.push(place, &named);
+            }
+            Record::Map(named) => {
+                let problem = "which does not exist";
+                let Map { page, slot, .. } = named;
+                wrong = Some(RecoveryError::WrongMap { page, slot, problem });
+            }
+        }
+    })?;
+    if let Some(wrong) = wrong {
+        return Err(wrong);
+    }
+    if mistake != Some(Mistake::TakesDamageForEnd) {
+        check_end(geometry, disk, &superblock, &end)?;
+    }
+    let mut covers: HashMap<PageId, Lsn> = HashMap::new();
+    for (page, copies) in copies_of {
+        let (mapped, covered) = copies.newest_sound(geometry, disk, end.flushed, mistake)?;
+        map.set(page, mapped);
+        covers.insert(page, covered);
+    }
+    let from = |page| covers.get(&page).copied().unwrap_or(Lsn::ZERO);
+    let redo = stored
+        .into_iter()
+        .filter(|&(page, last)| last >= from(page) && map.get(page) != Mapped::Poisoned)
+        .map(|(page, _)| (page, from(page)))
+        .collect();
+    Ok(Found { superblock, map, end, redo, transactions, records, damaged_blocks })
+}
+
+/// The slots that hold a page, a bit each.
+pub(super) fn used_slots(geometry: &Geometry, map: &PageMap) -> Result<Vec<u64>, RecoveryError> {
+    let mut used = vec![0u64; geometry.slots.div_ceil(64) as usize];
+    for page in (0..geometry.pages).map(PageId) {
+        let Mapped::Slot { slot, .. } = map.get(page) else { continue };
+        let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
+        if used[word] & bit != 0 {
+            let problem = "where another page is as well";
+            return Err(RecoveryError::WrongMap { page, slot, problem });
+        }
+        used[word] |= bit;
+    }
+    Ok(used)
+}
+
+/// Brings a store up to its last durable transaction, and gives the journal that goes on from there.
+///
+/// # Errors
+/// When that is not possible. The store is then as it was.
+pub fn recover(
+    geometry: Geometry,
+    disk: &mut impl Disk,
+    options: &RecoveryOptions,
+    watch: Watch<'_>,
+) -> Result<(Journal, Recovered), RecoveryError> {
+    let mistake = options.mistake;
+    let found = look(&geometry, disk, mistake, watch)?;
+    let Found { superblock, map, end, redo, .. } = &found;
+    let used = used_slots(&geometry, map)?;
+    let is_used = |slot: u32| used[slot as usize / 64] & 1 << (slot % 64) != 0;
+    let mut slots = Slots::new(geometry.slots, is_used);
+    let mut left = Vec::new();
+    let pages: Vec<PageId> = redo.keys().copied().collect();
+    let at_once = options.pages_at_once.max(1);
+    for (done, portion) in pages.chunks(at_once).enumerate() {
+        watch.tell("applying the log", (done * at_once) as f64 / pages.len() as f64)?;
+        let mut contents = read_pages(&geometry, disk, map, portion, mistake)?;
+        apply(&geometry, disk, &found, mistake, &mut contents)?;
+        for (page, contents) in contents {
+            let old = map.get(page);
+            let slot = match old {
+                Mapped::Slot { slot, .. } if mistake == Some(Mistake::RecoversInPlace) => slot,
+                _ => slots.take(1).ok_or(RecoveryError::NoFreeSlot)?.first,
+            };
+            disk.write_block(geometry.slot(slot), &contents)?;
+            let checksum = geometry.checksum(&contents[..]);
+            map.set(page, Mapped::Slot { slot, checksum });
+            if let Mapped::Slot { slot: old, .. } = old
+                && old != slot
+            {
+                left.push(old);
+            }
+        }
+    }
+    let tail = Lsn::at(end.number, HEADER_BYTES);
+    let mut next = Superblock {
+        generation: superblock.generation + 1,
+        boot: superblock.boot + 1,
+        log_boot: superblock.boot + 1,
+        horizon: tail,
+        log_end: tail,
+        ..*superblock
+    };
+    let poisons =
+        || (0..geometry.pages).map(PageId).filter(|&page| map.get(page) == Mapped::Poisoned);
+    // An empty log and a sound base map say all there is to say.
+    if found.records > 0 || found.damaged_blocks > 0 {
+        next.base = Some(superblock.base.map_or(0, |area| 1 - area));
+        next.base_generation = next.generation;
+        let mut block = Box::new([0; PAGE_BYTES]);
+        for index in 0..geometry.base_blocks() {
+            map.encode(&geometry, index, next.generation, &mut block);
+            disk.write_block(geometry.base(next.base.unwrap_or(0), index), &block)?;
+        }
+    }
+    disk.flush()?;
+    let mut block = Box::new([0; PAGE_BYTES]);
+    next.encode(&geometry, &mut block);
+    for place in next.places(&geometry) {
+        disk.write_block(place, &block)?;
+    }
+    disk.flush()?;
+    // From here on nothing needs the older copies.
+    left.into_iter().for_each(|slot| slots.release(slot));
+    let recovered = Recovered {
+        transactions: found.transactions,
+        log_blocks: end.number - superblock.horizon.block(),
+        pages: pages.len() as u64,
+        poisoned: poisons().collect(),
+    };
+    let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);
+    let journal =
+        Journal::new(geometry, log, Arc::new(found.map), slots, next, options.limits, mistake);
+    Ok((journal, recovered))
+}
+
+/// The newest copies of pages. A damaged one is poisoned and left out.
+fn read_pages(
+    geometry: &Geometry,
+    disk: &mut impl Disk,
+    map: &PageMap,
+    portion: &[PageId],
+    mistake: Option<Mistake>,
+) -> Result<BTreeMap<PageId, Box<Page>>, RecoveryError> {
+    let mut pages = BTreeMap::new();
+    let mut wanted = Vec::new();
+    for &page in portion {
+        match map.get(page) {
+            Mapped::Blank => drop(pages.insert(page, Box::new([0; PAGE_BYTES]))),
+            Mapped::Slot { slot, checksum } => wanted.push((page, geometry.slot(slot), checksum)),
+            Mapped::Poisoned => {}
+        }
+    }
+    let blocks: Vec<Block> = wanted.iter().map(|&(_, block, _)| block).collect();
+    let mut contents = vec![[0; PAGE_BYTES]; blocks.len()];
+    disk.read_blocks(&blocks, &mut contents)?;
+    for ((page, _, checksum), contents) in wanted.into_iter().zip(contents) {
+        if geometry.checksum(&contents) == checksum || mistake == Some(Mistake::IgnoresChecksums) {
+            pages.insert(page, Box::new(contents));
+        } else {
+            map.set(page, Mapped::Poisoned);
+        }
+    }
+    Ok(pages)
+}
+
+/// Applies the log's stores to pages.
+fn apply(
+    geometry: &Geometry,
+    disk: &mut impl Disk,
+    found: &Found,
+    mistake: Option<Mistake>,
+    pages: &mut BTreeMap<PageId, Box<Page>>,
+) -> Result<(), RecoveryError> {
+    scan(geometry, disk, &found.superblock, mistake, &mut |place, record| {
+        let Record::Stores(contents) = record else { return };
+        for run in runs(contents).flatten() {
+            let (mut at, mut bytes) = (run.at, run.bytes);
+            while !bytes.is_empty() {
+                let (piece, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - at.page_offset()));
+                if let Some(page) = pages.get_mut(&at.page())
+                    && found.redo.get(&at.page()).is_some_and(|covered| place.start >= *covered)
+                {
+                    page[at.page_offset()..at.page_offset() + piece.len()].copy_from_slice(piece);
+                }
+                (at, bytes) = (at + piece.len() as u64, later);
+            }
+        }
+    })?;
+    Ok(())
+}
