@@ -4,7 +4,13 @@
 //! lock and a version at once: [`write()`] excludes all other jobs, [`read`] only checks that no
 //! writer intervened. A word of zeros is a free latch.
 //!
-//! Bit 0: held. Bit 1: a job waits. Bits 2–63: the number of writes.
+//! Bit 0: held. Bit 1: a job waits. Bits 2–17: the boot ([`Memory::boot`]) in which it was last taken.
+//! Bits 18–63: the number of writes. A latch that was held when a durable store went down is free: its
+//! boot is over.
+//!
+//! Inside a [transaction](Memory::transaction), a latch that is taken stays held until the stores have
+//! taken effect, and what was read under a latch is checked again before. A transaction that would have
+//! to wait for a latch out of the order of addresses gives up those it holds, waits and begins again.
 //!
 //! The page of a held latch may leave DRAM, and the device may then fail to read it back. A release
 //! is therefore tried eight times. If all attempts fail, the job ends with the device's error and
@@ -15,13 +21,26 @@
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use ebbtide_core::durability::Rerun;
 use ebbtide_core::{Addr, Memory};
 
 use crate::retry::retry_faults;
 
 const HELD: u64 = 1;
 const WAITED: u64 = 2;
-const VERSION: u64 = 4;
+const BOOT_SHIFT: u32 = 2;
+const BOOT: u64 = 0xffff << BOOT_SHIFT;
+const VERSION: u64 = 1 << 18;
+
+/// The bits of the present boot.
+fn boot_bits<M: Memory>(memory: &M) -> u64 {
+    (u64::from(memory.boot()) << BOOT_SHIFT) & BOOT
+}
+
+/// Whether a latch with the word `seen` is held.
+fn is_held<M: Memory>(memory: &M, seen: u64) -> bool {
+    seen & HELD != 0 && seen & BOOT == boot_bits(memory)
+}
 
 /// Runs `body` with the latch at `at` held; see [`write_all`].
 #[inline]
@@ -82,39 +101,82 @@ pub fn write_all<M: Memory, R>(
 /// effect but its result.
 #[inline]
 pub fn read<M: Memory, R>(memory: &mut M, at: Addr, mut body: impl FnMut(&mut M) -> R) -> R {
+    if memory.latches().is_some_and(|latches| latches.holds(at)) {
+        return body(memory);
+    }
     loop {
         let before: u64 = memory.load(at);
-        if before & HELD != 0 {
+        if is_held(memory, before) {
             wait_for_release(memory, at, before);
             continue;
         }
+        if let Some(latches) = memory.latches() {
+            // Checked again when the transaction commits, so that all it has read is of one moment.
+            latches.note_read(at, before);
+        }
         let result = body(memory);
-        // A job that starts to wait sets a bit and changes nothing that was read.
-        if memory.load::<u64>(at) & !WAITED == before & !WAITED {
+        if is_unchanged(memory.load(at), before) {
             return result;
         }
     }
 }
 
 fn acquire<M: Memory>(memory: &mut M, at: Addr) {
+    if memory.latches().is_some_and(|latches| latches.holds(at)) {
+        return;
+    }
     let mut seen: u64 = memory.load(at);
     loop {
-        if seen & HELD != 0 {
+        if is_held(memory, seen) {
             wait_for_release(memory, at, seen);
             seen = memory.load(at);
             continue;
         }
-        match memory.compare_exchange(at, seen, seen | HELD) {
-            Ok(_) => return,
+        let taken = seen & !(BOOT | WAITED) | boot_bits(memory) | HELD;
+        // Jobs wait only in this boot.
+        let taken = if seen & BOOT == boot_bits(memory) { taken | seen & WAITED } else { taken };
+        match memory.exchange_latch(at, seen, taken) {
+            Ok(_) => break,
             Err(found) => seen = found,
         }
     }
+    if let Some(latches) = memory.latches() {
+        latches.take(at);
+    }
+}
+
+/// Waits until the latch at `at` was free at some moment.
+pub fn wait_until_free<M: Memory>(memory: &mut M, at: Addr) {
+    loop {
+        let seen: u64 = memory.load(at);
+        if !is_held(memory, seen) {
+            return;
+        }
+        wait_for_release(memory, at, seen);
+    }
+}
+
+/// Whether no job has written under a latch whose word was `seen` and is `now`. A job that starts to
+/// wait sets a bit and changes nothing that was read.
+pub fn is_unchanged(now: u64, seen: u64) -> bool {
+    now & !WAITED == seen & !WAITED
+}
+
+/// Releases a latch that a transaction has taken and that is over. For memories.
+///
+/// # Panics
+/// With the device's error, when it keeps failing to return the latch's page.
+pub fn release_taken<M: Memory>(memory: &mut M, at: Addr) {
+    release(memory, at).unwrap_or_else(|payload| resume_unwind(payload));
 }
 
 /// Marks the held latch as waited for, so that its holder wakes this job, and waits.
 fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
+    if memory.latches().is_some_and(|latches| latches.may_not_wait_for(at)) {
+        Rerun { latch: Some(at) }.unwind();
+    }
     let waited = seen | WAITED;
-    if seen == waited || memory.compare_exchange(at, seen, waited).is_ok() {
+    if seen == waited || memory.exchange_latch(at, seen, waited).is_ok() {
         memory.wait(at, waited);
     }
 }
@@ -124,6 +186,10 @@ fn wait_for_release<M: Memory>(memory: &mut M, at: Addr, seen: u64) {
 /// # Errors
 /// The payload of the fault, when the device keeps failing to return the latch's page.
 fn release<M: Memory>(memory: &mut M, at: Addr) -> std::thread::Result<()> {
+    if memory.latches().is_some_and(|latches| latches.holds(at)) {
+        // When the transaction is over.
+        return Ok(());
+    }
     retry_faults(|| try_release(memory, at)).inspect_err(|_| memory.wake(at))
 }
 
@@ -132,7 +198,7 @@ fn try_release<M: Memory>(memory: &mut M, at: Addr) {
     loop {
         debug_assert!(seen & HELD != 0, "the latch at {at:?} is released by someone else");
         let free = (seen & !(HELD | WAITED)).wrapping_add(VERSION);
-        match memory.compare_exchange(at, seen, free) {
+        match memory.exchange_latch(at, seen, free) {
             Ok(_) => break,
             Err(found) => seen = found,
         }

@@ -43,6 +43,7 @@
 
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod map;
 mod region;
 mod retry;
@@ -56,6 +57,7 @@ pub mod masstree;
 pub mod red_black_tree;
 pub mod silo;
 
+pub use catalogue::{Catalogue, CatalogueError, ENTRIES_MAX, NAME_BYTES_MAX};
 pub use image::{ALL_LINES, PageBytes};
 pub use map::{Map, MapFull};
 pub use region::{Region, RegionFull};

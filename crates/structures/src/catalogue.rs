@@ -1,0 +1,296 @@
+//! [`Catalogue`]: structures that are found again by name.
+//!
+//! A catalogue is the first page of a range of addresses and hands out the rest of it. It notes the
+//! name, type and place of every structure, so that a program that opens a durable store finds what an
+//! earlier one made, whatever else that made and in which order.
+//!
+//! The page: a line of the catalogue's own (mark, latch, next free address, end, count), then 31
+//! entries of two lines (name; type, address and capacity).
+
+use bytemuck::{Pod, Zeroable};
+use ebbtide_core::durability::TransactionError;
+use ebbtide_core::{Addr, Memory, Value};
+use thiserror::Error;
+
+use super::{LINE, Map, PAGE, Region, RegionFull, Vector, check_base};
+use crate::latch;
+
+const MARK: u64 = u64::from_le_bytes(*b"EBBTROOT");
+const LATCH: u64 = 8;
+const OWN: u64 = 16;
+const ENTRIES: u64 = LINE;
+const ENTRY_BYTES: u64 = 2 * LINE;
+
+/// The most structures in a catalogue.
+pub const ENTRIES_MAX: u64 = (PAGE - ENTRIES) / ENTRY_BYTES;
+
+/// The longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = LINE as usize;
+
+/// What a catalogue knows of itself.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Own {
+    next: u64,
+    end: u64,
+    count: u64,
+}
+
+/// What it knows of a structure, beside its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Entry {
+    kind: u64,
+    /// The sizes of its keys and values, in bytes.
+    key_bytes: u64,
+    value_bytes: u64,
+    base: u64,
+    capacity: u64,
+}
+
+const VECTOR: u64 = 1;
+const MAP: u64 = 2;
+const RANGE: u64 = 3;
+
+/// Structures in a range of addresses, by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Catalogue {
+    base: Addr,
+}
+
+/// Why a structure cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CatalogueError {
+    /// The range holds something else.
+    #[error("there is no catalogue at {0:?}, but something else")]
+    NotOne(Addr),
+    /// The name is in use for another structure.
+    #[error("'{name}' is {found}, not {expected}")]
+    Other {
+        /// The name.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What was asked for.
+        expected: String,
+    },
+    /// The name does not fit.
+    #[error("the name '{0}' has more than {NAME_BYTES_MAX} bytes, or none")]
+    BadName(String),
+    /// It has no room for another entry.
+    #[error("the catalogue has {ENTRIES_MAX} structures and no room for another")]
+    Full,
+    /// The range has too little room left.
+    #[error(transparent)]
+    NoRoom(#[from] RegionFull),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+}
+
+impl Entry {
+    fn describe(&self) -> String {
+        let Entry { kind, key_bytes, value_bytes, capacity, .. } = self;
+        match *kind {
+            VECTOR => format!("a vector of {capacity} values of {value_bytes} bytes"),
+            MAP => format!("a map for {capacity} entries of {key_bytes} and {value_bytes} bytes"),
+            RANGE => format!("a range of {capacity} bytes"),
+            _ => "a structure of a later version".into(),
+        }
+    }
+
+    /// Whether it is the same structure, wherever it lies.
+    fn is_like(&self, other: &Entry) -> bool {
+        Entry { base: 0, ..*self } == Entry { base: 0, ..*other }
+    }
+}
+
+impl Catalogue {
+    /// The catalogue of the `bytes` bytes from `start` on, which is made if they are blank.
+    ///
+    /// # Errors
+    /// When they hold something else.
+    ///
+    /// # Panics
+    /// If `start` is not the start of a page.
+    pub fn open<M: Memory>(
+        memory: &mut M,
+        start: Addr,
+        bytes: u64,
+    ) -> Result<Catalogue, CatalogueError> {
+        check_base(start);
+        let (opened, _) = memory.transaction(|memory| {
+            latch::write(memory, start + LATCH, |memory| match memory.load::<u64>(start) {
+                MARK => Ok(()),
+                0 => {
+                    memory.store(start, MARK);
+                    let (next, end) = (start.0 + PAGE, start.0 + bytes / PAGE * PAGE);
+                    memory.store(start + OWN, Own { next, end, count: 0 });
+                    Ok(())
+                }
+                _ => Err(CatalogueError::NotOne(start)),
+            })
+        })?;
+        opened.map(|()| Catalogue { base: start })
+    }
+
+    /// The vector of that name, which is made of zeros if there is none.
+    ///
+    /// # Errors
+    /// When the name is another structure's, or there is no room.
+    pub fn vector<T: Value, M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        len: u64,
+    ) -> Result<Vector<T>, CatalogueError> {
+        let value_bytes = size_of::<T>() as u64;
+        let wanted = Entry { kind: VECTOR, key_bytes: 0, value_bytes, base: 0, capacity: len };
+        Ok(Vector::at(self.find(memory, name, wanted, Vector::<T>::bytes(len))?, len))
+    }
+
+    /// The map of that name, which is made empty if there is none.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn map<K: Value, V: Value, M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        capacity: u64,
+    ) -> Result<Map<K, V>, CatalogueError> {
+        let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<V>() as u64);
+        let wanted = Entry { kind: MAP, key_bytes, value_bytes, base: 0, capacity };
+        Ok(Map::at(self.find(memory, name, wanted, Map::<K, V>::bytes(capacity))?, capacity))
+    }
+
+    /// The range of `bytes` bytes of that name, for a structure of another kind; zeros if it is new.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn range<M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Addr, CatalogueError> {
+        let wanted = Entry { kind: RANGE, key_bytes: 0, value_bytes: 0, base: 0, capacity: bytes };
+        self.find(memory, name, wanted, bytes)
+    }
+
+    /// Every name, with a description of its structure.
+    pub fn list<M: Memory>(&self, memory: &mut M) -> Vec<(String, String)> {
+        latch::read(memory, self.base + LATCH, |memory| {
+            let count = memory.load::<Own>(self.base + OWN).count.min(ENTRIES_MAX);
+            (0..count)
+                .map(|index| {
+                    let (name, entry) = self.entry(memory, index);
+                    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+                    (String::from_utf8_lossy(&name[..end]).into_owned(), entry.describe())
+                })
+                .collect()
+        })
+    }
+
+    fn entry<M: Memory>(&self, memory: &mut M, index: u64) -> ([u8; NAME_BYTES_MAX], Entry) {
+        let at = self.base + ENTRIES + index * ENTRY_BYTES;
+        let name: [u64; 8] = memory.load(at);
+        (bytemuck::cast(name), memory.load(at + LINE))
+    }
+
+    /// The address of the structure of that name, for which `bytes` bytes are taken if it is new.
+    fn find<M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        wanted: Entry,
+        bytes: u64,
+    ) -> Result<Addr, CatalogueError> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+            return Err(CatalogueError::BadName(name.into()));
+        }
+        let mut key = [0; NAME_BYTES_MAX];
+        key[..name.len()].copy_from_slice(name.as_bytes());
+        let base = self.base;
+        let find_or_add = |memory: &mut M| {
+            let own: Own = memory.load(base + OWN);
+            for index in 0..own.count.min(ENTRIES_MAX) {
+                let (there, entry) = self.entry(memory, index);
+                if there == key && entry.is_like(&wanted) {
+                    return Ok(Addr(entry.base));
+                }
+                if there == key {
+                    let (name, found) = (name.into(), entry.describe());
+                    return Err(CatalogueError::Other { name, found, expected: wanted.describe() });
+                }
+            }
+            if own.count >= ENTRIES_MAX {
+                return Err(CatalogueError::Full);
+            }
+            let mut left = Region::new(Addr(own.next), own.end - own.next);
+            let start = left.take(bytes)?;
+            let at = base + ENTRIES + own.count * ENTRY_BYTES;
+            memory.store(at, bytemuck::cast::<_, [u64; 8]>(key));
+            memory.store(at + LINE, Entry { base: start.0, ..wanted });
+            let next = own.end - left.left_bytes();
+            memory.store(base + OWN, Own { next, count: own.count + 1, ..own });
+            Ok(start)
+        };
+        let (found, _) =
+            memory.transaction(|memory| latch::write(memory, base + LATCH, find_or_add))?;
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbtide_testbed::Plain;
+
+    use super::*;
+
+    const BYTES: u64 = 64 * PAGE;
+
+    #[test]
+    fn a_structure_is_found_again_by_name_in_any_order() {
+        let mut memory = Plain::zeroed(BYTES);
+        let made = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        let visits: Vector<u64> = made.vector(&mut memory, "visits", 100).unwrap();
+        let users: Map<u64, [u64; 2]> = made.map(&mut memory, "users", 100).unwrap();
+        visits.set(&mut memory, 7, 70);
+        users.insert(&mut memory, 3, [4, 5]).unwrap();
+        let again = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        let users: Map<u64, [u64; 2]> = again.map(&mut memory, "users", 100).unwrap();
+        let visits: Vector<u64> = again.vector(&mut memory, "visits", 100).unwrap();
+        assert_eq!(users.get(&mut memory, 3), Some([4, 5]));
+        assert_eq!(visits.get(&mut memory, 7), 70);
+        let names: Vec<String> =
+            again.list(&mut memory).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["visits", "users"]);
+    }
+
+    #[test]
+    fn another_type_or_size_under_a_name_is_an_error_that_says_both() {
+        let mut memory = Plain::zeroed(BYTES);
+        let catalogue = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        catalogue.vector::<u64, _>(&mut memory, "a", 10).unwrap();
+        let error = catalogue.vector::<[u64; 2], _>(&mut memory, "a", 10).unwrap_err();
+        let said = "'a' is a vector of 10 values of 8 bytes, not a vector of 10 values of 16 bytes";
+        assert_eq!(error.to_string(), said);
+        assert!(catalogue.map::<u64, u64, _>(&mut memory, "a", 10).is_err());
+        assert!(catalogue.range(&mut memory, "", 10).is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_takes_nothing() {
+        let mut memory = Plain::zeroed(BYTES);
+        let catalogue = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        assert!(matches!(
+            catalogue.range(&mut memory, "all", BYTES),
+            Err(CatalogueError::NoRoom(_))
+        ));
+        assert_eq!(catalogue.range(&mut memory, "some", BYTES - PAGE), Ok(Addr(PAGE)));
+        memory.store(Addr(0), 99u64);
+        let error = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap_err();
+        assert_eq!(error, CatalogueError::NotOne(Addr(0)));
+    }
+}
