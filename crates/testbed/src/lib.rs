@@ -25,6 +25,7 @@
 mod fault;
 mod interleave;
 mod plain;
+pub mod power_loss;
 mod sparse;
 
 pub use fault::{Faulty, catch_fault, run_with_fault};

@@ -1,0 +1,110 @@
+//! One damaged block in a store that is otherwise whole.
+
+use ebbtide_core::durability::{Block, Geometry, Lsn, SUPERBLOCKS, Superblock, flushed_mark};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::disk::DiskModel;
+use super::oracle::{Violation, bring_back};
+use super::setting::Setting;
+use super::{Kept, Tally, fresh};
+
+/// Where a block lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Superblock,
+    Log,
+    Base,
+    Slot,
+}
+
+fn part_of(geometry: &Geometry, block: Block) -> Part {
+    match block.0 {
+        number if number < SUPERBLOCKS => Part::Superblock,
+        number if number < SUPERBLOCKS + geometry.log_blocks => Part::Log,
+        number if number < geometry.slots_start() => Part::Base,
+        _ => Part::Slot,
+    }
+}
+
+/// Runs a history of `steps` steps from `seed`, flushes it, and then damages each block of the disk in
+/// turn: a flipped bit, zeros, the contents of another block, or half of one. Recovery must refuse the
+/// store with a named error, or name every page that it lost and give all others as they were.
+///
+/// One thing no design can tell: damage to log blocks of which nothing on the disk says yet that they
+/// were flushed looks like the torn end of the log. It must then be a prefix.
+///
+/// # Errors
+/// At the first violation.
+pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violation> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0xda_ba9e);
+    let mut world = fresh(setting, seed)?;
+    let mut tally = Tally { histories: 1, ..Tally::default() };
+    for _ in 0..steps {
+        world.step()?;
+        tally.steps += 1;
+    }
+    let disk = world.disk.after_power_loss(|_| Kept::Whole);
+    let blocks = disk.blocks();
+    for &block in &blocks {
+        let mut damaged = disk.clone();
+        let other = blocks[random.random_range(0..blocks.len())];
+        let others = *disk.contents(other);
+        let how = random.random_range(0..4);
+        damaged.damage(block, |page| match how {
+            0 => page[random.random_range(0..4096)] ^= 1 << random.random_range(0..8),
+            1 => page.fill(0),
+            2 => page.copy_from_slice(&others),
+            _ => page[2048..].copy_from_slice(&others[2048..]),
+        });
+        tally.faults += 1;
+        let part = part_of(&setting.geometry, block);
+        let wrong = |what: String| {
+            Violation::new(format!("seed {seed}, {part:?} {block:?} damaged in way {how}: {what}"))
+        };
+        let back = match bring_back(setting, &mut damaged) {
+            Ok(back) => back,
+            Err(_) if part == Part::Slot => return Err(wrong("a page keeps the rest away".into())),
+            Err(_) => {
+                tally.refused += 1;
+                continue;
+            }
+        };
+        tally.poisoned += back.recovered.poisoned.len() as u64;
+        let acknowledged = match part {
+            Part::Log => world.acknowledged.min(marked(setting, &damaged)),
+            _ => world.acknowledged,
+        };
+        let first = world.states.partition_point(|(end, _)| *end <= acknowledged) - 1;
+        let sound = |page| {
+            let held = *damaged_page(&back, page);
+            // What recovery did not touch is looked at when it is read.
+            back.recovered.poisoned.contains(&page) || back.journal.is_sound(page, &held)
+        };
+        let matches = |k: &usize| {
+            let differing = world.states[*k].1.differences(&back.state);
+            differing.iter().all(|page| back.recovered.poisoned.contains(page) || !sound(*page))
+        };
+        if (first..world.states.len()).rev().find(matches).is_none() {
+            return Err(wrong("pages that are not named differ".into()));
+        }
+    }
+    Ok(tally)
+}
+
+/// How much of the log something on the disk says was flushed.
+fn marked(setting: &Setting, disk: &DiskModel) -> Lsn {
+    let geometry = &setting.geometry;
+    let marks = disk.blocks().into_iter().filter_map(|block| match part_of(geometry, block) {
+        Part::Log => flushed_mark(geometry, disk.contents(block)),
+        Part::Superblock => {
+            Superblock::decode(geometry, disk.contents(block)).map(|found| found.log_end)
+        }
+        Part::Base | Part::Slot => None,
+    });
+    marks.max().unwrap_or(Lsn::ZERO)
+}
+
+fn damaged_page(back: &super::Back, page: ebbtide_core::PageId) -> &ebbtide_core::durability::Page {
+    back.state.page(page)
+}

@@ -1,0 +1,192 @@
+//! Power that goes at every moment: the durability protocol over a disk model, and an oracle.
+//!
+//! A [`World`] is a running store: jobs that interleave, a cache, the journal of
+//! `ebbtide_core::durability`, and a [`DiskModel`] whose cache forgets what was not flushed. After
+//! each device event power goes: the disk is copied, a subset of what was not flushed survives, and
+//! what recovery makes of that must be a state after a whole number of transactions, with all that
+//! were acknowledged. Recovery itself loses power as well. Then the world goes on.
+//!
+//! * [`explore`]: short histories; every event, and every subset of the named kinds.
+//! * [`sample`]: long histories with drawn subsets, over many boots.
+//! * [`damage`]: whole stores in which one block is damaged.
+
+mod damage;
+mod disk;
+mod oracle;
+mod setting;
+mod world;
+
+use ebbtide_core::durability::{Mistake, format};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub use damage::damage;
+pub use disk::{DiskModel, Kept};
+pub use oracle::{Back, State, Violation, bring_back};
+pub use setting::Setting;
+pub use world::World;
+
+/// How much was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs from a blank store.
+    pub histories: u64,
+    /// Scheduling decisions and device events.
+    pub steps: u64,
+    /// Losses of power that were recovered from and checked.
+    pub crashes: u64,
+    /// Those of them in which recovery lost power as well.
+    pub crashes_in_recovery: u64,
+    /// Faults of the device: writes and flushes that failed, blocks that were damaged.
+    pub faults: u64,
+    /// Damaged stores that recovery refused with a named error.
+    pub refused: u64,
+    /// Damaged pages that recovery named and kept from the rest.
+    pub poisoned: u64,
+}
+
+impl Tally {
+    /// Adds what another run has tried.
+    pub fn add(&mut self, other: &Tally) {
+        self.histories += other.histories;
+        self.steps += other.steps;
+        self.crashes += other.crashes;
+        self.crashes_in_recovery += other.crashes_in_recovery;
+        self.faults += other.faults;
+        self.refused += other.refused;
+        self.poisoned += other.poisoned;
+    }
+}
+
+/// A store that was just made, recovered once.
+fn fresh(setting: &Setting, seed: u64) -> Result<World, Violation> {
+    let mut disk = DiskModel::holding(format(&setting.geometry));
+    let back = bring_back(setting, &mut disk).map_err(|error| Violation::new(error.to_string()))?;
+    let state = State::blank(setting.geometry.pages);
+    Ok(World::new(*setting, disk, back.journal, state, seed))
+}
+
+/// Recovers what is left on `disk`, and checks it against the world that it comes from.
+fn check(
+    world: &World,
+    setting: &Setting,
+    disk: &mut DiskModel,
+) -> Result<(Back, usize), Violation> {
+    let back = bring_back(setting, disk).map_err(|error| Violation::new(error.to_string()))?;
+    let found = oracle::check(&back, &world.states, world.acknowledged)?;
+    Ok((back, found))
+}
+
+/// Runs one short history of at most `steps` steps from `seed`. After each device event, power goes
+/// with every subset of these kinds of what was not flushed: nothing, everything, each prefix, each
+/// write alone kept, lost or torn.
+///
+/// # Errors
+/// At the first violation, with the step.
+pub fn explore(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violation> {
+    let mut world = fresh(setting, seed)?;
+    let mut tally = Tally { histories: 1, ..Tally::default() };
+    for step in 0..steps {
+        let events = world.device_events;
+        let at_step =
+            |violation: Violation| Violation::new(format!("seed {seed}, step {step}: {violation}"));
+        world.step().map_err(at_step)?;
+        tally.steps += 1;
+        if world.device_events != events {
+            every_subset(&world, setting, &mut tally).map_err(at_step)?;
+        }
+    }
+    Ok(tally)
+}
+
+fn every_subset(world: &World, setting: &Setting, tally: &mut Tally) -> Result<(), Violation> {
+    let count = world.disk.unflushed();
+    let mut try_subset = |name: &str, kept: &dyn Fn(usize) -> Kept| {
+        let mut disk = world.disk.after_power_loss(kept);
+        check(world, setting, &mut disk).map_err(|violation| {
+            Violation::new(format!("power lost with {count} writes unflushed, {name}: {violation}"))
+        })?;
+        tally.crashes += 1;
+        Ok(())
+    };
+    try_subset("nothing kept", &|_| Kept::Lost)?;
+    if count > 0 {
+        try_subset("everything kept", &|_| Kept::Whole)?;
+    }
+    for which in 0..count {
+        let if_is = |this, kept, other| move |index| if index == this { kept } else { other };
+        try_subset(&format!("{which} kept alone"), &if_is(which, Kept::Whole, Kept::Lost))?;
+        try_subset(&format!("{which} lost alone"), &if_is(which, Kept::Lost, Kept::Whole))?;
+        try_subset(&format!("{which} torn"), &if_is(which, Kept::Torn, Kept::Whole))?;
+        let prefix = |index| if index < which { Kept::Whole } else { Kept::Lost };
+        try_subset(&format!("the first {which} kept"), &prefix)?;
+    }
+    Ok(())
+}
+
+/// Runs a history of `steps` steps from `seed`, in which power goes with a chance of `crash` at every
+/// step, with a drawn subset of what was not flushed. The store then goes on from what recovery gives,
+/// which may have lost power itself, several times.
+///
+/// # Errors
+/// At the first violation, with the step.
+pub fn sample(setting: &Setting, seed: u64, steps: u64, crash: f64) -> Result<Tally, Violation> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
+    let mut world = fresh(setting, seed)?;
+    let mut tally = Tally { histories: 1, ..Tally::default() };
+    for step in 0..steps {
+        let at_step =
+            |violation: Violation| Violation::new(format!("seed {seed}, step {step}: {violation}"));
+        world.step().map_err(at_step)?;
+        tally.steps += 1;
+        if world.has_ended() || random.random_bool(crash) {
+            tally.faults += u64::from(world.has_ended());
+            world = restart(&world, setting, &mut random, &mut tally).map_err(at_step)?;
+        }
+    }
+    Ok(tally)
+}
+
+/// What a drawn loss of power keeps.
+fn draw_kept(random: &mut Pcg64Mcg) -> impl FnMut(usize) -> Kept + '_ {
+    let share = [0.0, 0.3, 0.7, 0.95, 1.0][random.random_range(0..5)];
+    let torn = [0.0, 0.3][random.random_range(0..2)];
+    move |_| match (random.random_bool(share), random.random_bool(torn)) {
+        (_, true) => Kept::Torn,
+        (true, _) => Kept::Whole,
+        (false, _) => Kept::Lost,
+    }
+}
+
+fn restart(
+    world: &World,
+    setting: &Setting,
+    random: &mut Pcg64Mcg,
+    tally: &mut Tally,
+) -> Result<World, Violation> {
+    let mut disk = world.disk.after_power_loss(draw_kept(random));
+    // Recovery may lose power, again and again: what it has done so far must not matter.
+    while random.random_bool(0.3) {
+        let calls = random.random_range(0..8);
+        let mut copy = disk.clone();
+        copy.lose_power_after(calls);
+        if bring_back(setting, &mut copy).is_ok() {
+            break;
+        }
+        disk = copy.after_power_loss(draw_kept(random));
+        tally.crashes_in_recovery += 1;
+    }
+    let (back, found) = check(world, setting, &mut disk)?;
+    tally.crashes += 1;
+    let state = world.states[found].1.clone();
+    Ok(World::new(*setting, disk, back.journal, state, random.random()))
+}
+
+/// Whether `mistake` is found within `seeds` seeds, by [`explore`] or [`sample`]; gives the violation.
+pub fn finds(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violation> {
+    let setting = Setting { mistake: Some(mistake), ..*setting };
+    (0..seeds).find_map(|seed| {
+        let short = explore(&setting, seed, 150).err();
+        short.or_else(|| sample(&setting, seed, 2_000, 0.02).err())
+    })
+}

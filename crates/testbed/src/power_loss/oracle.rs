@@ -1,0 +1,127 @@
+//! What must be true of a store after power has gone.
+
+use std::rc::Rc;
+
+use ebbtide_core::durability::{Journal, Mapped, Page, Recovered, RecoveryError, recover};
+use ebbtide_core::{Addr, PageId, Watch};
+use thiserror::Error;
+
+use super::disk::DiskModel;
+use super::setting::Setting;
+
+/// Something that must never happen has happened.
+#[derive(Debug, Clone, Error)]
+#[error("{what}")]
+pub struct Violation {
+    /// What, in one line.
+    pub what: String,
+}
+
+impl Violation {
+    pub(super) fn new(what: impl Into<String>) -> Violation {
+        Violation { what: what.into() }
+    }
+}
+
+/// The words of a page that short transactions store to: neighbours, others of the line, the last.
+pub(super) const WORDS_OF_PAGE: [u64; 4] = [0, 1, 9, 511];
+
+/// The contents of all pages. Copies share what is the same.
+#[derive(Clone, Debug)]
+pub struct State {
+    pages: Vec<Rc<Page>>,
+}
+
+impl State {
+    /// All zeros.
+    pub fn blank(pages: u64) -> State {
+        let blank = Rc::new([0; 4096]);
+        State { pages: (0..pages).map(|_| blank.clone()).collect() }
+    }
+
+    pub(super) fn set(&mut self, at: Addr, value: u64) {
+        let page = Rc::make_mut(&mut self.pages[at.page().index()]);
+        page[at.page_offset()..][..8].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    pub(super) fn page(&self, page: PageId) -> &Page {
+        &self.pages[page.index()]
+    }
+
+    /// The largest word.
+    pub(super) fn newest_value(&self) -> u64 {
+        let words = self.pages.iter().flat_map(|page| page.as_chunks::<8>().0);
+        words.map(|word| u64::from_ne_bytes(*word)).max().unwrap_or(0)
+    }
+
+    /// The pages in which the two differ.
+    pub fn differences(&self, other: &State) -> Vec<PageId> {
+        let pages = self.pages.iter().zip(&other.pages).enumerate();
+        let different = pages.filter(|(_, (one, two))| !Rc::ptr_eq(one, two) && one != two);
+        different.map(|(page, _)| PageId(page as u64)).collect()
+    }
+}
+
+/// A store that has come back.
+#[derive(Debug)]
+pub struct Back {
+    /// Its journal.
+    pub journal: Journal,
+    /// What recovery says.
+    pub recovered: Recovered,
+    /// What its pages hold. Poisoned ones hold zeros.
+    pub state: State,
+}
+
+/// Recovers the store on `disk` and reads all of it.
+///
+/// # Errors
+/// When recovery fails.
+pub fn bring_back(setting: &Setting, disk: &mut DiskModel) -> Result<Back, RecoveryError> {
+    let watch = Watch::unattended();
+    let (journal, recovered) = recover(setting.geometry, disk, &setting.recovery(), watch)?;
+    let read = |page| match journal.map().get(page) {
+        Mapped::Slot { slot, .. } => Rc::new(*disk.contents(setting.geometry.slot(slot))),
+        Mapped::Blank | Mapped::Poisoned => Rc::new([0; 4096]),
+    };
+    let state =
+        State { pages: (0..setting.geometry.pages).map(|page| read(PageId(page))).collect() };
+    Ok(Back { journal, recovered, state })
+}
+
+/// Checks what has come back against the `states` after each transaction, of which those that end at
+/// `acknowledged` or before were acknowledged. Gives which of them it is.
+///
+/// # Errors
+/// When something acknowledged is missing, a transaction is not whole, or it is no prefix.
+pub(super) fn check(
+    back: &Back,
+    states: &[(ebbtide_core::durability::Lsn, State)],
+    acknowledged: ebbtide_core::durability::Lsn,
+) -> Result<usize, Violation> {
+    if !back.recovered.poisoned.is_empty() {
+        return Err(Violation::new(format!(
+            "poisoned without damage: {:?}",
+            back.recovered.poisoned
+        )));
+    }
+    let first = states.partition_point(|(end, _)| *end <= acknowledged) - 1;
+    let found =
+        (first..states.len()).rev().find(|&k| states[k].1.differences(&back.state).is_empty());
+    found.ok_or_else(|| {
+        let lost = (0..first).rev().find(|&k| states[k].1.differences(&back.state).is_empty());
+        Violation::new(match lost {
+            Some(k) => format!(
+                "{} acknowledged transactions are missing of {} (of {} in all)",
+                first - k,
+                first,
+                states.len() - 1
+            ),
+            None => format!(
+                "no prefix of the {} transactions: pages {:?} differ from the last",
+                states.len() - 1,
+                states[states.len() - 1].1.differences(&back.state)
+            ),
+        })
+    })
+}

@@ -1,0 +1,59 @@
+//! [`Setting`]: the store that is simulated.
+
+use ebbtide_core::durability::{Geometry, Limits, Mistake, RecoveryOptions};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// What a transaction may store, in bytes.
+pub(super) const TRANSACTION_BYTES_MAX: usize = 4096;
+
+/// The sizes of the store that is simulated, and how it is treated.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The store.
+    pub geometry: Geometry,
+    /// Frames of the cache.
+    pub frames: usize,
+    /// Jobs at once.
+    pub jobs: usize,
+    /// The share of device writes and flushes that fail for good.
+    pub errors: f64,
+    /// The mistake to make.
+    pub mistake: Option<Mistake>,
+}
+
+impl Setting {
+    /// A small store, in which everything happens often.
+    pub const SMALL: Setting = Setting {
+        geometry: Geometry { id: 0x0e_bb, pages: 6, slots: 11, log_blocks: 16 },
+        frames: 4,
+        jobs: 3,
+        errors: 0.0,
+        mistake: None,
+    };
+
+    /// A small store whose sizes are drawn from `seed`, on a device that fails in every fourth.
+    pub fn drawn(seed: u64) -> Setting {
+        let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x517e);
+        let pages = random.random_range(2..9);
+        let geometry = Geometry {
+            id: random.random(),
+            pages,
+            slots: pages + random.random_range(pages..pages + 6),
+            log_blocks: random.random_range(16..28),
+        };
+        let frames = random.random_range(3..7).max(pages as usize / 2);
+        let errors = if seed.is_multiple_of(4) { 0.003 } else { 0.0 };
+        Setting { geometry, frames, jobs: random.random_range(1..6), errors, mistake: None }
+    }
+
+    /// How recovery works here.
+    pub fn recovery(&self) -> RecoveryOptions {
+        let limits = Limits {
+            transaction_bytes_max: TRANSACTION_BYTES_MAX,
+            buffer_blocks_max: 12,
+            unmapped_pages_max: self.geometry.pages as usize,
+        };
+        RecoveryOptions { pages_at_once: 2, limits, mistake: self.mistake }
+    }
+}

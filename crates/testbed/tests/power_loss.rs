@@ -1,0 +1,83 @@
+//! Power goes at every moment, and nothing acknowledged is lost; every planted mistake is noticed.
+
+use ebbtide_core::durability::Mistake;
+use ebbtide_testbed::power_loss::{Setting, Tally, Violation, damage, explore, finds, sample};
+
+fn all(seeds: u64, run: impl Fn(u64) -> Result<Tally, Violation>) -> Tally {
+    let mut tally = Tally::default();
+    for seed in 0..seeds {
+        tally.add(&run(seed).unwrap_or_else(|violation| panic!("{violation}")));
+    }
+    tally
+}
+
+#[test]
+fn after_every_event_every_subset_of_what_was_not_flushed_recovers() {
+    let tally = all(8, |seed| explore(&Setting::SMALL, seed, 250));
+    assert!(tally.crashes > 1_000, "{tally:?}");
+}
+
+#[test]
+fn long_histories_survive_many_losses_of_power_also_during_recovery() {
+    let tally = all(8, |seed| sample(&Setting::SMALL, seed, 4_000, 0.01));
+    assert!(tally.crashes > 100 && tally.crashes_in_recovery > 20, "{tally:?}");
+}
+
+#[test]
+fn a_device_that_fails_midway_loses_nothing_acknowledged() {
+    let setting = Setting { errors: 0.01, ..Setting::SMALL };
+    let tally = all(8, |seed| sample(&setting, seed, 4_000, 0.001));
+    assert!(tally.faults > 8, "{tally:?}");
+}
+
+#[test]
+fn a_damaged_block_is_named_and_nothing_else_is_lost() {
+    let tally = all(60, |seed| damage(&Setting::SMALL, seed, 300));
+    assert!(tally.refused > 100 && tally.poisoned > 20, "{tally:?}");
+}
+
+/// Damage is not among what `finds` tries.
+fn finds_damage(mistake: Mistake) -> bool {
+    let setting = Setting { mistake: Some(mistake), ..Setting::SMALL };
+    (0..200).any(|seed| damage(&setting, seed, 300).is_err())
+}
+
+macro_rules! planted {
+    ($($name:ident: $mistake:ident,)*) => {$(
+        #[test]
+        fn $name() {
+            let found = finds(&Setting::SMALL, Mistake::$mistake, 200);
+            assert!(found.is_some(), "the mistake {:?} goes unnoticed", Mistake::$mistake);
+        }
+    )*};
+}
+
+planted! {
+    an_acknowledgement_before_the_flush_is_noticed: AcknowledgesBeforeFlush,
+    a_slot_that_is_free_before_its_record_is_durable_is_noticed: FreesSlotAtOnce,
+    a_page_forgotten_before_its_record_is_durable_is_noticed: ForgetsStoresAtMap,
+    a_copy_that_is_said_to_cover_more_than_it_does_is_noticed: CoversTooMuch,
+    a_superblock_that_names_an_unflushed_base_map_is_noticed: NamesBaseBeforeFlush,
+    a_log_reused_before_its_superblock_is_durable_is_noticed: ReusesLogEarly,
+    a_checkpoint_that_is_too_eager_is_noticed: HorizonTooLate,
+    a_map_record_that_outlives_its_copy_is_noticed: TrustsUnflushedMaps,
+    recovery_over_the_last_copy_is_noticed: RecoversInPlace,
+    a_log_block_of_an_older_boot_is_noticed: AcceptsOldBoot,
+    half_a_record_is_noticed: AppliesHalfRecord,
+}
+
+#[test]
+fn a_flush_that_is_tried_again_is_noticed() {
+    let setting = Setting { errors: 0.02, ..Setting::SMALL };
+    assert!(finds(&setting, Mistake::RetriesFlush, 200).is_some());
+}
+
+#[test]
+fn damage_taken_for_the_end_of_the_log_is_noticed() {
+    assert!(finds_damage(Mistake::TakesDamageForEnd));
+}
+
+#[test]
+fn checksums_that_nobody_looks_at_are_noticed() {
+    assert!(finds_damage(Mistake::IgnoresChecksums));
+}
