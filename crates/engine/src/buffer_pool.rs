@@ -1,6 +1,7 @@
 //! The buffer pool: what the backsides of all cores work on together.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use crate::counters::Counters;
 use crate::epoch::Epochs;
 use crate::extent::Extent;
 use crate::mailbox::Mailboxes;
+use crate::persist::Persist;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
 pub(crate) struct BufferPool {
@@ -29,6 +31,8 @@ pub(crate) struct BufferPool {
     pub(crate) last_page: (u32, usize),
     /// The part of a file that the pages are in, if it is a file.
     pub(crate) extent: Option<Extent>,
+    /// The log and the map, if what is here survives a crash.
+    pub(crate) persist: Option<Arc<Persist>>,
     pub(crate) start: Instant,
 }
 
@@ -96,7 +100,6 @@ impl WriteGate {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
     use super::*;

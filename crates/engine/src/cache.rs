@@ -41,8 +41,11 @@ pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
 /// Instead of a slot: the page has never been written back, and is zeros.
 pub(crate) const BLANK: u32 = (1 << 30) - 1;
 
+/// Instead of a slot: the page's copy is damaged.
+pub(crate) const POISONED: u32 = BLANK - 1;
+
 /// The most slots an address space can have, for the same reason.
-pub(crate) const SLOTS_MAX: u64 = BLANK as u64;
+pub(crate) const SLOTS_MAX: u64 = POISONED as u64;
 
 /// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
 const HOLDS_NOTHING: u64 = u64::MAX;
@@ -140,6 +143,11 @@ impl Cache {
         Ok(cache)
     }
 
+    /// Says where an absent page is before the cache is used: in `slot`, or one of the two marks.
+    pub(crate) fn place(&mut self, page: PageId, slot: u32) {
+        self.state_word(page).store(MISSING | slot, Ordering::Relaxed);
+    }
+
     /// Bytes of the miss table when at most `waiters` fibers wait at once. Every shard has room for all
     /// of them; the lists of waiters are as many as there were entries at once in each shard.
     pub(crate) fn miss_table_bytes(waiters: usize) -> usize {
@@ -172,6 +180,16 @@ impl Cache {
         assert!(frame.index() < self.frame_count(), "{frame:?} does not exist");
         // SAFETY: the frame lies within the mapping, as just checked.
         unsafe { self.frames.base().add(frame.index() * PAGE_BYTES) }
+    }
+
+    /// Lets `look` see what is in a frame that no job uses now: its page is on its way in or out.
+    pub(crate) fn with_contents<R>(
+        &self,
+        frame: FrameId,
+        look: impl FnOnce(&[u8; PAGE_BYTES]) -> R,
+    ) -> R {
+        // SAFETY: within the mapping, and no other thread stores to a frame whose page is busy.
+        look(unsafe { &*self.frame_memory(frame).cast::<[u8; PAGE_BYTES]>() })
     }
 
     /// Fills a frame that holds no page yet with zeros from `first` on.
@@ -407,6 +425,11 @@ pub(crate) struct HitPath {
 impl HitPath {
     pub(crate) fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// Makes every access one to a page that does not exist, or undoes that with the real number.
+    pub(crate) fn set_pages(&mut self, pages: u64) {
+        self.pages = pages;
     }
 
     /// The frame of `page` if it is resident. Call inside an epoch (see [`crate::epoch`]); the

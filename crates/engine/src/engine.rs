@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
+use ebbtide_core::durability::{Policy, Recovered};
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
 use ebbtide_core::replacement::{Geometry, PolicyKind};
-use ebbtide_core::{Addr, FrameId, PAGE_BYTES, Placement, Span, Time};
+use ebbtide_core::{Addr, FrameId, PAGE_BYTES, PageId, Placement, Span, Time, Watch};
 use ebbtide_fiber::{STACK_BYTES_MAX, STACK_BYTES_MIN};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -28,7 +29,9 @@ use crate::engine_state::EngineState;
 use crate::epoch::Epochs;
 use crate::extent::Extent;
 use crate::job::Service;
+use crate::log_writer::LogWriter;
 use crate::mailbox::Mailboxes;
+use crate::persist::{Persist, Progress};
 use crate::store::{self, Claim, Store, StoreError};
 use crate::tuning::Tuning;
 use crate::wait_queues::WaitQueues;
@@ -70,6 +73,8 @@ pub struct Options {
     /// How long a request of a busy core waits for others to join it, at most. `None` lets it wait as
     /// long as the core's ready jobs hide what the device takes for a read.
     pub hold: Option<Duration>,
+    /// When a transaction on a persistent store is acknowledged.
+    pub durability: Policy,
 }
 
 /// The most user-level threads that a core is given unless asked for more: they cover a read of
@@ -94,6 +99,7 @@ impl Options {
             stack_bytes: 64 << 10,
             tuning: Tuning::default(),
             hold: None,
+            durability: Policy::default(),
         }
     }
 
@@ -244,10 +250,13 @@ struct Places {
     /// The bytes that belong to the last page.
     last_page_bytes: usize,
     extent: Option<Extent>,
+    persist: Option<Persist>,
 }
 
 /// An address space on flash behind a DRAM cache.
 pub struct Engine {
+    /// The first field, so that it ends first: what is committed becomes durable.
+    log_writer: Option<LogWriter>,
     shared: Arc<EngineState>,
     options: Options,
     budget: Budget,
@@ -288,8 +297,21 @@ impl Engine {
     /// When the options do not fit, the store has an engine or was written to, or memory or the device
     /// cannot be had.
     pub fn open(store: &Arc<Store>, options: &Options) -> Result<Engine, EngineError> {
+        Engine::open_watched(store, options, Watch::unattended())
+    }
+
+    /// As [`Engine::open`]; `watch` is told how far the recovery of a persistent store is, and may stop
+    /// it: the store is then as it was.
+    ///
+    /// # Errors
+    /// As [`Engine::open`], and when it was stopped.
+    pub fn open_watched(
+        store: &Arc<Store>,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Engine, EngineError> {
         let (device, notice) = default_device(store.file());
-        let mut engine = Engine::over(store, device, options)?;
+        let mut engine = Engine::over_watched(store, device, options, watch)?;
         engine.notices.extend(notice);
         Ok(engine)
     }
@@ -303,10 +325,35 @@ impl Engine {
         device: Arc<dyn Device>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
+        Engine::over_watched(store, device, options, Watch::unattended())
+    }
+
+    fn over_watched(
+        store: &Arc<Store>,
+        device: Arc<dyn Device>,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Engine, EngineError> {
         let claim = store.claim()?;
         let header = store.header();
         let marks = store.clone();
-        let before_first_write = Box::new(move || marks.mark_dirty().map_err(io::Error::other));
+        let persists = header.persist().is_some();
+        // A persistent store is never marked: its log says what is true of it.
+        let before_first_write: Prepare = Box::new(move || match persists {
+            true => Ok(()),
+            false => marks.mark_dirty().map_err(io::Error::other),
+        });
+        let mut options = options.clone();
+        let fibers = options.cores.saturating_mul(options.threads_per_core());
+        if persists {
+            check(&options)?;
+            // The threads stay as many as the whole budget gives.
+            options.tuning.threads = Some(options.threads_per_core());
+            let taken = Persist::dram_bytes(header.pages, fibers);
+            options.dram_bytes = options.dram_bytes.saturating_sub(taken);
+        }
+        let frames = Budget::divide(&options, header.pages)?.frames;
+        let persist = Persist::open(store, options.durability, frames, fibers, watch)?;
         let places = Places {
             pages: header.pages,
             slots: header.places(),
@@ -314,8 +361,11 @@ impl Engine {
             blank: header.blank,
             last_page_bytes: PAGE_BYTES,
             extent: Some(store.extent()?),
+            persist,
         };
-        Engine::build(device, places, before_first_write, claim, options)
+        let mut engine = Engine::build(device, places, before_first_write, claim, &options)?;
+        engine.log_writer = LogWriter::start(store, &engine.shared)?;
+        Ok(engine)
     }
 
     /// The engine over the `bytes` bytes of a file of any kind that begin `offset` bytes into it, such
@@ -346,7 +396,9 @@ impl Engine {
         let (device, notice) = default_device(file);
         let blank = false;
         let extent = Some(extent);
-        let places = Places { pages, slots: pages, base_offset, blank, last_page_bytes, extent };
+        let persist = None;
+        let places =
+            Places { pages, slots: pages, base_offset, blank, last_page_bytes, extent, persist };
         let read_only = || Err(io::ErrorKind::PermissionDenied.into());
         let mut engine = Engine::build(device, places, Box::new(read_only), None, options)?;
         engine.notices.extend(notice);
@@ -383,6 +435,7 @@ impl Engine {
             blank: false,
             last_page_bytes: PAGE_BYTES,
             extent: None,
+            persist: None,
         };
         Engine::build(device, places, Box::new(|| Ok(())), None, options)
     }
@@ -394,15 +447,18 @@ impl Engine {
         claim: Option<Claim>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        let Places { pages, slots, base_offset, blank, last_page_bytes, extent } = places;
+        let Places { pages, slots, base_offset, blank, last_page_bytes, extent, persist } = places;
         let budget = Budget::divide(options, pages)?;
         check_mappings(options)?;
         let cores = options.cores;
         let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
         let policy = (options.tuning.admission, options.tuning.replacement);
-        let cache = Cache::new(pages, budget.frames, policy, waiters, blank)
+        let mut cache = Cache::new(pages, budget.frames, policy, waiters, blank)
             .map_err(io("map the DRAM cache"))?;
+        if let Some(persist) = &persist {
+            (0..pages).map(PageId).for_each(|page| cache.place(page, persist.slot_of(page)));
+        }
         // Small caches keep a small reserve: most frames should hold pages.
         let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
         let limits = Limits {
@@ -453,6 +509,7 @@ impl Engine {
             write_gate: WriteGate::new(before_first_write),
             last_page: (pages as u32 - 1, last_page_bytes),
             extent,
+            persist: persist.map(Arc::new),
             start: Instant::now(),
         };
         let shared = EngineState {
@@ -464,6 +521,7 @@ impl Engine {
             _claim: claim,
         };
         Ok(Engine {
+            log_writer: None,
             shared: Arc::new(shared),
             options: options.clone(),
             budget,
@@ -534,6 +592,29 @@ impl Engine {
     /// Live counters, readable from any thread.
     pub fn counters(&self) -> &Counters {
         &self.shared.pool.counters
+    }
+
+    /// How far the log of a persistent store is: what may be acknowledged, what survives a crash.
+    /// `None` for a store without a log. Every time that more of it survives, all cores are
+    /// [roused](Engine::rouse).
+    pub fn progress(&self) -> Option<Progress> {
+        self.shared.pool.persist.as_ref().map(|persist| persist.progress())
+    }
+
+    /// Asks for a flush of all that is committed, without waiting for it.
+    pub fn flush_soon(&self) {
+        if let Some(persist) = &self.shared.pool.persist {
+            persist.ask_flush();
+        }
+    }
+
+    pub(crate) fn persist(&self) -> Option<&Arc<Persist>> {
+        self.shared.pool.persist.as_ref()
+    }
+
+    /// What recovery found when a persistent store was opened.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.shared.pool.persist.as_ref().map(|persist| &persist.recovered)
     }
 
     /// How the budget is divided.

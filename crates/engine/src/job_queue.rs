@@ -9,12 +9,14 @@ use std::thread::JoinHandle;
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use ebbtide_core::Time;
+use ebbtide_core::durability::{Lsn, TransactionError};
 use parking_lot::{Condvar, Mutex};
 
 use crate::engine::{Engine, EngineError};
 use crate::flash_memory::FlashMemory;
 use crate::job::{Offer, Service, Timing};
 use crate::job_error::{JobError, discard};
+use crate::persist::Persist;
 use crate::ticket::{Sender, Ticket, ticket};
 use crate::worker::{check_not_in_a_job, in_a_job};
 
@@ -89,6 +91,27 @@ impl Jobs {
         if self.injector.try_admit() { Ok(self.enqueue(job)) } else { Err(job) }
     }
 
+    /// Submits a job that ends in a [transaction](ebbtide_core::Memory::transaction) and gives what that
+    /// gave. The job's thread is free as soon as it ends; its ticket is there when the transaction may
+    /// be acknowledged under the engine's policy. Waits while too many jobs are queued.
+    ///
+    /// # Panics
+    /// As [`submit`](Jobs::submit).
+    pub fn submit_commit<T, F>(&self, job: F) -> Ticket<Result<T, TransactionError>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> Result<(T, Lsn), TransactionError> + Send + 'static,
+    {
+        if !self.injector.try_admit() {
+            check_not_in_a_job("waiting for room in the queue");
+            self.injector.wait_for_room();
+        }
+        let (sender, ticket) = ticket();
+        let persist = self.engine.persist().cloned();
+        self.push(Box::new(Committing { job: Some(job), value: None, sender, persist }));
+        ticket
+    }
+
     /// The engine, for its counters, budget and notices.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
@@ -110,12 +133,16 @@ impl Jobs {
         F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
     {
         let (sender, ticket) = ticket();
-        self.injector.jobs.push(Box::new(Closure { job: Some(job), value: None, sender }));
+        self.push(Box::new(Closure { job: Some(job), value: None, sender }));
+        ticket
+    }
+
+    fn push(&self, job: Box<dyn Job>) {
+        self.injector.jobs.push(job);
         self.injector.rouse_one(&self.engine);
         if self.injector.over.load(Ordering::SeqCst) {
             self.injector.discard();
         }
-        ticket
     }
 
     fn close(&self) {
@@ -165,6 +192,38 @@ impl<T: Send, F: FnOnce(&mut FlashMemory<'_>) -> T + Send> Job for Closure<T, F>
         let value = self.value.take();
         let result = result.map(|()| value.expect("a job that ended well has given a value"));
         self.sender.send(result);
+    }
+}
+
+/// A job that ends in a transaction.
+struct Committing<T, F> {
+    job: Option<F>,
+    value: Option<Result<(T, Lsn), TransactionError>>,
+    sender: Sender<Result<T, TransactionError>>,
+    persist: Option<Arc<Persist>>,
+}
+
+impl<T, F> Job for Committing<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&mut FlashMemory<'_>) -> Result<(T, Lsn), TransactionError> + Send,
+{
+    fn run(&mut self, memory: &mut FlashMemory<'_>) {
+        let job = self.job.take().expect("a job is run once");
+        self.value = Some(job(memory));
+    }
+
+    fn finish(self: Box<Self>, result: Result<(), JobError>) {
+        let Committing { value, sender, persist, .. } = *self;
+        match (result, value, persist) {
+            (Ok(()), Some(Ok((value, lsn))), Some(persist)) => {
+                let tell = move |durable: Result<(), _>| sender.send(Ok(durable.map(|()| value)));
+                persist.when_durable(lsn, Box::new(tell));
+            }
+            (Ok(()), Some(value), _) => sender.send(Ok(value.map(|(value, _)| value))),
+            (Ok(()), None, _) => unreachable!("a job that ended well has given a value"),
+            (Err(error), ..) => sender.send(Err(error)),
+        }
     }
 }
 

@@ -81,6 +81,54 @@ mod grace_periods {
         });
     }
 
+    /// A store within a memory call: the frame first, then the dirty mark, which is stored only when it
+    /// changes. Says whether the page was there.
+    fn store(epochs: &Epochs, core: usize, page: &Page, dirty: &AtomicU64) -> bool {
+        let presence = epochs.core(core);
+        presence.enter();
+        let resident = page.state.load(Ordering::Acquire) == RESIDENT;
+        if resident {
+            page.frame.store(8, Ordering::Relaxed);
+            if dirty.load(Ordering::Relaxed) == 0 {
+                dirty.store(1, Ordering::Relaxed);
+            }
+        }
+        presence.exit();
+        resident
+    }
+
+    /// What is frozen has every store that came before, and a mark that says so: a page that counts as
+    /// clean is not written, and its stores would be lost.
+    fn check_freezing(barrier: bool) {
+        loom::model(move || {
+            let (epochs, page) = (Arc::new(Epochs::with_barrier(2, run_fence)), page());
+            let dirty = Arc::new(AtomicU64::new(0));
+            let (others_epochs, others_page, others_dirty) =
+                (epochs.clone(), page.clone(), dirty.clone());
+            epochs.core(1).awake();
+            let writer =
+                thread::spawn(move || store(&others_epochs, 1, &others_page, &others_dirty));
+            page.state.swap(GONE, Ordering::AcqRel);
+            let mut moment = epochs.begin_grace();
+            if barrier && !epochs.is_over(moment, 0) {
+                epochs.run_barrier(&mut moment);
+            }
+            let frozen = epochs
+                .is_over(moment, 0)
+                .then(|| (dirty.load(Ordering::Relaxed), page.frame.load(Ordering::Relaxed)));
+            let stored = writer.join().unwrap();
+            if let Some(frozen) = frozen {
+                assert_eq!(frozen, if stored { (1, 8) } else { (0, 7) });
+            }
+        });
+    }
+
+    #[test]
+    fn a_frozen_page_has_every_store_and_the_mark_that_says_so() {
+        check_freezing(false);
+        check_freezing(true);
+    }
+
     #[test]
     fn a_frame_is_never_reused_within_a_call() {
         check(false, 2, false);

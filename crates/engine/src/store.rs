@@ -5,6 +5,9 @@
 //! | header, 1 page | page 0 | page 1 | …
 //! ```
 //!
+//! A store that was [made to persist](Store::create_persistent) has a log and a page map in between, which
+//! `ebbtide_core::durability` describes. The rest of this page is about stores without.
+//!
 //! The header says *dirty* before the first page is written and *clean* only after everything is
 //! known to be on the device, so a file that a crash, a full disk or Ctrl-C left half-written is
 //! never trusted: an extend region that is dirty is rebuilt from its image.
@@ -20,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ebbtide_core::durability::{Geometry, LOG_BLOCKS_MIN, SLOTS_MAX, format};
 use ebbtide_core::{PAGE_BYTES, PageId, Stopped, Watch};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -28,7 +32,7 @@ use crate::extent::Extent;
 use crate::mapping::Mapping;
 
 /// Version of the layout described above.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"EBBTIDE\0";
 const CLEAN: u32 = 1;
 const DIRTY: u32 = 2;
@@ -45,6 +49,8 @@ mod layout {
     pub(super) const TAG_BYTES: usize = 32;
     pub(super) const BLANK: usize = 36;
     pub(super) const TAG: usize = 40;
+    pub(super) const ID: usize = TAG + super::TAG_BYTES_MAX;
+    pub(super) const LOG_BLOCKS: usize = ID + 8;
     pub(super) const CHECKSUM: usize = super::PAGE_BYTES - 4;
 }
 
@@ -80,7 +86,7 @@ pub enum StoreError {
     NotAStore(PathBuf),
     #[error("{}: an Ebbtide data file whose header is damaged: its checksum does not match", .0.display())]
     Damaged(PathBuf),
-    #[error("{}: an Ebbtide data file of version {found}, expected {VERSION}", path.display())]
+    #[error("{}: an Ebbtide data file of version {found}, expected {VERSION}: create it again with this version", path.display())]
     Version { path: PathBuf, found: u32 },
     #[error("{}: its pages were changed, by an engine or by a write that was cut off, and are no longer its image; create it again", .0.display())]
     Dirty(PathBuf),
@@ -92,6 +98,12 @@ pub enum StoreError {
     ReadOnly(PathBuf),
     #[error("{}: has {found_bytes} bytes, expected {bytes} from byte {offset} on", path.display())]
     Beyond { path: PathBuf, offset: u64, bytes: u64, found_bytes: u64 },
+    #[error(
+        "a persistent store with a log of {log_bytes} bytes and {spare_pages} spare pages, expected at least {log_bytes_min} bytes and one page"
+    )]
+    TooSmall { log_bytes: u64, log_bytes_min: u64, spare_pages: u64 },
+    #[error(transparent)]
+    Recovery(#[from] ebbtide_core::durability::RecoveryError),
     #[error("a store's tag has {0} bytes, expected at most {TAG_BYTES_MAX}")]
     LongTag(usize),
     #[error("a store begins {0} bytes into its file, expected a multiple of {PAGE_BYTES}")]
@@ -103,7 +115,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether what the user named, rather than the device, is at fault.
     pub fn is_input(&self) -> bool {
-        !matches!(self, StoreError::Io { .. } | StoreError::Stopped(_))
+        !matches!(self, StoreError::Io { .. } | StoreError::Stopped(_) | StoreError::Recovery(_))
     }
 }
 
@@ -120,12 +132,36 @@ pub struct Header {
     pub clean: bool,
     /// Whether all pages were zeros when it was made, and none was written.
     pub blank: bool,
+    /// Tells this store from all others.
+    pub id: u64,
+    /// Blocks of the log, or zero if the store does not persist.
+    pub log_blocks: u64,
 }
 
 impl Header {
     /// Places for pages, the spare ones included.
     pub fn places(&self) -> u64 {
         self.pages.saturating_add(self.spare_pages)
+    }
+
+    /// The sizes of the persist part, if there is one: then all pages belong to it.
+    pub fn persist(&self) -> Option<Geometry> {
+        let Header { id, pages, log_blocks, .. } = *self;
+        (log_blocks > 0).then(|| Geometry { id, pages, slots: self.places(), log_blocks })
+    }
+
+    /// Bytes of the store, this header included; what a damaged header claims may not fit in a word.
+    fn bytes(&self) -> u64 {
+        let places = self.persist().map_or(self.places(), |geometry| geometry.blocks());
+        places.saturating_add(1).saturating_mul(PAGE_BYTES as u64)
+    }
+
+    /// Whether the numbers make sense.
+    fn is_possible(&self) -> bool {
+        const MANY: u64 = 1 << 40;
+        let log = self.log_blocks == 0 || (LOG_BLOCKS_MIN..MANY).contains(&self.log_blocks);
+        let fit = self.pages < MANY && self.spare_pages < MANY;
+        fit && log && (self.log_blocks == 0 || self.places() <= SLOTS_MAX && self.spare_pages > 0)
     }
 
     fn encode(&self, out: &mut [u8]) {
@@ -140,6 +176,8 @@ impl Header {
         out[layout::SPARE_PAGES..][..8].copy_from_slice(&self.spare_pages.to_le_bytes());
         out[layout::TAG_BYTES..][..4].copy_from_slice(&tag_bytes.to_le_bytes());
         out[layout::BLANK..][..4].copy_from_slice(&u32::from(self.blank).to_le_bytes());
+        out[layout::ID..][..8].copy_from_slice(&self.id.to_le_bytes());
+        out[layout::LOG_BLOCKS..][..8].copy_from_slice(&self.log_blocks.to_le_bytes());
         out[layout::TAG..][..self.tag.len()].copy_from_slice(self.tag.as_bytes());
         let checksum = crc32c::crc32c(&out[..layout::CHECKSUM]);
         out[layout::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
@@ -163,13 +201,16 @@ impl Header {
         }
         let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
         let tag = page[layout::TAG..][..tag_bytes].to_vec();
-        Ok(Header {
+        let header = Header {
             pages: number(layout::PAGES),
             spare_pages: number(layout::SPARE_PAGES),
             tag: String::from_utf8(tag).map_err(|_| damaged())?,
             clean: word(layout::STATE) == CLEAN,
             blank: word(layout::BLANK) != 0,
-        })
+            id: number(layout::ID),
+            log_blocks: number(layout::LOG_BLOCKS),
+        };
+        if header.log_blocks == 0 || header.is_possible() { Ok(header) } else { Err(damaged()) }
     }
 }
 
@@ -258,6 +299,7 @@ impl NewStore {
         let header = self.found(&file)?;
         Ok(header.is_some_and(|found| {
             found.clean
+                && found.log_blocks == 0
                 && !found.blank
                 && found.pages == self.pages
                 && found.spare_pages == self.spare_pages
@@ -304,6 +346,47 @@ impl Store {
         Store::make(new, true, &|_| Ok(()))
     }
 
+    /// Makes a store that survives crashes: [transactions](ebbtide_core::Memory::transaction) on its
+    /// pages, which are zeros, go to a log of `log_bytes` bytes first. All pages belong to the persist
+    /// part; the spare ones are where changed pages go before their last copies are free, so there
+    /// should be at least as many as the DRAM cache has frames.
+    ///
+    /// # Errors
+    /// As [`Store::create`], and when the log or the spare places are too few.
+    pub fn create_persistent(new: &NewStore, log_bytes: u64) -> Result<Store, StoreError> {
+        let log_blocks = log_bytes / PAGE_BYTES as u64;
+        if log_blocks < LOG_BLOCKS_MIN || new.spare_pages == 0 {
+            return Err(StoreError::TooSmall {
+                log_bytes,
+                log_bytes_min: LOG_BLOCKS_MIN * PAGE_BYTES as u64,
+                spare_pages: new.spare_pages,
+            });
+        }
+        let existed = new.path.exists();
+        let created = Store::write_new(new, true, log_blocks, &|store| store.write_superblocks());
+        if created.is_err() && !existed {
+            let _ = std::fs::remove_file(&new.path);
+        }
+        created
+    }
+
+    fn write_superblocks(&self) -> Result<(), StoreError> {
+        let Some(geometry) = self.header().persist() else { return Ok(()) };
+        let mut page = buffer(PAGE_BYTES, &self.path)?;
+        for (block, contents) in format(&geometry) {
+            page.as_mut_slice().copy_from_slice(&contents[..]);
+            self.file
+                .write_all_at(page.as_slice(), self.persist_offset() + block.0 * PAGE_BYTES as u64)
+                .map_err(|error| fault(&self.path, "write the superblocks", error))?;
+        }
+        Ok(())
+    }
+
+    /// Where the persist part begins in the file, in bytes.
+    pub fn persist_offset(&self) -> u64 {
+        self.offset + PAGE_BYTES as u64
+    }
+
     /// Makes a store that `fill` fills, and removes its file again if that fails.
     fn make(
         new: &NewStore,
@@ -311,7 +394,7 @@ impl Store {
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
-        let created = Store::write_new(new, blank, fill);
+        let created = Store::write_new(new, blank, 0, fill);
         if let Err(error) = &created
             && !existed
             && !matches!(error, StoreError::Stopped(_))
@@ -325,21 +408,24 @@ impl Store {
     fn write_new(
         new: &NewStore,
         blank: bool,
+        log_blocks: u64,
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         new.check()?;
-        let file = open(&new.path, Purpose::Make)?;
-        let (access, bytes) = (Access::Exclusive, new.bytes());
-        lock(&file, &new.path, access, new.offset, bytes)?;
-        new.found(&file)?;
-        reserve(&file, new)?;
         let header = Header {
             pages: new.pages,
             spare_pages: new.spare_pages,
             tag: new.tag.clone(),
             clean: false,
             blank,
+            id: if log_blocks > 0 { new_id() } else { 0 },
+            log_blocks,
         };
+        let file = open(&new.path, Purpose::Make)?;
+        let (access, bytes) = (Access::Exclusive, header.bytes());
+        lock(&file, &new.path, access, new.offset, bytes)?;
+        new.found(&file)?;
+        reserve(&file, &new.path, new.offset + bytes)?;
         let store = Store {
             file: Arc::new(file),
             path: new.path.clone(),
@@ -365,7 +451,7 @@ impl Store {
         // Every lock of a store covers its header: with that locked, what it says stays true.
         lock(&file, path, access, offset, PAGE_BYTES as u64)?;
         let header = whole_header(&file, path, offset)?;
-        lock(&file, path, access, offset, bytes_of(header.pages, header.spare_pages))?;
+        lock(&file, path, access, offset, header.bytes())?;
         Ok(Store {
             file: Arc::new(file),
             path: path.to_path_buf(),
@@ -425,7 +511,8 @@ impl Store {
 
     /// Where page 0 lies in the file, in bytes.
     pub fn pages_offset(&self) -> u64 {
-        self.offset + PAGE_BYTES as u64
+        let before = self.header.lock().persist().map_or(0, |geometry| geometry.slots_start());
+        self.offset + (1 + before) * PAGE_BYTES as u64
     }
 
     /// Places for pages, the spare ones included.
@@ -436,7 +523,7 @@ impl Store {
     /// Watches that nothing is cut off the file.
     pub(crate) fn extent(&self) -> Result<Extent, StoreError> {
         let header = self.header.lock();
-        let end = self.offset + bytes_of(header.pages, header.spare_pages);
+        let end = self.offset + header.bytes();
         Extent::of(self.file.clone(), self.offset, end, header.blank)
             .map_err(|error| fault(&self.path, "look at", error))
     }
@@ -545,20 +632,26 @@ fn replace_header(file: &impl HeaderFile, header: &[u8], offset: u64) -> io::Res
 }
 
 /// A buffer that O_DIRECT accepts.
-struct Buffer(Mapping, usize);
+pub(crate) struct Buffer(Mapping, usize);
 
-fn buffer(bytes: usize, path: &Path) -> Result<Buffer, StoreError> {
+/// A number that no other store has, as far as chance goes.
+fn new_id() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::time::SystemTime::now())
+}
+
+pub(crate) fn buffer(bytes: usize, path: &Path) -> Result<Buffer, StoreError> {
     let mapping = Mapping::zeroed(bytes).map_err(|error| fault(path, "map a buffer", error))?;
     Ok(Buffer(mapping, bytes))
 }
 
 impl Buffer {
-    fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping is at least this long, initialised, and only borrowed through here.
         unsafe { std::slice::from_raw_parts(self.0.base(), self.1) }
     }
 
-    fn as_mut_slice(&mut self) -> &mut [u8] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` makes the borrow exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.0.base(), self.1) }
     }
@@ -704,10 +797,9 @@ fn is_block_device(file: &File) -> bool {
 }
 
 /// Makes sure that there is room on the device. A file that cannot grow keeps its length.
-fn reserve(file: &File, new: &NewStore) -> Result<(), StoreError> {
-    let end = new.offset + new.bytes();
-    let no_space = || StoreError::NoSpace { path: new.path.clone(), needed_bytes: end };
-    let bytes_before = size_bytes(file, &new.path)?;
+fn reserve(file: &File, path: &Path, end: u64) -> Result<(), StoreError> {
+    let no_space = || StoreError::NoSpace { path: path.to_path_buf(), needed_bytes: end };
+    let bytes_before = size_bytes(file, path)?;
     if is_block_device(file) {
         return if bytes_before < end { Err(no_space()) } else { Ok(()) };
     }
@@ -725,10 +817,8 @@ fn reserve(file: &File, new: &NewStore) -> Result<(), StoreError> {
         }
         // A file system that cannot reserve will say when it is full.
         Some(libc::EOPNOTSUPP) if bytes_before >= end => Ok(()),
-        Some(libc::EOPNOTSUPP) => {
-            file.set_len(end).map_err(|error| fault(&new.path, "grow", error))
-        }
-        _ => Err(fault(&new.path, "reserve space", error)),
+        Some(libc::EOPNOTSUPP) => file.set_len(end).map_err(|error| fault(path, "grow", error)),
+        _ => Err(fault(path, "reserve space", error)),
     }
 }
 
@@ -756,8 +846,7 @@ fn is_blank(file: &File, path: &Path, offset: u64) -> Result<bool, StoreError> {
 /// The header of a store that is as long as it says.
 fn whole_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreError> {
     let header = read_header(file, path, offset)?;
-    let pages_bytes = bytes_of(header.pages, header.spare_pages);
-    let expected_bytes = offset.saturating_add(pages_bytes);
+    let expected_bytes = offset.saturating_add(header.bytes());
     let found_bytes = size_bytes(file, path)?;
     if found_bytes < expected_bytes {
         return Err(StoreError::Short { path: path.to_path_buf(), found_bytes, expected_bytes });

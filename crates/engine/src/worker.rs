@@ -103,6 +103,7 @@ impl<S: Service> Worker<S> {
                 outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
                 merged: Cell::new(0),
                 word_waiters: Cell::new(0),
+                log_waiters: Cell::new(0),
             }),
             service: Rc::new(service),
             slots: (0..threads).map(slot).collect(),
@@ -368,6 +369,8 @@ impl<S: Service> Worker<S> {
         }
         let waiting = self.local.word_waiters.get();
         let may_start = !self.ended && self.scheduler.pending() < self.slots.len();
+        // What waits for the log will run again, and may wake others.
+        let may_start = may_start || self.local.log_waiters.get() > 0;
         shared.prospects[self.local.core].publish(waiting, may_start);
         if waiting > 0 && !may_start && waiting as usize == self.scheduler.pending() {
             self.end_deadlock(waiting);

@@ -10,16 +10,17 @@ mod prefetch;
 mod requests;
 mod write_back;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use ebbtide_core::durability::{Frozen, Lsn};
 use ebbtide_core::prefetch::{Demand, Prefetching};
 use ebbtide_core::{FrameId, PageId, Span, Time};
 use smallvec::smallvec;
 
 use crate::buffer_pool::BufferPool;
-use crate::cache::{BLANK, Installed, PageState};
+use crate::cache::{BLANK, Installed, POISONED, PageState};
 use crate::counters::CoreCounters;
 use crate::device::{Direction, Queue};
 use crate::mailbox::{Outcome, Waiter};
@@ -81,6 +82,8 @@ pub(crate) struct Backside {
     /// policy.
     installed: Vec<FrameId>,
     read_ns: Vec<u64>,
+    /// Frames given up only to be written, which keep their pages.
+    cleaning: HashSet<FrameId>,
     /// Wake-ups for fibers of this core, which needs no mailbox for them.
     own_wakes: Vec<(u32, Outcome)>,
 }
@@ -104,6 +107,7 @@ impl Backside {
             starved: VecDeque::new(),
             installed: Vec::new(),
             read_ns: Vec::new(),
+            cleaning: HashSet::new(),
             own_wakes: Vec::new(),
         }
     }
@@ -129,6 +133,10 @@ impl Backside {
     /// Starts to read `page` from `slot`. The caller has just made it busy; its waiters are in the
     /// miss table.
     pub(crate) fn fetch(&mut self, pool: &BufferPool, page: PageId, slot: u32, now: Time) {
+        if slot == POISONED && pool.persist.is_some() {
+            self.fail(pool, page, slot, "its copy on flash is damaged");
+            return;
+        }
         self.requests.missed(now);
         match self.free.pop() {
             Some(frame) => self.fill(pool, page, slot, frame, now),
@@ -163,7 +171,7 @@ impl Backside {
         }
         let shard = pool.cache.shard(page);
         let PageState::Absent(slot) = pool.cache.state(page) else { return };
-        if slot == BLANK {
+        if slot == BLANK || slot == POISONED {
             return;
         }
         pool.cache.begin_ahead(page, &shard);
@@ -189,6 +197,7 @@ impl Backside {
         self.driven_by = by;
         self.reap(pool, now, drive == Drive::Idle);
         self.end_grace_periods(pool, by, now);
+        self.clean(pool, by, now);
         if drive == Drive::Help && self.starved.is_empty() {
             // Only its own core gets frames ahead of need: it may have ended.
             self.share_out(pool);
@@ -245,6 +254,7 @@ impl Backside {
             submitted: since,
             attempts: 1,
             alone: false,
+            covers: Lsn::ZERO,
         };
         self.requests.start(pool, operation);
     }
@@ -262,7 +272,10 @@ impl Backside {
                         let error = Some("the file was cut short while in use".into());
                         self.end_read(pool, &operation, error, now);
                     }
-                    Direction::Read => self.end_read(pool, &operation, error, now),
+                    Direction::Read => {
+                        let error = error.or_else(|| damage(pool, &operation));
+                        self.end_read(pool, &operation, error, now);
+                    }
                     Direction::Write => self.end_write(pool, &operation, error),
                 }
             }
@@ -307,15 +320,26 @@ impl Backside {
             counters.flash_writes.add(operation.frames.len() as u64);
             counters.write_requests.add(1);
             self.write_back.note_success();
-            frames.for_each(|(&frame, slot)| self.release(pool, frame, Some(slot)));
+            for (&frame, slot) in frames {
+                if map(pool, frame, slot, operation.covers) {
+                    self.release(pool, frame, Some(slot));
+                } else {
+                    self.write_failed(pool, frame, pool.cache.slot_of(frame));
+                }
+            }
             return;
         }
         if !operation.alone {
             self.write_back.note_failure();
         }
         if let [frame] = operation.frames[..] {
-            pool.placement.lock().retire(operation.slot);
-            self.write_failed(pool, frame, None);
+            if let Some(persist) = &pool.persist {
+                persist.lock().journal.write_failed(operation.slot);
+                self.write_failed(pool, frame, pool.cache.slot_of(frame));
+            } else {
+                pool.placement.lock().retire(operation.slot);
+                self.write_failed(pool, frame, None);
+            }
             return;
         }
         // One bad slot fails a whole run: only writing each page alone, once, tells which it is.
@@ -333,6 +357,7 @@ impl Backside {
     /// A page could not be written. Nothing is lost: it goes on living in DRAM.
     fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         self.counters(pool).write_errors.add(1);
+        self.cleaning.remove(&frame);
         let installed = Installed { slot, dirty: true, ahead: false };
         self.publish(pool, pool.cache.page_in(frame), frame, installed);
     }
@@ -356,9 +381,11 @@ impl Backside {
     fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         let page = pool.cache.page_in(frame);
         let shard = pool.cache.shard(page);
-        if shard.contains(page) {
+        // A page that was written for a checkpoint is as useful as before.
+        let stays = self.cleaning.remove(&frame);
+        if shard.contains(page) || stays {
             drop(shard);
-            self.counters(pool).revived.add(1);
+            self.counters(pool).revived.add(u64::from(!stays));
             let installed = Installed { slot, dirty: false, ahead: false };
             self.publish(pool, page, frame, installed);
         } else {
@@ -436,12 +463,26 @@ impl Backside {
         }
     }
 
+    /// Starts to write some of the pages that a checkpoint waits for.
+    fn clean(&mut self, pool: &BufferPool, by: usize, now: Time) {
+        let Some(persist) = &pool.persist else { return };
+        for _ in 0..self.limits.batch_max {
+            let Some(page) = persist.to_clean.pop() else { return };
+            pool.cache.settle(&mut self.installed);
+            if let Some(frame) = pool.cache.give_up_page(page) {
+                self.cleaning.insert(frame);
+                self.take_over(pool, vec![frame], by, now);
+            }
+        }
+    }
+
     /// Takes over victims that were unpublished just now.
     fn take_over(&mut self, pool: &BufferPool, frames: Vec<FrameId>, by: usize, now: Time) {
         if pool.epochs.alone() {
             for frame in frames {
                 if let Evicted::Clean(slot) = self.evict(pool, frame) {
                     let page = pool.cache.page_in(frame);
+                    self.cleaning.remove(&frame);
                     pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
                     self.free.push(frame);
                 }
@@ -494,6 +535,22 @@ impl Backside {
         self.counters(pool).submissions.add(1);
         self.requests.submit(now);
     }
+}
+
+/// What is wrong with a page that was just read, if its checksum is known and does not match.
+fn damage(pool: &BufferPool, operation: &Operation) -> Option<String> {
+    let persist = pool.persist.as_ref()?;
+    let sound = |contents: &_| persist.is_sound(operation.page, contents);
+    (!pool.cache.with_contents(operation.frames[0], sound))
+        .then(|| format!("what slot {} holds is not what was written there", operation.slot))
+}
+
+/// Says in the log that the page in `frame` was written to `slot`. Says whether that is in order.
+fn map(pool: &BufferPool, frame: FrameId, slot: u32, covers: Lsn) -> bool {
+    let Some(persist) = &pool.persist else { return true };
+    let checksum = pool.cache.with_contents(frame, |contents| persist.geometry.checksum(contents));
+    let frozen = Frozen { page: pool.cache.page_in(frame), covers };
+    persist.lock().journal.written(frozen, slot, checksum)
 }
 
 impl fmt::Debug for Backside {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use ebbtide_core::durability::Lsn;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::SmallVec;
 
@@ -32,6 +33,8 @@ pub(super) struct Operation {
     pub(super) attempts: u32,
     /// Whether it writes one page of a run that failed as a whole.
     pub(super) alone: bool,
+    /// What a write to the persist part covers of the log.
+    pub(super) covers: Lsn,
 }
 
 /// The requests of one core.

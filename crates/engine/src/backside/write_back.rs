@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use ebbtide_core::durability::Lsn;
 use ebbtide_core::{FrameId, Time};
 use smallvec::SmallVec;
 
@@ -82,6 +83,10 @@ impl WriteBack {
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
+        if pool.persist.is_some() {
+            self.start_to_persist(pool, requests, frames, now);
+            return;
+        }
         self.under_way += frames.len();
         let mut placement = pool.placement.lock();
         // The old copies are not needed: the pages are busy, and newer in DRAM.
@@ -102,6 +107,49 @@ impl WriteBack {
                 submitted: now,
                 attempts: 1,
                 alone: false,
+                covers: Lsn::ZERO,
+            };
+            requests.start(pool, operation);
+        }
+    }
+
+    /// As [`start`](WriteBack::start), for pages that survive a crash: each keeps its last copy until
+    /// the log says where the new one is. Without a free slot, pages wait for the next flush.
+    fn start_to_persist(
+        &mut self,
+        pool: &BufferPool,
+        requests: &mut Requests,
+        mut frames: SmallVec<[FrameId; 64]>,
+        now: Time,
+    ) {
+        let Some(persist) = &pool.persist else { return };
+        while !frames.is_empty() {
+            let mut guarded = persist.lock();
+            let Some(run) = guarded.journal.take_slots(frames.len() as u32) else {
+                drop(guarded);
+                persist.ask_flush();
+                frames.drain(..).rev().for_each(|frame| self.waiting.push_front(frame));
+                return;
+            };
+            let leaving: SmallVec<[FrameId; 1]> = frames.drain(..run.count as usize).collect();
+            let mut covers = Lsn::ZERO;
+            for &frame in &leaving {
+                covers = guarded.journal.freeze(pool.cache.page_in(frame)).covers;
+            }
+            drop(guarded);
+            self.under_way += leaving.len();
+            let page = pool.cache.page_in(leaving[0]);
+            let operation = Operation {
+                direction: Direction::Write,
+                slot: run.first,
+                page,
+                prefetched: false,
+                frames: leaving,
+                since: now,
+                submitted: now,
+                attempts: 1,
+                alone: false,
+                covers,
             };
             requests.start(pool, operation);
         }

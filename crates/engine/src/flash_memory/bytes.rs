@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use ebbtide_core::{Addr, PAGE_BYTES, PageId, Value, check_access};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
 
 use super::{FlashMemory, out_of_bounds};
 use crate::atomic_words;
@@ -21,6 +21,9 @@ impl<'a> FlashMemory<'a> {
     /// When the range is not within the address space.
     pub fn read_bytes(&mut self, at: Addr, into: &mut [u8]) {
         self.check_range(at, into.len());
+        if self.in_transaction() {
+            return self.read_bytes_in_transaction(at, into);
+        }
         let (mut at, mut rest) = (at, into);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - at.page_offset()));
@@ -44,6 +47,9 @@ impl<'a> FlashMemory<'a> {
     /// When the range is not within the address space.
     pub fn write_bytes(&mut self, at: Addr, from: &[u8]) {
         self.check_range(at, from.len());
+        if self.in_transaction() {
+            return self.write_bytes_in_transaction(at, from);
+        }
         let (mut at, mut rest) = (at, from);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES - at.page_offset()));
@@ -74,8 +80,10 @@ impl<'a> FlashMemory<'a> {
     /// ```
     ///
     /// # Panics
-    /// When the page is not within the address space.
+    /// When the page is not within the address space, and inside a transaction, whose own stores it
+    /// would not show.
     pub fn page(&mut self, page: PageId) -> PageView<'_> {
+        assert!(!self.in_transaction(), "a page is not viewed inside a transaction");
         if page.0 >= self.hit_path.pages() {
             out_of_bounds(page.start(), self.hit_path.pages());
         }
@@ -85,10 +93,38 @@ impl<'a> FlashMemory<'a> {
         PageView { memory, presence: self.presence, memory_borrow: PhantomData }
     }
 
-    fn check_range(&self, at: Addr, bytes: usize) {
-        let size_bytes = self.hit_path.pages() * PAGE_BYTES as u64;
+    /// Copies word by word what the transaction sees.
+    fn read_bytes_in_transaction(&mut self, at: Addr, into: &mut [u8]) {
+        let mut done = 0;
+        while done < into.len() {
+            let from = at + done as u64;
+            let first = from.0 as usize % 8;
+            let count = (8 - first).min(into.len() - done);
+            let word = self.load::<u64>(Addr(from.0 - first as u64)).to_ne_bytes();
+            into[done..done + count].copy_from_slice(&word[first..first + count]);
+            done += count;
+        }
+    }
+
+    /// Keeps bytes aside word by word.
+    fn write_bytes_in_transaction(&mut self, at: Addr, from: &[u8]) {
+        let mut done = 0;
+        while done < from.len() {
+            let to = at + done as u64;
+            let first = to.0 as usize % 8;
+            let count = (8 - first).min(from.len() - done);
+            let start = Addr(to.0 - first as u64);
+            let mut word = if count == 8 { [0; 8] } else { self.load::<u64>(start).to_ne_bytes() };
+            word[first..first + count].copy_from_slice(&from[done..done + count]);
+            self.store(start, u64::from_ne_bytes(word));
+            done += count;
+        }
+    }
+
+    pub(super) fn check_range(&self, at: Addr, bytes: usize) {
+        let size_bytes = self.pages * PAGE_BYTES as u64;
         if at.0.checked_add(bytes as u64).is_none_or(|end| end > size_bytes) {
-            out_of_bounds(at, self.hit_path.pages());
+            out_of_bounds(at, self.pages);
         }
     }
 

@@ -1,10 +1,12 @@
 //! Ebbtide's own memory: the DRAM cache over flash, where a miss switches fibers.
 
 mod bytes;
+mod transaction;
 
 use std::cell::Cell;
 use std::sync::Arc;
 
+use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
 use ebbtide_core::prefetch::Demand;
 use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
 use ebbtide_fiber::Suspend;
@@ -17,6 +19,7 @@ use crate::job_error::Deadlock;
 use crate::mailbox::{Outcome, Waiter};
 
 pub use bytes::PageView;
+use transaction::Transaction;
 
 /// Why a fiber suspended itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +42,8 @@ pub(crate) struct Local {
     pub(crate) merged: Cell<u32>,
     /// Fibers that wait on a word.
     pub(crate) word_waiters: Cell<u32>,
+    /// Fibers that wait for the log, which goes on without them.
+    pub(crate) log_waiters: Cell<u32>,
 }
 
 /// The memory a job runs over in the engine: an address space on flash behind the DRAM cache.
@@ -46,7 +51,12 @@ pub(crate) struct Local {
 /// It belongs to one fiber. [`Memory`] says what its calls do, and what a job must not hold across
 /// them.
 pub struct FlashMemory<'a> {
+    /// In a transaction it has no pages, so that every access takes the way of a page that does not
+    /// exist, and others pay nothing for that.
     hit_path: HitPath,
+    /// Pages of the address space.
+    pages: u64,
+    transaction: Option<Box<Transaction>>,
     presence: Presence<'a>,
     accesses: u64,
     local: &'a Local,
@@ -60,14 +70,24 @@ impl<'a> FlashMemory<'a> {
         suspend: &'a Suspend<'a, (), Signal>,
         fiber: u32,
     ) -> FlashMemory<'a> {
+        let hit_path = local.shared.pool.cache.hit_path();
         FlashMemory {
-            hit_path: local.shared.pool.cache.hit_path(),
+            pages: hit_path.pages(),
+            hit_path,
+            transaction: None,
             presence: local.shared.pool.epochs.core(local.core),
             accesses: 0,
             local,
             suspend,
             fiber,
         }
+    }
+
+    /// Whether an access to `at` is part of a transaction and not one beyond the address space.
+    #[cold]
+    #[inline(never)]
+    fn is_kept_aside(&self, at: Addr) -> bool {
+        self.in_transaction() && at.page().0 < self.pages
     }
 
     /// Runs `body` on the memory of a value of type `T` at `at`, which stays where it is meanwhile.
@@ -248,11 +268,15 @@ fn out_of_bounds(at: Addr, pages: u64) -> ! {
 
 impl Memory for FlashMemory<'_> {
     fn size_bytes(&self) -> u64 {
-        self.hit_path.pages() * ebbtide_core::PAGE_BYTES as u64
+        self.pages * ebbtide_core::PAGE_BYTES as u64
     }
 
     #[inline(always)]
     fn load<T: Value>(&mut self, at: Addr) -> T {
+        if at.page().0 >= self.hit_path.pages() && self.is_kept_aside(at) {
+            check_access::<T>(at);
+            return self.load_in_transaction(at);
+        }
         // SAFETY: `access` has checked place and size and keeps the frame in place; frames are only
         // accessed as words while they are published.
         self.access::<T, T>(at, |_| false, |memory| unsafe { atomic_words::load(memory) })
@@ -260,11 +284,19 @@ impl Memory for FlashMemory<'_> {
 
     #[inline(always)]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
+        if at.page().0 >= self.hit_path.pages() && self.is_kept_aside(at) {
+            check_access::<T>(at);
+            return self.store_in_transaction(at, value);
+        }
         // SAFETY: as in `load`.
         self.access::<T, ()>(at, |()| true, |memory| unsafe { atomic_words::store(memory, value) });
     }
 
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        if at.page().0 >= self.hit_path.pages() && self.is_kept_aside(at) {
+            check_access::<u64>(at);
+            return self.exchange_in_transaction(at, current, new);
+        }
         // SAFETY: as in `load`.
         self.access::<u64, _>(at, Result::is_ok, |memory| unsafe {
             atomic_words::compare_exchange(memory, current, new)
@@ -278,6 +310,9 @@ impl Memory for FlashMemory<'_> {
     fn wait(&mut self, at: Addr, seen: u64) {
         check_access::<u64>(at);
         check_not_unwinding();
+        if self.keeps_aside() {
+            return self.outside(|memory| memory.wait(at, seen));
+        }
         let local = self.local;
         let still = || {
             self.presence.enter();
@@ -290,9 +325,7 @@ impl Memory for FlashMemory<'_> {
             // A page that is not here cannot be looked at under the lock: look again from outside.
             found == Some(seen)
         };
-        if at.page().0 < self.hit_path.pages()
-            && local.shared.wait_queues.add(at, self.waiter(), still)
-        {
+        if at.page().0 < self.pages && local.shared.wait_queues.add(at, self.waiter(), still) {
             local.word_waiters.set(local.word_waiters.get() + 1);
             let outcome = self.halt(true);
             local.word_waiters.set(local.word_waiters.get() - 1);
@@ -309,6 +342,36 @@ impl Memory for FlashMemory<'_> {
         }
     }
 
+    fn transaction<R>(
+        &mut self,
+        body: impl FnMut(&mut Self) -> R,
+    ) -> Result<(R, Lsn), TransactionError> {
+        self.run_transaction(body)
+    }
+
+    fn durable(&mut self, lsn: Lsn) -> Result<(), TransactionError> {
+        self.await_durable(lsn)
+    }
+
+    fn exchange_latch(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+        if self.in_transaction() {
+            return self.outside(|memory| memory.compare_exchange(at, current, new));
+        }
+        self.compare_exchange(at, current, new)
+    }
+
+    fn persist(&mut self, at: Addr, bytes: u64) -> Result<Lsn, TransactionError> {
+        self.persist_range(at, bytes)
+    }
+
+    fn latches(&mut self) -> Option<&mut HeldLatches> {
+        self.transaction_latches()
+    }
+
+    fn boot(&self) -> u32 {
+        self.local.shared.pool.persist.as_ref().map_or(0, |persist| persist.boot)
+    }
+
     /// Starts to read a page that will be needed, if a frame can be spared for it, and evicts one that
     /// will not.
     fn hint(&mut self, hint: Hint) {
@@ -316,7 +379,7 @@ impl Memory for FlashMemory<'_> {
         let (pool, core) = (&shared.pool, self.local.core);
         let (Hint::WillNeed(at) | Hint::DontNeed(at)) = hint;
         let page = at.page();
-        if !shared.hints || page.0 >= self.hit_path.pages() {
+        if !shared.hints || page.0 >= self.pages {
             return;
         }
         match (hint, pool.cache.state(page)) {

@@ -1,0 +1,350 @@
+//! Transactions: stores that are kept aside, committed to the log, and then applied.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use ebbtide_core::durability::{HeldLatches, Lsn, Rerun, TransactionError, WriteSet};
+use ebbtide_core::{Addr, FrameId, Hint, Memory, PAGE_BYTES, PageId, Value};
+use ebbtide_structures::latch;
+use smallvec::SmallVec;
+
+use super::{FlashMemory, Signal, check_not_unwinding};
+use crate::atomic_words;
+use crate::mailbox::Outcome;
+use crate::persist::{FIRST_RESERVATION_BYTES, Persist};
+
+/// A transaction under way.
+pub(super) struct Transaction {
+    set: WriteSet,
+    latches: HeldLatches,
+    /// Words that were exchanged, with what they were in memory.
+    exchanged: Vec<(Addr, u64)>,
+    /// What is reserved in the log, in bytes of words.
+    reserved: usize,
+}
+
+/// Ends a run whose reservation was too small and could not grow: the next begins with this one.
+struct Short(usize);
+
+/// Ends a run for good.
+struct Refused(TransactionError);
+
+impl FlashMemory<'_> {
+    /// Whether a transaction is under way.
+    pub(super) fn in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// Whether accesses are those of a transaction, and not ones that it makes of memory itself.
+    pub(super) fn keeps_aside(&self) -> bool {
+        self.in_transaction() && self.hit_path.pages() == 0
+    }
+
+    /// Runs `body` on memory as it is without the transaction under way.
+    pub(super) fn outside<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        self.hit_path.set_pages(self.pages);
+        let result = body(self);
+        // If it unwinds, so does the transaction, which ends there.
+        self.hit_path.set_pages(0);
+        result
+    }
+
+    /// Loads a value within a transaction: its own stores lie over memory.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn load_in_transaction<T: Value>(&mut self, at: Addr) -> T {
+        let mut value: T = self.outside(|memory| memory.load(at));
+        if let Some(transaction) = &self.transaction {
+            transaction.set.overlay(at, bytemuck::bytes_of_mut(&mut value));
+        }
+        value
+    }
+
+    /// Keeps a value aside.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn store_in_transaction<T: Value>(&mut self, at: Addr, value: T) {
+        let (Some(transaction), Some(persist)) =
+            (&mut self.transaction, &self.local.shared.pool.persist)
+        else {
+            unreachable!("there is a transaction")
+        };
+        transaction.set.store(at, bytemuck::bytes_of(&value));
+        let stored = transaction.set.bytes();
+        if stored <= transaction.reserved {
+            return;
+        }
+        let wanted = stored.next_power_of_two();
+        let wanted = wanted.min(persist.bytes_max).max(stored);
+        match persist.try_grow(transaction.reserved, wanted) {
+            Ok(true) => transaction.reserved = wanted,
+            Ok(false) => resume_unwind(Box::new(Short(wanted))),
+            Err(error) => resume_unwind(Box::new(Refused(error))),
+        }
+    }
+
+    /// Exchanges a word that is kept aside, and notes what it was in memory: that must still be so at
+    /// the end.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exchange_in_transaction(
+        &mut self,
+        at: Addr,
+        current: u64,
+        new: u64,
+    ) -> Result<u64, u64> {
+        let shared: u64 = self.outside(|memory| memory.load(at));
+        let mut seen = shared.to_ne_bytes();
+        let Some(transaction) = &mut self.transaction else { unreachable!("there is one") };
+        transaction.set.overlay(at, &mut seen);
+        if !transaction.set.holds(at) && !transaction.exchanged.contains(&(at, shared)) {
+            transaction.exchanged.push((at, shared));
+        }
+        let seen = u64::from_ne_bytes(seen);
+        if seen != current {
+            return Err(seen);
+        }
+        self.store_in_transaction(at, new);
+        Ok(seen)
+    }
+
+    pub(super) fn transaction_latches(&mut self) -> Option<&mut HeldLatches> {
+        self.transaction.as_deref_mut().map(|transaction| &mut transaction.latches)
+    }
+
+    /// Runs `body` until it is committed.
+    pub(super) fn run_transaction<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Self) -> R,
+    ) -> Result<(R, Lsn), TransactionError> {
+        let persist = self.local.shared.pool.persist.clone();
+        let Some(persist) = persist.filter(|_| !self.in_transaction()) else {
+            return Ok((body(self), Lsn::ZERO));
+        };
+        check_not_unwinding();
+        let mut reserve = FIRST_RESERVATION_BYTES.min(persist.bytes_max);
+        loop {
+            self.reserve(&persist, reserve)?;
+            let transaction = Transaction {
+                set: WriteSet::default(),
+                latches: HeldLatches::default(),
+                exchanged: Vec::new(),
+                reserved: reserve,
+            };
+            self.transaction = Some(Box::new(transaction));
+            self.hit_path.set_pages(0);
+            // A run that unwinds leaves nothing behind but what it did outside of memory.
+            let ran = catch_unwind(AssertUnwindSafe(|| body(self)));
+            self.hit_path.set_pages(self.pages);
+            let transaction = self.transaction.take();
+            let Some(mut transaction) = transaction else { unreachable!("it was put there") };
+            let committed = match &ran {
+                Ok(_) => {
+                    // Bringing pages in may fail as any load may.
+                    let commit = AssertUnwindSafe(|| self.commit(&persist, &mut transaction));
+                    catch_unwind(commit)
+                }
+                Err(_) => Ok(Ok(None)),
+            };
+            self.give_back(&persist, &transaction);
+            match (ran, committed) {
+                (Ok(value), Ok(Ok(Some(lsn)))) => return Ok((value, lsn)),
+                // Something that it read has changed.
+                (Ok(_), Ok(Ok(None))) => {}
+                (Ok(_), Ok(Err(error))) => return Err(error),
+                (_, Err(payload)) => resume_unwind(payload),
+                (Err(payload), Ok(_)) => {
+                    if let Some(short) = self.why_again(payload)? {
+                        reserve = short;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why a run of a body ended, if it is to run again: with another reservation, perhaps.
+    fn why_again(
+        &mut self,
+        payload: Box<dyn std::any::Any + Send>,
+    ) -> Result<Option<usize>, TransactionError> {
+        let payload = match payload.downcast::<Short>() {
+            Ok(short) => return Ok(Some(short.0)),
+            Err(payload) => payload,
+        };
+        let payload = match payload.downcast::<Refused>() {
+            Ok(refused) => return Err(refused.0),
+            Err(payload) => payload,
+        };
+        match payload.downcast::<Rerun>() {
+            Ok(rerun) => {
+                if let Some(latch) = rerun.latch {
+                    latch::wait_until_free(self, latch);
+                }
+                Ok(None)
+            }
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
+    /// Waits for room in the log, holding nothing.
+    fn reserve(&mut self, persist: &Persist, bytes: usize) -> Result<(), TransactionError> {
+        while !persist.try_reserve(bytes, Some(self.waiter()))? {
+            self.halt_for_log();
+        }
+        Ok(())
+    }
+
+    /// Gives back the reservation and the latches of a transaction that is over.
+    fn give_back(&mut self, persist: &Persist, transaction: &Transaction) {
+        for waiter in persist.release(transaction.reserved) {
+            self.local.shared.pool.mailboxes.wake(waiter, Outcome::Retry);
+        }
+        for &at in transaction.latches.held().iter().rev() {
+            latch::release_taken(self, at);
+        }
+    }
+
+    /// Appends the stores and applies them; `None` if something that was read has changed.
+    fn commit(
+        &mut self,
+        persist: &Arc<Persist>,
+        transaction: &mut Transaction,
+    ) -> Result<Option<Lsn>, TransactionError> {
+        let Transaction { set, latches, exchanged, .. } = transaction;
+        let pages: SmallVec<[PageId; 8]> = set.pages().collect();
+        if pages.len() > persist.pages_max {
+            let (what, max) = (format!("to {} pages", pages.len()), persist.pages_max as u64);
+            return Err(TransactionError::TooLarge { what, max });
+        }
+        let read: SmallVec<[(Addr, u64); 8]> =
+            latches.read().iter().filter(|(at, _)| !latches.holds(*at)).copied().collect();
+        let looked_at = read.iter().chain(&*exchanged).map(|(at, _)| at.page());
+        let mut needed: SmallVec<[PageId; 16]> = pages.iter().copied().chain(looked_at).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        let frames = loop {
+            // All of them at once, inside one epoch: their frames stay until its end, even if a page is
+            // given up meanwhile.
+            self.presence.enter();
+            let frames: SmallVec<[Option<FrameId>; 16]> =
+                needed.iter().map(|&page| self.hit_path.find(page)).collect();
+            if frames.iter().all(Option::is_some) {
+                break frames;
+            }
+            self.presence.exit();
+            for (&page, _) in needed.iter().zip(&frames).filter(|(_, frame)| frame.is_none()) {
+                self.hint(Hint::WillNeed(page.start()));
+            }
+            for (&page, _) in needed.iter().zip(&frames).filter(|(_, frame)| frame.is_none()) {
+                self.load::<u64>(page.start());
+            }
+        };
+        let hit_path = self.hit_path;
+        let place = |at: Addr| {
+            let index = needed.binary_search(&at.page());
+            let frame = index.ok().and_then(|index| frames[index]);
+            let frame = frame.unwrap_or_else(|| unreachable!("its frame was found"));
+            (frame, hit_path.memory(frame, at.page_offset()))
+        };
+        // SAFETY: a word of a page that is resident and stays so until the end of the epoch.
+        let still = |&(at, seen): &(Addr, u64)| unsafe {
+            latch::is_unchanged(atomic_words::load::<u64>(place(at).1), seen)
+        };
+        // SAFETY: as above.
+        let same =
+            |&(at, seen): &(Addr, u64)| unsafe { atomic_words::load::<u64>(place(at).1) == seen };
+        let apply = || {
+            for (at, word) in set.words() {
+                let (frame, memory) = place(at);
+                // SAFETY: as above.
+                unsafe { atomic_words::store(memory, word) };
+                hit_path.mark_dirty(frame);
+            }
+        };
+        // Both under the journal's lock: who has committed under one of these latches before had taken
+        // it, and its word tells.
+        let committed =
+            persist.commit(set, || read.iter().all(still) && exchanged.iter().all(same), apply);
+        self.presence.exit();
+        committed
+    }
+
+    /// Logs what a range holds, a page at a time.
+    pub(super) fn persist_range(&mut self, at: Addr, bytes: u64) -> Result<Lsn, TransactionError> {
+        let persist = self.local.shared.pool.persist.clone();
+        let Some(persist) = persist.filter(|_| !self.in_transaction()) else {
+            return Ok(Lsn::ZERO);
+        };
+        check_not_unwinding();
+        self.check_range(at, bytes as usize);
+        let end = at + bytes;
+        let (mut at, mut last) = (Addr(at.0 / 8 * 8), Lsn::ZERO);
+        while at < end {
+            let most = (PAGE_BYTES - at.page_offset()).min(persist.bytes_max) as u64;
+            let piece = most.min(end - at).next_multiple_of(8);
+            self.reserve(&persist, piece as usize)?;
+            let logged = catch_unwind(AssertUnwindSafe(|| self.log_words(&persist, at, piece)));
+            for waiter in persist.release(piece as usize) {
+                self.local.shared.pool.mailboxes.wake(waiter, Outcome::Retry);
+            }
+            if let Some(lsn) = logged.unwrap_or_else(|payload| resume_unwind(payload))? {
+                last = lsn;
+                at = at + piece;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Logs the words from `at` on, which lie within a page.
+    fn log_words(
+        &mut self,
+        persist: &Persist,
+        at: Addr,
+        bytes: u64,
+    ) -> Result<Option<Lsn>, TransactionError> {
+        let frame = loop {
+            self.presence.enter();
+            if let Some(frame) = self.hit_path.find(at.page()) {
+                break frame;
+            }
+            self.presence.exit();
+            self.load::<u64>(at.page().start());
+        };
+        let hit_path = self.hit_path;
+        let word = |at: Addr| {
+            // SAFETY: a word of a page that is resident and stays so until the end of the epoch.
+            unsafe { atomic_words::load::<u64>(hit_path.memory(frame, at.page_offset())) }
+        };
+        let committed = persist.commit_with(|set| {
+            for at in (at.0..at.0 + bytes).step_by(8).map(Addr) {
+                set.store(at, &word(at).to_ne_bytes());
+            }
+            // The page has to be written again before the log can be let go.
+            hit_path.mark_dirty(frame);
+        });
+        self.presence.exit();
+        committed
+    }
+
+    /// Waits until the transaction that gave `lsn` may be acknowledged.
+    pub(super) fn await_durable(&mut self, lsn: Lsn) -> Result<(), TransactionError> {
+        let Some(persist) = self.local.shared.pool.persist.clone() else { return Ok(()) };
+        if self.in_transaction() {
+            return Ok(());
+        }
+        check_not_unwinding();
+        while !persist.await_durable(lsn, self.waiter())? {
+            self.halt_for_log();
+        }
+        Ok(())
+    }
+
+    /// Suspends the fiber until the log writer wakes it.
+    fn halt_for_log(&mut self) {
+        self.publish_accesses();
+        self.local.log_waiters.set(self.local.log_waiters.get() + 1);
+        self.suspend.suspend(Signal::Halted);
+        self.local.log_waiters.set(self.local.log_waiters.get() - 1);
+        self.local.outcomes[self.fiber as usize].take();
+    }
+}

@@ -1,0 +1,157 @@
+//! The thread that writes and flushes what the journal says.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ebbtide_core::durability::{Disk, Io, Lsn};
+use parking_lot::MutexGuard;
+
+use crate::engine_state::EngineState;
+use crate::mailbox::Outcome;
+use crate::persist::{FileDisk, Guarded, Persist};
+use crate::store::{Store, StoreError};
+
+/// While a checkpoint waits for pages, cores are asked again this often.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// The log writer of one engine. Dropping it makes all that is committed durable first.
+pub(crate) struct LogWriter {
+    persist: Arc<Persist>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LogWriter {
+    /// Starts the thread, if the engine has a persist part.
+    pub(crate) fn start(
+        store: &Store,
+        state: &Arc<EngineState>,
+    ) -> Result<Option<LogWriter>, StoreError> {
+        let Some(persist) = state.pool.persist.clone() else { return Ok(None) };
+        let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
+        let (state, shared) = (state.clone(), persist.clone());
+        let thread = std::thread::Builder::new()
+            .name("ebbtide-log".into())
+            .spawn(move || run(&shared, &state, disk))
+            .map_err(|source| StoreError::Io {
+                path: store.path().to_path_buf(),
+                doing: "start the thread of the log",
+                source,
+            })?;
+        Ok(Some(LogWriter { persist, thread: Some(thread) }))
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        self.persist.lock().stop = true;
+        self.persist.news.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // Its panic was printed when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
+    let mut guarded = persist.lock();
+    loop {
+        if guarded.journal.wants_checkpoint() {
+            guarded.journal.begin_checkpoint();
+        }
+        ask_cores(persist, state, &guarded);
+        let due =
+            guarded.behind_since.is_some_and(|since| since.elapsed() >= persist.flush_every());
+        let flush = guarded.flush_asked || guarded.stop || due;
+        let began = Instant::now();
+        let Some(io) = guarded.journal.next(flush) else {
+            guarded.flush_asked = false;
+            if guarded.journal.ended().is_some() {
+                guarded.behind_since = None;
+                wake_waiting(state, &mut guarded);
+            }
+            guarded = tell_tickets(persist, guarded);
+            if guarded.stop {
+                return;
+            }
+            let patience = if guarded.journal.in_checkpoint() {
+                ASK_AGAIN
+            } else {
+                let since = guarded.behind_since.map_or(Duration::ZERO, |since| since.elapsed());
+                persist.flush_every().saturating_sub(since).max(Duration::from_millis(1))
+            };
+            persist.news.wait_for(&mut guarded, patience);
+            continue;
+        };
+        drop(guarded);
+        let is_flush = matches!(io, Io::Flush);
+        let result = match io {
+            Io::Write(blocks) => disk.write_all(&blocks),
+            Io::Flush => disk.flush(),
+        };
+        guarded = persist.lock();
+        guarded.journal.done(result.map_err(|error| error.to_string()));
+        if is_flush {
+            let behind = guarded.journal.committed() > guarded.journal.durable();
+            guarded.behind_since = behind.then_some(began);
+            let durable = guarded.journal.durable();
+            let waits = guarded.waiting.iter().any(|(lsn, _)| *lsn > durable);
+            guarded.flush_asked = waits || guarded.tickets.iter().any(|(lsn, _)| *lsn > durable);
+        }
+        wake_waiting(state, &mut guarded);
+        guarded = tell_tickets(persist, guarded);
+    }
+}
+
+/// Completes the tickets of transactions that are durable or never will be. Programs learn of it
+/// without the lock.
+fn tell_tickets<'a>(
+    persist: &'a Persist,
+    mut guarded: MutexGuard<'a, Guarded>,
+) -> MutexGuard<'a, Guarded> {
+    let (durable, ended) = (guarded.journal.durable(), guarded.journal.ended());
+    let all = std::mem::take(&mut guarded.tickets);
+    let over = |lsn: Lsn| lsn <= durable || ended.is_some();
+    let (told, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|(lsn, _)| over(*lsn));
+    guarded.tickets = left;
+    if told.is_empty() {
+        return guarded;
+    }
+    drop(guarded);
+    for (lsn, tell) in told {
+        tell(match &ended {
+            Some(error) if lsn > durable => Err(error.clone()),
+            _ => Ok(()),
+        });
+    }
+    persist.lock()
+}
+
+/// Lets cores write the pages that a checkpoint waits for.
+fn ask_cores(persist: &Persist, state: &EngineState, guarded: &Guarded) {
+    if !persist.to_clean.is_empty() {
+        return;
+    }
+    let pages = guarded.journal.to_clean();
+    if pages.is_empty() {
+        return;
+    }
+    pages.into_iter().for_each(|page| persist.to_clean.push(page));
+    (0..state.backsides.len()).for_each(|core| state.pool.mailboxes.rouse(core));
+}
+
+/// Wakes the fibers whose transactions are durable or never will be, and those that wait for room.
+fn wake_waiting(state: &EngineState, guarded: &mut Guarded) {
+    let durable = guarded.journal.durable();
+    let ended = guarded.journal.ended().is_some();
+    let mailboxes = &state.pool.mailboxes;
+    guarded.waiting.retain(|&(lsn, waiter)| {
+        let over = lsn <= durable || ended;
+        if over {
+            mailboxes.wake(waiter, Outcome::Retry);
+        }
+        !over
+    });
+    (0..state.backsides.len()).for_each(|core| mailboxes.rouse(core));
+    guarded.starved.drain(..).for_each(|waiter| mailboxes.wake(waiter, Outcome::Retry));
+}

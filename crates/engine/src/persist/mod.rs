@@ -1,0 +1,345 @@
+//! The persist part of an engine: the journal that all cores share, and who waits for it.
+//!
+//! The protocol is `ebbtide_core::durability`. Cores append to the journal and apply under its lock;
+//! one thread (`log_writer`) writes and flushes. A job that waits for either gives up its core.
+
+mod file_disk;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::SegQueue;
+use ebbtide_core::durability::{
+    Geometry, Inspection, Journal, Limits, Lsn, Mapped, PageMap, Policy, Recovered,
+    RecoveryOptions, TransactionError, WriteSet, inspect, recover,
+};
+use ebbtide_core::{PageId, Watch};
+use parking_lot::{Condvar, Mutex};
+
+use crate::mailbox::Waiter;
+use crate::store::{Store, StoreError};
+pub(crate) use file_disk::FileDisk;
+
+/// The log is flushed at least this often.
+const FLUSH_EVERY_MAX: Duration = Duration::from_secs(1);
+
+/// What is reserved for a transaction before it is known how much it stores, in bytes.
+pub(crate) const FIRST_RESERVATION_BYTES: usize = 1024;
+
+/// What one transaction may store, in bytes of whole words.
+pub(crate) const TRANSACTION_BYTES_MAX: usize = 64 << 10;
+
+/// What learns that a transaction may be acknowledged, or why it never will be.
+pub(crate) type Tell = Box<dyn FnOnce(Result<(), TransactionError>) + Send>;
+
+/// The journal, and who waits for what of it.
+pub(crate) struct Guarded {
+    pub(crate) journal: Journal,
+    /// Fibers that wait until the log is on the device up to a place.
+    pub(crate) waiting: Vec<(Lsn, Waiter)>,
+    /// What is to be told of a place: that it is on the device, or never will be.
+    pub(crate) tickets: Vec<(Lsn, Tell)>,
+    /// Fibers that wait for room in the log.
+    pub(crate) starved: Vec<Waiter>,
+    /// When the oldest transaction was committed that is not on the device.
+    pub(crate) behind_since: Option<Instant>,
+    pub(crate) flush_asked: bool,
+    pub(crate) stop: bool,
+}
+
+/// The persist part of an engine.
+pub(crate) struct Persist {
+    guarded: Mutex<Guarded>,
+    pub(crate) news: Condvar,
+    pub(crate) geometry: Geometry,
+    pub(crate) map: Arc<PageMap>,
+    pub(crate) policy: Policy,
+    pub(crate) boot: u32,
+    pub(crate) recovered: Recovered,
+    /// The most bytes that one transaction may store.
+    pub(crate) bytes_max: usize,
+    /// The most pages that one transaction may store to.
+    pub(crate) pages_max: usize,
+    /// Pages that a checkpoint waits for: any core writes them.
+    pub(crate) to_clean: SegQueue<PageId>,
+}
+
+impl Persist {
+    /// Bytes of DRAM for the map of `pages` pages, and for the log's blocks when `fibers` jobs may be
+    /// under way at once.
+    pub(crate) fn dram_bytes(pages: u64, fibers: usize) -> usize {
+        let buffer = buffer_blocks_max(fibers) as usize * ebbtide_core::PAGE_BYTES;
+        pages as usize * PageMap::ENTRY_BYTES + buffer
+    }
+
+    /// Recovers `store`, for an engine with `frames` frames and at most `fibers` jobs at once.
+    pub(crate) fn open(
+        store: &Store,
+        policy: Policy,
+        frames: usize,
+        fibers: usize,
+        watch: Watch<'_>,
+    ) -> Result<Option<Persist>, StoreError> {
+        let Some(geometry) = store.header().persist() else { return Ok(None) };
+        let spare = geometry.slots - geometry.pages;
+        let ring_share = geometry.log_blocks / 4;
+        let transaction_bytes_max = (0..=TRANSACTION_BYTES_MAX)
+            .rev()
+            .step_by(8)
+            .find(|&bytes| Journal::blocks_for(bytes) <= ring_share.max(3))
+            .unwrap_or(0);
+        let limits = Limits {
+            transaction_bytes_max,
+            buffer_blocks_max: buffer_blocks_max(fibers),
+            // Below the bound that a commit is refused at, so that waiting for room suffices.
+            unmapped_pages_max: (frames as u64 / 2).min(spare.div_ceil(2)).max(1) as usize,
+        };
+        let options = RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, mistake: None };
+        let mut disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
+        let (journal, recovered) = recover(geometry, &mut disk, &options, watch)?;
+        let guarded = Guarded {
+            waiting: Vec::new(),
+            tickets: Vec::new(),
+            starved: Vec::new(),
+            behind_since: None,
+            flush_asked: false,
+            stop: false,
+            journal,
+        };
+        Ok(Some(Persist {
+            map: guarded.journal.map().clone(),
+            boot: guarded.journal.boot(),
+            guarded: Mutex::new(guarded),
+            news: Condvar::new(),
+            geometry,
+            policy,
+            recovered,
+            bytes_max: transaction_bytes_max,
+            pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
+            to_clean: SegQueue::new(),
+        }))
+    }
+
+    pub(crate) fn lock(&self) -> parking_lot::MutexGuard<'_, Guarded> {
+        self.guarded.lock()
+    }
+
+    /// Where `page` is, as the state of an absent page says it.
+    pub(crate) fn slot_of(&self, page: PageId) -> u32 {
+        match self.map.get(page) {
+            Mapped::Blank => crate::cache::BLANK,
+            Mapped::Poisoned => crate::cache::POISONED,
+            Mapped::Slot { slot, .. } => slot,
+        }
+    }
+
+    /// Whether `contents`, which were read for `page`, are what was written there.
+    pub(crate) fn is_sound(&self, page: PageId, contents: &[u8; ebbtide_core::PAGE_BYTES]) -> bool {
+        ebbtide_core::durability::is_sound(&self.geometry, &self.map, page, contents)
+    }
+
+    /// Commits `set`, for which there is a reservation, if `is_valid` says so; `apply` then stores it in
+    /// memory.
+    pub(crate) fn commit(
+        &self,
+        set: &WriteSet,
+        is_valid: impl FnOnce() -> bool,
+        apply: impl FnOnce(),
+    ) -> Result<Option<Lsn>, TransactionError> {
+        let mut guarded = self.lock();
+        if !is_valid() {
+            return Ok(None);
+        }
+        if !guarded.journal.has_slots_for(set.pages().count()) {
+            guarded.journal.begin_checkpoint();
+            self.news.notify_one();
+            return Ok(None);
+        }
+        self.commit_guarded(&mut guarded, set, apply).map(Some)
+    }
+
+    /// Commits what `fill` puts into a set, of words of one page, seen while no transaction commits.
+    /// `None` if pages have to be written first.
+    pub(crate) fn commit_with(
+        &self,
+        fill: impl FnOnce(&mut WriteSet),
+    ) -> Result<Option<Lsn>, TransactionError> {
+        let mut guarded = self.lock();
+        if !guarded.journal.has_slots_for(1) {
+            guarded.journal.begin_checkpoint();
+            self.news.notify_one();
+            return Ok(None);
+        }
+        let mut set = WriteSet::default();
+        fill(&mut set);
+        self.commit_guarded(&mut guarded, &set, || ()).map(Some)
+    }
+
+    fn commit_guarded(
+        &self,
+        guarded: &mut Guarded,
+        set: &WriteSet,
+        apply: impl FnOnce(),
+    ) -> Result<Lsn, TransactionError> {
+        let lsn = guarded.journal.commit(set, apply)?;
+        if set.is_empty() {
+            return Ok(lsn);
+        }
+        let first = guarded.behind_since.is_none();
+        if first {
+            guarded.behind_since = Some(Instant::now());
+        }
+        let journal = &guarded.journal;
+        if first || journal.wants_write() || journal.wants_checkpoint() && !journal.in_checkpoint()
+        {
+            self.news.notify_one();
+        }
+        Ok(lsn)
+    }
+
+    /// Reserves room for `bytes` bytes. If there is none, `waiter` is woken when there may be.
+    pub(crate) fn try_reserve(
+        &self,
+        bytes: usize,
+        waiter: Option<Waiter>,
+    ) -> Result<bool, TransactionError> {
+        let mut guarded = self.lock();
+        let reserved = guarded.journal.try_reserve(bytes)?;
+        if !reserved && let Some(waiter) = waiter {
+            guarded.starved.push(waiter);
+            guarded.journal.begin_checkpoint();
+            self.news.notify_one();
+        }
+        Ok(reserved)
+    }
+
+    /// Changes a reservation of `from` bytes into one of `to`, if there is room.
+    pub(crate) fn try_grow(&self, from: usize, to: usize) -> Result<bool, TransactionError> {
+        let mut guarded = self.lock();
+        let grown = guarded.journal.try_reserve(to)?;
+        if grown {
+            guarded.journal.release(from);
+        }
+        Ok(grown)
+    }
+
+    /// Gives a reservation back. Gives who waits for room and has to be woken.
+    #[must_use]
+    pub(crate) fn release(&self, bytes: usize) -> Vec<Waiter> {
+        let mut guarded = self.lock();
+        guarded.journal.release(bytes);
+        std::mem::take(&mut guarded.starved)
+    }
+
+    /// Whether the transaction that gave `lsn` may be acknowledged. If not, `waiter` is woken when it
+    /// may.
+    pub(crate) fn await_durable(&self, lsn: Lsn, waiter: Waiter) -> Result<bool, TransactionError> {
+        let mut guarded = self.lock();
+        if lsn <= self.acknowledged(&guarded) {
+            return Ok(true);
+        }
+        if let Some(error) = guarded.journal.ended() {
+            return Err(error);
+        }
+        guarded.waiting.push((lsn, waiter));
+        guarded.flush_asked = true;
+        self.news.notify_one();
+        Ok(false)
+    }
+
+    /// Tells `tell` when the transaction that gave `lsn` may be acknowledged, or at once.
+    pub(crate) fn when_durable(&self, lsn: Lsn, tell: Tell) {
+        let mut guarded = self.lock();
+        if lsn <= self.acknowledged(&guarded) {
+            drop(guarded);
+            return tell(Ok(()));
+        }
+        if let Some(error) = guarded.journal.ended() {
+            drop(guarded);
+            return tell(Err(error));
+        }
+        guarded.tickets.push((lsn, tell));
+        guarded.flush_asked = true;
+        self.news.notify_one();
+    }
+
+    /// All transactions up to here may be acknowledged under the policy.
+    fn acknowledged(&self, guarded: &Guarded) -> Lsn {
+        let durable = guarded.journal.durable();
+        let committed = guarded.journal.committed().max(durable);
+        let ended = guarded.journal.ended().is_some();
+        match self.policy {
+            Policy::None => committed,
+            Policy::Every(span)
+                if !ended
+                    && guarded
+                        .behind_since
+                        .is_none_or(|since| since.elapsed().as_nanos() as u64 <= span.as_ns()) =>
+            {
+                committed
+            }
+            Policy::Every(_) | Policy::Always => durable,
+        }
+    }
+
+    /// What may be acknowledged, what is on the device, and what is committed.
+    pub(crate) fn progress(&self) -> Progress {
+        let guarded = self.lock();
+        Progress {
+            acknowledged: self.acknowledged(&guarded),
+            durable: guarded.journal.durable(),
+            committed: guarded.journal.committed(),
+            ended: guarded.journal.ended(),
+        }
+    }
+
+    /// Asks for a flush of all that is committed.
+    pub(crate) fn ask_flush(&self) {
+        self.lock().flush_asked = true;
+        self.news.notify_one();
+    }
+
+    /// How long the log may be behind.
+    pub(crate) fn flush_every(&self) -> Duration {
+        match self.policy {
+            Policy::Every(span) => Duration::from_nanos(span.as_ns() / 2).min(FLUSH_EVERY_MAX),
+            Policy::None | Policy::Always => FLUSH_EVERY_MAX,
+        }
+    }
+}
+
+/// Log blocks in DRAM: what all jobs may reserve at first, and a few great transactions.
+fn buffer_blocks_max(fibers: usize) -> u64 {
+    let first = Journal::blocks_for(FIRST_RESERVATION_BYTES);
+    fibers as u64 * first + 4 * Journal::blocks_for(TRANSACTION_BYTES_MAX) + 64
+}
+
+/// How far the log of an engine is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Transactions up to here may be acknowledged under the engine's policy.
+    pub acknowledged: Lsn,
+    /// Transactions up to here survive a crash.
+    pub durable: Lsn,
+    /// Where the newest transaction ends.
+    pub committed: Lsn,
+    /// Why nothing more can become durable, if so.
+    pub ended: Option<TransactionError>,
+}
+
+impl Store {
+    /// Looks at what a persistent store holds, without changing anything; `None` if it does not
+    /// persist. With `read_pages`, every copy of a page is read and its checksum verified.
+    ///
+    /// # Errors
+    /// When recovery would refuse the store, or it was stopped.
+    pub fn inspect(
+        &self,
+        read_pages: bool,
+        watch: Watch<'_>,
+    ) -> Result<Option<Inspection>, StoreError> {
+        let Some(geometry) = self.header().persist() else { return Ok(None) };
+        let mut disk = FileDisk::new(self.file(), self.persist_offset(), self.path())?;
+        Ok(Some(inspect(&geometry, &mut disk, read_pages, watch)?))
+    }
+}

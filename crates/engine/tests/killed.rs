@@ -1,0 +1,125 @@
+//! A process that acknowledges over a pipe is killed, again and again: nothing it acknowledged is
+//! missing, and every transaction is whole.
+//!
+//! `EBBTIDE_KILLS=500 cargo test -p ebbtide-engine --test killed` kills it that many times.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{Addr, Memory, PageId};
+use ebbtide_engine::store::{Access, NewStore, Store};
+use ebbtide_engine::{Engine, Jobs, Options};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const PAGES: u64 = 1024;
+const LANES: u64 = 16;
+const STORE: &str = "EBBTIDE_KILLED_STORE";
+
+fn start(path: &Path) -> Jobs {
+    let store = if path.exists() {
+        Store::open(path, 0, Access::Exclusive).unwrap()
+    } else {
+        let (path, tag) = (path.to_path_buf(), "killed".into());
+        let (pages, spare_pages) = (PAGES, PAGES / 4);
+        let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
+        Store::create_persistent(&new, 512 << 10).unwrap()
+    };
+    let mut options = Options { durability: Policy::Always, ..Options::new(4 << 20) };
+    options.tuning.threads = Some(LANES as usize);
+    options.tuning.batch_max = 8;
+    Arc::new(Engine::open(&Arc::new(store), &options).unwrap()).start().unwrap()
+}
+
+/// A lane's count lies on two pages, and on a third chosen by the count.
+fn places(lane: u64, count: u64) -> [Addr; 3] {
+    let scattered = 2 * LANES + (count * 31 + lane * 7) % (PAGES - 2 * LANES);
+    [
+        PageId(lane).start(),
+        PageId(LANES + lane).start() + 8,
+        PageId(scattered).start() + 64 + lane * 8,
+    ]
+}
+
+/// What is run as a process of its own: counts in every lane, and says which counts are durable.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(STORE) else { return };
+    let jobs = start(Path::new(&path));
+    println!("up");
+    let count = |lane: u64| {
+        jobs.submit(move |memory| {
+            let ((), lsn) = memory
+                .transaction(|memory| {
+                    let next = memory.load::<u64>(places(lane, 0)[0]) + 1;
+                    places(lane, next).into_iter().for_each(|at| memory.store(at, next));
+                })
+                .unwrap();
+            memory.durable(lsn).unwrap();
+            memory.load::<u64>(places(lane, 0)[0])
+        })
+    };
+    let mut output = std::io::stdout();
+    loop {
+        let tickets: Vec<_> = (0..LANES).map(count).collect();
+        for (lane, ticket) in tickets.into_iter().enumerate() {
+            let counted = ticket.wait().unwrap();
+            writeln!(output, "{lane} {counted}").unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_missing_after_a_kill() {
+    let kills = std::env::var("EBBTIDE_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("store");
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let mut acknowledged = [0u64; LANES as usize];
+    for _ in 0..kills {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child", "--exact", "--nocapture"])
+            .env(STORE, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = random.random_range(0..300);
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut counted = 0;
+        for line in output.lines() {
+            let line = line.unwrap();
+            if let Some((lane, count)) = line.split_once(' ')
+                && let (Ok(lane), Ok(count)) = (lane.parse::<usize>(), count.parse::<u64>())
+            {
+                acknowledged[lane] = acknowledged[lane].max(count);
+                counted += 1;
+            }
+            // What is still in the pipe was acknowledged too.
+            if counted == lines {
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        let jobs = start(&path);
+        assert!(jobs.engine().recovered().unwrap().poisoned.is_empty());
+        let counts = jobs.submit(|memory| {
+            (0..LANES)
+                .map(|lane| {
+                    let first: u64 = memory.load(places(lane, 0)[0]);
+                    assert!(
+                        places(lane, first).into_iter().all(|at| memory.load::<u64>(at) == first)
+                    );
+                    first
+                })
+                .collect::<Vec<_>>()
+        });
+        for (count, acknowledged) in counts.wait().unwrap().into_iter().zip(&mut acknowledged) {
+            assert!(count >= *acknowledged, "{count} of {acknowledged}");
+            *acknowledged = count;
+        }
+    }
+    assert!(acknowledged.iter().sum::<u64>() > 0);
+}

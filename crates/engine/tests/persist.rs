@@ -1,0 +1,324 @@
+//! Transactions on a persistent store: whole, in order, and there again after the store is opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ebbtide_core::durability::{Lsn, Policy, TransactionError};
+use ebbtide_core::{Addr, Memory, PageId, Span};
+use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
+use ebbtide_engine::{Engine, EngineError, Jobs, Options};
+use ebbtide_structures::{Map, Region, latch};
+
+const PAGES: u64 = 4096;
+
+fn new_store(path: &Path) -> NewStore {
+    let (path, tag) = (path.to_path_buf(), "persist".into());
+    NewStore { path, offset: 0, pages: PAGES, spare_pages: PAGES / 4, tag, force: false }
+}
+
+/// A folder for one test, on a file system that is there after a process ends.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn create(path: &Path, log_bytes: u64) -> Arc<Store> {
+    Arc::new(Store::create_persistent(&new_store(path), log_bytes).unwrap())
+}
+
+fn options(cores: usize, durability: Policy) -> Options {
+    let mut options = Options { cores, durability, ..Options::new(4 << 20) };
+    options.tuning.threads = Some(8);
+    options
+}
+
+fn start(store: &Arc<Store>, options: &Options) -> Jobs {
+    Arc::new(Engine::open(store, options).unwrap()).start().unwrap()
+}
+
+fn reopen(path: &Path) -> Arc<Store> {
+    Arc::new(Store::open(path, 0, Access::Exclusive).unwrap())
+}
+
+fn word(page: u64) -> Addr {
+    PageId(page).start()
+}
+
+#[test]
+fn what_was_committed_is_there_when_the_store_is_opened_again() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let jobs = start(&create(&path, 1 << 20), &options(1, Policy::Always));
+    let lsn = jobs
+        .submit(|memory| {
+            let ((), lsn) = memory
+                .transaction(|memory| {
+                    (0..20).for_each(|page| memory.store(word(page * 100), page + 1));
+                })
+                .unwrap();
+            memory.durable(lsn).unwrap();
+            lsn
+        })
+        .wait()
+        .unwrap();
+    assert!(lsn > Lsn::ZERO);
+    jobs.stop().unwrap();
+    // Twice: recovery is repeatable.
+    for _ in 0..2 {
+        let store = reopen(&path);
+        let jobs = start(&store, &options(1, Policy::Always));
+        let read = move |page: u64| {
+            jobs.submit(move |memory| memory.load::<u64>(word(page * 100))).wait().unwrap()
+        };
+        assert!((0..20).all(|page| read(page) == page + 1));
+        assert_eq!(read(20), 0);
+    }
+}
+
+#[test]
+fn a_transaction_sees_its_own_stores_and_nobody_else_does() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let outcome = jobs.submit(|memory| {
+        memory.transaction(|memory| {
+            memory.store(Addr(64), [1u64, 2]);
+            memory.write_bytes(Addr(4099), b"abcdefghijk");
+            let mut bytes = [0; 13];
+            memory.read_bytes(Addr(4098), &mut bytes);
+            assert_eq!(&bytes, b"\0abcdefghijk\0");
+            memory.yield_now();
+            (memory.load::<[u64; 2]>(Addr(64)), memory.load::<u64>(Addr(4096)))
+        })
+    });
+    let seen = jobs.submit(|memory| memory.load::<u64>(Addr(64))).wait().unwrap();
+    assert_eq!(seen, 0, "it has not committed");
+    let ((pair, _), _) = outcome.wait().unwrap().unwrap();
+    assert_eq!(pair, [1, 2]);
+    let seen = jobs.submit(|memory| memory.load::<[u64; 2]>(Addr(64))).wait().unwrap();
+    assert_eq!(seen, [1, 2]);
+}
+
+#[test]
+fn a_body_that_unwinds_stores_nothing() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let failed = jobs.submit(|memory| {
+        memory.transaction(|memory| {
+            memory.store(Addr(0), 7u64);
+            assert!(memory.load::<u64>(Addr(0)) == 0, "on purpose");
+        })
+    });
+    assert!(failed.wait().is_err());
+    assert_eq!(jobs.submit(|memory| memory.load::<u64>(Addr(0))).wait().unwrap(), 0);
+}
+
+#[test]
+fn a_transaction_beyond_its_bound_says_the_bound_and_stores_nothing() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let store = |words: u64| {
+        let job = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+            memory.transaction(|memory| {
+                (0..words).for_each(|word| memory.store(Addr(word * 8), word + 1));
+            })
+        };
+        jobs.submit(job).wait().unwrap()
+    };
+    let error = store(8193).unwrap_err();
+    assert!(matches!(error, TransactionError::TooLarge { max: 65536, .. }), "{error}");
+    assert_eq!(jobs.submit(|memory| memory.load::<u64>(Addr(0))).wait().unwrap(), 0);
+    store(8192).unwrap();
+    assert_eq!(jobs.submit(|memory| memory.load::<u64>(Addr(65528))).wait().unwrap(), 8192);
+}
+
+/// Transfers between accounts on many pages, far more than the cache and the log hold, on two cores.
+fn transfers(cores: usize, log_bytes: u64, policy: Policy) {
+    const ACCOUNTS: u64 = 2000;
+    const JOBS: u64 = 3000;
+    let folder = folder();
+    let path = folder.path().join("store");
+    let jobs = start(&create(&path, log_bytes), &options(cores, policy));
+    let sum = |jobs: &Jobs| {
+        let add = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+            (0..ACCOUNTS)
+                .fold(0, |sum: u64, account| sum.wrapping_add(memory.load(word(account) + 8)))
+        };
+        jobs.submit(add).wait().unwrap()
+    };
+    let tickets: Vec<_> = (0..JOBS)
+        .map(|n| {
+            jobs.submit(move |memory| {
+                let (from, to) = (n * 7919 % ACCOUNTS, (n * 104_729 + 1) % ACCOUNTS);
+                let moved = memory.transaction(|memory| {
+                    latch::write_two(memory, word(from), word(to), |memory| {
+                        for (account, amount) in [(from, n.wrapping_neg()), (to, n)] {
+                            let balance: u64 = memory.load(word(account) + 8);
+                            memory.store(word(account) + 8, balance.wrapping_add(amount));
+                            // Enough that the log goes round.
+                            memory.store(word(account) + 128, [n; 8]);
+                        }
+                    });
+                });
+                let ((), lsn) = moved.unwrap();
+                memory.durable(lsn).unwrap();
+            })
+        })
+        .collect();
+    tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    assert_eq!(sum(&jobs), 0);
+    let counters = jobs.engine().counters().snapshot();
+    assert!(counters.evictions_dirty > 100, "{counters:?}");
+    jobs.stop().unwrap();
+    let store = reopen(&path);
+    let mut fewer = options(1, policy);
+    fewer.dram_bytes = 3 << 20;
+    let jobs = start(&store, &fewer);
+    assert_eq!(sum(&jobs), 0);
+    let recovered = jobs.engine().recovered().unwrap();
+    assert!(recovered.poisoned.is_empty());
+    assert!(recovered.log_blocks < log_bytes / 4096, "{recovered:?}");
+}
+
+#[test]
+fn transfers_on_one_core_go_round_the_log_and_sum_to_zero_after_recovery() {
+    transfers(1, 512 << 10, Policy::None);
+}
+
+#[test]
+fn transfers_on_two_cores_go_round_the_log_and_sum_to_zero_after_recovery() {
+    transfers(2, 512 << 10, Policy::Every(Span::from_us(100_000)));
+}
+
+#[test]
+fn a_job_that_ends_in_a_commit_frees_its_thread_and_its_ticket_waits_for_the_flush() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let jobs = start(&create(&path, 1 << 20), &options(1, Policy::Always));
+    // More than there are threads, all in a few flushes.
+    let count = |n: u64| {
+        jobs.submit_commit(move |memory| {
+            memory.transaction(|memory| {
+                memory.store(word(n), n + 1);
+                n
+            })
+        })
+    };
+    let tickets: Vec<_> = (0..200).map(count).collect();
+    for (n, ticket) in (0..).zip(tickets) {
+        assert_eq!(ticket.wait().unwrap(), Ok(n));
+    }
+    let progress = jobs.engine().progress().unwrap();
+    assert_eq!(progress.durable, progress.acknowledged);
+    assert!(progress.durable >= progress.committed, "{progress:?}");
+}
+
+#[test]
+fn a_range_that_was_persisted_survives_with_what_was_stored_without_a_transaction() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let jobs = start(&create(&path, 1 << 20), &options(1, Policy::Always));
+    let persisted = jobs.submit(|memory| {
+        (0..1000).for_each(|index: u64| memory.store(Addr(4000 + index * 8), index + 1));
+        let lsn = memory.persist(Addr(4000), 8000).unwrap();
+        memory.durable(lsn)
+    });
+    assert_eq!(persisted.wait().unwrap(), Ok(()));
+    jobs.stop().unwrap();
+    let jobs = start(&reopen(&path), &options(1, Policy::Always));
+    let there = jobs.submit(|memory| {
+        (0..1000).all(|index: u64| memory.load::<u64>(Addr(4000 + index * 8)) == index + 1)
+    });
+    assert!(there.wait().unwrap());
+}
+
+#[test]
+fn a_map_in_transactions_is_whole_after_recovery() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let map: Map<u64, u64> = Region::new(Addr(0), PAGES * 4096).map(10_000).unwrap();
+    let jobs = start(&create(&path, 1 << 20), &options(1, Policy::None));
+    for n in 0..500u64 {
+        let insert = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+            memory.transaction(|memory| {
+                map.insert(memory, n, n + 1).unwrap();
+                map.insert(memory, n + 100_000, n).unwrap();
+                map.remove(memory, n / 2 + 100_000);
+            })
+        };
+        jobs.submit(insert).wait().unwrap().unwrap();
+    }
+    jobs.stop().unwrap();
+    let jobs = start(&reopen(&path), &options(1, Policy::None));
+    let (len, all) = jobs
+        .submit(move |memory| {
+            let there = (0..500).all(|n| map.get(memory, n) == Some(n + 1));
+            (map.len(memory), there)
+        })
+        .wait()
+        .unwrap();
+    assert!(all);
+    assert_eq!(len, 500 + 500 - 250);
+}
+
+#[test]
+fn a_damaged_page_is_a_named_error_and_the_rest_is_there() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let store = create(&path, 1 << 20);
+    let slots = store.pages_offset();
+    let jobs = start(&store, &options(1, Policy::None));
+    let fill = |jobs: &Jobs, value: u64| {
+        for page in 0..PAGES {
+            let store = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+                memory.transaction(|memory| memory.store(word(page), value + page)).unwrap();
+            };
+            jobs.submit(store).wait().unwrap();
+        }
+    };
+    fill(&jobs, 1);
+    jobs.stop().unwrap();
+    drop(store);
+    // After this every page is in its slot.
+    start(&reopen(&path), &options(1, Policy::None)).stop().unwrap();
+    {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        // Wherever a copy of page 500 lies, an old one or the last.
+        let mut first = [0; 8];
+        for slot in 0..PAGES + PAGES / 4 {
+            file.read_exact_at(&mut first, slots + slot * 4096).unwrap();
+            if u64::from_le_bytes(first) == 501 {
+                file.write_all_at(&[0xff; 16], slots + slot * 4096 + 2000).unwrap();
+            }
+        }
+    }
+    let jobs = start(&reopen(&path), &options(1, Policy::None));
+    let mut damaged = 0;
+    for page in 0..PAGES {
+        match jobs.submit(move |memory| memory.load::<u64>(word(page))).wait() {
+            Ok(value) => assert_eq!(value, 1 + page),
+            Err(error) => {
+                damaged += 1;
+                assert!(error.to_string().starts_with("page 500: "), "{error}");
+            }
+        }
+    }
+    assert_eq!(damaged, 1);
+}
+
+#[test]
+fn a_damaged_superblock_or_another_version_is_refused_with_what_is_wrong() {
+    use std::os::unix::fs::FileExt;
+    let folder = folder();
+    let path = folder.path().join("store");
+    drop(create(&path, 1 << 20));
+    let damage = |offset: u64, bytes: &[u8]| {
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(bytes, offset).unwrap();
+    };
+    (1..5).for_each(|block| damage(block * 4096 + 50, &[9]));
+    let error = Engine::open(&reopen(&path), &options(1, Policy::None)).map(drop).unwrap_err();
+    assert!(matches!(error, EngineError::Store(StoreError::Recovery(_))), "{error}");
+    damage(8, &1u32.to_le_bytes());
+    let error = Store::open(&path, 0, Access::Exclusive).unwrap_err();
+    assert!(error.to_string().contains("version 1, expected 2"), "{error}");
+}
