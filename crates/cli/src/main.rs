@@ -18,6 +18,7 @@ mod progress;
 mod reproduce;
 mod sim;
 mod size;
+mod store;
 mod sweep;
 mod trace;
 
@@ -83,6 +84,8 @@ enum Verb {
     /// its accesses through the caches of one core, and writes those that reach memory. The input,
     /// output and exit status of the command are unchanged.
     Trace(trace::Arguments),
+    /// Look into a data file, and verify the checksums of a persistent one
+    Store(store::Arguments),
     /// Run one memory as a child process of `bench`
     #[command(name = ebbtide_measure::bench::CHILD_VERB, hide = true)]
     BenchChild,
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
         Verb::Trace(arguments) => trace::run(arguments),
+        Verb::Store(arguments) => store::run(&arguments),
         Verb::BenchChild => bench::child(),
     };
     match result {
