@@ -153,7 +153,7 @@ fn a_data_file_that_is_short_damaged_or_newer_is_kept() {
     let damaged = |path: &Path| data_file(path, b"rot", 2000, length);
     assert_data_refused("data", damaged, &["header is damaged"]);
     let newer = |path: &Path| data_file(path, &9u32.to_le_bytes(), 8, length);
-    assert_data_refused("data", newer, &["version 9, expected 1"]);
+    assert_data_refused("data", newer, &["version 9, expected 2"]);
 }
 
 #[test]

@@ -214,7 +214,10 @@ fn another_version_is_refused() {
     let (_folder, new) = made();
     overwrite(&new, &7u32.to_le_bytes(), VERSION_AT);
     assert!(matches!(open(&new), Err(StoreError::Version { found: 7, .. })));
-    assert_kept_without_force(&new, "an Ebbtide data file of version 7, expected 1");
+    assert_kept_without_force(
+        &new,
+        "an Ebbtide data file of version 7, expected 2: create it again with this version",
+    );
 }
 
 #[test]
