@@ -5,7 +5,7 @@ use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry, Page};
 use super::log_block::{HEADER_BYTES, Header};
 use super::planted::Mistake;
-use super::record::{HEAD_BYTES, Record, decode, record_bytes};
+use super::record::{HEAD_BYTES, Record, decode, record_bytes, runs};
 use super::superblock::Superblock;
 use crate::addr::PAGE_BYTES;
 
@@ -73,6 +73,18 @@ impl Assembly {
     }
 }
 
+impl Assembly {
+    /// Takes what is there of a transaction for all of it: a mistake.
+    fn give_half(&mut self, flushed: Lsn, visit: &mut dyn FnMut(Extent, Record<'_>)) {
+        let contents = self.bytes.get(HEAD_BYTES..).unwrap_or(&[]);
+        let whole: usize = runs(contents).map_while(|run| Some(8 + run?.bytes.len())).sum();
+        if whole > 0 {
+            let place = Extent { start: self.start, end: self.start, flushed };
+            visit(place, Record::Stores(&contents[..whole]));
+        }
+    }
+}
+
 /// Gives `visit` every whole record from the horizon of `superblock` on, and says where the log ends.
 ///
 /// # Errors
@@ -103,7 +115,7 @@ pub(super) fn scan(
         if header.generation > superblock.generation {
             return Err(RecoveryError::OldSuperblock { block: place });
         }
-        if header.boot > boot && mistake != Some(Mistake::AppliesHalfRecord) {
+        if header.boot > boot {
             // What an older boot left unfinished never took place.
             assembly.bytes.clear();
         }
@@ -120,6 +132,9 @@ pub(super) fn scan(
         }
         end.previous = checksum;
         end.number += 1;
+    }
+    if mistake == Some(Mistake::AppliesHalfRecord) {
+        assembly.give_half(end.flushed, visit);
     }
     Ok(end)
 }
