@@ -4,6 +4,7 @@ use ebbtide_core::Time;
 
 use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
+use crate::net::{NetEvent, Network};
 
 /// What a service has for a core that can start a job.
 #[derive(Debug)]
@@ -32,6 +33,12 @@ pub struct Timing {
 pub trait Service: 'static {
     /// A job.
     type Job: 'static;
+
+    /// The core's way to the network, given once before anything else.
+    fn attach(&self, _network: &Network) {}
+
+    /// Something has happened on a socket of this core. Called between jobs.
+    fn network(&self, _event: NetEvent) {}
 
     /// Hands out the next job.
     fn next(&self, now: Time) -> Offer<Self::Job>;

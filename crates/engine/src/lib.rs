@@ -31,6 +31,7 @@ mod mapped_memory;
 mod mapping;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model_checks;
+mod net;
 mod persist;
 pub mod store;
 mod ticket;
@@ -45,6 +46,7 @@ pub use job::{Offer, Service, Timing};
 pub use job_error::{Deadlock, JobError};
 pub use job_queue::Jobs;
 pub use mapped_memory::MappedMemory;
+pub use net::{NetEvent, NetRequest, Network, SocketId};
 pub use persist::Progress;
 pub use ticket::Ticket;
 pub use tuning::Tuning;

@@ -20,6 +20,7 @@ use crate::flash_memory::{FlashMemory, Local, Signal};
 use crate::job::{Offer, Service, Timing};
 use crate::job_error::JobError;
 use crate::mailbox::Outcome;
+use crate::net::{NetEvent, Network};
 
 /// After this wait for a page or frame that another core brings, that core's backside is driven.
 const HELP_AFTER: Span = Span::from_us(200);
@@ -83,6 +84,8 @@ pub(crate) struct Worker<S: Service> {
     own_wakes: Vec<(u32, Outcome)>,
     /// Fibers that let others run.
     yielded: Vec<u32>,
+    network: Network,
+    network_events: Vec<NetEvent>,
 }
 
 impl<S: Service> Worker<S> {
@@ -94,6 +97,8 @@ impl<S: Service> Worker<S> {
     ) -> std::io::Result<Worker<S>> {
         IN_A_CORE.set(true);
         let threads = setup.threads;
+        let network = Network::new(shared.backsides[setup.core].lock().has_network());
+        service.attach(&network);
         let slot =
             |_| Slot { job: Cell::new(None), result: Cell::new(None), started: Cell::default() };
         Ok(Worker {
@@ -121,6 +126,8 @@ impl<S: Service> Worker<S> {
             turns_not_driven: 0,
             own_wakes: Vec::with_capacity(threads),
             yielded: Vec::new(),
+            network,
+            network_events: Vec::new(),
         })
     }
 
@@ -225,14 +232,21 @@ impl<S: Service> Worker<S> {
     fn drive(&mut self, now: Time, drive: Drive) {
         let shared = &*self.local.shared;
         let mut backside = shared.backsides[self.local.core].lock();
+        if self.network.has_requests() {
+            let mut requests = self.network.take_requests();
+            backside.request_network(&mut requests, now);
+            self.network.recycle(requests);
+        }
         backside.advance(&shared.pool, self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);
+        backside.take_network_events(&mut self.network_events);
         let starved = backside.is_starved();
         drop(backside);
         for (fiber, outcome) in self.own_wakes.drain(..) {
             self.local.outcomes[fiber as usize].set(Some(outcome));
             self.scheduler.arrived(fiber);
         }
+        self.network_events.drain(..).for_each(|event| self.service.network(event));
         // Others may be reading a page that a fiber here waits for, or keep frames from the policy.
         let needs_others = self.local.merged.get() > 0 || starved;
         if needs_others && now.since(self.helped_at) >= HELP_AFTER {
@@ -378,7 +392,8 @@ impl<S: Service> Worker<S> {
         self.counters().sleeps.add(1);
         let presence = shared.pool.epochs.core(self.local.core);
         presence.sleep();
-        shared.pool.mailboxes.sleep(self.local.core, at_most, || self.service.has_more());
+        let has_more = || self.service.has_more() || self.network.has_requests();
+        shared.pool.mailboxes.sleep(self.local.core, at_most, has_more);
         presence.awake();
     }
 

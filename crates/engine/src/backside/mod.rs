@@ -24,6 +24,7 @@ use crate::cache::{BLANK, Installed, POISONED, PageState};
 use crate::counters::CoreCounters;
 use crate::device::{Direction, Queue};
 use crate::mailbox::{Outcome, Waiter};
+use crate::net::{NetEvent, NetRequest};
 use eviction::Evictions;
 use prefetch::Prefetch;
 use requests::{ATTEMPTS_MAX, Operation, Requests};
@@ -181,6 +182,21 @@ impl Backside {
         self.start_read(pool, page, slot, frame, true, now);
     }
 
+    /// Whether this core's ring takes sockets.
+    pub(crate) fn has_network(&self) -> bool {
+        self.requests.has_network()
+    }
+
+    /// Takes what this core's service asks of its sockets.
+    pub(crate) fn request_network(&mut self, requests: &mut Vec<NetRequest>, now: Time) {
+        self.requests.request_network(requests, now);
+    }
+
+    /// Hands over what this core's sockets have to tell.
+    pub(crate) fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
+        self.requests.take_network_events(into);
+    }
+
     /// Hands over the wake-ups for fibers of this core.
     pub(crate) fn take_own_wakes(&mut self, wakes: &mut Vec<(u32, Outcome)>) {
         wakes.append(&mut self.own_wakes);
@@ -214,6 +230,10 @@ impl Backside {
             pool.cache.settle(&mut self.installed);
         }
         self.submit_when_due(pool, now, drive);
+        if by != self.core && self.requests.has_network_events() {
+            // Its own core may sleep on completions that were taken here.
+            pool.mailboxes.rouse(self.core);
+        }
     }
 
     fn counters<'a>(&self, pool: &'a BufferPool) -> &'a CoreCounters {

@@ -12,6 +12,7 @@ use super::pace::Pace;
 use crate::buffer_pool::BufferPool;
 use crate::counters::CoreCounters;
 use crate::device::{Completion, Direction, Queue, Request};
+use crate::net::{NetEvent, NetRequest};
 
 /// How often a request is tried before its error counts.
 pub(super) const ATTEMPTS_MAX: u32 = 8;
@@ -103,6 +104,27 @@ impl Requests {
     /// A job of this core has missed.
     pub(super) fn missed(&mut self, now: Time) {
         self.pace.missed(now);
+    }
+
+    /// Whether the queue also drives sockets.
+    pub(super) fn has_network(&self) -> bool {
+        self.queue.has_network()
+    }
+
+    /// Takes what a service asks of its sockets. Like requests for pages they wait for company.
+    pub(super) fn request_network(&mut self, requests: &mut Vec<NetRequest>, now: Time) {
+        self.queue.request_network(requests);
+        self.held_since.get_or_insert(now);
+    }
+
+    /// Whether sockets have something to tell.
+    pub(super) fn has_network_events(&self) -> bool {
+        self.queue.has_network_events()
+    }
+
+    /// Appends what sockets have to tell.
+    pub(super) fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
+        self.queue.take_network_events(into);
     }
 
     /// The completions there are. The list comes back by [`recycle`](Requests::recycle).

@@ -19,6 +19,8 @@ use std::time::Duration;
 use ebbtide_core::PAGE_BYTES;
 use smallvec::SmallVec;
 
+use crate::net::{NetEvent, NetRequest};
+
 /// Which way a page moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -120,6 +122,25 @@ pub trait Queue: Send {
 
     /// Requests handed over but not completed.
     fn in_flight(&self) -> usize;
+
+    /// Whether this queue also drives sockets.
+    fn has_network(&self) -> bool {
+        false
+    }
+
+    /// Takes what a service asks of its sockets, to be handed over with the next
+    /// [`submit`](Queue::submit). A queue without sockets ignores it.
+    fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
+        requests.clear();
+    }
+
+    /// Whether sockets have something to tell.
+    fn has_network_events(&self) -> bool {
+        false
+    }
+
+    /// Appends what sockets have to tell since the last call, as of the last [`reap`](Queue::reap).
+    fn take_network_events(&mut self, _into: &mut Vec<NetEvent>) {}
 
     /// How the owner of the queue sleeps and is woken.
     fn sleeper(&self) -> Arc<dyn Sleeper>;

@@ -12,6 +12,8 @@ use io_uring::{IoUring, cqueue, opcode, types};
 use ebbtide_core::PAGE_BYTES;
 
 use super::{Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, Sleeper};
+use crate::net::sockets::{self, Sockets};
+use crate::net::{NetEvent, NetRequest};
 
 /// A file or block device, opened with `O_DIRECT`, driven by one ring a core.
 pub struct Uring {
@@ -79,6 +81,8 @@ struct UringQueue {
     registered: Option<FrameMemory>,
     sleeper: Arc<UringSleeper>,
     wakeup_armed: bool,
+    /// After the ring: the kernel uses its buffers until the ring is closed.
+    sockets: Sockets,
     _file: Arc<File>,
 }
 
@@ -104,6 +108,7 @@ impl UringQueue {
             registered: None,
             sleeper,
             wakeup_armed: false,
+            sockets: Sockets::default(),
             _file: file,
         };
         queue.arm_wakeup();
@@ -124,6 +129,19 @@ impl UringQueue {
         let frames = self.registered?;
         let offset = (page as usize).checked_sub(frames.base as usize)?;
         (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
+    }
+
+    /// Puts operations on sockets into the submission ring, as many as there is room for.
+    fn stage_sockets(&mut self) {
+        while let Some(entry) = self.sockets.next_entry() {
+            // SAFETY: the memory of a receive or a send belongs to `sockets`, which keeps it and the
+            // descriptor until the completion.
+            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+                self.sockets.put_back(entry);
+                break;
+            }
+            self.staged += 1;
+        }
     }
 
     /// Puts a request into the submission ring if there is room for it.
@@ -202,6 +220,7 @@ impl Queue for UringQueue {
         }
         // Entering with GETEVENTS also runs the completion work that the kernel held back.
         loop {
+            self.stage_sockets();
             // SAFETY: every entry in the ring was pushed under the contract of `push`; no argument
             // structure is passed.
             let entered = unsafe {
@@ -237,6 +256,10 @@ impl Queue for UringQueue {
                 woken = true;
                 continue;
             }
+            if sockets::is_network(entry.user_data()) {
+                self.sockets.complete(&entry);
+                continue;
+            }
             self.outstanding -= 1;
             completions.push(completion(&entry));
         }
@@ -251,7 +274,23 @@ impl Queue for UringQueue {
     }
 
     fn unsubmitted(&self) -> usize {
-        self.staged + self.overflow.len()
+        self.staged + self.overflow.len() + self.sockets.waiting()
+    }
+
+    fn has_network(&self) -> bool {
+        true
+    }
+
+    fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
+        requests.drain(..).for_each(|request| self.sockets.request(&self.ring, request));
+    }
+
+    fn has_network_events(&self) -> bool {
+        self.sockets.has_events()
+    }
+
+    fn take_network_events(&mut self, into: &mut Vec<NetEvent>) {
+        self.sockets.take_events(into);
     }
 
     fn in_flight(&self) -> usize {
@@ -267,8 +306,9 @@ impl Queue for UringQueue {
 impl Drop for UringQueue {
     fn drop(&mut self) {
         self.overflow.clear();
+        self.sockets.shut_down();
         let mut ended = Vec::new();
-        while self.outstanding > 0 {
+        while self.outstanding + self.sockets.under_way() > 0 {
             // SAFETY: every entry in the ring was pushed under the contract of `push`; no argument
             // structure is passed.
             let entered = unsafe {
@@ -280,7 +320,7 @@ impl Drop for UringQueue {
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
                     // No way left to learn of completions.
-                    _ => return,
+                    _ => return self.sockets.leak(),
                 },
             }
             self.reap(&mut ended);

@@ -1,0 +1,160 @@
+//! Sockets on the core loop: what a service asks of its core's ring, and what it learns.
+//!
+//! A core accepts, receives and sends on the same ring as it reads flash, so one entry into the kernel
+//! serves both. A service pushes requests ([`Network`]); the core hands them to the ring when it
+//! next drives it, and gives back what came of them ([`NetEvent`]) between jobs.
+//!
+//! A socket has at most one receive and one send under way. A service that does not ask to receive
+//! is sent nothing, so a client that does not read its replies is not read either.
+
+pub(crate) mod sockets;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// A connected socket of one core. The number of a closed socket is never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SocketId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl SocketId {
+    /// A small number that no other open socket of the core has. A later socket may get it.
+    pub fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// What a service asks of its core's ring, on its way to the [`Queue`](crate::device::Queue).
+#[derive(Debug)]
+pub enum NetRequest {
+    /// [`Network::listen`].
+    Listen {
+        /// The number of the listener.
+        listener: u32,
+        /// The socket that listens.
+        socket: OwnedFd,
+    },
+    /// [`Network::accept`].
+    Accept {
+        /// The number of the listener.
+        listener: u32,
+    },
+    /// [`Network::receive`].
+    Receive(SocketId),
+    /// [`Network::send`].
+    Send(SocketId, Vec<u8>),
+    /// [`Network::close`].
+    Close(SocketId),
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum NetEvent {
+    /// A client has connected to this listener, or could not. The next client is accepted after
+    /// another [`Network::accept`].
+    Accepted {
+        /// The number that [`Network::listen`] gave.
+        listener: u32,
+        /// The socket, on which nothing is under way.
+        socket: io::Result<SocketId>,
+    },
+    /// Bytes have come; none when the client has closed its side.
+    Received {
+        /// The socket.
+        socket: SocketId,
+        /// What came, or the error of the connection.
+        bytes: io::Result<Vec<u8>>,
+    },
+    /// All bytes of a send are with the kernel, or the connection has failed.
+    Sent {
+        /// The socket.
+        socket: SocketId,
+        /// The buffer of the send, empty, for the next one.
+        buffer: Vec<u8>,
+        /// Whether all of it was taken.
+        result: io::Result<()>,
+    },
+}
+
+/// A core's way to the network, for its service. Every call returns at once.
+#[derive(Clone, Debug)]
+pub struct Network {
+    port: Rc<Port>,
+}
+
+#[derive(Debug)]
+struct Port {
+    available: bool,
+    listeners: Cell<u32>,
+    requests: RefCell<Vec<NetRequest>>,
+}
+
+impl Network {
+    /// The bytes that buffers for receives take on a core that listens, whatever its clients send.
+    pub const BUFFERS_BYTES: usize = sockets::BUFFERS_BYTES;
+
+    pub(crate) fn new(available: bool) -> Network {
+        let requests = RefCell::default();
+        Network { port: Rc::new(Port { available, listeners: Cell::new(0), requests }) }
+    }
+
+    /// Whether this core has a ring that takes sockets. Without one no event ever comes.
+    pub fn is_available(&self) -> bool {
+        self.port.available
+    }
+
+    /// Takes over a socket that listens, and gives it a number. Accepts nothing yet.
+    pub fn listen(&self, socket: OwnedFd) -> u32 {
+        let listener = self.port.listeners.get();
+        self.port.listeners.set(listener + 1);
+        self.push(NetRequest::Listen { listener, socket });
+        listener
+    }
+
+    /// Accepts one client.
+    pub fn accept(&self, listener: u32) {
+        self.push(NetRequest::Accept { listener });
+    }
+
+    /// Receives what comes next, once. While nothing comes this holds no buffer.
+    pub fn receive(&self, socket: SocketId) {
+        self.push(NetRequest::Receive(socket));
+    }
+
+    /// Sends all of `bytes`, which are not empty.
+    pub fn send(&self, socket: SocketId, bytes: Vec<u8>) {
+        self.push(NetRequest::Send(socket, bytes));
+    }
+
+    /// Closes a socket. What is under way on it ends without an event.
+    pub fn close(&self, socket: SocketId) {
+        self.push(NetRequest::Close(socket));
+    }
+
+    fn push(&self, request: NetRequest) {
+        self.port.requests.borrow_mut().push(request);
+    }
+
+    /// Whether requests wait for the core.
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.port.requests.borrow().is_empty()
+    }
+
+    /// The requests so far, in order. The emptied list comes back by [`recycle`](Network::recycle).
+    pub(crate) fn take_requests(&self) -> Vec<NetRequest> {
+        std::mem::take(&mut self.port.requests.borrow_mut())
+    }
+
+    /// Keeps an empty list for the next requests.
+    pub(crate) fn recycle(&self, mut list: Vec<NetRequest>) {
+        list.clear();
+        let mut requests = self.port.requests.borrow_mut();
+        if requests.capacity() == 0 {
+            *requests = list;
+        }
+    }
+}

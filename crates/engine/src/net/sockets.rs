@@ -1,0 +1,371 @@
+//! The sockets of one ring: their operations under way, and what came of them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+
+use super::{NetEvent, NetRequest, SocketId};
+use crate::mapping::Mapping;
+
+/// Marks the token of an operation on a socket; no request for pages has it.
+const NETWORK: u64 = 1 << 63;
+
+/// The kind of operation, in bits 60–62 of a token.
+const ACCEPT: u64 = 0;
+const RECEIVE: u64 = 1;
+const SEND: u64 = 2;
+
+/// Bits of a socket's generation in a token. The slot is in the low 32.
+const GENERATION_BITS: u32 = 28;
+
+/// Buffers for receives of one core. A buffer is in use only from a completion to its reaping.
+const BUFFERS: u16 = 64;
+
+/// Bytes in each.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// The bytes that the buffers of a core take once it listens.
+pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
+
+/// The number of the group of buffers in its ring.
+const GROUP: u16 = 0;
+
+/// What the kernel may buffer of what a client has not taken: a slow reader costs this much.
+const SEND_BUFFER_BYTES: libc::c_int = 64 << 10;
+
+/// Whether a completion belongs to a socket.
+pub(crate) fn is_network(token: u64) -> bool {
+    token & NETWORK != 0 && token != u64::MAX
+}
+
+/// A connection's place.
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    socket: Option<OwnedFd>,
+    receiving: bool,
+    /// The buffer of the send under way, with how much of it has been sent.
+    sending: Option<(Vec<u8>, usize)>,
+    closing: bool,
+}
+
+/// The listening and connected sockets of one ring.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    listeners: Vec<OwnedFd>,
+    slots: Vec<Slot>,
+    idle_slots: Vec<u32>,
+    buffers: Option<Buffers>,
+    /// Operations that the ring has no room for, oldest first.
+    waiting: VecDeque<squeue::Entry>,
+    /// Operations with the ring or on their way to it.
+    under_way: usize,
+    events: Vec<NetEvent>,
+}
+
+impl Sockets {
+    /// Carries out what can be done at once, and queues operations for
+    /// [`next_entry`](Sockets::next_entry).
+    pub(crate) fn request(&mut self, ring: &IoUring, request: NetRequest) {
+        match request {
+            NetRequest::Listen { listener, socket } => {
+                assert_eq!(listener as usize, self.listeners.len(), "listeners come in order");
+                self.listeners.push(socket);
+                if self.buffers.is_none() {
+                    self.buffers = Buffers::register(ring).ok();
+                }
+            }
+            NetRequest::Accept { listener } => self.accept(listener),
+            NetRequest::Receive(id) => self.receive(id),
+            NetRequest::Send(id, bytes) => {
+                if let Some(slot) = self.slot(id) {
+                    assert!(slot.sending.is_none(), "one send of a socket at a time");
+                    slot.sending = Some((bytes, 0));
+                    self.send(id);
+                }
+            }
+            NetRequest::Close(id) => {
+                if let Some(slot) = self.slot(id) {
+                    slot.closing = true;
+                    let socket = slot.socket.as_ref().expect("an open slot has a socket");
+                    // SAFETY: a descriptor we own. What is under way on it ends soon after; an error
+                    // says that it has ended.
+                    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+                    self.free_if_unused(id.slot);
+                }
+            }
+        }
+    }
+
+    /// The next operation to hand over.
+    pub(crate) fn next_entry(&mut self) -> Option<squeue::Entry> {
+        self.waiting.pop_front()
+    }
+
+    /// Puts back the operation just taken.
+    pub(crate) fn put_back(&mut self, entry: squeue::Entry) {
+        self.waiting.push_front(entry);
+    }
+
+    /// Operations that wait for room in the ring.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Operations with the ring or on their way to it.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Whether something has happened that the service does not know of.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// What has happened, in order.
+    pub(crate) fn take_events(&mut self, into: &mut Vec<NetEvent>) {
+        into.append(&mut self.events);
+    }
+
+    /// An operation has ended.
+    pub(crate) fn complete(&mut self, entry: &cqueue::Entry) {
+        self.under_way -= 1;
+        let (kind, id) = decode(entry.user_data());
+        let result = match entry.result() {
+            code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
+            value => Ok(value as usize),
+        };
+        match kind {
+            ACCEPT => self.accepted(id.slot, result),
+            RECEIVE => self.received(id, result, entry.flags()),
+            _ => self.sent(id, result),
+        }
+    }
+
+    /// Shuts all sockets down, so that what is under way on them ends.
+    pub(crate) fn shut_down(&mut self) {
+        self.under_way -= self.waiting.len();
+        self.waiting.clear();
+        let open = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
+        for socket in self.listeners.iter().chain(open) {
+            // SAFETY: a descriptor we own; an error says that nothing is under way on it.
+            unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+        }
+    }
+
+    /// Gives up all memory that the kernel may still use, when it cannot be waited for.
+    pub(crate) fn leak(&mut self) {
+        std::mem::forget(self.buffers.take());
+        for slot in &mut self.slots {
+            std::mem::forget(slot.sending.take());
+        }
+    }
+
+    /// The slot of an open socket.
+    fn slot(&mut self, id: SocketId) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        (slot.generation == id.generation && slot.socket.is_some() && !slot.closing).then_some(slot)
+    }
+
+    fn accept(&mut self, listener: u32) {
+        let socket = self.listeners[listener as usize].as_raw_fd();
+        let accept =
+            opcode::Accept::new(types::Fd(socket), std::ptr::null_mut(), std::ptr::null_mut());
+        let accept = accept.flags(libc::SOCK_CLOEXEC).build();
+        let id = SocketId { slot: listener, generation: 0 };
+        self.push(accept, ACCEPT, id);
+    }
+
+    fn receive(&mut self, id: SocketId) {
+        let Some(slot) = self.slot(id) else { return };
+        assert!(!slot.receiving, "one receive of a socket at a time");
+        slot.receiving = true;
+        let socket = descriptor(slot);
+        if self.buffers.is_none() {
+            let bytes = Err(io::Error::other("no buffers for receives"));
+            self.slots[id.slot as usize].receiving = false;
+            self.events.push(NetEvent::Received { socket: id, bytes });
+            return;
+        }
+        let receive = opcode::Recv::new(types::Fd(socket), std::ptr::null_mut(), 0);
+        let receive = receive.buf_group(GROUP).build().flags(squeue::Flags::BUFFER_SELECT);
+        self.push(receive, RECEIVE, id);
+    }
+
+    fn send(&mut self, id: SocketId) {
+        let slot = &self.slots[id.slot as usize];
+        let (bytes, sent) = slot.sending.as_ref().expect("a send is under way");
+        let rest = &bytes[*sent..];
+        let length = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let send = opcode::Send::new(types::Fd(descriptor(slot)), rest.as_ptr(), length);
+        let send = send.flags(libc::MSG_NOSIGNAL).build();
+        self.push(send, SEND, id);
+    }
+
+    fn push(&mut self, entry: squeue::Entry, kind: u64, id: SocketId) {
+        let generation = u64::from(id.generation) & ((1 << GENERATION_BITS) - 1);
+        let token = NETWORK | kind << 60 | generation << 32 | u64::from(id.slot);
+        self.under_way += 1;
+        self.waiting.push_back(entry.user_data(token));
+    }
+
+    fn accepted(&mut self, listener: u32, result: io::Result<usize>) {
+        let socket = result.map(|descriptor| {
+            // SAFETY: the kernel has just opened this descriptor for us; it has no other owner.
+            let socket = unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) };
+            set_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+            set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER_BYTES);
+            self.open(socket)
+        });
+        self.events.push(NetEvent::Accepted { listener, socket });
+    }
+
+    fn open(&mut self, socket: OwnedFd) -> SocketId {
+        let slot = self.idle_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[slot as usize];
+        place.socket = Some(socket);
+        SocketId { slot, generation: place.generation }
+    }
+
+    fn received(&mut self, id: SocketId, result: io::Result<usize>, flags: u32) {
+        let buffer = cqueue::buffer_select(flags);
+        let bytes = result.map(|length| match (buffer, &self.buffers) {
+            (Some(buffer), Some(buffers)) => buffers.bytes(buffer, length).to_vec(),
+            _ => Vec::new(),
+        });
+        if let (Some(buffer), Some(buffers)) = (buffer, &mut self.buffers) {
+            buffers.give(buffer);
+        }
+        let slot = &mut self.slots[id.slot as usize];
+        slot.receiving = false;
+        let out_of_buffers =
+            matches!(&bytes, Err(error) if error.raw_os_error() == Some(libc::ENOBUFS));
+        if slot.closing {
+            self.free_if_unused(id.slot);
+        } else if out_of_buffers || interrupted(&bytes) {
+            // Buffers come back as fast as completions are reaped.
+            self.receive(id);
+        } else {
+            self.events.push(NetEvent::Received { socket: id, bytes });
+        }
+    }
+
+    fn sent(&mut self, id: SocketId, result: io::Result<usize>) {
+        let slot = &mut self.slots[id.slot as usize];
+        let (bytes, done) = slot.sending.as_mut().expect("a send was under way");
+        if slot.closing {
+            slot.sending = None;
+            self.free_if_unused(id.slot);
+            return;
+        }
+        let result = match result {
+            Ok(moved) if moved > 0 => {
+                *done += moved;
+                if *done < bytes.len() {
+                    return self.send(id);
+                }
+                Ok(())
+            }
+            Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.send(id),
+            Err(error) => Err(error),
+        };
+        let (mut buffer, _) = slot.sending.take().expect("a send was under way");
+        buffer.clear();
+        self.events.push(NetEvent::Sent { socket: id, buffer, result });
+    }
+
+    /// Closes a socket that is to be closed and has nothing under way.
+    fn free_if_unused(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        if slot.closing && !slot.receiving && slot.sending.is_none() {
+            slot.socket = None;
+            slot.closing = false;
+            slot.generation = (slot.generation + 1) & ((1 << GENERATION_BITS) - 1);
+            self.idle_slots.push(number);
+        }
+    }
+}
+
+fn descriptor(slot: &Slot) -> RawFd {
+    slot.socket.as_ref().expect("an open slot has a socket").as_raw_fd()
+}
+
+fn decode(token: u64) -> (u64, SocketId) {
+    let generation = (token >> 32) as u32 & ((1 << GENERATION_BITS) - 1);
+    ((token >> 60) & 7, SocketId { slot: token as u32, generation })
+}
+
+fn interrupted<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::Interrupted)
+}
+
+/// Sets an option that may not exist for this kind of socket.
+fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) {
+    let value: *const libc::c_int = &value;
+    // SAFETY: reads one `int` from `value` and nothing else. An error leaves the default.
+    unsafe {
+        let length = size_of::<libc::c_int>() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), level, name, value.cast(), length);
+    }
+}
+
+/// Buffers that the kernel picks from when bytes come, so that idle connections hold none
+/// (`IORING_REGISTER_PBUF_RING`).
+struct Buffers {
+    /// Entries of 16 bytes, whose last two of the first hold the tail.
+    ring: Mapping,
+    memory: Mapping,
+    tail: u16,
+}
+
+impl Buffers {
+    fn register(ring: &IoUring) -> io::Result<Buffers> {
+        let entries = Mapping::zeroed(BUFFERS as usize * size_of::<types::BufRingEntry>())?;
+        let memory = Mapping::zeroed(BUFFERS as usize * BUFFER_BYTES)?;
+        let mut buffers = Buffers { ring: entries, memory, tail: 0 };
+        // SAFETY: the mapping is page-aligned, large enough for the entries, and lives until the
+        // ring is closed: its owner drops the ring first or leaks the buffers.
+        unsafe {
+            let entries = buffers.ring.base() as u64;
+            ring.submitter().register_buf_ring_with_flags(entries, BUFFERS, GROUP, 0)?;
+        }
+        (0..BUFFERS).for_each(|buffer| buffers.give(buffer));
+        Ok(buffers)
+    }
+
+    /// What the kernel has put into a buffer that it has handed over.
+    fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
+        assert!(buffer < BUFFERS && length <= BUFFER_BYTES);
+        // SAFETY: within the mapping, as checked; the kernel does not touch a buffer that it has
+        // handed over until it is given back.
+        unsafe {
+            let start = self.memory.base().add(buffer as usize * BUFFER_BYTES);
+            std::slice::from_raw_parts(start, length)
+        }
+    }
+
+    /// Gives a buffer to the kernel.
+    fn give(&mut self, buffer: u16) {
+        assert!(buffer < BUFFERS);
+        let entries: *mut types::BufRingEntry = self.ring.base().cast();
+        // SAFETY: the entry at the tail is ours until the tail moves past it, and indices are masked
+        // to the ring, whose size is a power of two; the tail is an aligned word in the mapping,
+        // which the kernel only reads.
+        unsafe {
+            let entry = &mut *entries.add((self.tail & (BUFFERS - 1)) as usize);
+            entry.set_addr(self.memory.base().add(buffer as usize * BUFFER_BYTES) as u64);
+            entry.set_len(BUFFER_BYTES as u32);
+            entry.set_bid(buffer);
+            self.tail = self.tail.wrapping_add(1);
+            let tail = types::BufRingEntry::tail(entries).cast_mut();
+            std::sync::atomic::AtomicU16::from_ptr(tail)
+                .store(self.tail, std::sync::atomic::Ordering::Release);
+        }
+    }
+}
