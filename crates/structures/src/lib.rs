@@ -8,6 +8,7 @@
 //! | [`Vector`] | a fixed number of values | users |
 //! | [`Map`] | a hash table of fixed capacity | users |
 //! | [`Region`] | an allocator of address ranges for both | users |
+//! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |
 //! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs, the server |
 //! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
 //! | [`red_black_tree::TreeShape`] | the computed shape of a large red-black tree | programs |
@@ -52,6 +53,7 @@ mod vector;
 pub mod checksum;
 pub mod hash;
 pub mod image;
+pub mod keyspace;
 pub mod latch;
 pub mod masstree;
 pub mod red_black_tree;

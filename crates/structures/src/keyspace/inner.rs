@@ -1,0 +1,123 @@
+//! An inner page: which child holds which hashes.
+//!
+//! Child `i` holds the hashes from separator `i` to below the next. Separators are sorted. Each is a word with the low
+//! 16 bits of its child; the high 16 bits stand, four to a word, at the end of the page.
+
+use ebbtide_core::{Addr, Memory};
+
+use super::layout::{PAGE_HEADER_BYTES, PageHeader, PageNumber};
+
+/// The most children of a page: 10 bytes each.
+pub(super) const CHILDREN_MAX: u16 = 400;
+
+/// Where the high halves of the children begin.
+const HIGHS: u64 = PAGE_HEADER_BYTES + CHILDREN_MAX as u64 * 8;
+
+/// A separator and its child.
+pub(super) type Child = (u64, PageNumber);
+
+fn low_at(page: Addr, index: u16) -> Addr {
+    page + PAGE_HEADER_BYTES + u64::from(index) * 8
+}
+
+fn high_at(page: Addr, index: u16) -> Addr {
+    page + HIGHS + u64::from(index) / 4 * 8
+}
+
+fn load_child<M: Memory>(memory: &mut M, page: Addr, index: u16) -> Child {
+    let low: u64 = memory.load(low_at(page, index));
+    let highs: [u16; 4] = memory.load(high_at(page, index));
+    let high = highs[usize::from(index) % 4];
+    (low >> 16, u32::from(high) << 16 | (low & 0xffff) as u32)
+}
+
+fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, (separator, child): Child) {
+    memory.store(low_at(page, index), separator << 16 | u64::from(child & 0xffff));
+    let mut highs: [u16; 4] = memory.load(high_at(page, index));
+    highs[usize::from(index) % 4] = (child >> 16) as u16;
+    memory.store(high_at(page, index), highs);
+}
+
+/// How many separators are at most `hash`.
+fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
+    let (mut from, mut to) = (0, header.count.min(CHILDREN_MAX));
+    while from < to {
+        let middle = from + (to - from) / 2;
+        let separator = memory.load::<u64>(low_at(page, middle)) >> 16;
+        if separator <= hash { from = middle + 1 } else { to = middle }
+    }
+    from
+}
+
+/// The child that holds `hash`.
+pub(super) fn child<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    hash: u64,
+) -> PageNumber {
+    let after = up_to(memory, page, header, hash);
+    load_child(memory, page, after.saturating_sub(1)).1
+}
+
+/// Adds a child. The page's latch is held and it has room.
+pub(super) fn insert<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader, new: Child) {
+    assert!(header.count < CHILDREN_MAX, "a page that is full is divided first");
+    let place = up_to(memory, page, header, new.0);
+    for index in (place..header.count).rev() {
+        let moved = load_child(memory, page, index);
+        store_child(memory, page, index + 1, moved);
+    }
+    store_child(memory, page, place, new);
+    header.count += 1;
+    header.store(memory, page);
+}
+
+/// All children.
+pub(super) fn read<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader) -> Vec<Child> {
+    (0..header.count.min(CHILDREN_MAX)).map(|index| load_child(memory, page, index)).collect()
+}
+
+/// Writes a page of these children, and its header with their number.
+pub(super) fn write<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &mut PageHeader,
+    children: &[Child],
+) {
+    header.count = children.len() as u16;
+    for (index, child) in children.iter().enumerate() {
+        store_child(memory, page, index as u16, *child);
+    }
+    header.store(memory, page);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::layout::HASHES;
+    use ebbtide_testbed::Plain;
+
+    #[test]
+    fn a_hash_goes_to_the_child_of_the_last_separator_not_above_it() {
+        let mut memory = Plain::zeroed(4096);
+        let page = Addr(0);
+        let mut header =
+            PageHeader { level: 1, low: 0, high: HASHES, right: 0, count: 0, heap: 0, garbage: 0 };
+        write(&mut memory, page, &mut header, &[(0, 7)]);
+        // In an order that is neither rising nor falling, with children beyond 16 bits.
+        let mut all = vec![(0, 7)];
+        for i in 0..u64::from(CHILDREN_MAX) - 1 {
+            let new = ((i * 7919 % 10_007 + 1) << 20, (i as u32 + 1) * 1_000_003);
+            insert(&mut memory, page, &mut header, new);
+            all.push(new);
+        }
+        all.sort_unstable();
+        assert_eq!(read(&mut memory, page, &header), all);
+        for (index, (separator, number)) in all.iter().enumerate() {
+            assert_eq!(child(&mut memory, page, &header, *separator), *number);
+            let next = all.get(index + 1).map_or(HASHES, |(next, _)| *next);
+            assert_eq!(child(&mut memory, page, &header, next - 1), *number);
+        }
+    }
+}

@@ -1,0 +1,550 @@
+//! [`Keyspace`]: databases of keys with values of any size and times of expiry, all in memory pages.
+//!
+//! It is what a key-value server keeps. Every database has a [tree](tree) of 4 KiB leaves over 48-bit
+//! hashes of its keys. A small value lies beside its key, so a cold look-up reads one page; a larger one has
+//! pages of its own, which the entry lists. Nothing outside of memory grows with the number of keys.
+//!
+//! ```text
+//! page 0     identity, allocator, a line a database, discarded trees, 256 stripe latches
+//! page 1–8   keys and keys with expiry, by database and stripe
+//! page 9 on  leaves, inner pages, values, lists of free pages
+//! ```
+//!
+//! # Who may do what
+//! A key belongs to a *stripe*. Whoever changes keys holds their stripes ([`Keyspace::exclusive`]), so
+//! nobody sees a change half done and a value that was read stays until it is written. Whoever
+//! reads without a stripe does so in [`Keyspace::consistent`].
+//!
+//! ```
+//! use ebbtide_core::Addr;
+//! use ebbtide_structures::keyspace::{HashSecret, Keyspace};
+//! use ebbtide_testbed::Plain;
+//!
+//! let mut memory = Plain::zeroed(1 << 20);
+//! let keys = Keyspace::format(&mut memory, Addr(0), 256, HashSecret([3, 4]));
+//! let key = keys.key(b"greeting");
+//! let (set, _) = keys.exclusive(&mut memory, &[key.hash], |memory| {
+//!     keys.set(memory, 0, &key, b"hello", None)
+//! })?;
+//! assert_eq!(set, Ok(false), "there was no such key");
+//! let mut value = Vec::new();
+//! let entry = keys.find(&mut memory, 0, &key, &mut value).expect("it is there");
+//! assert_eq!((entry.value_bytes, &value[..]), (5, &b"hello"[..]));
+//! # Ok::<(), ebbtide_core::durability::TransactionError>(())
+//! ```
+
+mod discard;
+mod entry;
+mod inner;
+mod key;
+mod layout;
+mod leaf;
+mod pages;
+mod tree;
+mod values;
+
+use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use smallvec::SmallVec;
+
+pub use entry::{Entry, VALUE_BYTES_MAX};
+pub use key::{HashSecret, KEY_BYTES_MAX, Key, slot};
+pub use layout::HASHES;
+pub use pages::Full;
+
+use crate::latch;
+use entry::{Place, encode, fits_inline, load_key};
+use layout::PageNumber;
+use pages::Pages;
+use tree::{Step, Tree};
+use values::{PagedValue, give_lists};
+
+/// Databases of a keyspace.
+pub const DATABASES: usize = 16;
+
+/// Stripes of keys.
+const STRIPES: u64 = 256;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x01");
+
+/// Where the parts of the header page lie.
+const ALLOCATOR: u64 = 64;
+const DATABASE_LINES: u64 = 128;
+const DISCARDED: u64 = DATABASE_LINES + DATABASES as u64 * 64;
+const STRIPE_LATCHES: u64 = 2048;
+
+/// The first page of counts, and the first page that is nothing's yet.
+const COUNTS_PAGE: u64 = 1;
+const FIRST_FREE: PageNumber = 9;
+
+/// The fewest pages of a keyspace.
+pub const PAGES_MIN: u64 = 64;
+
+/// Pages that only deletes and the index itself may use.
+const RESERVE_PAGES: u64 = 16;
+
+/// Keys of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All keys, those that have expired and were not removed yet included.
+    pub keys: u64,
+    /// Keys with a time of expiry.
+    pub expiring: u64,
+}
+
+/// Why memory holds no keyspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the memory holds no keyspace of this version")]
+pub struct NotKeyspace;
+
+/// A key that a scan met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scanned {
+    /// The key.
+    pub key: Vec<u8>,
+    /// When it expires, in milliseconds since the Unix epoch.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// Databases of keys in memory: a handle of a few numbers, which jobs copy and share.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyspace {
+    base: Addr,
+    pages: Pages,
+    secret: HashSecret,
+}
+
+impl Keyspace {
+    /// Makes an empty keyspace of the `pages` pages from `base` on.
+    ///
+    /// # Panics
+    /// When there are fewer than [`PAGES_MIN`] or more than 2³², or `base` is not the start of a page.
+    pub fn format<M: Memory>(
+        memory: &mut M,
+        base: Addr,
+        pages: u64,
+        secret: HashSecret,
+    ) -> Keyspace {
+        crate::check_base(base);
+        assert!((PAGES_MIN..=1 << 32).contains(&pages), "a keyspace of {pages} pages");
+        for word in 0..u64::from(FIRST_FREE) * PAGE_BYTES as u64 / 8 {
+            memory.store(base + word * 8, 0u64);
+        }
+        let keyspace = Keyspace::new(base, pages, secret);
+        keyspace.pages.format(memory, FIRST_FREE);
+        memory.store(base + 8, [pages, secret.0[0], secret.0[1]]);
+        memory.store(base, MAGIC);
+        keyspace
+    }
+
+    /// The keyspace that was made at `base`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open<M: Memory>(memory: &mut M, base: Addr) -> Result<Keyspace, NotKeyspace> {
+        let [magic, pages, low, high]: [u64; 4] = memory.load(base);
+        let fits = base.0.checked_add(pages.saturating_mul(PAGE_BYTES as u64));
+        let fits = fits.is_some_and(|end| end <= memory.size_bytes());
+        if magic != MAGIC || pages < PAGES_MIN || !fits {
+            return Err(NotKeyspace);
+        }
+        Ok(Keyspace::new(base, pages, HashSecret([low, high])))
+    }
+
+    fn new(base: Addr, pages: u64, secret: HashSecret) -> Keyspace {
+        Keyspace { base, pages: Pages::new(base, base + ALLOCATOR, pages), secret }
+    }
+
+    /// `bytes` as a key of this keyspace.
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        self.secret.key(bytes)
+    }
+
+    /// Runs `body`, which changes keys of these hashes and of no others, as one transaction that nobody
+    /// sees half done. No hash stands for all keys: `body` then has the keyspace alone.
+    ///
+    /// # Errors
+    /// As [`Memory::transaction`].
+    pub fn exclusive<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        hashes: &[u64],
+        body: impl FnMut(&mut M) -> R,
+    ) -> Result<(R, Lsn), TransactionError> {
+        let mut latches: SmallVec<[Addr; 4]> = match hashes {
+            [] => (0..STRIPES).map(|stripe| self.latch_of(stripe)).collect(),
+            hashes => hashes.iter().map(|hash| self.latch_of(stripe(*hash))).collect(),
+        };
+        latches.sort_unstable();
+        latches.dedup();
+        latch::write_all(memory, &latches, |memory| memory.transaction(body))
+    }
+
+    /// Runs `body`, which reads the key of this hash, until nobody changed a key of its stripe meanwhile.
+    /// `body` must have no effect but its result.
+    pub fn consistent<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        hash: u64,
+        body: impl FnMut(&mut M) -> R,
+    ) -> R {
+        latch::read(memory, self.latch_of(stripe(hash)), body)
+    }
+
+    /// Looks a key up, and appends its value to `value` if that lies beside it.
+    pub fn find<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        value: &mut Vec<u8>,
+    ) -> Option<Entry> {
+        let start = value.len();
+        let found = self.tree(database).read(memory, key.hash, |memory, page, header| {
+            value.truncate(start);
+            let found = leaf::find(memory, page, header, key)?;
+            Entry::load(memory, found.at, leaf::end(page), value)
+        });
+        found.flatten()
+    }
+
+    /// Asks for the page that a look-up of a key reads, so that it is there by then.
+    pub fn fetch_ahead<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) {
+        self.tree(database).hint(memory, key.hash);
+    }
+
+    /// Appends `length` bytes from byte `offset` on of the value of an entry that was found, and that is
+    /// not [inline](Entry::is_inline), to `into`.
+    pub fn read_range<M: Memory>(
+        &self,
+        memory: &mut M,
+        entry: &Entry,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) {
+        let paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
+        paged.read(&self.pages, memory, offset, length, into);
+    }
+
+    /// Gives a key this value and time of expiry. Says whether the key was there before.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for it; the key then is as before.
+    ///
+    /// # Panics
+    /// When the key or the value is longer than [`KEY_BYTES_MAX`] or [`VALUE_BYTES_MAX`].
+    pub fn set<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<bool, Full> {
+        assert!(key.bytes.len() <= KEY_BYTES_MAX && value.len() as u64 <= VALUE_BYTES_MAX);
+        let value_bytes = value.len() as u64;
+        if fits_inline(key.bytes, expires_at_ms.is_some(), value.len()) {
+            self.check_room(memory, 1)?;
+            let entry = Entry { value_bytes, expires_at_ms, place: Place::Inline };
+            let old = self.put(memory, database, key, &entry, value)?;
+            return Ok(self.give_replaced(memory, old));
+        }
+        let count = value.len().div_ceil(PAGE_BYTES);
+        self.check_room(memory, count as u64)?;
+        let mut paged = PagedValue { numbers: Vec::new() };
+        paged.resize(&self.pages, memory, count)?;
+        paged.write(&self.pages, memory, 0, value);
+        let old = self.put_paged(memory, database, key, paged, value_bytes, expires_at_ms)?;
+        Ok(self.give_replaced(memory, old))
+    }
+
+    /// Writes `bytes` into the value of an entry that was found, from byte `offset` on. Bytes between its
+    /// end and `offset` become zeros. The value is not [inline](Entry::is_inline).
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for it; the value then is as before.
+    pub fn write_range<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        entry: &Entry,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Full> {
+        const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        assert!(!entry.is_inline() && offset + bytes.len() as u64 <= VALUE_BYTES_MAX);
+        let end = (offset + bytes.len() as u64).max(entry.value_bytes);
+        let mut paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
+        let (count_before, count) = (paged.numbers.len(), end.div_ceil(PAGE_BYTES as u64) as usize);
+        self.check_room(memory, (count - count_before) as u64)?;
+        paged.resize(&self.pages, memory, count)?;
+        let mut zeroed = entry.value_bytes;
+        while zeroed < offset {
+            let piece = (offset - zeroed).min(PAGE_BYTES as u64) as usize;
+            paged.write(&self.pages, memory, zeroed, &ZEROS[..piece]);
+            zeroed += piece as u64;
+        }
+        paged.write(&self.pages, memory, offset, bytes);
+        if end == entry.value_bytes {
+            return Ok(());
+        }
+        if count == count_before {
+            let entry = Entry { value_bytes: end, ..entry.clone() };
+            return self.put(memory, database, key, &entry, &[]).map(drop);
+        }
+        let old = entry.place.clone();
+        self.put_paged(memory, database, key, paged, end, entry.expires_at_ms)?;
+        give_lists(&self.pages, memory, &old);
+        Ok(())
+    }
+
+    /// Removes a key. Says whether it was there.
+    pub fn remove<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> bool {
+        let old = self.take(memory, database, key);
+        old.is_some_and(|old| {
+            self.give_pages(memory, &old);
+            true
+        })
+    }
+
+    /// Gives a key that is there another time of expiry, or none. Says whether it is there.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for it; the key then is as before.
+    pub fn set_expiry<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        expires_at_ms: Option<u64>,
+    ) -> Result<bool, Full> {
+        let mut value = Vec::new();
+        let Some(entry) = self.find(memory, database, key, &mut value) else { return Ok(false) };
+        if entry.expires_at_ms != expires_at_ms {
+            self.check_room(memory, 1)?;
+            let entry = Entry { expires_at_ms, ..entry };
+            self.put(memory, database, key, &entry, &value)?;
+        }
+        Ok(true)
+    }
+
+    /// Gives `to` the value and the expiry of `from`, which is there, and removes that. The bytes of a
+    /// large value stay where they are.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for it; both keys then are as before.
+    pub fn rename<M: Memory>(
+        &self,
+        memory: &mut M,
+        (database, from): (usize, &Key<'_>),
+        (to_database, to): (usize, &Key<'_>),
+    ) -> Result<(), Full> {
+        let mut value = Vec::new();
+        let Some(entry) = self.find(memory, database, from, &mut value) else { return Ok(()) };
+        self.check_room(memory, 1)?;
+        if entry.is_inline() && !fits_inline(to.bytes, entry.expires_at_ms.is_some(), value.len()) {
+            self.set(memory, to_database, to, &value, entry.expires_at_ms)?;
+        } else {
+            let old = self.put(memory, to_database, to, &entry, &value)?;
+            self.give_replaced(memory, old);
+        }
+        // Its pages belong to the new name now.
+        self.take(memory, database, from);
+        Ok(())
+    }
+
+    /// Keys of a database.
+    pub fn counts<M: Memory>(&self, memory: &mut M, database: usize) -> Counts {
+        let mut counts = Counts::default();
+        for stripe in (0..STRIPES).step_by(8) {
+            let words: [u64; 8] = memory.load(self.count_at(database, stripe));
+            for word in words {
+                counts.keys += word & u64::from(u32::MAX);
+                counts.expiring += word >> 32;
+            }
+        }
+        counts
+    }
+
+    /// Pages that nothing uses, and all pages.
+    pub fn free_pages<M: Memory>(&self, memory: &mut M) -> (u64, u64) {
+        (self.pages.free(memory), memory.load(self.base + 8))
+    }
+
+    /// Appends the keys whose hash is at least `from`, for one leaf, to `into`. Gives the hash from which
+    /// to go on; [`HASHES`] at the end. A key that is there all the time is met exactly once by calls
+    /// from 0 to the end.
+    pub fn scan<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        from: u64,
+        into: &mut Vec<Scanned>,
+    ) -> u64 {
+        let start = into.len();
+        let next = self.tree(database).read(memory, from, |memory, page, header| {
+            into.truncate(start);
+            leaf::each_slot(memory, page, header, |memory, _, hash, at| {
+                let mut key = Vec::new();
+                if hash >= from
+                    && let Some(expires_at_ms) = load_key(memory, at, leaf::end(page), &mut key)
+                {
+                    into.push(Scanned { key, expires_at_ms });
+                }
+                None::<()>
+            });
+            header.high
+        });
+        next.unwrap_or(HASHES)
+    }
+
+    /// Removes all keys of a database at once. Their pages come back by [`reclaim`](Keyspace::reclaim).
+    /// The caller has the keyspace alone.
+    pub fn clear<M: Memory>(&self, memory: &mut M, database: usize) {
+        if let Some(root) = self.tree(database).take(memory) {
+            while !discard::add(self, memory, root) {
+                self.reclaim(memory);
+            }
+        }
+        for stripe in 0..STRIPES {
+            memory.store(self.count_at(database, stripe), 0u64);
+        }
+    }
+
+    /// Gives back one page of the index of what was cleared, with the values of its keys. Says whether
+    /// there was one. No job may be under way that began before the [`clear`](Keyspace::clear).
+    pub fn reclaim<M: Memory>(&self, memory: &mut M) -> bool {
+        discard::reclaim(self, memory)
+    }
+
+    /// Exchanges two databases. The caller has the keyspace alone.
+    pub fn swap<M: Memory>(&self, memory: &mut M, one: usize, other: usize) {
+        let mut exchange = |a: Addr, b: Addr| {
+            let (in_a, in_b): (u64, u64) = (memory.load(a), memory.load(b));
+            memory.store(a, in_b);
+            memory.store(b, in_a);
+        };
+        exchange(self.tree(one).line + tree::ROOT, self.tree(other).line + tree::ROOT);
+        for stripe in 0..STRIPES {
+            exchange(self.count_at(one, stripe), self.count_at(other, stripe));
+        }
+    }
+
+    /// Puts an entry in place of the one there is, and gives that.
+    fn put<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        entry: &Entry,
+        value: &[u8],
+    ) -> Result<Option<Entry>, Full> {
+        let words = encode(key.bytes, entry, value);
+        let old = self.tree(database).write(memory, key.hash, |memory, page, header| {
+            let put = match leaf::find(memory, page, header, key) {
+                Some(found) => {
+                    let old = Entry::load(memory, found.at, leaf::end(page), &mut Vec::new());
+                    leaf::replace(memory, page, header, found, key.hash, &words).map(|()| old)
+                }
+                None => leaf::insert(memory, page, header, key.hash, &words).map(|()| None),
+            };
+            put.map_or(Step::Divide, Step::Done)
+        })?;
+        self.count(memory, database, key.hash, old.as_ref(), Some(entry));
+        Ok(old)
+    }
+
+    /// As [`put`](Keyspace::put), for a value in pages, which are given back if there is no room.
+    fn put_paged<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        mut paged: PagedValue,
+        value_bytes: u64,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Option<Entry>, Full> {
+        let put = paged.list(&self.pages, memory).and_then(|place| {
+            let entry = Entry { value_bytes, expires_at_ms, place };
+            let put = self.put(memory, database, key, &entry, &[]);
+            put.inspect_err(|_| give_lists(&self.pages, memory, &entry.place))
+        });
+        put.inspect_err(|_| paged.give_from(&self.pages, memory, 0))
+    }
+
+    /// Takes an entry out and leaves its pages alone.
+    fn take<M: Memory>(&self, memory: &mut M, database: usize, key: &Key<'_>) -> Option<Entry> {
+        let tree = self.tree(database);
+        tree.root(memory)?;
+        let taken = tree.write(memory, key.hash, |memory, page, header| {
+            Step::Done(leaf::find(memory, page, header, key).and_then(|found| {
+                let old = Entry::load(memory, found.at, leaf::end(page), &mut Vec::new());
+                leaf::remove(memory, page, header, found);
+                old
+            }))
+        });
+        let old = taken.expect("a removal needs no room")?;
+        self.count(memory, database, key.hash, Some(&old), None);
+        Some(old)
+    }
+
+    /// Gives back what a replaced entry held. Says whether there was one.
+    fn give_replaced<M: Memory>(&self, memory: &mut M, old: Option<Entry>) -> bool {
+        old.is_some_and(|old| {
+            self.give_pages(memory, &old);
+            true
+        })
+    }
+
+    /// Gives back the pages of an entry's value.
+    fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
+        let mut paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
+        paged.give_from(&self.pages, memory, 0);
+        give_lists(&self.pages, memory, &entry.place);
+    }
+
+    fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
+        let needed = pages + pages / entry::NUMBERS_PER_PAGE as u64 + 1 + RESERVE_PAGES;
+        if self.pages.free(memory) < needed { Err(Full) } else { Ok(()) }
+    }
+
+    /// Counts a change of a key whose stripe is held.
+    fn count<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        hash: u64,
+        old: Option<&Entry>,
+        new: Option<&Entry>,
+    ) {
+        let weight = |entry: Option<&Entry>| {
+            entry.map_or(0, |entry| 1 + (u64::from(entry.expires_at_ms.is_some()) << 32))
+        };
+        let (before, after) = (weight(old), weight(new));
+        if before != after {
+            let at = self.count_at(database, stripe(hash));
+            let count: u64 = memory.load(at);
+            memory.store(at, count.wrapping_add(after).wrapping_sub(before));
+        }
+    }
+
+    fn tree(&self, database: usize) -> Tree {
+        assert!(database < DATABASES);
+        Tree { line: self.base + DATABASE_LINES + database as u64 * 64, pages: self.pages }
+    }
+
+    fn count_at(&self, database: usize, stripe: u64) -> Addr {
+        let index = database as u64 * STRIPES + stripe;
+        self.base + COUNTS_PAGE * PAGE_BYTES as u64 + index * 8
+    }
+
+    fn latch_of(&self, stripe: u64) -> Addr {
+        self.base + STRIPE_LATCHES + stripe * 8
+    }
+}
+
+fn stripe(hash: u64) -> u64 {
+    hash % STRIPES
+}

@@ -1,0 +1,139 @@
+//! The free pages of a keyspace: a list of lists, so that taking one costs no read of its own.
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+
+use super::layout::PageNumber;
+use crate::latch;
+
+/// Page numbers that a page of the list holds beside its header.
+const HELD_MAX: u64 = (PAGE_BYTES as u64 - 8) / 4;
+
+/// Where the allocator's words lie in the header page.
+const LATCH: u64 = 0;
+const NEXT: u64 = 8;
+const LIST: u64 = 16;
+const FREE: u64 = 24;
+
+/// There is no page left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no page is free")]
+pub struct Full;
+
+/// The pages of a keyspace that nothing uses.
+///
+/// Pages beyond the highest one ever used are free. Those that were given back lie in a chain of
+/// pages, each of which holds the numbers of up to 1,022 others: only its first is touched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pages {
+    base: Addr,
+    /// Where the allocator's words lie.
+    state: Addr,
+    pages: u64,
+}
+
+impl Pages {
+    pub(super) fn new(base: Addr, state: Addr, pages: u64) -> Pages {
+        Pages { base, state, pages }
+    }
+
+    /// Makes all pages from `first` on free.
+    pub(super) fn format<M: Memory>(&self, memory: &mut M, first: PageNumber) {
+        memory.store(self.state + NEXT, u64::from(first));
+        memory.store(self.state + LIST, 0u64);
+        memory.store(self.state + FREE, 0u64);
+    }
+
+    /// The address of a page.
+    pub(super) fn address(&self, page: PageNumber) -> Addr {
+        debug_assert!(u64::from(page) < self.pages, "page {page} of {}", self.pages);
+        self.base + u64::from(page) * PAGE_BYTES as u64
+    }
+
+    /// How many pages are free.
+    pub(super) fn free<M: Memory>(&self, memory: &mut M) -> u64 {
+        let given_back: u64 = memory.load(self.state + FREE);
+        self.pages - memory.load::<u64>(self.state + NEXT) + given_back
+    }
+
+    /// Takes a page, whose contents are arbitrary.
+    ///
+    /// # Errors
+    /// [`Full`] when there is none.
+    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<PageNumber, Full> {
+        latch::write(memory, self.state + LATCH, |memory| {
+            let list: u64 = memory.load(self.state + LIST);
+            if list == 0 {
+                let next: u64 = memory.load(self.state + NEXT);
+                if next == self.pages {
+                    return Err(Full);
+                }
+                memory.store(self.state + NEXT, next + 1);
+                return Ok(next as PageNumber);
+            }
+            let free: u64 = memory.load(self.state + FREE);
+            memory.store(self.state + FREE, free - 1);
+            let page = self.address(list as PageNumber);
+            let header: u64 = memory.load(page);
+            let (following, held) = (header as u32, header >> 32);
+            if held == 0 {
+                // The list's own page is free too.
+                memory.store(self.state + LIST, u64::from(following));
+                return Ok(list as PageNumber);
+            }
+            memory.store(page, (held - 1) << 32 | u64::from(following));
+            let pair: [u32; 2] = memory.load(page + 8 + (held - 1) / 2 * 8);
+            Ok(pair[(held as usize - 1) % 2])
+        })
+    }
+
+    /// Gives back a page that nothing refers to.
+    pub(super) fn give<M: Memory>(&self, memory: &mut M, number: PageNumber) {
+        latch::write(memory, self.state + LATCH, |memory| {
+            let free: u64 = memory.load(self.state + FREE);
+            memory.store(self.state + FREE, free + 1);
+            let list: u64 = memory.load(self.state + LIST);
+            if list != 0 {
+                let page = self.address(list as PageNumber);
+                let header: u64 = memory.load(page);
+                let held = header >> 32;
+                if held < HELD_MAX {
+                    let at = page + 8 + held / 2 * 8;
+                    let mut pair: [u32; 2] = memory.load(at);
+                    pair[held as usize % 2] = number;
+                    memory.store(at, pair);
+                    memory.store(page, header + (1 << 32));
+                    return;
+                }
+            }
+            memory.store(self.address(number), list);
+            memory.store(self.state + LIST, u64::from(number));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use ebbtide_testbed::Plain;
+
+    #[test]
+    fn every_page_is_taken_once_and_again_after_it_was_given_back() {
+        const PAGES: u64 = 3_000;
+        let mut memory = Plain::zeroed(PAGES * PAGE_BYTES as u64);
+        let pages = Pages::new(Addr(0), Addr(64), PAGES);
+        pages.format(&mut memory, 1);
+        for round in 0..3 {
+            assert_eq!(pages.free(&mut memory), PAGES - 1);
+            let taken: BTreeSet<u32> =
+                (1..PAGES).map(|_| pages.take(&mut memory).expect("one is free")).collect();
+            assert_eq!(taken, (1..PAGES as u32).collect(), "round {round}");
+            assert_eq!(pages.take(&mut memory), Err(Full));
+            assert_eq!(pages.free(&mut memory), 0);
+            for page in taken {
+                pages.give(&mut memory, page);
+            }
+        }
+    }
+}

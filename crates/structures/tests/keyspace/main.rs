@@ -1,0 +1,4 @@
+//! The keyspace against the obvious map, in DRAM: the same answers whatever happens in between.
+
+mod model;
+mod room;
