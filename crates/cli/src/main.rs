@@ -12,10 +12,12 @@ mod compare;
 mod designs;
 mod doctor;
 mod exit;
+mod load;
 mod numbers;
 mod output;
 mod progress;
 mod reproduce;
+mod serve;
 mod sim;
 mod size;
 mod store;
@@ -78,6 +80,18 @@ enum Verb {
     /// value of every claim beside ours, and gives a verdict: within its tolerance, outside, an
     /// input of the model, or not testable.
     Reproduce(reproduce::Arguments),
+    /// Serve keys and values from flash to clients of Redis
+    ///
+    /// Speaks the protocol of Redis. Keys, index, values and their expiry all lie on flash behind a
+    /// DRAM cache with a hard budget; nothing is evicted. Without arguments it makes the file
+    /// ebbtide-store in the current folder and listens on 127.0.0.1:6379.
+    Serve(serve::Arguments),
+    /// Drive a server that speaks the protocol of Redis, and check every value it gives
+    ///
+    /// Writes all keys, then reads and writes over many connections and prints throughput and
+    /// response times. Every value read must be one that was written and not older than the last
+    /// acknowledged. The exit status is 1 if a reply was wrong or an error.
+    Load(load::Arguments),
     /// Trace the memory accesses of a program, virtual and physical
     ///
     /// Runs the command under Valgrind's memory tracer, hundreds of times slower than alone, passes
@@ -105,6 +119,8 @@ fn main() -> ExitCode {
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Reproduce(arguments) => reproduce::run(&arguments),
+        Verb::Serve(arguments) => serve::run(arguments),
+        Verb::Load(arguments) => load::run(arguments),
         Verb::Trace(arguments) => trace::run(arguments),
         Verb::Store(arguments) => store::run(&arguments),
         Verb::BenchChild => bench::child(),

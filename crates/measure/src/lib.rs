@@ -6,6 +6,7 @@
 //!   engine. [`bench::run`] takes [`bench::BenchOptions`] and returns a [`bench::BenchReport`] with
 //!   the conditions of each outcome. [`bench::measure_profile`] measures the costs of a miss as a
 //!   [`bench::Profile`], which sizing and prediction use.
+//! * [`load`] drives any server that speaks the protocol of Redis and checks what it answers.
 //!
 //! [`cgroup`] makes memory cgroups, which limit the memory of OS paging.
 //!
@@ -26,3 +27,4 @@
 pub mod bench;
 pub mod cgroup;
 pub mod doctor;
+pub mod load;

@@ -1,0 +1,111 @@
+//! `ebbtide load`.
+
+use std::time::Duration;
+
+use clap::Args;
+use ebbtide_core::Bytes;
+use ebbtide_measure::load::{self, LoadError, LoadOptions, Server};
+
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::{numbers, progress};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The server: an address with a port, or the path of a Unix socket
+    #[arg(long, value_name = "SERVER", default_value = "127.0.0.1:6379")]
+    server: Server,
+    /// Password to give
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
+    /// Keys; all are written first
+    #[arg(long, default_value = "100000", value_parser = numbers::at_least_one)]
+    keys: u64,
+    /// Do not write all keys first
+    #[arg(long)]
+    no_fill: bool,
+    /// Bytes of a value: a size, or a range such as 100..4KiB
+    #[arg(long, value_name = "SIZE", default_value = "230", value_parser = value_bytes)]
+    value: (usize, usize),
+    /// Skew of the keys' popularity (Zipf); 0 is uniform
+    #[arg(long, value_parser = numbers::number, default_value = "0.99")]
+    zipf: f64,
+    /// Share of commands that write
+    #[arg(long, value_parser = numbers::number, default_value = "0.1")]
+    writes: f64,
+    /// Share of writes that delete
+    #[arg(long, value_parser = numbers::number, default_value = "0")]
+    deletes: f64,
+    /// Connections
+    #[arg(long, default_value = "50")]
+    clients: usize,
+    /// Commands that a connection sends together before it waits for replies
+    #[arg(long, default_value = "1")]
+    pipeline: usize,
+    /// Commands a second that arrive at random times, whether or not earlier ones were answered;
+    /// response times count from the intended arrival
+    #[arg(long, value_parser = numbers::number)]
+    rate: Option<f64>,
+    /// Seconds before the measurement
+    #[arg(long, value_parser = numbers::number, default_value = "2")]
+    warm_up: f64,
+    /// Seconds to measure
+    #[arg(long, value_parser = numbers::number, default_value = "10")]
+    seconds: f64,
+    /// If the server goes away, wait this many seconds for it to answer again, then check that every
+    /// acknowledged write is there
+    #[arg(long, value_name = "SECONDS", value_parser = numbers::number)]
+    survive: Option<f64>,
+    /// Read and check every key at the end
+    #[arg(long)]
+    check_all: bool,
+    /// Seed of keys and arrivals
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    arguments.output.check()?;
+    let options = LoadOptions {
+        server: arguments.server,
+        password: arguments.password,
+        keys: arguments.keys as usize,
+        fill: !arguments.no_fill,
+        value_bytes: arguments.value,
+        zipf: arguments.zipf,
+        writes: arguments.writes,
+        deletes: arguments.deletes,
+        clients: arguments.clients,
+        pipeline: arguments.pipeline,
+        rate: arguments.rate,
+        warm_up: seconds("--warm-up", arguments.warm_up)?,
+        duration: seconds("--seconds", arguments.seconds)?,
+        survive: arguments.survive.map(|time| seconds("--survive", time)).transpose()?,
+        check_all: arguments.check_all,
+        seed: arguments.seed,
+    };
+    let failed = |error: LoadError| Failure::of(matches!(error, LoadError::Option { .. }), error);
+    let report = progress::watched(|watch| load::run(&options, watch))?.map_err(failed)?;
+    arguments.output.finish(&report)?;
+    if report.is_right() { Ok(()) } else { Err(Failure::silent(1)) }
+}
+
+fn seconds(option: &str, given: f64) -> Result<Duration, Failure> {
+    if (0.0..=1e6).contains(&given) {
+        return Ok(Duration::from_secs_f64(given));
+    }
+    Err(Failure::input(format!("{option} {given}: expected 0 to 1000000 seconds")))
+}
+
+/// `230`, `4KiB` or `100..4KiB`.
+fn value_bytes(text: &str) -> Result<(usize, usize), String> {
+    let size = |text: &str| -> Result<usize, String> {
+        Ok(text.parse::<Bytes>().map_err(|error| error.to_string())?.0 as usize)
+    };
+    match text.split_once("..") {
+        Some((least, most)) => Ok((size(least)?, size(most)?)),
+        None => size(text).map(|bytes| (bytes, bytes)),
+    }
+}

@@ -1,0 +1,274 @@
+//! One connection of a load: commands out, replies in, each checked.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use super::ledger::Ledger;
+use super::options::{LoadError, Server};
+use super::replies::{self, Reply};
+
+/// A socket of either kind.
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A command whose reply has not come.
+struct Pending {
+    key: usize,
+    what: What,
+    /// When it was meant to be sent.
+    intended: Instant,
+}
+
+enum What {
+    /// The newest version acknowledged when it was sent.
+    Read(u32),
+    /// The version written.
+    Write(u32),
+}
+
+/// What a load counts.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Tally {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    /// Error replies, with the first.
+    pub(super) errors: u64,
+    pub(super) first_error: Option<String>,
+    /// Replies that are wrong, with the first.
+    pub(super) wrong: u64,
+    pub(super) first_wrong: Option<String>,
+}
+
+/// One connection.
+pub(super) struct Connection {
+    socket: Socket,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    pending: VecDeque<Pending>,
+    scratch: Vec<u8>,
+}
+
+/// Bytes received at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+impl Connection {
+    pub(super) fn open(server: &Server, password: Option<&str>) -> Result<Connection, LoadError> {
+        let failed = |source| LoadError::Connect { server: server.clone(), source };
+        let socket = match server {
+            Server::Tcp(address) => {
+                let socket = TcpStream::connect(address).map_err(failed)?;
+                socket.set_nodelay(true).map_err(failed)?;
+                Socket::Tcp(socket)
+            }
+            Server::Unix(path) => Socket::Unix(UnixStream::connect(path).map_err(failed)?),
+        };
+        let mut connection = Connection {
+            socket,
+            out: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            pending: VecDeque::new(),
+            scratch: Vec::new(),
+        };
+        if let Some(password) = password {
+            connection.log_in(server, password)?;
+        }
+        connection.set_nonblocking().map_err(failed)?;
+        Ok(connection)
+    }
+
+    fn log_in(&mut self, server: &Server, password: &str) -> Result<(), LoadError> {
+        let broken = |error: io::Error| LoadError::Broken {
+            server: server.clone(),
+            reason: error.to_string(),
+        };
+        command(&mut self.out, &[b"AUTH", password.as_bytes()]);
+        let out = std::mem::take(&mut self.out);
+        self.socket.write_all(&out).map_err(broken)?;
+        let mut reply = [0; 256];
+        let length = self.socket.read(&mut reply).map_err(broken)?;
+        if !reply.starts_with(b"+OK") {
+            let reply = String::from_utf8_lossy(&reply[..length]).trim_end().to_string();
+            return Err(LoadError::Password { server: server.clone(), reply });
+        }
+        Ok(())
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.set_nonblocking(true),
+            Socket::Unix(socket) => socket.set_nonblocking(true),
+        }
+    }
+
+    /// Commands that were not answered.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether commands wait for room in the socket.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// Queues a read.
+    pub(super) fn read(&mut self, ledger: &Ledger, key: usize, intended: Instant) {
+        command(&mut self.out, &[b"GET", name(key).as_bytes()]);
+        let what = What::Read(ledger.acknowledged(key));
+        self.pending.push_back(Pending { key, what, intended });
+    }
+
+    /// Queues a write of the key's next version. No other connection may be writing it.
+    pub(super) fn write(&mut self, ledger: &Ledger, key: usize, intended: Instant) {
+        let version = ledger.send(key);
+        let name = name(key);
+        if ledger.is_delete(key, version) {
+            command(&mut self.out, &[b"DEL", name.as_bytes()]);
+        } else {
+            ledger.value(key, version, &mut self.scratch);
+            command(&mut self.out, &[b"SET", name.as_bytes(), &self.scratch]);
+        }
+        self.pending.push_back(Pending { key, what: What::Write(version), intended });
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.socket.write(&self.out[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Takes the replies that have come and checks them. `answered` is told when each command was meant to
+    /// be sent.
+    pub(super) fn receive(
+        &mut self,
+        ledger: &Ledger,
+        tally: &mut Tally,
+        mut answered: impl FnMut(Instant),
+    ) -> io::Result<()> {
+        let start = self.input.len();
+        self.input.resize(start + PIECE_BYTES, 0);
+        let received = self.socket.read(&mut self.input[start..]);
+        self.input.truncate(start + *received.as_ref().unwrap_or(&0));
+        match received {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        let mut taken = 0;
+        loop {
+            let parsed = replies::parse(&self.input[taken..])
+                .map_err(|_| io::Error::other("something that is no reply"))?;
+            let Some((reply, bytes)) = parsed else { break };
+            let pending = self.pending.pop_front();
+            let pending = pending.ok_or(io::Error::other("a reply that was not asked for"))?;
+            check(&pending, &reply, ledger, tally, &mut self.scratch);
+            answered(pending.intended);
+            taken += bytes;
+        }
+        self.input.drain(..taken);
+        Ok(())
+    }
+}
+
+fn check(
+    pending: &Pending,
+    reply: &Reply<'_>,
+    ledger: &Ledger,
+    tally: &mut Tally,
+    scratch: &mut Vec<u8>,
+) {
+    if let Reply::Error(text) = reply {
+        tally.errors += 1;
+        tally.first_error.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+        return;
+    }
+    let key = pending.key;
+    let right = match (&pending.what, reply) {
+        (What::Read(least), Reply::Bulk(value)) => ledger.check(key, *least, Some(value), scratch),
+        (What::Read(least), Reply::Null) => ledger.check(key, *least, None, scratch),
+        (What::Write(version), Reply::Status(b"OK") | Reply::Integer(_)) => {
+            ledger.acknowledge(key, *version);
+            Ok(())
+        }
+        (_, reply) => Err(format!("key {key}: the reply {reply:?}")),
+    };
+    match pending.what {
+        What::Read(_) => tally.reads += 1,
+        What::Write(_) => tally.writes += 1,
+    }
+    if let Err(reason) = right {
+        tally.wrong += 1;
+        tally.first_wrong.get_or_insert(reason);
+    }
+}
+
+/// The name of a key.
+fn name(key: usize) -> String {
+    format!("key:{key:012}")
+}
+
+/// Appends a command.
+fn command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
+    out.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
+    for argument in arguments {
+        out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        out.extend_from_slice(argument);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read(into),
+            Socket::Unix(socket) => socket.read(into),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.write(from),
+            Socket::Unix(socket) => socket.write(from),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

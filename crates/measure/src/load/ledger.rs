@@ -1,0 +1,165 @@
+//! [`Ledger`]: which values a key may have, given what was written and what was acknowledged.
+//!
+//! A key is written by one connection at a time, in order, so its values have versions. A value says
+//! its key and version, and the rest of it follows from these. A read is right if its version is none
+//! older than the newest acknowledged before the read was sent, and none newer than the newest sent before its
+//! reply came.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ebbtide_structures::hash::mix;
+
+/// Bytes of a value that say its key and version.
+pub(super) const VALUE_BYTES_MIN: usize = 16;
+
+/// Versions of all keys. 0 is a key that was never written.
+pub(super) struct Ledger {
+    /// By key: the newest version sent and the newest acknowledged.
+    sent: Box<[AtomicU32]>,
+    acknowledged: Box<[AtomicU32]>,
+    value_bytes: (usize, usize),
+    /// Of a thousand writes, how many are deletes.
+    deletes: u64,
+}
+
+impl Ledger {
+    /// A ledger of `keys` keys. Values have from `value_bytes.0` to `value_bytes.1` bytes, and of a thousand writes
+    /// `deletes` are deletes.
+    pub(super) fn new(keys: usize, value_bytes: (usize, usize), deletes: u64) -> Ledger {
+        let zeros = || (0..keys).map(|_| AtomicU32::new(0)).collect();
+        Ledger { sent: zeros(), acknowledged: zeros(), value_bytes, deletes }
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Counts a write about to be sent; gives its version.
+    pub(super) fn send(&self, key: usize) -> u32 {
+        self.sent[key].fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// A write was answered.
+    pub(super) fn acknowledge(&self, key: usize, version: u32) {
+        self.acknowledged[key].fetch_max(version, Ordering::SeqCst);
+    }
+
+    /// The newest version that was acknowledged: what a read sent now may not be older than.
+    pub(super) fn acknowledged(&self, key: usize) -> u32 {
+        self.acknowledged[key].load(Ordering::SeqCst)
+    }
+
+    /// Whether a version is a delete.
+    pub(super) fn is_delete(&self, key: usize, version: u32) -> bool {
+        // The first version is what the fill writes.
+        version > 1 && mix(mix(key as u64) ^ u64::from(version)) % 1000 < self.deletes
+    }
+
+    /// Writes the value of a version into `into`, which is emptied first.
+    pub(super) fn value(&self, key: usize, version: u32, into: &mut Vec<u8>) {
+        let (least, most) = self.value_bytes;
+        let seed = mix(key as u64 ^ u64::from(version) << 40);
+        let length = least + (seed % (most - least + 1) as u64) as usize;
+        into.clear();
+        into.extend_from_slice(&(key as u64).to_le_bytes());
+        into.extend_from_slice(&u64::from(version).to_le_bytes());
+        let mut state = seed;
+        while into.len() < length {
+            state = mix(state);
+            into.extend_from_slice(&state.to_le_bytes());
+        }
+        into.truncate(length);
+    }
+
+    /// Whether a read of `key` may have found `value`, given the version acknowledged when it was sent.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a line.
+    pub(super) fn check(
+        &self,
+        key: usize,
+        least: u32,
+        value: Option<&[u8]>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let most = self.sent[key].load(Ordering::SeqCst);
+        let Some(value) = value else {
+            let absent = |version: u32| version == 0 || self.is_delete(key, version);
+            return if (least..=most).any(absent) {
+                Ok(())
+            } else {
+                Err(format!("key {key}: not there, expected version {least} to {most}"))
+            };
+        };
+        let word = |at: usize| value[at..at + 8].try_into().map(u64::from_le_bytes);
+        let (Ok(found_key), Ok(version)) = (if value.len() < VALUE_BYTES_MIN {
+            (Ok(u64::MAX), Ok(0))
+        } else {
+            (word(0), word(8))
+        }) else {
+            return Err(format!("key {key}: a value of {} bytes", value.len()));
+        };
+        if found_key != key as u64 {
+            return Err(format!("key {key}: the value of key {found_key}"));
+        }
+        if version < u64::from(least) || version > u64::from(most) {
+            return Err(format!("key {key}: version {version}, expected {least} to {most}"));
+        }
+        let version = version as u32;
+        self.value(key, version, scratch);
+        if self.is_delete(key, version) || scratch.as_slice() != value {
+            return Err(format!("key {key}: version {version} with bytes that were never written"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_right_only_within_what_was_acknowledged_and_sent() {
+        let ledger = Ledger::new(10, (16, 40), 0);
+        let (mut value, mut scratch) = (Vec::new(), Vec::new());
+        assert!(ledger.check(3, 0, None, &mut scratch).is_ok(), "never written");
+        for version in 1..=3 {
+            assert_eq!(ledger.send(3), version);
+        }
+        ledger.acknowledge(3, 1);
+        let mut check = |version: u32, least: u32| {
+            ledger.value(3, version, &mut value);
+            ledger.check(3, least, Some(&value), &mut scratch)
+        };
+        assert!(check(1, 1).is_ok() && check(3, 1).is_ok());
+        assert!(check(1, 2).is_err(), "older than one acknowledged before");
+        assert!(check(4, 1).is_err(), "never sent");
+        assert!(ledger.check(3, 1, None, &mut scratch).is_err(), "lost");
+        ledger.value(4, 1, &mut value);
+        assert!(ledger.check(3, 1, Some(&value), &mut scratch).is_err(), "another key's");
+        ledger.value(3, 2, &mut value);
+        *value.last_mut().unwrap() ^= 1;
+        assert!(ledger.check(3, 1, Some(&value), &mut scratch).is_err(), "one bit is wrong");
+        assert!(ledger.check(3, 1, Some(b"short"), &mut scratch).is_err());
+    }
+
+    #[test]
+    fn an_absent_key_is_right_if_a_delete_may_have_been_the_last_write() {
+        let ledger = Ledger::new(1, (16, 16), 500);
+        let mut scratch = Vec::new();
+        let mut versions = 0;
+        while versions < 50 {
+            versions = ledger.send(0);
+        }
+        let deletes: Vec<u32> = (1..=50).filter(|v| ledger.is_delete(0, *v)).collect();
+        assert!((10..40).contains(&deletes.len()));
+        let last = deletes[deletes.len() - 1];
+        assert!(ledger.check(0, last, None, &mut scratch).is_ok());
+        if last < 50 {
+            assert!(ledger.check(0, last + 1, None, &mut scratch).is_err());
+        }
+        let mut value = Vec::new();
+        ledger.value(0, last, &mut value);
+        assert!(ledger.check(0, 1, Some(&value), &mut scratch).is_err(), "it was a delete");
+    }
+}

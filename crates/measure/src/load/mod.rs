@@ -1,0 +1,16 @@
+//! A load on a server that speaks the protocol of Redis: how fast it answers, and whether it is right.
+//!
+//! [`run`] writes all keys, sends reads and writes over many connections for a while, checks every value
+//! that is read, and returns a [`LoadReport`]. A load that is to [survive](LoadOptions::survive) a server's end
+//! waits until it answers again and checks that every write that it acknowledged is there.
+
+mod connection;
+mod drive;
+mod ledger;
+mod options;
+mod replies;
+mod report;
+
+pub use drive::run;
+pub use options::{LoadError, LoadOptions, Server};
+pub use report::{LoadReport, ResponseTimes};

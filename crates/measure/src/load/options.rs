@@ -1,0 +1,163 @@
+//! What a load does, and why it may not run.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ebbtide_core::Stopped;
+use serde::{Serialize, Serializer};
+use thiserror::Error;
+
+use super::ledger::VALUE_BYTES_MIN;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Server {
+    /// `host:port`.
+    Tcp(String),
+    /// The path of a Unix socket, which contains a `/`.
+    Unix(PathBuf),
+}
+
+impl FromStr for Server {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Server, String> {
+        if text.contains('/') {
+            Ok(Server::Unix(text.into()))
+        } else if text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+            Ok(Server::Tcp(text.to_string()))
+        } else {
+            Err(format!("'{text}' is no server; expected 127.0.0.1:6379 or the path of a socket"))
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Server::Tcp(address) => f.write_str(address),
+            Server::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Serialize for Server {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a load does.
+#[derive(Debug, Clone, Serialize)]
+pub struct LoadOptions {
+    /// The server.
+    pub server: Server,
+    /// The password to give.
+    #[serde(skip)]
+    pub password: Option<String>,
+    /// Keys, all of which are written before the load unless `fill` is off.
+    pub keys: usize,
+    /// Whether all keys are written first.
+    pub fill: bool,
+    /// The least and the most bytes of a value.
+    pub value_bytes: (usize, usize),
+    /// The skew of Zipf's distribution of keys; 0 is uniform.
+    pub zipf: f64,
+    /// The share of commands that write.
+    pub writes: f64,
+    /// The share of writes that delete.
+    pub deletes: f64,
+    /// Connections.
+    pub clients: usize,
+    /// Commands that a connection sends together; it waits for all replies before it sends more.
+    pub pipeline: usize,
+    /// Commands a second that arrive at random times whether or not earlier ones were answered.
+    /// Without it every connection sends as soon as it was answered.
+    pub rate: Option<f64>,
+    /// Time that is not measured.
+    pub warm_up: Duration,
+    /// Time that is measured.
+    pub duration: Duration,
+    /// The time to wait for a server that has gone away. Once it is back, every key is checked.
+    pub survive: Option<Duration>,
+    /// Whether every key is checked at the end.
+    pub check_all: bool,
+    /// The seed of keys and arrivals.
+    pub seed: u64,
+}
+
+impl Default for LoadOptions {
+    fn default() -> LoadOptions {
+        LoadOptions {
+            server: Server::Tcp("127.0.0.1:6379".into()),
+            password: None,
+            keys: 100_000,
+            fill: true,
+            value_bytes: (230, 230),
+            zipf: 0.99,
+            writes: 0.1,
+            deletes: 0.0,
+            clients: 50,
+            pipeline: 1,
+            rate: None,
+            warm_up: Duration::from_secs(2),
+            duration: Duration::from_secs(10),
+            survive: None,
+            check_all: false,
+            seed: 1,
+        }
+    }
+}
+
+/// Why a load ended early.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum LoadError {
+    #[error("{option}: {given}, expected {expected}")]
+    Option { option: &'static str, given: String, expected: &'static str },
+    #[error("cannot connect to {server}: {source}")]
+    Connect { server: Server, source: std::io::Error },
+    #[error("the connection to {server} broke: {reason}")]
+    Broken { server: Server, reason: String },
+    #[error("{server} refused the password: {reply}")]
+    Password { server: Server, reply: String },
+    #[error("cannot wait for sockets: {0}")]
+    Wait(std::io::Error),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl LoadOptions {
+    pub(super) fn check(&self) -> Result<(), LoadError> {
+        let bad =
+            |option, given: String, expected| Err(LoadError::Option { option, given, expected });
+        let (least, most) = self.value_bytes;
+        if !(1..=1 << 30).contains(&self.keys) {
+            return bad("--keys", self.keys.to_string(), "1 to 2^30");
+        }
+        if least < VALUE_BYTES_MIN || least > most || most > 512 << 20 {
+            let given = format!("{least} to {most}");
+            return bad("--value", given, "at least 16 bytes and at most 512 MiB, the least first");
+        }
+        if !(0.0..=10.0).contains(&self.zipf) {
+            return bad("--zipf", self.zipf.to_string(), "0 to 10");
+        }
+        for (option, share) in [("--writes", self.writes), ("--deletes", self.deletes)] {
+            if !(0.0..=1.0).contains(&share) {
+                return bad(option, share.to_string(), "0 to 1");
+            }
+        }
+        if !(1..=60_000).contains(&self.clients) {
+            return bad("--clients", self.clients.to_string(), "1 to 60000");
+        }
+        if !(1..=10_000).contains(&self.pipeline) {
+            return bad("--pipeline", self.pipeline.to_string(), "1 to 10000");
+        }
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e8)) {
+            return bad("--rate", format!("{:?}", self.rate), "above 0");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! [`LoadReport`]: what a load found.
+
+use std::fmt;
+
+use ebbtide_report::{Page, PageReport, Table};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::options::LoadOptions;
+
+/// Response times in microseconds, from the intended time of sending to the reply.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ResponseTimes {
+    /// The median.
+    pub p50_us: f64,
+    /// 99% are at most this.
+    pub p99_us: f64,
+    /// 99.9% are at most this.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl ResponseTimes {
+    pub(super) fn of(histogram: &Histogram<u64>) -> ResponseTimes {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        ResponseTimes {
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: histogram.max() as f64 / 1e3,
+        }
+    }
+}
+
+/// What a load found.
+#[derive(Debug, Clone, Serialize)]
+pub struct LoadReport {
+    /// What it did.
+    pub options: LoadOptions,
+    /// Seconds that writing all keys took; none if that was left out.
+    pub fill_seconds: Option<f64>,
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Commands that were answered while it was measured.
+    pub commands: u64,
+    /// Commands a second.
+    pub throughput: f64,
+    /// Response times.
+    pub response: ResponseTimes,
+    /// Values read and checked in all, the check of every key included.
+    pub reads_checked: u64,
+    /// Writes that were acknowledged in all.
+    pub writes_acknowledged: u64,
+    /// Error replies in all.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// Replies in all that cannot be right.
+    pub wrong: u64,
+    /// The first of them.
+    pub first_wrong: Option<String>,
+    /// Times the server went away and came back.
+    pub restarts: u64,
+    /// Keys that were checked at the end or after a restart.
+    pub keys_checked: u64,
+}
+
+impl LoadReport {
+    /// Whether every reply was right and none was an error.
+    pub fn is_right(&self) -> bool {
+        self.wrong == 0 && self.errors == 0
+    }
+
+    fn table(&self) -> Table {
+        let header = ["commands/s", "p50 us", "p99 us", "p99.9 us", "max us", "errors", "wrong"];
+        let ResponseTimes { p50_us, p99_us, p999_us, max_us } = self.response;
+        let whole = [self.throughput, p50_us, p99_us, p999_us, max_us];
+        Table::new("Load", header).numbers(
+            [] as [&str; 0],
+            whole.into_iter().chain([self.errors as f64, self.wrong as f64]),
+        )
+    }
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LoadOptions { server, keys, value_bytes, clients, pipeline, writes, zipf, .. } =
+            &self.options;
+        let (least, most) = value_bytes;
+        let loop_kind = match self.options.rate {
+            Some(rate) => format!("{rate} commands/s arriving at random"),
+            None => "each sends when it was answered".to_string(),
+        };
+        writeln!(
+            f,
+            "{server}: {keys} keys of {least} to {most} bytes, Zipf {zipf}, {:.0}% writes; {clients} \
+             clients, pipeline {pipeline}, {loop_kind}; {:.1} s",
+            writes * 100.0,
+            self.seconds
+        )?;
+        write!(f, "{}", self.table())?;
+        writeln!(
+            f,
+            "{} values read and checked, {} writes acknowledged",
+            self.reads_checked, self.writes_acknowledged
+        )?;
+        if self.keys_checked > 0 {
+            let restarts = self.restarts;
+            writeln!(f, "{} keys checked one by one, {restarts} restarts", self.keys_checked)?;
+        }
+        for (what, first) in [("error", &self.first_error), ("wrong reply", &self.first_wrong)] {
+            if let Some(first) = first {
+                writeln!(f, "first {what}: {first}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageReport for LoadReport {
+    fn page(&self) -> Page {
+        Page::new("Ebbtide load")
+            .paragraph(&self.to_string())
+            .section("Figures")
+            .table(self.table())
+    }
+}

@@ -1,0 +1,231 @@
+//! [`Client`]: one connection's requests and replies, without its socket.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::Keyspace;
+
+use crate::command::{self, Access};
+use crate::resp::{Limits, Parser, Protocol, Reply, Request};
+use crate::session::Session;
+use crate::state::{AnswerAfter, Message, State};
+
+/// Requests that are run before other connections have their turn.
+const REQUESTS_MAX: usize = 64;
+
+/// Bytes of replies after which a connection waits for its client to take them.
+pub const REPLY_BYTES_MAX: usize = 64 << 10;
+
+/// A buffer that is empty keeps at most this.
+const KEPT_BYTES: usize = 4 << 10;
+
+/// The bytes of a request beyond its longest argument.
+const REQUEST_BYTES_BEYOND: usize = 1 << 20;
+
+/// The most arguments of a request.
+const ARGUMENTS_MAX: usize = 1 << 20;
+
+/// One connection's requests and replies.
+#[derive(Debug)]
+pub struct Client {
+    /// What it is in the middle of.
+    pub session: Session,
+    /// Replies that were not sent yet.
+    pub reply: Reply,
+    parser: Parser,
+    /// What came and is not done.
+    input: Vec<u8>,
+    /// Whether there may be a whole request in the input.
+    more: bool,
+    /// The length of the replies before the one under way.
+    whole_replies: usize,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub fn new(session: Session) -> Client {
+        Client {
+            session,
+            reply: Reply::default(),
+            parser: Parser::default(),
+            input: Vec::new(),
+            more: false,
+            whole_replies: 0,
+        }
+    }
+
+    /// Takes what came.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        if self.input.capacity() == 0 {
+            self.input.reserve_exact(bytes.len());
+        }
+        let missing = self.parser.missing(&self.input);
+        if missing > bytes.len() {
+            // A long argument: the buffer grows with what came, not with what was announced.
+            self.input.reserve_exact(missing.min(self.input.len().max(64 << 10)));
+        }
+        self.input.extend_from_slice(bytes);
+        self.more = true;
+    }
+
+    /// Whether there may be a whole request that was not run.
+    pub fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Bytes that its buffers hold.
+    pub fn buffered(&self) -> usize {
+        self.input.capacity() + self.reply.len()
+    }
+
+    /// Runs the requests that have come whole, or some of them, and writes their replies.
+    pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
+        state.now_ms.set(now_ms());
+        let mut requests: Vec<(usize, Request)> = Vec::new();
+        let limits = self.limits(state);
+        let most = if self.is_trusted(state) { REQUESTS_MAX } else { 1 };
+        let mut taken = 0;
+        let mut broken = None;
+        self.more = false;
+        loop {
+            if requests.len() == most {
+                self.more = true;
+                break;
+            }
+            match self.parser.parse(&self.input[taken..], &limits) {
+                Ok(Some(request)) => {
+                    let end = request.end;
+                    requests.push((taken, request));
+                    taken += end;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            }
+        }
+        let input = std::mem::take(&mut self.input);
+        if requests.len() > 1 {
+            fetch_ahead(memory, state, self.session.database, &input, &requests);
+        }
+        let mut done = 0;
+        for (start, request) in &requests {
+            if self.session.closing || self.reply.len() >= REPLY_BYTES_MAX {
+                break;
+            }
+            done = start + request.end;
+            self.whole_replies = self.reply.len();
+            let arguments = arguments(&input, *start, request);
+            if !arguments.is_empty() {
+                command::execute(memory, state, &mut self.session, &arguments, &mut self.reply);
+            }
+        }
+        self.whole_replies = self.reply.len();
+        if done < taken && !self.session.closing {
+            // Replies fill the buffer: the rest waits, and so does the parser.
+            self.parser = Parser::default();
+            self.more = true;
+        } else if let Some(error) = broken {
+            self.reply.error(&format!("ERR {error}"));
+            self.session.closing = true;
+        }
+        self.keep(input, done);
+        self.wait_until_durable(memory, state);
+    }
+
+    /// The command under way has failed with an error of flash, or of the program.
+    pub fn fail(&mut self, reason: &str) {
+        self.reply.truncate(self.whole_replies);
+        self.reply.error(&format!("ERR {reason}"));
+        // What it has sent behind the command is lost with the job.
+        self.session.closing = true;
+    }
+
+    /// Writes a message of a channel.
+    pub fn deliver(&mut self, message: &Message) {
+        self.reply.push(if message.pattern.is_some() { 4 } else { 3 });
+        match &message.pattern {
+            Some(pattern) => {
+                self.reply.bulk(b"pmessage");
+                self.reply.bulk(pattern);
+            }
+            None => self.reply.bulk(b"message"),
+        }
+        self.reply.bulk(&message.channel);
+        self.reply.bulk(&message.text);
+    }
+
+    /// Keeps what is behind the requests that are done.
+    fn keep(&mut self, mut input: Vec<u8>, done: usize) {
+        input.drain(..done);
+        if input.is_empty() && input.capacity() > KEPT_BYTES {
+            input = Vec::new();
+        }
+        self.input = input;
+    }
+
+    fn wait_until_durable<M: Memory>(&mut self, memory: &mut M, state: &State) {
+        let waits = state.settings.borrow().answer_after == AnswerAfter::Durable;
+        if waits && let Err(error) = memory.durable(self.session.written) {
+            self.reply.truncate(0);
+            self.reply.error(&format!("ERR {error}"));
+            self.session.closing = true;
+        }
+    }
+
+    fn is_trusted(&self, state: &State) -> bool {
+        self.session.authenticated || state.settings.borrow().password.is_none()
+    }
+
+    fn limits(&self, state: &State) -> Limits {
+        if !self.is_trusted(state) {
+            return Limits::UNAUTHENTICATED;
+        }
+        let argument_bytes_max = state.settings.borrow().argument_bytes_max;
+        Limits {
+            arguments_max: ARGUMENTS_MAX,
+            argument_bytes_max,
+            request_bytes_max: argument_bytes_max + REQUEST_BYTES_BEYOND,
+        }
+    }
+
+    /// The protocol in which it is answered.
+    pub fn protocol(&self) -> Protocol {
+        self.reply.protocol
+    }
+}
+
+fn arguments<'a>(
+    input: &'a [u8],
+    start: usize,
+    request: &Request,
+) -> smallvec::SmallVec<[&'a [u8]; 8]> {
+    request.arguments.iter().map(|at| &input[start + at.start..start + at.end]).collect()
+}
+
+/// Asks for the leaves of the keys of all requests, so that their reads overlap.
+fn fetch_ahead<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    database: usize,
+    input: &[u8],
+    requests: &[(usize, Request)],
+) {
+    let Some(keyspace): Option<Keyspace> = state.keys.get() else { return };
+    for (start, request) in requests {
+        let arguments = arguments(input, *start, request);
+        let Some(name) = arguments.first() else { continue };
+        let spec = command::find(name).filter(|spec| spec.takes(arguments.len()));
+        let spec = spec.filter(|spec| matches!(spec.access, Access::Read | Access::Write));
+        for key in spec.iter().flat_map(|spec| spec.keys(&arguments)) {
+            keyspace.fetch_ahead(memory, database, &keyspace.key(key));
+        }
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64
+}

@@ -1,0 +1,235 @@
+//! Commands on the connection itself.
+
+use ebbtide_core::Memory;
+
+use super::keys::database;
+use super::transactions::forget;
+use super::{Call, Failure, Outcome, SYNTAX};
+use crate::number::integer;
+use crate::resp::Protocol;
+use crate::session::{Session, Silent};
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+pub(super) fn ping<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let text = call.arguments.get(1).copied();
+    if call.session.subscriptions() > 0 && call.session.protocol == Protocol::Two {
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(text.unwrap_or_default());
+        return Ok(());
+    }
+    match (text, call.arguments.len()) {
+        (None, _) => call.reply.status("PONG"),
+        (Some(text), 2) => call.reply.bulk(text),
+        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+    }
+    Ok(())
+}
+
+pub(super) fn echo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    call.reply.bulk(call.arguments[1]);
+    Ok(())
+}
+
+pub(super) fn select<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let number = database(call, 1)?;
+    call.session.database = number;
+    if let Some(client) = call.state.clients.borrow_mut().get_mut(&call.session.id) {
+        client.database = number;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn quit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    call.session.closing = true;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn reset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    forget(call.state, call.session);
+    call.session.queued = None;
+    super::pubsub::leave_all(call.state, call.session);
+    let needs_password = call.state.settings.borrow().password.is_some();
+    let kept = std::mem::take(call.session);
+    *call.session = Session {
+        id: kept.id,
+        written: kept.written,
+        authenticated: !needs_password,
+        ..Session::default()
+    };
+    call.reply.protocol = Protocol::Two;
+    call.reply.status("RESET");
+    Ok(())
+}
+
+pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (user, password) = match call.arguments {
+        [_, password] => (&b"default"[..], *password),
+        [_, user, password] => (*user, *password),
+        _ => return Err(SYNTAX.into()),
+    };
+    if call.arguments.len() == 2 && call.state.settings.borrow().password.is_none() {
+        return Err("ERR AUTH <password> called without any password configured for the default \
+                    user. Are you sure your configuration is correct?"
+            .into());
+    }
+    log_in(call, user, password)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn log_in<M: Memory>(call: &mut Call<'_, M>, user: &[u8], password: &[u8]) -> Outcome {
+    let settings = call.state.settings.borrow();
+    let right = settings.password.as_ref().is_none_or(|right| same_secret(right, password));
+    if user != b"default" || !right {
+        return Err(WRONG_PASSWORD.into());
+    }
+    call.session.authenticated = true;
+    Ok(())
+}
+
+/// Whether two secrets are the same, in a time that depends on their lengths alone.
+fn same_secret(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let mut protocol = call.session.protocol;
+    if call.arguments.len() > 1 {
+        let version = integer(call.arguments[1]);
+        let version = version
+            .ok_or(Failure::from("ERR Protocol version is not an integer or out of range"))?;
+        protocol = match version {
+            2 => Protocol::Two,
+            3 => Protocol::Three,
+            _ => return Err("NOPROTO unsupported protocol version".into()),
+        };
+    }
+    let mut name = None;
+    let mut index = 2;
+    while index < call.arguments.len() {
+        let left = call.arguments.len() - index;
+        if call.is(index, "AUTH") && left >= 3 {
+            log_in(call, call.arguments[index + 1], call.arguments[index + 2])?;
+            index += 3;
+        } else if call.is(index, "SETNAME") && left >= 2 {
+            name = Some(checked_name(call.arguments[index + 1])?);
+            index += 2;
+        } else {
+            let option = String::from_utf8_lossy(call.arguments[index]).into_owned();
+            return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
+        }
+    }
+    if !call.session.authenticated && call.state.settings.borrow().password.is_some() {
+        return Err(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise \
+                    the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
+                    client and select the RESP protocol version at the same time"
+                .into(),
+        );
+    }
+    if let Some(name) = name {
+        set_name(call, name);
+    }
+    call.session.protocol = protocol;
+    call.reply.protocol = protocol;
+    let reply = &mut *call.reply;
+    reply.map(7);
+    for (name, value) in [("server", "redis"), ("version", super::server::COMPATIBLE_VERSION)] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if protocol == Protocol::Three { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(call.session.id as i64);
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+fn checked_name(name: &[u8]) -> Result<Vec<u8>, Failure> {
+    if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        return Err(
+            "ERR Client names cannot contain spaces, newlines or special characters.".into()
+        );
+    }
+    Ok(name.to_vec())
+}
+
+fn set_name<M: Memory>(call: &mut Call<'_, M>, name: Vec<u8>) {
+    if let Some(client) = call.state.clients.borrow_mut().get_mut(&call.session.id) {
+        client.name.clone_from(&name);
+    }
+    call.session.name = name;
+}
+
+pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let subcommand = call.arguments[1].to_ascii_uppercase();
+    match (subcommand.as_slice(), call.arguments.len()) {
+        (b"ID", 2) => call.reply.integer(call.session.id as i64),
+        (b"GETNAME", 2) if call.session.name.is_empty() => call.reply.null(),
+        (b"GETNAME", 2) => call.reply.bulk(&call.session.name),
+        (b"SETNAME", 3) => {
+            let name = checked_name(call.arguments[2])?;
+            set_name(call, name);
+            call.reply.ok();
+        }
+        // Names of libraries are of no use here.
+        (b"SETINFO", 4) | (b"NO-EVICT", 3) | (b"NO-TOUCH", 3) => call.reply.ok(),
+        (b"REPLY", 3) => {
+            call.session.silent = match call.arguments[2].to_ascii_uppercase().as_slice() {
+                b"ON" => Silent::Never,
+                b"OFF" => Silent::Always,
+                b"SKIP" => Silent::Next,
+                _ => return Err(SYNTAX.into()),
+            };
+            call.reply.ok();
+        }
+        (b"LIST", _) | (b"INFO", 2) => {
+            let only = (subcommand == b"INFO").then_some(call.session.id);
+            let text = list(call, only);
+            call.reply.verbatim(&text);
+        }
+        (b"KILL", 4) if call.is(2, "ID") => {
+            let id = integer(call.arguments[3]).filter(|id| *id > 0);
+            let id = id.ok_or(Failure::from("ERR client-id should be greater than 0"))? as u64;
+            let there = call.state.clients.borrow().contains_key(&id);
+            if there {
+                call.state.kills.borrow_mut().push(id);
+            }
+            call.reply.integer(there.into());
+        }
+        _ => {
+            let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
+            let text = format!("ERR wrong number of arguments for 'client|{name}' command");
+            return Err(text.into());
+        }
+    }
+    Ok(())
+}
+
+/// The connections as `CLIENT LIST` tells them, or one.
+fn list<M: Memory>(call: &Call<'_, M>, only: Option<u64>) -> String {
+    let clients = call.state.clients.borrow();
+    let now_ms = call.state.now_ms.get();
+    let shown = clients.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
+    let lines = shown.map(|(id, client)| {
+        format!(
+            "id={id} name={} age={} db={} cmd={}\n",
+            String::from_utf8_lossy(&client.name),
+            now_ms.saturating_sub(client.since_ms) / 1000,
+            client.database,
+            client.command,
+        )
+    });
+    lines.collect()
+}

@@ -1,0 +1,124 @@
+//! Commands on times of expiry.
+
+use ebbtide_core::Memory;
+
+use super::arguments::{From, Unit, clamp, expiry};
+use super::{Call, Failure, Outcome};
+
+pub(super) fn expire<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set(call, Unit::Seconds, From::Now, "expire")
+}
+
+pub(super) fn pexpire<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set(call, Unit::Milliseconds, From::Now, "pexpire")
+}
+
+pub(super) fn expireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set(call, Unit::Seconds, From::Epoch, "expireat")
+}
+
+pub(super) fn pexpireat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set(call, Unit::Milliseconds, From::Epoch, "pexpireat")
+}
+
+/// When a new time of expiry replaces the old one.
+#[derive(Default)]
+struct Conditions {
+    if_none: bool,
+    if_some: bool,
+    if_later: bool,
+    if_earlier: bool,
+}
+
+fn conditions<M: Memory>(call: &Call<'_, M>) -> Result<Conditions, Failure> {
+    let mut found = Conditions::default();
+    for option in &call.arguments[3..] {
+        match option.to_ascii_uppercase().as_slice() {
+            b"NX" => found.if_none = true,
+            b"XX" => found.if_some = true,
+            b"GT" => found.if_later = true,
+            b"LT" => found.if_earlier = true,
+            _ => {
+                let option = String::from_utf8_lossy(option);
+                return Err(format!("ERR Unsupported option {option}").into());
+            }
+        }
+    }
+    if found.if_none && (found.if_some || found.if_later || found.if_earlier) {
+        return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
+    }
+    if found.if_later && found.if_earlier {
+        return Err("ERR GT and LT options at the same time are not compatible".into());
+    }
+    Ok(found)
+}
+
+fn set<M: Memory>(call: &mut Call<'_, M>, unit: Unit, from: From, name: &str) -> Outcome {
+    let conditions = conditions(call)?;
+    let now_ms = call.state.now_ms.get();
+    let at = expiry(call.arguments[2], unit, from, now_ms, name)?;
+    let key = call.key(1);
+    let Some(entry) = call.find(&key, &mut Vec::new()) else {
+        call.reply.integer(0);
+        return Ok(());
+    };
+    let old = entry.expires_at_ms;
+    let refused = conditions.if_none && old.is_some()
+        || conditions.if_some && old.is_none()
+        // A key without a time of expiry lives for ever.
+        || conditions.if_later && old.is_none_or(|old| at <= old as i64)
+        || conditions.if_earlier && old.is_some_and(|old| at >= old as i64);
+    if refused {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    if at <= now_ms as i64 {
+        call.remove(&key);
+    } else {
+        let database = call.session.database;
+        call.keyspace().set_expiry(call.memory, database, &key, Some(clamp(at)))?;
+        call.state.changed(database, key.bytes);
+    }
+    call.reply.integer(1);
+    Ok(())
+}
+
+pub(super) fn persist<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let expires = call.find(&key, &mut Vec::new()).is_some_and(|e| e.expires_at_ms.is_some());
+    if expires {
+        let database = call.session.database;
+        call.keyspace().set_expiry(call.memory, database, &key, None)?;
+        call.state.changed(database, key.bytes);
+    }
+    call.reply.integer(expires.into());
+    Ok(())
+}
+
+pub(super) fn ttl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    // Rounded as Redis does.
+    tell(call, |at, now| (at - now + 500) / 1000)
+}
+
+pub(super) fn pttl<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    tell(call, |at, now| at - now)
+}
+
+pub(super) fn expiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    tell(call, |at, _| (at + 500) / 1000)
+}
+
+pub(super) fn pexpiretime<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    tell(call, |at, _| at)
+}
+
+fn tell<M: Memory>(call: &mut Call<'_, M>, of: impl Fn(i64, i64) -> i64) -> Outcome {
+    let key = call.key(1);
+    let now_ms = call.state.now_ms.get() as i64;
+    let time = match call.find(&key, &mut Vec::new()) {
+        None => -2,
+        Some(entry) => entry.expires_at_ms.map_or(-1, |at| of(at as i64, now_ms)),
+    };
+    call.reply.integer(time);
+    Ok(())
+}

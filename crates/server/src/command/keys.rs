@@ -1,0 +1,302 @@
+//! Commands on keys whatever they hold, and scans.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{HASHES, Scanned};
+
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, check_key};
+use crate::glob;
+use crate::number::integer;
+
+/// Leaves that a scan looks at beyond its count before it answers with few keys or none.
+const EMPTY_LEAVES_MAX: u64 = 10;
+
+/// The most keys that `KEYS` gives.
+const KEYS_MAX: usize = 1 << 20;
+
+pub(super) fn del<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let mut removed = 0;
+    for index in 1..call.arguments.len() {
+        let key = call.key(index);
+        removed += i64::from(call.remove(&key));
+    }
+    call.reply.integer(removed);
+    Ok(())
+}
+
+pub(super) fn exists<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let mut found = 0;
+    for index in 1..call.arguments.len() {
+        let key = call.key(index);
+        found += i64::from(call.find(&key, &mut Vec::new()).is_some());
+    }
+    call.reply.integer(found);
+    Ok(())
+}
+
+pub(super) fn type_of<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let found = call.find(&key, &mut Vec::new()).is_some();
+    call.reply.status(if found { "string" } else { "none" });
+    Ok(())
+}
+
+pub(super) fn rename<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    move_to(call, true).map(|_| call.reply.ok())
+}
+
+pub(super) fn renamenx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let moved = move_to(call, false)?;
+    call.reply.integer(moved.into());
+    Ok(())
+}
+
+fn move_to<M: Memory>(call: &mut Call<'_, M>, replace: bool) -> Result<bool, Failure> {
+    let (from, to) = (call.key(1), call.key(2));
+    check_key(&to)?;
+    if call.find(&from, &mut Vec::new()).is_none() {
+        return Err("ERR no such key".into());
+    }
+    if !replace && call.find(&to, &mut Vec::new()).is_some() {
+        return Ok(false);
+    }
+    if from.bytes != to.bytes {
+        let database = call.session.database;
+        call.keyspace().rename(call.memory, (database, &from), (database, &to))?;
+        call.state.changed(database, from.bytes);
+        call.state.changed(database, to.bytes);
+    }
+    Ok(true)
+}
+
+/// The number of a database.
+pub(super) fn database<M: Memory>(call: &Call<'_, M>, index: usize) -> Result<usize, Failure> {
+    let number = integer(call.arguments[index]).ok_or(Failure::from(NOT_INTEGER))?;
+    let number = usize::try_from(number).ok();
+    let exists = number.filter(|number| *number < ebbtide_structures::keyspace::DATABASES);
+    exists.ok_or(Failure::from("ERR DB index is out of range"))
+}
+
+pub(super) fn move_key<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let to = database(call, 2)?;
+    let from = call.session.database;
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let key = call.key(1);
+    let there = call.find(&key, &mut Vec::new()).is_some();
+    let moved = there && call.find_in(to, &key, &mut Vec::new()).is_none();
+    if moved {
+        call.keyspace().rename(call.memory, (from, &key), (to, &key))?;
+        call.state.changed(from, key.bytes);
+        call.state.changed(to, key.bytes);
+    }
+    call.reply.integer(moved.into());
+    Ok(())
+}
+
+pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (mut to_database, mut replace) = (call.session.database, false);
+    let mut index = 3;
+    while index < call.arguments.len() {
+        if call.is(index, "REPLACE") {
+            replace = true;
+        } else if call.is(index, "DB") && index + 1 < call.arguments.len() {
+            index += 1;
+            to_database = database(call, index)?;
+        } else {
+            return Err(SYNTAX.into());
+        }
+        index += 1;
+    }
+    let (from, to) = (call.key(1), call.key(2));
+    if to_database == call.session.database && from.bytes == to.bytes {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let value = call.value_and_entry(&from)?;
+    let taken = !replace && call.find_in(to_database, &to, &mut Vec::new()).is_some();
+    let copied = match value {
+        Some((value, entry)) if !taken => {
+            call.set_in(to_database, &to, &value, entry.expires_at_ms)?;
+            true
+        }
+        _ => false,
+    };
+    call.reply.integer(copied.into());
+    Ok(())
+}
+
+/// The options of `SCAN`.
+struct ScanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    count: u64,
+    of_strings: bool,
+}
+
+fn scan_options<'a, M>(call: &Call<'a, M>) -> Result<ScanOptions<'a>, Failure> {
+    let mut options = ScanOptions { pattern: None, count: 10, of_strings: true };
+    let (pairs, odd) = call.arguments[2..].as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(SYNTAX.into());
+    }
+    for [name, value] in pairs {
+        match name.to_ascii_uppercase().as_slice() {
+            b"MATCH" => options.pattern = Some(value),
+            b"COUNT" => {
+                let count = integer(value).ok_or(Failure::from(NOT_INTEGER))?;
+                let positive = u64::try_from(count).ok().filter(|count| *count > 0);
+                options.count = positive.ok_or(Failure::from(SYNTAX))?;
+            }
+            b"TYPE" => options.of_strings = value.eq_ignore_ascii_case(b"string"),
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    Ok(options)
+}
+
+/// A cursor is the hash from which to go on, and 0 at the end.
+pub(super) fn scan<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let text = std::str::from_utf8(call.arguments[1]).ok();
+    let cursor = text.and_then(|text| text.parse::<u64>().ok());
+    let mut from = cursor.ok_or(Failure::from("ERR invalid cursor"))?;
+    let options = scan_options(call)?;
+    let mut found = Vec::new();
+    let mut leaves = 0;
+    while from < HASHES
+        && (found.len() as u64) < options.count
+        && leaves < EMPTY_LEAVES_MAX + options.count / 8
+    {
+        from = scan_leaf(call, from, options.pattern, &mut found);
+        leaves += 1;
+    }
+    if !options.of_strings {
+        found.clear();
+    }
+    call.reply.array(2);
+    let next = if from < HASHES { from } else { 0 };
+    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    call.reply.array(found.len());
+    found.iter().for_each(|scanned| call.reply.bulk(&scanned.key));
+    Ok(())
+}
+
+/// Appends the keys of a leaf that have not expired and match. Gives the hash from which to go on.
+fn scan_leaf<M: Memory>(
+    call: &mut Call<'_, M>,
+    from: u64,
+    pattern: Option<&[u8]>,
+    found: &mut Vec<Scanned>,
+) -> u64 {
+    let (database, now_ms) = (call.session.database, call.state.now_ms.get());
+    let mut leaf = Vec::new();
+    let next = call.keyspace().scan(call.memory, database, from, &mut leaf);
+    leaf.retain(|scanned| {
+        scanned.expires_at_ms.is_none_or(|at| at > now_ms)
+            && pattern.is_none_or(|pattern| glob::matches(pattern, &scanned.key))
+    });
+    found.append(&mut leaf);
+    next
+}
+
+pub(super) fn keys<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let pattern = call.arguments[1];
+    let (mut from, mut found) = (0, Vec::new());
+    while from < HASHES {
+        from = scan_leaf(call, from, Some(pattern), &mut found);
+        if found.len() > KEYS_MAX {
+            return Err(format!("ERR KEYS gives at most {KEYS_MAX} keys; use SCAN").into());
+        }
+    }
+    call.reply.array(found.len());
+    found.iter().for_each(|scanned| call.reply.bulk(&scanned.key));
+    Ok(())
+}
+
+pub(super) fn randomkey<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let start = call.state.random() % HASHES;
+    // From a random place to the end, then from the start.
+    for first in [start, 0] {
+        let mut from = first;
+        while from < HASHES {
+            let mut found = Vec::new();
+            from = scan_leaf(call, from, None, &mut found);
+            if !found.is_empty() {
+                let chosen = call.state.random() as usize % found.len();
+                call.reply.bulk(&found[chosen].key);
+                return Ok(());
+            }
+        }
+    }
+    call.reply.null();
+    Ok(())
+}
+
+pub(super) fn dbsize<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let database = call.session.database;
+    let keys = call.keyspace().counts(call.memory, database).keys;
+    call.reply.integer(keys as i64);
+    Ok(())
+}
+
+pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.is(1, "HELP") {
+        call.reply.array(3);
+        call.reply.status("OBJECT <subcommand> <key>. Subcommands are:");
+        call.reply.status("ENCODING, FREQ, IDLETIME, REFCOUNT");
+        call.reply.status("HELP");
+        return Ok(());
+    }
+    let known = ["ENCODING", "FREQ", "IDLETIME", "REFCOUNT"];
+    if call.arguments.len() != 3 || !known.iter().any(|word| call.is(1, word)) {
+        let name = String::from_utf8_lossy(call.arguments[1]).into_owned();
+        let text = format!("ERR unknown subcommand '{name}'. Try OBJECT HELP.");
+        return Err(text.into());
+    }
+    let key = call.key(2);
+    let Some(value) = call.value(&key)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    if call.is(1, "ENCODING") {
+        call.reply.bulk(encoding(&value).as_bytes());
+    } else if call.is(1, "FREQ") {
+        return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+                    Please note that when switching between policies at runtime LRU and LFU data \
+                    will take some time to adjust."
+            .into());
+    } else {
+        call.reply.integer(i64::from(call.is(1, "REFCOUNT")));
+    }
+    Ok(())
+}
+
+/// The encoding that Redis would choose for a value that is set.
+fn encoding(value: &[u8]) -> &'static str {
+    if integer(value).is_some() {
+        "int"
+    } else if value.len() <= 44 {
+        "embstr"
+    } else {
+        "raw"
+    }
+}
+
+pub(super) fn memory<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.is(1, "USAGE") && call.arguments.len() >= 3 {
+        let key = call.key(2);
+        match call.find(&key, &mut Vec::new()) {
+            None => call.reply.null(),
+            Some(entry) => {
+                let value_bytes = entry.value_bytes;
+                let bytes = if entry.is_inline() {
+                    value_bytes
+                } else {
+                    value_bytes.next_multiple_of(4096)
+                };
+                call.reply.integer((bytes + key.bytes.len() as u64 + 24) as i64);
+            }
+        }
+        return Ok(());
+    }
+    let name = String::from_utf8_lossy(call.arguments[1]).into_owned();
+    Err(format!("ERR unknown subcommand '{name}'. Try MEMORY HELP.").into())
+}

@@ -1,0 +1,354 @@
+//! Commands: one table that dispatches, and what a command may use.
+
+mod arguments;
+mod bits;
+mod clients;
+mod expiry;
+mod keys;
+mod pubsub;
+mod server;
+mod strings;
+mod table;
+mod transactions;
+
+use std::borrow::Cow;
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace};
+
+use crate::resp::Reply;
+use crate::session::{Queued, Session, Silent};
+use crate::state::{State, add};
+
+pub use pubsub::leave_all;
+pub use table::{Access, Id, Spec, TABLE, find};
+pub use transactions::forget;
+
+/// The most commands that wait for `EXEC`, and their bytes.
+const QUEUED_MAX: usize = 100_000;
+const QUEUED_BYTES_MAX: usize = 4 << 20;
+
+/// The longest value that a command takes into DRAM as a whole.
+const WHOLE_BYTES_MAX: u64 = 64 << 20;
+
+/// An error reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(pub Cow<'static, str>);
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Failure {
+        Failure(text.into())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure(text.into())
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(_: Full) -> Failure {
+        "OOM command not allowed when used memory > 'maxmemory'.".into()
+    }
+}
+
+/// What came of a command: its reply is written, or it is an error.
+pub type Outcome = Result<(), Failure>;
+
+const SYNTAX: &str = "ERR syntax error";
+const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+
+/// A command under way.
+pub struct Call<'a, M> {
+    /// Where the keys are.
+    pub memory: &'a mut M,
+    /// What all connections share.
+    pub state: &'a State,
+    /// What the connection is in the middle of.
+    pub session: &'a mut Session,
+    /// The command's name and arguments.
+    pub arguments: &'a [&'a [u8]],
+    /// Where the reply goes.
+    pub reply: &'a mut Reply,
+}
+
+impl<'a, M: Memory> Call<'a, M> {
+    /// The keys of all databases.
+    fn keyspace(&self) -> Keyspace {
+        self.state.keys.get().expect("commands run once the store is open")
+    }
+
+    /// An argument as a key.
+    fn key(&self, index: usize) -> Key<'a> {
+        self.keyspace().key(self.arguments[index])
+    }
+
+    /// The entry of a key that has not expired. An inline value is appended to `value`.
+    fn find(&mut self, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
+        let database = self.session.database;
+        self.find_in(database, key, value)
+    }
+
+    fn find_in(&mut self, database: usize, key: &Key<'_>, value: &mut Vec<u8>) -> Option<Entry> {
+        let entry = self.keyspace().find(self.memory, database, key, value);
+        let now_ms = self.state.now_ms.get();
+        let entry = entry.filter(|entry| entry.expires_at_ms.is_none_or(|at| at > now_ms));
+        if entry.is_none() {
+            value.clear();
+        }
+        let statistics = &self.state.statistics;
+        add(if entry.is_some() { &statistics.hits } else { &statistics.misses }, 1);
+        entry
+    }
+
+    /// Appends the bytes of a value that was found to `value`, which has them already if they are inline.
+    fn complete(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
+        if !entry.is_inline() {
+            if entry.value_bytes > WHOLE_BYTES_MAX {
+                return Err("ERR the value is too large for this command".into());
+            }
+            let length = entry.value_bytes as usize;
+            self.keyspace().read_range(self.memory, entry, 0, length, value);
+        }
+        Ok(())
+    }
+
+    /// The whole value of a key.
+    fn value(&mut self, key: &Key<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.value_and_entry(key)?.map(|(value, _)| value))
+    }
+
+    fn value_and_entry(&mut self, key: &Key<'_>) -> Result<Option<(Vec<u8>, Entry)>, Failure> {
+        let mut value = Vec::new();
+        match self.find(key, &mut value) {
+            Some(entry) => {
+                self.complete(&entry, &mut value)?;
+                Ok(Some((value, entry)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a key a value and a time of expiry, or removes it if that has passed.
+    fn set(&mut self, key: &Key<'_>, value: &[u8], expires_at_ms: Option<u64>) -> Outcome {
+        let database = self.session.database;
+        self.set_in(database, key, value, expires_at_ms)
+    }
+
+    fn set_in(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Outcome {
+        check_key(key)?;
+        if expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
+            self.keyspace().remove(self.memory, database, key);
+        } else {
+            self.keyspace().set(self.memory, database, key, value, expires_at_ms)?;
+        }
+        self.state.changed(database, key.bytes);
+        Ok(())
+    }
+
+    /// Removes a key. Says whether it was there and had not expired.
+    fn remove(&mut self, key: &Key<'_>) -> bool {
+        let database = self.session.database;
+        let entry = self.keyspace().find(self.memory, database, key, &mut Vec::new());
+        let Some(entry) = entry else { return false };
+        self.keyspace().remove(self.memory, database, key);
+        if entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
+            add(&self.state.statistics.expired, 1);
+            return false;
+        }
+        self.state.changed(database, key.bytes);
+        true
+    }
+
+    /// An argument as an integer.
+    fn integer(&self, index: usize) -> Result<i64, Failure> {
+        crate::number::integer(self.arguments[index]).ok_or(NOT_INTEGER.into())
+    }
+
+    /// Whether an argument is this word, in any case.
+    fn is(&self, index: usize, word: &str) -> bool {
+        self.arguments[index].eq_ignore_ascii_case(word.as_bytes())
+    }
+}
+
+/// Keys that are too long for an entry are refused.
+fn check_key(key: &Key<'_>) -> Outcome {
+    use ebbtide_structures::keyspace::KEY_BYTES_MAX;
+    if key.bytes.len() > KEY_BYTES_MAX {
+        return Err(format!("ERR a key has at most {KEY_BYTES_MAX} bytes").into());
+    }
+    Ok(())
+}
+
+/// Runs the request `arguments`, which are not empty, and writes its reply.
+pub fn execute<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    session: &mut Session,
+    arguments: &[&[u8]],
+    reply: &mut Reply,
+) {
+    add(&state.statistics.commands, 1);
+    let start = reply.len();
+    let silent = session.silent;
+    let outcome = dispatch(memory, state, session, arguments, reply);
+    if let Err(Failure(text)) = outcome {
+        add(&state.statistics.errors, 1);
+        reply.truncate(start);
+        reply.error(&text);
+    }
+    match silent {
+        Silent::Never => {}
+        Silent::Now => {
+            reply.truncate(start);
+            session.silent = Silent::Never;
+        }
+        Silent::Next | Silent::Always => {}
+    }
+    match session.silent {
+        Silent::Always => reply.truncate(start),
+        Silent::Next => {
+            reply.truncate(start);
+            session.silent = Silent::Now;
+        }
+        Silent::Never | Silent::Now => {}
+    }
+}
+
+fn dispatch<M: Memory>(
+    memory: &mut M,
+    state: &State,
+    session: &mut Session,
+    arguments: &[&[u8]],
+    reply: &mut Reply,
+) -> Outcome {
+    let spec = match check(state, session, arguments) {
+        Ok(spec) => spec,
+        Err(failure) => {
+            if let Some(queued) = &mut session.queued {
+                queued.failed = true;
+            }
+            return Err(failure);
+        }
+    };
+    if let Some(client) = state.clients.borrow_mut().get_mut(&session.id) {
+        client.command = spec.name;
+    }
+    if let Some(queued) = &mut session.queued
+        && !spec.in_transaction
+    {
+        return queue(queued, arguments, reply);
+    }
+    let mut call = Call { memory, state, session, arguments, reply };
+    isolated(spec, &mut call)
+}
+
+/// The command that was asked for, if the client may run it now.
+fn check(state: &State, session: &Session, arguments: &[&[u8]]) -> Result<&'static Spec, Failure> {
+    let Some(spec) = table::find(arguments[0]) else { return Err(unknown(arguments)) };
+    if !spec.takes(arguments.len()) {
+        return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
+    }
+    if let (Some(known), Some(name)) = (spec.subcommands(), arguments.get(1))
+        && !known.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    {
+        let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+        let command = spec.name.to_uppercase();
+        return Err(format!("ERR unknown subcommand '{name}'. Try {command} HELP.").into());
+    }
+    if !session.authenticated
+        && state.settings.borrow().password.is_some()
+        && !spec.before_authentication
+    {
+        return Err("NOAUTH Authentication required.".into());
+    }
+    let limited = session.subscriptions() > 0 && !spec.while_subscribed;
+    if limited && state_protocol_is_two(session) {
+        return Err(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context",
+            spec.name
+        )
+        .into());
+    }
+    Ok(spec)
+}
+
+fn state_protocol_is_two(session: &Session) -> bool {
+    session.protocol == crate::resp::Protocol::Two
+}
+
+fn queue(queued: &mut Queued, arguments: &[&[u8]], reply: &mut Reply) -> Outcome {
+    let bytes: usize = arguments.iter().map(|argument| argument.len() + 32).sum();
+    if queued.commands.len() >= QUEUED_MAX || queued.bytes + bytes > QUEUED_BYTES_MAX {
+        queued.failed = true;
+        return Err(format!(
+            "ERR a transaction has at most {QUEUED_MAX} commands of {QUEUED_BYTES_MAX} bytes together"
+        )
+        .into());
+    }
+    queued.bytes += bytes;
+    queued.commands.push(arguments.iter().map(|argument| argument.to_vec()).collect());
+    reply.status("QUEUED");
+    Ok(())
+}
+
+/// The reply to a command that is not in the table, as Redis words it.
+fn unknown(arguments: &[&[u8]]) -> Failure {
+    const SHOWN_BYTES: usize = 128;
+    let shown = |bytes: &[u8], most: usize| {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned()
+    };
+    let mut rest = String::new();
+    for argument in &arguments[1..] {
+        if rest.len() >= SHOWN_BYTES {
+            break;
+        }
+        let most = SHOWN_BYTES - rest.len();
+        rest.push_str(&format!("'{}' ", shown(argument, most)));
+    }
+    let name = shown(arguments[0], SHOWN_BYTES);
+    format!("ERR unknown command '{name}', with args beginning with: {rest}").into()
+}
+
+/// Runs a command so that nobody sees it half done, nor it others.
+fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
+    let keyspace = call.state.keys.get();
+    let Some(keyspace) = keyspace.filter(|_| spec.access != Access::Nothing) else {
+        return table::run(spec.id, call);
+    };
+    let start = call.reply.len();
+    let hashes: Vec<u64> = match spec.access {
+        Access::Everything => Vec::new(),
+        Access::Unordered | Access::Nothing => return table::run(spec.id, call),
+        Access::Read | Access::Write => {
+            let keys = spec.keys(call.arguments);
+            keys.map(|key| keyspace.key(key).hash).collect()
+        }
+    };
+    let Call { memory, state, session, arguments, reply } = call;
+    if spec.access == Access::Read && hashes.len() == 1 {
+        return keyspace.consistent(*memory, hashes[0], |memory| {
+            reply.truncate(start);
+            table::run(spec.id, &mut Call { memory, state, session, arguments, reply })
+        });
+    }
+    let run = keyspace.exclusive(*memory, &hashes, |memory| {
+        reply.truncate(start);
+        table::run(spec.id, &mut Call { memory, state, session, arguments, reply })
+    });
+    match run {
+        Ok((outcome, lsn)) => {
+            session.written = session.written.max(lsn);
+            outcome
+        }
+        Err(error) => Err(format!("ERR {error}").into()),
+    }
+}

@@ -1,0 +1,114 @@
+//! Commands on channels.
+
+use ebbtide_core::Memory;
+
+use super::{Call, Outcome};
+use crate::glob;
+use crate::session::Session;
+use crate::state::State;
+
+/// The most channels and patterns of a connection.
+const SUBSCRIPTIONS_MAX: usize = 10_000;
+
+pub(super) fn subscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    join(call, "subscribe", false)
+}
+
+pub(super) fn psubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    join(call, "psubscribe", true)
+}
+
+fn join<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome {
+    for channel in &call.arguments[1..] {
+        if call.session.subscriptions() >= SUBSCRIPTIONS_MAX {
+            return Err(format!("ERR a connection has at most {SUBSCRIPTIONS_MAX} channels").into());
+        }
+        let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
+        if joined.insert(channel.to_vec()) {
+            call.state.subscribe(call.session.id, channel, pattern);
+        }
+        tell(call, word, Some(channel));
+    }
+    Ok(())
+}
+
+pub(super) fn unsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    leave(call, "unsubscribe", false)
+}
+
+pub(super) fn punsubscribe<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    leave(call, "punsubscribe", true)
+}
+
+fn leave<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome {
+    let joined = |session: &Session| {
+        let joined = if pattern { &session.patterns } else { &session.channels };
+        joined.iter().cloned().collect::<Vec<_>>()
+    };
+    let channels = match &call.arguments[1..] {
+        [] => joined(call.session),
+        named => named.iter().map(|name| name.to_vec()).collect(),
+    };
+    if channels.is_empty() {
+        tell(call, word, None);
+    }
+    for channel in channels {
+        let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
+        if joined.remove(&channel) {
+            call.state.unsubscribe(call.session.id, &channel, pattern);
+        }
+        tell(call, word, Some(&channel));
+    }
+    Ok(())
+}
+
+fn tell<M: Memory>(call: &mut Call<'_, M>, word: &str, channel: Option<&[u8]>) {
+    call.reply.push(3);
+    call.reply.bulk(word.as_bytes());
+    call.reply.bulk_or_null(channel);
+    call.reply.integer(call.session.subscriptions() as i64);
+}
+
+/// Ends all subscriptions of a connection.
+pub fn leave_all(state: &State, session: &mut Session) {
+    for channel in std::mem::take(&mut session.channels) {
+        state.unsubscribe(session.id, &channel, false);
+    }
+    for pattern in std::mem::take(&mut session.patterns) {
+        state.unsubscribe(session.id, &pattern, true);
+    }
+}
+
+pub(super) fn publish<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let receivers = call.state.publish(call.arguments[1], call.arguments[2]);
+    call.reply.integer(receivers as i64);
+    Ok(())
+}
+
+pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let subcommand = call.arguments[1].to_ascii_uppercase();
+    match (subcommand.as_slice(), &call.arguments[2..]) {
+        (b"CHANNELS", patterns) if patterns.len() <= 1 => {
+            let mut channels = call.state.channels();
+            channels.retain(|(name, _)| patterns.iter().all(|p| glob::matches(p, name)));
+            call.reply.array(channels.len());
+            channels.iter().for_each(|(name, _)| call.reply.bulk(name));
+        }
+        (b"NUMSUB", names) => {
+            let channels = call.state.channels();
+            call.reply.array(names.len() * 2);
+            for name in names {
+                let count = channels.iter().find(|(channel, _)| channel == name);
+                call.reply.bulk(name);
+                call.reply.integer(count.map_or(0, |(_, count)| *count as i64));
+            }
+        }
+        (b"NUMPAT", []) => call.reply.integer(call.state.pattern_count() as i64),
+        _ => {
+            let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
+            let text = format!("ERR wrong number of arguments for 'pubsub|{name}' command");
+            return Err(text.into());
+        }
+    }
+    Ok(())
+}

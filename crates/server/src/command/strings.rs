@@ -1,0 +1,343 @@
+//! Commands on strings and counters.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::VALUE_BYTES_MAX;
+
+use super::arguments::{expiry_option, positive_expiry, range, syntax};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use crate::number;
+
+const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+
+pub(super) fn get<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let value = call.value(&key)?;
+    call.reply.bulk_or_null(value.as_deref());
+    Ok(())
+}
+
+/// The options of `SET`.
+#[derive(Default)]
+struct SetOptions {
+    if_absent: bool,
+    if_present: bool,
+    get: bool,
+    keep_expiry: bool,
+    expires_at_ms: Option<u64>,
+}
+
+fn set_options<M: Memory>(call: &Call<'_, M>) -> Result<SetOptions, Failure> {
+    let mut options = SetOptions::default();
+    let mut expiry = None;
+    let mut index = 3;
+    while index < call.arguments.len() {
+        let has_expiry = expiry.is_some() || options.keep_expiry;
+        if call.is(index, "NX") && !options.if_present {
+            options.if_absent = true;
+        } else if call.is(index, "XX") && !options.if_absent {
+            options.if_present = true;
+        } else if call.is(index, "GET") {
+            options.get = true;
+        } else if call.is(index, "KEEPTTL") && expiry.is_none() {
+            options.keep_expiry = true;
+        } else if let Some(kind) = expiry_option(call.arguments[index])
+            && !has_expiry
+            && index + 1 < call.arguments.len()
+        {
+            expiry = Some((kind, call.arguments[index + 1]));
+            index += 1;
+        } else {
+            return Err(SYNTAX.into());
+        }
+        index += 1;
+    }
+    if let Some(((unit, from), text)) = expiry {
+        let now_ms = call.state.now_ms.get();
+        options.expires_at_ms = Some(positive_expiry(text, unit, from, now_ms, "set")?);
+    }
+    Ok(options)
+}
+
+pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let options = set_options(call)?;
+    let key = call.key(1);
+    let mut expires_at_ms = options.expires_at_ms;
+    let looks = options.if_absent || options.if_present || options.get || options.keep_expiry;
+    if looks {
+        let mut old = Vec::new();
+        let entry = call.find(&key, &mut old);
+        if let Some(entry) = entry.as_ref().filter(|_| options.get) {
+            call.complete(entry, &mut old)?;
+        }
+        let refused = if entry.is_some() { options.if_absent } else { options.if_present };
+        if options.keep_expiry {
+            expires_at_ms = entry.as_ref().and_then(|entry| entry.expires_at_ms);
+        }
+        if !refused {
+            let value = call.arguments[2];
+            call.set(&key, value, expires_at_ms)?;
+        }
+        match (options.get, entry.is_some(), refused) {
+            (true, true, _) => call.reply.bulk(&old),
+            (true, false, _) | (false, _, true) => call.reply.null(),
+            (false, _, false) => call.reply.ok(),
+        }
+        return Ok(());
+    }
+    call.set(&key, call.arguments[2], expires_at_ms)?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn setnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let absent = call.find(&key, &mut Vec::new()).is_none();
+    if absent {
+        call.set(&key, call.arguments[2], None)?;
+    }
+    call.reply.integer(absent.into());
+    Ok(())
+}
+
+pub(super) fn setex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set_with_expiry(call, b"EX", "setex")
+}
+
+pub(super) fn psetex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set_with_expiry(call, b"PX", "psetex")
+}
+
+fn set_with_expiry<M: Memory>(call: &mut Call<'_, M>, option: &[u8], name: &str) -> Outcome {
+    let (unit, from) = syntax(expiry_option(option))?;
+    let now_ms = call.state.now_ms.get();
+    let at = positive_expiry(call.arguments[2], unit, from, now_ms, name)?;
+    let key = call.key(1);
+    call.set(&key, call.arguments[3], Some(at))?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn getset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let old = call.value(&key)?;
+    call.set(&key, call.arguments[2], None)?;
+    call.reply.bulk_or_null(old.as_deref());
+    Ok(())
+}
+
+pub(super) fn getdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let old = call.value(&key)?;
+    call.remove(&key);
+    call.reply.bulk_or_null(old.as_deref());
+    Ok(())
+}
+
+pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let persist = call.arguments.len() == 3 && call.is(2, "PERSIST");
+    let expiry = match call.arguments.len() {
+        4 => Some(syntax(expiry_option(call.arguments[2]))?),
+        2 => None,
+        3 if persist => None,
+        _ => return Err(SYNTAX.into()),
+    };
+    let key = call.key(1);
+    let Some(value) = call.value(&key)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    let now_ms = call.state.now_ms.get();
+    let expires_at_ms = match expiry {
+        Some((unit, from)) => {
+            Some(positive_expiry(call.arguments[3], unit, from, now_ms, "getex")?)
+        }
+        None => None,
+    };
+    if expires_at_ms.is_some_and(|at| at <= now_ms) {
+        call.remove(&key);
+    } else if persist || expires_at_ms.is_some() {
+        let database = call.session.database;
+        call.keyspace().set_expiry(call.memory, database, &key, expires_at_ms)?;
+        call.state.changed(database, key.bytes);
+    }
+    call.reply.bulk(&value);
+    Ok(())
+}
+
+pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    call.reply.array(call.arguments.len() - 1);
+    for index in 1..call.arguments.len() {
+        let key = call.key(index);
+        let value = call.value(&key)?;
+        call.reply.bulk_or_null(value.as_deref());
+    }
+    Ok(())
+}
+
+pub(super) fn mset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    set_all(call, "mset")?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn msetnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    check_pairs(call, "msetnx")?;
+    for index in (1..call.arguments.len()).step_by(2) {
+        let key = call.key(index);
+        if call.find(&key, &mut Vec::new()).is_some() {
+            call.reply.integer(0);
+            return Ok(());
+        }
+    }
+    set_all(call, "msetnx")?;
+    call.reply.integer(1);
+    Ok(())
+}
+
+fn check_pairs<M: Memory>(call: &Call<'_, M>, name: &str) -> Outcome {
+    if call.arguments.len().is_multiple_of(2) {
+        return Err(format!("ERR wrong number of arguments for '{name}' command").into());
+    }
+    Ok(())
+}
+
+fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
+    check_pairs(call, name)?;
+    for index in (1..call.arguments.len()).step_by(2) {
+        let key = call.key(index);
+        call.set(&key, call.arguments[index + 1], None)?;
+    }
+    Ok(())
+}
+
+pub(super) fn strlen<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let length = call.find(&key, &mut Vec::new()).map_or(0, |entry| entry.value_bytes);
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let key = call.key(1);
+    let mut value = Vec::new();
+    let Some(entry) = call.find(&key, &mut value) else {
+        call.reply.bulk(b"");
+        return Ok(());
+    };
+    let (from, length) = range(start, end, entry.value_bytes);
+    if entry.is_inline() {
+        call.reply.bulk(&value[from as usize..(from + length) as usize]);
+    } else {
+        call.keyspace().read_range(call.memory, &entry, from, length as usize, &mut value);
+        call.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+/// Writes into a value in place where it lies in pages, else as a whole. Gives the new length.
+pub(super) fn write_at<M: Memory>(
+    call: &mut Call<'_, M>,
+    index: usize,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<u64, Failure> {
+    let key = call.key(index);
+    super::check_key(&key)?;
+    let database = call.session.database;
+    let mut value = Vec::new();
+    let entry = call.find(&key, &mut value);
+    let length = entry.as_ref().map_or(0, |entry| entry.value_bytes);
+    let end = offset + bytes.len() as u64;
+    if end > VALUE_BYTES_MAX {
+        return Err(TOO_LONG.into());
+    }
+    match entry {
+        Some(entry) if !entry.is_inline() => {
+            call.keyspace().write_range(call.memory, database, &key, &entry, offset, bytes)?;
+            call.state.changed(database, key.bytes);
+        }
+        entry => {
+            value.resize(value.len().max(end as usize), 0);
+            value[offset as usize..end as usize].copy_from_slice(bytes);
+            let expires_at_ms = entry.and_then(|entry| entry.expires_at_ms);
+            call.set(&key, &value, expires_at_ms)?;
+        }
+    }
+    Ok(length.max(end))
+}
+
+pub(super) fn setrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let offset = call.integer(2)?;
+    if offset < 0 {
+        return Err("ERR offset is out of range".into());
+    }
+    let bytes = call.arguments[3];
+    if bytes.is_empty() {
+        return strlen(call);
+    }
+    if (offset as u64).saturating_add(bytes.len() as u64) > VALUE_BYTES_MAX {
+        return Err(TOO_LONG.into());
+    }
+    let length = write_at(call, 1, offset as u64, bytes)?;
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn append<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let key = call.key(1);
+    let length = call.find(&key, &mut Vec::new()).map_or(0, |entry| entry.value_bytes);
+    let length = write_at(call, 1, length, call.arguments[2])?;
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn incr<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    add(call, 1)
+}
+
+pub(super) fn decr<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    add(call, -1)
+}
+
+pub(super) fn incrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let by = call.integer(2)?;
+    add(call, by)
+}
+
+pub(super) fn decrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let by = call.integer(2)?;
+    let by = by.checked_neg().ok_or(Failure::from("ERR decrement would overflow"))?;
+    add(call, by)
+}
+
+fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
+    let key = call.key(1);
+    let old = call.value_and_entry(&key)?;
+    let (value, expires_at_ms) = match &old {
+        Some((text, entry)) => {
+            (number::integer(text).ok_or(Failure::from(NOT_INTEGER))?, entry.expires_at_ms)
+        }
+        None => (0, None),
+    };
+    let sum = value.checked_add(by);
+    let sum = sum.ok_or(Failure::from("ERR increment or decrement would overflow"))?;
+    call.set(&key, itoa::Buffer::new().format(sum).as_bytes(), expires_at_ms)?;
+    call.reply.integer(sum);
+    Ok(())
+}
+
+pub(super) fn incrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    const NOT_FLOAT: &str = "ERR value is not a valid float";
+    let key = call.key(1);
+    let old = call.value_and_entry(&key)?;
+    let (text, expires_at_ms) = match &old {
+        Some((text, entry)) => (text.as_slice(), entry.expires_at_ms),
+        None => (&b"0"[..], None),
+    };
+    let sum = number::add_floats(text, call.arguments[2]).ok_or(Failure::from(NOT_FLOAT))?;
+    let sum = sum.map_err(|_| Failure::from("ERR increment would produce NaN or Infinity"))?;
+    call.set(&key, sum.as_bytes(), expires_at_ms)?;
+    call.reply.bulk(sum.as_bytes());
+    Ok(())
+}

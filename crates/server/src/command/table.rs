@@ -1,0 +1,342 @@
+//! The table of commands: what is here is dispatched, told by `COMMAND`, and in `docs/COMMANDS.md`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use ebbtide_core::Memory;
+use rustc_hash::FxBuildHasher;
+
+use super::{Call, Outcome, bits, clients, expiry, keys, pubsub, server, strings, transactions};
+
+/// What a command needs of the keyspace while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Nothing.
+    Nothing,
+    /// The keys that it names, to read.
+    Read,
+    /// The keys that it names, to change.
+    Write,
+    /// All keys, alone.
+    Everything,
+    /// Keys in no particular order, as others change them.
+    Unordered,
+}
+
+/// A command.
+#[derive(Debug)]
+pub struct Spec {
+    /// Which one.
+    pub id: Id,
+    /// Its name in small letters.
+    pub name: &'static str,
+    /// How many arguments it takes, its name included; at least so many if negative.
+    pub arity: i32,
+    /// What it needs of the keyspace.
+    pub access: Access,
+    /// The first key among the arguments, the last (from the end if negative), and the step between
+    /// keys. Zeros if it names none.
+    pub key_positions: (i64, i64, i64),
+    /// What it is about.
+    pub group: &'static str,
+    /// The version of Redis that first had it.
+    pub since: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Whether it is run at once between `MULTI` and `EXEC`.
+    pub in_transaction: bool,
+    /// Whether a client may run it before it has given the password.
+    pub before_authentication: bool,
+    /// Whether a RESP2 client may run it while it is subscribed to channels.
+    pub while_subscribed: bool,
+}
+
+impl Spec {
+    /// Whether it takes so many arguments, its name included.
+    pub fn takes(&self, count: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { count >= wanted } else { count == wanted }
+    }
+
+    /// The words that may follow its name, if only some may.
+    pub fn subcommands(&self) -> Option<&'static [&'static str]> {
+        Some(match self.id {
+            Id::Client => &[
+                "GETNAME", "ID", "INFO", "KILL", "LIST", "NO-EVICT", "NO-TOUCH", "REPLY",
+                "SETINFO", "SETNAME",
+            ],
+            Id::Command => &["COUNT", "DOCS", "GETKEYS", "INFO", "LIST"],
+            Id::Config => &["GET", "RESETSTAT", "SET"],
+            Id::Memory => &["USAGE"],
+            Id::Object => &["ENCODING", "FREQ", "HELP", "IDLETIME", "REFCOUNT"],
+            Id::Pubsub => &["CHANNELS", "NUMPAT", "NUMSUB"],
+            _ => return None,
+        })
+    }
+
+    /// The keys among its arguments.
+    pub fn keys<'a>(&self, arguments: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+        let (first, last, step) = self.key_positions;
+        let last = if last < 0 { arguments.len() as i64 + last } else { last };
+        let last = if first == 0 { -1 } else { last.min(arguments.len() as i64 - 1) };
+        (first..=last).step_by(step.max(1) as usize).map(|index| arguments[index as usize])
+    }
+
+    /// Its flags as `COMMAND` tells them.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = match self.access {
+            Access::Nothing => vec!["fast"],
+            Access::Read | Access::Unordered => vec!["readonly"],
+            Access::Write | Access::Everything => vec!["write"],
+        };
+        if self.before_authentication {
+            flags.push("no_auth");
+        }
+        if self.group == "pubsub" {
+            flags.push("pubsub");
+        }
+        flags
+    }
+}
+
+/// The command of this name, in any case.
+pub fn find(name: &[u8]) -> Option<&'static Spec> {
+    static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec, FxBuildHasher>> =
+        LazyLock::new(|| TABLE.iter().map(|spec| (spec.name.as_bytes(), spec)).collect());
+    let mut lower = [0; NAME_BYTES_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    BY_NAME.get(&*lower).copied()
+}
+
+/// The longest name of a command.
+const NAME_BYTES_MAX: usize = 16;
+
+/// Defines the commands: name, arity, access, positions of keys, group, version, function, summary.
+macro_rules! commands {
+    ($($id:ident $name:literal $arity:literal $access:ident ($first:literal $last:literal $step:literal)
+       $group:literal $since:literal $run:path, $summary:literal;)*) => {
+        /// A command of the table.
+        #[allow(missing_docs, reason = "each is named after its command")]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Id { $($id),* }
+
+        /// All commands, by name.
+        pub static TABLE: &[Spec] = &[$(Spec {
+            id: Id::$id,
+            name: $name,
+            arity: $arity,
+            access: Access::$access,
+            key_positions: ($first, $last, $step),
+            group: $group,
+            since: $since,
+            summary: $summary,
+            in_transaction: matches!(
+                Id::$id,
+                Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset
+            ),
+            before_authentication: matches!(Id::$id, Id::Auth | Id::Hello | Id::Quit | Id::Reset),
+            while_subscribed: matches!(
+                Id::$id,
+                Id::Subscribe | Id::Unsubscribe | Id::Psubscribe | Id::Punsubscribe | Id::Ping
+                    | Id::Quit | Id::Reset
+            ),
+        }),*];
+
+        /// Runs a command whose arguments were counted and whose keys nobody else changes.
+        pub(super) fn run<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
+            match id { $(Id::$id => $run(call),)* }
+        }
+    };
+}
+
+commands! {
+    Append "append" 3 Write (1 1 1) "string" "2.0.0" strings::append,
+        "Adds bytes to the end of a value, which starts empty if the key is new.";
+    Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
+        "Gives the password.";
+    Bitcount "bitcount" -2 Read (1 1 1) "bitmap" "2.6.0" bits::bitcount,
+        "Counts the ones in a value or a range of it.";
+    Bitfield "bitfield" -2 Write (1 1 1) "bitmap" "3.2.0" bits::bitfield,
+        "Reads, sets and adds to integers of 1 to 64 bits at any bit of a value.";
+    BitfieldRo "bitfield_ro" -2 Read (1 1 1) "bitmap" "6.0.0" bits::bitfield_ro,
+        "Reads integers of 1 to 64 bits at any bit of a value.";
+    Bitop "bitop" -4 Write (2 -1 1) "bitmap" "2.6.0" bits::bitop,
+        "Stores AND, OR, XOR or NOT of values under another key.";
+    Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
+        "Finds the first one or zero in a value or a range of it.";
+    Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
+        "ID, GETNAME, SETNAME, SETINFO, LIST, INFO, KILL ID, REPLY, NO-EVICT and NO-TOUCH.";
+    Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
+        "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
+    Config "config" -2 Nothing (0 0 0) "server" "2.0.0" server::config,
+        "GET tells settings, RESETSTAT sets counters to zero. Settings are made at the start.";
+    Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
+        "Gives a second key the same value and expiry.";
+    Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
+        "Counts the keys of the database; those that have expired count until they are removed.";
+    Decr "decr" 2 Write (1 1 1) "string" "1.0.0" strings::decr,
+        "Subtracts 1 from a number. A new key counts as 0.";
+    Decrby "decrby" 3 Write (1 1 1) "string" "1.0.0" strings::decrby,
+        "Subtracts from a number. A new key counts as 0.";
+    Del "del" -2 Write (1 -1 1) "generic" "1.0.0" keys::del,
+        "Removes keys.";
+    Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
+        "Forgets the commands since MULTI.";
+    Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
+        "Gives back its argument.";
+    Exec "exec" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::exec,
+        "Runs the commands since MULTI so that nobody sees them half done, unless a watched key has changed.";
+    Exists "exists" -2 Read (1 -1 1) "generic" "1.0.0" keys::exists,
+        "Counts the keys that are there.";
+    Expire "expire" -3 Write (1 1 1) "generic" "1.0.0" expiry::expire,
+        "Lets a key expire after some seconds. NX, XX, GT and LT make it depend on the present expiry.";
+    Expireat "expireat" -3 Write (1 1 1) "generic" "1.2.0" expiry::expireat,
+        "Lets a key expire at a Unix time in seconds.";
+    Expiretime "expiretime" 2 Read (1 1 1) "generic" "7.0.0" expiry::expiretime,
+        "Tells the Unix time in seconds at which a key expires.";
+    Flushall "flushall" -1 Everything (0 0 0) "server" "1.0.0" server::flushall,
+        "Removes all keys of all databases at once; their flash comes back later.";
+    Flushdb "flushdb" -1 Everything (0 0 0) "server" "1.0.0" server::flushdb,
+        "Removes all keys of the database at once; their flash comes back later.";
+    Get "get" 2 Read (1 1 1) "string" "1.0.0" strings::get,
+        "Gives the value of a key.";
+    Getbit "getbit" 3 Read (1 1 1) "bitmap" "2.2.0" bits::getbit,
+        "Gives one bit of a value.";
+    Getdel "getdel" 2 Write (1 1 1) "string" "6.2.0" strings::getdel,
+        "Gives the value of a key and removes it.";
+    Getex "getex" -2 Write (1 1 1) "string" "6.2.0" strings::getex,
+        "Gives the value of a key and changes its expiry.";
+    Getrange "getrange" 4 Read (1 1 1) "string" "2.4.0" strings::getrange,
+        "Gives a part of a value.";
+    Getset "getset" 3 Write (1 1 1) "string" "1.0.0" strings::getset,
+        "Sets a value and gives the one before.";
+    Hello "hello" -1 Nothing (0 0 0) "connection" "6.0.0" clients::hello,
+        "Chooses the version of the protocol, and may give the password and a name.";
+    Incr "incr" 2 Write (1 1 1) "string" "1.0.0" strings::incr,
+        "Adds 1 to a number. A new key counts as 0.";
+    Incrby "incrby" 3 Write (1 1 1) "string" "1.0.0" strings::incrby,
+        "Adds to a number. A new key counts as 0.";
+    Incrbyfloat "incrbyfloat" 3 Write (1 1 1) "string" "2.6.0" strings::incrbyfloat,
+        "Adds to a decimal number. Sums below 10^20 are exact, where Redis rounds to 80 bits.";
+    Info "info" -1 Unordered (0 0 0) "server" "1.0.0" server::info,
+        "Tells about the server; the section `ebbtide` about its engine.";
+    Keys "keys" 2 Unordered (0 0 0) "generic" "1.0.0" keys::keys,
+        "Gives all names that match a pattern, at most 2^20.";
+    Memory "memory" -2 Read (2 2 1) "server" "4.0.0" keys::memory,
+        "USAGE estimates the bytes that a key takes on flash.";
+    Mget "mget" -2 Read (1 -1 1) "string" "1.0.0" strings::mget,
+        "Gives the values of several keys at one moment.";
+    Move "move" 3 Write (1 1 1) "generic" "1.0.0" keys::move_key,
+        "Moves a key to another database.";
+    Mset "mset" -3 Write (1 -1 2) "string" "1.0.1" strings::mset,
+        "Sets several keys at one moment.";
+    Msetnx "msetnx" -3 Write (1 -1 2) "string" "1.0.1" strings::msetnx,
+        "Sets several keys at one moment if none of them is there.";
+    Multi "multi" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::multi,
+        "Begins a transaction: the commands that follow wait for EXEC.";
+    Object "object" -2 Read (2 2 1) "generic" "2.2.3" keys::object,
+        "ENCODING, REFCOUNT, IDLETIME and FREQ of a key, as Redis would tell them of a string.";
+    Persist "persist" 2 Write (1 1 1) "generic" "2.2.0" expiry::persist,
+        "Removes the expiry of a key.";
+    Pexpire "pexpire" -3 Write (1 1 1) "generic" "2.6.0" expiry::pexpire,
+        "Lets a key expire after some milliseconds.";
+    Pexpireat "pexpireat" -3 Write (1 1 1) "generic" "2.6.0" expiry::pexpireat,
+        "Lets a key expire at a Unix time in milliseconds.";
+    Pexpiretime "pexpiretime" 2 Read (1 1 1) "generic" "7.0.0" expiry::pexpiretime,
+        "Tells the Unix time in milliseconds at which a key expires.";
+    Ping "ping" -1 Nothing (0 0 0) "connection" "1.0.0" clients::ping,
+        "Answers, with its argument if there is one.";
+    Psetex "psetex" 4 Write (1 1 1) "string" "2.6.0" strings::psetex,
+        "Sets a value that expires after some milliseconds.";
+    Psubscribe "psubscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::psubscribe,
+        "Subscribes to all channels whose names match a pattern.";
+    Pttl "pttl" 2 Read (1 1 1) "generic" "2.6.0" expiry::pttl,
+        "Tells in how many milliseconds a key expires.";
+    Publish "publish" 3 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::publish,
+        "Sends a message to a channel and tells how many got it.";
+    Pubsub "pubsub" -2 Nothing (0 0 0) "pubsub" "2.8.0" pubsub::pubsub,
+        "CHANNELS, NUMSUB and NUMPAT.";
+    Punsubscribe "punsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::punsubscribe,
+        "Ends subscriptions to patterns.";
+    Quit "quit" -1 Nothing (0 0 0) "connection" "1.0.0" clients::quit,
+        "Closes the connection.";
+    Randomkey "randomkey" 1 Unordered (0 0 0) "generic" "1.0.0" keys::randomkey,
+        "Gives the name of some key.";
+    Rename "rename" 3 Write (1 2 1) "generic" "1.0.0" keys::rename,
+        "Gives a key another name and replaces what had that. A large value is not copied.";
+    Renamenx "renamenx" 3 Write (1 2 1) "generic" "1.0.0" keys::renamenx,
+        "Gives a key another name if that is free.";
+    Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
+        "Makes the connection as it was when it began.";
+    Scan "scan" -2 Unordered (0 0 0) "generic" "2.8.0" keys::scan,
+        "Gives some names and where to go on. A key that is there all the time is met exactly once.";
+    Select "select" 2 Nothing (0 0 0) "connection" "1.0.0" clients::select,
+        "Chooses one of 16 databases.";
+    Set "set" -3 Write (1 1 1) "string" "1.0.0" strings::set,
+        "Sets a value. NX, XX, GET, EX, PX, EXAT, PXAT and KEEPTTL as in Redis 7.0.";
+    Setbit "setbit" 4 Write (1 1 1) "bitmap" "2.2.0" bits::setbit,
+        "Sets one bit of a value.";
+    Setex "setex" 4 Write (1 1 1) "string" "2.0.0" strings::setex,
+        "Sets a value that expires after some seconds.";
+    Setnx "setnx" 3 Write (1 1 1) "string" "1.0.0" strings::setnx,
+        "Sets a value if the key is new.";
+    Setrange "setrange" 4 Write (1 1 1) "string" "2.2.0" strings::setrange,
+        "Overwrites a part of a value, in place if that is large.";
+    Shutdown "shutdown" -1 Nothing (0 0 0) "server" "1.0.0" server::shutdown,
+        "Stops the server.";
+    Strlen "strlen" 2 Read (1 1 1) "string" "2.2.0" strings::strlen,
+        "Gives the length of a value.";
+    Subscribe "subscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::subscribe,
+        "Subscribes to channels.";
+    Substr "substr" 4 Read (1 1 1) "string" "1.0.0" strings::getrange,
+        "An older name of GETRANGE.";
+    Swapdb "swapdb" 3 Everything (0 0 0) "server" "4.0.0" server::swapdb,
+        "Exchanges the keys of two databases.";
+    Time "time" 1 Nothing (0 0 0) "server" "2.6.0" server::time,
+        "Tells the server's time.";
+    Touch "touch" -2 Read (1 -1 1) "generic" "3.2.1" keys::exists,
+        "Counts the keys that are there, as EXISTS does.";
+    Ttl "ttl" 2 Read (1 1 1) "generic" "1.0.0" expiry::ttl,
+        "Tells in how many seconds a key expires.";
+    Type "type" 2 Read (1 1 1) "generic" "1.0.0" keys::type_of,
+        "Tells whether a key is there: every value is a string.";
+    Unlink "unlink" -2 Write (1 -1 1) "generic" "4.0.0" keys::del,
+        "Removes keys, as DEL does.";
+    Unsubscribe "unsubscribe" -1 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::unsubscribe,
+        "Ends subscriptions to channels.";
+    Unwatch "unwatch" 1 Nothing (0 0 0) "transactions" "2.2.0" transactions::unwatch,
+        "Forgets the watched keys.";
+    Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
+        "Lets the next EXEC fail if one of these keys changes before.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_sorted_by_name_and_found_in_any_case() {
+        assert!(TABLE.is_sorted_by(|one, next| one.name < next.name));
+        assert!(TABLE.iter().all(|spec| spec.name.len() <= NAME_BYTES_MAX));
+        assert_eq!(find(b"GeT").map(|spec| spec.id), Some(Id::Get));
+        assert!(find(b"nothing").is_none() && find(&[b'x'; 4000]).is_none());
+    }
+
+    #[test]
+    fn keys_are_where_the_command_says() {
+        let keys = |line: &str| -> Vec<String> {
+            let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let spec = find(arguments[0]).expect("a command");
+            spec.keys(&arguments).map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+        };
+        assert_eq!(keys("mset a 1 b 2"), ["a", "b"]);
+        assert_eq!(keys("del a b c"), ["a", "b", "c"]);
+        assert_eq!(keys("bitop and d x y"), ["d", "x", "y"]);
+        assert_eq!(keys("get a"), ["a"]);
+        assert_eq!(keys("memory usage a"), ["a"]);
+        assert_eq!(keys("memory doctor"), [] as [&str; 0]);
+        assert_eq!(keys("ping"), [] as [&str; 0]);
+    }
+}

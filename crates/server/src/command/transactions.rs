@@ -1,0 +1,125 @@
+//! `MULTI` and `EXEC`: several commands that nobody sees half done.
+
+use ebbtide_core::Memory;
+
+use super::table::{self, Access};
+use super::{Call, Failure, Outcome};
+use crate::session::{Queued, Session};
+use crate::state::{State, add};
+
+/// The most keys that a connection watches.
+const WATCHED_MAX: usize = 10_000;
+
+pub(super) fn multi<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.session.queued.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    call.session.queued = Some(Queued::default());
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn discard<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.session.queued.take().is_none() {
+        return Err("ERR DISCARD without MULTI".into());
+    }
+    forget(call.state, call.session);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn watch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.session.queued.is_some() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    if call.session.watched.len() + call.arguments.len() > WATCHED_MAX {
+        return Err(format!("ERR a connection watches at most {WATCHED_MAX} keys").into());
+    }
+    for key in &call.arguments[1..] {
+        let database = call.session.database;
+        if call.session.watched.insert((database, key.to_vec())) {
+            call.state.watch(call.session.id, database, key, &call.session.broken);
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn unwatch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    forget(call.state, call.session);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends the watching of all keys.
+pub fn forget(state: &State, session: &mut Session) {
+    state.unwatch(session.id, std::mem::take(&mut session.watched));
+    session.broken.set(false);
+}
+
+pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let Some(queued) = call.session.queued.take() else {
+        return Err("ERR EXEC without MULTI".into());
+    };
+    let broken = call.session.broken.get();
+    forget(call.state, call.session);
+    if queued.failed {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    if broken {
+        call.reply.null_array();
+        return Ok(());
+    }
+    run_all(call, &queued.commands)
+}
+
+fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[Vec<Vec<u8>>]) -> Outcome {
+    let commands: Vec<Vec<&[u8]>> =
+        commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
+    let mut hashes = Vec::new();
+    let mut alone = false;
+    for arguments in &commands {
+        let spec = table::find(arguments[0]).expect("it was looked up when it was queued");
+        alone |= matches!(spec.access, Access::Everything | Access::Unordered);
+        hashes.extend(spec.keys(arguments).map(|key| call.keyspace().key(key).hash));
+    }
+    let keyless = hashes.is_empty() && !alone;
+    if alone {
+        hashes.clear();
+    }
+    let keyspace = call.keyspace();
+    let start = call.reply.len();
+    let database = call.session.database;
+    let Call { memory, state, session, reply, .. } = call;
+    let mut body = |memory: &mut M| {
+        reply.truncate(start);
+        session.database = database;
+        reply.array(commands.len());
+        for arguments in &commands {
+            let mut call = Call { memory, state, session, arguments, reply };
+            run_one(&mut call);
+        }
+    };
+    if keyless {
+        body(memory);
+        return Ok(());
+    }
+    match keyspace.exclusive(*memory, &hashes, body) {
+        Ok(((), lsn)) => {
+            session.written = session.written.max(lsn);
+            Ok(())
+        }
+        Err(error) => Err(format!("EXECABORT Transaction discarded: {error}").into()),
+    }
+}
+
+/// Runs a command of a transaction, whose stripes are held. An error is its reply.
+fn run_one<M: Memory>(call: &mut Call<'_, M>) {
+    let start = call.reply.len();
+    let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
+    if let Err(Failure(text)) = table::run(spec.id, call) {
+        add(&call.state.statistics.errors, 1);
+        call.reply.truncate(start);
+        call.reply.error(&text);
+    }
+}

@@ -1,0 +1,29 @@
+//! The page on commands, made from the table that dispatches them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::command::{Spec, TABLE};
+
+/// `docs/COMMANDS.md`.
+pub fn commands_page() -> String {
+    let mut groups: BTreeMap<&str, Vec<&Spec>> = BTreeMap::new();
+    for spec in TABLE {
+        groups.entry(spec.group).or_default().push(spec);
+    }
+    let mut page = String::from(
+        "# Commands of `ebbtide serve`\n\n\
+         This page is made from the table that dispatches commands; a test compares them. A command that is\n\
+         not here answers like an unknown one. A negative number of arguments means at least so many, the\n\
+         name included.\n",
+    );
+    for (group, specs) in groups {
+        let _ =
+            write!(page, "\n## {group}\n\n| command | arguments | what it does |\n|---|---|---|\n");
+        for spec in specs {
+            let name = spec.name.to_uppercase();
+            let _ = writeln!(page, "| `{name}` | {} | {} |", spec.arity, spec.summary);
+        }
+    }
+    page
+}

@@ -1,0 +1,29 @@
+//! A server that speaks the protocol of Redis, whose keys, index and values live on flash.
+//!
+//! [`serve`] runs it on the [engine](ebbtide_engine)'s core loop: sockets and flash share a ring, and a
+//! command is a job on a fiber. It works in a [`Keyspace`](ebbtide_structures::keyspace::Keyspace),
+//! so nothing in DRAM grows with the number of keys.
+//!
+//! * [`resp`]: requests and replies as bytes.
+//! * [`command`]: the table of commands, which dispatches and is told by [`commands_page`].
+//! * [`client`]: one connection's requests and replies, without its socket. It runs over any
+//!   [`Memory`](ebbtide_core::Memory), so tests need no network.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod command;
+mod documentation;
+mod glob;
+mod number;
+mod options;
+pub mod resp;
+mod run;
+mod service;
+pub mod session;
+pub mod state;
+mod upkeep;
+
+pub use documentation::commands_page;
+pub use options::{Durability, ServeError, ServeOptions};
+pub use run::{Started, serve};

@@ -1,0 +1,125 @@
+//! Numbers as Redis reads and writes them.
+
+/// Fractional digits of a sum of floating-point numbers.
+const FRACTION_DIGITS: usize = 17;
+
+/// A signed 64-bit integer: digits without a sign `+`, spaces or leading zeros.
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let plain = match digits {
+        [b'0'] => text.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.len() < 19 && rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !plain {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A floating-point number; not NaN.
+pub fn float(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.is_empty()
+        || text.starts_with(char::is_whitespace)
+        || text.ends_with(char::is_whitespace)
+    {
+        return None;
+    }
+    text.parse::<f64>().ok().filter(|value| !value.is_nan())
+}
+
+/// The sum of two numbers as text, with at most 17 fractional digits; `None` if one is no number, and
+/// an infinity or NaN as such.
+///
+/// Redis adds in 80-bit floating point. A sum below 10²⁰ is exact here, which has the same text.
+pub fn add_floats(one: &[u8], other: &[u8]) -> Option<Result<String, NotFinite>> {
+    let sum = float(one)? + float(other)?;
+    if !sum.is_finite() {
+        return Some(Err(NotFinite));
+    }
+    let exact = fixed(one).zip(fixed(other)).map(|(one, other)| unfixed(one + other));
+    Some(Ok(exact.unwrap_or_else(|| format!("{sum:.0}"))))
+}
+
+/// A sum is infinite or no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotFinite;
+
+/// A number below 10²⁰ as a multiple of 10⁻¹⁷.
+fn fixed(text: &[u8]) -> Option<i128> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (negative, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = whole.bytes().chain(fraction.bytes());
+    // Where the point is, counted in digits from the first.
+    let point = whole.len() as i64 + i64::from(exponent);
+    let (mut value, mut taken) = (0i128, 0i64);
+    let wanted = point + FRACTION_DIGITS as i64;
+    for (index, digit) in digits.enumerate() {
+        let digit = char::from(digit).to_digit(10)?;
+        if (index as i64) < wanted {
+            value = value.checked_mul(10)?.checked_add(i128::from(digit))?;
+            taken += 1;
+        } else if index as i64 == wanted && digit >= 5 {
+            value += 1;
+        }
+    }
+    for _ in taken..wanted.max(0).min(taken + 60) {
+        value = value.checked_mul(10)?;
+    }
+    let limit = 10i128.pow(20 + FRACTION_DIGITS as u32);
+    (value < limit).then_some(if negative { -value } else { value })
+}
+
+fn unfixed(value: i128) -> String {
+    let one = 10u128.pow(FRACTION_DIGITS as u32);
+    let magnitude = value.unsigned_abs();
+    let fraction = format!("{:0width$}", magnitude % one, width = FRACTION_DIGITS);
+    let fraction = fraction.trim_end_matches('0');
+    let sign = if value < 0 { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{fraction}", magnitude / one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_as_redis_reads_them() {
+        let read = |text: &str| integer(text.as_bytes());
+        assert_eq!(read("9223372036854775807"), Some(i64::MAX));
+        assert_eq!(read("-9223372036854775808"), Some(i64::MIN));
+        for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808", "x"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sums_of_decimals_are_exact() {
+        let add = |a: &str, b: &str| add_floats(a.as_bytes(), b.as_bytes());
+        for (a, b, sum) in [
+            ("10.5", "0.1", "10.6"),
+            ("5.0e3", "200", "5200"),
+            ("1", "-1.25", "-0.25"),
+            ("3", "-3", "0"),
+            ("0.00000000000000001", "1", "1.00000000000000001"),
+            (".5", "1.", "1.5"),
+            ("1e22", "1", "10000000000000000000000"),
+            ("12e-1", "0", "1.2"),
+        ] {
+            assert_eq!(add(a, b), Some(Ok(sum.to_string())), "{a} + {b}");
+        }
+        assert_eq!(add("x", "1"), None);
+        assert_eq!(add("inf", "1"), Some(Err(NotFinite)));
+        assert_eq!(add("1", " 1"), None);
+    }
+}

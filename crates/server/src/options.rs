@@ -1,0 +1,120 @@
+//! How a server is set up, and why it may not start.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use ebbtide_core::choice;
+use ebbtide_engine::EngineError;
+use ebbtide_engine::store::StoreError;
+use thiserror::Error;
+
+choice! {
+    /// How durable changes are.
+    #[derive(Default)]
+    pub enum Durability as "durability" {
+        /// Nothing outlives the server.
+        #[default]
+        None = "none",
+        /// A crash loses at most the last second of changes.
+        EverySecond = "every:1s",
+        /// A change is answered once it survives a crash.
+        Always = "always",
+    }
+}
+
+/// How a server is set up.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// The file or block device of the keys.
+    pub data: PathBuf,
+    /// Bytes for keys, values and the index.
+    pub capacity_bytes: u64,
+    /// The DRAM budget in bytes, for everything.
+    pub dram_bytes: u64,
+    /// The address to listen on.
+    pub bind: IpAddr,
+    /// The TCP port; 0 lets the kernel choose.
+    pub port: u16,
+    /// A Unix socket to listen on as well.
+    pub unix: Option<PathBuf>,
+    /// How durable changes are.
+    pub durability: Durability,
+    /// The password that clients must give.
+    pub password: Option<String>,
+    /// The most connections at once.
+    pub clients_max: usize,
+    /// Listen beyond loopback even without a password.
+    pub allow_open: bool,
+    /// Overwrite a file that is not a server's.
+    pub force: bool,
+    /// The CPU to pin the core to.
+    pub cpu: Option<usize>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> ServeOptions {
+        ServeOptions {
+            data: "ebbtide-store".into(),
+            capacity_bytes: 4 << 30,
+            dram_bytes: 256 << 20,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 6379,
+            unix: None,
+            durability: Durability::None,
+            password: None,
+            clients_max: 10_000,
+            allow_open: false,
+            force: false,
+            cpu: None,
+        }
+    }
+}
+
+/// Why a server does not start or has ended.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum ServeError {
+    #[error(
+        "--durability {0} is not available yet: expected none, with which nothing outlives the server"
+    )]
+    NotDurable(Durability),
+    #[error(
+        "--bind {0} can be reached from other machines and there is no password: expected \
+         --requirepass, or --allow-open if that is meant"
+    )]
+    Open(IpAddr),
+    #[error("cannot listen on {at}: {source}")]
+    Listen { at: String, source: std::io::Error },
+    #[error(
+        "{}: holds data of something else ('{tag}'); expected a file of `ebbtide serve`, no file, or \
+         --force", path.display()
+    )]
+    OtherStore { path: PathBuf, tag: String },
+    #[error(
+        "--capacity of {given_bytes} bytes is out of range: expected {least_bytes} to {most_bytes}"
+    )]
+    Capacity { given_bytes: u64, least_bytes: u64, most_bytes: u64 },
+    #[error(
+        "--dram of {given_bytes} bytes is too small for this capacity: expected at least {needed_bytes}"
+    )]
+    Dram { given_bytes: u64, needed_bytes: u64 },
+    #[error("sockets need io_uring, which is refused here; `ebbtide doctor` says how to permit it")]
+    NoRing,
+    #[error("the keyspace cannot be made: {0}")]
+    Keyspace(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl ServeError {
+    /// Whether what the user gave is at fault.
+    pub fn is_input(&self) -> bool {
+        match self {
+            ServeError::Store(error) => error.is_input(),
+            ServeError::Engine(_) | ServeError::NoRing | ServeError::Keyspace(_) => false,
+            _ => true,
+        }
+    }
+}

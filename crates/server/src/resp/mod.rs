@@ -1,0 +1,7 @@
+//! The protocol of Redis, version 2 and 3: requests in, replies out, no socket.
+
+mod parse;
+mod reply;
+
+pub use parse::{Limits, Parser, ProtocolError, Request};
+pub use reply::{Protocol, Reply};

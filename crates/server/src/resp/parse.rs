@@ -1,0 +1,326 @@
+//! Requests, parsed as they come in pieces, never holding more than the limits allow.
+
+use std::ops::Range;
+
+use memchr::memchr;
+use thiserror::Error;
+
+/// The longest line: an inline request, or a count.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// What a client may send. A client that is not trusted yet gets less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most arguments of a request.
+    pub arguments_max: usize,
+    /// The longest argument in bytes.
+    pub argument_bytes_max: usize,
+    /// The most bytes of a request.
+    pub request_bytes_max: usize,
+}
+
+impl Limits {
+    /// What a client may send before it has given the password (as in Redis).
+    pub const UNAUTHENTICATED: Limits =
+        Limits { arguments_max: 10, argument_bytes_max: 16384, request_bytes_max: 256 << 10 };
+}
+
+/// What a client sent is no request. The connection is closed after the error.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("Protocol error: {0}")]
+pub struct ProtocolError(pub String);
+
+/// A request: where its arguments lie in the input, and how many bytes it took.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// The arguments, the first of which is the command. Empty for a request without one.
+    pub arguments: Vec<Range<usize>>,
+    /// Bytes from the start of the input to the end of the request.
+    pub end: usize,
+}
+
+/// The state of a request that has come in part. Input that was looked at is not looked at again.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Where to go on.
+    position: usize,
+    /// Arguments that are still to come.
+    left: usize,
+    /// The length of the argument that is coming.
+    bytes: Option<usize>,
+    arguments: Vec<Range<usize>>,
+    /// How much of a line that has no end yet was looked at.
+    searched: usize,
+}
+
+impl Parser {
+    /// The request at the start of `input`, if all of it is there. Later calls give the same input with
+    /// more behind it. After a request, the caller drops its bytes from the input.
+    ///
+    /// # Errors
+    /// When it is no request or exceeds `limits`.
+    pub fn parse(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+    ) -> Result<Option<Request>, ProtocolError> {
+        if self.left == 0 {
+            match input.get(self.position) {
+                None => return Ok(None),
+                Some(b'*') => {}
+                Some(_) => return self.parse_inline(input),
+            }
+            let Some(count) = self.count(input, "mbulk", "multibulk")? else { return Ok(None) };
+            if count > limits.arguments_max as i64 {
+                return Err(match limits.arguments_max {
+                    10 => ProtocolError("unauthenticated multibulk length".into()),
+                    _ => ProtocolError("invalid multibulk length".into()),
+                });
+            }
+            if count <= 0 {
+                return Ok(Some(self.finish()));
+            }
+            self.left = count as usize;
+        }
+        while self.left > 0 {
+            let bytes = match self.bytes {
+                Some(bytes) => bytes,
+                None => {
+                    match input.get(self.position) {
+                        None => return Ok(None),
+                        Some(b'$') => {}
+                        Some(other) => {
+                            let other = char::from(*other);
+                            return Err(ProtocolError(format!("expected '$', got '{other}'")));
+                        }
+                    }
+                    let Some(bytes) = self.count(input, "bulk", "bulk")? else { return Ok(None) };
+                    let fits = usize::try_from(bytes).ok();
+                    let Some(bytes) = fits.filter(|bytes| *bytes <= limits.argument_bytes_max)
+                    else {
+                        return Err(match limits.arguments_max {
+                            10 if bytes > 0 => ProtocolError("unauthenticated bulk length".into()),
+                            _ => ProtocolError("invalid bulk length".into()),
+                        });
+                    };
+                    if self.position + bytes > limits.request_bytes_max {
+                        return Err(ProtocolError("request too large".into()));
+                    }
+                    *self.bytes.insert(bytes)
+                }
+            };
+            if input.len() < self.position + bytes + 2 {
+                return Ok(None);
+            }
+            self.arguments.push(self.position..self.position + bytes);
+            self.position += bytes + 2;
+            self.bytes = None;
+            self.left -= 1;
+        }
+        Ok(Some(self.finish()))
+    }
+
+    /// How many more bytes the request needs at least, as far as that is known.
+    pub fn missing(&self, input: &[u8]) -> usize {
+        self.bytes.map_or(0, |bytes| (self.position + bytes + 2).saturating_sub(input.len()))
+    }
+
+    fn finish(&mut self) -> Request {
+        let end = std::mem::take(&mut self.position);
+        self.searched = 0;
+        Request { arguments: std::mem::take(&mut self.arguments), end }
+    }
+
+    /// The line at the position, without its end. `None` if the end has not come.
+    fn line(
+        &mut self,
+        input: &[u8],
+        too_long: &str,
+    ) -> Result<Option<Range<usize>>, ProtocolError> {
+        let start = self.position;
+        let from = start + self.searched;
+        match memchr(b'\n', &input[from..]) {
+            None if input.len() - start > LINE_BYTES_MAX => Err(ProtocolError(too_long.into())),
+            None => {
+                self.searched = input.len() - start;
+                Ok(None)
+            }
+            Some(found) => {
+                self.searched = 0;
+                let end = from + found;
+                self.position = end + 1;
+                let carriage_return = end > start && input[end - 1] == b'\r';
+                Ok(Some(start..end - usize::from(carriage_return)))
+            }
+        }
+    }
+
+    /// The number of the line `*NUMBER` or `$NUMBER`.
+    fn count(
+        &mut self,
+        input: &[u8],
+        short: &str,
+        long: &str,
+    ) -> Result<Option<i64>, ProtocolError> {
+        let too_long = format!("too big {short} count string");
+        let Some(line) = self.line(input, &too_long)? else { return Ok(None) };
+        let digits = &input[line.start + 1..line.end];
+        match crate::number::integer(digits) {
+            Some(count) => Ok(Some(count)),
+            None => Err(ProtocolError(format!("invalid {long} length"))),
+        }
+    }
+
+    /// A request as a person types it: words in one line.
+    fn parse_inline(&mut self, input: &[u8]) -> Result<Option<Request>, ProtocolError> {
+        let Some(line) = self.line(input, "too big inline request")? else { return Ok(None) };
+        if input[line.clone()].iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+            return Err(ProtocolError("quotes are not supported in inline requests".into()));
+        }
+        let mut start = None;
+        let text = input[..line.end].iter().enumerate().skip(line.start);
+        let ends = text.map(|(at, byte)| (at, byte.is_ascii_whitespace()));
+        for (at, is_space) in ends.chain([(line.end, true)]) {
+            match start {
+                None if !is_space => start = Some(at),
+                Some(begun) if is_space => {
+                    self.arguments.push(begun..at);
+                    start = None;
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(self.finish()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { arguments_max: 1000, argument_bytes_max: 5000, request_bytes_max: 100_000 };
+
+    /// All requests in `input`, which comes in pieces of these lengths.
+    fn requests(
+        input: &[u8],
+        mut piece: impl FnMut() -> usize,
+    ) -> Vec<Result<Vec<Vec<u8>>, String>> {
+        let (mut parser, mut buffer, mut found) = (Parser::default(), Vec::new(), Vec::new());
+        let mut rest = input;
+        loop {
+            match parser.parse(&buffer, &LIMITS) {
+                Ok(Some(request)) => {
+                    assert!(request.end <= buffer.len());
+                    let arguments = request.arguments.iter();
+                    found.push(Ok(arguments.map(|at| buffer[at.clone()].to_vec()).collect()));
+                    buffer.drain(..request.end);
+                }
+                Ok(None) if rest.is_empty() => return found,
+                Ok(None) => {
+                    assert!(buffer.len() <= LIMITS.request_bytes_max + LINE_BYTES_MAX);
+                    let (next, later) = rest.split_at(piece().clamp(1, rest.len()));
+                    buffer.extend_from_slice(next);
+                    rest = later;
+                }
+                Err(error) => {
+                    found.push(Err(error.to_string()));
+                    return found;
+                }
+            }
+        }
+    }
+
+    fn encoded(arguments: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+        for argument in arguments {
+            bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+            bytes.extend_from_slice(argument);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes
+    }
+
+    #[test]
+    fn requests_are_the_same_in_whatever_pieces_they_come() {
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        for _ in 0..300 {
+            let mut input = Vec::new();
+            let mut sent = Vec::new();
+            for _ in 0..rng.random_range(1..6) {
+                let arguments: Vec<Vec<u8>> = (0..rng.random_range(1..5))
+                    .map(|_| {
+                        let length = rng.random_range(0..40);
+                        (0..length).map(|_| rng.next_u32() as u8).collect()
+                    })
+                    .collect();
+                input.extend(encoded(&arguments));
+                sent.push(Ok(arguments));
+            }
+            let largest = rng.random_range(1..60);
+            assert_eq!(requests(&input, || rng.random_range(1..=largest)), sent);
+        }
+    }
+
+    #[test]
+    fn garbage_ends_in_an_error_or_waits_for_more_and_never_panics() {
+        let mut rng = Pcg64Mcg::seed_from_u64(2);
+        const PARTS: [&[u8]; 14] = [
+            b"*3\r\n",
+            b"$5\r\n",
+            b"hello\r\n",
+            b"\r\n",
+            b"*-1\r\n",
+            b"$-1\r\n",
+            b"*99999999999\r\n",
+            b"$4294967296\r\n",
+            b"GET a\r\n",
+            b"*1\r\n",
+            b"\n",
+            b"$",
+            b"*",
+            b"\0\xff",
+        ];
+        for _ in 0..3_000 {
+            let mut input = Vec::new();
+            for _ in 0..rng.random_range(1..12) {
+                match rng.random_range(0..5) {
+                    0 => input.extend((0..9).map(|_| rng.next_u32() as u8)),
+                    _ => input.extend_from_slice(PARTS[rng.random_range(0..PARTS.len())]),
+                }
+            }
+            let whole = requests(&input, || usize::MAX);
+            let pieces = requests(&input, || rng.random_range(1..4));
+            assert_eq!(whole, pieces, "{:?}", String::from_utf8_lossy(&input));
+        }
+    }
+
+    #[test]
+    fn what_exceeds_a_limit_is_refused_before_it_comes() {
+        let refused = |input: &[u8]| requests(input, || usize::MAX).pop().unwrap().unwrap_err();
+        assert_eq!(refused(b"*2000\r\n"), "Protocol error: invalid multibulk length");
+        assert_eq!(refused(b"*a\r\n"), "Protocol error: invalid multibulk length");
+        assert_eq!(refused(b"*1\r\n$4294967296\r\n"), "Protocol error: invalid bulk length");
+        assert_eq!(refused(b"*1\r\n$-1\r\n"), "Protocol error: invalid bulk length");
+        assert_eq!(refused(b"*1\r\n%4\r\n"), "Protocol error: expected '$', got '%'");
+        assert_eq!(refused(&[b'x'; 70_000]), "Protocol error: too big inline request");
+        let mut endless = b"*1\r\n$".to_vec();
+        endless.extend([b'1'; 70_000]);
+        assert_eq!(refused(&endless), "Protocol error: too big bulk count string");
+        let many: Vec<Vec<u8>> = (0..30).map(|_| vec![b'x'; 4_900]).collect();
+        assert_eq!(refused(&encoded(&many)), "Protocol error: request too large");
+    }
+
+    #[test]
+    fn a_line_of_words_is_a_request_and_an_empty_one_is_nothing() {
+        let words = |text: &str| requests(text.as_bytes(), || 1);
+        let request =
+            |words: &[&str]| Ok(words.iter().map(|word| word.as_bytes().to_vec()).collect());
+        assert_eq!(words("PING\r\n"), [request(&["PING"])]);
+        assert_eq!(words("  SET a  b \n\r\n"), [request(&["SET", "a", "b"]), request(&[])]);
+        assert_eq!(words("*0\r\nPING\n"), [request(&[]), request(&["PING"])]);
+    }
+}

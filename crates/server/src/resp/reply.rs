@@ -1,0 +1,193 @@
+//! Replies, written in the version of the protocol that the client has chosen.
+
+/// A version of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Protocol {
+    /// RESP2, which every client speaks.
+    #[default]
+    Two,
+    /// RESP3, chosen by `HELLO 3`.
+    Three,
+}
+
+/// Replies of one connection, in order, as bytes.
+#[derive(Debug, Default)]
+pub struct Reply {
+    bytes: Vec<u8>,
+    /// How replies are written from now on.
+    pub protocol: Protocol,
+}
+
+impl Reply {
+    /// Replies that were not taken yet.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes that were not taken yet.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether all was taken.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes all, and goes on in the empty buffer `next`.
+    pub fn take(&mut self, next: Vec<u8>) -> Vec<u8> {
+        std::mem::replace(&mut self.bytes, next)
+    }
+
+    /// Takes back what was written after the length was `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    /// A status, which has no line end.
+    pub fn status(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error: its code, such as `ERR`, and text. Line ends in it become spaces.
+    pub fn error(&mut self, text: &str) {
+        self.bytes.push(b'-');
+        let clean =
+            text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
+        self.bytes.extend(clean);
+        self.raw(b"\r\n");
+    }
+
+    /// An integer.
+    pub fn integer(&mut self, value: i64) {
+        self.number_line(b':', value);
+    }
+
+    /// A string of bytes.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.number_line(b'$', bytes.len() as i64);
+        self.raw(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// A string of bytes, or nothing.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// Nothing.
+    pub fn null(&mut self) {
+        match self.protocol {
+            Protocol::Two => self.raw(b"$-1\r\n"),
+            Protocol::Three => self.raw(b"_\r\n"),
+        }
+    }
+
+    /// Nothing, where an array is expected.
+    pub fn null_array(&mut self) {
+        match self.protocol {
+            Protocol::Two => self.raw(b"*-1\r\n"),
+            Protocol::Three => self.raw(b"_\r\n"),
+        }
+    }
+
+    /// The start of an array of so many replies.
+    pub fn array(&mut self, count: usize) {
+        self.number_line(b'*', count as i64);
+    }
+
+    /// The start of a map of so many pairs.
+    pub fn map(&mut self, pairs: usize) {
+        match self.protocol {
+            Protocol::Two => self.array(pairs * 2),
+            Protocol::Three => self.number_line(b'%', pairs as i64),
+        }
+    }
+
+    /// The start of a set of so many replies.
+    pub fn set(&mut self, count: usize) {
+        match self.protocol {
+            Protocol::Two => self.array(count),
+            Protocol::Three => self.number_line(b'~', count as i64),
+        }
+    }
+
+    /// The start of a message that answers no request.
+    pub fn push(&mut self, count: usize) {
+        match self.protocol {
+            Protocol::Two => self.array(count),
+            Protocol::Three => self.number_line(b'>', count as i64),
+        }
+    }
+
+    /// Text for people.
+    pub fn verbatim(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Two => self.bulk(text.as_bytes()),
+            Protocol::Three => {
+                self.number_line(b'=', text.len() as i64 + 4);
+                self.raw(b"txt:");
+                self.raw(text.as_bytes());
+                self.raw(b"\r\n");
+            }
+        }
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.bytes.push(kind);
+        self.raw(text);
+        self.raw(b"\r\n");
+    }
+
+    fn number_line(&mut self, kind: u8, number: i64) {
+        self.line(kind, itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(protocol: Protocol, write: impl FnOnce(&mut Reply)) -> String {
+        let mut reply = Reply { protocol, ..Reply::default() };
+        write(&mut reply);
+        String::from_utf8(reply.take(Vec::new())).unwrap()
+    }
+
+    #[test]
+    fn a_reply_has_the_form_of_its_protocol() {
+        let all = |reply: &mut Reply| {
+            reply.null();
+            reply.null_array();
+            reply.map(1);
+            reply.bulk(b"a");
+            reply.integer(-7);
+            reply.set(0);
+            reply.push(0);
+            reply.verbatim("v");
+        };
+        let two = "$-1\r\n*-1\r\n*2\r\n$1\r\na\r\n:-7\r\n*0\r\n*0\r\n$1\r\nv\r\n";
+        assert_eq!(written(Protocol::Two, all), two);
+        let three = "_\r\n_\r\n%1\r\n$1\r\na\r\n:-7\r\n~0\r\n>0\r\n=5\r\ntxt:v\r\n";
+        assert_eq!(written(Protocol::Three, all), three);
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_it_quotes() {
+        let error = written(Protocol::Two, |reply| reply.error("ERR unknown 'a\r\n+OK\r\n'"));
+        assert_eq!(error, "-ERR unknown 'a  +OK  '\r\n");
+    }
+}

@@ -1,0 +1,415 @@
+//! The service of a core: connections, their commands as jobs, and upkeep.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, Span, Stop, Time};
+use ebbtide_engine::{FlashMemory, JobError, NetEvent, Network, Offer, Service, SocketId, Timing};
+use ebbtide_structures::keyspace::{HashSecret, Keyspace};
+
+use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
+use crate::command::{forget, leave_all};
+use crate::session::{ClientId, Session};
+use crate::state::{ClientInfo, Message, State, add};
+use crate::upkeep::Upkeep;
+
+/// Time between two rounds of upkeep.
+const UPKEEP_EVERY: Span = Span::from_us(100_000);
+
+/// Time after which a failed accept is tried again, such as when descriptors are short.
+const ACCEPT_AGAIN_AFTER: Span = Span::from_us(100_000);
+
+/// A connection may always hold this; beyond, all share what is left of the budget.
+const BUFFERS_EACH: usize = 96 << 10;
+
+/// What a job of a core does.
+pub(crate) enum Job {
+    /// Makes or opens the keyspace.
+    Open,
+    /// Runs a client's requests.
+    Requests { index: usize, client: Box<Client> },
+    /// A round of upkeep.
+    Upkeep,
+}
+
+/// A connection, by the number of its socket.
+struct Connection {
+    socket: SocketId,
+    id: ClientId,
+    /// Its requests and replies, unless a job has them.
+    client: Option<Box<Client>>,
+    receiving: bool,
+    /// Bytes of the send under way.
+    sending: Option<usize>,
+    /// An empty buffer for replies.
+    spare: Vec<u8>,
+    /// Messages that came while a job had the client.
+    messages: Vec<Message>,
+    /// Whether it waits for a job.
+    queued: bool,
+    /// The client has closed its side, or the connection has failed.
+    ended: bool,
+    /// It is closed without another reply.
+    killed: bool,
+    /// What it is counted for in the bytes of all buffers.
+    counted: usize,
+}
+
+/// The service of one core.
+pub(crate) struct Front {
+    pub(crate) state: Rc<State>,
+    stop: &'static Stop,
+    listeners: RefCell<Vec<OwnedFd>>,
+    network: RefCell<Option<Network>>,
+    connections: RefCell<Vec<Option<Connection>>>,
+    by_id: RefCell<BTreeMap<ClientId, usize>>,
+    ready: RefCell<VecDeque<usize>>,
+    next_id: Cell<ClientId>,
+    buffered: Cell<usize>,
+    buffers_max: usize,
+    opened: Cell<bool>,
+    failed: RefCell<Option<String>>,
+    upkeep: Upkeep,
+    upkeep_at: Cell<Time>,
+    upkeep_runs: Cell<bool>,
+    accept_again: RefCell<Vec<(Time, u32)>>,
+    /// Jobs under way, by number, and the number of the next.
+    running: RefCell<BTreeSet<u64>>,
+    jobs: Cell<u64>,
+    now: Cell<Time>,
+    secret: HashSecret,
+    ready_tell: Box<dyn Fn()>,
+}
+
+/// How a [`Front`] is set up.
+pub(crate) struct Setup {
+    pub(crate) state: Rc<State>,
+    pub(crate) stop: &'static Stop,
+    pub(crate) listeners: Vec<OwnedFd>,
+    pub(crate) buffers_max: usize,
+    pub(crate) secret: HashSecret,
+    /// Called once the keyspace is open.
+    pub(crate) ready: Box<dyn Fn()>,
+}
+
+impl Front {
+    pub(crate) fn new(setup: Setup) -> Front {
+        let Setup { state, stop, listeners, buffers_max, secret, ready } = setup;
+        Front {
+            state,
+            stop,
+            listeners: RefCell::new(listeners),
+            network: RefCell::default(),
+            connections: RefCell::default(),
+            by_id: RefCell::default(),
+            ready: RefCell::default(),
+            next_id: Cell::new(1),
+            buffered: Cell::new(0),
+            buffers_max,
+            opened: Cell::new(false),
+            failed: RefCell::default(),
+            upkeep: Upkeep::default(),
+            upkeep_at: Cell::new(Time::ZERO),
+            upkeep_runs: Cell::new(false),
+            accept_again: RefCell::default(),
+            running: RefCell::default(),
+            jobs: Cell::new(0),
+            now: Cell::new(Time::ZERO),
+            secret,
+            ready_tell: ready,
+        }
+    }
+
+    /// Why the keyspace could not be opened, if so.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failed.borrow().clone()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.is_stopped() || self.state.shutdown.get()
+    }
+
+    fn network(&self) -> Network {
+        self.network.borrow().clone().expect("attached before anything else")
+    }
+
+    fn accepted(&self, socket: SocketId) {
+        let settings = self.state.settings.borrow();
+        let statistics = &self.state.statistics;
+        let id = self.next_id.replace(self.next_id.get() + 1);
+        add(&statistics.connections, 1);
+        let authenticated = settings.password.is_none();
+        let mut client = Box::new(Client::new(Session { id, authenticated, ..Session::default() }));
+        if statistics.clients.get() >= settings.clients_max as u64 {
+            add(&statistics.rejected, 1);
+            client.reply.error("ERR max number of clients reached");
+            client.session.closing = true;
+        }
+        drop(settings);
+        add(&statistics.clients, 1);
+        let mut connections = self.connections.borrow_mut();
+        let index = socket.index();
+        if connections.len() <= index {
+            connections.resize_with(index + 1, || None);
+        }
+        connections[index] = Some(Connection {
+            socket,
+            id,
+            client: Some(client),
+            receiving: false,
+            sending: None,
+            spare: Vec::new(),
+            messages: Vec::new(),
+            queued: false,
+            ended: false,
+            killed: false,
+            counted: 0,
+        });
+        drop(connections);
+        self.by_id.borrow_mut().insert(id, index);
+        let info = ClientInfo { since_ms: now_ms(), command: "NULL", ..ClientInfo::default() };
+        self.state.clients.borrow_mut().insert(id, info);
+        self.advance(index);
+    }
+
+    /// Changes the connection of a socket, if it is open, and does what follows.
+    fn with(&self, socket: SocketId, change: impl FnOnce(&mut Connection)) {
+        let index = socket.index();
+        let mut connections = self.connections.borrow_mut();
+        let connection = connections.get_mut(index).and_then(Option::as_mut);
+        if let Some(connection) = connection.filter(|connection| connection.socket == socket) {
+            change(connection);
+            drop(connections);
+            self.advance(index);
+        }
+    }
+
+    /// Does what can be done for a connection now: sends, runs, receives or closes.
+    fn advance(&self, index: usize) {
+        let mut connections = self.connections.borrow_mut();
+        let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else { return };
+        let network = self.network();
+        let stopping = self.is_stopping();
+        self.count(connection);
+        let Some(client) = &mut connection.client else { return };
+        for message in connection.messages.drain(..) {
+            client.deliver(&message);
+        }
+        if connection.sending.is_none() && !client.reply.is_empty() && !connection.killed {
+            let bytes = client.reply.take(std::mem::take(&mut connection.spare));
+            add(&self.state.statistics.output_bytes, bytes.len() as u64);
+            connection.sending = Some(bytes.len());
+            network.send(connection.socket, bytes);
+        }
+        let quiet = connection.sending.is_none();
+        let over = client.session.closing || connection.ended && !client.has_more();
+        if connection.killed || over && quiet {
+            let closed = connections[index].take().expect("it is there");
+            drop(connections);
+            self.closed(closed);
+            return;
+        }
+        if client.session.closing || connection.queued {
+            return;
+        }
+        let unsent = connection.sending.unwrap_or(0) + client.reply.len();
+        if unsent >= REPLY_BYTES_MAX {
+            // It is read again once it has taken some.
+        } else if client.has_more() {
+            connection.queued = true;
+            self.ready.borrow_mut().push_back(index);
+        } else if !connection.receiving && !connection.ended && !stopping {
+            connection.receiving = true;
+            network.receive(connection.socket);
+        }
+    }
+
+    /// Counts the bytes of a connection's buffers. One that grows when nothing is left is closed.
+    fn count(&self, connection: &mut Connection) {
+        let Some(client) = &connection.client else { return };
+        let messages: usize = connection.messages.iter().map(|m| m.text.len() + 64).sum();
+        let bytes = client.buffered()
+            + connection.spare.capacity()
+            + connection.sending.unwrap_or(0)
+            + messages;
+        let all = self.buffered.get() - connection.counted + bytes;
+        if bytes > BUFFERS_EACH && bytes > connection.counted && all > self.buffers_max {
+            add(&self.state.statistics.rejected, 1);
+            connection.killed = true;
+        }
+        self.buffered.set(all);
+        connection.counted = bytes;
+    }
+
+    /// Forgets a connection, and closes its socket.
+    fn closed(&self, connection: Connection) {
+        self.network().close(connection.socket);
+        self.buffered.set(self.buffered.get() - connection.counted);
+        self.by_id.borrow_mut().remove(&connection.id);
+        self.state.clients.borrow_mut().remove(&connection.id);
+        let clients = &self.state.statistics.clients;
+        clients.set(clients.get() - 1);
+        if let Some(mut client) = connection.client {
+            forget(&self.state, &mut client.session);
+            leave_all(&self.state, &mut client.session);
+        }
+    }
+
+    /// Hands out messages to subscribers, and closes connections that clients want closed.
+    fn deliver(&self) {
+        let messages = std::mem::take(&mut *self.state.messages.borrow_mut());
+        let kills = std::mem::take(&mut *self.state.kills.borrow_mut());
+        for (id, message) in messages {
+            self.with_id(id, |connection| connection.messages.push(message));
+        }
+        for id in kills {
+            self.with_id(id, |connection| connection.killed = true);
+        }
+    }
+
+    fn with_id(&self, id: ClientId, change: impl FnOnce(&mut Connection)) {
+        let Some(index) = self.by_id.borrow().get(&id).copied() else { return };
+        if let Some(connection) = &mut self.connections.borrow_mut()[index] {
+            change(connection);
+        }
+        self.advance(index);
+    }
+
+    /// Makes a blank keyspace in all of memory.
+    fn open(&self, memory: &mut FlashMemory<'_>) {
+        let pages = memory.size_bytes() / PAGE_BYTES as u64;
+        let keyspace = Keyspace::format(memory, Addr(0), pages.min(1 << 32), self.secret);
+        self.state.keys.set(Some(keyspace));
+    }
+
+    /// The next job, if there is one.
+    fn next_job(&self, now: Time) -> Option<Job> {
+        if !self.opened.get() {
+            self.opened.set(true);
+            return Some(Job::Open);
+        }
+        self.state.keys.get()?;
+        while let Some(index) = self.ready.borrow_mut().pop_front() {
+            let mut connections = self.connections.borrow_mut();
+            let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else {
+                continue;
+            };
+            connection.queued = false;
+            if let Some(client) = connection.client.take() {
+                return Some(Job::Requests { index, client });
+            }
+        }
+        if now >= self.upkeep_at.get() && !self.upkeep_runs.get() {
+            self.upkeep_at.set(now + UPKEEP_EVERY);
+            self.upkeep_runs.set(true);
+            return Some(Job::Upkeep);
+        }
+        None
+    }
+
+    fn accept_again(&self, now: Time) {
+        let mut again = self.accept_again.borrow_mut();
+        let network = self.network();
+        again.retain(|(at, listener)| {
+            let due = now >= *at;
+            if due {
+                network.accept(*listener);
+            }
+            !due
+        });
+    }
+}
+
+impl Service for Front {
+    type Job = (u64, Job);
+
+    fn attach(&self, network: &Network) {
+        *self.network.borrow_mut() = Some(network.clone());
+        for listener in self.listeners.borrow_mut().drain(..) {
+            network.accept(network.listen(listener));
+        }
+    }
+
+    fn network(&self, event: NetEvent) {
+        match event {
+            NetEvent::Accepted { listener, socket: Ok(socket) } => {
+                self.network().accept(listener);
+                self.accepted(socket);
+            }
+            NetEvent::Accepted { listener, socket: Err(_) } => {
+                let at = self.now.get() + ACCEPT_AGAIN_AFTER;
+                self.accept_again.borrow_mut().push((at, listener));
+            }
+            NetEvent::Received { socket, bytes } => self.with(socket, |connection| {
+                connection.receiving = false;
+                match (bytes, &mut connection.client) {
+                    (Ok(bytes), Some(client)) if !bytes.is_empty() => {
+                        add(&self.state.statistics.input_bytes, bytes.len() as u64);
+                        client.receive(&bytes);
+                    }
+                    _ => connection.ended = true,
+                }
+            }),
+            NetEvent::Sent { socket, buffer, result } => self.with(socket, |connection| {
+                connection.sending = None;
+                if buffer.capacity() <= 4 << 10 {
+                    connection.spare = buffer;
+                }
+                connection.killed |= result.is_err();
+            }),
+        }
+    }
+
+    fn next(&self, now: Time) -> Offer<(u64, Job)> {
+        self.now.set(now);
+        self.accept_again(now);
+        if self.is_stopping() || self.failed.borrow().is_some() {
+            return Offer::End;
+        }
+        match self.next_job(now) {
+            Some(job) => {
+                let number = self.jobs.replace(self.jobs.get() + 1);
+                self.running.borrow_mut().insert(number);
+                Offer::Job((number, job))
+            }
+            None => Offer::Empty,
+        }
+    }
+
+    fn run(&self, (_, job): &mut (u64, Job), memory: &mut FlashMemory<'_>) {
+        match job {
+            Job::Open => self.open(memory),
+            Job::Requests { client, .. } => client.run(memory, &self.state),
+            Job::Upkeep => {
+                let oldest = self.running.borrow().first().copied();
+                self.upkeep.run(memory, &self.state, oldest.unwrap_or(0), self.jobs.get());
+            }
+        }
+    }
+
+    fn done(&self, (number, job): (u64, Job), result: Result<(), JobError>, _timing: Timing) {
+        self.running.borrow_mut().remove(&number);
+        match (job, result) {
+            (Job::Open, Ok(())) => (self.ready_tell)(),
+            (Job::Open, Err(error)) => *self.failed.borrow_mut() = Some(error.to_string()),
+            (Job::Requests { index, mut client }, result) => {
+                if let Err(error) = result {
+                    client.fail(&error.to_string());
+                }
+                if let Some(connection) = &mut self.connections.borrow_mut()[index] {
+                    connection.client = Some(client);
+                }
+                self.advance(index);
+                self.deliver();
+            }
+            // Upkeep is tried again at its next time.
+            (Job::Upkeep, _) => self.upkeep_runs.set(false),
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        !self.ready.borrow().is_empty() || self.is_stopping()
+    }
+}

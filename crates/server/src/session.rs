@@ -1,0 +1,75 @@
+//! [`Session`]: what a connection is in the middle of.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use ebbtide_core::durability::Lsn;
+
+use crate::resp::Protocol;
+
+/// The number of a connection. It is never used again.
+pub type ClientId = u64;
+
+/// Commands that wait for `EXEC`.
+#[derive(Debug, Default)]
+pub struct Queued {
+    /// The commands with their arguments.
+    pub commands: Vec<Vec<Vec<u8>>>,
+    /// Bytes of all arguments.
+    pub bytes: usize,
+    /// Whether a command could not be queued, so that `EXEC` fails.
+    pub failed: bool,
+}
+
+/// What a connection is in the middle of.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Its number.
+    pub id: ClientId,
+    /// The name that the client gave itself.
+    pub name: Vec<u8>,
+    /// The database that its commands work on.
+    pub database: usize,
+    /// The version of the protocol that it has chosen.
+    pub protocol: Protocol,
+    /// Whether it gave the password, or none is needed.
+    pub authenticated: bool,
+    /// Between `MULTI` and `EXEC`.
+    pub queued: Option<Queued>,
+    /// Keys watched for `EXEC`, by database.
+    pub watched: BTreeSet<(usize, Vec<u8>)>,
+    /// Whether a watched key was changed.
+    pub broken: Rc<Cell<bool>>,
+    /// Channels that it is subscribed to.
+    pub channels: BTreeSet<Vec<u8>>,
+    /// Patterns of channels that it is subscribed to.
+    pub patterns: BTreeSet<Vec<u8>>,
+    /// The last change that its replies tell of.
+    pub written: Lsn,
+    /// Whether the connection is closed after its replies.
+    pub closing: bool,
+    /// Whether the reply to the command under way is dropped (`CLIENT REPLY`).
+    pub silent: Silent,
+}
+
+/// Which replies a client does not want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Silent {
+    /// It wants all.
+    #[default]
+    Never,
+    /// Not the next one.
+    Next,
+    /// Not this one.
+    Now,
+    /// None until it says so.
+    Always,
+}
+
+impl Session {
+    /// Subscriptions of both kinds.
+    pub fn subscriptions(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+}

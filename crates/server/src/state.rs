@@ -1,0 +1,251 @@
+//! [`State`]: what the commands of one core share beside memory. None of it grows with the keys.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ebbtide_structures::keyspace::Keyspace;
+
+use crate::session::ClientId;
+
+/// How long an answer waits for the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerAfter {
+    /// Not at all.
+    Applied,
+    /// Until the change survives a crash.
+    Durable,
+}
+
+/// What the server counts.
+#[derive(Debug, Default)]
+pub struct Statistics {
+    /// Commands run.
+    pub commands: Cell<u64>,
+    /// Connections accepted.
+    pub connections: Cell<u64>,
+    /// Connections refused because there were too many.
+    pub rejected: Cell<u64>,
+    /// Look-ups of keys that were there.
+    pub hits: Cell<u64>,
+    /// Look-ups of keys that were not.
+    pub misses: Cell<u64>,
+    /// Keys removed because they had expired.
+    pub expired: Cell<u64>,
+    /// Error replies.
+    pub errors: Cell<u64>,
+    /// Bytes received.
+    pub input_bytes: Cell<u64>,
+    /// Bytes sent.
+    pub output_bytes: Cell<u64>,
+    /// Changes of keys.
+    pub changes: Cell<u64>,
+    /// Messages published.
+    pub messages: Cell<u64>,
+    /// Connections open now.
+    pub clients: Cell<u64>,
+}
+
+/// Adds to a counter.
+pub fn add(counter: &Cell<u64>, count: u64) {
+    counter.set(counter.get().wrapping_add(count));
+}
+
+/// What the server was set up with, and what it may tell of itself.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The password clients must give.
+    pub password: Option<Vec<u8>>,
+    /// The most connections at once.
+    pub clients_max: usize,
+    /// The longest argument in bytes.
+    pub argument_bytes_max: usize,
+    /// The DRAM budget in bytes.
+    pub dram_bytes: u64,
+    /// The bytes of flash for keys and values.
+    pub capacity_bytes: u64,
+    /// The port of TCP; 0 without.
+    pub port: u16,
+    /// The word for how durable changes are.
+    pub durability: String,
+    /// How long answers wait.
+    pub answer_after: AnswerAfter,
+    /// Where the data are.
+    pub data: String,
+}
+
+/// A client that watches a key: its number, and what is set when the key changes.
+type Watcher = (ClientId, Rc<Cell<bool>>);
+
+/// Who watches which key of which database.
+type Watchers = BTreeMap<(usize, Vec<u8>), Vec<Watcher>>;
+
+/// What the commands of one core share.
+pub struct State {
+    /// The keys, once the store is open.
+    pub keys: Cell<Option<Keyspace>>,
+    /// Milliseconds since the Unix epoch, as of the command under way.
+    pub now_ms: Cell<u64>,
+    /// When the server started.
+    pub started_ms: u64,
+    /// What it counts.
+    pub statistics: Statistics,
+    /// What it was set up with.
+    pub settings: RefCell<Settings>,
+    /// More about the engine, as `INFO` tells it.
+    pub engine_info: RefCell<Box<dyn Fn() -> String>>,
+    /// Whether a client has asked the server to stop.
+    pub shutdown: Cell<bool>,
+    /// How often databases were cleared.
+    pub clears: Cell<u64>,
+    /// The number of random choices so far.
+    pub choices: Cell<u64>,
+    /// Which clients are named how, for `CLIENT LIST`.
+    pub clients: RefCell<BTreeMap<ClientId, ClientInfo>>,
+    /// Connections that a client wants closed.
+    pub kills: RefCell<Vec<ClientId>>,
+    watchers: RefCell<Watchers>,
+    channels: RefCell<BTreeMap<Vec<u8>, Vec<ClientId>>>,
+    patterns: RefCell<BTreeMap<Vec<u8>, Vec<ClientId>>>,
+    /// Messages on their way to subscribers: channel, pattern and text.
+    pub messages: RefCell<Vec<(ClientId, Message)>>,
+}
+
+/// What others may know of a connection.
+#[derive(Debug, Clone, Default)]
+pub struct ClientInfo {
+    /// The name that the client gave itself.
+    pub name: Vec<u8>,
+    /// When it connected.
+    pub since_ms: u64,
+    /// Its database.
+    pub database: usize,
+    /// Its last command.
+    pub command: &'static str,
+}
+
+/// A message that was published.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// The pattern by which the client gets it.
+    pub pattern: Option<Rc<[u8]>>,
+    /// The channel.
+    pub channel: Rc<[u8]>,
+    /// The text.
+    pub text: Rc<[u8]>,
+}
+
+impl State {
+    /// The state of a core that starts now.
+    pub fn new(settings: Settings, now_ms: u64) -> State {
+        State {
+            keys: Cell::new(None),
+            now_ms: Cell::new(now_ms),
+            started_ms: now_ms,
+            statistics: Statistics::default(),
+            settings: RefCell::new(settings),
+            engine_info: RefCell::new(Box::new(String::new)),
+            shutdown: Cell::new(false),
+            clears: Cell::new(0),
+            choices: Cell::new(now_ms),
+            clients: RefCell::default(),
+            kills: RefCell::default(),
+            watchers: RefCell::default(),
+            channels: RefCell::default(),
+            patterns: RefCell::default(),
+            messages: RefCell::default(),
+        }
+    }
+
+    /// A random number.
+    pub fn random(&self) -> u64 {
+        add(&self.choices, 1);
+        ebbtide_structures::hash::mix(self.choices.get())
+    }
+
+    /// A client wants to know when a key changes.
+    pub fn watch(&self, client: ClientId, database: usize, key: &[u8], broken: &Rc<Cell<bool>>) {
+        let mut watchers = self.watchers.borrow_mut();
+        watchers.entry((database, key.to_vec())).or_default().push((client, broken.clone()));
+    }
+
+    /// A client no longer wants to know.
+    pub fn unwatch(&self, client: ClientId, keys: impl IntoIterator<Item = (usize, Vec<u8>)>) {
+        let mut watchers = self.watchers.borrow_mut();
+        for key in keys {
+            if let Some(list) = watchers.get_mut(&key) {
+                list.retain(|(watcher, _)| *watcher != client);
+                if list.is_empty() {
+                    watchers.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// A key has changed.
+    pub fn changed(&self, database: usize, key: &[u8]) {
+        add(&self.statistics.changes, 1);
+        let watchers = self.watchers.borrow();
+        if watchers.is_empty() {
+            return;
+        }
+        if let Some(list) = watchers.get(&(database, key.to_vec())) {
+            list.iter().for_each(|(_, broken)| broken.set(true));
+        }
+    }
+
+    /// All keys of a database may have changed.
+    pub fn changed_all(&self, database: usize) {
+        add(&self.statistics.changes, 1);
+        let watchers = self.watchers.borrow();
+        let watched = watchers.iter().filter(|((of, _), _)| *of == database);
+        watched.flat_map(|(_, list)| list).for_each(|(_, broken)| broken.set(true));
+    }
+
+    /// A client subscribes to a channel or, with `pattern`, to all channels that match.
+    pub fn subscribe(&self, client: ClientId, channel: &[u8], pattern: bool) {
+        let map = if pattern { &self.patterns } else { &self.channels };
+        map.borrow_mut().entry(channel.to_vec()).or_default().push(client);
+    }
+
+    /// A client no longer subscribes.
+    pub fn unsubscribe(&self, client: ClientId, channel: &[u8], pattern: bool) {
+        let mut map = if pattern { &self.patterns } else { &self.channels }.borrow_mut();
+        if let Some(list) = map.get_mut(channel) {
+            list.retain(|subscriber| *subscriber != client);
+            if list.is_empty() {
+                map.remove(channel);
+            }
+        }
+    }
+
+    /// Sends a message to all who subscribe to its channel. Gives how many they are.
+    pub fn publish(&self, channel: &[u8], text: &[u8]) -> usize {
+        add(&self.statistics.messages, 1);
+        let (name, text): (Rc<[u8]>, Rc<[u8]>) = (channel.into(), text.into());
+        let mut messages = self.messages.borrow_mut();
+        let before = messages.len();
+        let message = |pattern| Message { pattern, channel: name.clone(), text: text.clone() };
+        for client in self.channels.borrow().get(channel).into_iter().flatten() {
+            messages.push((*client, message(None)));
+        }
+        for (pattern, clients) in self.patterns.borrow().iter() {
+            if crate::glob::matches(pattern, channel) {
+                let pattern: Rc<[u8]> = pattern.as_slice().into();
+                messages.extend(clients.iter().map(|c| (*c, message(Some(pattern.clone())))));
+            }
+        }
+        messages.len() - before
+    }
+
+    /// The channels that somebody subscribes to, and by how many.
+    pub fn channels(&self) -> Vec<(Vec<u8>, usize)> {
+        let channels = self.channels.borrow();
+        channels.iter().map(|(name, clients)| (name.clone(), clients.len())).collect()
+    }
+
+    /// Patterns that somebody subscribes to.
+    pub fn pattern_count(&self) -> usize {
+        self.patterns.borrow().len()
+    }
+}

@@ -1,0 +1,152 @@
+//! What commands answer, where a differential test cannot tell.
+
+use super::client::{Reply, Server, bulk, ok};
+
+#[test]
+fn keys_are_set_read_counted_and_deleted_over_a_real_file() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    assert_eq!(client.call("set a 1"), ok());
+    assert_eq!(client.call("get a"), bulk("1"));
+    assert_eq!(client.call("incrby a 41"), Reply::Integer(42));
+    assert_eq!(client.call("expire a 100"), Reply::Integer(1));
+    assert_eq!(client.call("ttl a"), Reply::Integer(100));
+    assert_eq!(client.call("dbsize"), Reply::Integer(1));
+    assert_eq!(client.call("del a b"), Reply::Integer(1));
+    assert_eq!(client.call("get a"), Reply::Null);
+    assert_eq!(client.call("ping"), Reply::Status("PONG".into()));
+}
+
+#[test]
+fn data_ten_times_larger_than_the_cache_is_all_there() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let value = |number: u32| vec![number as u8; 900 + (number % 700) as usize];
+    for first in (0..30_000).step_by(100) {
+        for number in first..first + 100 {
+            let key = format!("key:{number}");
+            client.request(&[b"set", key.as_bytes(), &value(number)]);
+        }
+        (0..100).for_each(|_| assert_eq!(client.reply(), Some(ok())));
+    }
+    for first in (0..30_000).step_by(100) {
+        let keys = (first..first + 100).map(|number| format!("key:{number}"));
+        keys.for_each(|key| client.request(&[b"get", key.as_bytes()]));
+        for number in first..first + 100 {
+            assert_eq!(client.reply(), Some(Reply::Bulk(value(number))), "{number}");
+        }
+    }
+}
+
+#[test]
+fn a_key_is_gone_once_it_has_expired_and_its_room_comes_back_by_itself() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    client.call("set a 1 px 1");
+    client.call("set b 1");
+    while client.call("get a") != Reply::Null {}
+    // Nobody asks for it any more: upkeep removes it.
+    while client.call("dbsize") != Reply::Integer(1) {}
+    assert_eq!(client.call("exists b"), Reply::Integer(1));
+}
+
+#[test]
+fn a_transaction_runs_whole_and_fails_if_a_watched_key_has_changed() {
+    let server = Server::start(|_| ());
+    let (mut one, mut other) = (server.client(), server.client());
+    one.call("set a 1");
+    assert_eq!(one.call("watch a"), ok());
+    assert_eq!(one.call("multi"), ok());
+    assert_eq!(one.call("incr a"), Reply::Status("QUEUED".into()));
+    other.call("set a 10");
+    assert_eq!(one.call("exec"), Reply::Null);
+    one.call("multi");
+    one.call("incr a");
+    one.call("incr nothing extra");
+    let Reply::Error(error) = one.call("exec") else { panic!("it was broken") };
+    assert!(error.starts_with("EXECABORT"), "{error}");
+    one.call("multi");
+    one.call("incr a");
+    one.call("append a x");
+    one.call("incr a");
+    let not_integer = Reply::Error("ERR value is not an integer or out of range".into());
+    let expected = vec![Reply::Integer(11), Reply::Integer(3), not_integer];
+    assert_eq!(one.call("exec"), Reply::Array(expected));
+}
+
+#[test]
+fn messages_reach_channels_and_patterns_in_both_protocols() {
+    let server = Server::start(|_| ());
+    let (mut two, mut three, mut publisher) = (server.client(), server.client(), server.client());
+    two.call("subscribe news");
+    three.call("hello 3");
+    let joined = vec![bulk("psubscribe"), bulk("n*"), Reply::Integer(1)];
+    assert_eq!(three.call("psubscribe n*"), Reply::Push(joined));
+    assert_eq!(publisher.call("publish news hi"), Reply::Integer(2));
+    let message = vec![bulk("message"), bulk("news"), bulk("hi")];
+    assert_eq!(two.reply(), Some(Reply::Array(message)));
+    let message = vec![bulk("pmessage"), bulk("n*"), bulk("news"), bulk("hi")];
+    assert_eq!(three.reply(), Some(Reply::Push(message)));
+    let Reply::Error(error) = two.call("get a") else { panic!("it is subscribed") };
+    assert!(error.starts_with("ERR Can't execute 'get'"), "{error}");
+    assert_eq!(three.call("get a"), Reply::Null, "RESP3 clients may do both");
+    two.call("unsubscribe");
+    assert_eq!(two.call("get a"), Reply::Null);
+}
+
+#[test]
+fn a_scan_meets_every_key_that_stays_while_others_come_and_go() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    for number in 0..2_000 {
+        client.call(&format!("set stays:{number} {number}"));
+    }
+    let (mut cursor, mut met, mut round) = ("0".to_string(), Vec::new(), 0);
+    loop {
+        let Reply::Array(reply) = client.call(&format!("scan {cursor} match stays:* count 50"))
+        else {
+            panic!("two parts")
+        };
+        let [Reply::Bulk(next), Reply::Array(keys)] = &reply[..] else { panic!("two parts") };
+        met.extend(keys.iter().cloned());
+        cursor = String::from_utf8(next.clone()).expect("digits");
+        if cursor == "0" {
+            break;
+        }
+        round += 1;
+        for number in 0..20 {
+            client.call(&format!("set comes:{round}:{number} {}", "x".repeat(300)));
+        }
+    }
+    let mut names: Vec<Vec<u8>> = met
+        .into_iter()
+        .map(|key| if let Reply::Bulk(key) = key { key } else { panic!("a key") })
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2_000, "each once");
+    names.dedup();
+    assert_eq!(names.len(), 2_000);
+}
+
+#[test]
+fn a_full_store_refuses_writes_and_takes_reads_and_deletes() {
+    let server = Server::start(|options| options.capacity_bytes = 4 << 20);
+    let mut client = server.client();
+    let value = "x".repeat(1_000);
+    let mut count = 0;
+    let refused = loop {
+        match client.call(&format!("set key:{count} {value}")) {
+            Reply::Status(_) => count += 1,
+            Reply::Error(error) => break error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(refused.starts_with("OOM "), "{refused}");
+    assert!(count > 2_000, "{count} keys of 1,000 bytes in 4 MiB");
+    assert_eq!(client.call("get key:0"), bulk(&value));
+    assert_eq!(client.call("dbsize"), Reply::Integer(count));
+    assert_eq!(client.call("del key:0 key:1 key:2"), Reply::Integer(3));
+    assert_eq!(client.call("flushall"), ok());
+    // The pages come back while it serves.
+    while client.call(&format!("setrange large 3000000 {value}")) != Reply::Integer(3_001_000) {}
+}

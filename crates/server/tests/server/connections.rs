@@ -1,0 +1,206 @@
+//! What connections may not do to the server: bytes that are no requests, replies that are not read,
+//! too many of them, and starting it where that would be wrong.
+
+use std::io::Write;
+use std::net::Ipv4Addr;
+
+use ebbtide_core::Stop;
+use ebbtide_server::{Durability, ServeError, ServeOptions, serve};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::client::{Client, Reply, Server, bulk, encode, ok};
+
+#[test]
+fn garbage_closes_its_connection_with_an_error_and_hurts_nobody() {
+    let server = Server::start(|_| ());
+    let mut good = server.client();
+    good.call("set a 1");
+    let mut rng = Pcg64Mcg::seed_from_u64(5);
+    for round in 0..60 {
+        let mut bad = server.client();
+        match round % 4 {
+            0 => bad.send(b"*1\r\n$99999999999\r\n"),
+            1 => bad.send(b"*1000000000\r\n"),
+            2 => bad.send(b"*2\r\n$3\r\nget\r\n!5\r\n"),
+            _ => {
+                let mut noise: Vec<u8> = (0..3_000).map(|_| rng.next_u32() as u8).collect();
+                noise[0] = b'*';
+                noise.extend(b"\r\n*x\r\n");
+                bad.send(&noise);
+            }
+        }
+        if round % 3 > 0 {
+            let Some(Reply::Error(error)) = bad.reply() else { panic!("no error") };
+            assert!(error.starts_with("ERR Protocol error"), "{error}");
+            assert!(bad.is_closed());
+        }
+        assert_eq!(good.call("get a"), bulk("1"));
+    }
+    let mut half = server.client();
+    half.send(b"*2\r\n$3\r\nget\r\n$5\r\nhe");
+    drop(half);
+    assert_eq!(good.call("get a"), bulk("1"));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_no_longer_read_and_costs_a_bounded_amount() {
+    let server = Server::start(|_| ());
+    let mut good = server.client();
+    let value = vec![b'v'; 60_000];
+    assert_eq!(good.command(&[b"set", b"large", &value]), ok());
+    let slow: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut slow = server.client();
+            // Replies of 60 MB, of which it reads nothing.
+            let question = encode(&[b"get", b"large"]).repeat(1_000);
+            slow.send(&question);
+            slow
+        })
+        .collect();
+    for _ in 0..50 {
+        assert_eq!(good.command(&[b"get", b"large"]), Reply::Bulk(value.clone()));
+    }
+    let Reply::Bulk(info) = good.call("info stats") else { panic!("text") };
+    let info = String::from_utf8(info).unwrap();
+    let sent = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    let sent: u64 = sent.unwrap().trim().parse().unwrap();
+    assert!(sent < 50 * 61_000 + 20 * (4 << 20), "{sent} bytes, of 1.2 GB asked for");
+    for mut client in slow {
+        assert_eq!(client.reply(), Some(Reply::Bulk(value.clone())), "it may go on");
+    }
+}
+
+#[test]
+fn replies_come_in_order_however_long_the_pipeline_is() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let mut sender = client.other_end();
+    let sending = std::thread::spawn(move || {
+        for number in 0..20_000u32 {
+            let (key, value) = (format!("k{}", number % 500), number.to_string());
+            let request = encode(&[b"getset", key.as_bytes(), value.as_bytes()]);
+            sender.write_all(&request).expect("sent");
+        }
+    });
+    for number in 0..20_000u32 {
+        let expected = number.checked_sub(500).map_or(Reply::Null, |old| bulk(&old.to_string()));
+        assert_eq!(client.reply(), Some(expected), "{number}");
+    }
+    sending.join().expect("sent");
+}
+
+#[test]
+fn a_request_that_comes_byte_by_byte_is_answered() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    for byte in encode(&[b"set", b"slow", b"value"]) {
+        client.send(&[byte]);
+    }
+    assert_eq!(client.reply(), Some(ok()));
+    client.send(b"GET slow\r\n");
+    assert_eq!(client.reply(), Some(bulk("value")));
+}
+
+#[test]
+fn large_values_go_in_and_out_whole() {
+    let server = Server::start(|options| options.dram_bytes = 32 << 20);
+    let mut client = server.client();
+    for bytes in [1_000, 4_096, 65_536, 1_500_000] {
+        let value: Vec<u8> = (0..bytes).map(|at: u32| (at % 251) as u8).collect();
+        assert_eq!(client.command(&[b"set", b"k", &value]), ok());
+        assert_eq!(client.call("strlen k"), Reply::Integer(i64::from(bytes)));
+        assert_eq!(client.call("get k"), Reply::Bulk(value));
+    }
+}
+
+#[test]
+fn more_clients_than_allowed_are_told_and_closed() {
+    let server = Server::start(|options| options.clients_max = 3);
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| drop(client.call("ping")));
+    let mut refused = server.client();
+    assert_eq!(refused.reply(), Some(Reply::Error("ERR max number of clients reached".into())));
+    assert!(refused.is_closed());
+    clients.pop();
+    // The place of one that has gone is free again.
+    loop {
+        let mut next = server.client();
+        next.request(&[b"ping"]);
+        if next.reply() == Some(Reply::Status("PONG".into())) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn without_the_password_only_a_few_commands_are_answered() {
+    let server = Server::start(|options| options.password = Some("secret".into()));
+    let mut client = server.client();
+    let refused = Reply::Error("NOAUTH Authentication required.".into());
+    assert_eq!(client.call("get a"), refused);
+    let Reply::Error(error) = client.call("auth wrong") else { panic!("it is wrong") };
+    assert!(error.starts_with("WRONGPASS"), "{error}");
+    assert_eq!(client.call("auth secret"), ok());
+    assert_eq!(client.call("get a"), Reply::Null);
+    let mut long = server.client();
+    long.send(b"*2\r\n$4\r\nauth\r\n$20000\r\n");
+    let expected = "ERR Protocol error: unauthenticated bulk length";
+    assert_eq!(long.reply(), Some(Reply::Error(expected.into())));
+}
+
+#[test]
+fn the_password_that_a_client_leaves_behind_is_not_the_next_ones() {
+    let server = Server::start(|options| options.password = Some("secret".into()));
+    let mut client = server.client();
+    client.call("auth secret");
+    assert_eq!(client.call("reset"), Reply::Status("RESET".into()));
+    assert_eq!(client.call("get a"), Reply::Error("NOAUTH Authentication required.".into()));
+}
+
+fn refused(change: impl FnOnce(&mut ServeOptions)) -> ServeError {
+    let folder = tempfile::tempdir_in(".").expect("a folder");
+    let data = folder.path().join("store");
+    let mut options = ServeOptions { data: data.clone(), port: 0, ..ServeOptions::default() };
+    change(&mut options);
+    static NEVER: Stop = Stop::new();
+    let error = serve(&options, &NEVER, |_| panic!("it must not start")).expect_err("refused");
+    assert!(error.is_input(), "{error}");
+    assert!(!error.to_string().contains('\n'));
+    error
+}
+
+#[test]
+fn a_server_that_would_promise_too_much_does_not_start() {
+    for durability in [Durability::EverySecond, Durability::Always] {
+        let error = refused(|options| options.durability = durability);
+        assert!(matches!(error, ServeError::NotDurable(_)), "{error}");
+    }
+    let error = refused(|options| options.bind = Ipv4Addr::UNSPECIFIED.into());
+    assert!(matches!(error, ServeError::Open(_)), "{error}");
+    let error = refused(|options| options.dram_bytes = 5 << 20);
+    assert!(matches!(error, ServeError::Dram { .. }), "{error}");
+    let error = refused(|options| options.capacity_bytes = 4096);
+    assert!(matches!(error, ServeError::Capacity { .. }), "{error}");
+}
+
+#[test]
+fn a_file_of_something_else_is_left_alone() {
+    let folder = tempfile::tempdir_in(".").expect("a folder");
+    let data = folder.path().join("letters");
+    std::fs::write(&data, "dear reader, ".repeat(1_000)).unwrap();
+    let error = refused(|options| options.data = data.clone());
+    assert!(error.to_string().contains("--force"), "{error}");
+    assert!(std::fs::read(&data).unwrap().starts_with(b"dear reader"));
+    let new = ebbtide_engine::store::NewStore {
+        path: folder.path().join("bench"),
+        offset: 0,
+        pages: 100,
+        spare_pages: 0,
+        tag: "the image of a bench".into(),
+        force: false,
+    };
+    drop(ebbtide_engine::store::Store::create_blank(&new).unwrap());
+    let error = refused(|options| options.data = new.path.clone());
+    assert!(matches!(error, ServeError::OtherStore { .. }), "{error}");
+}

@@ -1,0 +1,8 @@
+//! The server over the real engine and a real file, driven over real sockets; and its commands over
+//! plain memory, without any.
+
+mod client;
+mod commands;
+mod connections;
+mod documentation;
+mod redis;

@@ -1,0 +1,270 @@
+//! Random commands give the same replies here as in a stock `redis-server`, errors included.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::client::{Client, Reply, Server};
+
+/// A stock server; `None` where there is none.
+struct Redis {
+    process: Child,
+    client: Client,
+    _folder: tempfile::TempDir,
+}
+
+impl Redis {
+    fn start() -> Option<Redis> {
+        let folder = tempfile::tempdir_in(".").expect("a folder");
+        let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .ok()?;
+        let address = ([127, 0, 0, 1], port).into();
+        let until = Instant::now() + Duration::from_secs(60);
+        while std::net::TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < until, "redis-server does not answer");
+            std::thread::yield_now();
+        }
+        Some(Redis { process, client: Client::connect(address), _folder: folder })
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A command of random shape: mostly right, sometimes with what does not belong.
+fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
+    const LINES: &[&str] = &[
+        "set K V",
+        "set K V nx",
+        "set K V xx",
+        "set K V get",
+        "set K V ex 1000",
+        "set K V px P",
+        "set K V keepttl",
+        "set K V ex P",
+        "set K V nx xx",
+        "set K V exat 99999999999",
+        "set K N",
+        "set K V nx get",
+        "set K V ex 10 keepttl",
+        "set K V bogus",
+        "set K V ex",
+        "setnx K V",
+        "setex K P V",
+        "setex K 100 V",
+        "psetex K 100000 V",
+        "get K",
+        "get K",
+        "getset K V",
+        "getdel K",
+        "getex K",
+        "getex K persist",
+        "getex K ex 1000",
+        "getex K ex P",
+        "getex K bogus",
+        "mget K K K",
+        "mset K V K V",
+        "mset K V K",
+        "msetnx K V K V",
+        "strlen K",
+        "getrange K I I",
+        "substr K I I",
+        "setrange K S V",
+        "setrange K I V",
+        "append K V",
+        "incr K",
+        "decr K",
+        "incrby K I",
+        "decrby K I",
+        "incrby K V",
+        "incrbyfloat G F",
+        "incrbyfloat G x",
+        "del K",
+        "del K K",
+        "unlink K",
+        "exists K K K",
+        "type K",
+        "rename K K",
+        "renamenx K K",
+        "copy K K",
+        "copy K K replace",
+        "copy K K db 3",
+        "copy K K db 99",
+        "move K 3",
+        "move K 0",
+        "touch K K",
+        "expire K 1000",
+        "expire K P",
+        "pexpire K 1000000",
+        "expire K 1000 nx",
+        "expire K 2000 xx",
+        "expire K 3000 gt",
+        "expire K 500 lt",
+        "expire K 10 nx xx",
+        "expire K 10 gt lt",
+        "expire K 10 bogus",
+        "expireat K 99999999999",
+        "pexpireat K P",
+        "expiretime K",
+        "pexpiretime K",
+        "ttl K",
+        "persist K",
+        "setbit K S B",
+        "setbit K I I",
+        "getbit K S",
+        "getbit K I",
+        "bitcount K",
+        "bitcount K I I",
+        "bitcount K I I bit",
+        "bitcount K I",
+        "bitpos K B",
+        "bitpos K B I",
+        "bitpos K B I I",
+        "bitpos K B I I bit",
+        "bitpos K I",
+        "bitop and K K K",
+        "bitop or K K K",
+        "bitop xor K K",
+        "bitop not K K",
+        "bitop not K K K",
+        "bitop bogus K K",
+        "bitfield K get u8 S",
+        "bitfield K set i5 S I",
+        "bitfield K incrby u4 S I",
+        "bitfield K overflow sat incrby i8 #S I",
+        "bitfield K overflow fail incrby u2 S I get u2 S",
+        "bitfield K get u64 0",
+        "bitfield K set u8 S V",
+        "bitfield_ro K get u8 0",
+        "bitfield_ro K set u8 0 1",
+        "dbsize",
+        "select 3",
+        "select 0",
+        "select 99",
+        "select V",
+        "echo V",
+        "ping",
+        "ping V",
+        "ping V V",
+        "object bogus K",
+        "bogus K V",
+        "get",
+        "set K",
+        "multi",
+        "exec",
+        "discard",
+        "watch K",
+        "unwatch",
+        "swapdb 0 3",
+        "flushdb",
+        "scan x",
+        "scan 0 count 0",
+        "scan 0 bogus",
+        "time x",
+        "randomkey x",
+        "client getname",
+        "client setname V",
+        "memory usage nothing",
+        "expire K 9223372036854775807",
+        "set K V ex 9223372036854775807",
+        "incrby K 9223372036854775807",
+        "decrby K -9223372036854775808",
+        "set K 9223372036854775807",
+        "hello 9",
+        "hello x",
+        "auth x",
+        "auth x y",
+        "type K x",
+        "keys",
+        "object",
+        "nothing x y",
+    ];
+    let line = LINES[rng.random_range(0..LINES.len())];
+    let seldom = ["flushdb", "swapdb 0 3", "multi", "select 3"].contains(&line);
+    if seldom && rng.random_bool(0.7) {
+        return vec!["get".into(), "k1".into()];
+    }
+    line.split(' ').map(|word| argument(rng, word)).collect()
+}
+
+fn argument(rng: &mut Pcg64Mcg, word: &str) -> String {
+    let choose =
+        |rng: &mut Pcg64Mcg, from: &[&str]| from[rng.random_range(0..from.len())].to_string();
+    match word {
+        "K" => format!("k{}", rng.random_range(0..6)),
+        "B" => rng.random_range(0..2).to_string(),
+        "S" => rng.random_range(0..60).to_string(),
+        "#S" => format!("#{}", rng.random_range(0..9)),
+        "N" => (rng.next_u32() as i32).to_string(),
+        "I" => match rng.random_range(0..8) {
+            0 => choose(rng, &["x", "", "1.5", " 1", "99999999999999999999", "0"]),
+            _ => rng.random_range(-30..30).to_string(),
+        },
+        // What expires does so at once or long after the test.
+        "P" => match rng.random_range(0..8) {
+            0 => choose(rng, &["x", "", "1.5", "99999999999999999999", "0", "-1", "-1000000"]),
+            _ => (rng.random_range(1..30) * 1_000_000).to_string(),
+        },
+        // Redis adds in 80-bit floating point, and sums are exact here: the same where both are.
+        "G" => format!("f{}", rng.random_range(0..3)),
+        "F" => choose(rng, &["1.5", "-0.25", "3", "1e3", "x", "10.125", "-7.75", "0.5", "5.0e2"]),
+        "V" => match rng.random_range(0..5) {
+            0 => rng.random_range(-100..100).to_string(),
+            1 => "v".repeat(rng.random_range(0..3000)),
+            _ => choose(rng, &["a", "hello world", "12", "3.5", "", "\u{e9}\r\n", "0", "-1"]),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// Replies that are the same only in kind: they tell of the server, or depend on the moment.
+fn comparable(arguments: &[String], reply: Reply) -> Reply {
+    match (arguments[0].as_str(), reply) {
+        ("ttl", Reply::Integer(seconds)) if seconds > 0 => Reply::Integer((seconds + 5) / 10),
+        ("expiretime", Reply::Integer(at)) if at > 0 => Reply::Integer((at + 5) / 10),
+        ("pexpiretime", Reply::Integer(at)) if at > 0 => Reply::Integer((at + 5_000) / 10_000),
+        (_, reply) => reply,
+    }
+}
+
+#[test]
+fn random_commands_give_the_replies_of_redis() {
+    let Some(mut redis) = Redis::start() else {
+        eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
+        return;
+    };
+    let server = Server::start(|_| ());
+    let mut ours = server.client();
+    let seed = std::env::var("EBBTIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut differ: Vec<String> = Vec::new();
+    for step in 0..20_000 {
+        let arguments = command(&mut rng);
+        let bytes: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
+        let expected = comparable(&arguments, redis.client.command(&bytes));
+        let found = comparable(&arguments, ours.command(&bytes));
+        if found != expected {
+            let line = arguments.join(" ");
+            differ.push(format!(
+                "step {step}: {line:.200}\n  Redis: {expected:.200?}\n  here: {found:.200?}"
+            ));
+        }
+        if differ.len() == 10 {
+            break;
+        }
+    }
+    assert!(differ.is_empty(), "seed {seed}:\n{}", differ.join("\n"));
+}
