@@ -1,0 +1,131 @@
+//! How many instructions a hit and a fiber switch take, counted by Valgrind: unlike times, counts are
+//! the same on every machine with the same compiler.
+//!
+//! `cargo run --release -p ebbtide-engine --example instructions`. It needs `valgrind`. Each loop runs
+//! twice, the second time with twice as many steps, so that what happens once does not count.
+
+use std::error::Error;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, Time};
+use ebbtide_engine::device::ram::{Latency, Ram};
+use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing};
+use ebbtide_fiber::{Fiber, StackPool};
+
+/// Pages of the chain, all resident.
+const PAGES: u64 = 100;
+
+/// Pages of the address space: more frames than the chain needs, as some are kept free.
+const SPACE: u64 = 400;
+
+const STEPS: u64 = 100_000;
+
+const LOOPS: [&str; 4] = ["8-byte load", "64-byte load", "load and store", "into a fiber and back"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match &arguments[..] {
+        [] => LOOPS.iter().try_for_each(|what| {
+            let (once, twice) = (counted(what, STEPS)?, counted(what, 2 * STEPS)?);
+            println!("{what:<22} {:.1} instructions", (twice - once) as f64 / STEPS as f64);
+            Ok(())
+        }),
+        [what, steps] => run(what, steps),
+        _ => Err("it takes no arguments".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Instructions of a process that takes `steps` steps of the loop `what`.
+fn counted(what: &str, steps: u64) -> Result<u64, Box<dyn Error>> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args([what, &steps.to_string()])
+        .output()
+        .map_err(|error| format!("cannot run valgrind: {error}; expected it to be installed"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let count = said.lines().find_map(|line| line.split_once("Collected : "));
+    match count {
+        Some((_, count)) if output.status.success() => Ok(count.trim().parse()?),
+        _ => Err(format!("valgrind: {said}").into()),
+    }
+}
+
+fn run(what: &str, steps: &str) -> Result<(), Box<dyn Error>> {
+    let steps = steps.parse()?;
+    if what == "into a fiber and back" {
+        let mut stacks = StackPool::new(1, 16 << 10)?;
+        let stack = stacks.take().expect("there is one");
+        let mut fiber: Fiber<(), ()> = Fiber::new(stack, |suspend, ()| {
+            loop {
+                suspend.suspend(());
+            }
+        });
+        for _ in 0..steps {
+            fiber.resume(());
+        }
+        return Ok(());
+    }
+    let line = |page: u64| page * (PAGE_BYTES + LINE_BYTES) as u64 % (PAGES * PAGE_BYTES as u64);
+    let image = |_: usize, page: &mut [u8; PAGE_BYTES]| page.fill(0);
+    let device = Ram::new(SPACE as usize, Latency::Looks(0), image);
+    let engine = Engine::over_device(Arc::new(device), SPACE, &Options::new(8 << 20))?;
+    let what = what.to_string();
+    let chain = move |memory: &mut FlashMemory<'_>| {
+        for page in 0..PAGES {
+            memory.store(Addr(line(page)), line((page + 1) % PAGES));
+        }
+        let mut at = 0;
+        match what.as_str() {
+            "8-byte load" => (0..steps).for_each(|_| at = memory.load(Addr(at))),
+            "64-byte load" => (0..steps).for_each(|_| {
+                let line: [u64; LINE_BYTES / 8] = memory.line(Addr(at));
+                std::hint::black_box(&line);
+                at = line[0];
+            }),
+            _ => (0..steps).for_each(|_| {
+                let next = memory.load(Addr(at));
+                memory.store(Addr(at + 8), next);
+                at = next;
+            }),
+        }
+        std::hint::black_box(at);
+    };
+    engine.run(move |_| Once { job: std::cell::Cell::new(Some(chain.clone())) }, drop)?;
+    let misses = engine.counters().snapshot().misses;
+    if misses > PAGES {
+        return Err(format!("{misses} misses: the chain is not resident").into());
+    }
+    Ok(())
+}
+
+/// Offers one job.
+struct Once<F> {
+    job: std::cell::Cell<Option<F>>,
+}
+
+impl<F: FnOnce(&mut FlashMemory<'_>) + 'static> Service for Once<F> {
+    type Job = Option<F>;
+
+    fn next(&self, _now: Time) -> Offer<Option<F>> {
+        self.job.take().map_or(Offer::End, |job| Offer::Job(Some(job)))
+    }
+
+    fn run(&self, job: &mut Option<F>, memory: &mut FlashMemory<'_>) {
+        if let Some(job) = job.take() {
+            job(memory);
+        }
+    }
+
+    fn done(&self, _job: Option<F>, result: Result<(), JobError>, _timing: Timing) {
+        result.expect("the memory does not fail");
+    }
+}
