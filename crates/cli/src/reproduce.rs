@@ -1,7 +1,7 @@
 //! `ebbtide reproduce`.
 
 use clap::Args;
-use ebbtide_papers::{self as papers, Paper, ReproduceError, ReproduceOptions, Results, Selection};
+use ebbtide_papers::{self as papers, Paper, ReproduceOptions, Selection};
 use ebbtide_study::side_by_side::host_threads;
 
 use crate::exit::{Failure, print, say};
@@ -33,11 +33,9 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// The name of all papers on the command line.
-const EVERY_PAPER: &str = "all";
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut papers = named(arguments.paper.as_deref().unwrap_or(EVERY_PAPER))?;
+    let name = arguments.paper.as_deref().unwrap_or("all");
+    let mut papers = papers::named(name).map_err(Failure::input)?;
     if arguments.list {
         return list(&papers);
     }
@@ -48,8 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Selection::Claims(ids) = &selection {
         let has = |paper: &Paper, id: &str| paper.claims.iter().any(|claim| claim.id == id);
         if let Some(id) = ids.iter().find(|id| !papers.iter().any(|paper| has(paper, id))) {
-            let paper = arguments.paper.as_deref().unwrap_or(EVERY_PAPER);
-            return Err(Failure::input(format!("{id} is not a claim of {paper}")));
+            return Err(Failure::input(format!("{id} is not a claim of {name}")));
         }
         papers.retain(|paper| ids.iter().any(|id| has(paper, id)));
     }
@@ -70,16 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ));
         }
     }
-    let results = progress::watched(|watch| {
-        let mut results = Vec::new();
-        for (number, paper) in papers.iter().enumerate() {
-            let show = |_: &str, share: f64| {
-                watch.show(paper.about, (number as f64 + share) / papers.len() as f64);
-            };
-            results.push((*paper, (paper.reproduce)(&options, watch.telling(&show))?));
-        }
-        Ok::<_, ReproduceError>(Results(results))
-    })?;
+    let results = progress::watched(|watch| papers::reproduce(&papers, &options, watch))?;
     arguments.output.finish(&results?)
 }
 
@@ -90,12 +78,4 @@ fn list(papers: &[&Paper]) -> Result<(), Failure> {
         text += &format!("{}: {}\n{}\n", paper.name, paper.about, paper.claims);
     }
     print(text.trim_end_matches('\n'))
-}
-
-/// The papers called `name`: one, or all of them.
-fn named(name: &str) -> Result<Vec<&'static Paper>, Failure> {
-    if name == EVERY_PAPER {
-        return Ok(papers::ALL.to_vec());
-    }
-    Ok(vec![papers::find(name).map_err(Failure::input)?])
 }

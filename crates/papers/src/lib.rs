@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::{Stopped, UnknownName, Watch, find_by_name};
-use ebbtide_report::{Page, Report, ReportError};
+use ebbtide_report::{Column, Columns, Page, Report, ReportError};
 use ebbtide_sim::ReplayError;
 use ebbtide_study::claims::{Claims, Findings};
 use ebbtide_study::runs::RunError;
@@ -49,6 +49,33 @@ pub const ALL: [&Paper; 4] =
 pub fn find(name: &str) -> Result<&'static Paper, UnknownName> {
     let known: Vec<(&str, &Paper)> = ALL.iter().map(|paper| (paper.name, *paper)).collect();
     find_by_name("paper", name, &known)
+}
+
+/// The papers that `name` stands for: one, or with `all` all of them.
+///
+/// # Errors
+/// [`UnknownName`] when there is no such paper.
+pub fn named(name: &str) -> Result<Vec<&'static Paper>, UnknownName> {
+    if name == "all" { Ok(ALL.to_vec()) } else { Ok(vec![find(name)?]) }
+}
+
+/// Reproduces `papers`, one after the other.
+///
+/// # Errors
+/// The error of the first paper that has one.
+pub fn reproduce(
+    papers: &[&'static Paper],
+    options: &ReproduceOptions,
+    watch: Watch<'_>,
+) -> Result<Results, ReproduceError> {
+    let mut results = Vec::new();
+    for (number, paper) in papers.iter().enumerate() {
+        let show = |_: &str, share: f64| {
+            watch.show(paper.about, (number as f64 + share) / papers.len() as f64);
+        };
+        results.push((*paper, (paper.reproduce)(options, watch.telling(&show))?));
+    }
+    Ok(Results(results))
 }
 
 /// What was reproduced of a paper. `Display` is its figures and tables in plain text.
@@ -129,6 +156,27 @@ impl Report for Results {
             "summary": claims.summary(),
             "papers": papers,
         }))
+    }
+
+    /// One row a finding.
+    fn columns(&self) -> serde_json::Result<Vec<Column>> {
+        let mut records = Vec::new();
+        for (paper, result) in &self.0 {
+            for finding in &result.findings.claims {
+                let mut record = json!({ "paper": paper.name });
+                if let (Value::Object(record), Value::Object(finding)) =
+                    (&mut record, serde_json::to_value(finding)?)
+                {
+                    record.extend(finding);
+                }
+                records.push(record);
+            }
+        }
+        Ok(Columns::of_records(&records))
+    }
+
+    fn pages(&self) -> Vec<Page> {
+        self.0.iter().map(|(_, result)| result.page.clone()).collect()
     }
 
     /// Writes one paper's page into `folder`, and of several each into a folder of its name there.

@@ -40,7 +40,7 @@ use thiserror::Error;
 
 pub use atomic_file::write_whole;
 pub use bars::{BarChart, Range};
-pub use columns::{Column, Columns};
+pub use columns::{Column, Columns, Values};
 pub use json_leaves::each_leaf;
 pub use lines::LineChart;
 pub use number::{bytes, figure, microseconds, percent, years};

@@ -93,6 +93,13 @@ impl Page {
         self.with(Element::Data(table))
     }
 
+    /// The page with its title and charts alone.
+    pub fn charts(&self) -> Page {
+        let is_chart = |element: &&Element| matches!(element, Element::Bars(_) | Element::Lines(_));
+        let elements = self.elements.iter().filter(is_chart).cloned().collect();
+        Page { title: self.title.clone(), elements }
+    }
+
     /// The page as HTML, which loads nothing from elsewhere.
     ///
     /// # Errors

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use super::columns::{Column, Values};
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::Result;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
-use serde_json::Value;
-
-use super::columns::Column;
 
 /// The file's bytes: one row group, every column optional.
 pub fn parquet_bytes(columns: &[Column]) -> Vec<u8> {
@@ -17,59 +15,56 @@ pub fn parquet_bytes(columns: &[Column]) -> Vec<u8> {
 }
 
 fn write(columns: &[Column]) -> Result<Vec<u8>> {
-    let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
+    let typed: Vec<Values> = columns.iter().map(Column::typed).collect();
+    let fields = columns.iter().zip(&typed).map(|(column, values)| field(&column.name, values));
+    let fields = fields.collect::<Result<Vec<_>>>()?;
     let schema = Type::group_type_builder("sweep").with_fields(fields).build()?;
     let mut file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::default())?;
     let mut rows = file.next_row_group()?;
-    for column in columns {
+    for values in typed {
         let mut writer = rows.next_column()?.expect("the schema has as many columns");
-        put(&mut writer, column)?;
+        put(&mut writer, values)?;
         writer.close()?;
     }
     rows.close()?;
     file.into_inner()
 }
 
-/// What all values of a column are.
-fn physical(column: &Column) -> Physical {
-    let all = |is: fn(&Value) -> bool| column.values.iter().flatten().all(is);
-    if all(Value::is_i64) {
-        Physical::INT64
-    } else if all(Value::is_number) {
-        Physical::DOUBLE
-    } else {
-        Physical::BYTE_ARRAY
-    }
-}
-
-fn field(column: &Column) -> Result<Arc<Type>> {
-    let physical = physical(column);
-    let builder = Type::primitive_type_builder(&column.name, physical);
+fn field(name: &str, values: &Values) -> Result<Arc<Type>> {
+    let physical = match values {
+        Values::Whole(_) => Physical::INT64,
+        Values::Real(_) => Physical::DOUBLE,
+        Values::Text(_) => Physical::BYTE_ARRAY,
+    };
+    let builder = Type::primitive_type_builder(name, physical);
     let builder = builder.with_repetition(Repetition::OPTIONAL);
     let text = physical == Physical::BYTE_ARRAY;
     let builder = if text { builder.with_converted_type(ConvertedType::UTF8) } else { builder };
     builder.build().map(Arc::new)
 }
 
-fn put(writer: &mut SerializedColumnWriter<'_>, column: &Column) -> Result<usize> {
-    // 1 where there is a value.
-    let there: Vec<i16> = column.values.iter().map(|value| i16::from(value.is_some())).collect();
-    let values = column.values.iter().flatten();
-    match physical(column) {
-        Physical::INT64 => {
-            let values: Vec<i64> = values.filter_map(Value::as_i64).collect();
+fn put(writer: &mut SerializedColumnWriter<'_>, values: Values) -> Result<usize> {
+    match values {
+        Values::Whole(values) => {
+            let (there, values) = apart(values);
             writer.typed::<Int64Type>().write_batch(&values, Some(&there), None)
         }
-        Physical::DOUBLE => {
-            let values: Vec<f64> = values.filter_map(Value::as_f64).collect();
+        Values::Real(values) => {
+            let (there, values) = apart(values);
             writer.typed::<DoubleType>().write_batch(&values, Some(&there), None)
         }
-        _ => {
-            let text = column.texts().zip(&there).filter(|(_, there)| **there == 1);
-            let values: Vec<ByteArray> = text.map(|(text, _)| text.as_str().into()).collect();
+        Values::Text(values) => {
+            let (there, values) = apart(values);
+            let values: Vec<ByteArray> = values.iter().map(|text| text.as_str().into()).collect();
             writer.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)
         }
     }
+}
+
+/// For every row 1 where there is a value, and the values that are there.
+fn apart<T>(values: Vec<Option<T>>) -> (Vec<i16>, Vec<T>) {
+    let there = values.iter().map(|value| i16::from(value.is_some())).collect();
+    (there, values.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -78,6 +73,7 @@ mod tests {
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
+    use serde_json::Value;
 
     use super::*;
 

@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::{Page, ReportError};
+use crate::{Column, Columns, Page, ReportError};
 
 /// A result in its three forms: text for people (`Display`), JSON for machines, and a page of
 /// charts with its data as files.
@@ -15,6 +16,15 @@ pub trait Report: fmt::Display {
     /// # Errors
     /// When it cannot be written as JSON.
     fn json(&self) -> serde_json::Result<String>;
+
+    /// The result as rows and named columns, for programs that work on tables.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    fn columns(&self) -> serde_json::Result<Vec<Column>>;
+
+    /// The page; of a result that has several, all of them.
+    fn pages(&self) -> Vec<Page>;
 
     /// Writes the page and its data files into `folder`, which is made if it is missing. Returns
     /// the paths written, the page first.
@@ -29,11 +39,28 @@ pub trait Report: fmt::Display {
 pub trait PageReport: fmt::Display + Serialize {
     /// Charts, tables and settings.
     fn page(&self) -> Page;
+
+    /// The rows of the result as a table, a JSON object each. A column is a leaf of these objects,
+    /// named by its path. Without a table of its own, the whole result is one row.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    fn records(&self) -> serde_json::Result<Vec<Value>> {
+        Ok(vec![serde_json::to_value(self)?])
+    }
 }
 
 impl<R: PageReport> Report for R {
     fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
+    }
+
+    fn columns(&self) -> serde_json::Result<Vec<Column>> {
+        Ok(Columns::of_records(&self.records()?))
+    }
+
+    fn pages(&self) -> Vec<Page> {
+        vec![self.page()]
     }
 
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {

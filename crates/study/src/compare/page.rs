@@ -2,6 +2,7 @@
 
 use super::{ComparedDesign, Comparison};
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range};
+use serde_json::Value;
 
 impl PageReport for Comparison {
     /// Charts of throughput and tail against cost, of flash traffic, and the table.
@@ -30,6 +31,11 @@ impl PageReport for Comparison {
             format!("{}: {config}", row.design)
         });
         page.section("Configurations").preformatted(&configs.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// One row a design.
+    fn records(&self) -> serde_json::Result<Vec<Value>> {
+        self.designs.iter().map(serde_json::to_value).collect()
     }
 }
 

@@ -19,6 +19,14 @@ impl PageReport for SimReport {
             SimReport::Replay(replay) => of_replay(replay),
         }
     }
+
+    /// One row a run.
+    fn records(&self) -> serde_json::Result<Vec<Value>> {
+        match self {
+            SimReport::Runs(runs) => runs.runs.iter().map(serde_json::to_value).collect(),
+            one => Ok(vec![serde_json::to_value(one)?]),
+        }
+    }
 }
 
 fn of_run(run: &Run) -> Page {

@@ -177,7 +177,7 @@ mod tests {
         let groups = swept.groups(Some(axis));
         assert_eq!(groups.values().map(Vec::len).collect::<Vec<_>>(), [4, 4]);
         assert_eq!(swept.name(groups[&vec![1]][0], Some(axis)), "os-swap");
-        let html = swept.page(&swept.columns()).html().unwrap();
+        let html = swept.page(&swept.all_columns()).html().unwrap();
         // The mean of both seeds at the first size.
         assert!(html.contains("dram_cache.size, GiB") && html.contains("0.505"), "{html}");
     }
@@ -188,7 +188,7 @@ mod tests {
         swept.axes.iter_mut().find(|axis| axis.key == "dram_cache.size").unwrap().values[0] =
             "all".to_string();
         swept.points.retain(|point| point.values[5] == "8GiB");
-        let html = swept.page(&swept.columns()).html().unwrap();
+        let html = swept.page(&swept.all_columns()).html().unwrap();
         assert!(html.contains("astriflash, dram_cache.size 8GiB"), "{html}");
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Axis, Sweep};
 use ebbtide_report::each_leaf;
-use ebbtide_report::{Column, Columns, Report, ReportError, parquet_bytes, write_whole};
+use ebbtide_report::{Column, Columns, Page, Report, ReportError, parquet_bytes, write_whole};
 
 /// The results of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,16 +28,24 @@ pub struct SweepPoint {
 }
 
 /// Keys that depend on the host. They are left out, so that the same sweep gives the same tables.
-const OF_THE_HOST: [&str; 2] = ["wall_s", "accesses_per_wall_s"];
+pub(super) const OF_THE_HOST: [&str; 2] = ["wall_s", "accesses_per_wall_s"];
 
 impl Report for Swept {
     fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
 
+    fn columns(&self) -> serde_json::Result<Vec<Column>> {
+        Ok(self.all_columns())
+    }
+
+    fn pages(&self) -> Vec<Page> {
+        vec![self.page(&self.all_columns())]
+    }
+
     /// Besides the page, writes every figure and parameter of every point as CSV and as Parquet.
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let columns = self.columns();
+        let columns = self.all_columns();
         let mut written = self.page(&columns).write(folder)?;
         let name = "results.parquet";
         write_whole(folder, name, &parquet_bytes(&columns))?;
@@ -47,7 +55,12 @@ impl Report for Swept {
 }
 
 impl Swept {
-    pub(super) fn new(sweep: &Sweep, outcomes: Vec<Value>) -> Swept {
+    /// The results of `sweep` whose points had these `outcomes`, in their order.
+    ///
+    /// # Panics
+    /// When there are more or fewer outcomes than points.
+    pub fn new(sweep: &Sweep, outcomes: Vec<Value>) -> Swept {
+        assert_eq!(outcomes.len(), sweep.points(), "an outcome a point");
         let own = |values: Vec<&str>| values.into_iter().map(str::to_string).collect();
         let points = outcomes.into_iter().enumerate();
         let points = points
@@ -57,7 +70,7 @@ impl Swept {
     }
 
     /// First the axes, then the outcomes, then the resolved parameters.
-    pub(super) fn columns(&self) -> Vec<Column> {
+    pub(super) fn all_columns(&self) -> Vec<Column> {
         let mut columns = Columns::of_rows(self.points.len());
         for (row, point) in self.points.iter().enumerate() {
             for (axis, value) in self.axes.iter().zip(&point.values) {
@@ -109,7 +122,7 @@ pub(super) mod tests {
 
     #[test]
     fn columns_are_axes_then_figures_then_parameters() {
-        let columns = swept().columns();
+        let columns = swept().all_columns();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(
             names,
