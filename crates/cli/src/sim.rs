@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_sim::config::{Config, Scale};
-use ebbtide_sim::designs::resolve;
-use ebbtide_sim::{Offered, Plan, ReplayError, SimError, designs};
-use ebbtide_study::energy::{EnergyTable, Meter};
-use ebbtide_study::simulate::{self, SimReport};
+use ebbtide_core::Watch;
+use ebbtide_sim::Offered;
+use ebbtide_sim::config::Scale;
+use ebbtide_study::energy::EnergyTable;
+use ebbtide_study::simulate::{self, SimOptions, SimWork};
 use ebbtide_trace::Space;
 use ebbtide_workloads::Kind;
 
@@ -71,27 +71,37 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
-    let (config, meter) = machine(arguments)?;
-    let report = match &arguments.trace {
-        Some(path) => replayed(path, arguments, &config, meter.as_ref())?,
-        None => simulated(arguments, config, meter.as_ref())?,
-    };
+    let options = options(arguments)?;
+    let waits_for_input = arguments.trace.as_deref() == Some(Path::new("-"));
+    let simulated = |watch: Watch<'_>| simulate::simulate(&options, watch);
+    // While standard input waits for more, only the end of the process ends the wait.
+    let report =
+        if waits_for_input { progress::shown(simulated) } else { progress::watched(simulated)? };
+    let report = report.map_err(|error| Failure::of(error.is_input(), error))?;
     arguments.output.finish(&report)
 }
 
-/// The resolved machine, and a meter of its energy. A machine at a smaller scale represents the
-/// whole.
-fn machine(arguments: &Arguments) -> Result<(Config, Option<Meter>), Failure> {
-    let preset = arguments.preset.iter().map(|name| ("preset", name.as_str()));
-    let set = arguments.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let overrides: Vec<(&str, &str)> = preset.chain(set).collect();
-    let whole = resolve(&arguments.design, &overrides).map_err(Failure::input)?;
-    let config = arguments.scale.of(whole.clone());
-    config.check().map_err(Failure::input)?;
-    let table = energy_table(arguments.energy.as_deref())?;
-    let has_flash = designs::has_flash(&config).map_err(Failure::input)?;
-    let meter = Meter::new(&table, &whole, has_flash).map_err(Failure::input)?;
-    Ok((config, meter))
+fn options(arguments: &Arguments) -> Result<SimOptions, Failure> {
+    let Arguments { design, preset, set, scale, .. } = arguments;
+    let work = match &arguments.trace {
+        Some(path) => SimWork::Trace { path: path.clone(), address: arguments.address },
+        None => SimWork::Program {
+            workload: arguments.workload.unwrap_or(Kind::HashTable),
+            jobs: arguments.jobs,
+            seed: arguments.seed,
+            seeds: arguments.seeds,
+            arrivals: arguments.arrivals,
+            explain: arguments.explain,
+        },
+    };
+    Ok(SimOptions {
+        design: design.clone(),
+        preset: preset.clone(),
+        set: set.clone(),
+        scale: *scale,
+        energy: energy_table(arguments.energy.as_deref())?,
+        work,
+    })
 }
 
 /// The energy table in `file`, or the shipped table.
@@ -100,46 +110,4 @@ pub(crate) fn energy_table(file: Option<&Path>) -> Result<EnergyTable, Failure> 
         || Ok(EnergyTable::shipped()),
         |file| EnergyTable::read(file).map_err(Failure::input),
     )
-}
-
-fn replayed(
-    path: &Path,
-    arguments: &Arguments,
-    config: &Config,
-    meter: Option<&Meter>,
-) -> Result<SimReport, Failure> {
-    let trace = arguments.address.of(ebbtide_trace::open(path).map_err(Failure::trace)?);
-    // While standard input waits for more, only the end of the process ends the wait.
-    if path != Path::new("-") {
-        progress::on_interrupt()?;
-    }
-    let report = progress::shown(|watch| simulate::run_trace(config, meter, trace, watch));
-    match report {
-        Ok(report) => report.ok_or_else(|| Failure::run("cancelled")),
-        Err(ReplayError::Trace(error)) => Err(Failure::trace(error)),
-        Err(error) => Err(Failure::input(error)),
-    }
-}
-
-fn simulated(
-    arguments: &Arguments,
-    config: Config,
-    meter: Option<&Meter>,
-) -> Result<SimReport, Failure> {
-    let plan = Plan {
-        config,
-        workload: arguments.workload.unwrap_or(Kind::HashTable),
-        jobs: arguments.jobs,
-        seed: arguments.seed,
-        arrivals: arguments.arrivals,
-    };
-    let report = progress::watched(|watch| match arguments.seeds {
-        Some(count) => simulate::run_seeds(&plan, count, meter, watch).map(SimReport::Runs),
-        None => simulate::run(&plan, arguments.explain, meter, watch)
-            .map(|run| SimReport::Run(Box::new(run))),
-    })?;
-    report.map_err(|error| match error {
-        SimError::Config(_) | SimError::Shape(_) => Failure::input(error),
-        _ => Failure::run(error),
-    })
 }

@@ -1,15 +1,18 @@
 //! `ebbtide sim`: one design on one program or trace.
 
+mod options;
 mod page;
 mod seeds;
 mod text;
 
 use ebbtide_core::Watch;
 use ebbtide_sim::config::Config;
+use ebbtide_sim::designs::{self, Parts};
 use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline, replay};
 use ebbtide_trace::Source;
 use serde::Serialize;
 
+pub use options::{Compose, SimOptions, SimWork, SimulateError, simulate, simulate_with};
 pub use seeds::{Runs, run_seeds};
 pub use text::spent;
 
@@ -63,7 +66,18 @@ pub fn run(
     meter: Option<&Meter>,
     watch: Watch<'_>,
 ) -> Result<Run, SimError> {
-    let mut simulation = Simulation::warmed(plan, watch)?;
+    run_of(plan, designs::compose(&plan.config)?, explain, meter, watch)
+}
+
+/// [`run`] on a machine of `parts` instead of those of the plan's design.
+fn run_of(
+    plan: &Plan,
+    parts: Parts,
+    explain: bool,
+    meter: Option<&Meter>,
+    watch: Watch<'_>,
+) -> Result<Run, SimError> {
+    let mut simulation = Simulation::warmed_of(plan, parts, watch)?;
     let outcome = simulation.measure(watch)?;
     let typical_miss = if explain { simulation.typical_miss()? } else { None };
     Ok(Run { energy: meter.map(|meter| meter.of_program(&outcome)), outcome, typical_miss })

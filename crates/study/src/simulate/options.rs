@@ -1,0 +1,153 @@
+//! [`SimOptions`]: what `ebbtide sim` takes, checked and run.
+
+use std::path::PathBuf;
+
+use ebbtide_core::{Stopped, Watch};
+use ebbtide_sim::config::{Config, ConfigError, Scale};
+use ebbtide_sim::designs::{self, Parts, resolve};
+use ebbtide_sim::{Offered, Plan, ReplayError, SimError};
+use ebbtide_trace::{Space, TraceError};
+use ebbtide_workloads::Kind;
+use thiserror::Error;
+
+use super::{SimReport, run_of, run_seeds, run_trace};
+use crate::energy::{EnergyTable, Meter};
+
+/// The options of a simulation.
+#[derive(Debug, Clone)]
+pub struct SimOptions {
+    /// A design's name, or a TOML file of parameters.
+    pub design: String,
+    /// A named set of parameters to lay over the design.
+    pub preset: Option<String>,
+    /// Parameters to set over both.
+    pub set: Vec<(String, String)>,
+    /// Scale of capacities. Energy is that of the full size.
+    pub scale: Scale,
+    /// What operations take.
+    pub energy: EnergyTable,
+    /// What runs.
+    pub work: SimWork,
+}
+
+/// What a simulation runs.
+#[derive(Debug, Clone)]
+pub enum SimWork {
+    /// A program.
+    Program {
+        /// Which.
+        workload: Kind,
+        /// Jobs to measure after the warm-up.
+        jobs: u64,
+        /// Seed of data, jobs and arrivals.
+        seed: u64,
+        /// Number of seeds to run, starting with `seed`; `None` gives a single run.
+        seeds: Option<u64>,
+        /// The load.
+        arrivals: Offered,
+        /// Whether to follow a typical miss. Only a single run does.
+        explain: bool,
+    },
+    /// A trace, replayed directly into the memory side.
+    Trace {
+        /// The file; `-` is standard input.
+        path: PathBuf,
+        /// Which of its addresses.
+        address: Space,
+    },
+}
+
+/// Why a simulation gave no result.
+#[derive(Debug, Error)]
+pub enum SimulateError {
+    /// The machine cannot be built.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The run failed.
+    #[error(transparent)]
+    Run(SimError),
+    /// The trace cannot be replayed.
+    #[error(transparent)]
+    Replay(ReplayError),
+    /// The user stopped the run.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl SimulateError {
+    /// Whether the user's input, rather than the run, is at fault.
+    pub fn is_input(&self) -> bool {
+        match self {
+            SimulateError::Config(_) => true,
+            SimulateError::Run(error) => matches!(error, SimError::Config(_) | SimError::Shape(_)),
+            SimulateError::Replay(ReplayError::Trace(error)) => !error.is_cut_short(),
+            SimulateError::Replay(_) => true,
+            SimulateError::Stopped(_) => false,
+        }
+    }
+}
+
+impl From<SimError> for SimulateError {
+    fn from(error: SimError) -> SimulateError {
+        match error {
+            SimError::Stopped(stopped) => stopped.into(),
+            error => SimulateError::Run(error),
+        }
+    }
+}
+
+impl From<TraceError> for SimulateError {
+    fn from(error: TraceError) -> SimulateError {
+        SimulateError::Replay(error.into())
+    }
+}
+
+/// Composes the machine of a configuration from parts.
+pub type Compose<'a> = &'a dyn Fn(&Config) -> Result<Parts, ConfigError>;
+
+/// Runs a simulation on the machine that [`designs::compose`] composes.
+///
+/// # Errors
+/// [`SimulateError`].
+pub fn simulate(options: &SimOptions, watch: Watch<'_>) -> Result<SimReport, SimulateError> {
+    simulate_with(options, &designs::compose, watch)
+}
+
+/// Runs a simulation of a single seed on the machine that `compose` composes, such as one with a
+/// policy that is not in the list. A trace and several seeds take the parts of the design.
+///
+/// # Errors
+/// [`SimulateError`].
+pub fn simulate_with(
+    options: &SimOptions,
+    compose: Compose<'_>,
+    watch: Watch<'_>,
+) -> Result<SimReport, SimulateError> {
+    let preset = options.preset.iter().map(|name| ("preset", name.as_str()));
+    let set = options.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let whole = resolve(&options.design, &preset.chain(set).collect::<Vec<_>>())?;
+    let config = options.scale.of(whole.clone());
+    config.check()?;
+    let has_flash = designs::has_flash(&config)?;
+    let meter = Meter::new(&options.energy, &whole, has_flash)?;
+    let meter = meter.as_ref();
+    match &options.work {
+        SimWork::Trace { path, address } => {
+            let trace = address.of(ebbtide_trace::open(path)?);
+            let report = run_trace(&config, meter, trace, watch).map_err(SimulateError::Replay)?;
+            Ok(report.ok_or(Stopped)?)
+        }
+        SimWork::Program { workload, jobs, seed, seeds, arrivals, explain } => {
+            let (workload, jobs, seed, arrivals) = (*workload, *jobs, *seed, *arrivals);
+            let plan = Plan { config, workload, jobs, seed, arrivals };
+            Ok(match seeds {
+                Some(count) => SimReport::Runs(run_seeds(&plan, *count, meter, watch)?),
+                None => {
+                    let parts = compose(&plan.config)?;
+                    let run = run_of(&plan, parts, *explain, meter, watch)?;
+                    SimReport::Run(Box::new(run))
+                }
+            })
+        }
+    }
+}
