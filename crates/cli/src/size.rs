@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{Bytes, Span, UnknownName};
-use ebbtide_measure::bench::Profile;
 use ebbtide_papers::astriflash::judge_trace;
 use ebbtide_study::size::{self, Cells, Input, Machine, SizeOptions};
 use ebbtide_workloads::Kind;
@@ -84,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
     let machine = match &arguments.machine {
         None => Machine::published().map_err(Failure::input)?,
-        Some(path) => Machine::from(&Profile::read(path).map_err(Failure::input)?),
+        Some(path) => Machine::measured(path).map_err(Failure::input)?,
     };
     let report = progress::watched(|watch| size::run(&options(arguments), &machine, watch))?;
     let mut report = report.map_err(|error| Failure::of(error.is_input(), error))?;

@@ -11,11 +11,12 @@ mod cost_and_lifetime;
 mod demand;
 pub mod figure1;
 mod least_dram;
+mod miss_ratios;
 mod page;
 mod text;
 mod traced_memory;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
@@ -30,10 +31,11 @@ pub use anatomy::{Anatomy, FlashLatency};
 pub use cost_and_lifetime::{CellLifetime, CostAndLifetime};
 pub use demand::{Demand, PolicyCurve};
 pub use least_dram::{Goal, Need, ResponsePoint};
+pub use miss_ratios::{MissRatios, miss_ratios};
 
 use crate::analytic::bandwidth::Traffic;
 use crate::claims::Findings;
-use ebbtide_measure::bench::Profile;
+use ebbtide_measure::bench::{BenchError, Profile};
 
 /// The program or trace to size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -343,6 +345,16 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The memories of a machine that `ebbtide doctor --write` has measured into the file at `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no such file.
+    pub fn measured(path: &Path) -> Result<Machine, BenchError> {
+        Ok(Machine::from(&Profile::read(path)?))
+    }
+}
+
 impl From<&Profile> for Machine {
     /// The bench's memories with their costs on the machine of `profile`.
     fn from(profile: &Profile) -> Machine {
@@ -357,12 +369,6 @@ impl From<&Profile> for Machine {
 }
 
 fn check(options: &SizeOptions) -> Result<(), SizeError> {
-    let positive = |option, value: f64, expected: &str| {
-        if value.is_finite() && value > 0.0 {
-            return Ok(());
-        }
-        Err(SizeError::Option { option, given: value.to_string(), expected: expected.to_string() })
-    };
     positive("--slo", options.slo_us, "more than 0")?;
     positive("--dram-price", options.dram_price, "dollars a GB, more than 0")?;
     positive("--flash-price", options.flash_price, "dollars a GB, more than 0")?;
@@ -376,12 +382,23 @@ fn check(options: &SizeOptions) -> Result<(), SizeError> {
     positive("--cores", cores, "at least 1")?;
     let years = options.min_lifetime_years.unwrap_or(f64::MIN_POSITIVE);
     positive("--min-lifetime", years, "years, more than 0")?;
-    match options.input {
+    check_input(&options.input)
+}
+
+fn check_input(input: &Input) -> Result<(), SizeError> {
+    match *input {
         Input::Trace { job_us, .. } => positive("--job", job_us, "more than 0"),
         Input::Workload { miss_interval_us, .. } => {
             positive("--miss-interval", miss_interval_us, "more than 0")
         }
     }
+}
+
+fn positive(option: &'static str, value: f64, expected: &str) -> Result<(), SizeError> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(SizeError::Option { option, given: value.to_string(), expected: expected.to_string() })
 }
 
 /// The policies whose curves are needed, without LRU.

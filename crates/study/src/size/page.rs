@@ -1,16 +1,27 @@
 //! The result as a page of charts and tables.
 
-use super::Report;
+use super::{Demand, Report};
 use ebbtide_report::{LineChart, Page, PageReport, Table};
+use serde_json::Value;
 
 impl PageReport for Report {
+    /// One row a design, without its chart's points.
+    fn records(&self) -> serde_json::Result<Vec<Value>> {
+        let mut records =
+            self.designs.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+        for keys in records.iter_mut().filter_map(Value::as_object_mut) {
+            keys.remove("points");
+        }
+        Ok(records)
+    }
+
     /// The page: the answer, the curves, what each design needs, and how it was had.
     fn page(&self) -> Page {
         let mut page = Page::new("Ebbtide size: how much DRAM?")
             .paragraph(&format!("{}.", self.recommendation()))
             .section("Misses by size of DRAM")
-            .lines(self.misses())
-            .lines(self.write_backs())
+            .lines(self.demand.misses_chart())
+            .lines(self.demand.write_backs_chart())
             .paragraph(&format!(
                 "Another percent of the data in DRAM spares less than a percent of the misses from \
                  the knee on, at {:.2}% of the data. A first access to a page misses at any size.",
@@ -44,25 +55,29 @@ impl PageReport for Report {
     }
 }
 
-impl Report {
-    fn misses(&self) -> LineChart {
+impl Demand {
+    /// The miss ratio by size of DRAM.
+    pub(super) fn misses_chart(&self) -> LineChart {
         let axis = "accesses that miss (%)";
         let chart = LineChart::new("Miss ratio", "DRAM (% of the data)", axis);
-        self.demand.curves.iter().fold(chart, |chart, curve| {
+        self.curves.iter().fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.0 * 100.0, point.1 * 100.0));
             chart.series(curve.policy.name(), points.collect::<Vec<_>>())
         })
     }
 
-    fn write_backs(&self) -> LineChart {
+    /// The pages written back by size of DRAM.
+    pub(super) fn write_backs_chart(&self) -> LineChart {
         let axis = "pages written back (% of accesses)";
         let chart = LineChart::new("Writes to flash", "DRAM (% of the data)", axis);
-        self.demand.curves.iter().fold(chart, |chart, curve| {
+        self.curves.iter().fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.0 * 100.0, point.2 * 100.0));
             chart.series(curve.policy.name(), points.collect::<Vec<_>>())
         })
     }
+}
 
+impl Report {
     fn responses(
         &self,
         title: &str,
