@@ -4,20 +4,27 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use ebbtide_study::side_by_side::host_threads;
-use ebbtide_study::sweep::{self, Sweep, SweepOptions};
+use ebbtide_study::sweep::{self, Shard, Sweep, SweepOptions};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, print};
 use crate::output::finish;
 use crate::{numbers, progress};
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// What to combine: a TOML file with options of `ebbtide sim` and, under `[set]`, parameters.
     /// Each has a value or a list of values [default: three designs at several miss intervals]
     #[arg(value_name = "FILE.toml")]
     file: Option<PathBuf>,
+    /// Run only part I of N of the points, into the folder shard-I-of-N of the results. `sweep merge`
+    /// joins the parts, which may have run on different machines
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Number of concurrent runs, which does not change the results [default: the host's cores]
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     threads: Option<u64>,
@@ -33,7 +40,40 @@ pub(crate) struct Arguments {
     report: Option<PathBuf>,
 }
 
+#[derive(Subcommand)]
+enum Verb {
+    /// Join the results of the parts that `sweep --shard` has run
+    ///
+    /// Writes the same tables as one machine would have written.
+    Merge(Merge),
+}
+
+#[derive(Args)]
+struct Merge {
+    /// Folders of the parts
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Folder for charts (report.html), CSV and Parquet [default: the folder above the first part]
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+fn merge(arguments: &Merge) -> Result<(), Failure> {
+    let above = arguments.folders.first().and_then(|part| part.parent()).map(Path::to_path_buf);
+    let folder = arguments.report.clone().or(above).unwrap_or_default();
+    ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
+    let swept = sweep::merge(&arguments.folders);
+    let swept = swept.map_err(|error| Failure::of(error.is_input(), error))?;
+    finish(&swept, arguments.json, Some(&folder))
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(Verb::Merge(arguments)) = &arguments.verb {
+        return merge(arguments);
+    }
     let (sweep, name) = match &arguments.file {
         None => (Sweep::standard(), "sweep".into()),
         Some(path) => {
@@ -45,6 +85,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let folder = arguments.report.clone().unwrap_or_else(|| format!("{name}.results").into());
+    let folder = match arguments.shard {
+        None => folder,
+        Some(shard) => folder.join(format!("shard-{shard}").replace('/', "-of-")),
+    };
     ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
     let options = SweepOptions {
         folder,
@@ -52,6 +96,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         threads: arguments.threads.map_or_else(host_threads, |threads| threads as usize),
         force: arguments.force,
     };
+    if let Some(shard) = arguments.shard {
+        let done = progress::watched(|watch| sweep::run_shard(&sweep, shard, &options, watch))?;
+        let done = done.map_err(|error| Failure::of(error.is_input(), error))?;
+        return print(&format!("{done}\n"));
+    }
     let swept = progress::watched(|watch| sweep::run(&sweep, &options, watch))?;
     let swept = swept.map_err(|error| Failure::of(error.is_input(), error))?;
     finish(&swept, arguments.json, Some(&options.folder))

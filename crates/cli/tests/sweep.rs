@@ -96,3 +96,28 @@ fn what_cannot_be_swept_leaves_nothing() {
     let said = complaint(&mut ebbtide(folder.path(), &["sweep", "none.toml"]), 2);
     assert!(said.contains("none.toml: No such file"), "{said}");
 }
+
+#[test]
+fn parts_are_run_apart_and_merged() {
+    let folder = folder();
+    sweep_file(folder.path(), 2, 200);
+    let run = |arguments: &[&str]| {
+        let output = ebbtide(folder.path(), arguments).output().expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run(&["sweep", "small.toml", "--report=whole"]);
+    let said = run(&["sweep", "small.toml", "--shard=1/2"]);
+    assert!(said.contains("part 1/2: 2 of 4 runs are in small.results/shard-1-of-2"), "{said}");
+    let merge = ["sweep", "merge", "small.results/shard-1-of-2", "small.results/shard-2-of-2"];
+    let said = complaint(&mut ebbtide(folder.path(), &merge), 2);
+    assert!(said.contains("shard-2-of-2 holds no points.jsonl"), "{said}");
+    run(&["sweep", "small.toml", "--shard=2/2"]);
+    run(&merge);
+    for name in ["report.html", "results.csv", "results.parquet"] {
+        let bytes = |of: &str| fs::read(folder.path().join(of).join(name)).expect("a file");
+        assert!(bytes("whole") == bytes("small.results"), "{name}");
+    }
+    let said = complaint(&mut ebbtide(folder.path(), &["sweep", "--shard=3/2"]), 2);
+    assert!(said.contains("expected I/N"), "{said}");
+}

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ebbtide_core::{Stop, Watch};
 use ebbtide_report::Report;
-use ebbtide_study::sweep::{Sweep, SweepError, SweepOptions, run};
+use ebbtide_study::sweep::{
+    Sweep, SweepError, SweepOptions, Swept, merge, run, run_point, run_shard,
+};
 
 /// Twelve runs that take moments.
 const SMALL: &str = "
@@ -85,4 +87,55 @@ fn results_are_the_same_bytes_on_any_number_of_threads_and_after_any_break() {
     assert!(results(broken) == expected);
     // Everything is there: no run begins any more.
     sweep(broken, 1, Some(0)).expect("nothing is left to run");
+}
+
+fn small() -> Sweep {
+    Sweep::parse("small.toml", SMALL).expect("a valid sweep")
+}
+
+#[test]
+fn parts_and_single_points_join_to_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = folder.path().join("whole");
+    sweep(&whole, 2, None).expect("it ends");
+
+    let parts: Vec<_> = (1..=3).map(|part| folder.path().join(format!("{part}"))).collect();
+    for (number, part) in parts.iter().enumerate() {
+        let shard = format!("{}/3", number + 1).parse().expect("a part");
+        let done = run_shard(&small(), shard, &options(part, 1), Watch::unattended());
+        assert_eq!(done.expect("it ends").runs, 4);
+    }
+    let joined = folder.path().join("joined");
+    merge(&parts).expect("all are there").write(&joined).expect("written");
+    assert_eq!(results(&joined), results(&whole));
+
+    let point = |number| run_point(&small().point(number), Watch::unattended()).expect("it ends");
+    let outcomes = (0..small().points()).rev().map(point).rev().collect();
+    let alone = folder.path().join("alone");
+    Swept::new(&small(), outcomes).write(&alone).expect("written");
+    assert_eq!(results(&alone), results(&whole));
+}
+
+#[test]
+fn parts_that_are_missing_or_of_another_sweep_are_not_joined() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, other) = (folder.path().join("first"), folder.path().join("other"));
+    let shard = "1/6".parse().expect("a part");
+    run_shard(&small(), shard, &options(&first, 1), Watch::unattended()).expect("it ends");
+    let refused = |folders: &[&Path]| {
+        let folders: Vec<_> = folders.iter().map(|folder| folder.to_path_buf()).collect();
+        let error = merge(&folders).expect_err("it is refused");
+        assert!(error.is_input());
+        error.to_string()
+    };
+    let said = refused(&[&first]);
+    assert!(said.contains("10 of 12 runs are in none") && said.contains("seed 2"), "{said}");
+    let said = refused(&[&first, folder.path()]);
+    assert!(said.contains("holds no points.jsonl"), "{said}");
+    let another = SMALL.replace("jobs = 200", "jobs = 201");
+    let another = Sweep::parse("another", &another).expect("a valid sweep");
+    run_shard(&another, shard, &options(&other, 1), Watch::unattended()).expect("it ends");
+    let said = refused(&[&first, &other]);
+    assert!(said.contains("other holds runs of another sweep"), "{said}");
+    assert!(refused(&[]).contains("expected folders"));
 }

@@ -7,13 +7,13 @@ use ebbtide_sim::config::Scale;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, designs};
 use ebbtide_workloads::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::SweepError;
 
 /// A parameter and its values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// A key of `KEYS`, or of a configuration, with its section.
     pub key: String,
@@ -129,11 +129,35 @@ impl Sweep {
         values
     }
 
+    /// Point `number` as keys and values, an axis each.
+    pub fn point(&self, number: usize) -> Vec<(String, String)> {
+        let values = self.axes.iter().zip(self.values(number));
+        values.map(|(axis, value)| (axis.key.clone(), value.to_string())).collect()
+    }
+
+    /// Whether `key` is an option of `ebbtide sim`. All others are keys of a configuration.
+    pub(super) fn is_option(key: &str) -> bool {
+        KEYS.iter().any(|(option, ..)| *option == key)
+    }
+
+    /// The sweep over `axes`, which a sweep had.
+    pub(super) fn over(axes: Vec<Axis>) -> Sweep {
+        Sweep { axes }
+    }
+
     /// The values that distinguish point `number` from others.
     pub(super) fn label(&self, number: usize) -> String {
         let values = self.axes.iter().zip(self.values(number));
         let told = values.filter(|(axis, _)| axis.varies() || axis.key == "design");
         told.map(|(axis, value)| format!("{} {value}", axis.key)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Checks that the machine of every point can be built.
+    ///
+    /// # Errors
+    /// [`SweepError::Point`] for the first that cannot.
+    pub fn check(&self) -> Result<(), SweepError> {
+        self.plans().map(drop)
     }
 
     /// Every point as a run of the simulator. Checks that every machine can be built.
@@ -155,8 +179,7 @@ impl Sweep {
             let found = point.iter().find(|(key, _)| *key == name);
             found.expect("every sweep has every key").1
         };
-        let is_option = |key: &str| KEYS.iter().any(|(option, ..)| *option == key);
-        let set: Vec<_> = point.iter().copied().filter(|(key, _)| !is_option(key)).collect();
+        let set: Vec<_> = point.iter().copied().filter(|(key, _)| !Sweep::is_option(key)).collect();
         let config = resolve(of("design"), &set).map_err(text)?;
         let config = of("scale").parse::<Scale>().map_err(text)?.of(config);
         config.check().map_err(text)?;

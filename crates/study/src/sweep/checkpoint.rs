@@ -9,7 +9,8 @@ use ebbtide_sim::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::SweepError;
+use super::shard::of_the_model;
+use super::{Axis, Sweep, SweepError};
 
 /// The file in the results folder.
 const FILE_NAME: &str = "points.jsonl";
@@ -21,10 +22,12 @@ pub(super) struct Fingerprint {
     /// A checksum of every run's resolved parameters.
     sweep: String,
     points: usize,
+    /// What its runs combine.
+    axes: Vec<Axis>,
 }
 
 impl Fingerprint {
-    pub(super) fn new(program: &str, plans: &[Plan]) -> Fingerprint {
+    pub(super) fn new(program: &str, sweep: &Sweep, plans: &[Plan]) -> Fingerprint {
         let mut sum = 0;
         for plan in plans {
             let Plan { config, workload, jobs, seed, arrivals } = plan;
@@ -32,7 +35,8 @@ impl Fingerprint {
             sum = crc32c::crc32c_append(sum, whole.to_string().as_bytes());
         }
         let program = program.to_string();
-        Fingerprint { program, sweep: format!("{sum:08x}"), points: plans.len() }
+        let (axes, points) = (sweep.axes().to_vec(), plans.len());
+        Fingerprint { program, sweep: format!("{sum:08x}"), points, axes }
     }
 
     /// The difference to `other`, if there is one.
@@ -55,6 +59,7 @@ struct Line {
 pub(super) struct Checkpoint {
     path: PathBuf,
     file: File,
+    fingerprint: Fingerprint,
     outcomes: BTreeMap<usize, Value>,
 }
 
@@ -83,32 +88,72 @@ impl Checkpoint {
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
-        // Where the process was killed in the middle of a line, the line was not kept.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let mut lines = text[..whole].lines();
-        let found = match lines.next().map(serde_json::from_str::<Fingerprint>) {
+        let text = whole_lines(&text);
+        let found = match text.lines().next().map(serde_json::from_str::<Fingerprint>) {
             None => None,
             Some(Ok(found)) => fingerprint.difference(&found),
-            Some(Err(_)) => Some(format!("a {FILE_NAME} that is no sweep's")),
+            Some(Err(_)) => Some(NO_SWEEP.to_string()),
         };
-        let mut kept = Checkpoint { path: path.clone(), file, outcomes: BTreeMap::new() };
+        let (fingerprint, outcomes) = (fingerprint.clone(), BTreeMap::new());
+        let mut kept = Checkpoint { path: path.clone(), file, fingerprint, outcomes };
         match found {
             Some(what) if !force => return Err(mixed(what)),
-            None if whole > 0 => {
-                for (number, line) in lines.enumerate() {
-                    let line: Line = serde_json::from_str(line).map_err(|error| {
-                        mixed(format!("a damaged {FILE_NAME} (line {}: {error})", number + 2))
-                    })?;
-                    kept.outcomes.insert(line.point, line.outcome);
-                }
-                kept.cut(whole as u64).map_err(failed)?;
+            None if !text.is_empty() => {
+                kept.outcomes = outcomes_of(text).map_err(mixed)?;
+                kept.cut(text.len() as u64).map_err(failed)?;
             }
             _ => {
                 kept.cut(0).map_err(failed)?;
-                kept.append(&fingerprint).map_err(failed)?;
+                kept.append(&kept.fingerprint.clone()).map_err(failed)?;
             }
         }
         Ok(kept)
+    }
+
+    /// Reads the runs in `folder`, of whatever sweep. A sweep may be adding to them.
+    ///
+    /// # Errors
+    /// [`SweepError::Apart`] when the folder has no runs, and [`SweepError::Keep`].
+    pub(super) fn read(folder: &Path) -> Result<Checkpoint, SweepError> {
+        let path = folder.join(FILE_NAME);
+        let failed = |source| SweepError::Keep { path: path.clone(), source };
+        let apart = |what| SweepError::Apart { folder: folder.to_path_buf(), what };
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(apart(format!("no {FILE_NAME}, which a sweep keeps its runs in")));
+            }
+            file => file.map_err(failed)?,
+        };
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        let text = whole_lines(&text);
+        let first = text.lines().next().unwrap_or_default();
+        let fingerprint = serde_json::from_str(first).map_err(|_| apart(NO_SWEEP.to_string()))?;
+        let outcomes = outcomes_of(text).map_err(apart)?;
+        Ok(Checkpoint { path, file, fingerprint, outcomes })
+    }
+
+    /// The sweep whose runs these are.
+    pub(super) fn sweep(&self) -> Sweep {
+        Sweep::over(self.fingerprint.axes.clone())
+    }
+
+    /// The difference in sweep or program to `other`, if there is one.
+    pub(super) fn difference(&self, other: &Checkpoint) -> Option<String> {
+        self.fingerprint.difference(&other.fingerprint)
+    }
+
+    /// Takes the runs of `other`, in memory alone. Gives a run that both have, but with different
+    /// outcomes.
+    pub(super) fn take_over(&mut self, other: Checkpoint) -> Option<usize> {
+        for (point, outcome) in other.outcomes {
+            let ours = self.outcomes.get(&point);
+            if ours.is_some_and(|ours| of_the_model(ours) != of_the_model(&outcome)) {
+                return Some(point);
+            }
+            self.outcomes.entry(point).or_insert(outcome);
+        }
+        None
     }
 
     pub(super) fn has(&self, point: usize) -> bool {
@@ -148,12 +193,32 @@ impl Checkpoint {
     }
 }
 
+/// What a folder holds that holds no sweep's runs.
+const NO_SWEEP: &str = "a points.jsonl that is no sweep's";
+
+/// `text` without a last line that was cut short: where the process was killed in the middle of a
+/// line, the line was not kept.
+fn whole_lines(text: &str) -> &str {
+    &text[..text.rfind('\n').map_or(0, |end| end + 1)]
+}
+
+/// The outcomes in `text`, which follow the fingerprint.
+fn outcomes_of(text: &str) -> Result<BTreeMap<usize, Value>, String> {
+    let outcomes = text.lines().enumerate().skip(1).map(|(number, line)| {
+        let line: Line = serde_json::from_str(line)
+            .map_err(|error| format!("a damaged {FILE_NAME} (line {}: {error})", number + 1))?;
+        Ok((line.point, line.outcome))
+    });
+    outcomes.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn fingerprint(program: &str, sweep: &str) -> Fingerprint {
-        Fingerprint { program: program.to_string(), sweep: sweep.to_string(), points: 3 }
+        let (program, sweep) = (program.to_string(), sweep.to_string());
+        Fingerprint { program, sweep, points: 3, axes: Vec::new() }
     }
 
     fn mixed(folder: &Path, fingerprint: &Fingerprint) -> String {

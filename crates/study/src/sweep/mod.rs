@@ -7,6 +7,7 @@ mod axes;
 mod checkpoint;
 mod page;
 mod results;
+mod shard;
 mod text;
 
 use std::io;
@@ -14,11 +15,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use ebbtide_core::{UnknownName, Watch};
-use ebbtide_sim::{SimError, Simulation};
+use ebbtide_sim::{Plan, SimError, Simulation};
+use serde_json::Value;
 use thiserror::Error;
 
 pub use axes::{Axis, Sweep};
 pub use results::{SweepPoint, Swept};
+pub use shard::{NoShard, Shard, ShardDone, merge};
 
 use crate::side_by_side::side_by_side;
 use checkpoint::{Checkpoint, Fingerprint};
@@ -80,6 +83,20 @@ pub enum SweepError {
         /// What it holds.
         what: String,
     },
+    /// A folder's runs do not belong to those of the other folders.
+    #[error("{} holds {what}; expected runs of one sweep by one build", folder.display())]
+    Apart {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        what: String,
+    },
+    /// Runs are missing.
+    #[error("{reason}")]
+    Incomplete {
+        /// How many of how many.
+        reason: String,
+    },
     /// The folder cannot be read or written.
     #[error("cannot keep runs in {}: {source}", path.display())]
     Keep {
@@ -124,16 +141,66 @@ impl SweepError {
 /// # Errors
 /// [`SweepError`]. Finished runs are kept.
 pub fn run(sweep: &Sweep, options: &SweepOptions, watch: Watch<'_>) -> Result<Swept, SweepError> {
+    let kept = run_missing(sweep, Shard::WHOLE, options, watch)?;
+    Ok(Swept::new(sweep, kept.into_outcomes()))
+}
+
+/// Runs the missing points of one part of `sweep`. [`merge`] joins the parts.
+///
+/// # Errors
+/// [`SweepError`]. Finished runs are kept.
+pub fn run_shard(
+    sweep: &Sweep,
+    shard: Shard,
+    options: &SweepOptions,
+    watch: Watch<'_>,
+) -> Result<ShardDone, SweepError> {
+    let kept = run_missing(sweep, shard, options, watch)?;
+    let (runs, all, folder) = (kept.len(), sweep.points(), options.folder.clone());
+    Ok(ShardDone { shard, runs, all, folder })
+}
+
+/// Runs a point of a sweep, or of none, by itself: a key and a value for each axis. Gives its
+/// outcome, as `ebbtide sim --json` prints it.
+///
+/// # Errors
+/// [`SweepError`].
+pub fn run_point(values: &[(String, String)], watch: Watch<'_>) -> Result<Value, SweepError> {
+    let sweep = Sweep::of_point(values)?;
+    match sweep.plans()?.first() {
+        Some(plan) => run_plan(plan, || sweep.label(0), watch),
+        None => Err(SweepError::Incomplete { reason: "a point has one value an axis".into() }),
+    }
+}
+
+fn run_plan(
+    plan: &Plan,
+    label: impl FnOnce() -> String,
+    watch: Watch<'_>,
+) -> Result<Value, SweepError> {
+    let outcome = Simulation::warmed(plan, watch).and_then(|mut run| run.measure(watch));
+    let failed = |error| SweepError::Run { point: label(), error: Box::new(error) };
+    Ok(serde_json::to_value(outcome.map_err(failed)?).expect("an outcome is plain data"))
+}
+
+/// Runs the points of `shard` that are not kept yet, and gives all that are.
+fn run_missing(
+    sweep: &Sweep,
+    shard: Shard,
+    options: &SweepOptions,
+    watch: Watch<'_>,
+) -> Result<Checkpoint, SweepError> {
     let plans = sweep.plans()?;
     let kept = Checkpoint::open(
         &options.folder,
-        &Fingerprint::new(&options.program, &plans),
+        &Fingerprint::new(&options.program, sweep, &plans),
         options.force,
     )?;
-    let missing: Vec<usize> = (0..plans.len()).filter(|number| !kept.has(*number)).collect();
-    let before = (plans.len() - missing.len()) as f64;
+    let wanted: Vec<usize> = (0..plans.len()).filter(|number| shard.has(*number)).collect();
+    let missing: Vec<usize> = wanted.iter().copied().filter(|number| !kept.has(*number)).collect();
+    let before = (wanted.len() - missing.len()) as f64;
     let watch_all = |stage: &str, share: f64| {
-        watch.show(stage, (before + share * missing.len() as f64) / plans.len() as f64);
+        watch.show(stage, (before + share * missing.len() as f64) / wanted.len() as f64);
     };
     let kept = Mutex::new(kept);
     let keep =
@@ -144,21 +211,15 @@ pub fn run(sweep: &Sweep, options: &SweepOptions, watch: Watch<'_>) -> Result<Sw
             let label = sweep.label(number);
             let show = |stage: &str, share: f64| watch.show(&format!("{label}: {stage}"), share);
             let watch = watch.telling(&show);
-            let outcome = Simulation::warmed(&plans[number], watch)
-                .and_then(|mut simulation| simulation.measure(watch))
-                .map_err(|error| SweepError::Run {
-                    point: label.clone(),
-                    error: Box::new(error),
-                })?;
-            keep(number, serde_json::to_value(outcome).expect("an outcome is plain data"))
+            keep(number, run_plan(&plans[number], || label.clone(), watch)?)
         });
     let kept = kept.into_inner().expect("no thread panicked with it held");
     match ended {
-        Ok(_) => Ok(Swept::new(sweep, kept.into_outcomes())),
+        Ok(_) => Ok(kept),
         Err(SweepError::Run { error, .. }) if matches!(*error, SimError::Stopped(_)) => {
             Err(SweepError::Cancelled {
                 kept: kept.len(),
-                all: plans.len(),
+                all: wanted.len(),
                 folder: options.folder.clone(),
             })
         }
