@@ -6,7 +6,7 @@
 //! | to | use |
 //! |---|---|
 //! | read a file of any format, compressed or not | [`open()`]; [`ReadAhead`] reads on another thread |
-//! | write a file | [`Format::write`] to an [`Output`] |
+//! | write a file | [`copy_to`], or [`Format::write`] to an [`Output`] |
 //! | trace a running program | [`capture`], through a [`CacheFilter`] |
 //! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |
 //! | fit a trace to a device | [`WithFrames`], [`Wrapped`] |
@@ -39,6 +39,7 @@
 mod access;
 mod address_list;
 pub mod capture;
+mod copy;
 mod csv;
 pub mod curve;
 mod error;
@@ -64,6 +65,7 @@ pub mod text;
 mod wrapped;
 
 pub use access::{Access, Op};
+pub use copy::copy_to;
 pub use error::{MappingError, TraceError};
 pub use filter::{CacheError, CacheFilter, CacheShape, Hierarchy, Traffic};
 pub use format::Format;

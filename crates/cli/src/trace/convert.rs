@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ebbtide_core::Span;
 use ebbtide_trace::{
-    Compression, Format, Hinted, Hints, Input, Mapped, Mapping, Output, Source, Space, TraceError,
+    Format, Hinted, Hints, Input, Mapped, Mapping, Source, Space, TraceError, copy_to,
 };
 
 use crate::exit::{Failure, say};
@@ -100,33 +100,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         source = Box::new(Hinted::new(open(arguments)?, hints, hottest));
     }
     let mut source = arguments.address.of(source);
-    let path = &arguments.output;
-    let format = arguments.to.unwrap_or(Format::for_path(path));
-    let compression = match format {
-        // Its blocks are compressed already.
-        Format::Native => Compression::None,
-        _ => Compression::for_path(path),
-    };
-    let output = Output::create(path, compression).map_err(Failure::input)?;
     let description = format!("converted from {}", arguments.input.display());
-    let mut sink = format.write(output, &description)?;
-    let mut batch = Vec::new();
-    loop {
-        let more = source.fill(&mut batch).map_err(Failure::trace)?;
-        batch.iter().try_for_each(|access| sink.write(access)).map_err(written)?;
-        if !more {
-            break;
-        }
-    }
-    sink.finish().map_err(written)?;
+    let copied = copy_to(&mut source, &arguments.output, arguments.to, &description);
+    let format = copied.map_err(|error| match error {
+        TraceError::Write { .. } => Failure::run(error),
+        error => Failure::trace(error),
+    })?;
     if !format.cannot_hold().is_empty() {
         say(&format!("{} has no place for {}", format.name(), format.cannot_hold().join(", ")));
     }
     Ok(())
-}
-
-fn written(error: TraceError) -> Failure {
-    Failure::run(error)
 }
 
 #[cfg(test)]
