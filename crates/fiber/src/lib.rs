@@ -15,6 +15,7 @@ mod stacks;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+pub use panics::on_the_threads_stack;
 pub use region::{GUARD_BYTES, STACK_BYTES_MAX, STACK_BYTES_MIN};
 pub use stacks::{Label, Stack, StackPool};
 

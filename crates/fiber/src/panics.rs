@@ -26,8 +26,9 @@ pub(crate) fn use_the_threads_stack() {
     });
 }
 
-/// Runs `work`, on the thread's own stack if a fiber calls this.
-fn on_the_threads_stack(work: &mut dyn FnMut()) {
+/// Runs `work`, on the thread's own stack if a fiber calls this: for code that needs more stack than
+/// a fiber has. It must not suspend the fiber.
+pub fn on_the_threads_stack(work: &mut dyn FnMut()) {
     let here = black_box(0u8);
     let find = |_: &_, state: &State, _| {
         (state.fiber.load(Ordering::Relaxed), state.call.load(Ordering::Relaxed))

@@ -9,6 +9,7 @@ mod flatflash;
 mod hams;
 mod load;
 mod os_swap;
+mod own_parts;
 mod sources;
 mod traditional_stack;
 mod unified_mmap;
@@ -22,6 +23,7 @@ use crate::memory_side::MemorySide;
 
 pub use description::{Description, describe};
 pub use load::{Overrides, resolve};
+pub use own_parts::{with_policy, with_prefetcher};
 pub use sources::{Parameter, Sources, sources};
 
 /// A system that can be simulated.
