@@ -1,0 +1,276 @@
+//! [`RowFile`]: rows of one width in a file that is only read, gathered by many jobs at once.
+
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ebbtide_core::{Addr, PageId};
+use thiserror::Error;
+
+use crate::counters::Snapshot;
+use crate::engine::{Budget, Engine, EngineError, Options};
+use crate::flash_memory::FlashMemory;
+use crate::job_error::JobError;
+use crate::job_queue::Jobs;
+
+/// Rows that lie side by side in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowRun {
+    /// Where the first begins, in bytes from the start of the file.
+    pub offset: u64,
+    /// How many there are.
+    pub rows: u64,
+}
+
+/// Rows of one width in a file of any format, behind a DRAM cache. The file is never written.
+///
+/// Any thread may gather; a gather keeps as many reads in flight as the engine has user-level
+/// threads. After a fork it belongs to the parent.
+pub struct RowFile {
+    /// Kept from being dropped in a forked child, which has none of its threads.
+    jobs: ManuallyDrop<Jobs>,
+    rows: Arc<Rows>,
+    process: u32,
+}
+
+/// Where each row lies.
+struct Rows {
+    /// The number of the first row of every run, and its address. In ascending order of numbers.
+    runs: Box<[(u64, Addr)]>,
+    count: u64,
+    row_bytes: usize,
+}
+
+impl Rows {
+    fn address(&self, row: u64) -> Addr {
+        let run = self.runs.partition_point(|(first, _)| *first <= row) - 1;
+        let (first, at) = self.runs[run];
+        at + (row - first) * self.row_bytes as u64
+    }
+}
+
+/// Why rows cannot be gathered.
+#[derive(Debug, Error)]
+pub enum RowError {
+    /// The file cannot be opened, or the options do not fit.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The file has no rows, or rows without bytes.
+    #[error("expected rows of at least a byte, and at least one of them")]
+    Empty,
+    /// The rows do not fit a file.
+    #[error("rows beyond 2^63 bytes: expected offsets within a file")]
+    Beyond,
+    /// An index without a row.
+    #[error("index {index} is out of bounds: expected 0 to {last}")]
+    Index {
+        /// The index.
+        index: u64,
+        /// The last there is.
+        last: u64,
+    },
+    /// A buffer of another size.
+    #[error("a buffer of {given} bytes: expected {expected}, a row an index")]
+    Buffer {
+        /// Its size.
+        given: usize,
+        /// The size of the rows.
+        expected: usize,
+    },
+    /// A row cannot be read.
+    #[error("a row cannot be read: {0}")]
+    Read(#[from] JobError),
+    /// The process was forked.
+    #[error("opened by process {0}, before a fork: expected to be opened again after it")]
+    Forked(u32),
+}
+
+/// The most rows that a job takes at once.
+const TAKE_MAX: usize = 16;
+
+/// A gather under way, which lives until every job of it has ended.
+struct Gather {
+    rows: Arc<Rows>,
+    indices: *const u64,
+    count: usize,
+    into: *mut u8,
+    take: usize,
+    next: AtomicUsize,
+}
+
+// SAFETY: every row of `into` is written by the one job that takes its number from `next`, and
+// `indices` are only read.
+unsafe impl Send for Gather {}
+// SAFETY: as above.
+unsafe impl Sync for Gather {}
+
+impl Gather {
+    /// Reads rows until all are taken.
+    fn run(&self, memory: &mut FlashMemory<'_>) {
+        loop {
+            let first = self.next.fetch_add(self.take, Ordering::Relaxed);
+            if first >= self.count {
+                return;
+            }
+            for place in first..(first + self.take).min(self.count) {
+                let bytes = self.rows.row_bytes;
+                // SAFETY: `gather` keeps both buffers alive until all jobs have ended, they have
+                // room for `count` numbers and rows, and no other job has taken this place.
+                let (index, into) = unsafe {
+                    let into = self.into.add(place * bytes);
+                    (*self.indices.add(place), std::slice::from_raw_parts_mut(into, bytes))
+                };
+                memory.read_bytes(self.rows.address(index), into);
+            }
+        }
+    }
+}
+
+impl RowFile {
+    /// The rows of `runs`, each of `row_bytes` bytes, in the file at `path`.
+    ///
+    /// # Errors
+    /// [`RowError`] when there are no rows, the file cannot be read there, or the options do not fit.
+    pub fn open(
+        path: &Path,
+        runs: &[RowRun],
+        row_bytes: usize,
+        options: &Options,
+    ) -> Result<RowFile, RowError> {
+        let runs: Vec<RowRun> = runs.iter().copied().filter(|run| run.rows > 0).collect();
+        if row_bytes == 0 || runs.is_empty() {
+            return Err(RowError::Empty);
+        }
+        let end = |run: &RowRun| {
+            let bytes = run.rows.checked_mul(row_bytes as u64)?;
+            run.offset.checked_add(bytes).filter(|end| *end < 1 << 63)
+        };
+        let ends: Option<Vec<u64>> = runs.iter().map(end).collect();
+        let last = ends.and_then(|ends| ends.into_iter().max()).ok_or(RowError::Beyond)?;
+        let first = runs.iter().map(|run| run.offset).min().unwrap_or(0);
+        let (engine, start) = Engine::open_file(path, first, last - first, options)?;
+        let mut count = 0;
+        let placed = runs.iter().map(|run| {
+            let number = count;
+            count += run.rows;
+            (number, start + (run.offset - first))
+        });
+        let runs = placed.collect();
+        let jobs = ManuallyDrop::new(Arc::new(engine).start()?);
+        let rows = Arc::new(Rows { runs, count, row_bytes });
+        Ok(RowFile { jobs, rows, process: process::id() })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows.count
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.rows.row_bytes
+    }
+
+    /// Copies the rows with these `indices` into `into`, one behind the other. Waits for all.
+    ///
+    /// # Errors
+    /// [`RowError`] for an index without a row or a buffer of another size, before anything is read,
+    /// and when a row cannot be read; the buffer then holds some rows.
+    pub fn gather(&self, indices: &[u64], into: &mut [u8]) -> Result<(), RowError> {
+        self.check(indices)?;
+        let expected = indices.len().saturating_mul(self.rows.row_bytes);
+        if into.len() != expected {
+            return Err(RowError::Buffer { given: into.len(), expected });
+        }
+        let jobs = indices.len().min(self.threads());
+        let gather = Arc::new(Gather {
+            rows: self.rows.clone(),
+            indices: indices.as_ptr(),
+            count: indices.len(),
+            into: into.as_mut_ptr(),
+            take: (indices.len() / (4 * jobs.max(1))).clamp(1, TAKE_MAX),
+            next: AtomicUsize::new(0),
+        });
+        let submit = |_| {
+            let gather = gather.clone();
+            self.jobs.submit(move |memory| gather.run(memory))
+        };
+        let tickets: Vec<_> = (0..jobs).map(submit).collect();
+        // Every job has ended before the buffers are given back, whatever became of it.
+        let results: Vec<Result<(), JobError>> =
+            tickets.into_iter().map(|ticket| ticket.wait()).collect();
+        Ok(results.into_iter().collect::<Result<(), JobError>>()?)
+    }
+
+    /// Begins to fetch the rows with these `indices` into DRAM and returns at once. Gathers go on
+    /// meanwhile. Where the engine is busy, some rows or all of them are not fetched.
+    ///
+    /// # Errors
+    /// [`RowError`] for an index without a row.
+    pub fn prefetch(&self, indices: &[u64]) -> Result<(), RowError> {
+        self.check(indices)?;
+        // Half of the threads are left to gathers.
+        let jobs = indices.len().min((self.threads() / 2).max(1));
+        let (indices, next) = (Arc::<[u64]>::from(indices), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..jobs {
+            let (rows, indices, next) = (self.rows.clone(), indices.clone(), next.clone());
+            let fetch = move |memory: &mut FlashMemory<'_>| {
+                while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let first = rows.address(*index);
+                    let last = first + (rows.row_bytes as u64 - 1);
+                    for page in first.page().0..=last.page().0 {
+                        memory.page(PageId(page));
+                    }
+                }
+            };
+            match self.jobs.try_submit(fetch) {
+                // What cannot be read is told by the gather that needs it.
+                Ok(ticket) => drop(ticket),
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the engine counted since it was opened.
+    pub fn counters(&self) -> Snapshot {
+        self.jobs.engine().counters().snapshot()
+    }
+
+    /// How the DRAM budget is divided.
+    pub fn budget(&self) -> Budget {
+        self.jobs.engine().budget()
+    }
+
+    /// Limits of this machine that the user should know of, a sentence each.
+    pub fn notices(&self) -> &[String] {
+        self.jobs.engine().notices()
+    }
+
+    fn threads(&self) -> usize {
+        let options = self.jobs.engine().options();
+        options.cores * options.threads_per_core()
+    }
+
+    fn check(&self, indices: &[u64]) -> Result<(), RowError> {
+        if process::id() != self.process {
+            return Err(RowError::Forked(self.process));
+        }
+        let last = self.rows.count - 1;
+        match indices.iter().find(|index| **index > last) {
+            Some(index) => Err(RowError::Index { index: *index, last }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for RowFile {
+    fn drop(&mut self) {
+        if process::id() == self.process {
+            // SAFETY: nothing uses the jobs after this.
+            unsafe { ManuallyDrop::drop(&mut self.jobs) };
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Rows gathered from a file are the file's rows, in any order, from any number of threads.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ebbtide_engine::{Options, RowError, RowFile, RowRun};
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+
+/// A file of `bytes` bytes that tell their place.
+fn file(bytes: usize) -> (TempDir, PathBuf, Vec<u8>) {
+    let folder = tempfile::tempdir_in(".").expect("a folder");
+    let path = folder.path().join("rows");
+    let contents: Vec<u8> = (0..bytes as u64)
+        .map(|place| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect();
+    fs::write(&path, &contents).expect("written");
+    (folder, path, contents)
+}
+
+fn options() -> Options {
+    Options::new(2 << 20)
+}
+
+#[test]
+fn rows_of_any_width_and_place_are_those_of_the_file() {
+    let (_folder, path, contents) = file(8 << 20);
+    let mut random = rand_pcg::Pcg64::seed_from_u64(1);
+    for (offset, row_bytes) in [(0, 512), (128, 512), (77, 100), (3, 4096), (1, 10_001), (5, 1)] {
+        let rows = ((contents.len() - offset) / row_bytes) as u64;
+        let run = RowRun { offset: offset as u64, rows };
+        let file = RowFile::open(&path, &[run], row_bytes, &options()).expect("it opens");
+        assert_eq!((file.rows(), file.row_bytes()), (rows, row_bytes));
+        for count in [0, 1, 3, 1000] {
+            let indices: Vec<u64> = (0..count).map(|_| random.random_range(0..rows)).collect();
+            file.prefetch(&indices[..count / 2]).expect("they exist");
+            let mut into = vec![0; count * row_bytes];
+            file.gather(&indices, &mut into).expect("read");
+            for (index, row) in indices.iter().zip(into.chunks(row_bytes)) {
+                let at = offset + *index as usize * row_bytes;
+                assert!(row == &contents[at..at + row_bytes], "row {index} of {row_bytes} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_in_several_runs_are_numbered_through() {
+    let (_folder, path, contents) = file(1 << 20);
+    let runs = [(500_000, 100), (64, 7), (900_000, 0), (100_000, 1000)];
+    let places: Vec<usize> = runs
+        .iter()
+        .flat_map(|(offset, rows)| (0..*rows).map(move |row| offset + row * 48))
+        .collect();
+    let runs = runs.map(|(offset, rows)| RowRun { offset: offset as u64, rows: rows as u64 });
+    let file = RowFile::open(&path, &runs, 48, &options()).expect("it opens");
+    assert_eq!(file.rows(), 1107);
+    let indices: Vec<u64> = (0..1107).rev().collect();
+    let mut into = vec![0; 1107 * 48];
+    file.gather(&indices, &mut into).expect("read");
+    for (index, row) in indices.iter().zip(into.chunks(48)) {
+        let at = places[*index as usize];
+        assert!(row == &contents[at..at + 48], "row {index}");
+    }
+}
+
+#[test]
+fn threads_gather_at_once() {
+    let (_folder, path, contents) = file(4 << 20);
+    let run = RowRun { offset: 0, rows: 8192 };
+    let options = Options { cores: 2, ..options() };
+    let file = RowFile::open(&path, &[run], 512, &options).expect("it opens");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (file, contents) = (&file, &contents);
+            scope.spawn(move || {
+                let mut random = rand_pcg::Pcg64::seed_from_u64(thread);
+                for _ in 0..20 {
+                    let indices: Vec<u64> =
+                        (0..200).map(|_| random.random_range(0..8192)).collect();
+                    let mut into = vec![0; 200 * 512];
+                    file.gather(&indices, &mut into).expect("read");
+                    for (index, row) in indices.iter().zip(into.chunks(512)) {
+                        let at = *index as usize * 512;
+                        assert!(row == &contents[at..at + 512], "row {index}");
+                    }
+                }
+            });
+        }
+    });
+    assert!(file.counters().misses > 0);
+}
+
+#[test]
+fn what_cannot_be_gathered_is_told_in_a_line() {
+    let (_folder, path, _) = file(1 << 20);
+    let open = |offset, rows, row_bytes| {
+        RowFile::open(&path, &[RowRun { offset, rows }], row_bytes, &options())
+    };
+    assert!(matches!(open(0, 0, 512), Err(RowError::Empty)));
+    assert!(matches!(open(0, 1, 0), Err(RowError::Empty)));
+    assert!(matches!(open(u64::MAX, 2, 512), Err(RowError::Beyond)));
+    assert!(matches!(open(0, u64::MAX, 512), Err(RowError::Beyond)));
+    assert!(matches!(open(0, 2049, 512), Err(RowError::Engine(_))));
+    let small = Options::new(1 << 10);
+    let run = RowRun { offset: 0, rows: 2048 };
+    let error = RowFile::open(&path, &[run], 512, &small).err().expect("it is refused");
+    assert!(error.to_string().contains("a DRAM budget of 1024 bytes is too small"), "{error}");
+
+    let file = open(0, 2048, 512).expect("it opens");
+    let mut into = vec![0; 512];
+    let error = file.gather(&[2048], &mut into).unwrap_err().to_string();
+    assert_eq!(error, "index 2048 is out of bounds: expected 0 to 2047");
+    assert!(file.prefetch(&[u64::MAX]).is_err());
+    let error = file.gather(&[1, 2], &mut into).unwrap_err().to_string();
+    assert_eq!(error, "a buffer of 512 bytes: expected 1024, a row an index");
+
+    // What was cut off cannot be read; the rest can.
+    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 19).unwrap();
+    let error = file.gather(&[2047], &mut into).unwrap_err().to_string();
+    assert!(error.starts_with("a row cannot be read: page 255"), "{error}");
+}
