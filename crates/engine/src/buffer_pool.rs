@@ -27,7 +27,8 @@ pub(crate) struct BufferPool {
     /// Free frames that belong to no core.
     pub(crate) spare: Mutex<Vec<FrameId>>,
     pub(crate) write_gate: WriteGate,
-    /// The slot of the last page, and how many of its bytes are on the device. The rest is zeros.
+    /// The slot of the last page, and how many of its bytes must be on the device. What is not there
+    /// is zeros.
     pub(crate) last_page: (u32, usize),
     /// The part of a file that the pages are in, if it is a file.
     pub(crate) extent: Option<Extent>,

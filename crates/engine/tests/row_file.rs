@@ -64,6 +64,18 @@ fn rows_in_several_runs_are_numbered_through() {
     }
 }
 
+/// The last page of the rows was taken for cut short when the file ended in it, but behind the rows.
+#[test]
+fn the_file_may_end_a_little_behind_the_rows() {
+    let (_folder, path, contents) = file((1 << 20) + 1000);
+    let run = RowRun { offset: 100, rows: (1 << 20) / 100 };
+    let file = RowFile::open(&path, &[run], 100, &options()).expect("it opens");
+    let mut into = vec![0; 100];
+    file.gather(&[run.rows - 1], &mut into).expect("read");
+    let at = 100 + (run.rows - 1) as usize * 100;
+    assert!(into == contents[at..at + 100]);
+}
+
 #[test]
 fn threads_gather_at_once() {
     let (_folder, path, contents) = file(4 << 20);

@@ -153,7 +153,8 @@ impl Requests {
         let expected_bytes = operation.frames.len() * PAGE_BYTES;
         let error = match completion.result {
             Ok(bytes) if bytes == expected_bytes => None,
-            Ok(bytes) if (operation.slot, bytes) == pool.last_page => {
+            // The file may go on behind what belongs to the last page.
+            Ok(bytes) if operation.slot == pool.last_page.0 && bytes >= pool.last_page.1 => {
                 pool.cache.clear_end(operation.frames[0], bytes);
                 None
             }
