@@ -1,0 +1,259 @@
+"""Gathers rows of an array larger than DRAM in several ways, in turns, and prints rows a second.
+
+    cargo build --release --example plain_gather -p ebbtide-engine
+    python python/benches/gather.py                  # 2 GiB of 512-byte rows, 192 MiB of DRAM
+
+Each way runs in a process of its own. Those that use the page cache run in a memory cgroup of the
+budget and what the interpreter itself takes; that needs root. Every gather is compared with the sum
+that the rows should have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+THREADS = 32
+OF_PAGE_CACHE = ("memmap", "memmap, random advice", f"memmap, {THREADS} threads", "arrow", "lance")
+
+
+def mebibytes(text: str) -> int:
+    return int(text) << 20
+
+
+def make(path: Path, rows: int, row_bytes: int) -> None:
+    """Rows of random bytes, unless they are there already."""
+    header = np.lib.format.open_memmap
+    if path.exists() and path.stat().st_size > rows * row_bytes:
+        return
+    data = header(path, mode="w+", dtype=np.uint8, shape=(rows, row_bytes))
+    random, step = np.random.default_rng(1), 1 << 14
+    for first in range(0, rows, step):
+        data[first : first + step] = random.integers(
+            0, 256, (min(step, rows - first), row_bytes), dtype=np.uint8
+        )
+    data.flush()
+
+
+def drop_cached(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Cgroup:
+    """A memory cgroup of version 1 or 2."""
+
+    def __init__(self, limit: int) -> None:
+        one = Path("/sys/fs/cgroup/memory")
+        self.two = not one.exists()
+        self.path = (Path("/sys/fs/cgroup") if self.two else one) / f"ebbtide-gather-{os.getpid()}"
+        self.path.mkdir()
+        name = "memory.max" if self.two else "memory.limit_in_bytes"
+        (self.path / name).write_text(str(limit))
+
+    def join(self) -> None:
+        (self.path / "cgroup.procs").write_text("0")
+
+    def remove(self) -> None:
+        for _ in range(50):
+            try:
+                return self.path.rmdir()
+            except OSError:
+                time.sleep(0.1)
+
+
+def gatherer(way: str, path: Path, dram: int):
+    """A function that gathers indices by `way`."""
+    if way == "ebbtide":
+        import ebbtide
+
+        array = ebbtide.open(path, dram=dram)
+        return lambda indices: array[indices]
+    if way in ("arrow", "lance"):
+        return table_gatherer(way, path)
+    data = np.load(path, mmap_mode="r")
+    if way == "memmap":
+        return lambda indices: data[indices]
+    data._mmap.madvise(mmap.MADV_RANDOM)
+    if "threads" not in way:
+        return lambda indices: data[indices]
+    pool = ThreadPoolExecutor(THREADS)
+
+    def gather(indices):
+        out = np.empty((indices.size, data.shape[1]), np.uint8)
+        places = np.linspace(0, indices.size, THREADS + 1, dtype=int)
+
+        def some(number: int) -> None:
+            part = slice(places[number], places[number + 1])
+            # Faults of different threads overlap: `take` releases the interpreter's lock.
+            np.take(data, indices[part].astype(np.int64), axis=0, out=out[part], mode="clip")
+
+        list(pool.map(some, range(THREADS)))
+        return out
+
+    return gather
+
+
+def table_gatherer(way: str, path: Path):
+    import pyarrow as pa
+
+    data = np.load(path, mmap_mode="r")
+    kind = pa.binary(data.shape[1])
+    beside = path.with_suffix(f".{way}")
+    if way == "lance":
+        import lance
+
+        if not beside.exists():
+            schema = pa.schema({"row": kind})
+            lance.write_dataset(batches(data, schema), beside, schema=schema)
+        dataset = lance.dataset(str(beside))
+        return lambda indices: rows_of(dataset.take(indices)["row"], data.shape[1])
+    if not beside.exists():
+        schema = pa.schema({"row": kind})
+        with pa.ipc.new_file(str(beside), schema) as writer:
+            for batch in batches(data, schema):
+                writer.write(batch)
+    table = pa.ipc.open_file(pa.memory_map(str(beside))).read_all()
+    return lambda indices: rows_of(table["row"].take(pa.array(indices)), data.shape[1])
+
+
+def batches(data, schema):
+    import pyarrow as pa
+
+    for first in range(0, len(data), 1 << 16):
+        part = np.ascontiguousarray(data[first : first + (1 << 16)])
+        buffers = [None, pa.py_buffer(part)]
+        array = pa.FixedSizeBinaryArray.from_buffers(schema[0].type, len(part), buffers)
+        yield pa.record_batch([array], schema=schema)
+
+
+def rows_of(column, row_bytes: int):
+    joined = column.combine_chunks()
+    if hasattr(joined, "chunks"):
+        joined = joined.chunk(0)
+    buffer = np.frombuffer(joined.buffers()[1], np.uint8)
+    return buffer[joined.offset * row_bytes :][: len(joined) * row_bytes]
+
+
+def child(way: str, path: Path, dram: int) -> None:
+    gather = gatherer(way, path, dram)
+    if way in OF_PAGE_CACHE:
+        # The interpreter itself is not part of the budget.
+        own = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+        group = Cgroup(dram + own)
+        group.join()
+        print(group.path, flush=True)
+    else:
+        print("-", flush=True)
+    for line in sys.stdin:
+        indices = np.fromfile(line.strip(), np.uint64)
+        begun, cpu = time.perf_counter(), time.process_time()
+        rows = gather(indices)
+        seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+        print(seconds, cpu, int(rows.sum(dtype=np.uint64)), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--file", type=Path, default=Path("gather.npy"))
+    parser.add_argument("--size", type=mebibytes, default=2048 << 20, help="MiB of data")
+    parser.add_argument("--dram", type=mebibytes, default=192 << 20, help="MiB of DRAM")
+    parser.add_argument("--row-bytes", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--count", type=int, default=40_000, help="rows a gather")
+    parser.add_argument("--slow-count", type=int, default=2_000, help="rows of the slow ways")
+    parser.add_argument("--ways", default="")
+    parser.add_argument("--child")
+    arguments = parser.parse_args()
+    if arguments.child:
+        return child(arguments.child, arguments.file, arguments.dram)
+    rows = arguments.size // arguments.row_bytes
+    make(arguments.file, rows, arguments.row_bytes)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    plain = target / "release/examples/plain_gather"
+    own = [sys.executable, __file__, "--file", arguments.file, "--dram", arguments.dram >> 20]
+    ways = {
+        "io_uring alone": [plain, arguments.file, 128, arguments.row_bytes, 128],
+        **{way: [*own, "--child", way] for way in ("ebbtide", *OF_PAGE_CACHE)},
+    }
+    if arguments.ways:
+        ways = {way: ways[way] for way in arguments.ways.split(";")}
+    random, data = np.random.default_rng(2), np.load(arguments.file, mmap_mode="r")
+    ranks = 1 / np.arange(1, rows + 1) ** 0.99
+    shares = np.cumsum(ranks) / ranks.sum()
+    order = random.permutation(rows)
+    draws = {
+        "uniform": lambda count: random.integers(0, rows, count),
+        "Zipf 0.99": lambda count: order[np.searchsorted(shares, random.random(count))],
+    }
+    for name, draw in draws.items():
+        print(f"\n{name}: {rows} rows of {arguments.row_bytes} bytes, "
+              f"{arguments.dram >> 20} MiB of DRAM, {arguments.count} rows a gather")
+        compare(ways, draw, data, arguments)
+
+
+def compare(ways, draw, data, arguments) -> None:
+    processes, groups, found = {}, [], {way: [] for way in ways}
+    for way, command in ways.items():
+        drop_cached(arguments.file)
+        processes[way] = subprocess.Popen(
+            [str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        if way != "io_uring alone":
+            said = processes[way].stdout.readline().strip()
+            if not said:
+                del processes[way]
+                print(f"{way}: left out")
+            elif said != "-":
+                groups.append(Path(said))
+    try:
+        # The first rounds fill the caches.
+        for number in range(arguments.rounds + 2):
+            for way, process in processes.items():
+                slow = way in OF_PAGE_CACHE and "threads" not in way
+                count = arguments.slow_count if slow else arguments.count
+                indices = draw(count).astype(np.uint64)
+                path = arguments.file.with_suffix(".indices")
+                indices.tofile(path)
+                process.stdin.write(f"{path}\n")
+                process.stdin.flush()
+                seconds, cpu, total = process.stdout.readline().split()
+                if number == 0:
+                    expected = int(data[indices[:200]].sum(dtype=np.uint64))
+                    indices[:200].tofile(path)
+                    process.stdin.write(f"{path}\n")
+                    process.stdin.flush()
+                    assert int(process.stdout.readline().split()[2]) == expected, way
+                if number >= 2:
+                    found[way].append((count / float(seconds), float(cpu) / count * 1e6))
+    finally:
+        for process in processes.values():
+            process.stdin.close()
+            process.wait()
+        for group in groups:
+            Cgroup.remove(type("", (), {"path": group})())
+    base = found.get("io_uring alone")
+    print(f"{'way':24} {'K rows/s':>22} {'CPU µs a row':>13}  of io_uring alone")
+    for way, rounds in found.items():
+        if not rounds:
+            continue
+        rates = sorted(rate / 1e3 for rate, _ in rounds)
+        cpu = statistics.median(cpu for _, cpu in rounds)
+        ratios = sorted(a / b for (a, _), (b, _) in zip(rounds, base)) if base else [float("nan")]
+        span = f"{statistics.median(rates):.1f} ({rates[0]:.1f}–{rates[-1]:.1f})"
+        ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})"
+        print(f"{way:24} {span:>22} {cpu:13.1f}  {ratio}")
+
+
+main()

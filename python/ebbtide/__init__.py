@@ -1,0 +1,69 @@
+"""Flash as memory: models of published systems, sizing, and arrays on flash.
+
+    import ebbtide
+
+    run = ebbtide.simulate("astriflash", scale="1/64")
+    run.ratio_to_dram                     # throughput over that of DRAM-only
+    ebbtide.compare("tatp").plot()        # every design on the same work
+    ebbtide.size(trace="accesses.ebt", slo="1ms").to_polars()
+
+    features = ebbtide.open("features.npy", dram="1GiB")
+    features[indices]                     # gathers rows of an array far larger than DRAM
+
+Results are those of the `ebbtide` command: this package computes nothing by itself.
+"""
+
+from ._array import Array, open
+from ._config import Config
+from ._errors import Error, InputError, RunError
+from ._models import (
+    Comparison,
+    MissRatioCurve,
+    Reproduction,
+    Simulation,
+    Sizing,
+    compare,
+    designs,
+    mrc,
+    reproduce,
+    simulate,
+    size,
+    workloads,
+)
+from ._native import VERSION as __version__
+from ._policy import Prefetcher, Replacement
+from ._progress import Progress
+from ._result import Charts, Record, Result
+from ._sweep import Sweep, run_point
+from ._trace import Trace
+
+__all__ = [
+    "Array",
+    "Charts",
+    "Comparison",
+    "Config",
+    "Error",
+    "InputError",
+    "MissRatioCurve",
+    "Prefetcher",
+    "Progress",
+    "Record",
+    "Replacement",
+    "Reproduction",
+    "Result",
+    "RunError",
+    "Simulation",
+    "Sizing",
+    "Sweep",
+    "Trace",
+    "__version__",
+    "compare",
+    "designs",
+    "mrc",
+    "open",
+    "reproduce",
+    "run_point",
+    "simulate",
+    "size",
+    "workloads",
+]

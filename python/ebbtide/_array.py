@@ -1,0 +1,271 @@
+"""Arrays on flash, far larger than DRAM, whose rows are gathered at random."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class Array:
+    """An array in a file, behind a DRAM cache. It is only read.
+
+    `array[indices]` gathers rows, as NumPy's `array[indices]` does; `take` gathers them into an
+    array of yours. Any number of threads may gather at once. After a fork, open it again.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        runs: list[tuple[int, int]],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        dram: str | int,
+        cores: int,
+        threads: int | None,
+    ) -> None:
+        self.path = Path(path)
+        self.shape = shape
+        self.dtype = dtype
+        self._row_bytes = dtype.itemsize
+        for length in shape[1:]:
+            self._row_bytes *= length
+        self._rows: _native.RowFile | None = _native.RowFile(
+            os.fspath(path), runs, self._row_bytes, str(dram), cores, threads
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole array."""
+        return self.shape[0] * self._row_bytes
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def take(
+        self, indices: npt.ArrayLike, out: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
+        """Gathers the rows with these indices, of one dimension, into `out` or a new array."""
+        import numpy as np
+
+        places = self._indices(indices)
+        expected = (places.size, *self.shape[1:])
+        if out is None:
+            out = np.empty(expected, self.dtype)
+        elif not isinstance(out, np.ndarray) or out.dtype != self.dtype or out.shape != expected:
+            found = f"{getattr(out, 'shape', type(out).__name__)} of {getattr(out, 'dtype', 'no dtype')}"
+            raise InputError(f"out: {found}: expected {expected} of {self.dtype}")
+        elif not (out.flags.c_contiguous and out.flags.writeable):
+            raise InputError("out: expected a contiguous array that can be written")
+        self._open().gather(places, out.reshape(-1).view(np.uint8))
+        return out
+
+    def prefetch(self, indices: npt.ArrayLike) -> None:
+        """Begins to fetch the rows with these indices into DRAM, and returns at once."""
+        self._open().prefetch(self._indices(indices))
+
+    def __getitem__(self, key: Any) -> Any:
+        import numpy as np
+
+        first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if first is None or first is Ellipsis or isinstance(key, tuple) and not key:
+            raise InputError(f"[{key!r:.40}]: expected indices of rows first")
+        if isinstance(first, slice):
+            rows = self.take(np.arange(*first.indices(len(self)), dtype=np.int64))
+            return rows[(slice(None), *rest)] if rest else rows
+        if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
+            return self.take([int(first)])[(0, *rest)]
+        indices = np.asarray(first)
+        if indices.dtype == bool:
+            if indices.shape != (len(self),):
+                found = "x".join(map(str, indices.shape))
+                raise InputError(f"a mask of {found}: expected one of {len(self)}, a row each")
+            indices = np.flatnonzero(indices)
+        if rest:
+            if any(not isinstance(part, (slice, int, np.integer)) for part in rest):
+                raise InputError("expected slices and numbers behind the indices of rows")
+            return self.take(indices.reshape(-1)).reshape(*indices.shape, *self.shape[1:])[
+                (*(slice(None) for _ in indices.shape), *rest)
+            ]
+        return self.take(indices.reshape(-1)).reshape(*indices.shape, *self.shape[1:])
+
+    def counters(self) -> dict[str, int]:
+        """Accesses to pages so far, and how many of them found their page on flash."""
+        accesses, misses = self._open().counters()
+        return {"accesses": accesses, "misses": misses}
+
+    def close(self) -> None:
+        """Gives its DRAM back. Gathers that are under way end first."""
+        self._rows = None
+
+    def __enter__(self) -> Array:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._rows else ", closed"
+        return f"Array({os.fspath(self.path)!r}, shape={self.shape}, dtype={self.dtype}{state})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an Array is not pickled: open the file in the other process")
+
+    def _open(self) -> _native.RowFile:
+        if self._rows is None:
+            raise InputError(f"{self.path}: closed; expected an open array")
+        return self._rows
+
+    def _indices(self, indices: npt.ArrayLike) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        array = np.asarray(indices)
+        if array.size == 0:
+            return np.empty(0, np.uint64)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            found = f"{array.ndim} dimensions of {array.dtype}"
+            raise InputError(f"indices: {found}: expected one dimension of whole numbers")
+        if array.dtype.kind == "i":
+            low, high = int(array.min()), int(array.max())
+            if low < -len(self) or high >= len(self):
+                wrong = low if low < -len(self) else high
+                raise IndexError(
+                    f"index {wrong} is out of bounds: expected {-len(self)} to {len(self) - 1}"
+                )
+            if low < 0:
+                array = np.where(array < 0, array + len(self), array)
+        return np.ascontiguousarray(array, dtype=np.uint64)
+
+
+def open(
+    path: str | os.PathLike[str],
+    dram: str | int = "1GiB",
+    *,
+    dtype: npt.DTypeLike | None = None,
+    shape: tuple[int, ...] | None = None,
+    offset: int = 0,
+    column: str | None = None,
+    cores: int = 1,
+    threads: int | None = None,
+) -> Array:
+    """Opens an array on flash to gather rows of it.
+
+    The file is a `.npy` file; or a raw one, whose `dtype` and `shape` are given; or an Arrow file
+    without compression, of which a `column` of fixed width and without nulls is given.
+
+    Args:
+        path: the file.
+        dram: the DRAM budget for everything, such as `"1GiB"`.
+        dtype: of a raw file.
+        shape: of a raw file; the first dimension counts rows.
+        offset: where the first row of a raw file begins, in bytes.
+        column: the name of an Arrow file's column.
+        cores: kernel threads that read.
+        threads: user-level threads a core: the most reads in flight. As many as suit the budget
+            without.
+
+    Raises:
+        InputError: the file is no such array, or the budget is too small.
+    """
+    import numpy as np
+
+    name = os.fspath(path)
+    if column is not None:
+        runs, shape, kind = _arrow_column(name, column)
+    elif dtype is not None or shape is not None:
+        if dtype is None or shape is None:
+            raise InputError(f"{name}: expected both dtype and shape for a raw file")
+        kind = np.dtype(dtype)
+        shape = tuple(int(length) for length in shape)
+        runs = [(offset, shape[0] if shape else 0)]
+    else:
+        offset, shape, kind = _npy_header(name)
+        runs = [(offset, shape[0] if shape else 0)]
+    if not shape or any(length <= 0 for length in shape) or offset < 0:
+        raise InputError(f"{name}: shape {shape}: expected at least one row, and no empty dimension")
+    if kind.hasobject or kind.itemsize == 0:
+        raise InputError(f"{name}: dtype {kind}: expected a fixed width without objects")
+    return Array(path, runs, shape, kind, dram, cores, threads)
+
+
+def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
+    import numpy as np
+
+    try:
+        with Path(name).open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            if version == (1, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+            elif version == (2, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+            else:
+                found = ".".join(map(str, version))
+                raise InputError(f"{name}: version {found} of .npy: expected 1.0 or 2.0")
+            offset = file.tell()
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}") from error
+    except InputError:
+        raise
+    except ValueError as error:
+        line = str(error).splitlines()[0]
+        raise InputError(f"{name}: {line}; expected a .npy file, or dtype and shape") from error
+    if fortran and len(shape) > 1:
+        raise InputError(f"{name}: column-major order: expected rows that lie together (order='C')")
+    return offset, tuple(shape), dtype
+
+
+def _arrow_column(
+    name: str, column: str
+) -> tuple[list[tuple[int, int]], tuple[int, ...], np.dtype[Any]]:
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        mapped = pa.memory_map(name)
+        whole = mapped.read_buffer()
+        table = pa.ipc.open_file(whole).read_all()
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise InputError(f"{name}: {reason}; expected an Arrow file") from error
+    if table.schema.get_field_index(column) < 0:
+        known = ", ".join(table.column_names)
+        raise InputError(f"{name}: no column '{column}' (known: {known})")
+    data = table.column(column)
+    kind = data.type
+    row: tuple[int, ...] = ()
+    if pa.types.is_fixed_size_list(kind):
+        kind, row = kind.value_type, (kind.list_size,)
+    try:
+        dtype = np.dtype(kind.to_pandas_dtype())
+    except NotImplementedError:
+        dtype = np.dtype(object)
+    fits = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
+    if not fits or dtype.itemsize * 8 != kind.bit_width:
+        raise InputError(f"{name}: column '{column}' of {data.type}: expected numbers of fixed width")
+    runs = []
+    for chunk in data.chunks:
+        if chunk.null_count:
+            raise InputError(f"{name}: column '{column}' has nulls: expected none")
+        values = chunk.flatten() if row else chunk
+        if values.null_count:
+            raise InputError(f"{name}: column '{column}' has nulls: expected none")
+        buffer = values.buffers()[1]
+        if len(chunk) == 0 or buffer is None:
+            continue
+        place = buffer.address - whole.address + values.offset * dtype.itemsize
+        if not 0 <= place < whole.size:
+            raise InputError(f"{name}: compressed: expected an Arrow file without compression")
+        runs.append((place, len(chunk)))
+    return runs, (len(table), *row), dtype

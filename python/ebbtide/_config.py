@@ -1,0 +1,347 @@
+"""The parameters of a design, as typed objects. Made by `tools/make_config.py`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ._section import Root, Section, Size, Table
+
+
+class Parts(Section):
+    """Sides of the machine that come from other designs than Config::design."""
+
+    core_side: str | None
+    """The design that the core side comes from."""
+    memory_side: str | None
+    """The design that the memory side comes from."""
+
+
+class Cores(Section):
+    """The cores."""
+
+    count: int
+    """Number of cores."""
+    frequency_mhz: int
+    """Clock frequency."""
+    width: int
+    """Instructions retired per cycle."""
+    rob_entries: int
+    """Reorder buffer: hides rob_entries / width cycles of a load."""
+    flush_cycles: int
+    """Time to refill the pipeline after a flush."""
+    run_ahead_ns: int
+    """How far a core may run ahead of the rest of the machine."""
+
+
+class Cache(Section):
+    """A cache of lines."""
+
+    size: Size
+    """Capacity."""
+    ways: int
+    """Associativity."""
+    latency_cycles: int
+    """Latency from request to reply, without the network."""
+
+
+class Noc(Section):
+    """The on-chip network: a mesh of tiles. A tile is a core and a slice of the last-level
+    cache."""
+
+    columns: int
+    """Tiles in a row."""
+    hop_cycles: int
+    """Latency of a hop."""
+    link_bytes: int
+    """Width of a link in bytes per cycle."""
+
+
+class Tlb(Section):
+    """Address translation."""
+
+    l1_entries: int
+    """Entries of the first level, which is fully associative."""
+    l2_entries: int
+    """Entries of the second level."""
+    l2_ways: int
+    """Associativity of the second level."""
+    l2_latency_cycles: int
+    """Latency of a hit in the second level."""
+    walk_levels: int
+    """Page-table entries that a walk fetches one after another. The upper levels are in walk
+    caches."""
+    page_tables: Literal["flat", "cached"]
+    """Where page tables lie."""
+
+
+class Dram(Section):
+    """DRAM timing."""
+
+    controllers: int
+    """Memory controllers. Pages are striped over them."""
+    ras_cycles: int
+    """Time to open a row."""
+    cas_cycles_per_8_bytes: int
+    """Time of each 8 bytes of a column."""
+    command_cycles: int
+    """Time of each command and each reply of a controller."""
+
+
+class DramCache(Section):
+    """The DRAM cache of pages."""
+
+    size: Size
+    """Capacity."""
+    ways: int
+    """Associativity. 0: fully associative."""
+    policy: Literal[
+        "fifo",
+        "random",
+        "lru",
+        "clock",
+        "cflru",
+        "srrip-hp",
+        "srrip-fp",
+        "brrip",
+        "drrip",
+        "s3-fifo",
+        "adaptive-lrfu",
+        "dueling",
+    ]
+    """The replacement policy."""
+    fill: Literal["page", "footprint"]
+    """How much of a page is fetched."""
+    mshr: int
+    """Entries of the miss status table."""
+    mshr_ways: int
+    """Associativity of the miss status table."""
+    tag_bytes: int
+    """Size of a tag in bytes."""
+    backside_cycles: int
+    """Time of each command of a backside controller."""
+    backside_queue: int
+    """Misses that can wait for a backside controller. When its queue is full, the frontside
+    stalls."""
+    evict_buffer: int
+    """Pages that a controller's evict buffer holds."""
+
+
+class Device(Section):
+    """A byte-addressable device with a cache in its own DRAM."""
+
+    dram_ns: int
+    """Time of a line in its DRAM, which serves one line after another."""
+    dram_queue: int
+    """Lines that can wait for its DRAM. When the queue is full, the device accepts no request."""
+    mshr_requests: int
+    """Requests that a miss status entry can merge. When one is full, the device accepts no
+    request."""
+    flash_commands: int
+    """Flash commands in flight at once. At this number the device accepts no request."""
+    prefetches_first: bool
+    """Whether prefetches go to flash before the demand read that caused them."""
+    fold_addresses: bool
+    """Whether the bits of an address from 32 on are combined with those from 31 on, as in
+    MQSim_CXL, the simulator of the CXL-flash study (ATC'23)."""
+
+
+class Prefetch(Section):
+    """Prefetching by a device."""
+
+    policy: Literal["none", "next-n-line", "feedback-directed", "best-offset", "leap"]
+    """The prefetcher."""
+    preset: Literal["original", "atc23"]
+    """The variant of the prefetcher."""
+    in_flight: int
+    """The most prefetches in flight."""
+    degree: int
+    """For next-n-line: pages to fetch."""
+    offset: int
+    """For next-n-line: pages to skip before them."""
+    hints: bool
+    """Whether pages that the host announces are fetched too."""
+
+
+class Switch(Section):
+    """Switching between user-level threads."""
+
+    threads: int
+    """User-level threads per core."""
+    cost_ns: int
+    """Time of a switch."""
+    scheduler: Literal["priority", "fifo"]
+    """The scheduler that chooses the next thread."""
+    arrivals: Literal["guessed", "notified"]
+    """How the scheduler learns that a page has arrived."""
+    ripe_after_us: int
+    """Age of a miss after which its page is assumed to be present, if arrivals are guessed."""
+
+
+class Os(Section):
+    """Costs of the operating system."""
+
+    fault_us: int
+    """Time of a page fault without I/O."""
+    io_us: int
+    """Time to start a read through the I/O stack."""
+    install_ns: int
+    """Time from flash's answer until the page is mapped in DRAM."""
+    switch_us: int
+    """Time of a context switch."""
+    shootdown_us: int
+    """Time of a broadcast TLB shootdown to shootdown_cores cores. It is proportional to the
+    cores."""
+    shootdown_cores: int
+    """Number of cores to which shootdown_us applies."""
+    shootdown_batch: int
+    """Pages unmapped per broadcast."""
+    threads: int
+    """Kernel threads per core."""
+
+
+class Link(Section):
+    """The link between host and flash device."""
+
+    latency_ns: int
+    """Latency in one direction."""
+    bandwidth_gb_per_s: int
+    """Bandwidth of page transfers in each direction."""
+
+
+class Dataset(Section):
+    """The data."""
+
+    size: Size
+    """Upper bound of the image."""
+
+
+class Workload(Section):
+    """The programs."""
+
+    miss_interval_us: float
+    """Execution between two misses of a plain LRU cache as large as the DRAM in front of flash. The
+    computing of programs is calibrated to it."""
+    theta: float
+    """Zipf skew of the keys."""
+    work_us: float | None
+    """Total time that a job computes between its accesses, instead of a calibrated time."""
+
+
+class Mos(Section):
+    """HAMS's memory-over-storage. Its cache is [dram_cache], and its link to flash [link]."""
+
+    page: Size
+    """The page that moves between flash and the NVDIMM."""
+    attachment: Literal["pcie", "ddr"]
+    """How flash is attached."""
+    mode: Literal["extend", "persist"]
+    """What may be in flight at once, and what survives a power cut."""
+    lookup_ns: int
+    """Time of the lookup in the SSD's mapping table for each command."""
+    lock_ns: int
+    """Time to hand the NVDIMM from one master to the other. 0 if the host is the only master."""
+    ssd_dram: Size
+    """Size of the SSD's internal DRAM, which buffers writes. 0: there is none."""
+    ssd_dram_gb_per_s: int
+    """Bandwidth of the SSD's internal DRAM."""
+
+
+class Promotion(Section):
+    """Promotion of pages from a byte-addressable device to host DRAM (FlatFlash §3.3, §3.4)."""
+
+    size: Size
+    """Size of host DRAM for promoted pages."""
+    policy: Literal[
+        "fifo",
+        "random",
+        "lru",
+        "clock",
+        "cflru",
+        "srrip-hp",
+        "srrip-fp",
+        "brrip",
+        "drrip",
+        "s3-fifo",
+        "adaptive-lrfu",
+        "dueling",
+    ]
+    """The replacement policy, which chooses the page to demote."""
+    write_back: Literal["dirty", "all"]
+    """Which demoted pages are written to flash."""
+    reset: Literal["strict", "windowed"]
+    """When the counts of an epoch are reset."""
+    meets: Literal["equal", "at-least"]
+    """Which counts promote a page."""
+    lower_ratio: float
+    """See Parameters::lower_ratio."""
+    higher_ratio: float
+    """See Parameters::higher_ratio."""
+    threshold_max: int
+    """See Parameters::threshold_max."""
+    epoch: int
+    """See Parameters::epoch."""
+    look_aside: int
+    """Entries of the promotion look-aside buffer."""
+    move_ns: int
+    """Time in which a page moves to DRAM."""
+    map_ns: int
+    """Time to update the page-table entry and the TLB."""
+    posted_write_ns: int
+    """Time in which a posted write over the link keeps the core busy."""
+    persist: Size
+    """Size of the persist region at the end of the data. Its pages stay in the SSD, and its stores
+    are verified."""
+    battery_backed: bool
+    """Whether the device's cache survives a power cut."""
+    clean_after_us: int
+    """Time from a block's first write in the device's cache until the block is cleaned: read,
+    merged with its dirty pages, and written. 0: dirty pages are written one by one when they are
+    evicted."""
+    block_pages: int
+    """Pages of 4 KiB in a block."""
+    mend_batch: int
+    """Page-table entries that one interrupt updates after their pages moved in flash."""
+
+
+class Config(Root):
+    """The parameters of a design. Its TOML file has exactly these fields as keys. Assigning to a
+    parameter checks the whole; the error names the key."""
+
+    design: str
+    """Name of the design, which is a composition of parts."""
+    parts: Parts
+    """Sides of the machine that come from other designs."""
+    cores: Cores
+    """The cores."""
+    l1: Cache
+    """First-level data cache of each core."""
+    llc: Cache
+    """Last-level cache of all tiles together."""
+    noc: Noc
+    """The on-chip network."""
+    tlb: Tlb
+    """Address translation."""
+    dram: Dram
+    """DRAM timing."""
+    dram_cache: DramCache
+    """The DRAM cache of pages."""
+    device: Device | None
+    """A byte-addressable device with a cache in its own DRAM, for designs that have one."""
+    prefetch: Prefetch | None
+    """Prefetching by a device, for designs that do it."""
+    mos: Mos | None
+    """HAMS's memory-over-storage."""
+    promotion: Promotion | None
+    """Promotion of pages to host DRAM, for designs that do it."""
+    switch: Switch
+    """Switching between user-level threads."""
+    os: Os
+    """Costs of the operating system."""
+    link: Link
+    """The link between host and flash device."""
+    flash: Table
+    """The flash device: a preset, and keys of the preset that are replaced."""
+    dataset: Dataset
+    """The data."""
+    workload: Workload
+    """The programs."""

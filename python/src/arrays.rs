@@ -1,0 +1,111 @@
+//! [`RowFile`]: rows of a file, gathered into buffers of Python.
+
+use std::path::PathBuf;
+
+use ebbtide_core::Bytes;
+use ebbtide_engine::{Options, RowError, RowRun};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+use crate::failure::Failure;
+
+/// Rows gathered between two looks at signals, so that Ctrl-C is heard in a large gather.
+const ROWS_BETWEEN_SIGNALS: usize = 8192;
+
+fn failed(error: RowError) -> PyErr {
+    match error {
+        RowError::Index { .. } => PyIndexError::new_err(error.to_string()),
+        RowError::Read(_) => Failure::run(error).into(),
+        error => Failure::input(error).into(),
+    }
+}
+
+/// Rows of one width in a file that is only read.
+#[pyclass(frozen, module = "ebbtide._native")]
+pub(crate) struct RowFile(ebbtide_engine::RowFile);
+
+#[pymethods]
+impl RowFile {
+    /// The rows of `runs`, which are offsets and numbers of rows, behind a cache of `dram`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        runs: Vec<(u64, u64)>,
+        row_bytes: usize,
+        dram: &str,
+        cores: usize,
+        threads: Option<usize>,
+    ) -> PyResult<RowFile> {
+        let dram =
+            dram.parse::<Bytes>().map_err(|error| Failure::input(format!("dram: {error}")))?;
+        let mut options = Options::new(usize::try_from(dram.0).unwrap_or(usize::MAX));
+        options.cores = cores;
+        options.tuning.threads = threads;
+        let runs: Vec<RowRun> =
+            runs.into_iter().map(|(offset, rows)| RowRun { offset, rows }).collect();
+        let opened = py.detach(|| ebbtide_engine::RowFile::open(&path, &runs, row_bytes, &options));
+        opened.map(RowFile).map_err(|error| match error {
+            RowError::Engine(error) => {
+                Failure::input(format!("{}: {error}", path.display())).into()
+            }
+            error => failed(error),
+        })
+    }
+
+    /// Copies the rows with these `indices` into the bytes of `into`.
+    fn gather(
+        &self,
+        py: Python<'_>,
+        indices: &Bound<'_, PyAny>,
+        into: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        // A copy, because another thread may change the array meanwhile.
+        let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
+        let buffer = PyBuffer::<u8>::get(into)?;
+        let into = bytes_of(&buffer)?;
+        let row_bytes = self.0.row_bytes();
+        if into.len() != indices.len().saturating_mul(row_bytes) {
+            return py.detach(|| self.0.gather(&indices, into)).map_err(failed);
+        }
+        let rows = indices.chunks(ROWS_BETWEEN_SIGNALS);
+        for (indices, into) in rows.zip(into.chunks_mut(ROWS_BETWEEN_SIGNALS * row_bytes)) {
+            py.detach(|| self.0.gather(indices, into)).map_err(failed)?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Begins to fetch the rows with these `indices`.
+    fn prefetch(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<()> {
+        let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
+        py.detach(|| self.0.prefetch(&indices)).map_err(failed)
+    }
+
+    /// Accesses to pages, and how many of them found their page on flash.
+    fn counters(&self) -> (u64, u64) {
+        let counted = self.0.counters();
+        (counted.accesses, counted.misses)
+    }
+
+    /// Limits of this machine, a sentence each.
+    fn notices(&self) -> Vec<String> {
+        self.0.notices().to_vec()
+    }
+}
+
+/// The bytes that `buffer` exports, to be written while the interpreter's lock is released.
+#[allow(unsafe_code, clippy::mut_from_ref)]
+fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&mut [u8]> {
+    if buffer.readonly() || !buffer.is_c_contiguous() {
+        return Err(Failure::input("out: expected a contiguous array that can be written").into());
+    }
+    if buffer.len_bytes() == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: the exporter keeps this memory in place and as large while the buffer is held, and the
+    // slice does not outlive it. It is contiguous and can be written. A thread of the program that
+    // uses the array meanwhile races, as with every function of NumPy that releases the lock.
+    Ok(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) })
+}

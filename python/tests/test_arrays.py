@@ -1,0 +1,259 @@
+"""Rows gathered from flash are NumPy's, whatever the file, the indices and the threads."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ebbtide
+
+DRAM = "2MiB"
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> tuple[Path, np.ndarray]:
+    data = np.random.default_rng(1).integers(0, 2**32, (5000, 4, 8), dtype=np.uint32)
+    path = tmp_path_factory.mktemp("rows") / "rows.npy"
+    np.save(path, data)
+    return path, data
+
+
+@pytest.fixture(scope="module")
+def opened(rows):
+    with ebbtide.open(rows[0], dram=DRAM) as array:
+        yield array, rows[1]
+
+
+def test_an_array_looks_like_numpys(opened) -> None:
+    array, data = opened
+    assert (array.shape, array.dtype, array.ndim, len(array)) == (data.shape, data.dtype, 3, 5000)
+    assert array.nbytes == data.nbytes and "rows.npy" in repr(array)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(-5000, 4999), max_size=300), st.data())
+def test_indices_gather_what_numpy_gathers(opened, indices, more) -> None:
+    array, data = opened
+    indices = np.array(indices, dtype=np.int64)
+    assert np.array_equal(array[indices], data[indices])
+    assert np.array_equal(array[indices.tolist()], data[indices])
+    out = np.empty((indices.size, 4, 8), np.uint32)
+    assert array.take(indices, out) is out and np.array_equal(out, data[indices])
+    array.prefetch(indices)
+    start, stop = more.draw(st.integers(-6000, 6000)), more.draw(st.integers(-6000, 6000))
+    step = more.draw(st.sampled_from([1, 2, 7, -1, -3]))
+    assert np.array_equal(array[start:stop:step], data[start:stop:step])
+
+
+def test_numpys_other_keys(opened) -> None:
+    array, data = opened
+    grid = np.arange(12, dtype=np.uint16).reshape(3, 4)
+    mask = np.zeros(5000, bool)
+    mask[[3, 77, 4999]] = True
+    for key in (3, -1, np.int8(4), grid, mask, (5, 2), (slice(0, 4), slice(1, 3)), (grid, 1), [], (7,)):
+        assert np.array_equal(array[key], data[key]), key
+        assert array[key].dtype == data.dtype
+
+
+def test_raw_files_and_arrow_columns_are_arrays(rows, tmp_path: Path) -> None:
+    _, data = rows
+    raw = tmp_path / "raw"
+    raw.write_bytes(b"head" + data.tobytes())
+    with ebbtide.open(raw, DRAM, dtype="u4", shape=(5000, 4, 8), offset=4) as array:
+        assert np.array_equal(array[::17], data[::17])
+    flat = data.reshape(5000, 32)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), 32)
+    table = pa.table({"id": np.arange(5000), "features": lists})
+    file = tmp_path / "table.arrow"
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=700)
+    with ebbtide.open(file, DRAM, column="features") as array:
+        assert array.shape == (5000, 32)
+        assert np.array_equal(array[[4999, 0, 700, 699]], flat[[4999, 0, 700, 699]])
+    with ebbtide.open(file, DRAM, column="id") as array:
+        assert np.array_equal(array[::3], np.arange(0, 5000, 3))
+
+
+def test_many_threads_gather_at_once(rows) -> None:
+    path, data = rows
+    with ebbtide.open(path, DRAM, cores=2) as array, ThreadPoolExecutor(4) as pool:
+
+        def gather(seed: int) -> bool:
+            random = np.random.default_rng(seed)
+            indices = random.integers(0, 5000, 500)
+            array.prefetch(random.integers(0, 5000, 100))
+            return np.array_equal(array[indices], data[indices])
+
+        assert all(pool.map(gather, range(60)))
+        assert array.counters()["misses"] > 0
+
+
+def write(path: Path, array: np.ndarray, **more: object) -> Path:
+    np.lib.format.write_array(path.open("wb"), array, **more)  # type: ignore[arg-type]
+    return path
+
+
+def cases(folder: Path):
+    good = write(folder / "good.npy", np.zeros((10, 4)))
+    cut = folder / "cut.npy"
+    cut.write_bytes(good.read_bytes()[:-8])
+    text = folder / "text.npy"
+    text.write_text("no array")
+    table = pa.table({"a": [1, None], "b": ["x", "y"], "c": [True, False]})
+    arrow = folder / "a.arrow"
+    with pa.ipc.new_file(arrow, table.schema) as writer:
+        writer.write_table(table)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    zipped = folder / "zipped.arrow"
+    with pa.ipc.new_file(zipped, pa.schema({"a": pa.int64()}), options=options) as writer:
+        writer.write_table(pa.table({"a": np.zeros(10_000, np.int64)}))
+    return [
+        (lambda: ebbtide.open(folder / "none.npy"), "No such file"),
+        (lambda: ebbtide.open(folder), "Is a directory"),
+        (lambda: ebbtide.open(text), "expected a .npy file"),
+        (lambda: ebbtide.open(cut, DRAM), "cut.npy"),
+        (lambda: ebbtide.open(good, "1KiB"), "good.npy: a DRAM budget of 1024 bytes is too small"),
+        (lambda: ebbtide.open(good, "much"), "dram: 'much' is not a size"),
+        (lambda: ebbtide.open(good, DRAM, cores=0), "the number of cores must be 1 to 1024"),
+        (lambda: ebbtide.open(good, DRAM, dtype="f8"), "both dtype and shape"),
+        (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=(10**6,)), "good.npy"),
+        (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=(0, 3)), "expected at least one row"),
+        (lambda: ebbtide.open(good, DRAM, dtype=object, shape=(1,)), "without objects"),
+        (lambda: ebbtide.open(write(folder / "o.npy", np.array([{}]))), "without objects"),
+        (lambda: ebbtide.open(write(folder / "e.npy", np.zeros((0, 4)))), "at least one row"),
+        (lambda: ebbtide.open(write(folder / "s.npy", np.array(1.0))), "at least one row"),
+        (
+            lambda: ebbtide.open(write(folder / "f.npy", np.zeros((3, 4), order="F"))),
+            "column-major order",
+        ),
+        (
+            lambda: ebbtide.open(write(folder / "v.npy", np.zeros(3), version=(3, 0))),
+            "version 3.0 of .npy",
+        ),
+        (lambda: ebbtide.open(arrow, column="z"), "no column 'z' (known: a, b, c)"),
+        (lambda: ebbtide.open(arrow, column="a"), "has nulls"),
+        (lambda: ebbtide.open(arrow, column="b"), "expected numbers of fixed width"),
+        (lambda: ebbtide.open(arrow, column="c"), "expected numbers of fixed width"),
+        (lambda: ebbtide.open(zipped, column="a"), "without compression"),
+        (lambda: ebbtide.open(good, column="a"), "expected an Arrow file"),
+    ]
+
+
+def test_what_is_no_array_is_one_line(tmp_path: Path) -> None:
+    for make, said in cases(tmp_path):
+        with pytest.raises(ebbtide.InputError) as caught:
+            make()
+        assert said in str(caught.value) and "\n" not in str(caught.value), said
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "said"),
+    [
+        (5000, IndexError, "index 5000 is out of bounds: expected -5000 to 4999"),
+        (-5001, IndexError, "index -5001 is out of bounds"),
+        ([1, 5000], IndexError, "index 5000"),
+        (np.array([2**63], np.uint64), IndexError, "index 9223372036854775808 is out of bounds"),
+        ([1.5], ebbtide.InputError, "1 dimensions of float64: expected one dimension of whole"),
+        (["x"], ebbtide.InputError, "expected one dimension of whole"),
+        (None, ebbtide.InputError, "expected indices of rows first"),
+        (np.zeros(3, bool), ebbtide.InputError, "a mask of 3: expected one of 5000"),
+        (([1], [2]), ebbtide.InputError, "expected slices and numbers"),
+    ],
+)
+def test_keys_that_cannot_be_are_refused(opened, key, kind, said) -> None:
+    with pytest.raises(kind) as caught:
+        opened[0][key]
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "out",
+    [np.empty((2, 4, 8), np.int32), np.empty((3, 4, 8), np.uint32), [0], np.empty((4, 4, 8), np.uint32)[::2]],
+)
+def test_buffers_that_do_not_fit_are_refused(opened, out) -> None:
+    with pytest.raises(ebbtide.InputError, match="^out: "):
+        opened[0].take([1, 2], out)
+
+
+def test_a_closed_array_says_so(rows) -> None:
+    array = ebbtide.open(rows[0], DRAM)
+    array.close()
+    array.close()
+    for use in (lambda: array[0], lambda: array.prefetch([0]), array.counters):
+        with pytest.raises(ebbtide.InputError, match="rows.npy: closed"):
+            use()
+    assert "closed" in repr(array)
+
+
+def test_a_forked_child_is_told_to_open_it_again(rows) -> None:
+    path, data = rows
+    array = ebbtide.open(path, DRAM)
+    assert np.array_equal(array[7], data[7])
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            array[7]
+        except ebbtide.InputError as error:
+            status = 0 if "before a fork" in str(error) else 2
+        array.close()
+        with ebbtide.open(path, DRAM) as again:
+            status += 4 * (not np.array_equal(again[7], data[7]))
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(array[7], data[7])
+
+
+def test_a_file_that_is_cut_short_is_a_failed_run(rows, tmp_path: Path) -> None:
+    path = tmp_path / "rows.npy"
+    path.write_bytes(rows[0].read_bytes())
+    with ebbtide.open(path, DRAM) as array:
+        os.truncate(path, 300_000)
+        with pytest.raises(ebbtide.RunError, match="a row cannot be read: page"):
+            array[4999]
+
+
+def test_closing_while_others_gather_is_orderly(rows) -> None:
+    path, data = rows
+    array = ebbtide.open(path, DRAM)
+    failed: list[BaseException] = []
+
+    def gather() -> None:
+        try:
+            while True:
+                assert np.array_equal(array[::50], data[::50])
+        except ebbtide.InputError:
+            pass
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=gather) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    array[::7]
+    array.close()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_opening_and_closing_leaks_nothing(rows) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            with ebbtide.open(rows[0], DRAM) as array:
+                array[[1, 2, 3]]
+
+    rounds(20)
+    before, files = resident(), len(os.listdir("/proc/self/fd"))
+    rounds(60)
+    assert len(os.listdir("/proc/self/fd")) <= files
+    assert (resident() - before) * 4096 < 8 << 20

@@ -1,0 +1,110 @@
+"""Writes `ebbtide/_config.py`: a class for every section of a configuration.
+
+Names, units, types and descriptions come from the structs of `crates/sim/src/config`, so that
+completion shows what the model has. `--check` fails when the file differs from what would be
+written.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "python/ebbtide/_config.py"
+
+STRUCT = re.compile(
+    r"((?:^///[^\n]*\n)+)((?:#\[[^\n]*\]\n)*)pub struct (\w+) \{\n(.*?)^\}", re.M | re.S
+)
+FIELD = re.compile(r"((?: {4}///[^\n]*\n)+)((?: {4}#\[[^\n]*\]\n)*) {4}pub (\w+): ([^\n]*),\n")
+CHOICE = re.compile(r"pub enum (\w+) as \"[^\"]*\" \{(.*?)\n {4}\}", re.S)
+PLAIN = {
+    "usize": "int",
+    "u64": "int",
+    "u32": "int",
+    "f64": "float",
+    "bool": "bool",
+    "String": "str",
+    "Bytes": "Size",
+    "toml::Table": "Table",
+}
+
+
+def described(doc: str) -> str:
+    """A doc comment as plain text."""
+    lines = [line.strip().removeprefix("///").strip() for line in doc.splitlines()]
+    text = re.sub(r"\[`?([^\]`]*)`?\]\([^)]*\)", r"\1", " ".join(lines))
+    return re.sub(r"\[`([^\]`]*)`\]", r"\1", text).replace("`", "")
+
+
+def wrapped(text: str, indent: str) -> str:
+    """A docstring whose lines have at most 100 columns."""
+    words, lines = f'"""{text}"""'.split(" "), [indent]
+    for word in words:
+        gap = "" if lines[-1] == indent else " "
+        if len(lines[-1]) + len(gap) + len(word) > 100:
+            lines.append(indent + word)
+        else:
+            lines[-1] += gap + word
+    return "\n".join(lines)
+
+
+def main() -> int:
+    sources = sorted((ROOT / "crates/sim/src/config").glob("*.rs"))
+    texts = [path.read_text() for path in sources]
+    choices = {}
+    for path in [*sources, *sorted((ROOT / "crates/core/src").rglob("*.rs"))]:
+        for name, body in CHOICE.findall(path.read_text()):
+            choices.setdefault(name, re.findall(r"= \"([^\"]+)\"", body))
+    structs = {}
+    for text in texts:
+        for doc, attributes, name, body in STRUCT.findall(text):
+            if "Deserialize" in attributes:
+                structs[name] = (described(doc), FIELD.findall(body))
+    def python_type(rust: str) -> str:
+        optional = re.fullmatch(r"Option<(.*)>", rust)
+        if optional:
+            return python_type(optional[1]) + " | None"
+        if rust in PLAIN:
+            return PLAIN[rust]
+        if rust in structs:
+            return rust
+        names = ", ".join(f'"{name}"' for name in choices[rust])
+        return f"Literal[{names}]"
+
+    out = [
+        '"""The parameters of a design, as typed objects. Made by `tools/make_config.py`."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Literal",
+        "",
+        "from ._section import Root, Section, Size, Table",
+        "",
+    ]
+    ordered = [name for name in structs if name != "Config"] + ["Config"]
+    for name in ordered:
+        doc, fields = structs[name]
+        out += ["", f"class {name}({'Root' if name == 'Config' else 'Section'}):"]
+        if name == "Config":
+            doc += " Assigning to a parameter checks the whole; the error names the key."
+        out += [wrapped(doc, "    "), ""]
+        for field_doc, _, field, rust in fields:
+            line = f"    {field}: {python_type(rust)}"
+            if len(line) > 100:
+                names = re.findall(r'"[^"]+"', line)
+                suffix = " | None" if line.endswith("| None") else ""
+                body = "".join(f"        {item},\n" for item in names)
+                line = f"    {field}: Literal[\n{body}    ]{suffix}"
+            out += [line, wrapped(described(field_doc), "    ")]
+        out.append("")
+    text = "\n".join(out).rstrip() + "\n"
+    if "--check" in sys.argv:
+        if TARGET.read_text() != text:
+            print(f"{TARGET}: run python/tools/make_config.py", file=sys.stderr)
+            return 1
+        return 0
+    TARGET.write_text(text)
+    return 0
+
+
+sys.exit(main())
