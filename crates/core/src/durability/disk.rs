@@ -29,6 +29,14 @@ pub trait Disk {
     /// When the device fails.
     fn write_block(&mut self, block: Block, page: &Page) -> Result<(), DiskError>;
 
+    /// Writes several blocks, neighbours at once if possible.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn write_blocks(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        blocks.iter().try_for_each(|(block, page)| self.write_block(*block, page))
+    }
+
     /// Makes what was written survive a loss of power.
     ///
     /// # Errors

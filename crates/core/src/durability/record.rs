@@ -172,4 +172,22 @@ mod tests {
         assert_eq!(decode(&bytes, 6), Some(Record::Map(map)));
         assert_eq!(decode(&bytes, 5), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_a_decoder_panic(
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 4..200),
+            kind in 0u8..4,
+            pages in 0u64..100,
+        ) {
+            let mut bytes = bytes;
+            bytes[0] = kind;
+            if let Some(Record::Stores(contents)) = decode(&bytes, pages) {
+                for run in runs(contents) {
+                    let run = run.expect("what was decoded makes sense");
+                    proptest::prop_assert!((run.at + (run.bytes.len() as u64 - 1)).page().0 < pages);
+                }
+            }
+        }
+    }
 }

@@ -21,7 +21,14 @@ use super::scan::{End, Extent, check_end, scan};
 use super::slots::Slots;
 use super::superblock::Superblock;
 use crate::addr::{PAGE_BYTES, PageId};
+use crate::placement::Run;
 use crate::watch::Watch;
+
+/// Blocks of the base map that are written at once.
+const BASE_BLOCKS_AT_ONCE: usize = 64;
+
+/// Slots that are taken at once, to be written together.
+const SLOTS_AT_ONCE: u32 = 64;
 
 /// What recovery has found and done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -219,14 +226,16 @@ pub fn recover(
         watch.tell("applying the log", (done * at_once) as f64 / pages.len() as f64)?;
         let mut contents = read_pages(&geometry, disk, map, portion, mistake)?;
         apply(&geometry, disk, &found, mistake, &mut contents)?;
+        let mut free = Run { first: 0, count: 0 };
+        let mut writes = Vec::with_capacity(contents.len());
         for (page, contents) in contents {
             let old = map.get(page);
             let slot = match old {
                 Mapped::Slot { slot, .. } if mistake == Some(Mistake::RecoversInPlace) => slot,
-                _ => slots.take(1).ok_or(RecoveryError::NoFreeSlot)?.first,
+                _ => next_slot(&mut slots, &mut free)?,
             };
-            disk.write_block(geometry.slot(slot), &contents)?;
             let checksum = geometry.checksum(&contents[..]);
+            writes.push((geometry.slot(slot), contents));
             map.set(page, Mapped::Slot { slot, checksum });
             if let Mapped::Slot { slot: old, .. } = old
                 && old != slot
@@ -234,6 +243,8 @@ pub fn recover(
                 left.push(old);
             }
         }
+        (free.first..free.first + free.count).for_each(|slot| slots.release(slot));
+        disk.write_blocks(&writes)?;
     }
     let tail = Lsn::at(end.number, HEADER_BYTES);
     let mut next = Superblock {
@@ -250,10 +261,15 @@ pub fn recover(
     if found.records > 0 || found.damaged_blocks > 0 {
         next.base = Some(superblock.base.map_or(0, |area| 1 - area));
         next.base_generation = next.generation;
-        let mut block = Box::new([0; PAGE_BYTES]);
-        for index in 0..geometry.base_blocks() {
-            map.encode(&geometry, index, next.generation, &mut block);
-            disk.write_block(geometry.base(next.base.unwrap_or(0), index), &block)?;
+        let area = next.base.unwrap_or(0);
+        let indices: Vec<u64> = (0..geometry.base_blocks()).collect();
+        for portion in indices.chunks(BASE_BLOCKS_AT_ONCE) {
+            let encoded = portion.iter().map(|&index| {
+                let mut block = Box::new([0; PAGE_BYTES]);
+                map.encode(&geometry, index, next.generation, &mut block);
+                (geometry.base(area, index), block)
+            });
+            disk.write_blocks(&encoded.collect::<Vec<_>>())?;
         }
     }
     disk.flush()?;
@@ -275,6 +291,16 @@ pub fn recover(
     let journal =
         Journal::new(geometry, log, Arc::new(found.map), slots, next, options.limits, mistake);
     Ok((journal, recovered))
+}
+
+/// A free slot: the next of the run `free`, or of a new one.
+fn next_slot(slots: &mut Slots, free: &mut Run) -> Result<u32, RecoveryError> {
+    if free.count == 0 {
+        *free = slots.take(SLOTS_AT_ONCE).ok_or(RecoveryError::NoFreeSlot)?;
+    }
+    let slot = free.first;
+    *free = Run { first: slot + 1, count: free.count - 1 };
+    Ok(slot)
 }
 
 /// The newest copies of pages. A damaged one is poisoned and left out.

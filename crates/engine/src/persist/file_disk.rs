@@ -22,6 +22,10 @@ pub(crate) struct FileDisk {
     file: Arc<File>,
     offset: u64,
     buffer: Buffer,
+    /// What was read ahead of single reads, which follow each other in the log and the map.
+    ahead: Buffer,
+    /// The first block read ahead, and how many.
+    ahead_blocks: (u64, u64),
     /// One a reading thread.
     reading: Vec<Buffer>,
 }
@@ -29,13 +33,10 @@ pub(crate) struct FileDisk {
 impl FileDisk {
     /// The part that begins `offset` bytes into `file`.
     pub(crate) fn new(file: Arc<File>, offset: u64, path: &Path) -> Result<FileDisk, StoreError> {
-        let buffers = (0..READERS).map(|_| buffer(PAGE_BYTES, path)).collect::<Result<_, _>>()?;
-        Ok(FileDisk {
-            file,
-            offset,
-            buffer: buffer(BLOCKS_MAX * PAGE_BYTES, path)?,
-            reading: buffers,
-        })
+        let reading = (0..READERS).map(|_| buffer(PAGE_BYTES, path)).collect::<Result<_, _>>()?;
+        let (many, ahead_blocks) = (BLOCKS_MAX * PAGE_BYTES, (0, 0));
+        let (buffer, ahead) = (buffer(many, path)?, buffer(many, path)?);
+        Ok(FileDisk { file, offset, buffer, ahead, ahead_blocks, reading })
     }
 
     fn place(&self, block: Block) -> u64 {
@@ -44,6 +45,7 @@ impl FileDisk {
 
     /// Writes blocks, neighbours together.
     pub(crate) fn write_all(&mut self, mut blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        self.ahead_blocks = (0, 0);
         while let Some((first, _)) = blocks.first() {
             let follows = |(index, (block, _)): &(usize, &(Block, Box<Page>))| {
                 block.0 == first.0 + *index as u64
@@ -83,8 +85,20 @@ fn read(
 
 impl Disk for FileDisk {
     fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
-        let at = self.place(block);
-        read(&self.file, at, block, &mut self.buffer, into)
+        let (first, count) = self.ahead_blocks;
+        if !(first..first + count).contains(&block.0) {
+            let at = self.place(block);
+            let read = self.file.read_at(self.ahead.as_mut_slice(), at);
+            let bytes = read.map_err(|error| failed("read", block, &error))?;
+            self.ahead_blocks = (block.0, (bytes / PAGE_BYTES) as u64);
+        }
+        let (first, count) = self.ahead_blocks;
+        if count == 0 {
+            return Err(failed("read", block, &io::ErrorKind::UnexpectedEof.into()));
+        }
+        let from = (block.0 - first) as usize * PAGE_BYTES;
+        into.copy_from_slice(&self.ahead.as_slice()[from..from + PAGE_BYTES]);
+        Ok(())
     }
 
     /// Reads on many threads, since each waits for the device.
@@ -111,6 +125,10 @@ impl Disk for FileDisk {
 
     fn write_block(&mut self, block: Block, page: &Page) -> Result<(), DiskError> {
         self.write_all(&[(block, Box::new(*page))])
+    }
+
+    fn write_blocks(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        self.write_all(blocks)
     }
 
     fn flush(&mut self) -> Result<(), DiskError> {
