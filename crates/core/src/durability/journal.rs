@@ -78,6 +78,8 @@ pub struct Journal {
     /// Where the newest transaction ends.
     committed: Lsn,
     doing: Option<Doing>,
+    /// The last flush came after the last blocks of a base map: both are to go on.
+    flushed_last: bool,
     ended: Option<String>,
     record: Vec<u8>,
     mistake: Option<Mistake>,
@@ -105,6 +107,7 @@ impl Journal {
             reserved: 0,
             committed: Lsn::ZERO,
             doing: None,
+            flushed_last: false,
             ended: None,
             record: Vec::new(),
             mistake,
@@ -361,6 +364,10 @@ impl Journal {
             let places = (blocks.first..).map(|number| self.geometry.log(number));
             return Some(Io::Write(places.zip(blocks.blocks).collect()));
         }
+        let unflushed = self.log.durable() < self.log.written();
+        if flush && unflushed && !self.flushed_last {
+            return Some(self.begin_flush());
+        }
         if let Some(blocks) = self.checkpoint.base_blocks(
             &self.geometry,
             &self.map,
@@ -368,6 +375,7 @@ impl Journal {
             1 - self.superblock.base.unwrap_or(1),
         ) {
             self.doing = Some(Doing::Base);
+            self.flushed_last = false;
             return Some(Io::Write(blocks));
         }
         if let Some(superblock) = self.checkpoint.superblock() {
@@ -377,13 +385,14 @@ impl Journal {
             let places = superblock.places(&self.geometry);
             return Some(Io::Write(places.map(|place| (place, page.clone())).to_vec()));
         }
-        let unflushed = self.log.durable() < self.log.written();
         let waits = self.checkpoint.waits_for_flush();
-        if flush && (unflushed || waits) {
-            self.doing = Some(Doing::Flush { log_through: self.log.flushes_to() });
-            return Some(Io::Flush);
-        }
-        None
+        (flush && (unflushed || waits)).then(|| self.begin_flush())
+    }
+
+    fn begin_flush(&mut self) -> Io {
+        self.doing = Some(Doing::Flush { log_through: self.log.flushes_to() });
+        self.flushed_last = true;
+        Io::Flush
     }
 
     /// What [`next`](Journal::next) gave is done. A write or a flush that failed ends all writing: what
