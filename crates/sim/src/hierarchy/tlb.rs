@@ -18,8 +18,8 @@ pub(crate) enum Translation {
 /// The cached translations of a core.
 #[derive(Debug, Clone)]
 pub(crate) struct Tlb {
-    /// `page + 1`, from the most recently used. 0 is empty.
-    first: Vec<u64>,
+    first: FirstLevel,
+    /// `page + 1`, each set from the most recently used. 0 is empty.
     second: Vec<u64>,
     second_ways: usize,
     second_mask: u64,
@@ -36,7 +36,7 @@ impl Tlb {
         let expected = format!("tlb.l2_ways ({ways}) times a power of two");
         require(power, "tlb.l2_entries", entries, expected)?;
         Ok(Tlb {
-            first: vec![0; config.l1_entries],
+            first: FirstLevel::new(config.l1_entries),
             second: vec![0; entries],
             second_ways: ways,
             second_mask: (entries / ways) as u64 - 1,
@@ -47,10 +47,7 @@ impl Tlb {
     #[inline]
     pub(crate) fn look_up(&mut self, page: PageId) -> Translation {
         let key = page.0 + 1;
-        if self.first[0] == key {
-            return Translation::First;
-        }
-        if move_to_front(&mut self.first, key) {
+        if self.first.touch(key) {
             return Translation::First;
         }
         let start = (page.0 & self.second_mask) as usize * self.second_ways;
@@ -64,10 +61,67 @@ impl Tlb {
     pub(crate) fn forget(&mut self, page: PageId) {
         let key = page.0 + 1;
         let start = (page.0 & self.second_mask) as usize * self.second_ways;
+        self.first.forget(key);
         let set = &mut self.second[start..start + self.second_ways];
-        for entry in self.first.iter_mut().chain(set).filter(|entry| **entry == key) {
+        for entry in set.iter_mut().filter(|entry| **entry == key) {
             *entry = 0;
         }
+    }
+}
+
+/// A fully associative set under exact LRU, which finds most keys without a search.
+#[derive(Debug, Clone)]
+struct FirstLevel {
+    /// `page + 1`, or 0 where a page was dropped or none was.
+    keys: Vec<u64>,
+    /// When each entry was used last. A dropped entry keeps its age, and is replaced in its turn.
+    used: Vec<u64>,
+    now: u64,
+    last: usize,
+    /// Where a key was found last, by its low bits.
+    hints: Box<[u8; HINTS]>,
+}
+
+const HINTS: usize = 256;
+
+impl FirstLevel {
+    fn new(entries: usize) -> FirstLevel {
+        let (keys, used, hints) = (vec![0; entries], vec![0; entries], Box::new([0; HINTS]));
+        FirstLevel { keys, used, now: 0, last: 0, hints }
+    }
+
+    /// Looks `key` up and makes it the most recently used one, in place of the least recently used if it
+    /// was absent. Gives whether it was present.
+    #[inline]
+    fn touch(&mut self, key: u64) -> bool {
+        if self.keys[self.last] == key {
+            // It is the most recently used already.
+            return true;
+        }
+        self.now += 1;
+        let hint = &mut self.hints[key as usize % HINTS];
+        let place = usize::from(*hint);
+        if self.keys.get(place) == Some(&key) {
+            (self.used[place], self.last) = (self.now, place);
+            return true;
+        }
+        let found = self.keys.iter().position(|known| *known == key);
+        let oldest =
+            || {
+                let ages = self.used.iter().enumerate();
+                ages.fold((0, u64::MAX), |(place, least), (other, used)| {
+                    if *used < least { (other, *used) } else { (place, least) }
+                })
+            };
+        let place = found.unwrap_or_else(|| oldest().0);
+        // Larger sets than a hint can name are searched.
+        *hint = place as u8;
+        (self.keys[place], self.used[place], self.last) = (key, self.now, place);
+        found.is_some()
+    }
+
+    fn forget(&mut self, key: u64) {
+        self.keys.iter_mut().filter(|known| **known == key).for_each(|known| *known = 0);
     }
 }
 
@@ -105,6 +159,25 @@ mod tests {
             tlb.look_up(PageId(page));
         }
         assert_eq!(tlb.look_up(PageId(0)), Translation::Walk);
+    }
+
+    #[test]
+    fn the_first_level_is_exactly_lru_also_with_dropped_pages() {
+        let mut level = FirstLevel::new(48);
+        let mut model = vec![0u64; 48];
+        let mut random = 1u64;
+        for step in 0..200_000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let key = 1 + random % if step % 1_000 < 500 { 60 } else { 400 };
+            if random >> 32 & 0xff == 0 {
+                level.forget(key);
+                model.iter_mut().filter(|known| **known == key).for_each(|known| *known = 0);
+            } else {
+                assert_eq!(level.touch(key), move_to_front(&mut model, key), "step {step}");
+            }
+        }
     }
 
     #[test]
