@@ -295,3 +295,26 @@ fn policies_miss_as_often_on_the_shipped_traces_as_they_always_did() {
     ];
     assert_eq!(golden.map(|(name, _)| (name, misses(name))), golden);
 }
+
+#[test]
+fn what_a_sample_does_to_lru_is_taken_out_of_other_policies() {
+    let accesses = skewed(1_000_000, 1 << 16);
+    let sizes: Vec<u64> = (8..16).map(|power| 1 << power).collect();
+    let mut sampled = SampledDistances::new(1024);
+    accesses.iter().for_each(|&(page, write)| sampled.touch(PageId(page), write));
+    let (all, sample) = (Sample::all(1 << 16), sampled.sample());
+    let curve = |kind, sample| {
+        let mut caches = PolicyCaches::new(kind, &sizes, sample, 1);
+        accesses.iter().for_each(|&(page, write)| caches.touch(PageId(page), write));
+        caches.curve()
+    };
+    let (exact_lru, small_lru) = (exact(&accesses), curve(PolicyKind::Lru, sample));
+    let (uncorrected, _) = small_lru.error(&exact_lru, &sizes);
+    assert!(small_lru.corrected(&exact_lru, &small_lru).error(&exact_lru, &sizes).0 < 1e-9);
+    for kind in [PolicyKind::Fifo, PolicyKind::Clock, PolicyKind::S3Fifo] {
+        let (whole, small) = (curve(kind, all), curve(kind, sample));
+        let before = small.error(&whole, &sizes).0;
+        let after = small.corrected(&exact_lru, &small_lru).error(&whole, &sizes).0;
+        assert!(after < before / 2.0, "{kind}: {before} becomes {after}; LRU {uncorrected}");
+    }
+}

@@ -62,7 +62,7 @@ pub struct Sampling {
     /// Of the curve that is made from a sample in one pass.
     pub error: Option<(f64, f64)>,
     /// Of small caches of the sampled pages, from which other policies' curves are; `None` also
-    /// where there were none.
+    /// where there were none. Those curves are corrected by the ratio of LRU's own two.
     pub small_caches_error: Option<(f64, f64)>,
 }
 
@@ -172,8 +172,16 @@ impl MeasuredCurves {
         };
         let (accesses, first_touches) = (self.lru().accesses(), self.lru().cold_ratio());
         let pages_per_job = self.lru().working_set(accesses_per_job).min(dataset_pages);
+        let small_lru = small_caches.map(|(_, curve)| curve.clone());
         let others = self.others.into_iter().filter(|(policy, _)| *policy != PolicyKind::Lru);
         let lru = self.exact.unwrap_or(self.sampled);
+        // What the sample does to LRU, whose curve is known better, it does to the others.
+        let corrected = |curve: Curve| match &small_lru {
+            Some(small) => curve.corrected(&lru, small),
+            None => curve,
+        };
+        let others: Vec<(PolicyKind, Curve)> =
+            others.map(|(policy, curve)| (policy, corrected(curve))).collect();
         let curve = |(policy, curve): (PolicyKind, Curve)| {
             let share = |&pages: &u64| pages as f64 / dataset_pages as f64;
             let point = |pages: &u64| {

@@ -147,6 +147,23 @@ impl Curve {
         }
     }
 
+    /// The curve of a sample, with the error of the sample taken out as far as it is known from another
+    /// policy: `exact` and `sampled` are that policy's curves, of all pages and of the same sample. A
+    /// sample has too many or too few popular pages, which moves the misses of all policies by about
+    /// the same ratio.
+    #[must_use]
+    pub fn corrected(&self, exact: &Curve, sampled: &Curve) -> Curve {
+        let ratio = |of: f64, over: f64| if of > 0.0 && over > 0.0 { of / over } else { 1.0 };
+        let correct = |step: &Step| {
+            let (exact, sampled) = (exact.at(step.pages), sampled.at(step.pages));
+            let misses = step.misses * ratio(exact.misses, sampled.misses);
+            let write_backs = step.write_backs * ratio(exact.write_backs, sampled.write_backs);
+            let misses = misses.min(self.accesses as f64);
+            Step { pages: step.pages, misses, write_backs: write_backs.min(misses) }
+        };
+        Curve { steps: self.steps.iter().map(correct).collect(), ..self.clone() }
+    }
+
     /// The largest and the mean difference of the miss ratio from `other`'s over `sizes`.
     pub fn error(&self, other: &Curve, sizes: &[u64]) -> (f64, f64) {
         let apart = |&size: &u64| (self.miss_ratio(size) - other.miss_ratio(size)).abs();
