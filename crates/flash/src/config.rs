@@ -17,6 +17,9 @@ pub enum Config {
     Ssd(Box<SsdConfig>),
 }
 
+/// The most of the spare places that collections can keep free without a warning.
+const KEPT_FREE_MAX: f64 = 0.5;
+
 /// A device of fixed latencies, unlimited parallelism and no wear.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -240,6 +243,14 @@ impl Config {
         }
     }
 
+    /// What is possible but hardly meant, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        match self {
+            Config::Flat(_) => Vec::new(),
+            Config::Ssd(ssd) => ssd.kept_free_warning().into_iter().collect(),
+        }
+    }
+
     /// Checks that such a device is possible.
     ///
     /// # Errors
@@ -303,6 +314,21 @@ impl SsdConfig {
     pub(crate) fn aged_blocks_per_plane(&self) -> u32 {
         let share = (self.valid_percent + self.invalid_percent) / 100.0;
         (f64::from(self.blocks()) * share).ceil() as u32
+    }
+
+    /// Says if collections that start early keep free what over-provisioning was meant to leave to
+    /// overwritten pages. Greedy collection copies the more, the fewer of those a plane can hold.
+    fn kept_free_warning(&self) -> Option<String> {
+        let spare = (100.0 - self.valid_percent).min(100.0);
+        let kept = self.gc_start_free_percent;
+        (kept > KEPT_FREE_MAX * spare).then(|| {
+            format!(
+                "gc_start_free_percent = {kept}: collections keep {kept}% of the places free of the \
+                 {spare:.0}% that hold no valid data at the start, so that write amplification is \
+                 that of {:.0}% of spare places",
+                (spare - kept).max(0.0)
+            )
+        })
     }
 
     fn check(&self) -> Result<(), ConfigError> {

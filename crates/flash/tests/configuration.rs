@@ -96,3 +96,22 @@ fn values_that_cannot_be_name_the_key_the_value_and_what_can() {
     let flat = Config::from_toml("kind = \"flat\"\nread_us = 1e30\nwrite_us = 1");
     assert!(flat.unwrap_err().to_string().starts_with("read_us = "));
 }
+
+#[test]
+fn thresholds_that_eat_the_over_provisioning_are_warned_of() {
+    let with = |name: &str, keys: &[(&str, &str)]| {
+        let mut text = Config::preset_text(name).expect("a preset").to_string();
+        for (key, value) in keys {
+            let line = text.lines().find(|line| line.starts_with(key)).expect("a key").to_string();
+            text = text.replace(&line, &format!("{key} = {value}"));
+        }
+        Config::from_toml(&text).expect("a possible device").warnings()
+    };
+    assert!(Config::preset_names().all(|name| with(name, &[]).is_empty()));
+    let full = [("valid_percent", "85"), ("invalid_percent", "5")];
+    let said = with("astriflash-256g", &full);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("gc_start_free_percent = 30") && said[0].contains("15%"), "{said:?}");
+    let late = [full[0], full[1], ("gc_hard_free_percent", "2"), ("gc_start_free_percent", "5")];
+    assert!(with("astriflash-256g", &late).is_empty());
+}

@@ -4,6 +4,7 @@ mod options;
 mod page;
 mod seeds;
 mod text;
+mod warnings;
 
 use ebbtide_core::Watch;
 use ebbtide_sim::config::Config;
@@ -37,6 +38,9 @@ pub struct Run {
     /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// What a reader must know before the figures are trusted, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Energy of a job, if the table covers the design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -51,6 +55,9 @@ pub struct Replayed {
     /// The outcome.
     #[serde(flatten)]
     pub replay: Replay,
+    /// What a reader must know before the figures are trusted, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Energy of an access, if the table covers the design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -80,7 +87,8 @@ fn run_of(
     let mut simulation = Simulation::warmed_of(plan, parts, watch)?;
     let outcome = simulation.measure(watch)?;
     let typical_miss = if explain { simulation.typical_miss()? } else { None };
-    Ok(Run { energy: meter.map(|meter| meter.of_program(&outcome)), outcome, typical_miss })
+    let energy = meter.map(|meter| meter.of_program(&outcome));
+    Ok(Run { warnings: warnings::of_run(&outcome), energy, outcome, typical_miss })
 }
 
 /// Replays `trace` on the design of `config`, with the energy by `meter`. `None` if `watch` stopped
@@ -101,5 +109,9 @@ pub fn run_trace(
     }
     let replay = replayed?;
     let energy = meter.map(|meter| meter.of_trace(&replay));
-    Ok(Some(SimReport::Replay(Box::new(Replayed { replay, energy }))))
+    Ok(Some(SimReport::Replay(Box::new(Replayed {
+        warnings: warnings::of_replay(&replay),
+        replay,
+        energy,
+    }))))
 }

@@ -45,8 +45,8 @@ pub fn run_seeds(
 }
 
 /// Keys that are inputs of a run or depend on the host.
-const NO_FIGURES: [&str; 6] =
-    ["config", "seed", "arrivals", "jobs", "wall_s", "accesses_per_wall_s"];
+const NO_FIGURES: [&str; 7] =
+    ["config", "seed", "arrivals", "jobs", "wall_s", "accesses_per_wall_s", "warnings"];
 
 /// Every figure of `runs` as an [`Estimate`], under its own key.
 fn summary(runs: &[Run]) -> Value {

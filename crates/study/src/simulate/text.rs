@@ -28,8 +28,9 @@ impl Display for SimReport {
     }
 }
 
-fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result {
+fn run(f: &mut Formatter<'_>, Run { outcome, warnings, energy, .. }: &Run) -> fmt::Result {
     heading(f, outcome, &format!("seed {}", outcome.seed))?;
+    warn(f, warnings.iter().map(String::as_str))?;
     warm_up(f, &outcome.warm_up)?;
     let ratio = outcome.ratio_to_dram;
     line(f, "throughput", &format!("{:.0} jobs/s, {ratio:.3} of DRAM-only", outcome.jobs_per_s))?;
@@ -57,6 +58,18 @@ fn run(f: &mut Formatter<'_>, Run { outcome, energy, .. }: &Run) -> fmt::Result 
         ],
     )?;
     host(f, outcome.accesses, outcome.simulated_ns, outcome.wall_s, outcome.accesses_per_wall_s)
+}
+
+/// Prints each of `warnings` once.
+fn warn<'a>(f: &mut Formatter<'_>, warnings: impl Iterator<Item = &'a str>) -> fmt::Result {
+    let mut said: Vec<&str> = Vec::new();
+    for warning in warnings.filter(|warning| !warning.is_empty()) {
+        if !said.contains(&warning) {
+            writeln!(f, "warning: {warning}")?;
+            said.push(warning);
+        }
+    }
+    Ok(())
 }
 
 /// Where a job's time goes, in words.
@@ -93,10 +106,15 @@ pub(super) fn timeline_table(miss: &Timeline) -> Table {
     })
 }
 
-fn replayed(f: &mut Formatter<'_>, Replayed { replay, energy }: &Replayed) -> fmt::Result {
+fn replayed(
+    f: &mut Formatter<'_>,
+    Replayed { replay, warnings, energy }: &Replayed,
+) -> fmt::Result {
     let Replay { design, accesses, config, .. } = replay;
     writeln!(f, "{design}: {accesses} accesses of a trace, without the caches of a chip")?;
-    writeln!(f, "{}; the DRAM cache starts empty\n", machine(config))?;
+    writeln!(f, "{}; the DRAM cache starts empty", machine(config))?;
+    warn(f, warnings.iter().map(String::as_str))?;
+    writeln!(f)?;
     memory(f, &replay.memory, &replay.flash, replay.lifetime_years.as_ref(), energy.as_ref())?;
     if let Some(prefetch) = replay.prefetch.as_ref().filter(|prefetch| prefetch.issued > 0) {
         let PrefetchOutcome { issued, used, late, .. } = prefetch;
@@ -186,7 +204,12 @@ fn memory(
     line(f, "", &format!("{blocked}% of commands waited for garbage collection"))?;
     if let Some(Lifetime { round_the_clock, working_hours }) = lifetime {
         let (all, working) = (figure(*round_the_clock), figure(*working_hours));
-        line(f, "lifetime", &format!("{all} years, or {working} of 2080 hours each"))?;
+        match round_the_clock.is_finite() {
+            true => {
+                line(f, "lifetime", &format!("{all} years, or {working} of 2080 hours each"))?;
+            }
+            false => line(f, "lifetime", "nothing was written, so nothing wears")?,
+        }
     }
     if let Some(energy) = energy {
         line(f, "energy", &energy.to_string())?;
@@ -225,6 +248,7 @@ fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
     let (Some(first), Some(last)) = (runs.runs.first(), runs.runs.last()) else { return Ok(()) };
     let (first, last) = (&first.outcome, &last.outcome);
     heading(f, first, &format!("seeds {} to {}", first.seed, last.seed))?;
+    warn(f, runs.runs.iter().flat_map(|run| run.warnings.iter().map(String::as_str)))?;
     for Run { outcome, .. } in &runs.runs {
         writeln!(f, "seed {}: {}", outcome.seed, warmed(&outcome.warm_up))?;
     }
