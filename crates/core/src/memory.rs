@@ -146,6 +146,18 @@ pub trait Memory {
         0
     }
 
+    /// The values at `at`, into `out`. No address depends on the value at another, so a memory may
+    /// fetch all of them at once, in any order.
+    ///
+    /// # Panics
+    /// When `out` is not as long as `at`.
+    fn load_all<T: Value>(&mut self, at: &[Addr], out: &mut [T]) {
+        assert_eq!(at.len(), out.len(), "a value for each address");
+        for (at, out) in at.iter().zip(out) {
+            *out = self.load(*at);
+        }
+    }
+
     /// The 64-byte line that `at` lies in.
     fn line(&mut self, at: Addr) -> [u64; LINE_BYTES / 8] {
         self.load(at.line_start())

@@ -217,7 +217,7 @@ impl Door {
             self.waiting.push((Time::ZERO, Time::ZERO));
             self.waiting.len() as u32 - 1
         });
-        let waiter = Waiter { core: 0, thread: slot };
+        let waiter = Waiter { core: 0, thread: slot, slot: 0 };
         match self.memory.access(self.now, Request::new(access.address, access.is_write(), waiter))
         {
             Answer::Hit(ready) | Answer::Posted(ready) => {
@@ -248,7 +248,7 @@ impl Door {
                     self.free.push(waiter.thread);
                 }
                 Event::Unstalled(_, at) => self.unstalled.push_back(at),
-                Event::Unmapped(_) => {}
+                Event::Unmapped(_) | Event::Interrupted(_) => {}
             }
         }
     }

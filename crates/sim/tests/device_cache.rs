@@ -27,7 +27,7 @@ fn device(overrides: &[(&str, &str)]) -> DeviceCache {
 }
 
 fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page).start(), false, Waiter { core: 0, thread })
+    Request::new(PageId(page).start(), false, Waiter { core: 0, thread, slot: 0 })
 }
 
 fn write(page: u64, thread: u32) -> Request {
@@ -68,7 +68,7 @@ fn a_full_dram_queue_closes_the_door_until_a_line_is_served() {
         assert!(matches!(device.access(Time::ZERO, read(3, thread)), Answer::Hit(_)));
     }
     assert_eq!(device.access(Time::ZERO, read(3, 9)), Answer::Stalled);
-    let opened = Event::Unstalled(Waiter { core: 0, thread: 9 }, Time::ZERO + DRAM);
+    let opened = Event::Unstalled(Waiter { core: 0, thread: 9, slot: 0 }, Time::ZERO + DRAM);
     assert_eq!(settle(&mut device), [opened]);
     assert!(matches!(device.access(Time::ZERO + DRAM, read(3, 9)), Answer::Hit(_)));
 }
@@ -90,7 +90,8 @@ fn a_page_that_comes_while_the_dram_is_busy_gives_up_another_only_when_there_is_
     events.extend(settle(&mut device));
     assert_eq!(arrival(&events, 20), Some(Time::ZERO + FLASH + lines(21)));
     assert_eq!(device.flash().unwrap().counters().writes, 1);
-    let opened = Event::Unstalled(Waiter { core: 0, thread: 21 }, Time::ZERO + FLASH + lines(13));
+    let opened =
+        Event::Unstalled(Waiter { core: 0, thread: 21, slot: 0 }, Time::ZERO + FLASH + lines(13));
     assert!(events.contains(&opened), "{events:?}");
 }
 
@@ -164,7 +165,7 @@ fn a_full_row_of_the_miss_registers_closes_the_door_even_to_hits() {
     device.access(Time::ZERO, read(3, 1));
     assert_eq!(device.access(Time::ZERO, read(4, 2)), Answer::Stalled);
     let events = settle(&mut device);
-    let opened = Event::Unstalled(Waiter { core: 0, thread: 2 }, Time::ZERO + FLASH);
+    let opened = Event::Unstalled(Waiter { core: 0, thread: 2, slot: 0 }, Time::ZERO + FLASH);
     assert!(events.contains(&opened), "{events:?}");
 }
 
@@ -175,7 +176,12 @@ fn flash_takes_so_many_commands_and_then_the_device_no_request() {
     device.access(Time::ZERO, read(2, 1));
     assert_eq!(device.access(Time::ZERO, read(3, 2)), Answer::Stalled);
     let events = settle(&mut device);
-    assert!(events.contains(&Event::Unstalled(Waiter { core: 0, thread: 2 }, Time::ZERO + FLASH)));
+    assert!(
+        events.contains(&Event::Unstalled(
+            Waiter { core: 0, thread: 2, slot: 0 },
+            Time::ZERO + FLASH
+        ))
+    );
 }
 
 #[test]

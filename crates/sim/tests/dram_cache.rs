@@ -15,7 +15,7 @@ fn config(overrides: &[(&str, &str)]) -> Config {
 }
 
 fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page).start(), false, Waiter { core: 0, thread })
+    Request::new(PageId(page).start(), false, Waiter { core: 0, thread, slot: 0 })
 }
 
 fn write(page: u64, thread: u32) -> Request {

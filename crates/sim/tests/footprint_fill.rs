@@ -35,7 +35,7 @@ impl Driven {
     /// Site `site` wants line `line` of page `page`. Gives whether it was there; lets it come if not.
     fn access(&mut self, site: u32, page: u64, line: u64, write: bool) -> bool {
         let at = Addr(page * PAGE_BYTES as u64 + line * LINE_BYTES as u64);
-        let waiter = Waiter { core: 0, thread: 9 };
+        let waiter = Waiter { core: 0, thread: 9, slot: 0 };
         self.now += Span::from_us(1);
         let answer =
             self.cache.access(self.now, Request { site, ..Request::new(at, write, waiter) });
@@ -155,7 +155,7 @@ fn a_page_that_leaves_while_a_line_of_it_comes_is_missed_again() {
     assert!(!driven.read(1, 0, 5));
     let ask = |driven: &mut Driven, page: u64, line: u64| {
         let at = Addr(page * PAGE_BYTES as u64 + line * LINE_BYTES as u64);
-        let request = Request::new(at, false, Waiter { core: 0, thread: line as u32 });
+        let request = Request::new(at, false, Waiter { core: 0, thread: line as u32, slot: 0 });
         driven.cache.access(driven.now, request)
     };
     assert!(matches!(ask(&mut driven, 0, 7), Answer::Miss(_)));

@@ -23,7 +23,7 @@ fn cache(design: &str) -> MosCache {
 
 /// `thread` reads the first line of MoS page `page`.
 fn read(page: u64, thread: u32) -> Request {
-    Request::new(PageId(page * PAGES).start(), false, Waiter { core: 0, thread })
+    Request::new(PageId(page * PAGES).start(), false, Waiter { core: 0, thread, slot: 0 })
 }
 
 fn write(page: u64, thread: u32) -> Request {
@@ -65,7 +65,8 @@ fn a_miss_fetches_its_whole_mos_page_which_then_hits() {
         assert!(matches!(cache.access(Time::ZERO, read(1, 0)), Answer::Miss(_)));
         let at = arrivals(&settle(&mut cache))[0];
         for page in PAGES..2 * PAGES {
-            let request = Request::new(PageId(page).start(), false, Waiter { core: 0, thread: 0 });
+            let request =
+                Request::new(PageId(page).start(), false, Waiter { core: 0, thread: 0, slot: 0 });
             assert!(matches!(cache.access(at, request), Answer::Hit(_)), "{design} {page}");
         }
         assert_eq!(cache.flash().unwrap().counters().reads, PAGES);
@@ -239,7 +240,7 @@ proptest! {
             match event {
                 Event::Arrived(waiter, _) => told[waiter.thread as usize] += 1,
                 Event::Unstalled(..) => unstalled += 1,
-                Event::Unmapped(_) => {}
+                Event::Unmapped(_) | Event::Interrupted(_) => {}
             }
         }
         prop_assert!(told.iter().zip(&missed).all(|(n, missed)| *n == u32::from(*missed)));

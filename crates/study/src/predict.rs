@@ -142,6 +142,8 @@ impl Prediction<'_> {
         config.llc.size = lines(config.llc.ways * self.conditions.setup.cpus.len());
         config.dram.ras_cycles = 1;
         config.cores.count = self.conditions.setup.cpus.len();
+        // What overlaps on this machine is in its measured costs.
+        (config.cores.store_buffer, config.cores.miss_registers) = (0, 0);
         config.dataset.size = Bytes(self.conditions.program.size_bytes());
         config.dram_cache.size = Bytes(frames * PAGE_BYTES as u64);
         config.workload.theta = self.conditions.setup.theta;

@@ -96,6 +96,12 @@ pub struct Cores {
     pub width: u64,
     /// Reorder buffer: hides `rob_entries / width` cycles of a load.
     pub rob_entries: u64,
+    /// Store buffer: stores that go past a miss beyond the chip. With 0 a core waits for each.
+    pub store_buffer: usize,
+    /// Miss registers of the private cache: lines under way at a time.
+    pub miss_registers: usize,
+    /// How far ahead the stream prefetcher of a core runs, in lines; 0 without one.
+    pub prefetch_lines: u16,
     /// Time to refill the pipeline after a flush.
     pub flush_cycles: u64,
     /// How far a core may run ahead of the rest of the machine.
@@ -297,6 +303,8 @@ pub struct Os {
     pub shootdown_us: u64,
     /// Number of cores to which `shootdown_us` applies.
     pub shootdown_cores: usize,
+    /// Time that another core loses to the interrupt of such a broadcast.
+    pub interrupt_ns: u64,
     /// Pages unmapped per broadcast.
     pub shootdown_batch: usize,
     /// Kernel threads per core.
@@ -434,6 +442,9 @@ impl Config {
             ("cores.count", cores.count as u64, 1, CORES),
             ("cores.width", cores.width, 1, 64),
             ("cores.rob_entries", cores.rob_entries, 0, CYCLES),
+            ("cores.store_buffer", cores.store_buffer as u64, 0, 1 << 12),
+            ("cores.miss_registers", cores.miss_registers as u64, 0, 1 << 12),
+            ("cores.prefetch_lines", u64::from(cores.prefetch_lines), 0, 63),
             ("cores.flush_cycles", cores.flush_cycles, 0, CYCLES),
             ("cores.run_ahead_ns", cores.run_ahead_ns, 1, 1_000_000),
             ("l1.latency_cycles", l1.latency_cycles, 1, CYCLES),
@@ -463,6 +474,7 @@ impl Config {
             ("os.install_ns", os.install_ns, 0, 1_000_000_000),
             ("os.switch_us", os.switch_us, 0, 1_000_000),
             ("os.shootdown_us", os.shootdown_us, 0, 1_000_000),
+            ("os.interrupt_ns", os.interrupt_ns, 0, 1_000_000_000),
             ("os.shootdown_cores", os.shootdown_cores as u64, 1, CORES),
             ("os.shootdown_batch", os.shootdown_batch as u64, 1, ENTRIES),
             ("os.threads", os.threads as u64, 1, THREADS),

@@ -11,10 +11,11 @@ use serde::Serialize;
 use super::WORK_UNITS;
 use super::journal::{Journal, Missed};
 use super::latency::Latencies;
+use super::window::Window;
 use crate::config::{Config, ConfigError, PageTables};
 use crate::contents::Contents;
 use crate::hierarchy::{Caches, Looked, PageTable, Tlb, Translation};
-use crate::memory_side::{Answer, Event, MemorySide, Request, Residency, Waiter};
+use crate::memory_side::{Answer, Event, MemorySide, NOBODY, Request, Residency, Waiter};
 
 /// The state that all accesses of jobs pass through.
 pub(crate) struct Chip {
@@ -42,6 +43,10 @@ pub(crate) struct Chip {
     page_table: PageTable,
     /// Pages whose stores are flushed one by one.
     durable: Range<PageId>,
+    /// Whether cores go past misses: they wait for memory, and memory does not fault.
+    goes_past: bool,
+    /// Whether a miss is a fault.
+    faults: bool,
 }
 
 /// An operation on a word.
@@ -51,19 +56,22 @@ pub(crate) enum Op {
     Load,
     /// A store, through the store buffer: the core goes on.
     Store,
-    /// A compare-and-exchange: a store whose outcome the core needs, like that of a load.
+    /// A compare-and-exchange: a store whose outcome the core needs, like that of a load. It waits for
+    /// all stores before it.
     Exchange,
+    /// A load of a batch, on which no other load of the batch depends.
+    Batched,
 }
 
 impl Op {
     /// Whether it needs to own the line.
     pub(crate) fn writes(self) -> bool {
-        self != Op::Load
+        matches!(self, Op::Store | Op::Exchange)
     }
 
     /// Whether the job needs its outcome.
     fn is_awaited(self) -> bool {
-        self != Op::Store
+        matches!(self, Op::Load | Op::Exchange)
     }
 }
 
@@ -87,6 +95,7 @@ pub(crate) struct Core {
     /// When the last access that missed was complete.
     done: Time,
     tlb: Tlb,
+    window: Window,
 }
 
 /// Accesses that missed, and how many of them a core could have overlapped at most. AstriFlash's
@@ -127,18 +136,23 @@ pub(crate) enum Reach {
     Missed(Time),
     /// Memory accepts no access now.
     Stalled,
+    /// The core's own registers or its store buffer accept no access now.
+    Held,
 }
 
 impl Chip {
+    /// The chip of `config` over `memory`. `blocks` says whether a core waits for a miss.
     pub(crate) fn new(
         config: &Config,
         contents: Contents,
         memory: Box<dyn MemorySide>,
+        blocks: bool,
     ) -> Result<Chip, ConfigError> {
         let count = config.cores.count;
         let pages = contents.size_bytes() / PAGE_BYTES as u64;
         let cycles = |count| config.cores.cycles(count);
         let cycle = cycles(1);
+        let (capabilities, window) = (memory.capabilities(), Window::new(&config.cores));
         let core = || {
             Ok(Core {
                 now: Time::ZERO,
@@ -150,6 +164,7 @@ impl Chip {
                 begun: Time::ZERO,
                 done: Time::ZERO,
                 tlb: Tlb::new(&config.tlb)?,
+                window: Window::new(&config.cores),
             })
         };
         Ok(Chip {
@@ -166,7 +181,9 @@ impl Chip {
             contents,
             cores: (0..count).map(|_| core()).collect::<Result<_, ConfigError>>()?,
             caches: Caches::new(config)?,
-            durable: memory.capabilities().durable,
+            goes_past: blocks && !capabilities.faults && window.buffers(),
+            faults: capabilities.faults,
+            durable: capabilities.durable,
             memory,
             events: Vec::new(),
             parked: FxHashMap::default(),
@@ -187,11 +204,14 @@ impl Chip {
         self.cores[core].now += Span::from_ps((share / u128::from(WORK_UNITS)) as u64);
     }
 
-    /// Accesses a line to do `op` to a word of it.
+    /// Accesses a line to do `op` to `words` of it, one bit each.
     #[inline]
-    pub(crate) fn reach(&mut self, request: Request, op: Op) -> Reach {
+    pub(crate) fn reach(&mut self, request: Request, op: Op, words: u8) -> Reach {
         let Request { page, write, waiter, .. } = request;
         let number = waiter.core as usize;
+        if write && self.cores[number].window.is_storing() && !self.makes_room(number, op) {
+            return Reach::Held;
+        }
         let core = &mut self.cores[number];
         let begun = core.now;
         if core.issued.is_none() {
@@ -210,7 +230,7 @@ impl Chip {
             },
         }
         let core = &mut self.cores[number];
-        let line = line_of(request);
+        let line = request.line_id();
         if write && self.durable.contains(&page) {
             // A store and the flush of its line: the private cache keeps a clean copy if it has
             // one.
@@ -224,9 +244,16 @@ impl Chip {
                 self.memory.dirtied(page);
                 let alone = self.caches.own(number, line);
                 self.wait(number, op, self.cores[number].now + self.span(alone));
+            } else if write && self.cores[number].window.is_storing() {
+                // It leaves behind the stores before it.
+                let core = &mut self.cores[number];
+                core.window.store(core.now, core.now);
+            }
+            if !write && let Some(ready) = self.still_coming(number, line, words) {
+                self.wait(number, op, ready);
             }
         } else {
-            match self.fetch(line, request, op, begun) {
+            match self.fetch(line, request, op, (words, begun)) {
                 Reach::Done => {}
                 missed => return missed,
             }
@@ -251,22 +278,97 @@ impl Chip {
         Reach::Done
     }
 
-    /// Fetches a line that is not in the private cache, and puts it there. The access began at
-    /// `begun`.
-    fn fetch(&mut self, line: LineId, request: Request, op: Op, begun: Time) -> Reach {
+    /// When `words` of a line in the private cache of `core` really arrive, if they are under way.
+    #[inline]
+    fn still_coming(&self, core: usize, line: LineId, words: u8) -> Option<Time> {
+        let core = &self.cores[core];
+        core.window.arrival(line, words, core.now)
+    }
+
+    /// Lets stores leave the buffer of `core` until a store, or all before an exchange, has room. Gives
+    /// whether that needs no page.
+    fn makes_room(&mut self, core: usize, op: Op) -> bool {
+        let Core { now, window, .. } = &mut self.cores[core];
+        loop {
+            let from = match op {
+                Op::Exchange => window.drained(*now),
+                _ => window.room(*now),
+            };
+            match from {
+                Some(at) if at <= *now => return true,
+                Some(at) => *now = at,
+                None => return false,
+            }
+        }
+    }
+
+    /// Fetches a line that is not in the private cache, and puts it there. The access to `words` of it
+    /// began at `begun`.
+    fn fetch(
+        &mut self,
+        line: LineId,
+        mut request: Request,
+        op: Op,
+        (words, begun): (u8, Time),
+    ) -> Reach {
         let Request { page, write, waiter: Waiter { core, .. }, .. } = request;
         let number = core as usize;
+        let window = &mut self.cores[number].window;
+        if window.is_missing() {
+            let joined = match op {
+                Op::Load => window.forwards(line, words),
+                Op::Batched => window.forwards(line, words) || window.shares(line),
+                Op::Store => window.joins(line, words),
+                Op::Exchange => false,
+            };
+            if joined {
+                return Reach::Done;
+            }
+        }
         let start = self.cores[number].now;
         let Looked { found, cycles } = self.caches.look(number, line);
         let looked = start + self.span(cycles);
         let ready = if found {
-            looked
+            // A line that was fetched ahead may still be under way.
+            self.cores[number].window.arrival(line, words, looked).unwrap_or(looked)
         } else {
+            let goes_past = self.goes_past && !op.is_awaited();
+            let mut start = start;
+            if !op.is_awaited() {
+                let Core { now, window, .. } = &mut self.cores[number];
+                loop {
+                    match window.register_from(*now) {
+                        Some(at) if at <= *now => break,
+                        Some(at) => *now = at,
+                        None => return Reach::Held,
+                    }
+                }
+                start = *now;
+                if goes_past {
+                    request.waiter = window.waiter(request.waiter);
+                }
+            }
+            let looked = start + self.span(cycles);
             match self.ask(request, start, looked) {
                 Ok(ready) => {
                     self.latencies.hit(ready - start, ready - looked);
                     self.caches.install_in_llc(line, false);
+                    if !op.is_awaited() {
+                        let words = if write { words } else { 0 };
+                        self.cores[number].window.comes(line, ready, words);
+                    }
                     ready
+                }
+                Err(Reach::Missed(_)) if goes_past => {
+                    let core = &mut self.cores[number];
+                    let issued = core.issued.take().unwrap_or(start);
+                    core.window.hold(request, write.then_some(words), issued);
+                    if write {
+                        self.missed.stores += 1;
+                    } else {
+                        self.missed.loads += 1;
+                    }
+                    return Reach::Done;
                 }
                 Err(reach) => {
                     if let (Reach::Missed(reply), Some(journal)) = (reach, &mut self.journal) {
@@ -281,17 +383,97 @@ impl Chip {
         }
         let alone = self.caches.fill(number, line, write);
         self.wait(number, op, ready.max(looked + self.span(alone)));
+        self.fetch_ahead(request, start);
         Reach::Done
+    }
+
+    /// Fetches the lines that the core's prefetcher expects after an access to the line of `request`
+    /// at `now`, if they are not on the chip. They come into the last level.
+    fn fetch_ahead(&mut self, request: Request, now: Time) {
+        let Request { page, waiter, .. } = request;
+        let number = waiter.core as usize;
+        let ahead = self.cores[number].window.streamed(now, page, request.line);
+        for (asked, line) in (0..).zip(ahead.lines()) {
+            let waiter = Waiter { slot: NOBODY, ..waiter };
+            let wanted = Request { line, write: false, waiter, ..request };
+            let line = wanted.line_id();
+            if self.caches.is_on_chip(number, line) {
+                continue;
+            }
+            let Answer::Hit(ready) = self.enter_memory(wanted, now) else {
+                return self.cores[number].window.not_streamed(ahead, asked);
+            };
+            self.caches.install_in_llc(line, false);
+            self.cores[number].window.comes(line, ready, 0);
+        }
+    }
+
+    /// Every load of the batch of `core` has its line, at the core's clock.
+    pub(crate) fn end_batch(&mut self, core: usize) -> Reach {
+        let Some(ready) = self.cores[core].window.batch_over() else { return Reach::Held };
+        self.wait(core, Op::Load, ready);
+        Reach::Done
+    }
+
+    /// Asks for the pages of loads that were in flight when another load of their batch missed. The
+    /// core drops these loads and makes them again.
+    pub(crate) fn asked_already(&mut self, core: usize, requests: impl Iterator<Item = Request>) {
+        // The load that missed has a register itself.
+        let others = self.cores[core].window.registers().saturating_sub(1);
+        if self.faults {
+            return;
+        }
+        for request in requests.take(others) {
+            let waiter = Waiter { slot: NOBODY, ..request.waiter };
+            if !self.caches.is_on_chip(core, request.line_id()) {
+                let now = self.cores[core].now;
+                self.enter_memory(Request { waiter, ..request }, now);
+            }
+        }
+    }
+
+    /// The page arrived at `at` that the register of `waiter` waits for. Gives whether the core was
+    /// blocked for it.
+    pub(crate) fn line_arrived(&mut self, waiter: Waiter, at: Time) -> bool {
+        let number = waiter.core as usize;
+        let Some(register) = self.cores[number].window.register(waiter.slot) else { return false };
+        let (request, issued) = (register.request, register.issued);
+        let Request { page, write, .. } = request;
+        let line = request.line_id();
+        let ready = self.memory.flat(at, page);
+        if write {
+            self.memory.dirtied(page);
+        }
+        match self.caches.touch(number, line, write) {
+            Some(true) => {}
+            Some(false) if write => {
+                self.caches.own(number, line);
+            }
+            Some(false) => {}
+            None => {
+                self.caches.install_in_llc(line, false);
+                self.caches.fill(number, line, write);
+            }
+        }
+        self.latencies.arrived(at.since(issued));
+        self.latencies.missed(ready.since(issued));
+        let window = &mut self.cores[number].window;
+        window.arrived(waiter.slot, ready);
+        window.is_over()
     }
 
     /// Lets `core` wait for its line, which is `ready` then. The core does not wait for a store,
     /// which leaves through the store buffer. The reorder buffer hides a part of any other wait.
     #[inline]
     fn wait(&mut self, core: usize, op: Op, ready: Time) {
-        if op.is_awaited() {
-            let core = &mut self.cores[core];
-            let hidden = self.timing.hidden.as_ps();
-            core.now = core.now.max(Time::from_ps(ready.as_ps().saturating_sub(hidden)));
+        let core = &mut self.cores[core];
+        match op {
+            Op::Store => core.window.store(core.now, ready),
+            Op::Batched => core.window.loads_until(ready),
+            Op::Load | Op::Exchange => {
+                let hidden = self.timing.hidden.as_ps();
+                core.now = core.now.max(Time::from_ps(ready.as_ps().saturating_sub(hidden)));
+            }
         }
     }
 
@@ -344,9 +526,6 @@ impl Chip {
     }
 
     fn memory_access(&mut self, request: Request, at: Time) -> Answer {
-        if self.memory.next_event().is_some_and(|due| due <= at) {
-            self.memory.advance(at, &mut self.events);
-        }
         let core = &mut self.cores[request.waiter.core as usize];
         if core.granted.take() == Some(request.page) {
             if request.write {
@@ -355,7 +534,16 @@ impl Chip {
             return Answer::Hit(self.memory.flat(at, request.page));
         }
         core.missed = request.page;
+        self.enter_memory(request, at)
+    }
+
+    /// Makes `request` of memory, which first does what is due by then.
+    fn enter_memory(&mut self, request: Request, at: Time) -> Answer {
+        if self.memory.next_event().is_some_and(|due| due <= at) {
+            self.memory.advance(at, &mut self.events);
+        }
         let answer = self.memory.access(at, request);
+        let core = &mut self.cores[request.waiter.core as usize];
         if let Answer::Posted(until) = answer {
             core.now = core.now.max(until);
         }
@@ -373,7 +561,7 @@ impl Chip {
                 self.memory.warm(Request::new(entry, false, waiter));
             }
         }
-        let line = line_of(request);
+        let line = request.line_id();
         if write && self.durable.contains(&page) {
             self.caches.store_past(number, line);
             return self.memory.warm(request);
@@ -421,7 +609,7 @@ impl Chip {
     /// Lets `enter` change the journal's entry of a thread's current miss, if there is one.
     pub(crate) fn tell(&mut self, core: usize, thread: usize, enter: impl FnOnce(&mut Missed)) {
         if let Some(journal) = &mut self.journal {
-            let waiter = Waiter { core: core as u32, thread: thread as u32 };
+            let waiter = Waiter { core: core as u32, thread: thread as u32, slot: 0 };
             if let Some(missed) = journal.of(waiter) {
                 enter(missed);
             }
@@ -453,10 +641,4 @@ impl Chip {
     pub(crate) fn unmap(&mut self, page: PageId) {
         self.cores.iter_mut().for_each(|core| core.tlb.forget(page));
     }
-}
-
-/// The number of the line among those of all pages.
-#[inline]
-fn line_of(request: Request) -> LineId {
-    request.page.0 * (PAGE_BYTES / LINE_BYTES) as u64 + u64::from(request.line)
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ebbtide_core::{Addr, Hint, Memory, Time, Value, check_access};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
 use ebbtide_workloads::{Workload, Wrong};
 
@@ -39,6 +39,8 @@ pub(crate) enum Leave {
     Missed(Time),
     /// Memory accepts no access now.
     Stalled,
+    /// The core's own registers or its store buffer accept no access now.
+    Held,
     /// The job waits for a word to change.
     Waits,
 }
@@ -56,12 +58,11 @@ impl JobMemory<'_> {
     /// Charges `op` until its line is there, then does `access`. Leaves the fiber as often as
     /// needed.
     #[inline]
-    fn reach<R>(&mut self, at: Addr, op: Op, access: impl FnOnce(&mut Chip) -> R) -> R {
-        self.accesses = self.accesses.wrapping_add(1);
-        let request = Request { site: self.accesses, ..Request::new(at, op.writes(), self.waiter) };
+    fn reach<T: Value, R>(&mut self, at: Addr, op: Op, access: impl FnOnce(&mut Chip) -> R) -> R {
+        let request = self.request(at, op);
         loop {
             let mut chip = self.chip.borrow_mut();
-            let leave = match chip.reach(request, op) {
+            let leave = match chip.reach(request, op, words::<T>(at)) {
                 Reach::Done => {
                     let result = access(&mut chip);
                     let core = &chip.cores[self.waiter.core as usize];
@@ -74,11 +75,52 @@ impl JobMemory<'_> {
                 }
                 Reach::Missed(reply) => Leave::Missed(reply),
                 Reach::Stalled => Leave::Stalled,
+                Reach::Held => Leave::Held,
             };
             drop(chip);
             self.suspend.suspend(leave);
         }
     }
+
+    #[inline]
+    fn request(&mut self, at: Addr, op: Op) -> Request {
+        self.accesses = self.accesses.wrapping_add(1);
+        Request { site: self.accesses, ..Request::new(at, op.writes(), self.waiter) }
+    }
+
+    /// Issues the loads at `at`, and leaves the fiber as often as needed until every line is there.
+    fn reach_all<T: Value>(&mut self, at: &[Addr]) {
+        let core = self.waiter.core as usize;
+        for (number, &one) in at.iter().enumerate() {
+            let request = self.request(one, Op::Batched);
+            loop {
+                let mut chip = self.chip.borrow_mut();
+                let leave = match chip.reach(request, Op::Batched, words::<T>(one)) {
+                    Reach::Done => break,
+                    Reach::Missed(reply) => {
+                        let rest = at[number + 1..].iter();
+                        let rest = rest.map(|at| Request::new(*at, false, self.waiter));
+                        chip.asked_already(core, rest);
+                        Leave::Missed(reply)
+                    }
+                    Reach::Stalled => Leave::Stalled,
+                    Reach::Held => Leave::Held,
+                };
+                drop(chip);
+                self.suspend.suspend(leave);
+            }
+        }
+        while self.chip.borrow_mut().end_batch(core) != Reach::Done {
+            self.suspend.suspend(Leave::Held);
+        }
+    }
+}
+
+/// The words of its line that a value at `at` has, one bit each.
+#[inline]
+fn words<T: Value>(at: Addr) -> u8 {
+    let (first, count) = (at.0 as usize % LINE_BYTES / 8, size_of::<T>() / 8);
+    ((0xff_u16 >> (8 - count)) << first) as u8
 }
 
 impl Memory for JobMemory<'_> {
@@ -89,19 +131,35 @@ impl Memory for JobMemory<'_> {
     #[inline]
     fn load<T: Value>(&mut self, at: Addr) -> T {
         check_access::<T>(at);
-        self.reach(at, Op::Load, |chip| chip.contents.load(at))
+        self.reach::<T, _>(at, Op::Load, |chip| chip.contents.load(at))
+    }
+
+    fn load_all<T: Value>(&mut self, at: &[Addr], out: &mut [T]) {
+        assert_eq!(at.len(), out.len(), "a value for each address");
+        at.iter().for_each(|at| check_access::<T>(*at));
+        self.reach_all::<T>(at);
+        let mut chip = self.chip.borrow_mut();
+        for (at, out) in at.iter().zip(out) {
+            *out = chip.contents.load(*at);
+        }
+        let core = &chip.cores[self.waiter.core as usize];
+        let ran_ahead = core.now > core.limit;
+        drop(chip);
+        if ran_ahead {
+            self.suspend.suspend(Leave::RanAhead);
+        }
     }
 
     #[inline]
     fn store<T: Value>(&mut self, at: Addr, value: T) {
         check_access::<T>(at);
-        self.reach(at, Op::Store, |chip| chip.contents.store(at, value));
+        self.reach::<T, _>(at, Op::Store, |chip| chip.contents.store(at, value));
     }
 
     #[inline]
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
         check_access::<u64>(at);
-        self.reach(at, Op::Exchange, |chip| {
+        self.reach::<u64, _>(at, Op::Exchange, |chip| {
             let found: u64 = chip.contents.load(at);
             if found != current {
                 return Err(found);
@@ -161,7 +219,7 @@ impl WarmMemory<'_> {
             lru.access(at.page());
         }
         self.accesses = self.accesses.wrapping_add(1);
-        let waiter = Waiter { core: self.core as u32, thread: 0 };
+        let waiter = Waiter { core: self.core as u32, thread: 0, slot: 0 };
         let request = Request { site: self.accesses, ..Request::new(at, write, waiter) };
         self.chip.warm(request);
     }

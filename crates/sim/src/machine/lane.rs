@@ -68,7 +68,7 @@ impl Lane {
         stacks: impl Iterator<Item = Stack>,
     ) -> Lane {
         let thread = |(number, stack)| {
-            let waiter = Waiter { core: core as u32, thread: number as u32 };
+            let waiter = Waiter { core: core as u32, thread: number as u32, slot: 0 };
             Thread {
                 fiber: job_loop(stack, waiter, chip.clone(), jobs.clone()),
                 job: 0,

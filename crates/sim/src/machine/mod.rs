@@ -6,6 +6,7 @@ mod journal;
 mod lane;
 mod latency;
 mod spent;
+mod window;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -29,7 +30,7 @@ use crate::config::{Config, ConfigError};
 use crate::contents::Contents;
 use crate::core_side::{CoreSide, Switching};
 use crate::designs::Parts;
-use crate::memory_side::{Counters, Event, Noted, PlainLru, Waiter};
+use crate::memory_side::{Counters, Event, NOBODY, Noted, PlainLru, Waiter};
 use chip::Chip;
 use job_memory::{Jobs, Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
@@ -88,6 +89,8 @@ pub struct Machine {
     arrivals: Vec<Arrivals>,
     switching: Option<Switching>,
     run_ahead: Span,
+    /// Time that a core loses to an interrupt of another.
+    interrupt: Span,
     /// When each queued core continues.
     queue: BinaryHeap<Reverse<Turn>>,
     events: Vec<Event>,
@@ -130,7 +133,8 @@ impl Machine {
         program: impl Workload + Clone + 'static,
     ) -> Result<Machine, SimError> {
         let contents = Contents::new(program.clone());
-        let chip = Rc::new(RefCell::new(Chip::new(config, contents, parts.memory_side)?));
+        let blocks = parts.core_side == CoreSide::Block;
+        let chip = Rc::new(RefCell::new(Chip::new(config, contents, parts.memory_side, blocks)?));
         let jobs: Rc<dyn Jobs> = Rc::new(program);
         let (cores, threads) = (config.cores.count, parts.core_side.threads());
         let mut stacks = StackPool::new(cores * threads, STACK_BYTES).map_err(SimError::Stacks)?;
@@ -150,6 +154,7 @@ impl Machine {
                 CoreSide::Switch(switching) => Some(switching),
             },
             run_ahead: Span::from_ns(config.cores.run_ahead_ns),
+            interrupt: Span::from_ns(config.os.interrupt_ns),
             queue: BinaryHeap::new(),
             events: Vec::new(),
             next_job: 0,
@@ -300,7 +305,7 @@ impl Machine {
             match self.lanes[core].run(thread, &self.chip, core) {
                 Leave::RanAhead => self.lanes[core].current = Some(thread),
                 Leave::Done => self.finish(core, thread),
-                Leave::Stalled => {
+                Leave::Stalled | Leave::Held => {
                     let now = self.clock(core);
                     return self.lanes[core].block(thread, None, WaitsFor::Memory, now);
                 }
@@ -387,9 +392,18 @@ impl Machine {
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             match event {
+                Event::Arrived(Waiter { slot: NOBODY, .. }, _)
+                | Event::Unstalled(Waiter { slot: NOBODY, .. }, _) => {}
+                Event::Arrived(waiter @ Waiter { slot: 1.., .. }, at) => {
+                    let blocked = self.chip.borrow_mut().line_arrived(waiter, at);
+                    if blocked {
+                        self.go_on(waiter.core as usize, at);
+                    }
+                }
                 Event::Arrived(waiter, at) => self.arrived(waiter, at),
                 Event::Unstalled(Waiter { core, .. }, at) => self.unblock(core as usize, at),
                 Event::Unmapped(page) => self.chip.borrow_mut().unmap(page),
+                Event::Interrupted(by) => self.interrupted(by),
             }
         }
         self.events = events;
@@ -411,6 +425,25 @@ impl Machine {
             State::Idle => self.enqueue(core, at),
             _ => {}
         }
+    }
+
+    /// Every core that runs, but the one that shot down translations, handles the interrupt. One that
+    /// waits does so meanwhile.
+    fn interrupted(&mut self, by: Option<u32>) {
+        let mut chip = self.chip.borrow_mut();
+        for (core, lane) in self.lanes.iter().enumerate() {
+            if by != Some(core as u32) && lane.state == State::Queued {
+                chip.cores[core].now += self.interrupt;
+            }
+        }
+    }
+
+    /// `core` was blocked for its own registers or its store buffer, and can go on at `at`.
+    fn go_on(&mut self, core: usize, at: Time) {
+        if let Some(thread) = self.lanes[core].current {
+            self.lanes[core].arrived(thread, at);
+        }
+        self.unblock(core, at);
     }
 
     fn unblock(&mut self, core: usize, at: Time) {

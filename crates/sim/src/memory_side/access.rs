@@ -1,6 +1,7 @@
 //! What passes between the chip and its memory: requests, answers and events.
 
-use ebbtide_core::{Addr, LINE_BYTES, PageId, Time};
+use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Time};
+use ebbtide_trace::LineId;
 
 /// A thread of a core, which waits for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +10,13 @@ pub struct Waiter {
     pub core: u32,
     /// The thread on that core.
     pub thread: u32,
+    /// 0 if the thread itself waits. Otherwise the miss register of the core that waits, from 1, or
+    /// [`NOBODY`].
+    pub slot: u32,
 }
+
+/// The slot of a request whose outcome nobody waits for.
+pub const NOBODY: u32 = u32::MAX;
 
 /// An access to a line.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +40,12 @@ impl Request {
     pub fn new(at: Addr, write: bool, waiter: Waiter) -> Request {
         let line = (at.page_offset() / LINE_BYTES) as u8;
         Request { page: at.page(), line, site: 0, write, waiter }
+    }
+
+    /// The number of the line among those of all pages.
+    #[inline]
+    pub(crate) fn line_id(&self) -> LineId {
+        self.page.0 * (PAGE_BYTES / LINE_BYTES) as u64 + u64::from(self.line)
     }
 }
 
@@ -59,6 +72,8 @@ pub enum Event {
     Unstalled(Waiter, Time),
     /// The page was unmapped: every core must drop its translation.
     Unmapped(PageId),
+    /// Translations were shot down by this core, which interrupts all others, or by no core.
+    Interrupted(Option<u32>),
 }
 
 /// A stage of a missed page's way to DRAM, in order.

@@ -23,7 +23,7 @@ use ebbtide_core::prefetch::Metrics;
 use ebbtide_core::{PageId, Time};
 use ebbtide_flash::Flash;
 
-pub use access::{Answer, Event, Noted, Request, Stage, Waiter};
+pub use access::{Answer, Event, NOBODY, Noted, Request, Stage, Waiter};
 pub use all_dram::AllDram;
 pub use counters::{
     CacheCounters, Counters, DurabilityCounters, FootprintCounters, PromotionCounters,
@@ -73,6 +73,8 @@ pub trait MemorySide: Warm + Observe {
 pub struct Capabilities {
     /// Fetches less than a whole page.
     pub fetches_lines: bool,
+    /// A miss is a fault, which stops the access before it is complete. Nothing goes past it.
+    pub faults: bool,
     /// Answers lines where they are, without moving their page.
     pub byte_addressable: bool,
     /// Pages whose stores are durable once they are posted. Caches on the chip keep no dirty line
@@ -83,7 +85,7 @@ pub struct Capabilities {
 impl Default for Capabilities {
     fn default() -> Capabilities {
         let durable = PageId(0)..PageId(0);
-        Capabilities { fetches_lines: false, byte_addressable: false, durable }
+        Capabilities { fetches_lines: false, faults: false, byte_addressable: false, durable }
     }
 }
 

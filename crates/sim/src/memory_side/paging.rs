@@ -8,14 +8,14 @@ use super::device::Device;
 use super::fetch::{Ended, Fetch};
 use super::paged::{Found, Paged};
 use super::residency::Residency;
-use super::{Answer, Counters, Event, MemorySide, Noted, Observe, Request, Warm};
+use super::{Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Warm};
 use crate::config::{Config, ConfigError, require};
 
 /// DRAM that the operating system manages.
 ///
 /// A fault costs its core `os.fault_us + os.io_us`. Then the read starts, and the page is mapped
 /// `os.install_ns` after flash has answered. Evicted pages are unmapped in batches. Each batch is a
-/// broadcast that the faulting core waits for.
+/// broadcast that the faulting core waits for and that interrupts the others.
 pub struct Paging {
     pages: Paged,
     fetch: Fetch,
@@ -25,7 +25,8 @@ pub struct Paging {
     shootdown: Span,
     batch: usize,
     unmapped: usize,
-    unmaps: Vec<PageId>,
+    /// Events between calls of `advance`.
+    told: Vec<Event>,
 }
 
 impl Paging {
@@ -46,14 +47,14 @@ impl Paging {
             shootdown: Span::from_ps(shootdown_ps / os.shootdown_cores as u64),
             batch: os.shootdown_batch,
             unmapped: 0,
-            unmaps: Vec::new(),
+            told: Vec::new(),
         })
     }
 }
 
 impl MemorySide for Paging {
     fn access(&mut self, now: Time, request: Request) -> Answer {
-        let page = request.page;
+        let (page, core) = (request.page, request.waiter.core);
         let victim = match self.pages.access(request) {
             Found::Hit(_) => return Answer::Hit(self.flat(now, page)),
             Found::Merged | Found::Ahead => return Answer::Miss(now + self.fault),
@@ -62,11 +63,12 @@ impl MemorySide for Paging {
         };
         let mut software = self.fault + self.io;
         if let Some(victim) = victim {
-            self.unmaps.push(victim.page);
+            self.told.push(Event::Unmapped(victim.page));
             self.unmapped += 1;
             if self.unmapped == self.batch {
                 self.unmapped = 0;
                 software = software + self.shootdown;
+                self.told.push(Event::Interrupted(Some(core)));
             }
             if victim.dirty {
                 self.fetch.device.write(now + software, victim.page);
@@ -84,12 +86,16 @@ impl MemorySide for Paging {
         self.pages.dirtied(page);
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { faults: true, ..Capabilities::default() }
+    }
+
     fn next_event(&self) -> Option<Time> {
-        if self.unmaps.is_empty() { self.fetch.next_event() } else { Some(Time::ZERO) }
+        if self.told.is_empty() { self.fetch.next_event() } else { Some(Time::ZERO) }
     }
 
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
-        events.extend(self.unmaps.drain(..).map(Event::Unmapped));
+        events.append(&mut self.told);
         while let Some((at, ended)) = self.fetch.step(now, |_| self.install) {
             if let Ended::Install(page) = ended {
                 self.pages.install(page);

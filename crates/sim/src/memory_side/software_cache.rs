@@ -11,7 +11,7 @@ use super::ahead::Ahead;
 use super::counters::{Counters, TrafficCounters};
 use super::paged::{Found, Paged};
 use super::residency::{Residency, Victim};
-use super::{Answer, Event, MemorySide, Observe, Request, Warm};
+use super::{Answer, Capabilities, Event, MemorySide, Observe, Request, Warm};
 use crate::config::{Config, ConfigError};
 
 /// Parameters and costs of a [`SoftwareCache`].
@@ -202,6 +202,11 @@ impl MemorySide for SoftwareCache {
         }
     }
 
+    fn capabilities(&self) -> Capabilities {
+        // A miss is a branch of the program: nothing after it goes on.
+        Capabilities { faults: true, ..Capabilities::default() }
+    }
+
     fn hint(&mut self, now: Time, page: PageId) -> Time {
         if self.costs.hints && !self.pages.is_known(page) && self.ahead.places(u64::MAX) > 0 {
             self.fetch_ahead(now, page)
@@ -263,7 +268,7 @@ mod tests {
     }
 
     fn request(page: u64, write: bool) -> Request {
-        Request::new(PageId(page).start(), write, Waiter { core: 0, thread: page as u32 })
+        Request::new(PageId(page).start(), write, Waiter { core: 0, thread: page as u32, slot: 0 })
     }
 
     #[test]

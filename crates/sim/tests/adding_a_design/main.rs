@@ -128,7 +128,7 @@ fn a_policy_of_ones_own_decides_what_a_design_misses() {
 fn backwards(memory: &mut dyn MemorySide, pages: u64) -> u64 {
     let (mut now, mut events) = (Time::ZERO, Vec::new());
     for page in (0..pages).rev() {
-        let waiter = Waiter { core: 0, thread: 0 };
+        let waiter = Waiter { core: 0, thread: 0, slot: 0 };
         let answer = memory.access(now, Request::new(PageId(page).start(), false, waiter));
         assert!(matches!(answer, Answer::Hit(_) | Answer::Miss(_)), "{answer:?}");
         while let Some(due) = memory.next_event() {

@@ -27,7 +27,7 @@ pub fn config(overrides: &[(&str, &str)]) -> Config {
 /// An access to a line of `page`.
 pub fn request(page: u64, line: u64, write: bool) -> Request {
     let at = PageId(page).start() + line * LINE_BYTES as u64;
-    Request::new(at, write, Waiter { core: 3, thread: 0 })
+    Request::new(at, write, Waiter { core: 3, thread: 0, slot: 0 })
 }
 
 /// A memory at a point in time, with what it told.

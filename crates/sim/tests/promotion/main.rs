@@ -16,7 +16,7 @@ fn a_line_costs_mmio_and_flash_as_printed() {
     assert_eq!(driven.read(3, 0), Answer::Miss(driven.now));
     let asked = driven.now;
     driven.pass(FLASH);
-    let arrived = Event::Arrived(Waiter { core: 3, thread: 0 }, asked + FLASH + MMIO_READ);
+    let arrived = Event::Arrived(Waiter { core: 3, thread: 0, slot: 0 }, asked + FLASH + MMIO_READ);
     assert_eq!(driven.events, [arrived]);
     driven.pass(Span::from_us(10));
     assert_eq!(driven.read(3, 1), Answer::Hit(driven.now + MMIO_READ));

@@ -120,7 +120,7 @@ fn of_design(config: &Config) -> Result<Option<Anatomy>, ConfigError> {
     if memory.capabilities().byte_addressable {
         return Ok(None);
     }
-    let request = Request::new(PageId(1).start(), false, Waiter { core: 0, thread: 0 });
+    let request = Request::new(PageId(1).start(), false, Waiter { core: 0, thread: 0, slot: 0 });
     let (reply, arrived) = match memory.access(Time::ZERO, request) {
         // The core waits for the line, wherever it comes from.
         Answer::Hit(ready) | Answer::Posted(ready) => (ready, ready),

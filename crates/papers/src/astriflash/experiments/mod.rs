@@ -102,7 +102,7 @@ pub(super) const TPCC_US: [f64; 2] = [5.0, 15.0];
 pub(super) type Setting = (&'static str, &'static str);
 
 /// Parameters that the sources leave open: a design, a key, and a value below and one above ours.
-pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 15] = [
+pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 16] = [
     ("astriflash", "cores.flush_cycles", ["0", "52"]),
     ("astriflash", "cores.run_ahead_ns", ["50", "400"]),
     ("astriflash", "tlb.l2_ways", ["1", "16"]),
@@ -117,6 +117,7 @@ pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 15] = [
     ("astriflash", "link.bandwidth_gb_per_s", ["4", "64"]),
     ("astriflash", "workload.theta", ["0.9", "1.1"]),
     ("os-swap", "os.shootdown_batch", ["1", "512"]),
+    ("os-swap", "os.interrupt_ns", ["0", "4000"]),
     ("os-swap", "os.threads", ["8", "64"]),
 ];
 

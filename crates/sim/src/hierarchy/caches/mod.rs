@@ -118,6 +118,13 @@ impl Caches {
         Looked { found, cycles }
     }
 
+    /// Whether `core` would find `line` on the chip.
+    pub(crate) fn is_on_chip(&self, core: usize, line: LineId) -> bool {
+        self.own[core].holds(line)
+            || self.directory.owner(line).is_some()
+            || self.slices[self.noc.home(line)].holds(line)
+    }
+
     /// Puts `line`, which was found on the chip or came from memory, into the private cache of
     /// `core`. For a store, gives the cycles after the lookup until no other core holds the line.
     #[inline]

@@ -219,14 +219,15 @@ impl Promotion {
         let dirty = moving.dirty || slot.is_some_and(|(_, dirty)| dirty);
         self.host.install(frame, page, dirty);
         self.told.push(Event::Unmapped(page));
+        self.told.push(Event::Interrupted(None));
     }
 
     fn pass_on(&mut self, events: &mut Vec<Event>) {
         for event in self.device_events.drain(..) {
             match event {
                 Event::Arrived(Waiter { core: POSTED, .. }, _) => {}
-                Event::Unstalled(Waiter { core: POSTED, thread: core }, at) => {
-                    events.push(Event::Unstalled(Waiter { core, thread: 0 }, at));
+                Event::Unstalled(Waiter { core: POSTED, thread: core, .. }, at) => {
+                    events.push(Event::Unstalled(Waiter { core, thread: 0, slot: 0 }, at));
                 }
                 event => events.push(event),
             }
@@ -258,7 +259,7 @@ impl MemorySide for Promotion {
             return answer;
         }
         self.upkeep.written(self.now, page);
-        let posted = Waiter { core: POSTED, thread: waiter.core };
+        let posted = Waiter { core: POSTED, thread: waiter.core, slot: 0 };
         let answer = self.device.access(asked, Request { waiter: posted, ..request });
         self.observe(now);
         match answer {
