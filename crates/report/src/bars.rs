@@ -33,6 +33,7 @@ pub struct BarChart {
     label: String,
     reference: Option<(f64, String)>,
     groups: Vec<(String, Vec<(String, Range)>)>,
+    by_group: bool,
 }
 
 /// Heights in pixels of the drawing.
@@ -52,7 +53,14 @@ impl BarChart {
             label: label.to_string(),
             reference: None,
             groups: Vec::new(),
+            by_group: false,
         }
+    }
+
+    /// Gives each group a colour instead of each series.
+    pub fn colour_by_group(mut self) -> BarChart {
+        self.by_group = true;
+        self
     }
 
     /// Draws a line at `value`, named `name`.
@@ -152,11 +160,12 @@ impl BarChart {
         }
         svg::text(&mut out, (left + right) / 2.0, bottom + 36.0, "middle", &self.label);
         let mut y = TOP;
-        for (group, bars) in &self.groups {
+        for (number, (group, bars)) in self.groups.iter().enumerate() {
             svg::text(&mut out, 4.0, y + 18.0, "strong", group);
             y += HEADING;
             for (name, range) in bars {
-                let colour = series.iter().position(|known| known == name).unwrap_or(0) % COLOURS;
+                let own = series.iter().position(|known| known == name).unwrap_or(0);
+                let colour = if self.by_group { number } else { own } % COLOURS;
                 if above {
                     svg::text(&mut labels, left, y + 12.0, "halo", name);
                 } else {

@@ -17,6 +17,7 @@ pub struct LineChart {
     log_x: bool,
     log_y: bool,
     series: Vec<(String, Vec<(f64, f64)>)>,
+    marks: Vec<(f64, String)>,
 }
 
 /// Heights and distances in pixels of the drawing.
@@ -34,7 +35,14 @@ impl LineChart {
             log_x: false,
             log_y: false,
             series: Vec::new(),
+            marks: Vec::new(),
         }
+    }
+
+    /// Marks a place on the x axis by a line with a name, if it lies within the axis.
+    pub fn mark_x(mut self, x: f64, name: &str) -> LineChart {
+        self.marks.push((x, name.to_string()));
+        self
     }
 
     /// Makes the x axis logarithmic; every x must then be above zero.
@@ -136,6 +144,18 @@ impl LineChart {
             svg::text(&mut out, x, bottom + 19.0, "middle soft", &tick(value));
         }
         svg::text(&mut out, (left + right) / 2.0, bottom + 38.0, "middle", &self.x_label);
+        let (least, most) = self
+            .points()
+            .fold((f64::MAX, f64::MIN), |(least, most), (x, _)| (least.min(x), most.max(x)));
+        let within = |(x, _): &&(f64, String)| (least..=most).contains(x);
+        for (row, (x, name)) in self.marks.iter().filter(within).enumerate() {
+            let x = left + x_scale.share(*x) * (right - left);
+            svg::line(&mut out, (x, top), (x, bottom), "reference");
+            let (at, anchor) =
+                if x > (left + right) / 2.0 { (x - 5.0, "end ") } else { (x + 5.0, "") };
+            let y = top + 12.0 + LABEL_PITCH * row as f64;
+            svg::text(&mut out, at, y, &format!("{anchor}halo"), name);
+        }
         for (index, (_, points)) in self.series.iter().enumerate() {
             let points: Vec<_> = points.iter().copied().map(place).collect();
             draw_series(&mut out, &points, index);

@@ -106,8 +106,8 @@ impl Page {
     /// When a chart or table cannot be shown; see [`ReportError`].
     pub fn html(&self) -> Result<String, ReportError> {
         let mut body = String::new();
-        for (index, element) in self.elements.iter().enumerate() {
-            body.push_str(&element.html(&format!("c{index}"))?);
+        for (index, (element, name)) in self.elements.iter().zip(self.file_names()).enumerate() {
+            body.push_str(&element.html(&format!("c{index}"), &name)?);
         }
         let title = escape(&self.title);
         Ok(format!(
@@ -122,7 +122,7 @@ impl Page {
     }
 
     /// Writes the page as `report.html` into `folder`, made if it is missing, and every table and
-    /// chart beside it as a CSV file named after its title. Gives the paths written, the page
+    /// chart beside it as a CSV file named after its title, and a chart as SVG, too. Gives the paths written, the page
     /// first. Nothing is written unless everything can be drawn.
     ///
     /// # Errors
@@ -130,15 +130,17 @@ impl Page {
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         let html = self.html()?;
         let mut written = vec![folder.join(FILE_NAME)];
-        let mut names: Vec<String> = Vec::new();
-        for table in self.elements.iter().filter_map(Element::numbers) {
-            let name = unused_name(table.caption(), &names);
-            let path = folder.join(&name);
+        for (element, name) in self.elements.iter().zip(self.file_names()) {
+            let Some(table) = element.numbers() else { continue };
+            let path = folder.join(format!("{name}.csv"));
             let text =
                 table.csv().map_err(|source| ReportError::Write { path: path.clone(), source })?;
-            write_whole(folder, &name, &text)?;
-            names.push(name);
+            write_whole(folder, &format!("{name}.csv"), &text)?;
             written.push(path);
+            if let Some(drawing) = element.drawing() {
+                write_whole(folder, &format!("{name}.svg"), standalone(&drawing).as_bytes())?;
+                written.push(folder.join(format!("{name}.svg")));
+            }
         }
         // The page is written last: when it exists, its data files do.
         write_whole(folder, FILE_NAME, html.as_bytes())?;
@@ -146,8 +148,32 @@ impl Page {
     }
 }
 
+impl Page {
+    /// The name of each element's files, without an ending; empty for one that has none.
+    fn file_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for element in &self.elements {
+            let name = element.numbers().map(|table| unused_name(table.caption(), &names));
+            names.push(name.unwrap_or_default());
+        }
+        names
+    }
+}
+
+/// A drawing as a file of its own, with the page's style for drawings on light paper.
+fn standalone(drawing: &str) -> String {
+    let (colours, _) = STYLE.split_once("@media").unwrap_or((STYLE, ""));
+    let of_drawings = |line: &&str| line.starts_with("svg ") || line.starts_with(".fill");
+    let rules: String = STYLE.lines().filter(of_drawings).collect::<Vec<_>>().join("\n");
+    let style = format!("<style>\n{colours}{rules}\n</style>");
+    match drawing.split_once('>') {
+        Some((start, rest)) => format!("{start}>{style}{rest}"),
+        None => drawing.to_string(),
+    }
+}
+
 impl Element {
-    fn html(&self, id: &str) -> Result<String, ReportError> {
+    fn html(&self, id: &str, name: &str) -> Result<String, ReportError> {
         Ok(match self {
             Element::Section(heading) => format!("<h2>{}</h2>\n", escape(heading)),
             Element::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
@@ -160,20 +186,29 @@ impl Element {
             }
             Element::Data(table) => {
                 table.check()?;
-                let name = unused_name(table.caption(), &[]);
-                format!("<p>All figures are in <code>{name}</code>, beside this page.</p>\n")
+                format!("<p>All figures are in <code>{name}.csv</code>, beside this page.</p>\n")
             }
             Element::Bars(chart) => {
                 chart.check()?;
                 let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
-                figure(chart.title(), &drawings, &chart.table())
+                figure(chart.title(), &drawings, &chart.table(), name)
             }
             Element::Lines(chart) => {
                 chart.check()?;
                 let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
-                figure(chart.title(), &drawings, &chart.table())
+                figure(chart.title(), &drawings, &chart.table(), name)
             }
         })
+    }
+
+    /// The wide drawing of a chart.
+    fn drawing(&self) -> Option<String> {
+        let wide = WIDTHS[WIDTHS.len() - 1];
+        match self {
+            Element::Bars(chart) => Some(chart.draw("c", wide)),
+            Element::Lines(chart) => Some(chart.draw("c", wide)),
+            _ => None,
+        }
     }
 
     /// The numbers that go into a CSV file of their own.
@@ -187,12 +222,16 @@ impl Element {
     }
 }
 
-fn figure(title: &str, drawings: &str, table: &Table) -> String {
+fn figure(title: &str, drawings: &str, table: &Table, name: &str) -> String {
     let (title, table) = (escape(title), table.html());
-    format!("<figure><figcaption>{title}</figcaption>\n{drawings}{table}</figure>\n")
+    format!(
+        "<figure><figcaption>{title}</figcaption>\n{drawings}<details><summary>Numbers</summary>\n\
+         {table}</details><p class=\"files\"><a href=\"{name}.svg\" download>SVG</a> \
+         <a href=\"{name}.csv\" download>CSV</a></p></figure>\n"
+    )
 }
 
-/// A file name made of the letters of `title`, unlike those taken.
+/// A file name without an ending, made of the letters of `title`, unlike those taken.
 fn unused_name(title: &str, taken: &[String]) -> String {
     let plain: String = title
         .chars()
@@ -205,8 +244,8 @@ fn unused_name(title: &str, taken: &[String]) -> String {
     let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
     let stem: String = parts.join("-").chars().take(60).collect();
     let stem = if stem.is_empty() { "table".to_string() } else { stem };
-    let numbered = (2..).map(|number| format!("{stem}-{number}.csv"));
-    let mut names = std::iter::once(format!("{stem}.csv")).chain(numbered);
+    let numbered = (2..).map(|number| format!("{stem}-{number}"));
+    let mut names = std::iter::once(stem.clone()).chain(numbered);
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
@@ -218,8 +257,8 @@ mod tests {
 
     #[test]
     fn file_names_are_plain_and_distinct() {
-        assert_eq!(unused_name("p99 response / throughput", &[]), "p99-response-throughput.csv");
-        assert_eq!(unused_name("../../etc", &["etc.csv".to_string()]), "etc-2.csv");
-        assert_eq!(unused_name("µ", &[]), "table.csv");
+        assert_eq!(unused_name("p99 response / throughput", &[]), "p99-response-throughput");
+        assert_eq!(unused_name("../../etc", &["etc".to_string()]), "etc-2");
+        assert_eq!(unused_name("µ", &[]), "table");
     }
 }

@@ -44,6 +44,53 @@ impl Estimate {
     }
 }
 
+/// The factor between the means of two independent samples of a positive quantity, `after` over
+/// `before`, with its 95% confidence interval: Welch's t interval of the difference between the
+/// means of the logarithms. `None` if a sample is empty or has a value that is not above zero.
+pub fn ratio_of_means(before: &[f64], after: &[f64]) -> Option<Estimate> {
+    let (before, after) = (Logarithms::of(before)?, Logarithms::of(after)?);
+    let difference = after.mean - before.mean;
+    let ci95 = before.error.zip(after.error).map(|(b, a)| {
+        let error = (b.square + a.square).sqrt();
+        // Welch-Satterthwaite; identical values have no error and any number of degrees.
+        let spread = b.square.powi(2) / b.freedom + a.square.powi(2) / a.freedom;
+        let freedom = if spread > 0.0 { error.powi(4) / spread } else { 1.0 };
+        let reach = student_quantile(0.95, freedom) * error;
+        [(difference - reach).exp(), (difference + reach).exp()]
+    });
+    Some(Estimate { mean: difference.exp(), ci95 })
+}
+
+/// The mean of the logarithms of a sample.
+struct Logarithms {
+    mean: f64,
+    /// `None` from a single value.
+    error: Option<MeanError>,
+}
+
+/// The error of a mean.
+struct MeanError {
+    /// The square of the standard error.
+    square: f64,
+    /// Degrees of freedom.
+    freedom: f64,
+}
+
+impl Logarithms {
+    fn of(values: &[f64]) -> Option<Logarithms> {
+        if values.is_empty() || values.iter().any(|value| !(*value > 0.0 && value.is_finite())) {
+            return None;
+        }
+        let count = values.len() as f64;
+        let mean = values.iter().map(|value| value.ln()).sum::<f64>() / count;
+        let error = (values.len() > 1).then(|| {
+            let squares: f64 = values.iter().map(|value| (value.ln() - mean).powi(2)).sum();
+            MeanError { square: squares / (count - 1.0) / count, freedom: count - 1.0 }
+        });
+        Some(Logarithms { mean, error })
+    }
+}
+
 /// Spearman's rank correlation of the pairs, from -1 to 1; 0 where one side is constant.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
     let ranks = |of: fn(&(f64, f64)) -> f64| {
@@ -61,8 +108,12 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
 /// # Panics
 /// Unless `within` lies between 0 and 1, both excluded, and `freedom` is at least 1.
 pub(crate) fn student_t(within: f64, freedom: u32) -> f64 {
-    assert!(within > 0.0 && within < 1.0 && freedom > 0, "{within} within, {freedom} free");
-    let distribution = StudentsT::new(0.0, 1.0, f64::from(freedom)).expect("freedom is positive");
+    student_quantile(within, f64::from(freedom))
+}
+
+fn student_quantile(within: f64, freedom: f64) -> f64 {
+    assert!(within > 0.0 && within < 1.0 && freedom > 0.0, "{within} within, {freedom} free");
+    let distribution = StudentsT::new(0.0, 1.0, freedom).expect("freedom is positive");
     distribution.inverse_cdf(0.5 + within / 2.0)
 }
 
@@ -76,6 +127,22 @@ mod tests {
         assert_eq!(rank_correlation(&[(1.0, 3.0), (2.0, 2.0), (3.0, -9.0)]), -1.0);
         assert_eq!(rank_correlation(&[(1.0, 7.0), (2.0, 7.0)]), 0.0);
         assert_eq!(rank_correlation(&[(1.0, 1.0), (2.0, 2.0), (3.0, 2.0), (4.0, 1.0)]), 0.0);
+    }
+
+    #[test]
+    fn a_factor_has_the_interval_of_welchs_test() {
+        let found = ratio_of_means(&[1.0, 1.1, 0.9], &[2.0, 2.2, 1.8]).expect("a factor");
+        assert!((found.mean - 2.0).abs() < 1e-12, "{found:?}");
+        // By hand: the logarithms have a standard deviation of 0.10039 either way, so that the
+        // error of the difference is 0.08197, with 4 degrees of freedom (t = 2.7764).
+        let [low, high] = found.ci95.expect("an interval");
+        assert!((low - 2.0 * (-0.22758f64).exp()).abs() < 1e-3, "{found:?}");
+        assert!((high - 2.0 * 0.22758f64.exp()).abs() < 1e-3, "{found:?}");
+        assert_eq!(ratio_of_means(&[1.0], &[2.0]).expect("a factor").ci95, None);
+        let same = ratio_of_means(&[1.0, 1.0], &[1.0, 1.0]).expect("a factor");
+        assert_eq!(same, Estimate { mean: 1.0, ci95: Some([1.0, 1.0]) });
+        assert_eq!(ratio_of_means(&[], &[1.0]), None);
+        assert_eq!(ratio_of_means(&[0.0], &[1.0]), None);
     }
 
     #[test]

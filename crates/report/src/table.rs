@@ -32,6 +32,17 @@ enum Cell {
     None,
 }
 
+impl Cell {
+    /// The cell as text for people.
+    fn shown(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => figure(*value),
+            Cell::None => "–".to_string(),
+        }
+    }
+}
+
 impl Table {
     /// An empty table.
     pub fn new<'a>(caption: &str, header: impl IntoIterator<Item = &'a str>) -> Table {
@@ -124,6 +135,19 @@ impl Table {
         out
     }
 
+    /// The table in Markdown, as GitHub and pandoc read it, without the caption.
+    pub fn markdown(&self) -> String {
+        // A bar would end its cell.
+        let line = |cells: Vec<String>| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let rule = |column| if self.is_numeric(column) { "---:" } else { "---" };
+        let rules = (0..self.header.len()).map(|column| rule(column).to_string()).collect();
+        let rows = self.rows.iter().map(|row| line(row.iter().map(Cell::shown).collect()));
+        [line(self.header.clone()), line(rules)].into_iter().chain(rows).collect()
+    }
+
     pub(super) fn csv(&self) -> io::Result<Vec<u8>> {
         let plain = |cell: &Cell| match cell {
             Cell::Text(text) => text.clone(),
@@ -138,12 +162,7 @@ impl Table {
 
 impl Display for Table {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let shown = |cell: &Cell| match cell {
-            Cell::Text(text) => text.clone(),
-            Cell::Number(value) => figure(*value),
-            Cell::None => "–".to_string(),
-        };
-        let rows = self.rows.iter().map(|row| row.iter().map(shown).collect());
+        let rows = self.rows.iter().map(|row| row.iter().map(Cell::shown).collect());
         let rows: Vec<Vec<String>> = [self.header.clone()].into_iter().chain(rows).collect();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
@@ -178,6 +197,13 @@ pub(super) fn csv_text(header: &[String], rows: &[Vec<String>]) -> io::Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn markdown_has_a_rule_and_no_loose_bars() {
+        let table = Table::new("t", ["name", "us"]).numbers(["a|b"], [1.5]).cells(["c"], [None]);
+        let expected = "| name | us |\n| --- | ---: |\n| a\\|b | 1.50 |\n| c | – |\n";
+        assert_eq!(table.markdown(), expected);
+    }
 
     #[test]
     fn what_could_be_a_separator_is_quoted() {

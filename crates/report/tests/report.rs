@@ -161,3 +161,31 @@ fn a_folder_that_cannot_be_made_is_named() {
     let error = Page::new("t").write(&file.join("deeper")).unwrap_err();
     assert!(error.to_string().contains("in-the-way"), "{error}");
 }
+
+#[test]
+fn a_chart_can_be_taken_as_a_drawing_and_as_data() {
+    let (folder, html) = written(&sample());
+    let links: Vec<&str> =
+        html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links.len(), 4, "two charts");
+    for link in links {
+        let text =
+            fs::read_to_string(folder.path().join("new/nested").join(link)).expect("the file");
+        assert!(!link.ends_with(".svg") || text.contains("<style>") && text.contains("--c0"));
+        assert!(!link.ends_with(".svg") || text.starts_with("<svg") && !text.contains("prefers"));
+    }
+}
+
+#[test]
+fn a_mark_is_drawn_where_the_axis_has_it() {
+    let chart =
+        |x| LineChart::new("t", "x", "y").series("s", [(1.0, 1.0), (9.0, 2.0)]).mark_x(x, "knee");
+    assert!(Page::new("t").lines(chart(5.0)).html().expect("a page").contains(">knee<"));
+    assert!(!Page::new("t").lines(chart(50.0)).html().expect("a page").contains(">knee<"));
+}
+
+#[test]
+fn the_numbers_of_a_chart_are_folded() {
+    let (_folder, html) = written(&sample());
+    assert_eq!(html.matches("<details><summary>").count(), 2);
+}
