@@ -12,13 +12,10 @@ pub(crate) struct Captured {
 
 /// All four, as `traces/README.md` has them.
 pub(crate) const CAPTURED: [Captured; 4] = [
-    Captured { name: "sort, captured", bytes: include_bytes!("../../../../../traces/sort.ebt") },
-    Captured { name: "xz, captured", bytes: include_bytes!("../../../../../traces/xz.ebt") },
-    Captured { name: "perl, captured", bytes: include_bytes!("../../../../../traces/perl.ebt") },
-    Captured {
-        name: "sqlite, captured",
-        bytes: include_bytes!("../../../../../traces/sqlite.ebt"),
-    },
+    Captured { name: "sort, captured", bytes: include_bytes!("../../../traces/sort.ebt") },
+    Captured { name: "xz, captured", bytes: include_bytes!("../../../traces/xz.ebt") },
+    Captured { name: "perl, captured", bytes: include_bytes!("../../../traces/perl.ebt") },
+    Captured { name: "sqlite, captured", bytes: include_bytes!("../../../traces/sqlite.ebt") },
 ];
 
 impl Captured {
