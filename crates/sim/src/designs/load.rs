@@ -50,7 +50,7 @@ fn resolved(
         }
     }
     let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
-        malformed(given, format!("{}: {}", error.path(), one_line(error.inner())))
+        malformed(given, format!("{}: {}", error.path(), in_words(&one_line(error.inner()))))
     })?;
     config.check()?;
     Ok(config)
@@ -63,6 +63,23 @@ pub(super) fn text_of(given: &str) -> Result<String, ConfigError> {
         return Ok(find(given)?.config.to_string());
     }
     std::fs::read_to_string(Path::new(given)).map_err(|error| malformed(given, error.to_string()))
+}
+
+/// A message of the deserialiser with what a TOML file holds in place of Rust's types.
+fn in_words(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else {
+        return message.to_string();
+    };
+    let found = found.trim_start_matches("invalid type: ").trim_start_matches("invalid value: ");
+    let expected = match expected {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number of at least 0",
+        "i64" | "i32" => "a whole number",
+        "f64" | "f32" => "a number",
+        "a boolean" => "true or false",
+        other if other.starts_with("struct ") => "a table of keys",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 fn malformed(file: &str, reason: String) -> ConfigError {
