@@ -9,6 +9,7 @@ use ebbtide_papers::{ReproduceOptions, Selection, astriflash::judge_trace};
 use ebbtide_sim::Offered;
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, with_policy, with_prefetcher};
+use ebbtide_study::analytic::cost::Prices;
 use ebbtide_study::compare::{CompareError, CompareOptions, Work};
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::simulate::{self as simulation, SimOptions, SimWork, SimulateError};
@@ -124,7 +125,11 @@ fn compose_with_policy(
 fn sim_options(arguments: &Arguments, set: Set) -> Result<SimOptions, Failure> {
     let work = match arguments.path("trace") {
         Some(path) => {
-            SimWork::Trace { path, address: arguments.value("address")?.unwrap_or(Space::Virtual) }
+            SimWork::Trace {
+                path,
+                format: None,
+                address: arguments.value("address")?.unwrap_or(Space::Virtual),
+            }
         }
         None => SimWork::Program {
             workload: arguments.value("workload")?.unwrap_or(Kind::HashTable),
@@ -170,7 +175,7 @@ fn compare_options(
     set: Set,
 ) -> Result<CompareOptions, Failure> {
     let (work, usual) = match arguments.path("trace") {
-        Some(path) => (Work::Trace(path), Scale::WHOLE),
+        Some(path) => (Work::Trace(path, None), Scale::WHOLE),
         None => {
             let workload = arguments.value("workload")?.unwrap_or(Kind::HashTable);
             let jobs = arguments.count("jobs", 1)?.unwrap_or(10_000);
@@ -186,6 +191,8 @@ fn compare_options(
         scale: arguments.value("scale")?.unwrap_or(usual),
         threads: host_threads(),
         energy: arguments.energy()?,
+        prices: Prices::default(),
+        cells: Cells::Tlc,
     })
 }
 
@@ -246,7 +253,7 @@ fn size_options(
 fn input(arguments: &Arguments) -> Result<Input, Failure> {
     if let Some(path) = arguments.path("trace") {
         let job_us = arguments.value::<Span>("job")?.map_or(10.0, Span::as_us_f64);
-        return Ok(Input::Trace { path, job_us });
+        return Ok(Input::Trace { path, format: None, job_us });
     }
     match Input::default() {
         Input::Workload { name, dataset_bytes, theta, miss_interval_us, seed } => {

@@ -1,6 +1,6 @@
 //! `ebbtide bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
 use ebbtide_core::prefetch::PrefetcherKind;
@@ -8,8 +8,12 @@ use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{Bytes, Span, UnknownName};
 use ebbtide_engine::Tuning;
-use ebbtide_measure::bench::{self, Arrivals, BenchOptions, Dram, Flash, GRAPH_WORKLOADS, Mode};
+use ebbtide_measure::bench::{
+    self, Arrivals, BenchOptions, Dram, Earlier, Flash, GRAPH_WORKLOADS, Mode,
+};
+use ebbtide_report::{Report, check_folder, write_whole};
 use ebbtide_study::predict;
+use ebbtide_trace::Format;
 use ebbtide_workloads::{Kind, Replay, Scatter};
 use serde_json::json;
 
@@ -39,14 +43,18 @@ pub(crate) struct Arguments {
     /// Graph for pagerank and connected-components: an edge list or a Matrix Market coordinate file
     #[arg(long, value_name = "FILE", conflicts_with = "dataset")]
     graph: Option<PathBuf>,
-    /// Trace to replay instead of workloads, in any format of `trace convert`; - is standard input.
-    /// Its pages are laid side by side, and its first 16 Mi accesses repeat, 64 per job
+    /// Trace to replay instead of workloads; - is standard input. Its pages are laid side by side,
+    /// and its first 16 Mi accesses repeat, 64 per job
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["workloads", "graph", "dataset", "theta", "scatter"]
     )]
     trace: Option<PathBuf>,
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default:
+    /// by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3, .oracleGeneral]
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    format: Option<Format>,
     /// DRAM budget of Ebbtide, sync and paging: a share of the dataset, or a size
     #[arg(long, default_value = "3%", value_name = "SHARE|SIZE")]
     dram: Dram,
@@ -111,6 +119,21 @@ pub(crate) struct Arguments {
     /// Predict with the costs in this file, which `doctor --write` has written
     #[arg(long, value_name = "FILE.toml", requires = "predict")]
     machine: Option<PathBuf>,
+    /// Save the result as NAME.bench.json in the current folder, or under NAME itself if it has a
+    /// slash or ends in .json
+    #[arg(long, value_name = "NAME")]
+    save: Option<PathBuf>,
+    /// Also compare with an earlier result, saved under NAME, and print each change with its 95%
+    /// interval
+    #[arg(long, value_name = "NAME")]
+    against: Option<PathBuf>,
+    /// Also write the tables to this file in Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Take options from this file, under their long names; `workloads` is a list. The command line
+    /// overrides it
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
     /// Describe the workloads and exit
@@ -127,14 +150,63 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return list(arguments.output.json);
     }
     arguments.output.check()?;
+    let save = arguments.save.as_deref().map(saved_at);
+    save.as_deref().map_or(Ok(()), check_save)?;
+    for file in save.iter().chain(&arguments.markdown) {
+        check_folder(folder_of(file)).map_err(Failure::input)?;
+    }
+    let earlier = arguments.against.as_deref().map(saved_at);
+    let earlier = earlier.map(|path| Earlier::read(&path)).transpose().map_err(Failure::input)?;
     let options = options(arguments);
-    let report = progress::watched(|watch| {
+    let mut report = progress::watched(|watch| {
         let mut measured =
             bench::run(&options, watch).map_err(|error| Failure::of(error.is_input(), error))?;
         predict::predict(&mut measured, watch)?;
         Ok::<_, Failure>(measured.report)
     })??;
-    arguments.output.finish(&report)
+    if let (Some(earlier), Some(name)) = (earlier, &arguments.against) {
+        report.against = Some(earlier.compare(&name.display().to_string(), &report));
+    }
+    arguments.output.finish(&report)?;
+    if let Some(file) = &save {
+        write(file, &(report.json()? + "\n"))?;
+    }
+    if let Some(file) = &arguments.markdown {
+        write(file, &report.markdown())?;
+    }
+    match report.failures.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Failure::run(one)),
+        [first, others @ ..] => {
+            Err(Failure::run(format!("{first}; and {} more failed", others.len())))
+        }
+    }
+}
+
+/// The file in which the result called `name` is saved.
+fn saved_at(name: &Path) -> PathBuf {
+    let is_path = name.components().count() > 1 || name.extension() == Some("json".as_ref());
+    if is_path { name.to_path_buf() } else { format!("{}.bench.json", name.display()).into() }
+}
+
+/// Refuses to replace a file that is not the result of a bench.
+fn check_save(file: &Path) -> Result<(), Failure> {
+    if !file.exists() {
+        return Ok(());
+    }
+    let told = |error| Failure::input(format!("--save would replace a file: {error}"));
+    Earlier::read(file).map(drop).map_err(told)
+}
+
+fn folder_of(file: &Path) -> &Path {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Writes `text` to `file`, which appears when it is complete.
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    write_whole(folder_of(file), &name, text.as_bytes()).map_err(Failure::run)
 }
 
 fn options(arguments: &Arguments) -> BenchOptions {
@@ -153,6 +225,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
     options.dataset_bytes = arguments.dataset.0;
     options.graph = arguments.graph.clone();
     options.trace = arguments.trace.clone();
+    options.trace_format = arguments.format;
     options.dram = arguments.dram;
     options.cores = arguments.cores;
     options.miss_interval_us = arguments.miss_interval.as_us_f64();

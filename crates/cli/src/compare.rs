@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_sim::config::Scale;
+use ebbtide_study::analytic::cost::Prices;
 use ebbtide_study::compare::{self, CompareOptions, Work};
 use ebbtide_study::side_by_side::host_threads;
+use ebbtide_trace::Format;
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
+use crate::market::Market;
 use crate::output::Output;
 use crate::sim::energy_table;
 use crate::{numbers, progress};
@@ -20,8 +23,13 @@ pub(crate) struct Arguments {
     /// Trace to replay instead of a program, directly into the memory side of each design
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "jobs", "seed"])]
     trace: Option<PathBuf>,
-    /// Design to compare, beside DRAM-only. Repeatable [default: all]
-    #[arg(long, value_name = "NAME")]
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default:
+    /// by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3, .oracleGeneral]
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    format: Option<Format>,
+    /// Design to compare, beside DRAM-only: a name or a TOML file of parameters. Repeatable
+    /// [default: all]
+    #[arg(long, value_name = "NAME|FILE.toml")]
     design: Vec<String>,
     /// Set a parameter of every design, such as flash.preset=tlc. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]
@@ -39,11 +47,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
     #[command(flatten)]
+    market: Market,
+    #[command(flatten)]
     output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
+    let prices = [arguments.market.dram_price, arguments.market.flash_price];
+    if let Some(price) = prices.into_iter().find(|price| !(price.is_finite() && *price > 0.0)) {
+        let said = format!("--dram-price or --flash-price {price}: expected dollars, more than 0");
+        return Err(Failure::input(said));
+    }
     let options = options(arguments)?;
     let comparison = progress::watched(|watch| compare::compare(&options, watch))?;
     arguments.output.finish(&comparison.map_err(|error| Failure::of(error.is_input(), error))?)
@@ -55,7 +70,7 @@ fn options(arguments: &Arguments) -> Result<CompareOptions, Failure> {
         Some(path) if path.as_os_str() == "-" => {
             return Err(Failure::input("--trace -: expected a file, which every design can read"));
         }
-        Some(path) => (Work::Trace(path.clone()), Scale::WHOLE),
+        Some(path) => (Work::Trace(path.clone(), arguments.format), Scale::WHOLE),
         None => {
             let workload = workload.unwrap_or(Kind::HashTable);
             let quick = Scale { numerator: 1, denominator: 64 };
@@ -69,5 +84,7 @@ fn options(arguments: &Arguments) -> Result<CompareOptions, Failure> {
         scale: scale.unwrap_or(usual),
         threads: host_threads(),
         energy: energy_table(arguments.energy.as_deref())?,
+        prices: Prices { dram: arguments.market.dram_price, flash: arguments.market.flash_price },
+        cells: arguments.market.cells,
     })
 }

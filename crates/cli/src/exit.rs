@@ -1,10 +1,15 @@
-//! Exit status of the program: 0, 1 (the run failed) or 2 (bad arguments or input).
+//! Exit status of the program: 0, 1 (the run failed), 2 (bad arguments or input) or 130 (stopped by
+//! Ctrl-C).
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use ebbtide_trace::TraceError;
+
+/// Exit status after Ctrl-C, as shells report it.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a verb failed.
 pub(crate) struct Failure {
@@ -23,14 +28,30 @@ impl Failure {
         Failure { message: error.to_string(), status: 1 }
     }
 
-    /// An error of a trace. A truncated trace is a failed run; any other error is bad input.
+    /// An error of a trace: bad input, unless it cannot be read from the disk.
     pub(crate) fn trace(error: TraceError) -> Failure {
-        if error.is_cut_short() { Failure::run(error) } else { Failure::input(error) }
+        Failure::of(error.is_input(), error)
     }
 
     /// An error that says whether the user's input caused it.
     pub(crate) fn of(is_input: bool, error: impl ToString) -> Failure {
         if is_input { Failure::input(error) } else { Failure::run(error) }
+    }
+
+    /// The failure, of `path`.
+    pub(crate) fn about(mut self, path: &Path) -> Failure {
+        if !self.message.is_empty() {
+            self.message = format!("{}: {}", path.display(), self.message);
+        }
+        self
+    }
+
+    /// The failure, as one of Ctrl-C if the run was stopped by it.
+    pub(crate) fn interrupted_if(mut self, stopped: bool) -> Failure {
+        if stopped && self.status == 1 {
+            self.status = INTERRUPTED;
+        }
+        self
     }
 
     /// A failure that has been reported already.
@@ -53,20 +74,20 @@ impl<E: Error> From<E> for Failure {
     }
 }
 
-/// Prints the requested help or version, or one line about the error in the arguments.
-pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
+/// Prints the requested help or version, or gives one line about the error in the arguments.
+pub(crate) fn arguments(error: clap::Error) -> Failure {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // The output is closed: there is nothing else to do.
             let _ = error.print();
-            ExitCode::SUCCESS
+            Failure::silent(0)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            ExitCode::from(2)
+            Failure::silent(2)
         }
-        _ => Failure::input(one_line(&error.to_string())).report(),
+        _ => Failure::input(one_line(&error.to_string())),
     }
 }
 
@@ -78,7 +99,11 @@ fn one_line(message: &str) -> String {
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty())
         .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "));
-    said.collect::<Vec<_>>().join("; ")
+    said.fold(String::new(), |line, part| match line.as_str() {
+        "" => part.to_string(),
+        before if before.ends_with(':') => format!("{before} {part}"),
+        before => format!("{before}; {part}"),
+    })
 }
 
 /// Prints a message in one line on standard error.

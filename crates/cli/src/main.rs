@@ -9,10 +9,13 @@
 
 mod bench;
 mod compare;
+mod config_file;
 mod designs;
 mod doctor;
 mod exit;
 mod load;
+mod manual;
+mod market;
 mod numbers;
 mod output;
 mod progress;
@@ -24,9 +27,13 @@ mod store;
 mod sweep;
 mod trace;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::exit::Failure;
 
 /// Flash as memory: datasets 20 to 30 times larger than DRAM, at close to DRAM speed.
 #[derive(Parser)]
@@ -100,15 +107,43 @@ enum Verb {
     Trace(trace::Arguments),
     /// Look into a data file, and verify the checksums of a persistent one
     Store(store::Arguments),
+    /// Print the manual page, or write those of all verbs
+    Man(manual::ManArguments),
+    /// Print the completions of a shell
+    Completions(manual::CompletionArguments),
     /// Run one memory as a child process of `bench`
     #[command(name = ebbtide_measure::bench::CHILD_VERB, hide = true)]
     BenchChild,
 }
 
+/// The arguments of the command line, and those of the file that `--config` names.
+fn parsed() -> Result<Arguments, Failure> {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    // A negative number is a value that the option itself refuses.
+    let command = Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true));
+    let matches = command.clone().try_get_matches_from(&given).map_err(exit::arguments)?;
+    let (name, verb) = matches.subcommand().expect("clap requires a verb");
+    let description = command.find_subcommand(name).expect("clap knows its verbs");
+    let added = config_file::added(description, verb)?;
+    // Before the verb there are no options: what is added stands right behind it.
+    let (start, rest) = given.split_at(2.min(given.len()));
+    let all = start.iter().chain(&added).chain(rest);
+    if added.is_empty() {
+        return Arguments::from_arg_matches(&matches).map_err(exit::arguments);
+    }
+    let found = command.clone().try_get_matches_from(all);
+    let found = found.and_then(|matches| Arguments::from_arg_matches(&matches));
+    // The command line alone was right.
+    found.map_err(|error| match verb.get_one::<PathBuf>(config_file::CONFIG) {
+        Some(path) => exit::arguments(error).about(path),
+        None => exit::arguments(error),
+    })
+}
+
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parsed() {
         Ok(arguments) => arguments,
-        Err(error) => return exit::report_arguments(&error),
+        Err(failure) => return failure.report(),
     };
     let result = match arguments.verb {
         Verb::Bench(arguments) => bench::run(&arguments),
@@ -123,10 +158,12 @@ fn main() -> ExitCode {
         Verb::Load(arguments) => load::run(arguments),
         Verb::Trace(arguments) => trace::run(arguments),
         Verb::Store(arguments) => store::run(&arguments),
+        Verb::Man(arguments) => manual::man(&arguments, Arguments::command()),
+        Verb::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Verb::BenchChild => bench::child(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.interrupted_if(progress::is_stopped()).report(),
     }
 }

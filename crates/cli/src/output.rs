@@ -48,8 +48,10 @@ pub(crate) fn finish(
     // The result is printed first, so that it is not lost if the page cannot be written.
     print(&text)?;
     if let Some(folder) = folder {
-        let written = report.write(folder)?;
-        say(&format!("the report is in {}", written[0].display()));
+        let html = Some("html".as_ref());
+        for page in report.write(folder)?.iter().filter(|path| path.extension() == html) {
+            say(&format!("the report is in {}", page.display()));
+        }
     }
     Ok(())
 }

@@ -23,6 +23,11 @@ pub(crate) fn on_interrupt() -> Result<&'static Stop, Failure> {
     Ok(&STOP)
 }
 
+/// Whether Ctrl-C has stopped a run.
+pub(crate) fn is_stopped() -> bool {
+    STOP.is_stopped()
+}
+
 /// Runs `work` and shows its progress. Ctrl-C stops it.
 pub(crate) fn watched<T>(work: impl FnOnce(Watch<'_>) -> T) -> Result<T, Failure> {
     on_interrupt()?;

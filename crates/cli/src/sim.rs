@@ -8,7 +8,7 @@ use ebbtide_sim::Offered;
 use ebbtide_sim::config::Scale;
 use ebbtide_study::energy::EnergyTable;
 use ebbtide_study::simulate::{self, SimOptions, SimWork};
-use ebbtide_trace::Space;
+use ebbtide_trace::{Format, Space};
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
@@ -26,14 +26,17 @@ pub(crate) struct Arguments {
     /// Program to run (`ebbtide bench --list` describes them) [default: hash-table]
     #[arg(long)]
     workload: Option<Kind>,
-    /// Trace to replay instead of a program, directly into the memory side, in any format of `trace
-    /// convert`; - is standard input
+    /// Trace to replay instead of a program, directly into the memory side; - is standard input
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["workload", "jobs", "seed", "seeds", "arrivals"]
     )]
     trace: Option<PathBuf>,
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default:
+    /// by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3, .oracleGeneral]
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    format: Option<Format>,
     /// Addresses to replay: virtual, or physical where the trace has them
     #[arg(long, default_value = "virtual", requires = "trace")]
     address: Space,
@@ -84,7 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn options(arguments: &Arguments) -> Result<SimOptions, Failure> {
     let Arguments { design, preset, set, scale, .. } = arguments;
     let work = match &arguments.trace {
-        Some(path) => SimWork::Trace { path: path.clone(), address: arguments.address },
+        Some(path) => SimWork::Trace {
+            path: path.clone(),
+            format: arguments.format,
+            address: arguments.address,
+        },
         None => SimWork::Program {
             workload: arguments.workload.unwrap_or(Kind::HashTable),
             jobs: arguments.jobs,

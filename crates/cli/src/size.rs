@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_core::replacement::PolicyKind;
-use ebbtide_core::{Bytes, Span, UnknownName};
+use ebbtide_core::{Bytes, Span};
 use ebbtide_papers::astriflash::judge_trace;
-use ebbtide_study::size::{self, Cells, Input, Machine, SizeOptions};
+use ebbtide_study::size::{self, Input, Machine, SizeOptions};
+use ebbtide_trace::Format;
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
+use crate::market::Market;
 use crate::output::Output;
 use crate::{numbers, progress};
 
@@ -22,9 +24,14 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["workload", "dataset", "theta", "miss_interval", "seed"]
     )]
     trace: Option<PathBuf>,
+    /// Format of the trace: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default:
+    /// by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3, .oracleGeneral]
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    format: Option<Format>,
     /// Execution time of a job of the trace, as a trace does not say where jobs end
-    #[arg(long, value_name = "TIME", default_value = "10us")]
-    job: Span,
+    /// [default: 10us]
+    #[arg(long, value_name = "TIME")]
+    job: Option<Span>,
     /// Program to size (`ebbtide bench --list` describes them) [default: hash-table]
     #[arg(long)]
     workload: Option<Kind>,
@@ -46,21 +53,14 @@ pub(crate) struct Arguments {
     /// Offered load, as a share of the maximum throughput with all data in DRAM
     #[arg(long, value_parser = numbers::number, default_value = "0.8", allow_hyphen_values = true)]
     load: f64,
-    /// Price of a GB of DRAM in dollars
-    #[arg(long, value_parser = numbers::number, default_value = "3.0", allow_hyphen_values = true)]
-    dram_price: f64,
-    /// Price of a GB of flash in dollars
-    #[arg(long, value_parser = numbers::number, default_value = "0.1", allow_hyphen_values = true)]
-    flash_price: f64,
+    #[command(flatten)]
+    market: Market,
     /// Cores that share the flash. Each has its own stream of jobs
     #[arg(long, value_parser = numbers::count::<u32>, default_value = "1", value_name = "COUNT")]
     cores: u32,
     /// Size of the SSD, on which its lifetime depends [default: the size of the data]
     #[arg(long, value_name = "SIZE")]
     ssd: Option<Bytes>,
-    /// Kind of flash cells: ull, slc, mlc or tlc
-    #[arg(long, value_parser = cells, default_value = "tlc", value_name = "KIND")]
-    cells: Cells,
     /// Least lifetime of the SSD in years of continuous use. More DRAM means fewer writes
     #[arg(long, value_parser = numbers::number, value_name = "YEARS", allow_hyphen_values = true)]
     min_lifetime: Option<f64>,
@@ -68,6 +68,9 @@ pub(crate) struct Arguments {
     /// published designs
     #[arg(long, value_name = "FILE.toml")]
     machine: Option<PathBuf>,
+    /// Also compare the trace with what AstriFlash's paper says of services
+    #[arg(long)]
+    claims: bool,
     /// Additional replacement policies to draw curves for
     #[arg(long, value_delimiter = ',', default_value = "adaptive-lrfu")]
     policy: Vec<PolicyKind>,
@@ -75,11 +78,12 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-fn cells(name: &str) -> Result<Cells, UnknownName> {
-    name.to_uppercase().parse()
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    for (given, option) in [(arguments.job.is_some(), "--job"), (arguments.claims, "--claims")] {
+        if given && arguments.trace.is_none() {
+            return Err(Failure::input(format!("{option}: expected --trace FILE with it")));
+        }
+    }
     arguments.output.check()?;
     let machine = match &arguments.machine {
         None => Machine::published().map_err(Failure::input)?,
@@ -87,13 +91,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let report = progress::watched(|watch| size::run(&options(arguments), &machine, watch))?;
     let mut report = report.map_err(|error| Failure::of(error.is_input(), error))?;
-    judge_trace(&mut report, &machine);
+    if arguments.claims {
+        judge_trace(&mut report, &machine);
+    }
     arguments.output.finish(&report)
 }
 
 fn options(arguments: &Arguments) -> SizeOptions {
     let input = match &arguments.trace {
-        Some(path) => Input::Trace { path: path.clone(), job_us: arguments.job.as_us_f64() },
+        Some(path) => Input::Trace {
+            path: path.clone(),
+            format: arguments.format,
+            job_us: arguments.job.unwrap_or(Span::from_us(10)).as_us_f64(),
+        },
         None => Input::Workload {
             name: arguments.workload.unwrap_or(Kind::HashTable),
             dataset_bytes: arguments.dataset.0,
@@ -105,11 +115,11 @@ fn options(arguments: &Arguments) -> SizeOptions {
     SizeOptions {
         slo_us: arguments.slo.as_us_f64(),
         load: arguments.load,
-        dram_price: arguments.dram_price,
-        flash_price: arguments.flash_price,
+        dram_price: arguments.market.dram_price,
+        flash_price: arguments.market.flash_price,
         cores: arguments.cores,
         ssd_bytes: arguments.ssd.map(|Bytes(bytes)| bytes),
-        cells: arguments.cells,
+        cells: arguments.market.cells,
         min_lifetime_years: arguments.min_lifetime,
         policies: arguments.policy.clone(),
         ..SizeOptions::new(input)

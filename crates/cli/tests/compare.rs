@@ -84,7 +84,10 @@ fn some_designs_are_compared_with_dram_only_and_reported() {
     assert_eq!(order, ["dram-only", "astriflash", "flash-sync"], "{text}");
     let report = folder.path().join("report");
     let page = fs::read_to_string(report.join("report.html")).expect("a page");
-    assert!(page.contains("Throughput against cost") && page.contains("p99 against cost"));
+    assert!(page.contains("Throughput by design") && page.contains("p99 by design"));
+    assert!(page.contains("<p>Of 2 designs beside DRAM-only, astriflash keeps most"), "{page}");
+    // Both have the same memory: there is no chart of what does not differ.
+    assert!(!page.contains("Against cost"), "{page}");
     assert!(names(&report).contains(&"comparison.csv".to_string()), "{:?}", names(&report));
 }
 
@@ -93,8 +96,8 @@ fn designs_are_compared_on_a_trace() {
     let folder = folder();
     let lines = (0..3_000)
         .map(|i| format!("{} 0 {} 64 {}\n", i * 2_000, i * 40_507 % (1 << 18) * 64, i % 2));
-    fs::write(folder.path().join("trace"), lines.collect::<String>()).expect("written");
-    let arguments = ["--trace=trace", "--design=astriflash", "--design=os-swap", "--json"];
+    fs::write(folder.path().join("trace.txt"), lines.collect::<String>()).expect("written");
+    let arguments = ["--trace=trace.txt", "--design=astriflash", "--design=os-swap", "--json"];
     let found = json(&mut small(folder.path(), &arguments));
     assert_eq!((&found["unit"], &found["work_us"]), (&"accesses".into(), &Value::Null));
     assert_eq!(rows(&found).len(), 3);
@@ -118,4 +121,14 @@ fn what_cannot_be_compared_is_refused() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
     assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn a_design_from_a_file_is_compared_under_its_name() {
+    let folder = folder();
+    fs::write(folder.path().join("mine.toml"), "base = \"astriflash\"\n").expect("written");
+    let found = json(&mut small(folder.path(), &["--design=mine.toml", "--jobs=200", "--json"]));
+    let names: Vec<_> = rows(&found).iter().map(|row| row["design"].clone()).collect();
+    assert_eq!(names, ["dram-only", "mine.toml"]);
+    assert_eq!(found["prices"]["dram"], 3.0, "as in `size`");
 }

@@ -90,10 +90,10 @@ fn a_trace_that_cannot_be_replayed_is_refused_before_anything_is_written() {
     file("empty", b"");
     let before = names(folder.path());
     for (arguments, status, expected) in [
-        (["--trace=cut.ebt"].as_slice(), 1, "cut.ebt: 20000 entries were read; at byte"),
+        (["--trace=cut.ebt"].as_slice(), 2, "cut.ebt: 20000 entries were read; at byte"),
         (&["--trace=foreign"], 2, "foreign: a program at byte 0, expected a trace"),
         (&["--trace=missing"], 2, "cannot open missing"),
-        (&["--trace=empty"], 2, "empty: no access in it, expected at least one"),
+        (&["--trace=empty"], 2, "empty: the trace is empty; expected at least one access"),
         (&["--trace=trace.txt", "tatp"], 2, "cannot be used with"),
         (&["--trace=trace.txt", "--dataset=1GiB"], 2, "cannot be used with"),
     ] {

@@ -31,11 +31,13 @@ fn assert_spread(value: &Value, name: &str) {
 fn assert_entry(entry: &Value) {
     let get = |key: &str| entry.get(key).unwrap_or_else(|| panic!("no {key} in {entry}"));
     let is_dram = entry["mode"] == "dram";
+    assert!(get("doubts").is_array() && get("rounds_measured").as_u64() >= Some(1));
+    assert_eq!(get("by_round")["jobs_per_s"].as_array().map(Vec::len), Some(1));
     assert_eq!(entry["cores"], 1);
     for key in ["jobs_per_s", "ratio_to_dram", "lru_miss_interval_us", "rss_mib"] {
         assert_spread(get(key), key);
     }
-    for key in ["flash_reads_per_s", "flash_writes_per_s"] {
+    for key in ["flash_reads_per_s", "flash_writes_per_s", "others_cpu_share", "steal_share"] {
         assert_spread(get(key), key);
     }
     for key in ["service_us", "response_us"] {
@@ -88,7 +90,9 @@ fn assert_report(report: &Path, results: &[Value]) {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let header = lines.next().expect("a header");
     let column = |name| header.iter().position(|column| *column == name).expect("the column");
-    let rows: Vec<_> = lines.collect();
+    // The last column is a text that may hold commas.
+    let rows: Vec<Vec<&str>> =
+        csv.lines().skip(1).map(|line| line.splitn(header.len(), ',').collect()).collect();
     assert_eq!(rows.len(), results.len());
     for (row, entry) in rows.iter().zip(results) {
         assert_eq!(row.len(), header.len());

@@ -90,7 +90,7 @@ fn power_law() -> String {
 fn a_trace_gets_an_answer_and_a_report() {
     let folder = folder();
     fs::write(folder.path().join("t.txt"), power_law()).expect("a file");
-    let arguments = ["size", "--trace=t.txt", "--report=out", "--slo=2ms"];
+    let arguments = ["size", "--trace=t.txt", "--report=out", "--slo=2ms", "--claims"];
     let output = ebbtide(folder.path(), &arguments).output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -127,7 +127,8 @@ fn a_machine_that_was_measured_brings_its_own_costs_and_its_switch() {
     let folder = folder();
     fs::write(folder.path().join("t.txt"), power_law()).expect("a file");
     fs::write(folder.path().join("m.toml"), MACHINE).expect("a file");
-    let arguments = ["size", "--trace=t.txt", "--machine=m.toml", "--load=0.2", "--json"];
+    let arguments =
+        ["size", "--trace=t.txt", "--machine=m.toml", "--load=0.2", "--claims", "--json"];
     let output = ebbtide(folder.path(), &arguments).output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -168,15 +169,19 @@ fn what_cannot_be_answered_is_said_in_a_line() {
     let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
     file("foreign", "\u{7f}ELF is no trace\n");
     file("empty", "");
-    file("still", "5 0 0 8 1\n5 0 4096 8 1\n");
+    file("still.txt", "5 0 0 8 1\n5 0 4096 8 1\n");
     for (arguments, expected) in [
         (["--slo=20us"].as_slice(), ["--slo 20.0 us: no size of DRAM meets it", "at best"]),
+        (&["--slo=1ns"], ["--slo 1 ns: expected", "at least 1us"]),
+        (&["--job=5us"], ["--job: expected --trace FILE", "with it"]),
+        (&["--claims"], ["--claims: expected --trace FILE", "with it"]),
+        (&["--dataset", "-1"], ["'-1' is not a size", "expected something like 2GiB"]),
         (&["--dram-price=0"], ["--dram-price 0: expected", "more than 0"]),
         (&["--flash-price=-1"], ["--flash-price -1: expected", "more than 0"]),
         (&["--load=1"], ["--load 1: expected", "below 1"]),
         (&["--cores=0"], ["--cores 0: expected", "at least 1"]),
         (&["--min-lifetime=0"], ["--min-lifetime 0: expected", "years, more than 0"]),
-        (&["--cells=tcl"], ["unknown kind of flash 'TCL'", "known: ULL, SLC, MLC, TLC"]),
+        (&["--cells=tcl"], ["unknown kind of flash 'TCL'", "known: ULL, SLC, MLC, TLC, QLC"]),
         (&["--slo=soon"], ["'soon' is not a time", "expected something like 10us"]),
         (&["--workload=hash-tabel"], ["'hash-tabel'", "did you mean 'hash-table'?"]),
         (&["--policy=clok"], ["'clok'", "did you mean 'clock'?"]),
@@ -192,8 +197,8 @@ fn what_cannot_be_answered_is_said_in_a_line() {
     for (trace, expected) in [
         ("missing", "cannot open missing"),
         ("foreign", "foreign"),
-        ("empty", "empty: no access in it"),
-        ("still", "still: all its accesses are at one time"),
+        ("empty", "empty: the trace is empty"),
+        ("still.txt", "still.txt: all its accesses are at one time"),
     ] {
         let argument = format!("--trace={trace}");
         let text = complaint(&mut ebbtide(folder.path(), &["size", &argument]), 2);
@@ -215,7 +220,7 @@ fn of_a_trace_that_was_cut_short_is_said_what_could_be_read() {
         [("cut.ebt", "cut.ebt: 5000 entries were read"), ("cut.txt", "cut.txt:5000: ")]
     {
         let argument = format!("--trace={trace}");
-        let text = complaint(&mut ebbtide(folder.path(), &["size", &argument]), 1);
+        let text = complaint(&mut ebbtide(folder.path(), &["size", &argument]), 2);
         assert!(text.contains(expected) && text.contains("accesses were read before it"), "{text}");
     }
 }

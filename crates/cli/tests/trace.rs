@@ -123,6 +123,34 @@ fn children_are_traced_in_address_spaces_of_their_own() {
 }
 
 #[test]
+fn a_program_that_another_executes_in_its_place_is_followed() {
+    if !has_valgrind() {
+        return;
+    }
+    let folder = folder();
+    let script = "#!/bin/sh\n/bin/true\nexec /bin/cat small.txt\n";
+    let program = folder.path().join("wrapper");
+    fs::write(&program, script).expect("room");
+    fs::write(folder.path().join("small.txt"), "hello\n").expect("room");
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("own");
+    let counted = |option: &[&str]| {
+        let arguments = [&["trace", "-o", "t.ebt"], option, &["--", "./wrapper"]].concat();
+        let output = run(&mut ebbtide(folder.path(), &arguments));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout), (Some(0), b"hello\n".to_vec()), "{said}");
+        let entries = info(folder.path(), "t.ebt")["accesses"].as_u64().expect("a number");
+        (entries, said)
+    };
+    let (shell, _) = counted(&["--no-follow"]);
+    let (both, said) = counted(&[]);
+    let expected = "traced 2 programs: ./wrapper, then /bin/cat small.txt";
+    assert!(said.contains(expected) && !said.contains("/bin/true"), "{said}");
+    // Another program starts, which takes thousands of lines.
+    assert!(both > shell + 1000, "{both} {shell}");
+}
+
+#[test]
 fn an_interrupt_ends_the_program_and_closes_the_trace() {
     if !has_valgrind() {
         return;
@@ -205,18 +233,18 @@ fn a_trace_survives_every_form_that_holds_it_and_losses_are_said() {
 }
 
 #[test]
-fn a_truncated_trace_says_what_was_read_and_ends_with_status_1() {
+fn a_truncated_trace_says_what_was_read_and_ends_with_status_2() {
     let folder = folder();
     text(folder.path());
     let output = run(&mut ebbtide(folder.path(), &["trace", "convert", "t.txt", "t.ebt"]));
     assert!(output.status.success());
     let whole = fs::read(folder.path().join("t.ebt")).expect("the file");
     fs::write(folder.path().join("t.ebt"), &whole[..whole.len() - 4_000]).expect("room");
-    let said = complaint(&mut ebbtide(folder.path(), &["trace", "info", "t.ebt"]), 1);
+    let said = complaint(&mut ebbtide(folder.path(), &["trace", "info", "t.ebt"]), 2);
     assert!(said.contains("65536 entries were read") && said.contains("cut short"), "{said}");
-    let said = complaint(&mut ebbtide(folder.path(), &["trace", "convert", "t.ebt", "x.csv"]), 1);
+    let said = complaint(&mut ebbtide(folder.path(), &["trace", "convert", "t.ebt", "x.csv"]), 2);
     assert!(said.contains("cut short"), "{said}");
-    let said = complaint(&mut ebbtide(folder.path(), &["sim", "--trace", "t.ebt"]), 1);
+    let said = complaint(&mut ebbtide(folder.path(), &["sim", "--trace", "t.ebt"]), 2);
     assert!(said.contains("cut short"), "{said}");
     assert!(!folder.path().join("x.csv").exists(), "no partial output");
 }

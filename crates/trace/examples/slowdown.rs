@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use ebbtide_core::Stop;
-use ebbtide_trace::capture::{CaptureOptions, Ended, capture};
+use ebbtide_trace::capture::{CaptureOptions, Ended, Follow, capture};
 use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{Compression, Hierarchy, Output};
 
@@ -51,7 +51,7 @@ fn traced(command: &[OsString], children: bool, path: &Path) -> Result<(), Box<d
         command: command.to_vec(),
         hierarchy: Hierarchy::default(),
         ps_per_instruction: 500.0,
-        children,
+        follow: if children { Follow::Children } else { Follow::Exec },
         skip: 0,
         limit: None,
     };

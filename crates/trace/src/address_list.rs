@@ -15,7 +15,7 @@ const EXPECTED: &str = "an address and an operation (R or W, READ or WRITE, LD o
                         a cycle that is not before the one before";
 
 /// The operation that `word` names.
-pub(crate) fn operation(word: &str) -> Option<Op> {
+fn operation(word: &str) -> Option<Op> {
     match word {
         "R" | "READ" | "LD" | "P_MEM_RD" => Some(Op::Read),
         "W" | "WRITE" | "ST" | "P_MEM_WR" => Some(Op::Write),

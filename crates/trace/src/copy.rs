@@ -17,7 +17,10 @@ pub fn copy_to(
     format: Option<Format>,
     description: &str,
 ) -> Result<Format, TraceError> {
-    let format = format.unwrap_or(Format::for_path(path));
+    let format = match format {
+        Some(format) => format,
+        None => Format::of_name(path)?.unwrap_or(Format::Native),
+    };
     let compression = match format {
         Format::Native => Compression::None,
         _ => Compression::for_path(path),

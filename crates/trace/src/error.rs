@@ -4,6 +4,10 @@ use std::io;
 
 use thiserror::Error;
 
+/// How to say a format, for messages.
+const ENDINGS: &str = "expected .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3 or \
+                       .oracleGeneral, or a format named with --format";
+
 /// Why a trace cannot be read or written.
 #[derive(Debug, Error)]
 pub enum TraceError {
@@ -87,7 +91,7 @@ pub enum TraceError {
     /// A file that is not a trace.
     #[error(
         "{name}: {found} at byte {offset}, expected a trace: native, text, CSV, Valgrind's memory \
-         trace, a list of addresses and operations, or a file named *.oracleGeneral"
+         trace, a list of addresses and operations, or oracleGeneral"
     )]
     Foreign {
         /// The file.
@@ -96,6 +100,26 @@ pub enum TraceError {
         offset: usize,
         /// What it is.
         found: &'static str,
+    },
+    /// A file name whose ending is not that of a format.
+    #[error("{name}: the ending .{ending} is no trace format; {ENDINGS}")]
+    Ending {
+        /// The file.
+        name: String,
+        /// Its ending.
+        ending: String,
+    },
+    /// An input whose name does not say its format.
+    #[error("{name}: the format is not known, as the name has no ending; {ENDINGS}")]
+    NoEnding {
+        /// The file.
+        name: String,
+    },
+    /// A trace without a single access.
+    #[error("{name}: the trace is empty; expected at least one access")]
+    Empty {
+        /// The file.
+        name: String,
     },
     /// An entry without a physical address, where one is needed.
     #[error("the entry at address {address:#x} has no physical address")]
@@ -117,13 +141,14 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Whether the input is valid but ends too soon.
-    pub fn is_cut_short(&self) -> bool {
+    /// Whether the input is at fault, truncated or damaged ones included, and not the system that
+    /// reads it or writes a result.
+    pub fn is_input(&self) -> bool {
         match self {
-            TraceError::CutShort { .. } => true,
-            TraceError::Line { problem, .. } => *problem == LineError::CutShort,
-            TraceError::Native { problem, .. } => matches!(problem, NativeError::CutShort { .. }),
-            _ => false,
+            // The decompressor reports damage as an error without a number of the system.
+            TraceError::Read { source, .. } => source.raw_os_error().is_none(),
+            TraceError::Write { .. } => false,
+            _ => true,
         }
     }
 }

@@ -1,12 +1,12 @@
-//! [`Format`]: the formats of traces, and how to tell them apart.
+//! [`Format`]: the formats of traces. The ending of a file's name says its format, or the user does.
 
 use std::path::Path;
 
 use ebbtide_core::choice;
 
-use crate::address_list::{Dialect, ListReader, ListWriter, operation};
+use crate::address_list::{Dialect, ListReader, ListWriter};
 use crate::csv::{CsvReader, CsvWriter};
-use crate::lackey::{LackeyReader, LackeyWriter, is_lackey};
+use crate::lackey::{LackeyReader, LackeyWriter};
 use crate::native::{MAGIC, NativeReader, NativeWriter};
 use crate::oracle_general::{OracleGeneralReader, OracleGeneralWriter};
 use crate::text::{TextReader, TextWriter};
@@ -33,8 +33,21 @@ choice! {
     }
 }
 
-/// The bytes at the start of a file by which formats are told apart.
+/// The bytes at the start of a file that are checked before it is read.
 const START_BYTES: usize = 256;
+
+/// The endings of files' names, in lower case.
+const ENDINGS: [(&str, Format); 9] = [
+    ("ebt", Format::Native),
+    ("native", Format::Native),
+    ("txt", Format::Text),
+    ("text", Format::Text),
+    ("csv", Format::Csv),
+    ("lackey", Format::Lackey),
+    ("ramulator", Format::Ramulator),
+    ("dramsim3", Format::Dramsim3),
+    ("oraclegeneral", Format::OracleGeneral),
+];
 
 /// Picoseconds an instruction, for traces that count instructions and have no times: one cycle at 2
 /// GHz (AstriFlash, HPCA'23, Table I).
@@ -71,65 +84,55 @@ impl Format {
         }
     }
 
-    /// The format for a file's name; native if the name has no known ending.
-    pub fn for_path(path: &Path) -> Format {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.strip_suffix(".zst").unwrap_or(&name);
-        if name.contains("oracleGeneral") {
-            return Format::OracleGeneral;
+    /// The format that the ending of a file's name says, `.zst` left aside; `None` for a name
+    /// without an ending.
+    ///
+    /// # Errors
+    /// [`TraceError::Ending`] for an ending that no format has.
+    pub fn of_name(path: &Path) -> Result<Option<Format>, TraceError> {
+        let ending = |path: &Path| {
+            let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+            (ending, path.with_extension(""))
+        };
+        let (mut last, mut rest) = ending(Path::new(path.file_name().unwrap_or_default()));
+        if last.as_deref() == Some("zst") {
+            (last, rest) = ending(&rest);
         }
-        match name.rsplit_once('.').map(|(_, extension)| extension) {
-            Some("txt" | "text") => Format::Text,
-            Some("csv") => Format::Csv,
-            Some("lackey") => Format::Lackey,
-            Some("ramulator") => Format::Ramulator,
-            Some("dramsim3") => Format::Dramsim3,
-            _ => Format::Native,
+        // libCacheSim calls its files *.oracleGeneral.bin.
+        if last.as_deref() == Some("bin") {
+            last = ending(&rest).0.filter(|before| before == "oraclegeneral").or(last);
+        }
+        let Some(last) = last else { return Ok(None) };
+        let known = ENDINGS.iter().find(|(ending, _)| *ending == last);
+        match known {
+            Some((_, format)) => Ok(Some(*format)),
+            None => Err(TraceError::Ending { name: path.display().to_string(), ending: last }),
         }
     }
 
-    /// The format of `input`, found by its first bytes, or by its name for formats without a fixed
-    /// start.
+    /// The format of `input`: native if it begins as such, otherwise what the ending of its name
+    /// says.
     ///
     /// # Errors
-    /// When its start cannot be read or is not that of a trace.
+    /// When its start cannot be read, its name does not say the format, or it begins as something
+    /// that is not a trace.
     pub fn of(input: &mut Input) -> Result<Format, TraceError> {
         let name = input.name().to_string();
-        let start = input.peek(START_BYTES)?;
-        if start.starts_with(&MAGIC) {
+        if input.peek(MAGIC.len())?.starts_with(&MAGIC) {
             return Ok(Format::Native);
         }
-        if Format::for_path(Path::new(&name)) == Format::OracleGeneral {
-            return Ok(Format::OracleGeneral);
-        }
-        let foreign = FOREIGN.iter().find(|(magic, _)| start.starts_with(magic));
-        let is_control = |byte: &u8| byte.is_ascii_control() && !b"\t\r\n".contains(byte);
-        let odd = start.iter().position(is_control);
-        if let Some(offset) = foreign.map_or(odd, |_| Some(0)) {
-            let found = foreign.map_or("binary data", |(_, found)| found);
-            return Err(TraceError::Foreign { name, offset, found });
-        }
-        let text = String::from_utf8_lossy(start);
-        let line = text.lines().map(str::trim_end).find(|line| !line.trim().is_empty());
-        let line = line.unwrap_or_default();
-        let mut words = line.split_whitespace();
-        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        Ok(if is_lackey(line) {
-            Format::Lackey
-        } else if line.contains(',') && line.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            Format::Csv
-        } else if operation(first).or(operation(second)).is_some() {
-            Format::Ramulator
-        } else {
-            Format::Text
-        })
+        check_start(input)?;
+        Format::of_name(Path::new(&name))?.ok_or(TraceError::NoEnding { name })
     }
 
     /// Reads `input` in this form.
     ///
     /// # Errors
     /// When its start cannot be read or is not of this form.
-    pub fn read(self, input: Input) -> Result<Box<dyn Source + Send>, TraceError> {
+    pub fn read(self, mut input: Input) -> Result<Box<dyn Source + Send>, TraceError> {
+        if !matches!(self, Format::Native | Format::OracleGeneral) {
+            check_text(&mut input)?;
+        }
         Ok(match self {
             Format::Native => Box::new(NativeReader::new(input)?),
             Format::Text => Box::new(TextReader::new(input)),
@@ -155,5 +158,53 @@ impl Format {
             Format::Dramsim3 => Box::new(ListWriter::new(output, Dialect::Dramsim3)),
             Format::OracleGeneral => Box::new(OracleGeneralWriter::new(output)?),
         })
+    }
+}
+
+/// Refuses an input that begins as a file of another kind.
+fn check_start(input: &mut Input) -> Result<(), TraceError> {
+    let name = input.name().to_string();
+    let start = input.peek(START_BYTES)?;
+    let foreign = FOREIGN.iter().find(|(magic, _)| start.starts_with(magic));
+    foreign.map_or(Ok(()), |(_, found)| Err(TraceError::Foreign { name, offset: 0, found }))
+}
+
+/// Refuses an input that does not begin as a text.
+fn check_text(input: &mut Input) -> Result<(), TraceError> {
+    check_start(input)?;
+    let name = input.name().to_string();
+    let start = input.peek(START_BYTES)?;
+    let is_control = |byte: &u8| byte.is_ascii_control() && !b"\t\r\n".contains(byte);
+    match start.iter().position(is_control) {
+        Some(offset) => Err(TraceError::Foreign { name, offset, found: "binary data" }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_says_the_format_and_nothing_else_in_the_name_does() {
+        for (name, format) in [
+            ("a.ebt", Some(Format::Native)),
+            ("a.TXT", Some(Format::Text)),
+            ("a.csv.zst", Some(Format::Csv)),
+            ("a.oracleGeneral", Some(Format::OracleGeneral)),
+            ("a.oracleGeneral.bin.zst", Some(Format::OracleGeneral)),
+            ("oracleGeneral.csv", Some(Format::Csv)),
+            ("my-oracleGeneral-trace.txt", Some(Format::Text)),
+            ("oracleGeneral", None),
+            ("-", None),
+            ("folder.csv/trace", None),
+        ] {
+            let found = Format::of_name(Path::new(name)).expect("no unknown ending");
+            assert_eq!(found, format, "{name}");
+        }
+        for name in ["a.log", "a.bin", "csv.gz"] {
+            let said = Format::of_name(Path::new(name)).expect_err("unknown").to_string();
+            assert!(said.contains(name) && said.contains("--format"), "{said}");
+        }
     }
 }

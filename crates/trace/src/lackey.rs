@@ -33,11 +33,11 @@ pub enum Event {
 
 /// The contents of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Line {
+pub(crate) enum Line<'a> {
     /// An access: its address and its size in bytes.
     Access(Event, u64, u32),
-    /// A message of Valgrind about the process of this number.
-    Process(u32),
+    /// A message of Valgrind about the process of this number, and its text.
+    Message(u32, &'a [u8]),
 }
 
 /// Splits Valgrind's output into lines.
@@ -58,7 +58,7 @@ impl LineSplitter {
     pub(crate) fn parse<E: From<LackeyError>>(
         &mut self,
         text: &[u8],
-        take: &mut impl FnMut(Line) -> Result<(), E>,
+        take: &mut impl FnMut(Line<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut text = text;
         if !self.rest.is_empty() {
@@ -94,7 +94,7 @@ impl LineSplitter {
     fn line<E: From<LackeyError>>(
         &mut self,
         line: &[u8],
-        take: &mut impl FnMut(Line) -> Result<(), E>,
+        take: &mut impl FnMut(Line<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.lines += 1;
         if line.starts_with(b"--") || line == b"\n" {
@@ -103,7 +103,8 @@ impl LineSplitter {
         if let Some(rest) = line.strip_prefix(b"==") {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
             let process = str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok());
-            return process.map_or(Ok(()), |process| take(Line::Process(process)));
+            let text = rest[digits..].strip_prefix(b"==").unwrap_or_default().trim_ascii();
+            return process.map_or(Ok(()), |process| take(Line::Message(process, text)));
         }
         // Padding for the fast path, which reads ahead.
         let mut padded = [0; 64];
@@ -130,7 +131,7 @@ impl LineSplitter {
 /// The access at the start of `text`, and the text after its line. `None` if it is not an access,
 /// or if `text` ends too soon to tell.
 #[inline]
-fn quick(text: &[u8]) -> Option<(Line, &[u8])> {
+fn quick(text: &[u8]) -> Option<(Line<'static>, &[u8])> {
     let (kind, rest) = text.split_first_chunk::<3>()?;
     let kind = match kind {
         b"I  " => Event::Instruction,
@@ -180,11 +181,6 @@ fn eight_hexadecimal(digits: u64) -> Option<u64> {
     let pairs = ((values >> 4) | values) & 0x00ff_00ff_00ff_00ff;
     let fours = ((pairs >> 8) | pairs) & 0x0000_ffff_0000_ffff;
     Some(((fours >> 16) | fours) & 0xffff_ffff)
-}
-
-/// Whether `line` is the first line of a trace of Valgrind.
-pub(crate) fn is_lackey(line: &str) -> bool {
-    ["==", "I  ", " L ", " S ", " M "].iter().any(|start| line.starts_with(start))
 }
 
 /// Bytes read at once.
@@ -282,11 +278,14 @@ impl crate::Sink for LackeyWriter {
 mod tests {
     use super::*;
 
-    fn lines(parts: &[&[u8]]) -> Result<Vec<Line>, LackeyError> {
+    fn lines(parts: &[&[u8]]) -> Result<Vec<Line<'static>>, LackeyError> {
         let (mut lines, mut found) = (LineSplitter::default(), Vec::new());
         for part in parts {
             lines.parse(part, &mut |line| {
-                found.push(line);
+                found.push(match line {
+                    Line::Message(id, text) => Line::Message(id, text.to_vec().leak()),
+                    Line::Access(event, address, bytes) => Line::Access(event, address, bytes),
+                });
                 Ok::<(), LackeyError>(())
             })?;
         }
@@ -299,8 +298,8 @@ mod tests {
     #[test]
     fn lines_are_the_same_however_the_text_is_cut() {
         let expected = [
-            Line::Process(17),
-            Line::Process(17),
+            Line::Message(17, b"Lackey"),
+            Line::Message(17, b""),
             Line::Access(Event::Instruction, 0x401_ab70, 3),
             Line::Access(Event::Store, 0x1f_ff00_0668, 8),
             Line::Access(Event::Load, 0x403_2e40, 16),

@@ -14,7 +14,7 @@
 //! | describe a trace | [`Statistics`] |
 //! | find the miss ratio of every size of DRAM | [`curve`] |
 //!
-//! [`Format`] lists the formats and tells them apart by content: [`native`] is the compact binary
+//! [`Format`] lists the formats, which the endings of files say: [`native`] is the compact binary
 //! form, [`text`] the published one with one access a line, [`lackey`] the output of Valgrind's
 //! memory tracer; CSV, the lists of DRAM simulators and libCacheSim's oracleGeneral come besides.
 //! [`LineCache`] is the set-associative cache that both the filter and the simulator use.
@@ -74,7 +74,7 @@ pub use hints::{Hinted, Hints};
 pub use input::Input;
 pub use line_cache::{Evicted, LineCache, LineId};
 pub use mapping::{Mapped, Mapping, Physical, Space};
-pub use open::open;
+pub use open::{open, open_as};
 pub use output::{Compression, Output};
 pub use read_ahead::ReadAhead;
 pub use recording::{Enough, Recorder, Recording, Replayed, line_access};

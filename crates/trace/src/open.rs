@@ -2,13 +2,46 @@
 
 use std::path::Path;
 
-use crate::{Format, Input, Source, TraceError};
+use crate::{Access, Format, Input, Source, TraceError};
 
-/// Opens the trace at `path`, or standard input for `-`, in any format, compressed or not.
+/// Opens the trace at `path`, or standard input for `-`, compressed or not. A native trace is known
+/// by its first bytes, any other by the ending of its name.
 ///
 /// # Errors
-/// When it cannot be opened, its start cannot be read, or it is not a trace.
+/// When it cannot be opened, its start cannot be read, its format is not known, or it is not a
+/// trace. The source gives an error when the trace is empty.
 pub fn open(path: &Path) -> Result<Box<dyn Source + Send>, TraceError> {
+    open_as(path, None)
+}
+
+/// Opens the trace at `path` as [`open`] does, but in `format` if one is given.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_as(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send>, TraceError> {
     let mut input = Input::open(path)?;
-    Format::of(&mut input)?.read(input)
+    let name = input.name().to_string();
+    if input.peek(1)?.is_empty() {
+        return Err(TraceError::Empty { name });
+    }
+    let format = format.map_or_else(|| Format::of(&mut input), Ok)?;
+    Ok(Box::new(NotEmpty { source: format.read(input)?, name, any: false }))
+}
+
+/// A source that ends in an error if it has no access.
+struct NotEmpty {
+    source: Box<dyn Source + Send>,
+    name: String,
+    any: bool,
+}
+
+impl Source for NotEmpty {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let more = self.source.fill(batch)?;
+        self.any |= !batch.is_empty();
+        if !more && !self.any {
+            return Err(TraceError::Empty { name: self.name.clone() });
+        }
+        Ok(more)
+    }
 }

@@ -1,4 +1,4 @@
-//! Every form gives back what it can hold, is known by its content, and refuses what is not of it.
+//! Every form gives back what it can hold, is known by its name, and refuses what is not of it.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::any_trace;
 use ebbtide_core::{Addr, PageId, Span, Time};
 use ebbtide_trace::{
     Access, Compression, Format, Hinted, Hints, Input, Mapped, Mapping, Op, Output, Physical,
-    Source, Statistics, TraceError, open,
+    Source, Statistics, TraceError, open, open_as,
 };
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ proptest! {
 #[test]
 fn dram_simulators_lists_are_read_whoever_wrote_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("list");
+    let path = folder.path().join("list.ramulator");
     let text = "0x40 R\n0x80 WRITE 7\nST 128\n0xc0 P_MEM_RD 9\n";
     fs::write(&path, text).expect("room");
     let found: Vec<_> = read(&path).expect("a trace");
@@ -166,12 +166,85 @@ fn csv_needs_an_address_and_takes_libcachesims_names() {
 fn files_that_are_no_traces_are_named_with_what_they_are_and_where() {
     let said = complaint("t.gz", b"\x1f\x8b\x08\0\0\0\0\0");
     assert!(said.contains("byte 0") && said.contains("gzip data"), "{said}");
-    let said = complaint("t", b"12 0 64 8 1\n\0\0\0");
+    let said = complaint("t.txt", b"12 0 64 8 1\n\0\0\0");
     assert!(said.contains("byte 12") && said.contains("binary data"), "{said}");
     let said = complaint("t.oracleGeneral.bin", &[1; 30]);
     assert!(said.contains("byte 24"), "{said}");
-    let said = complaint("t", b"I  0401ab70,3\n L 04xx2e40,8\n");
+    let said = complaint("t.lackey", b"I  0401ab70,3\n L 04xx2e40,8\n");
     assert!(said.contains(":2: expected 'I  ADDRESS,SIZE'"), "{said}");
+}
+
+#[test]
+fn a_format_that_is_not_said_is_not_guessed() {
+    let text = b"1 0 64 8 1\n";
+    let said = complaint("t.log", text);
+    assert!(said.contains("the ending .log") && said.contains("--format"), "{said}");
+    let said = complaint("t", text);
+    assert!(said.contains("no ending") && said.contains("--format"), "{said}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.log");
+    fs::write(&path, text).expect("room");
+    let found: Result<Vec<_>, _> =
+        open_as(&path, Some(Format::Text)).expect("a trace").accesses().collect();
+    assert_eq!(found.expect("a trace").len(), 1);
+}
+
+#[test]
+fn a_part_of_the_name_says_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("not-oracleGeneral.csv");
+    fs::write(&path, "address\n64\n").expect("room");
+    assert_eq!(read(&path).expect("a trace").len(), 1);
+}
+
+#[test]
+fn an_empty_trace_says_so() {
+    for (name, bytes) in [
+        ("t.txt", b"".as_slice()),
+        ("t.txt", b"\n\n"),
+        ("t.csv", b"address\n"),
+        ("t", b""),
+        ("t.oracleGeneral", b""),
+        ("t.lackey", b"==17== Lackey\n"),
+    ] {
+        let said = complaint(name, bytes);
+        assert!(said.contains("the trace is empty"), "{said}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.ebt");
+    write(Format::Native, &path, &[]);
+    let said = read(&path).expect_err("it is empty").to_string();
+    assert!(said.contains("the trace is empty"), "{said}");
+}
+
+#[test]
+fn truncated_and_damaged_traces_are_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.ebt");
+    let access = |n| Access {
+        at: Time::from_ns(n),
+        address: Addr(64 * n),
+        frame: None,
+        device: 0,
+        bytes: 64,
+        op: Op::Read,
+    };
+    write(Format::Native, &path, &(0..1000).map(access).collect::<Vec<_>>());
+    let whole = fs::read(&path).expect("the file");
+    let (mut damaged, middle) = (whole.clone(), whole.len() / 2);
+    damaged[middle] ^= 0xff;
+    for bytes in [&whole[..middle], &damaged] {
+        fs::write(&path, bytes).expect("room");
+        assert!(read(&path).expect_err("it is not whole").is_input());
+    }
+    let (path, text) = (folder.path().join("t.txt.zst"), "1 0 64 8 1\n".repeat(1000));
+    let whole = zstd::encode_all(text.as_bytes(), 3).expect("bytes in memory");
+    let (mut damaged, middle) = (whole.clone(), whole.len() / 2);
+    damaged[middle] ^= 0xff;
+    for bytes in [&whole[..middle], &damaged] {
+        fs::write(&path, bytes).expect("room");
+        assert!(read(&path).expect_err("it is not whole").is_input());
+    }
 }
 
 #[test]

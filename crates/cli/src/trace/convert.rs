@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ebbtide_core::Span;
 use ebbtide_trace::{
-    Format, Hinted, Hints, Input, Mapped, Mapping, Source, Space, TraceError, copy_to,
+    Format, Hinted, Hints, Mapped, Mapping, Source, Space, TraceError, copy_to, open_as,
 };
 
 use crate::exit::{Failure, say};
@@ -23,11 +23,11 @@ pub(crate) struct Arguments {
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Format of IN: native, text, csv, lackey, ramulator, dramsim3, oracleGeneral [default: by
-    /// content]
-    #[arg(long, value_name = "FORMAT")]
+    /// the ending of its name]
+    #[arg(long, alias = "format", value_name = "FORMAT")]
     from: Option<Format>,
-    /// Format of OUT [default: by its name: .ebt, .txt, .csv, .lackey, .ramulator, .dramsim3,
-    /// .oracleGeneral]
+    /// Format of OUT [default: by the ending of its name: .ebt, .txt, .csv, .lackey, .ramulator,
+    /// .dramsim3, .oracleGeneral; native without an ending]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     /// Map pages to physical addresses: identity, fragmented:RUN (runs of RUN pages anywhere in
@@ -78,12 +78,7 @@ fn mapping(text: &str) -> Result<Mapping, Failure> {
 
 /// Opens the input and applies everything but hints.
 fn open(arguments: &Arguments) -> Result<Box<dyn Source + Send>, Failure> {
-    let mut input = Input::open(&arguments.input).map_err(Failure::trace)?;
-    let format = match arguments.from {
-        Some(format) => format,
-        None => Format::of(&mut input).map_err(Failure::trace)?,
-    };
-    let source = format.read(input).map_err(Failure::trace)?;
+    let source = open_as(&arguments.input, arguments.from).map_err(Failure::trace)?;
     Ok(match &arguments.map {
         Some(map) => Box::new(Mapped::new(source, mapping(map)?)),
         None => source,

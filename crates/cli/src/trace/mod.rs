@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ebbtide_core::Bytes;
-use ebbtide_trace::capture::{self, Captured, Counts, Ended};
+use ebbtide_trace::capture::{self, Captured, Counts, Ended, Follow};
 use ebbtide_trace::native::NativeWriter;
 use ebbtide_trace::{CacheShape, Compression, Hierarchy, Output};
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, INTERRUPTED, say};
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -45,6 +45,10 @@ struct Capture {
     /// Also trace the programs that the command starts, each in its own address space
     #[arg(long)]
     children: bool,
+    /// Do not follow the command when it executes another program in its place, as wrapper scripts
+    /// do. The programs that it starts then run at full speed
+    #[arg(long, conflicts_with = "children")]
+    no_follow: bool,
     /// Terminate the command after this many entries
     #[arg(long, value_name = "COUNT", value_parser = numbers::count::<u64>)]
     limit: Option<u64>,
@@ -82,9 +86,6 @@ fn positive(text: &str) -> Result<f64, String> {
     if number > 0.0 { Ok(number) } else { Err(format!("'{text}' is not above zero")) }
 }
 
-/// Exit status after Ctrl-C, as shells report it.
-const INTERRUPTED: u8 = 130;
-
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.verb {
         Some(Verb::Convert(arguments)) => convert::run(&arguments),
@@ -100,7 +101,11 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
     let options = capture::CaptureOptions {
         hierarchy: Hierarchy { l1: arguments.l1, llc: arguments.llc },
         ps_per_instruction,
-        children: arguments.children,
+        follow: match (arguments.children, arguments.no_follow) {
+            (true, _) => Follow::Children,
+            (false, true) => Follow::Nothing,
+            (false, false) => Follow::Exec,
+        },
         skip: arguments.skip,
         limit: arguments.limit,
         command: arguments.command,
@@ -129,12 +134,19 @@ fn trace(arguments: Capture) -> Result<(), Failure> {
 }
 
 fn summarise(captured: &Captured, path: &Path, bytes: u64) {
-    let Captured { counts, ended, physical_forbidden } = captured;
+    let Captured { counts, ended, programs, physical_forbidden } = captured;
     let Counts { instructions, written, physical, .. } = *counts;
     if *physical_forbidden {
         say("virtual addresses only: physical ones need root (CAP_SYS_ADMIN)");
     } else if physical < written {
         say(&format!("{} of {written} entries have no physical address", written - physical));
+    }
+    if let [first, others @ ..] = programs.as_slice()
+        && !others.is_empty()
+    {
+        let others: Vec<String> = others.iter().map(|command| shortened(command)).collect();
+        let list = format!("{}, then {}", shortened(first), others.join(", then "));
+        say(&format!("traced {} programs: {list}", programs.len()));
     }
     let why = match ended {
         Ended::Program(status) => match status.signal() {
@@ -149,6 +161,15 @@ fn summarise(captured: &Captured, path: &Path, bytes: u64) {
         path.display(),
         bytes as f64 / written.max(1) as f64
     ));
+}
+
+/// The start of a long command.
+fn shortened(command: &str) -> String {
+    const LETTERS: usize = 60;
+    match command.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_string(),
+    }
 }
 
 /// The program's exit status as our own.

@@ -45,7 +45,7 @@ impl BenchError {
             BenchError::BadInput(_) | BenchError::Name(_) => true,
             BenchError::Shape(_) | BenchError::Graph(_) => true,
             BenchError::Store(error) => error.is_input(),
-            BenchError::Trace(error) => !error.is_cut_short(),
+            BenchError::Trace(error) => error.is_input(),
             BenchError::Replay(_) => false,
             BenchError::Probe(_) | BenchError::Child { .. } => false,
             BenchError::Switches(_) | BenchError::Stopped(_) => false,

@@ -84,7 +84,7 @@ impl GraphFile {
 /// When a program cannot have its shape, or the file cannot be read.
 pub(super) fn subjects(options: &mut BenchOptions) -> Result<Vec<LoadedWorkload>, BenchError> {
     if let Some(path) = &options.trace {
-        let (program, kept) = replay::read(path, options.seed)?;
+        let (program, kept) = replay::read(path, options.trace_format, options.seed)?;
         options.dataset_bytes = program.size_bytes();
         return Ok(vec![LoadedWorkload { program, graph: None, replay: Some(kept) }]);
     }

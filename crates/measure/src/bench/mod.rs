@@ -5,22 +5,31 @@
 //! Every memory is a child process. Rounds are interleaved and ratios are taken round by round, so
 //! that other activity of the machine affects all memories alike.
 
+mod against;
 mod calibrate;
+mod changes;
 mod child;
+mod children;
 mod conditions;
 mod data;
+mod disturbance;
+mod doubts;
 mod error;
 mod job_stream;
 mod loaded_workload;
 mod memory_server;
 mod options;
+mod outcome;
 mod profile;
 mod profiling;
 mod protocol;
 mod replay;
 mod report;
 mod results;
+mod round;
 mod rounds;
+mod runner;
+mod text;
 mod usage;
 
 use std::path::PathBuf;
@@ -29,6 +38,8 @@ use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_engine::{Budget, EngineError, Tuning, affinity, check_replacement};
 use ebbtide_workloads::{Shape, Workload};
 
+pub use against::Earlier;
+pub use changes::{Against, Change, Verdict};
 pub use child::{CHILD_VERB, die_with_parent};
 pub use conditions::{BenchRun, Conditions};
 pub use error::BenchError;
@@ -39,15 +50,15 @@ pub use profile::{ModeCosts, Profile, ReadsAt, Submission};
 pub use profiling::measure as measure_profile;
 pub use protocol::{Calibration, Latency, Setup, WindowArrivals};
 pub use results::{
-    AheadSpread, BenchConfig, BenchMachine, BenchReport, Effect, LatencySpread, ModeOutcome,
-    Spread, Tried, WorkloadFacts,
+    AheadSpread, BenchConfig, BenchMachine, BenchReport, ByRound, Effect, Failure, LatencySpread,
+    ModeOutcome, Spread, Tried, WorkloadFacts,
 };
 
 use crate::doctor::machine::MachineSummary;
 use data::DataPlaces;
 use loaded_workload::{LoadedWorkload, subjects};
 use replay::StoredSteps;
-use rounds::Bench;
+use runner::Bench;
 
 /// A bench that measures each mode for less than this, in seconds, has a shorter warm-up.
 const SHORT_BENCH_S: f64 = 1.0;
@@ -81,7 +92,9 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
         workloads: Vec::new(),
         results: Vec::new(),
         tried: Vec::new(),
+        failures: Vec::new(),
         notices: replayed.map(|kept| kept.notice.clone()).collect(),
+        against: None,
     };
     if matches!(options.device, Flash::Ram(_)) && options.modes.contains(&Mode::Paging) {
         report.notices.push("paging: left out: the kernel pages from files only".into());
@@ -93,6 +106,7 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
     // takes about as long as the workload.
     let measures = options.predict && given.is_none();
     let steps = if measures { 2.0 } else { 1.0 };
+    let mut failed = None;
     for (number, subject) in subjects.iter().enumerate() {
         let part = |step: f64, stage: &str, share: f64| {
             let name = subject.program.name();
@@ -110,7 +124,17 @@ pub fn run(options: &BenchOptions, watch: Watch<'_>) -> Result<BenchRun, BenchEr
         let profile = given.as_ref().or(measured.as_ref());
         let watch = watch.telling(&within);
         let bench = Bench { options, subject, cpus: &cpus, profile, watch };
-        bench.run(&mut report, &mut conditions)?;
+        if let Err(error) = bench.run(&mut report, &mut conditions) {
+            // The results of the other workloads are not lost with this one's.
+            if error.is_input() || matches!(error, BenchError::Stopped(_)) {
+                return Err(error);
+            }
+            report.failures.push(Failure::of_workload(subject.program.name(), &error));
+            failed = Some(error);
+        }
+    }
+    if let Some(error) = failed.filter(|_| report.results.is_empty()) {
+        return Err(error);
     }
     watch.tell("done", 1.0)?;
     Ok(BenchRun { report, conditions })

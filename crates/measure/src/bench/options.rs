@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use ebbtide_core::{Bytes, Span, UnknownName, choice, find_by_name};
 use ebbtide_engine::Tuning;
+use ebbtide_trace::Format;
 use ebbtide_workloads::{Kind, Scatter};
 use serde::{Deserialize, Serialize};
 
@@ -164,6 +165,8 @@ pub struct BenchOptions {
     pub graph: Option<PathBuf>,
     /// A trace to replay instead of workloads; `-` is standard input.
     pub trace: Option<PathBuf>,
+    /// The format of the trace; `None` if the ending of its name says it.
+    pub trace_format: Option<Format>,
     /// DRAM for Ebbtide, blocking reads and paging.
     pub dram: Dram,
     /// Cores.
@@ -206,6 +209,7 @@ impl BenchOptions {
             dataset_bytes: 2 << 30,
             graph: None,
             trace: None,
+            trace_format: None,
             dram: Dram::Share(0.03),
             cores: 1,
             miss_interval_us: 10.0,

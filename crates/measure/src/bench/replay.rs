@@ -8,7 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use ebbtide_core::{Addr, LINE_BYTES, PageId};
-use ebbtide_trace::{Op, Source};
+use ebbtide_trace::{Format, Op, Source};
 use ebbtide_workloads::{Program, Replay, Step};
 use rustc_hash::FxHashMap;
 use tempfile::NamedTempFile;
@@ -41,9 +41,14 @@ impl StoredSteps {
 /// # Errors
 /// When it cannot be read as far as it is needed or holds no access, or there is no room for the
 /// steps.
-pub(super) fn read(path: &Path, seed: u64) -> Result<(Program, StoredSteps), BenchError> {
+pub(super) fn read(
+    path: &Path,
+    format: Option<Format>,
+    seed: u64,
+) -> Result<(Program, StoredSteps), BenchError> {
     let name = path.display();
-    let Taken { steps, accesses, is_all } = Taken::of(&mut ebbtide_trace::open(path)?, STEPS_MAX)?;
+    let mut trace = ebbtide_trace::open_as(path, format)?;
+    let Taken { steps, accesses, is_all } = Taken::of(&mut trace, STEPS_MAX)?;
     if accesses == 0 {
         let most = if is_all { "" } else { " of at most 1 GiB" };
         let problem = format!("{name}: no access in it, expected at least one{most}");

@@ -14,8 +14,24 @@ impl PageReport for BenchReport {
             Arrivals::Closed => self.throughput(page),
             Arrivals::Open => self.responses(page),
         };
+        for failure in &self.failures {
+            page = page.paragraph(&format!("Failed: {failure}."));
+        }
+        for outcome in &self.results {
+            for doubt in &outcome.doubts {
+                let (workload, mode) = (outcome.workload, name(outcome.mode));
+                let load = outcome.load.map_or(String::new(), |load| format!(" at load {load:.2}"));
+                page = page.paragraph(&format!("Doubtful: {workload}, {mode}{load}: {doubt}."));
+            }
+        }
         for notice in &self.notices {
             page = page.paragraph(&format!("Note: {notice}."));
+        }
+        if let Some(against) = &self.against {
+            page = page.section("Change").table(against.table());
+            for caveat in &against.caveats {
+                page = page.paragraph(&format!("But: {caveat}."));
+            }
         }
         page.section("Figures")
             .table(BenchReport::figures(self.results.iter()))
@@ -184,9 +200,13 @@ fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));
+    columns.spread("others_cpu_share", Some(outcome.others_cpu_share));
+    columns.spread("steal_share", Some(outcome.steal_share));
+    columns.number("rounds_measured", Some(outcome.rounds_measured as f64));
     columns.number("predicted_jobs_per_s", outcome.predicted_jobs_per_s);
     columns.number("predicted_misses_per_job", outcome.predicted_misses_per_job);
     columns.number("prediction_error", outcome.prediction_error);
+    columns.0.push(("doubts".into(), outcome.doubts.join("; ")));
     columns.0
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use ebbtide_report::Table;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::options::{Flash, Mode};
+use super::changes::Against;
+use super::options::Mode;
 use super::protocol::{Calibration, Latency, Window};
-use crate::doctor::machine::MachineSummary;
+use crate::doctor::machine::{MachineSummary, ServedBy};
 
 /// A figure over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -136,12 +136,76 @@ pub struct ModeOutcome {
     pub ratio_without_work: Option<f64>,
     /// Kernel threads a core, where they were chosen by trial.
     pub threads_per_core: Option<usize>,
+    /// Throughput and tail of each round, of which the figures are made.
+    pub by_round: ByRound,
+    /// Share of the CPUs under test that other programs used meanwhile.
+    pub others_cpu_share: Spread,
+    /// Share of the CPUs under test that the host gave to somebody else meanwhile.
+    pub steal_share: Spread,
+    /// Rounds that were measured. Those beyond the wished number replaced disturbed ones.
+    pub rounds_measured: usize,
+    /// Reasons to doubt this outcome; empty if there is none.
+    pub doubts: Vec<String>,
     /// Jobs a second that the simulator expects, where it was asked.
     pub predicted_jobs_per_s: Option<f64>,
     /// Misses a job that it expects.
     pub predicted_misses_per_job: Option<f64>,
     /// Predicted over measured, less one.
     pub prediction_error: Option<f64>,
+}
+
+/// Figures of each round, in the order in which they were measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ByRound {
+    /// Jobs a second.
+    pub jobs_per_s: Vec<f64>,
+    /// Jobs a second over DRAM-only's.
+    pub ratio_to_dram: Vec<f64>,
+    /// 99th percentile of the response time, in microseconds.
+    pub p99_us: Vec<f64>,
+}
+
+/// A memory, or a whole workload, that failed. The others were measured without it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Failure {
+    /// Workload.
+    pub workload: &'static str,
+    /// Memory; `None` where the workload failed as a whole.
+    pub mode: Option<Mode>,
+    /// What happened.
+    pub reason: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl Failure {
+    pub(super) fn of_memory(workload: &'static str, mode: Mode, reason: &str) -> Failure {
+        let others: Vec<&str> =
+            Mode::ALL.into_iter().filter(|other| *other != mode).map(Mode::name).collect();
+        let without = format!("leave it out with --mode {}", others.join(","));
+        let advice = match mode {
+            Mode::Paging => format!("give it more with --dram, or {without}"),
+            _ => format!("run it alone with --mode {mode}, or {without}"),
+        };
+        Failure { workload, mode: Some(mode), reason: reason.to_string(), advice }
+    }
+}
+
+impl Failure {
+    pub(super) fn of_workload(workload: &'static str, error: &impl fmt::Display) -> Failure {
+        let advice = format!("run it alone: ebbtide bench {workload}");
+        Failure { workload, mode: None, reason: error.to_string(), advice }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { workload, mode, reason, advice } = self;
+        match mode {
+            Some(mode) => write!(f, "{workload}: {mode} failed: {reason}; {advice}"),
+            None => write!(f, "{workload} failed: {reason}; {advice}"),
+        }
+    }
 }
 
 /// The effect of the techniques that were tried, on one workload.
@@ -196,7 +260,8 @@ pub struct BenchMachine {
     pub cores: usize,
     /// The CPUs that were used.
     pub cpus_used: Vec<usize>,
-    /// Mean 4 KiB random read with one in flight, in microseconds.
+    /// Mean 4 KiB random read with one in flight, in microseconds; `None` where reads are served by
+    /// DRAM instead of the disk.
     pub read_us_qd1: Option<f64>,
     /// Mean 4 KiB random read with 32 in flight, in microseconds.
     pub read_us_qd32: Option<f64>,
@@ -208,13 +273,15 @@ pub struct BenchMachine {
 
 impl BenchMachine {
     pub(super) fn new(summary: &MachineSummary, cpus: &[usize]) -> BenchMachine {
+        let from_disk = summary.reads_from == ServedBy::Disk;
+        let reads_at = |depth| summary.reads_at(depth).filter(|_| from_disk);
         BenchMachine {
             kernel: summary.kernel.clone(),
             cores: summary.cores_usable,
             cpus_used: cpus.to_vec(),
-            read_us_qd1: summary.reads_at(1).map(|reads| reads.mean_us),
-            read_us_qd32: summary.reads_at(32).map(|reads| reads.mean_us),
-            reads_per_s_qd32: summary.reads_at(32).map(|reads| reads.iops),
+            read_us_qd1: reads_at(1).map(|reads| reads.mean_us),
+            read_us_qd32: reads_at(32).map(|reads| reads.mean_us),
+            reads_per_s_qd32: reads_at(32).map(|reads| reads.iops),
             headline: summary.headline(),
         }
     }
@@ -244,8 +311,12 @@ pub struct BenchReport {
     pub results: Vec<ModeOutcome>,
     /// The effects of the techniques that were tried.
     pub tried: Vec<Tried>,
+    /// The memories and workloads that failed.
+    pub failures: Vec<Failure>,
     /// Notes for the user.
     pub notices: Vec<String>,
+    /// The changes since an earlier bench, if one was named.
+    pub against: Option<Against>,
 }
 
 impl BenchReport {
@@ -256,177 +327,5 @@ impl BenchReport {
         errors.peek()?;
         let spread = Spread::of(errors);
         Some((spread.median, spread.max))
-    }
-}
-
-impl fmt::Display for BenchReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
-        writeln!(f, "{}; used: CPU {}", machine.headline, list(&machine.cpus_used))?;
-        if let Flash::Ram(latency) = self.config.options.device {
-            writeln!(f, "in place of a drive: memory that answers after {latency} at no CPU cost")?;
-        }
-        for facts in &self.workloads {
-            let calibration = &facts.calibration;
-            writeln!(
-                f,
-                "\n{}: {} MiB, {}, LRU would miss {:.2} times a job, every {:.1} us; {:.0}% of a \
-                 job's {:.1} us is added work",
-                facts.workload,
-                facts.pages >> 8,
-                match &self.config.options.trace {
-                    Some(trace) => trace.display().to_string(),
-                    None => format!("Zipf {}", self.config.options.theta),
-                },
-                calibration.lru_misses_per_job,
-                calibration.job_ns / calibration.lru_misses_per_job / 1e3,
-                calibration.work_share * 100.0,
-                calibration.job_ns / 1e3,
-            )?;
-            let own = self.results.iter().filter(|o| o.workload == facts.workload);
-            write!(f, "{}", BenchReport::figures(own))?;
-            for outcome in self.results.iter().filter(|o| o.workload == facts.workload) {
-                if let Some(line) = where_the_rest_goes(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = on_other_drives(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(line) = predicted(outcome) {
-                    writeln!(f, "{line}")?;
-                }
-                if let Some(ahead) = &outcome.ahead {
-                    writeln!(
-                        f,
-                        "  ahead of demand: {:.0} pages/s, {:.0}% of them used, {:.0}% of those \
-                         late; {:.1}% of misses on pages that made room for one",
-                        ahead.pages_per_s.median,
-                        ahead.accuracy.median * 100.0,
-                        ahead.lateness.median * 100.0,
-                        ahead.pollution.median * 100.0,
-                    )?;
-                }
-                if let Some(ratio) = outcome.ratio_without_work {
-                    writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
-                }
-            }
-        }
-        for Tried { workload, what, measured, simulated } in &self.tried {
-            writeln!(f, "\n{workload}, {what}: measured {measured}")?;
-            match simulated {
-                Some(simulated) => writeln!(f, "  simulated {simulated}")?,
-                None => writeln!(f, "  --predict says what the simulator expects of it")?,
-            }
-        }
-        if let Some((median, most)) = self.prediction_errors() {
-            let (median, most) = (median * 100.0, most * 100.0);
-            writeln!(f, "\npredictions are off by {median:.1}% (median), at most {most:.1}%")?;
-        }
-        for notice in &self.notices {
-            writeln!(f, "\nnote: {notice}")?;
-        }
-        Ok(())
-    }
-}
-
-fn list(numbers: &[usize]) -> String {
-    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// The prediction beside the measurement.
-fn predicted(outcome: &ModeOutcome) -> Option<String> {
-    let (jobs_per_s, error) = outcome.predicted_jobs_per_s.zip(outcome.prediction_error)?;
-    let (mode, error) = (outcome.mode, error * 100.0);
-    let line = format!("  predicted {mode:<8} {jobs_per_s:>9.0} jobs/s, {error:+.1}%");
-    let misses = outcome.predicted_misses_per_job.zip(outcome.misses_per_job);
-    Some(misses.map_or(line.clone(), |(expected, measured)| {
-        format!("{line}; {expected:.2} misses a job, measured {:.2}", measured.median)
-    }))
-}
-
-/// Ebbtide's loss against DRAM-only, from counters.
-fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
-    if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
-        return None;
-    }
-    let kernel = outcome.kernel_cpu_us_per_miss?.median;
-    // The rest is time of the engine, and of caches that a miss leaves cold.
-    let rest = (outcome.cpu_us_per_miss?.median - kernel).max(0.0);
-    Some(format!(
-        "  where the rest goes: of {:.2} us CPU a miss {kernel:.2} in the kernel, {rest:.2} in the \
-         engine and cold caches; {:.1}% of the time idle; {:.0} pages a submission, {:.0} us a read",
-        outcome.cpu_us_per_miss?.median,
-        outcome.idle_share?.median * 100.0,
-        outcome.requests_per_submission?.median,
-        outcome.flash_read_us?.median,
-    ))
-}
-
-/// CPU that a read costs on drives that need less of the kernel, in microseconds: what is published
-/// for polled NVMe passthrough, and twice that.
-const OTHER_DRIVES_CPU_US: [f64; 2] = [0.3, 0.6];
-
-/// What decides Ebbtide's ratio, the CPU of a miss and the execution between misses, and what the
-/// ratio would be on a drive whose reads cost less CPU: 1 / (1 + c/m).
-fn on_other_drives(outcome: &ModeOutcome) -> Option<String> {
-    if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
-        return None;
-    }
-    let c = outcome.cpu_us_per_miss?.median;
-    let (own, m) = (c - outcome.kernel_cpu_us_per_miss?.median, outcome.miss_interval_us?.median);
-    let ratio = |cost: f64| 1.0 / (1.0 + cost / m);
-    let projected = OTHER_DRIVES_CPU_US.map(|read| {
-        let ratio = ratio(own + read);
-        format!("{ratio:.3} if a read cost {read} us of CPU")
-    });
-    Some(format!(
-        "  c/m: {c:.2} us CPU a miss every {m:.2} us allow {:.3} of DRAM; {}",
-        ratio(c),
-        projected.join(", "),
-    ))
-}
-
-impl BenchReport {
-    /// Figures of `outcomes`, a row each.
-    pub(super) fn figures<'a>(outcomes: impl Iterator<Item = &'a ModeOutcome>) -> Table {
-        let header = [
-            "workload",
-            "mode",
-            "load",
-            "jobs/s",
-            "of DRAM",
-            "least",
-            "most",
-            "us/miss",
-            "CPU us/miss",
-            "p50 us",
-            "p99 us",
-            "p99.9 us",
-            "reads/s",
-            "writes/s",
-            "MiB",
-        ];
-        outcomes.fold(Table::new("Figures", header), |table, outcome| {
-            let load = outcome.load.map_or("max".to_string(), |load| format!("{load:.2}"));
-            let (ratio, latency) = (outcome.ratio_to_dram, outcome.response_us);
-            let median = |spread: Spread| Some(spread.median);
-            table.cells(
-                [outcome.workload, outcome.mode.name(), &load],
-                [
-                    median(outcome.jobs_per_s),
-                    median(ratio),
-                    Some(ratio.min),
-                    Some(ratio.max),
-                    outcome.miss_interval_us.and_then(median),
-                    outcome.cpu_us_per_miss.and_then(median),
-                    median(latency.p50),
-                    median(latency.p99),
-                    median(latency.p999),
-                    median(outcome.flash_reads_per_s),
-                    median(outcome.flash_writes_per_s),
-                    median(outcome.rss_mib),
-                ],
-            )
-        })
     }
 }

@@ -1,5 +1,6 @@
 //! What a process and the kernel's own threads have used so far.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 /// What this process used since it started.
@@ -74,7 +75,7 @@ pub(super) fn threads_cpu_s(name: &str) -> (f64, f64) {
     named.filter_map(cpu_s).fold((0.0, 0.0), sum)
 }
 
-fn seconds(ticks: u64) -> f64 {
+pub(super) fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
@@ -86,23 +87,50 @@ pub(super) fn resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// CPU time that all kernel threads have used since the machine started, in seconds: write-back,
-/// reclaim, I/O workers. Resolution is one clock tick (10 ms) a thread.
-pub(super) fn kernel_threads_cpu_s() -> f64 {
+/// What a process, or a thread of the kernel, has used.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ProcessTimes {
+    /// The name of its command.
+    pub(super) name: String,
+    /// Its CPU time in seconds, in steps of one clock tick (10 ms).
+    pub(super) cpu_s: f64,
+    /// Whether it is a thread of the kernel.
+    pub(super) is_kernels: bool,
+}
+
+/// What every process on the machine has used since it started, by process id.
+pub(super) fn all_processes() -> BTreeMap<u32, ProcessTimes> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let times = |id: u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        Some((id, process_times(&stat)?))
+    };
+    ids.filter_map(times).collect()
+}
+
+/// Reads the text of a `/proc/PID/stat`.
+fn process_times(stat: &str) -> Option<ProcessTimes> {
     const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD
-    let ticks: u64 = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| {
-            entry.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit())
-        })
-        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
-        .filter_map(|stat| {
-            // Fields 9 (flags), 14 (utime) and 15 (stime) of proc_pid_stat(5).
-            let is_kernels = stat_number(&stat, 9)? & KERNEL_THREAD != 0;
-            is_kernels.then_some(stat_number(&stat, 14)? + stat_number(&stat, 15)?)
-        })
-        .sum();
-    seconds(ticks)
+    let name = stat.split_once('(')?.1.rsplit_once(')')?.0.to_string();
+    // Fields 9 (flags), 14 (utime) and 15 (stime) of proc_pid_stat(5).
+    let is_kernels = stat_number(stat, 9)? & KERNEL_THREAD != 0;
+    let ticks = stat_number(stat, 14)? + stat_number(stat, 15)?;
+    Some(ProcessTimes { name, cpu_s: seconds(ticks), is_kernels })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat = "7 (a (b) c) R 1 7 7 0 -1 4194560 1 2 3 4 50 60 0 0";
+        let times = process_times(stat).expect("a process");
+        assert_eq!((times.name.as_str(), times.is_kernels), ("a (b) c", false));
+        assert_eq!(times.cpu_s, seconds(110));
+        let kernels = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0";
+        assert!(process_times(kernels).expect("a thread").is_kernels);
+        assert_eq!(process_times(""), None);
+    }
 }

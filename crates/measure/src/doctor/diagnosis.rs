@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ebbtide_report::Table;
 use serde::Serialize;
 
-use super::machine::MachineSummary;
+use super::machine::{MachineSummary, ServedBy};
 use super::probe::Reads;
 
 /// The status of one item.
@@ -104,7 +104,11 @@ impl fmt::Display for DoctorReport {
             }
         }
         if !self.machine.reads.is_empty() {
-            writeln!(f, "\nRandom 4 KiB reads of {}", self.data.display())?;
+            let from = match self.machine.reads_from {
+                ServedBy::Disk => "",
+                ServedBy::Dram => ", served by DRAM, not by flash",
+            };
+            writeln!(f, "\nRandom 4 KiB reads of {}{from}", self.data.display())?;
             write!(f, "{}", reads_table(&self.machine.reads))?;
         }
         Ok(())

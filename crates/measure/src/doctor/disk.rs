@@ -47,6 +47,35 @@ impl<T: std::fmt::Display> std::fmt::Display for Known<T> {
     }
 }
 
+/// What holds a disk's data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Medium {
+    /// Flash, or something as fast.
+    Flash,
+    /// Spinning platters.
+    Spinning,
+    /// Neither known from the driver nor measured.
+    Unknown,
+}
+
+/// A spinning disk takes longer than this for a random read, flash does not, in microseconds.
+const SPINNING_US: f64 = 2000.0;
+
+impl Medium {
+    /// The medium of a disk whose driver says whether it spins, and whose reads, one in flight, take
+    /// `read_us` from the disk itself. What was measured outweighs what the driver says.
+    pub(super) fn of(rotational: Option<bool>, read_us: Option<f64>) -> Medium {
+        match (rotational, read_us) {
+            (_, Some(read_us)) if read_us < SPINNING_US => Medium::Flash,
+            (Some(true), Some(_)) => Medium::Spinning,
+            // A virtual disk that was not measured may say that it spins wrongly.
+            (Some(true), None) | (None, _) => Medium::Unknown,
+            (Some(false), _) => Medium::Flash,
+        }
+    }
+}
+
 /// A whole disk, and how the kernel drives it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Disk {
@@ -54,8 +83,12 @@ pub struct Disk {
     pub name: String,
     /// The device's model name.
     pub model: Known<String>,
-    /// Whether the kernel takes it for a spinning disk. Virtual disks often claim so wrongly.
+    /// Whether its driver says that it spins. Virtual disks often say so wrongly, therefore results
+    /// state `medium` alone.
+    #[serde(skip)]
     pub rotational: Known<bool>,
+    /// What it is: by the time that a read takes if that was measured, otherwise by its driver.
+    pub medium: Medium,
     /// The I/O scheduler in force.
     pub scheduler: Known<String>,
     /// The available I/O schedulers.
@@ -70,6 +103,22 @@ pub struct Disk {
     pub write_cache: Known<String>,
     /// Whether the kernel keeps statistics for every request.
     pub iostats: Known<bool>,
+}
+
+/// The name of the file system of `path`, if it keeps files in memory alone. Such a one may accept
+/// `O_DIRECT` and is fast, but it is not flash.
+pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    // A block device's node lies in such a file system, but the device does not.
+    if !fs::metadata(path).is_ok_and(|about| about.is_dir() || about.is_file()) {
+        return None;
+    }
+    match rustix::fs::statfs(path).ok()?.f_type as u64 & 0xffff_ffff {
+        TMPFS => Some("tmpfs"),
+        RAMFS => Some("ramfs"),
+        _ => None,
+    }
 }
 
 /// The disks behind `path`: one, or several under a RAID or a device-mapper volume.
@@ -163,6 +212,7 @@ impl Disk {
         };
         Disk {
             model,
+            medium: Medium::of(flag("rotational").value().copied(), None),
             rotational: flag("rotational"),
             schedulers: listed.map(|one| one.trim_matches(['[', ']']).to_string()).collect(),
             scheduler: schedulers.map(|text| chosen(&text).to_string()),
@@ -235,9 +285,24 @@ mod tests {
         assert_eq!(found.scheduler.to_string(), "mq-deadline");
         assert_eq!(found.schedulers, ["none", "mq-deadline", "kyber"]);
         assert_eq!(found.rotational.value(), Some(&false));
+        assert_eq!(found.medium, Medium::Flash);
         assert_eq!(found.nr_requests.to_string(), "unknown ('many' is not a number)");
         assert!(found.io_poll.to_string().starts_with("unknown ("));
         assert!(device_folder(sys.path(), rustix::fs::makedev(0, 40)).is_err());
+    }
+
+    #[test]
+    fn a_disk_is_one_thing() {
+        for (rotational, read_us, medium) in [
+            (Some(true), Some(88.0), Medium::Flash),
+            (Some(true), Some(8000.0), Medium::Spinning),
+            (Some(true), None, Medium::Unknown),
+            (Some(false), None, Medium::Flash),
+            (None, Some(88.0), Medium::Flash),
+            (None, None, Medium::Unknown),
+        ] {
+            assert_eq!(Medium::of(rotational, read_us), medium, "{rotational:?} {read_us:?}");
+        }
     }
 
     #[test]

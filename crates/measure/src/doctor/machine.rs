@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::disk::{self, Disk};
+use super::disk::{self, Disk, Medium};
 use super::probe::{self, ProbeError, Reads, Target};
 
 /// The machine in brief. What cannot be found out is "unknown", or absent where it is a number.
@@ -26,8 +26,20 @@ pub struct MachineSummary {
     pub virtualised: Option<String>,
     /// The disks that hold the data.
     pub disks: Vec<Disk>,
-    /// How fast they are, one entry a queue depth.
+    /// How fast 4 KiB reads of the data are, one entry a queue depth.
     pub reads: Vec<Reads>,
+    /// What served these reads.
+    pub reads_from: ServedBy,
+}
+
+/// What serves reads of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServedBy {
+    /// The disk.
+    Disk,
+    /// DRAM: the page cache, or a file system in memory.
+    Dram,
 }
 
 /// How long [`MachineSummary::quick`] measures at each of its queue depths.
@@ -52,6 +64,7 @@ impl MachineSummary {
             virtualised: virtualised(&field("flags").unwrap_or_default()),
             disks: Vec::new(),
             reads: Vec::new(),
+            reads_from: ServedBy::Disk,
         }
     }
 
@@ -66,6 +79,14 @@ impl MachineSummary {
         summary.disks = disk::behind(data_file).unwrap_or_default();
         for queue_depth in [1, 32] {
             summary.reads.push(probe::random_reads(&target, queue_depth, QUICK)?);
+        }
+        if target.direct().is_err() || disk::memory_file_system(data_file).is_some() {
+            summary.reads_from = ServedBy::Dram;
+        }
+        for disk in &mut summary.disks {
+            let read_us = summary.reads.first().map(|reads| reads.mean_us);
+            let read_us = read_us.filter(|_| summary.reads_from == ServedBy::Disk);
+            disk.medium = Medium::of(disk.rotational.value().copied(), read_us);
         }
         Ok(summary)
     }
@@ -96,8 +117,10 @@ impl MachineSummary {
         let speeds: Vec<String> = speeds
             .map(|reads| format!("{:.0} µs at queue depth {}", reads.mean_us, reads.queue_depth))
             .collect();
-        if !speeds.is_empty() {
-            line += &format!("; 4 KiB reads {}", speeds.join(", "));
+        match self.reads_from {
+            ServedBy::Dram => line += "; the data is read from DRAM, not from a disk",
+            ServedBy::Disk if speeds.is_empty() => {}
+            ServedBy::Disk => line += &format!("; 4 KiB reads {}", speeds.join(", ")),
         }
         line
     }
@@ -171,6 +194,24 @@ mod tests {
         std::io::Write::write_all(&mut file, &vec![7; 1 << 20]).expect("written");
         let summary = MachineSummary::quick(file.path()).expect("a summary");
         assert!(summary.reads_at(1).is_some() && summary.reads_at(32).is_some());
-        assert!(summary.headline().contains("at queue depth 32"));
+        let expected = match summary.reads_from {
+            ServedBy::Disk => "at queue depth 32",
+            ServedBy::Dram => "read from DRAM",
+        };
+        assert!(summary.headline().contains(expected), "{}", summary.headline());
+    }
+
+    #[test]
+    fn reads_from_dram_are_no_latencies_of_flash() {
+        let folder = std::path::Path::new("/dev/shm");
+        if disk::memory_file_system(folder).is_none() {
+            return;
+        }
+        let mut file = tempfile::NamedTempFile::new_in(folder).expect("a file");
+        std::io::Write::write_all(&mut file, &vec![7; 1 << 20]).expect("written");
+        let summary = MachineSummary::quick(file.path()).expect("a summary");
+        assert_eq!(summary.reads_from, ServedBy::Dram);
+        let line = summary.headline();
+        assert!(line.contains("from DRAM") && !line.contains("queue depth"), "{line}");
     }
 }

@@ -19,7 +19,7 @@ use ebbtide_core::{Stopped, Watch};
 use thiserror::Error;
 
 pub use diagnosis::{Diagnosis, DoctorReport, Status};
-use machine::MachineSummary;
+use machine::{MachineSummary, ServedBy};
 use probe::{ProbeError, Reads, Target};
 
 /// The options of an examination.
@@ -86,14 +86,25 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
     let folder = if about.is_dir() { data.clone() } else { parent(&data) };
     let measured = measure(options, &data, about.is_dir(), watch)?;
 
-    let disks = disk::behind(&data);
+    let disks = disk::behind(&data).map(|disks| disks_judged(disks, &measured));
     let mut machine = MachineSummary::of_system();
     machine.disks = disks.clone().unwrap_or_default();
     machine.reads = measured.reads.clone();
+    machine.reads_from = measured.served_by();
     let mut findings = kernel::findings();
     findings.extend(memory::findings());
     findings.extend(storage::findings(&folder, disks, &measured));
     Ok(DoctorReport { machine, data, findings })
+}
+
+/// The disks with the medium that their reads tell.
+fn disks_judged(mut disks: Vec<disk::Disk>, measured: &MeasuredReads) -> Vec<disk::Disk> {
+    let one = measured.reads.iter().find(|reads| reads.queue_depth == 1);
+    let read_us = one.map(|reads| reads.mean_us).filter(|_| measured.direct.is_ok());
+    for disk in &mut disks {
+        disk.medium = disk::Medium::of(disk.rotational.value().copied(), read_us);
+    }
+    disks
 }
 
 /// Measured reads by queue depth, and why they used the page cache, if they did.
@@ -102,6 +113,12 @@ struct MeasuredReads {
     reads: Vec<Reads>,
     direct: Result<(), String>,
     failure: Option<String>,
+}
+
+impl MeasuredReads {
+    fn served_by(&self) -> ServedBy {
+        if self.direct.is_ok() { ServedBy::Disk } else { ServedBy::Dram }
+    }
 }
 
 fn measure(
@@ -131,7 +148,7 @@ fn measure(
             return Ok(measured);
         }
     };
-    measured.direct = match storage::memory_file_system(data) {
+    measured.direct = match disk::memory_file_system(data) {
         Some(name) => Err(format!("{name} keeps its files in DRAM")),
         None => target.direct().map_err(str::to_string),
     };

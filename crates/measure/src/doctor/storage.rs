@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::MeasuredReads;
 use super::diagnosis::Diagnosis;
-use super::disk::{Disk, Known};
-use super::probe::{Issued, Reads};
+use super::disk::{Disk, Known, Medium};
+use super::probe::Issued;
 
 pub(super) fn findings(
     folder: &Path,
@@ -16,7 +16,7 @@ pub(super) fn findings(
     match disks {
         Ok(disks) => {
             for disk in &disks {
-                findings.push(identity(disk, &measured.reads));
+                findings.push(identity(disk));
                 findings.push(scheduler(disk));
                 findings.push(queue(disk));
                 findings.push(read_ahead(disk));
@@ -40,22 +40,6 @@ pub(super) fn free_bytes(path: &Path) -> Option<u64> {
     Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
-/// The name of the file system of `path`, if it keeps files in memory alone. Such a one may accept
-/// `O_DIRECT` and is fast, but it is not flash.
-pub(super) fn memory_file_system(path: &Path) -> Option<&'static str> {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    // A block device's node lies in such a file system, but the device does not.
-    if !std::fs::metadata(path).is_ok_and(|about| about.is_dir() || about.is_file()) {
-        return None;
-    }
-    match rustix::fs::statfs(path).ok()?.f_type as u64 & 0xffff_ffff {
-        TMPFS => Some("tmpfs"),
-        RAMFS => Some("ramfs"),
-        _ => None,
-    }
-}
-
 fn direct_io(measured: &MeasuredReads) -> Diagnosis {
     match &measured.direct {
         Ok(()) => Diagnosis::good("direct I/O", "O_DIRECT works on the data's file system"),
@@ -68,21 +52,18 @@ fn direct_io(measured: &MeasuredReads) -> Diagnosis {
     }
 }
 
-/// A spinning disk takes longer than this for a random read, flash does not, in microseconds.
-const SPINNING_US: f64 = 2000.0;
-
-fn identity(disk: &Disk, reads: &[Reads]) -> Diagnosis {
+fn identity(disk: &Disk) -> Diagnosis {
     let found = format!("{}: {}", disk.name, disk.model);
-    match (&disk.rotational, reads.iter().find(|reads| reads.queue_depth == 1)) {
-        (Known::Value(true), Some(one)) if one.mean_us < SPINNING_US => Diagnosis::good(
-            "disk",
-            format!("{found}, says it spins but reads like flash, as virtual disks do"),
-        ),
-        (Known::Value(true), _) => Diagnosis::limited("disk", format!("{found}, says it spins"))
+    match disk.medium {
+        Medium::Flash => Diagnosis::good("disk", format!("{found}, flash")),
+        Medium::Spinning => Diagnosis::limited("disk", format!("{found}, spinning"))
             .costs("a spinning disk is some hundred times too slow to serve as memory")
             .fix("put the data on flash"),
-        (Known::Value(false), _) => Diagnosis::good("disk", format!("{found}, flash")),
-        (unknown, _) => Diagnosis::limited("disk", format!("{found}, spinning: {unknown}")),
+        Medium::Unknown => {
+            Diagnosis::limited("disk", format!("{found}, flash or spinning: unknown"))
+                .costs("a spinning disk would be some hundred times too slow to serve as memory")
+                .fix("measure it: --seconds above 0, and --data on a file system with direct I/O")
+        }
     }
 }
 
@@ -220,6 +201,7 @@ fn speed(measured: &MeasuredReads) -> Diagnosis {
 mod tests {
     use super::*;
     use crate::doctor::Status;
+    use crate::doctor::probe::Reads;
 
     fn reads(queue_depth: u32, iops: f64, mean_us: f64) -> Reads {
         Reads {

@@ -1,6 +1,8 @@
 //! The cost of memory, and performance per dollar (AstriFlash §II-A; FlatFlash §5.7; CXL-flash,
 //! ATC'23, observation 3).
 
+use serde::Serialize;
+
 /// How many times cheaper memory is when all of the data lies on flash and `dram_share` of it in
 /// DRAM as well, where flash is `price_ratio` times cheaper a byte than DRAM (AstriFlash §II-A).
 pub fn saving(dram_share: f64, price_ratio: f64) -> f64 {
@@ -19,6 +21,23 @@ pub struct Purchase {
     pub ssd_gb: f64,
     /// Price of a server for that much DRAM beyond the price of its memory, in dollars.
     pub extra_dollars: f64,
+}
+
+/// Prices of memory in dollars a GB.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Prices {
+    /// Of DRAM.
+    pub dram: f64,
+    /// Of flash.
+    pub flash: f64,
+}
+
+impl Default for Prices {
+    /// About the prices of servers' memory modules and NVMe drives in 2024: an assumption, which
+    /// options replace.
+    fn default() -> Prices {
+        Prices { dram: 3.0, flash: 0.1 }
+    }
 }
 
 /// Dollars for a GB of DRAM (FlatFlash §5.7).

@@ -24,16 +24,20 @@ choice! {
         Mlc = "MLC",
         /// Three bits a cell.
         Tlc = "TLC",
+        /// Four bits a cell.
+        Qlc = "QLC",
     }
 }
 
 impl Cells {
-    /// Program and erase cycles that a block survives (ATC'23, Table 1).
+    /// Program and erase cycles that a block survives (ATC'23, Table 1; QLC: an assumption).
     pub const fn endurance_cycles(self) -> f64 {
         match self {
             Cells::Ull | Cells::Slc => 100_000.0,
             Cells::Mlc => 10_000.0,
             Cells::Tlc => 3_000.0,
+            // Not in the table: what makers of such drives state, an assumption.
+            Cells::Qlc => 1_000.0,
         }
     }
 }

@@ -41,10 +41,11 @@ impl Machines {
     pub(super) fn of(options: &CompareOptions) -> Result<Machines, CompareError> {
         let mut names = Vec::new();
         for name in &options.designs {
-            names.push(designs::find(name)?.name);
+            let is_file = name.ends_with(".toml") || name.contains('/');
+            names.push(if is_file { name.clone() } else { designs::find(name)?.name.to_string() });
         }
         if names.is_empty() {
-            names.extend(designs::ALL.iter().map(|design| design.name));
+            names.extend(designs::ALL.iter().map(|design| design.name.to_string()));
         }
         let all = designs::ALL.iter().map(|design| resolve(design.name, &[]));
         let all = all.collect::<Result<Vec<Config>, _>>()?;
@@ -53,13 +54,13 @@ impl Machines {
                 resolve(REFERENCE, &[(&setting.0, &setting.1)])?;
             }
         }
-        let reference = resolve_with(&resolve(REFERENCE, &[])?, &options.set)?;
+        let reference = resolve_with(REFERENCE, &resolve(REFERENCE, &[])?, &options.set)?;
         let machine = |design: &str| machine(design, &reference, options);
         let baseline = machine(BASELINE)?;
         let (mut others, mut left_out) = (Vec::<Machine>::new(), Vec::new());
-        for name in names.into_iter().filter(|name| *name != BASELINE) {
+        for name in names.iter().filter(|name| *name != BASELINE) {
             match machine(name) {
-                _ if others.iter().any(|other| other.design == name) => {}
+                _ if others.iter().any(|other| other.design == *name) => {}
                 Ok(machine) => others.push(machine),
                 Err(error) => {
                     let (design, reason) = (name.to_string(), error.to_string());
@@ -80,7 +81,7 @@ impl Machines {
 fn machine(
     design: &str,
     reference: &Config,
-    CompareOptions { set, scale, energy: table, .. }: &CompareOptions,
+    CompareOptions { set, scale, energy: table, prices, .. }: &CompareOptions,
 ) -> Result<Machine, ConfigError> {
     let own = resolve(design, &[])?;
     let dram = reference.dram_cache.size.to_string();
@@ -95,24 +96,24 @@ fn machine(
     };
     let set = set.iter().filter(|(key, _)| key != DRAM).cloned();
     let settings: Vec<Setting> = set.chain(common(reference)).chain(of_dram).collect();
-    let whole = resolve_with(&own, &settings)?;
+    let whole = resolve_with(design, &own, &settings)?;
     let config = scale.of(whole.clone());
     config.check()?;
     let has_flash = designs::has_flash(&config)?;
     Ok(Machine {
         design: design.to_string(),
         config,
-        price: Price::of(&whole, has_flash),
+        price: Price::of(&whole, has_flash, *prices),
         meter: Meter::new(table, &whole, has_flash)?,
     })
 }
 
-/// The design that `own` are the parameters of, with those of `settings` that it has.
-fn resolve_with(own: &Config, settings: &[Setting]) -> Result<Config, ConfigError> {
+/// The design `given`, whose parameters are `own`, with those of `settings` that it has.
+fn resolve_with(given: &str, own: &Config, settings: &[Setting]) -> Result<Config, ConfigError> {
     let taken = settings.iter().filter(|setting| has(own, setting));
     let taken: Vec<(&str, &str)> =
         taken.map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    resolve(&own.design, &taken)
+    resolve(given, &taken)
 }
 
 /// Whether a design has the section that the key is in; any can take its parts from another.
@@ -146,14 +147,25 @@ mod tests {
 
     use super::super::Work;
     use super::*;
+    use crate::analytic::cost::Prices;
+    use crate::analytic::lifetime::Cells;
     use crate::energy::EnergyTable;
 
     fn machines(set: &[(&str, &str)]) -> Result<Machines, CompareError> {
         let set = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let work = Work::Trace(PathBuf::new());
+        let work = Work::Trace(PathBuf::new(), None);
         let scale = Scale { numerator: 1, denominator: 64 };
         let energy = EnergyTable::shipped();
-        Machines::of(&CompareOptions { designs: Vec::new(), work, set, scale, threads: 1, energy })
+        Machines::of(&CompareOptions {
+            designs: Vec::new(),
+            work,
+            set,
+            scale,
+            threads: 1,
+            energy,
+            prices: Prices::default(),
+            cells: Cells::Tlc,
+        })
     }
 
     #[test]

@@ -18,7 +18,7 @@ use ebbtide_sim::{
     Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
     Simulation, designs, replay,
 };
-use ebbtide_trace::TraceError;
+use ebbtide_trace::{Format, TraceError};
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ use thiserror::Error;
 
 pub use price::Price;
 
-use crate::analytic::cost::effectiveness;
+use crate::analytic::cost::{Prices, effectiveness};
 use crate::analytic::lifetime::{Cells, Wear};
 use crate::energy::{Energy, EnergyTable};
 use crate::side_by_side::side_by_side;
@@ -43,7 +43,7 @@ const BASELINE: &str = "dram-only";
 /// The options of a comparison.
 #[derive(Debug, Clone)]
 pub struct CompareOptions {
-    /// The designs' names; all of them if there are none.
+    /// Names of designs, or TOML files of parameters; all designs if there are none.
     pub designs: Vec<String>,
     /// The work.
     pub work: Work,
@@ -55,6 +55,10 @@ pub struct CompareOptions {
     pub threads: usize,
     /// What operations take.
     pub energy: EnergyTable,
+    /// Prices of memory.
+    pub prices: Prices,
+    /// The kind of flash cells, for lifetimes by formula.
+    pub cells: Cells,
 }
 
 /// The work of every design.
@@ -70,7 +74,7 @@ pub enum Work {
         seed: u64,
     },
     /// Replays a trace, directly into the memory side.
-    Trace(PathBuf),
+    Trace(PathBuf, Option<Format>),
 }
 
 /// Every design on the same work.
@@ -82,6 +86,10 @@ pub struct Comparison {
     pub unit: &'static str,
     /// Scale of capacities.
     pub scale: String,
+    /// Prices of memory.
+    pub prices: Prices,
+    /// The kind of flash cells of lifetimes by formula.
+    pub cells: Cells,
     /// Computing time of a job beside its accesses, in microseconds; `None` for a trace.
     pub work_us: Option<f64>,
     /// The results, in the order of [`designs::ALL`].
@@ -137,7 +145,7 @@ pub struct Life {
     #[serde(flatten)]
     pub years: Lifetime,
     /// Whether the lifetime comes from the device's model of wear. Otherwise it comes from the
-    /// formula of [`crate::analytic::lifetime`], for flash of two bits a cell.
+    /// formula of [`crate::analytic::lifetime`], for cells of the chosen kind.
     pub modelled: bool,
 }
 
@@ -190,6 +198,7 @@ impl CompareError {
                 matches!(**error, SimError::Config(_) | SimError::Shape(_))
             }
             CompareError::Stopped(_) => false,
+            CompareError::Trace(error) => error.is_input(),
             _ => true,
         }
     }
@@ -224,21 +233,26 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
         .into_iter()
         .chain(&others)
         .zip([&first].into_iter().chain(&rest))
-        .map(|(machine, ran)| row(machine, ran, (&baseline, &first)))
+        .map(|(machine, ran)| row(machine, ran, (&baseline, &first), options.cells))
         .collect();
-    let place =
-        |row: &ComparedDesign| designs::ALL.iter().position(|design| design.name == row.design);
+    let place = |row: &ComparedDesign| {
+        let shipped = designs::ALL.iter().position(|design| design.name == row.design);
+        // Designs from files stand behind those that are shipped.
+        shipped.unwrap_or(usize::MAX)
+    };
     rows.sort_by_key(place);
     Ok(Comparison {
         work: match &options.work {
             Work::Program { workload, .. } => workload.name().to_string(),
-            Work::Trace(path) => path.display().to_string(),
+            Work::Trace(path, _) => path.display().to_string(),
         },
         unit: match &options.work {
             Work::Program { .. } => "jobs",
-            Work::Trace(_) => "accesses",
+            Work::Trace(..) => "accesses",
         },
         scale: options.scale.to_string(),
+        prices: options.prices,
+        cells: options.cells,
         work_us,
         designs: rows,
         left_out,
@@ -277,10 +291,10 @@ fn run(
                 error => CompareError::Run { design: design.clone(), error: Box::new(error) },
             })
         }
-        Work::Trace(path) => {
+        Work::Trace(path, format) => {
             // The length of a trace is not known before its end.
             watch.tell("replaying", 0.5)?;
-            let mut trace = Watched::new(ebbtide_trace::open(path)?, watch);
+            let mut trace = Watched::new(ebbtide_trace::open_as(path, *format)?, watch);
             let replayed = replay(&config, &mut trace);
             if trace.stopped() {
                 return Err(Stopped.into());
@@ -319,7 +333,12 @@ fn of_trace(machine: &Machine, replay: Replay) -> Ran {
     }
 }
 
-fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> ComparedDesign {
+fn row(
+    machine: &Machine,
+    ran: &Ran,
+    (baseline, first): (&Machine, &Ran),
+    cells: Cells,
+) -> ComparedDesign {
     let rate = |ran: &Ran| ran.count as f64 * 1e9 / ran.simulated_ns.max(1) as f64;
     let seconds = ran.simulated_ns.max(1) as f64 / 1e9;
     let mb_per_s = |pages: u64| pages as f64 * PAGE_BYTES as f64 / seconds / 1e6;
@@ -333,7 +352,7 @@ fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> Com
         p99_us: ran.latency.p99 as f64 / 1e3,
         flash_read_mb_per_s: mb_per_s(ran.flash.reads),
         flash_write_mb_per_s: mb_per_s(ran.flash.writes),
-        lifetime: life(machine, ran, seconds),
+        lifetime: life(machine, ran, seconds, cells),
         energy: ran.energy.clone(),
         price: machine.price.clone(),
         saving,
@@ -344,12 +363,12 @@ fn row(machine: &Machine, ran: &Ran, (baseline, first): (&Machine, &Ran)) -> Com
 
 /// The lifetime by the device's model of wear; without one, by the formula, at the size that is
 /// priced.
-fn life(machine: &Machine, ran: &Ran, seconds: f64) -> Option<Life> {
+fn life(machine: &Machine, ran: &Ran, seconds: f64, cells: Cells) -> Option<Life> {
     if let Some(years) = &ran.lifetime {
         return Some(Life { years: years.clone(), modelled: true });
     }
     let wear = Wear {
-        cycles: Cells::Mlc.endurance_cycles(),
+        cycles: cells.endurance_cycles(),
         device_bytes: machine.price.flash_gib * GIB,
         pages_written: ran.flash.writes as f64,
         seconds,

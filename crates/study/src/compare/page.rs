@@ -1,26 +1,59 @@
-//! A comparison as a page: throughput and tail latency against cost, and every figure.
+//! A comparison as a page: what was found, throughput and tail by design, and every figure.
 
-use super::{ComparedDesign, Comparison};
-use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range};
+use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, figure, microseconds};
 use serde_json::Value;
 
+use super::{BASELINE, ComparedDesign, Comparison};
+
+/// Designs and the systems that they belong to, by the start of their names. A name that has none of
+/// these is a design of the user's own.
+const FAMILIES: [(&str, &[&str]); 6] = [
+    ("DRAM", &["dram-only"]),
+    ("AstriFlash", &["astriflash"]),
+    ("AstriFlash's baselines", &["os-swap", "flash-sync"]),
+    ("FlatFlash and its baselines", &["flatflash", "unified-mmap", "traditional-stack"]),
+    ("HAMS and its baselines", &["lhams", "thams", "hams-mmap", "nvdimm", "optane"]),
+    ("CXL-flash", &["cxl-flash"]),
+];
+
+/// The name of designs that are not shipped.
+const OWN: &str = "from files";
+
+/// Memory whose prices differ by less than this factor costs the same.
+const SAME_PRICE: f64 = 1.25;
+
 impl PageReport for Comparison {
-    /// Charts of throughput and tail against cost, of flash traffic, and the table.
+    /// What was found, charts of throughput and tail, of cost where it differs, and of flash
+    /// traffic, and the table.
     fn page(&self) -> Page {
-        let page = Page::new(&format!("Every design under {}", self.work))
+        let mut page = Page::new(&format!("Every design under {}", self.work))
+            .paragraph(&self.finding())
             .paragraph(&format!("{}.", self.heading()))
-            .section("Against cost")
-            .lines(self.against_cost(
-                "Throughput against cost",
-                "throughput relative to DRAM-only",
-                |row| row.ratio_to_dram,
-            ))
-            .lines(
-                self.against_cost("p99 against cost", "99th percentile, microseconds", |row| {
-                    row.p99_us
+            .section("What decides")
+            .bars(
+                self.by_design("Throughput by design", "relative to DRAM-only", |row| {
+                    row.ratio_to_dram
                 })
-                .log_y(),
+                .reference(1.0, "DRAM-only"),
             )
+            .bars(
+                self.by_design("p99 by design", "99th percentile, microseconds", |row| row.p99_us),
+            );
+        if let Some(limits) = self.busy() {
+            page = page.bars(limits).paragraph(
+                "Cores that are busy all the time limit a design by what they execute, misses \
+                 included; cores that are not wait for memory.",
+            );
+        }
+        if self.prices_differ() {
+            let chart =
+                LineChart::new("Throughput against cost", "dollars of memory", "of DRAM-only");
+            let chart = self.designs.iter().fold(chart.log_x(), |chart, row| {
+                chart.series(&row.design, [(row.price.dollars, row.ratio_to_dram)])
+            });
+            page = page.section("Against cost").lines(chart);
+        }
+        page = page
             .section("Flash traffic")
             .bars(self.traffic())
             .section("Figures")
@@ -40,12 +73,71 @@ impl PageReport for Comparison {
 }
 
 impl Comparison {
-    /// A point a design.
-    fn against_cost(&self, title: &str, label: &str, of: fn(&ComparedDesign) -> f64) -> LineChart {
-        let chart = LineChart::new(title, "dollars of memory", label).log_x();
-        self.designs
-            .iter()
-            .fold(chart, |chart, row| chart.series(&row.design, [(row.price.dollars, of(row))]))
+    fn others(&self) -> impl Iterator<Item = &ComparedDesign> + Clone {
+        self.designs.iter().filter(|row| row.design != BASELINE)
+    }
+
+    /// What was found, in a sentence.
+    pub(super) fn finding(&self) -> String {
+        let by = |figure: fn(&ComparedDesign) -> f64| {
+            self.others().min_by(|a, b| figure(a).total_cmp(&figure(b)))
+        };
+        let (Some(fastest), Some(shortest)) = (by(|row| -row.ratio_to_dram), by(|row| row.p99_us))
+        else {
+            return "Nothing was compared with DRAM-only.".to_string();
+        };
+        let tail = match shortest.design == fastest.design {
+            true => format!("and has the shortest tail, {} at p99", microseconds(fastest.p99_us)),
+            false => format!(
+                "at a p99 of {}; {} has the shortest tail, {}",
+                microseconds(fastest.p99_us),
+                shortest.design,
+                microseconds(shortest.p99_us)
+            ),
+        };
+        format!(
+            "Of {} designs beside DRAM-only, {} keeps most of its throughput, {}, {tail}. The memory \
+             of {} costs {} of DRAM-only's.",
+            self.others().count(),
+            fastest.design,
+            figure(fastest.ratio_to_dram),
+            fastest.design,
+            figure(1.0 / fastest.saving),
+        )
+    }
+
+    /// Whether what holds the data costs more in some designs than in others, DRAM-only aside.
+    fn prices_differ(&self) -> bool {
+        let prices = self.others().map(|row| row.price.dollars);
+        let most = prices.clone().fold(0.0, f64::max);
+        prices.clone().any(|price| price * SAME_PRICE < most)
+    }
+
+    /// A bar a design, grouped by family, the best of a family first.
+    fn by_design(&self, title: &str, label: &str, of: fn(&ComparedDesign) -> f64) -> BarChart {
+        self.grouped(BarChart::new(title, label), |row| Some(of(row)))
+    }
+
+    /// The share of time in which cores execute, where the work is a program.
+    fn busy(&self) -> Option<BarChart> {
+        let share = |row: &ComparedDesign| row.outcome["busy_share"].as_f64();
+        self.designs.iter().any(|row| share(row).is_some()).then(|| {
+            self.grouped(BarChart::new("Busy cores by design", "share of the time"), share)
+        })
+    }
+
+    fn grouped(&self, chart: BarChart, of: impl Fn(&ComparedDesign) -> Option<f64>) -> BarChart {
+        let names = FAMILIES.iter().map(|(name, _)| *name).chain([OWN]);
+        names.fold(chart.colour_by_group(), |chart, name| {
+            let mut rows: Vec<&ComparedDesign> =
+                self.designs.iter().filter(|row| family(&row.design) == name).collect();
+            rows.sort_by(|a, b| b.ratio_to_dram.total_cmp(&a.ratio_to_dram));
+            let bars: Vec<_> = rows
+                .iter()
+                .filter_map(|row| Some((row.design.clone(), Range::single(of(row)?))))
+                .collect();
+            if bars.is_empty() { chart } else { chart.group(name, bars) }
+        })
     }
 
     fn traffic(&self) -> BarChart {
@@ -54,5 +146,26 @@ impl Comparison {
             let bars = [("read", row.flash_read_mb_per_s), ("written", row.flash_write_mb_per_s)];
             chart.group(&row.design, bars.map(|(name, value)| (name, Range::single(value))))
         })
+    }
+}
+
+fn family(design: &str) -> &'static str {
+    let is_of = |starts: &[&str]| starts.iter().any(|start| design.starts_with(start));
+    let found = FAMILIES.iter().find(|(_, starts)| is_of(starts));
+    found.filter(|_| !design.ends_with(".toml")).map_or(OWN, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbtide_sim::designs;
+
+    use super::*;
+
+    #[test]
+    fn every_shipped_design_has_a_family() {
+        for design in designs::ALL {
+            assert_ne!(family(design.name), OWN, "{}", design.name);
+        }
+        assert_eq!(family("astriflash-mine.toml"), OWN);
     }
 }

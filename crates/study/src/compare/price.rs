@@ -1,9 +1,9 @@
-//! [`Price`]: the price of a design's memory, with FlatFlash's prices (§5.7).
+//! [`Price`]: the price of a design's memory.
 
 use ebbtide_sim::config::Config;
 use serde::Serialize;
 
-use crate::analytic::cost::{DRAM_DOLLARS_PER_GB, SSD_DOLLARS_PER_GB};
+use crate::analytic::cost::Prices;
 
 /// Bytes of a GiB, which is priced as a GB.
 pub(super) const GIB: f64 = (1u64 << 30) as f64;
@@ -15,20 +15,20 @@ pub struct Price {
     pub dram_gib: f64,
     /// Flash, which holds all the data where there is any.
     pub flash_gib: f64,
-    /// At $30 a GB of DRAM and $2 of flash (FlatFlash §5.7), without the server around them.
+    /// At the prices of the comparison, without the server around it.
     pub dollars: f64,
 }
 
 impl Price {
     /// The price of the memory of `config`.
-    pub(super) fn of(config: &Config, has_flash: bool) -> Price {
+    pub(super) fn of(config: &Config, has_flash: bool, prices: Prices) -> Price {
         let data = config.dataset.size.0;
         let in_ssd = config.mos.as_ref().map_or(0, |mos| mos.ssd_dram.0);
         let promoted = config.promotion.as_ref().map_or(0, |promotion| promotion.size.0);
         let dram = config.dram_cache.size.0 + in_ssd + promoted;
         let (dram, flash) = if has_flash { (dram, data) } else { (data, 0) };
         let (dram_gib, flash_gib) = (dram as f64 / GIB, flash as f64 / GIB);
-        let dollars = DRAM_DOLLARS_PER_GB * dram_gib + SSD_DOLLARS_PER_GB * flash_gib;
+        let dollars = prices.dram * dram_gib + prices.flash * flash_gib;
         Price { dram_gib, flash_gib, dollars }
     }
 }
@@ -41,7 +41,9 @@ mod tests {
 
     #[test]
     fn memory_is_priced_by_what_it_is_made_of() {
-        let price = |design, has_flash| Price::of(&resolve(design, &[]).unwrap(), has_flash);
+        let prices = Prices { dram: 30.0, flash: 2.0 };
+        let price =
+            |design, has_flash| Price::of(&resolve(design, &[]).unwrap(), has_flash, prices);
         assert_eq!(price("dram-only", false).dollars, 256.0 * 30.0);
         assert_eq!(price("astriflash", true).dollars, 8.0 * 30.0 + 256.0 * 2.0);
         // 8 GiB of NVDIMM and 1.5 in the SSD.

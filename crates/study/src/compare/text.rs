@@ -63,16 +63,17 @@ impl Comparison {
         let mut notes = vec![format!(
             "of DRAM and /s: {}; p50 and p99: service of one {unit}; years: SSD lifetime round the \
              clock; energy: per {unit}, cores included, by configs/energy.toml or --energy; prices: \
-             $30 a GB of DRAM and what replaces it, $2 a GB of flash; saves and perf/$: relative to \
+             ${} a GB of DRAM and what replaces it, ${} a GB of flash; saves and perf/$: relative to \
              DRAM-only",
-            self.unit,
+            self.unit, self.prices.dram, self.prices.flash,
         )];
         let formula =
             self.designs.iter().filter(|row| row.lifetime.as_ref().is_some_and(|l| !l.modelled));
         let formula: Vec<&str> = formula.map(|row| row.design.as_str()).collect();
         if !formula.is_empty() {
             notes.push(format!(
-                "years by formula, for flash of two bits a cell, as the device model does not wear: {}",
+                "years by formula, for {} flash, as the device model does not wear: {}",
+                self.cells,
                 formula.join(", ")
             ));
         }
@@ -85,7 +86,7 @@ impl Comparison {
 
 impl Display for Comparison {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n\n{}", self.heading(), self.table())?;
+        writeln!(f, "{}\n\n{}\n\n{}", self.finding(), self.heading(), self.table())?;
         self.notes().iter().try_for_each(|note| writeln!(f, "{note}"))
     }
 }

@@ -6,7 +6,7 @@ use ebbtide_core::{Stopped, Watch};
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, resolve};
 use ebbtide_sim::{Offered, Plan, ReplayError, SimError};
-use ebbtide_trace::{Space, TraceError};
+use ebbtide_trace::{Format, Space, TraceError};
 use ebbtide_workloads::Kind;
 use thiserror::Error;
 
@@ -52,6 +52,8 @@ pub enum SimWork {
     Trace {
         /// The file; `-` is standard input.
         path: PathBuf,
+        /// Its format; `None` if the ending of its name says it.
+        format: Option<Format>,
         /// Which of its addresses.
         address: Space,
     },
@@ -80,7 +82,7 @@ impl SimulateError {
         match self {
             SimulateError::Config(_) => true,
             SimulateError::Run(error) => matches!(error, SimError::Config(_) | SimError::Shape(_)),
-            SimulateError::Replay(ReplayError::Trace(error)) => !error.is_cut_short(),
+            SimulateError::Replay(ReplayError::Trace(error)) => error.is_input(),
             SimulateError::Replay(_) => true,
             SimulateError::Stopped(_) => false,
         }
@@ -132,8 +134,8 @@ pub fn simulate_with(
     let meter = Meter::new(&options.energy, &whole, has_flash)?;
     let meter = meter.as_ref();
     match &options.work {
-        SimWork::Trace { path, address } => {
-            let trace = address.of(ebbtide_trace::open(path)?);
+        SimWork::Trace { path, format, address } => {
+            let trace = address.of(ebbtide_trace::open_as(path, *format)?);
             let report = run_trace(&config, meter, trace, watch).map_err(SimulateError::Replay)?;
             Ok(report.ok_or(Stopped)?)
         }

@@ -9,7 +9,7 @@ use ebbtide_sim::Contents;
 use ebbtide_trace::curve::{
     Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
 };
-use ebbtide_trace::{Access, Op, ReadAhead, Source, open};
+use ebbtide_trace::{Access, Format, Op, ReadAhead, Source, open_as};
 use ebbtide_workloads::{Program, Scatter, Shape, Workload};
 use serde::Serialize;
 
@@ -108,7 +108,9 @@ pub(super) fn measure(
     notices: &mut Vec<String>,
 ) -> Result<Demand, SizeError> {
     match input {
-        Input::Trace { path, job_us } => trace(path, *job_us, policies, watch, notices),
+        Input::Trace { path, format, job_us } => {
+            trace((path, *format), *job_us, policies, watch, notices)
+        }
         Input::Workload { .. } => workload(input, policies, watch),
     }
 }
@@ -214,7 +216,7 @@ fn caches(policies: &[PolicyKind], pages: u64, sample: Sample) -> Vec<(PolicyKin
 }
 
 fn trace(
-    path: &Path,
+    (path, format): (&Path, Option<Format>),
     job_us: f64,
     policies: &[PolicyKind],
     watch: Watch<'_>,
@@ -225,7 +227,7 @@ fn trace(
     let mut lru = Lru::new();
     let (mut first, mut last) = (None, Time::ZERO);
     watch.tell("reading the trace", 0.0)?;
-    each_batch(path, watch, |batch| {
+    each_batch((path, format), watch, |batch| {
         first = first.or(batch.first().map(|access| access.at));
         last = batch.last().map_or(last, |access| access.at);
         pages_of(batch, |page, write| lru.touch(page, write));
@@ -246,7 +248,7 @@ fn trace(
     } else {
         watch.tell("reading the trace again", 0.4)?;
         let mut caches = caches(policies, pages, measured.sample);
-        each_batch(path, watch, |batch| {
+        each_batch((path, format), watch, |batch| {
             caches.iter_mut().for_each(|(_, caches)| caches.read(batch));
         })?;
         measured.others = caches.iter().map(|(kind, caches)| (*kind, caches.curve())).collect();
@@ -264,13 +266,13 @@ fn trace(
 }
 
 fn each_batch(
-    path: &Path,
+    (path, format): (&Path, Option<Format>),
     watch: Watch<'_>,
     mut read: impl FnMut(&[Access]),
 ) -> Result<(), SizeError> {
     let (mut batch, mut accesses) = (Vec::new(), 0);
     let counted = |batch: &[Access]| batch.iter().filter(|access| access.op != Op::Hint).count();
-    let source = open(path).map_err(|error| SizeError::Trace { error, accesses })?;
+    let source = open_as(path, format).map_err(|error| SizeError::Trace { error, accesses })?;
     let mut source = ReadAhead::new(source);
     loop {
         let more = source.fill(&mut batch);

@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::ConfigError;
-use ebbtide_trace::TraceError;
+use ebbtide_trace::{Format, TraceError};
 use ebbtide_workloads::{Kind, ShapeError};
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::analytic::cost::Prices;
 pub use crate::analytic::lifetime::Cells;
 pub use anatomy::{Anatomy, FlashLatency};
 pub use cost_and_lifetime::{CellLifetime, CostAndLifetime};
@@ -45,6 +46,8 @@ pub enum Input {
     Trace {
         /// The file.
         path: PathBuf,
+        /// Its format; `None` if the ending of its name says it.
+        format: Option<Format>,
         /// Execution of a job in microseconds: a trace does not say where jobs end.
         job_us: f64,
     },
@@ -99,8 +102,8 @@ impl SizeOptions {
             input,
             slo_us: 1000.0,
             load: 0.8,
-            dram_price: 3.0,
-            flash_price: 0.1,
+            dram_price: Prices::default().dram,
+            flash_price: Prices::default().flash,
             cores: 1,
             ssd_bytes: None,
             cells: Cells::Tlc,
@@ -182,7 +185,7 @@ impl SizeError {
     /// Whether the user's input, rather than the run, is at fault.
     pub fn is_input(&self) -> bool {
         match self {
-            SizeError::Trace { error, .. } => !error.is_cut_short(),
+            SizeError::Trace { error, .. } => error.is_input(),
             SizeError::Wrong(_) | SizeError::Stopped(_) => false,
             _ => true,
         }
@@ -368,8 +371,15 @@ impl From<&Profile> for Machine {
     }
 }
 
+/// No job that leaves the caches ends sooner than this, in microseconds.
+const SLO_LEAST_US: f64 = 1.0;
+
 fn check(options: &SizeOptions) -> Result<(), SizeError> {
-    positive("--slo", options.slo_us, "more than 0")?;
+    if options.slo_us.is_nan() || options.slo_us < SLO_LEAST_US {
+        let given = format!("{} ns", options.slo_us * 1e3);
+        let expected = "at least 1us".to_string();
+        return Err(SizeError::Option { option: "--slo", given, expected });
+    }
     positive("--dram-price", options.dram_price, "dollars a GB, more than 0")?;
     positive("--flash-price", options.flash_price, "dollars a GB, more than 0")?;
     positive("--load", options.load, "a share of DRAM-only's throughput, above 0 and below 1")?;

@@ -20,8 +20,8 @@ impl PageReport for Report {
         let mut page = Page::new("Ebbtide size: how much DRAM?")
             .paragraph(&format!("{}.", self.recommendation()))
             .section("Misses by size of DRAM")
-            .lines(self.demand.misses_chart())
-            .lines(self.demand.write_backs_chart())
+            .lines(self.marked(self.demand.misses_chart()))
+            .lines(self.marked(self.demand.write_backs_chart()))
             .paragraph(&format!(
                 "Another percent of the data in DRAM spares less than a percent of the misses from \
                  the knee on, at {:.2}% of the data. A first access to a page misses at any size.",
@@ -55,11 +55,14 @@ impl PageReport for Report {
     }
 }
 
+/// The axis of all charts.
+const DRAM_AXIS: &str = "DRAM (% of the data)";
+
 impl Demand {
     /// The miss ratio by size of DRAM.
     pub(super) fn misses_chart(&self) -> LineChart {
         let axis = "accesses that miss (%)";
-        let chart = LineChart::new("Miss ratio", "DRAM (% of the data)", axis);
+        let chart = LineChart::new("Miss ratio", DRAM_AXIS, axis).log_x();
         self.curves.iter().fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.0 * 100.0, point.1 * 100.0));
             chart.series(curve.policy.name(), points.collect::<Vec<_>>())
@@ -69,7 +72,7 @@ impl Demand {
     /// The pages written back by size of DRAM.
     pub(super) fn write_backs_chart(&self) -> LineChart {
         let axis = "pages written back (% of accesses)";
-        let chart = LineChart::new("Writes to flash", "DRAM (% of the data)", axis);
+        let chart = LineChart::new("Writes to flash", DRAM_AXIS, axis).log_x();
         self.curves.iter().fold(chart, |chart, curve| {
             let points = curve.points.iter().map(|point| (point.0 * 100.0, point.2 * 100.0));
             chart.series(curve.policy.name(), points.collect::<Vec<_>>())
@@ -78,13 +81,24 @@ impl Demand {
 }
 
 impl Report {
+    /// `chart` with the knee and the recommendation marked.
+    fn marked(&self, chart: LineChart) -> LineChart {
+        let dataset_bytes = (self.demand.dataset_pages * 4096) as f64;
+        let chosen = self.designs.iter().find(|design| design.anatomy.design == self.recommended);
+        let need = chosen.and_then(|design| design.need.as_ref());
+        let share = need.map(|need| 100.0 * need.dram_bytes as f64 / dataset_bytes);
+        let chart = chart.mark_x(100.0 * self.knee.dram_share, "knee");
+        share.into_iter().fold(chart, |chart, share| chart.mark_x(share, "recommended"))
+    }
+
     fn responses(
         &self,
         title: &str,
         p99_us: impl Fn(&super::ResponsePoint) -> Option<f64>,
     ) -> LineChart {
         let dataset_bytes = (self.demand.dataset_pages * 4096) as f64;
-        let chart = LineChart::new(title, "DRAM (% of the data)", "p99 response (µs)").log_y();
+        let chart = LineChart::new(title, DRAM_AXIS, "p99 response (µs)").log_x().log_y();
+        let chart = self.marked(chart);
         self.designs.iter().fold(chart, |chart, design| {
             let points = design.points.iter().filter_map(|point| {
                 Some((point.dram_bytes as f64 / dataset_bytes * 100.0, p99_us(point)?))

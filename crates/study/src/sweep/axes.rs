@@ -41,8 +41,11 @@ const KEYS: [(&str, &str, &str); 6] = [
     ("arrivals", "arrivals", "saturating"),
     ("scale", "scales", "1/1"),
     ("jobs", "jobs", "20000"),
-    ("seed", "seeds", "1"),
+    ("seed", SEEDS, "1"),
 ];
+
+/// The key that holds a list of seeds, or their number.
+const SEEDS: &str = "seeds";
 
 /// The table of a file that holds keys of a configuration.
 const SET: &str = "set";
@@ -84,6 +87,9 @@ impl Sweep {
             let values = match (table.remove(key), table.remove(plural)) {
                 (Some(_), Some(_)) => {
                     return Err(malformed(format!("{key} and {plural}: expected one of them")));
+                }
+                (None, Some(Value::Integer(count))) if plural == SEEDS => {
+                    seeds(count).map_err(malformed)?
                 }
                 (Some(value), None) | (None, Some(value)) => {
                     values(key, value).map_err(malformed)?
@@ -242,6 +248,16 @@ fn values(key: &str, given: Value) -> Result<Vec<String>, String> {
     Ok(values)
 }
 
+/// The first `count` seeds.
+fn seeds(count: i64) -> Result<Vec<String>, String> {
+    match usize::try_from(count) {
+        Ok(count) if (1..=POINTS_MAX).contains(&count) => {
+            Ok((1..=count).map(|seed| seed.to_string()).collect())
+        }
+        _ => Err(format!("{SEEDS} = {count}: expected their number, 1 to {POINTS_MAX}, or a list")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +271,17 @@ mod tests {
         let error = error.to_string();
         assert!(!error.contains('\n'), "{error}");
         error
+    }
+
+    #[test]
+    fn a_number_of_seeds_is_that_many_seeds() {
+        let seeds = |text: &str| {
+            let sweep = Sweep::parse("a file", text).expect("a sweep");
+            sweep.axes().last().expect("seeds").values.clone()
+        };
+        assert_eq!(seeds("seeds = 3"), ["1", "2", "3"]);
+        assert_eq!(seeds("seeds = [3]"), ["3"]);
+        assert_eq!(seeds("seed = 3"), ["3"]);
     }
 
     #[test]
@@ -288,6 +315,8 @@ mod tests {
             ("seed = [1, 1]", "seed: 1 is listed twice"),
             ("seed = -1", "seed = -1: expected a whole number from 0 on"),
             ("seed = 1\nseeds = [2]", "seed and seeds: expected one of them"),
+            ("seeds = 0", "seeds = 0: expected their number, 1 to"),
+            ("seeds = -3", "seeds = -3: expected their number"),
             ("jobs = [1, 0]", "jobs = 0: expected a whole number from 1 on"),
             ("scale = \"2\"", "'2' is not a fraction up to 1"),
             ("arrivals = \"poisson\"", "'poisson' is not a load"),

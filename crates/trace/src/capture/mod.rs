@@ -5,6 +5,7 @@
 //! are unchanged.
 
 mod error;
+mod named_pipe;
 mod page_map;
 mod program;
 mod recorder;
@@ -23,6 +24,18 @@ use recorder::Recorder;
 use crate::filter::Hierarchy;
 use crate::{Access, TraceError};
 
+/// Which programs are traced beside the one that was named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Follow {
+    /// None: a program that replaces it (`exec`) runs untraced.
+    Nothing,
+    /// Those that replace it in its process, as after a wrapper script. Programs that it starts in
+    /// other processes are slow and leave no entries.
+    Exec,
+    /// These, and those that it starts in other processes, each in an address space of its own.
+    Children,
+}
+
 /// What to trace, and how.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
@@ -32,8 +45,8 @@ pub struct CaptureOptions {
     pub hierarchy: Hierarchy,
     /// Picoseconds that an instruction takes.
     pub ps_per_instruction: f64,
-    /// Whether programs that it starts are traced too, each in an address space of its own.
-    pub children: bool,
+    /// Which other programs are traced.
+    pub follow: Follow,
     /// Entries that are skipped at the start, while the caches warm up.
     pub skip: u64,
     /// The number of entries after which the program is ended.
@@ -86,12 +99,14 @@ pub enum Ended {
 }
 
 /// The result of a capture.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Captured {
     /// The counts.
     pub counts: Counts,
     /// Why it ended.
     pub ended: Ended,
+    /// The commands of the programs traced, in the order in which they began.
+    pub programs: Vec<String>,
     /// Whether the kernel did not give physical addresses, which needs CAP_SYS_ADMIN (root).
     pub physical_forbidden: bool,
 }
@@ -164,6 +179,7 @@ pub fn capture(
     }
     Ok(Captured {
         counts: *recorder.counts(),
+        programs: recorder.programs().to_vec(),
         ended: ended_at.map_or(Ended::Program(status), |(why, _)| why),
         physical_forbidden: streams.iter().any(|stream| stream.process.physical_forbidden()),
     })

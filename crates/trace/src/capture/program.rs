@@ -14,8 +14,9 @@ use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::named_pipe::NamedPipe;
 use super::recorder::Process;
-use super::{BUFFER_BYTES, CaptureError, CaptureOptions};
+use super::{BUFFER_BYTES, CaptureError, CaptureOptions, Follow};
 use crate::lackey::LineSplitter;
 
 /// Valgrind's output on one program.
@@ -37,6 +38,8 @@ impl Stream {
 enum Door {
     /// One pipe, `None` once it is taken. A pipe is twice as fast as connections.
     Pipe(Option<PipeReader>),
+    /// One pipe that the process opens again when it executes another program.
+    Named(NamedPipe),
     /// A connection for each program.
     Connections(TcpListener),
 }
@@ -75,7 +78,18 @@ impl Program {
         // VALGRIND_OPTS and .valgrindrc must not change what it prints.
         command.args(["--command-line-only=yes", "--tool=lackey", "--trace-mem=yes"]);
         command.args(["--basic-counts=no", "--vgdb=no"]);
-        let started = if options.children {
+        let started = if options.follow == Follow::Exec {
+            NamedPipe::new().and_then(|pipe| {
+                let mut shell = pipe.shell();
+                shell.args(command.get_args());
+                // Another Valgrind begins in every process that executes a program, and a process
+                // that only forks stays silent.
+                shell.args(["--trace-children=yes", "--child-silent-after-fork=yes"]);
+                let child =
+                    shell.arg(pipe.log_file()).arg("--").arg(name).args(arguments).spawn()?;
+                Ok(Program { child, door: Door::Named(pipe) })
+            })
+        } else if options.follow == Follow::Children {
             let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 Ok((listener.local_addr()?, listener))
@@ -104,6 +118,10 @@ impl Program {
         match &mut self.door {
             Door::Pipe(reader) => {
                 streams.extend(reader.take().map(|reader| Stream::new(reader, 0)));
+            }
+            Door::Named(pipe) => {
+                let opened = pipe.opened(self.child.id()).map_err(CaptureError::Valgrind)?;
+                streams.extend(opened.map(|reader| Stream::new(reader, 0)));
             }
             Door::Connections(listener) => loop {
                 let stream = match listener.accept() {

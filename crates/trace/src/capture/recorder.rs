@@ -4,23 +4,28 @@ use ebbtide_core::{Addr, LINE_BYTES, Time};
 
 use super::page_map::PageMap;
 use super::{CaptureError, CaptureOptions, Counts};
-use crate::filter::{CacheFilter, Traffic};
+use crate::filter::{CacheFilter, Hierarchy, Traffic};
 use crate::lackey::{Event, Line};
 use crate::{Access, Op, TraceError};
 
 /// Bits of an address in user space (x86-64). The bits above hold the process's number.
 const ADDRESS_BITS: u32 = 47;
 
+/// Valgrind's message that names the program which begins.
+const COMMAND: &[u8] = b"Command: ";
+
 /// One traced process.
 pub(super) struct Process {
     number: u64,
     pages: Option<PageMap>,
+    /// Whether Valgrind has named its first program.
+    has_begun: bool,
 }
 
 impl Process {
     /// The process of number `number`, from 0.
     pub(super) fn new(number: usize) -> Process {
-        Process { number: number as u64, pages: None }
+        Process { number: number as u64, pages: None, has_begun: false }
     }
 
     /// Whether the kernel did not give its physical pages.
@@ -31,7 +36,9 @@ impl Process {
 
 /// One core's caches and clock, and the destination of entries.
 pub(super) struct Recorder<'a> {
+    hierarchy: Hierarchy,
     filter: CacheFilter,
+    programs: Vec<String>,
     memory: Memory<'a>,
 }
 
@@ -56,7 +63,14 @@ impl<'a> Recorder<'a> {
             write,
             counts: Counts::default(),
         };
-        Ok(Recorder { filter: CacheFilter::new(options.hierarchy)?, memory })
+        let hierarchy = options.hierarchy;
+        let filter = CacheFilter::new(hierarchy)?;
+        Ok(Recorder { hierarchy, filter, programs: Vec::new(), memory })
+    }
+
+    /// The commands of the programs that have begun.
+    pub(super) fn programs(&self) -> &[String] {
+        &self.programs
     }
 
     /// The counts so far.
@@ -71,15 +85,28 @@ impl<'a> Recorder<'a> {
 
     /// Processes one line of a process.
     #[inline]
-    pub(super) fn record(&mut self, process: &mut Process, line: Line) -> Result<(), CaptureError> {
-        let Recorder { filter, memory } = self;
+    pub(super) fn record(
+        &mut self,
+        process: &mut Process,
+        line: Line<'_>,
+    ) -> Result<(), CaptureError> {
+        let Recorder { filter, memory, .. } = self;
         let (event, address, bytes) = match line {
             Line::Access(event, address, bytes) => (event, address, bytes),
-            Line::Process(id) => {
-                // A forked child prints this line too and shares the stream.
+            Line::Message(id, text) => {
+                // A forked child prints messages too and shares the stream.
                 if process.pages.is_none() {
                     process.pages = Some(PageMap::of(id));
                     memory.counts.processes += 1;
+                }
+                if let Some(command) = text.strip_prefix(COMMAND) {
+                    if process.has_begun {
+                        // Another program in the same process has memory of its own.
+                        process.pages = Some(PageMap::of(id));
+                        *filter = CacheFilter::new(self.hierarchy)?;
+                    }
+                    process.has_begun = true;
+                    self.programs.push(String::from_utf8_lossy(command).into_owned());
                 }
                 return Ok(());
             }
