@@ -155,9 +155,10 @@ def test_a_call_costs_little_beyond_an_empty_python_call(small) -> None:
 
     def seconds(work) -> float:
         def once() -> float:
-            begun = time.perf_counter()
+            # CPU time: other programs count less.
+            begun = time.process_time()
             work()
-            return time.perf_counter() - begun
+            return time.process_time() - begun
 
         return min(once() for _ in range(3))
 
@@ -168,5 +169,5 @@ def test_a_call_costs_little_beyond_an_empty_python_call(small) -> None:
     theirs = seconds(lambda: ebbtide.simulate(set=fifo, **jobs))
     calls = 2 * policy.calls / 3
     print(f"{(ours - theirs) / calls * 1e9:.0f} ns a call, with {calls:.0f} calls")
-    # A loose bound, for machines that are busy; the figure is printed.
-    assert (ours - theirs) / calls < 20e-6
+    # A loose bound, for machines that are busy; docs/RESULTS.md has the figure and the aim.
+    assert (ours - theirs) / calls < 10e-6
