@@ -27,6 +27,12 @@ class Cores(Section):
     """Instructions retired per cycle."""
     rob_entries: int
     """Reorder buffer: hides rob_entries / width cycles of a load."""
+    store_buffer: int
+    """Store buffer: stores that go past a miss beyond the chip. With 0 a core waits for each."""
+    miss_registers: int
+    """Miss registers of the private cache: lines under way at a time."""
+    prefetch_lines: int
+    """How far ahead the stream prefetcher of a core runs, in lines; 0 without one."""
     flush_cycles: int
     """Time to refill the pipeline after a flush."""
     run_ahead_ns: int
@@ -193,6 +199,8 @@ class Os(Section):
     cores."""
     shootdown_cores: int
     """Number of cores to which shootdown_us applies."""
+    interrupt_ns: int
+    """Time that another core loses to the interrupt of such a broadcast."""
     shootdown_batch: int
     """Pages unmapped per broadcast."""
     threads: int

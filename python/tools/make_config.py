@@ -20,6 +20,7 @@ CHOICE = re.compile(r"pub enum (\w+) as \"[^\"]*\" \{(.*?)\n {4}\}", re.S)
 PLAIN = {
     "usize": "int",
     "u64": "int",
+    "u16": "int",
     "u32": "int",
     "f64": "float",
     "bool": "bool",
