@@ -13,7 +13,7 @@ use crate::watched::watched;
 fn failed(error: TraceError) -> Failure {
     match error {
         TraceError::Write { .. } => Failure::run(error),
-        error => Failure::of(!error.is_cut_short(), error),
+        error => Failure::of(error.is_input(), error),
     }
 }
 
