@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_core::Bytes;
-use ebbtide_server::{Durability, ServeOptions, Started, serve};
+use ebbtide_core::durability::Policy;
+use ebbtide_server::{ServeOptions, Started, serve};
 
 use crate::exit::{Failure, print, say};
 use crate::progress;
@@ -15,9 +16,9 @@ pub(crate) struct Arguments {
     /// File or block device of the keys
     #[arg(long, value_name = "PATH", default_value = "ebbtide-store")]
     data: PathBuf,
-    /// Flash for keys, values and the index
-    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
-    capacity: Bytes,
+    /// Flash for keys, values and the index: 4GiB for a new file; a file that is there keeps its own
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<Bytes>,
     /// DRAM for everything: cache, index, buffers of connections
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     dram: Bytes,
@@ -30,10 +31,10 @@ pub(crate) struct Arguments {
     /// Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// How durable changes are: none, every:1s or always. Only none is available yet: the server
-    /// starts empty, and nothing outlives it
-    #[arg(long, default_value = "none")]
-    durability: Durability,
+    /// When a change is acknowledged: every:TIME, so that a crash loses at most that time; always,
+    /// once it survives a crash; or none, which starts empty and keeps nothing
+    #[arg(long, default_value = "every:1s")]
+    durability: Policy,
     /// Password that clients must give
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let options = ServeOptions {
         data: arguments.data,
-        capacity_bytes: arguments.capacity.0,
+        capacity_bytes: arguments.capacity.map(|bytes| bytes.0),
         dram_bytes: arguments.dram.0,
         bind: arguments.bind,
         port: arguments.port,
@@ -74,15 +75,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 /// Says where the server answers, and what to expect of it.
 fn tell(options: &ServeOptions, started: &Started) {
     started.notices.iter().for_each(|notice| say(notice));
-    say(&format!(
-        "--durability {} keeps nothing: the keys are gone when the server ends",
-        options.durability
-    ));
+    if options.durability == Policy::None {
+        say("--durability none keeps nothing: the keys are gone when the server ends");
+    }
+    if let Some((transactions, damaged)) = started.recovered {
+        let seconds = started.opening.as_secs_f64();
+        say(&format!(
+            "recovered {transactions} transactions from the log in {seconds:.1} s, {damaged} damaged pages"
+        ));
+    }
     // Nobody may be reading.
     let _ = print(&format!(
         "ready on {}: {} of flash in {}, {} of DRAM\n",
         started.address,
-        Bytes(options.capacity_bytes),
+        Bytes(started.capacity_bytes),
         options.data.display(),
         Bytes(options.dram_bytes),
     ));

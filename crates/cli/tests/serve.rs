@@ -2,26 +2,30 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
 
-use common::{complaint, ebbtide, folder};
+use common::{complaint, ebbtide, folder, wait_for};
+use tempfile::TempDir;
 
 /// A server that is killed when it is dropped.
 struct Server {
     process: Child,
     address: String,
-    _folder: tempfile::TempDir,
+    folder: Option<TempDir>,
 }
 
 impl Server {
     fn start() -> Server {
         // Not the temporary directory: it may be in DRAM.
-        let folder = tempfile::tempdir_in(".").expect("a folder");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_ebbtide"))
-            .args(["serve", "--port", "0", "--capacity", "64MiB", "--dram", "16MiB", "--data"])
-            .arg(folder.path().join("store"))
-            .stdout(Stdio::piped())
+        let folder = folder();
+        Server::on(folder, &["--port", "0", "--capacity", "64MiB", "--durability", "none"])
+    }
+
+    fn on(folder: TempDir, arguments: &[&str]) -> Server {
+        let mut process = ebbtide(folder.path(), &["serve", "--dram", "16MiB", "--data", "store"])
+            .args(arguments)
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
@@ -30,7 +34,14 @@ impl Server {
         output.read_line(&mut line).expect("a line");
         let address = line.strip_prefix("ready on ").and_then(|rest| rest.split_once(": "));
         let address = address.expect("it says where it answers").0.to_string();
-        Server { process, address, _folder: folder }
+        Server { process, address, folder: Some(folder) }
+    }
+
+    /// Kills it, and gives what it leaves.
+    fn kill(mut self) -> TempDir {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+        self.folder.take().expect("it has one")
     }
 }
 
@@ -70,9 +81,32 @@ fn a_server_that_is_not_there_is_one_line() {
 }
 
 #[test]
-fn a_durability_that_cannot_be_kept_is_refused() {
-    let here = folder();
-    let arguments = ["serve", "--durability", "always", "--port", "0"];
-    let error = complaint(&mut ebbtide(here.path(), &arguments), 2);
-    assert!(error.contains("--durability always is not available yet"), "{error}");
+fn a_killed_server_has_every_write_that_it_acknowledged() {
+    let server =
+        Server::on(folder(), &["--port", "0", "--capacity", "64MiB", "--durability", "always"]);
+    let (here, address) = (folder(), server.address.clone());
+    let load = ["load", "--server", address.as_str(), "--keys", "300", "--value", "16..1500"];
+    let more = ["--writes", "0.7", "--deletes", "0.2", "--warm-up", "0", "--seconds", "1000"];
+    let mut load = ebbtide(here.path(), &load);
+    let load = load.args(more).args(["--survive", "100", "--json"]).spawn().expect("it starts");
+    let written = || counter(&address, "total_commands_processed:").filter(|count| *count > 2_000);
+    wait_for("some writes", written);
+    let data = server.kill();
+    let port = address.rsplit_once(':').expect("a port").1;
+    let _again = Server::on(data, &["--port", port, "--durability", "always"]);
+    let output = load.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&report["restarts"], &report["keys_checked"]), (&1.into(), &300.into()));
+    assert_eq!(report["wrong"], 0);
+    assert!(report["writes_acknowledged"].as_u64().expect("a count") > 300, "{report}");
+}
+
+/// A number that the server tells by `INFO`.
+fn counter(address: &str, name: &str) -> Option<u64> {
+    let mut socket = TcpStream::connect(address).ok()?;
+    socket.write_all(b"INFO stats\r\n").ok()?;
+    let lines = BufReader::new(socket).lines().map_while(Result::ok);
+    lines.filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).next()
 }

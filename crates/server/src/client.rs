@@ -8,7 +8,7 @@ use ebbtide_structures::keyspace::Keyspace;
 use crate::command::{self, Access};
 use crate::resp::{Limits, Parser, Protocol, Reply, Request};
 use crate::session::Session;
-use crate::state::{AnswerAfter, Message, State};
+use crate::state::{Message, State};
 
 /// Requests that are run before other connections have their turn.
 const REQUESTS_MAX: usize = 64;
@@ -131,7 +131,6 @@ impl Client {
             self.session.closing = true;
         }
         self.keep(input, done);
-        self.wait_until_durable(memory, state);
     }
 
     /// The command under way has failed with an error of flash, or of the program.
@@ -140,6 +139,13 @@ impl Client {
         self.reply.error(&format!("ERR {reason}"));
         // What it has sent behind the command is lost with the job.
         self.session.closing = true;
+    }
+
+    /// What it was told to wait for will never be durable: its replies are lost.
+    pub fn fail_all(&mut self, reason: &str) {
+        self.reply.truncate(0);
+        self.whole_replies = 0;
+        self.fail(reason);
     }
 
     /// Writes a message of a channel.
@@ -163,15 +169,6 @@ impl Client {
             input = Vec::new();
         }
         self.input = input;
-    }
-
-    fn wait_until_durable<M: Memory>(&mut self, memory: &mut M, state: &State) {
-        let waits = state.settings.borrow().answer_after == AnswerAfter::Durable;
-        if waits && let Err(error) = memory.durable(self.session.written) {
-            self.reply.truncate(0);
-            self.reply.error(&format!("ERR {error}"));
-            self.session.closing = true;
-        }
     }
 
     fn is_trusted(&self, state: &State) -> bool {

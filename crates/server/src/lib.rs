@@ -25,5 +25,5 @@ pub mod state;
 mod upkeep;
 
 pub use documentation::commands_page;
-pub use options::{Durability, ServeError, ServeOptions};
+pub use options::{CAPACITY_BYTES, ServeError, ServeOptions};
 pub use run::{Started, serve};

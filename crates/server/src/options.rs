@@ -3,32 +3,23 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use ebbtide_core::choice;
+use ebbtide_core::Span;
+use ebbtide_core::durability::Policy;
 use ebbtide_engine::EngineError;
 use ebbtide_engine::store::StoreError;
 use thiserror::Error;
 
-choice! {
-    /// How durable changes are.
-    #[derive(Default)]
-    pub enum Durability as "durability" {
-        /// Nothing outlives the server.
-        #[default]
-        None = "none",
-        /// A crash loses at most the last second of changes.
-        EverySecond = "every:1s",
-        /// A change is answered once it survives a crash.
-        Always = "always",
-    }
-}
+/// The capacity of a new store.
+pub const CAPACITY_BYTES: u64 = 4 << 30;
 
 /// How a server is set up.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// The file or block device of the keys.
     pub data: PathBuf,
-    /// Bytes for keys, values and the index.
-    pub capacity_bytes: u64,
+    /// Bytes for keys, values and the index. Without it a store that is there keeps its own, and a new one
+    /// has [`CAPACITY_BYTES`].
+    pub capacity_bytes: Option<u64>,
     /// The DRAM budget in bytes, for everything.
     pub dram_bytes: u64,
     /// The address to listen on.
@@ -37,8 +28,8 @@ pub struct ServeOptions {
     pub port: u16,
     /// A Unix socket to listen on as well.
     pub unix: Option<PathBuf>,
-    /// How durable changes are.
-    pub durability: Durability,
+    /// When a change is acknowledged. With [`Policy::None`] the server starts empty, and nothing outlives it.
+    pub durability: Policy,
     /// The password that clients must give.
     pub password: Option<String>,
     /// The most connections at once.
@@ -55,12 +46,12 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             data: "ebbtide-store".into(),
-            capacity_bytes: 4 << 30,
+            capacity_bytes: None,
             dram_bytes: 256 << 20,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 6379,
             unix: None,
-            durability: Durability::None,
+            durability: Policy::Every(Span::from_us(1_000_000)),
             password: None,
             clients_max: 10_000,
             allow_open: false,
@@ -75,10 +66,6 @@ impl Default for ServeOptions {
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ServeError {
     #[error(
-        "--durability {0} is not available yet: expected none, with which nothing outlives the server"
-    )]
-    NotDurable(Durability),
-    #[error(
         "--bind {0} can be reached from other machines and there is no password: expected \
          --requirepass, or --allow-open if that is meant"
     )]
@@ -86,14 +73,19 @@ pub enum ServeError {
     #[error("cannot listen on {at}: {source}")]
     Listen { at: String, source: std::io::Error },
     #[error(
-        "{}: holds data of something else ('{tag}'); expected a file of `ebbtide serve`, no file, or \
-         --force", path.display()
+        "{}: holds '{tag}'; expected '{expected}', no file, or --force, which empties it",
+        path.display()
     )]
-    OtherStore { path: PathBuf, tag: String },
+    OtherStore { path: PathBuf, tag: String, expected: &'static str },
     #[error(
         "--capacity of {given_bytes} bytes is out of range: expected {least_bytes} to {most_bytes}"
     )]
     Capacity { given_bytes: u64, least_bytes: u64, most_bytes: u64 },
+    #[error(
+        "--capacity of {given_bytes} bytes: {} was made with {found_bytes}, expected that or no --capacity",
+        path.display()
+    )]
+    OtherCapacity { path: PathBuf, given_bytes: u64, found_bytes: u64 },
     #[error(
         "--dram of {given_bytes} bytes is too small for this capacity: expected at least {needed_bytes}"
     )]

@@ -6,19 +6,26 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use ebbtide_core::durability::Policy;
 use ebbtide_core::{PAGE_BYTES, Stop};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, Network, Options, Snapshot};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 
 use crate::client::now_ms;
-use crate::options::{Durability, ServeError, ServeOptions};
+use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, Setup};
-use crate::state::{AnswerAfter, Settings, State};
+use crate::state::{Settings, State};
 
-/// What the tag of a server's store begins with.
-const TAG: &str = "ebbtide serve";
+/// What the tags of a server's stores say.
+const TAG: &str = "keys of ebbtide serve";
+const TAG_GONE: &str = "keys of ebbtide serve, gone after it ended";
+
+/// The log of a store, as a share of its capacity and in bytes.
+const LOG_SHARE: u64 = 16;
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
 
 /// Pages of a store at most: page numbers have 32 bits, and spare places need some of them.
 const PAGES_MAX: u64 = 1 << 31;
@@ -34,6 +41,12 @@ const BUFFERS_BYTES_MIN: u64 = 4 << 20;
 pub struct Started {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Bytes for keys, values and the index.
+    pub capacity_bytes: u64,
+    /// Transactions that were in the log, and damaged pages, of a store that survives crashes.
+    pub recovered: Option<(u64, usize)>,
+    /// How long it took to open the store.
+    pub opening: Duration,
     /// Limits of this machine that the user should know of, a sentence each.
     pub notices: Vec<String>,
 }
@@ -50,12 +63,22 @@ pub fn serve(
     check(options)?;
     let buffers_bytes = (options.dram_bytes / 8).max(BUFFERS_BYTES_MIN);
     let (address, listeners) = listen(options)?;
-    let engine = Arc::new(open(options, buffers_bytes)?);
-    let settings = settings(options, address.port(), buffers_bytes);
+    let opening = Instant::now();
+    let (engine, capacity_bytes) = open(options, buffers_bytes)?;
+    let engine = Arc::new(engine);
+    let settings = settings(options, address.port(), capacity_bytes, buffers_bytes);
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
     let secret = secret(seed);
-    let told = Started { address, notices: engine.notices().to_vec() };
+    let recovered = engine.recovered().map(|found| (found.transactions, found.poisoned.len()));
+    let told = Started {
+        address,
+        capacity_bytes,
+        recovered,
+        opening: opening.elapsed(),
+        notices: engine.notices().to_vec(),
+    };
     let listeners = Mutex::new(Some(listeners));
+    let always = options.durability == Policy::Always;
     let failures = std::thread::scope(|scope| {
         let (told, started, engine, listeners) = (&told, &started, &engine, &listeners);
         let (send, receive) = std::sync::mpsc::channel();
@@ -67,7 +90,7 @@ pub fn serve(
         let send = Mutex::new(Some(send));
         let make = move |_core| {
             let state = State::new(settings.clone(), now_ms());
-            let shared = engine.clone();
+            let (shared, log) = (engine.clone(), engine.clone());
             *state.engine_info.borrow_mut() = Box::new(move || engine_section(&shared));
             let send = send.lock().ok().and_then(|mut send| send.take());
             Front::new(Setup {
@@ -76,6 +99,12 @@ pub fn serve(
                 listeners: listeners.lock().ok().and_then(|mut l| l.take()).unwrap_or_default(),
                 buffers_max: buffers_bytes as usize,
                 secret,
+                progress: Box::new(move || {
+                    if always {
+                        log.flush_soon();
+                    }
+                    log.progress()
+                }),
                 // Nobody waits when the server has stopped meanwhile.
                 ready: Box::new(move || {
                     if let Some(send) = &send {
@@ -97,33 +126,31 @@ pub fn serve(
 }
 
 fn check(options: &ServeOptions) -> Result<(), ServeError> {
-    if options.durability != Durability::None {
-        return Err(ServeError::NotDurable(options.durability));
-    }
     if !options.bind.is_loopback() && options.password.is_none() && !options.allow_open {
         return Err(ServeError::Open(options.bind));
     }
     let (least_bytes, most_bytes) = (PAGES_MIN * PAGE_BYTES as u64, PAGES_MAX * PAGE_BYTES as u64);
-    if !(least_bytes..=most_bytes).contains(&options.capacity_bytes) {
-        let given_bytes = options.capacity_bytes;
+    let given_bytes = options.capacity_bytes.unwrap_or(CAPACITY_BYTES);
+    if !(least_bytes..=most_bytes).contains(&given_bytes) {
         return Err(ServeError::Capacity { given_bytes, least_bytes, most_bytes });
     }
     Ok(())
 }
 
-fn settings(options: &ServeOptions, port: u16, buffers_bytes: u64) -> Settings {
+fn settings(
+    options: &ServeOptions,
+    port: u16,
+    capacity_bytes: u64,
+    buffers_bytes: u64,
+) -> Settings {
     Settings {
         password: options.password.as_ref().map(|password| password.clone().into_bytes()),
         clients_max: options.clients_max,
         argument_bytes_max: (buffers_bytes / 2).min(ARGUMENT_BYTES_MAX) as usize,
         dram_bytes: options.dram_bytes,
-        capacity_bytes: options.capacity_bytes,
+        capacity_bytes,
         port,
         durability: options.durability.to_string(),
-        answer_after: match options.durability {
-            Durability::Always => AnswerAfter::Durable,
-            Durability::None | Durability::EverySecond => AnswerAfter::Applied,
-        },
         data: options.data.display().to_string(),
     }
 }
@@ -153,53 +180,75 @@ fn remove_stale(path: &Path) {
     }
 }
 
-/// The engine over the store, which is made anew.
-fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<Engine, ServeError> {
-    refuse_other(options)?;
-    let pages = options.capacity_bytes / PAGE_BYTES as u64;
-    let new = NewStore {
-        path: options.data.clone(),
-        offset: 0,
-        pages,
-        spare_pages: pages / 4,
-        tag: format!("{TAG}, durability {}", options.durability),
-        force: options.force,
-    };
+/// The engine over the store, which is opened, or made if it is not there or keeps nothing. Gives its
+/// capacity in bytes as well.
+fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), ServeError> {
+    let keeps = options.durability != Policy::None;
+    let (found, other) = look(options, if keeps { TAG } else { TAG_GONE })?;
+    let given = options.capacity_bytes;
+    if let (Some(found_bytes), Some(given_bytes)) = (found.filter(|_| keeps), given)
+        && found_bytes != given_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64
+    {
+        let path = options.data.clone();
+        return Err(ServeError::OtherCapacity { path, given_bytes, found_bytes });
+    }
+    let capacity_bytes = found.filter(|_| keeps).or(given).unwrap_or(CAPACITY_BYTES);
+    let pages = capacity_bytes / PAGE_BYTES as u64;
     let beside = buffers_bytes + Network::BUFFERS_BYTES as u64;
     let dram_bytes = options.dram_bytes.saturating_sub(beside);
     let mut engine = Options::new(dram_bytes as usize);
     engine.cpus = options.cpu.into_iter().collect();
-    let too_small = |needed: usize| ServeError::Dram {
-        given_bytes: options.dram_bytes,
-        needed_bytes: needed as u64 + beside,
-    };
+    engine.durability = options.durability;
     let failed = |error| match error {
-        EngineError::BudgetTooSmall { needed_bytes, .. } => too_small(needed_bytes),
+        EngineError::BudgetTooSmall { needed_bytes, .. } => ServeError::Dram {
+            given_bytes: options.dram_bytes,
+            needed_bytes: needed_bytes as u64 + beside,
+        },
         other => ServeError::Engine(other),
     };
     ebbtide_engine::Budget::divide(&engine, pages).map_err(failed)?;
-    let store = Arc::new(Store::create_blank(&new)?);
-    let engine = Engine::open(&store, &engine).map_err(failed)?;
+    let new = NewStore {
+        path: options.data.clone(),
+        offset: 0,
+        pages,
+        spare_pages: (pages / 4).max(dram_bytes / PAGE_BYTES as u64),
+        tag: if keeps { TAG } else { TAG_GONE }.into(),
+        force: options.force || other,
+    };
+    let store = match (keeps, found) {
+        (true, Some(_)) => Store::open(&options.data, 0, Access::Exclusive)?,
+        (true, None) => {
+            let log_bytes =
+                (capacity_bytes / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+            Store::create_persistent(&new, log_bytes)?
+        }
+        (false, _) => Store::create_blank(&new)?,
+    };
+    let engine = Engine::open(&Arc::new(store), &engine).map_err(failed)?;
     if engine.device_name() != "io_uring" {
         return Err(ServeError::NoRing);
     }
-    Ok(engine)
+    Ok((engine, capacity_bytes))
 }
 
-/// Refuses a store that is not a server's.
-fn refuse_other(options: &ServeOptions) -> Result<(), ServeError> {
-    if options.force || !options.data.exists() {
-        return Ok(());
+/// The capacity of the store that is there, if its tag is `expected`, and whether something else is there
+/// that may be overwritten.
+fn look(options: &ServeOptions, expected: &'static str) -> Result<(Option<u64>, bool), ServeError> {
+    if !options.data.exists() {
+        return Ok((None, false));
     }
     match Store::open(&options.data, 0, Access::SharedReadOnly) {
-        Ok(store) if store.header().tag.starts_with(TAG) => Ok(()),
+        Ok(store) if store.header().tag == expected => {
+            Ok((Some(store.header().pages * PAGE_BYTES as u64), false))
+        }
+        Ok(_) if options.force => Ok((None, true)),
         Ok(store) => {
             let (path, tag) = (options.data.clone(), store.header().tag);
-            Err(ServeError::OtherStore { path, tag })
+            Err(ServeError::OtherStore { path, tag, expected })
         }
-        // Making the store says what to do about anything else.
         Err(StoreError::InUse(path)) => Err(StoreError::InUse(path).into()),
-        Err(_) => Ok(()),
+        // Making the store says what to do about anything else.
+        Err(_) => Ok((None, false)),
     }
 }
 

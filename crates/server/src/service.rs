@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use ebbtide_core::durability::Lsn;
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Span, Stop, Time};
-use ebbtide_engine::{FlashMemory, JobError, NetEvent, Network, Offer, Service, SocketId, Timing};
+use ebbtide_engine::{
+    FlashMemory, JobError, NetEvent, Network, Offer, Progress, Service, SocketId, Timing,
+};
 use ebbtide_structures::keyspace::{HashSecret, Keyspace};
 
 use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
@@ -81,6 +84,11 @@ pub(crate) struct Front {
     now: Cell<Time>,
     secret: HashSecret,
     ready_tell: Box<dyn Fn()>,
+    progress: Box<dyn Fn() -> Option<Progress>>,
+    /// Connections whose replies wait until what they tell of is durable.
+    held: RefCell<BTreeSet<usize>>,
+    /// Changes up to here are known to be acknowledged.
+    acknowledged: Cell<Lsn>,
 }
 
 /// How a [`Front`] is set up.
@@ -92,11 +100,13 @@ pub(crate) struct Setup {
     pub(crate) secret: HashSecret,
     /// Called once the keyspace is open.
     pub(crate) ready: Box<dyn Fn()>,
+    /// Asks for a flush of what is committed, and tells how far the log is.
+    pub(crate) progress: Box<dyn Fn() -> Option<Progress>>,
 }
 
 impl Front {
     pub(crate) fn new(setup: Setup) -> Front {
-        let Setup { state, stop, listeners, buffers_max, secret, ready } = setup;
+        let Setup { state, stop, listeners, buffers_max, secret, ready, progress } = setup;
         Front {
             state,
             stop,
@@ -119,6 +129,9 @@ impl Front {
             now: Cell::new(Time::ZERO),
             secret,
             ready_tell: ready,
+            progress,
+            held: RefCell::default(),
+            acknowledged: Cell::new(Lsn::ZERO),
         }
     }
 
@@ -197,6 +210,10 @@ impl Front {
         for message in connection.messages.drain(..) {
             client.deliver(&message);
         }
+        if client.session.written > self.acknowledged.get() && !connection.killed {
+            self.held.borrow_mut().insert(index);
+            return;
+        }
         if connection.sending.is_none() && !client.reply.is_empty() && !connection.killed {
             let bytes = client.reply.take(std::mem::take(&mut connection.spare));
             add(&self.state.statistics.output_bytes, bytes.len() as u64);
@@ -243,6 +260,37 @@ impl Front {
         connection.counted = bytes;
     }
 
+    /// Sends the replies that what is durable by now allows.
+    fn release(&self) {
+        if self.held.borrow().is_empty() {
+            return;
+        }
+        let Some(progress) = (self.progress)() else { return };
+        let ended = progress.ended.map(|error| error.to_string());
+        if progress.acknowledged <= self.acknowledged.get() && ended.is_none() {
+            return;
+        }
+        self.acknowledged.set(progress.acknowledged);
+        let held = std::mem::take(&mut *self.held.borrow_mut());
+        for index in held {
+            if let Some(reason) = &ended {
+                self.give_up(index, reason);
+            }
+            self.advance(index);
+        }
+    }
+
+    /// Fails the replies of a connection that wait for what will never be durable.
+    fn give_up(&self, index: usize, reason: &str) {
+        let mut connections = self.connections.borrow_mut();
+        let connection = connections.get_mut(index).and_then(Option::as_mut);
+        let client = connection.and_then(|connection| connection.client.as_mut());
+        if let Some(client) = client.filter(|c| c.session.written > self.acknowledged.get()) {
+            client.fail_all(reason);
+            client.session.written = Lsn::ZERO;
+        }
+    }
+
     /// Forgets a connection, and closes its socket.
     fn closed(&self, connection: Connection) {
         self.network().close(connection.socket);
@@ -277,11 +325,18 @@ impl Front {
         self.advance(index);
     }
 
-    /// Makes a blank keyspace in all of memory.
+    /// Opens the keyspace in memory, or makes a blank one in all of it.
     fn open(&self, memory: &mut FlashMemory<'_>) {
-        let pages = memory.size_bytes() / PAGE_BYTES as u64;
-        let keyspace = Keyspace::format(memory, Addr(0), pages.min(1 << 32), self.secret);
-        self.state.keys.set(Some(keyspace));
+        let pages = (memory.size_bytes() / PAGE_BYTES as u64).min(1 << 32);
+        let keyspace = Keyspace::open(memory, Addr(0)).or_else(|_| {
+            let made =
+                memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, self.secret));
+            made.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
+        });
+        match keyspace {
+            Ok(keyspace) => self.state.keys.set(Some(keyspace)),
+            Err(error) => *self.failed.borrow_mut() = Some(error),
+        }
     }
 
     /// The next job, if there is one.
@@ -365,6 +420,7 @@ impl Service for Front {
     fn next(&self, now: Time) -> Offer<(u64, Job)> {
         self.now.set(now);
         self.accept_again(now);
+        self.release();
         if self.is_stopping() || self.failed.borrow().is_some() {
             return Offer::End;
         }
@@ -392,6 +448,7 @@ impl Service for Front {
     fn done(&self, (number, job): (u64, Job), result: Result<(), JobError>, _timing: Timing) {
         self.running.borrow_mut().remove(&number);
         match (job, result) {
+            (Job::Open, Ok(())) if self.state.keys.get().is_none() => {}
             (Job::Open, Ok(())) => (self.ready_tell)(),
             (Job::Open, Err(error)) => *self.failed.borrow_mut() = Some(error.to_string()),
             (Job::Requests { index, mut client }, result) => {

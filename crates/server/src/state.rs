@@ -4,18 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::session::ClientId;
-
-/// How long an answer waits for the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AnswerAfter {
-    /// Not at all.
-    Applied,
-    /// Until the change survives a crash.
-    Durable,
-}
 
 /// What the server counts.
 #[derive(Debug, Default)]
@@ -46,6 +38,9 @@ pub struct Statistics {
     pub clients: Cell<u64>,
 }
 
+/// Stripes of keys by whose last change an answer waits.
+const STRIPES: usize = 256;
+
 /// Adds to a counter.
 pub fn add(counter: &Cell<u64>, count: u64) {
     counter.set(counter.get().wrapping_add(count));
@@ -68,8 +63,6 @@ pub struct Settings {
     pub port: u16,
     /// The word for how durable changes are.
     pub durability: String,
-    /// How long answers wait.
-    pub answer_after: AnswerAfter,
     /// Where the data are.
     pub data: String,
 }
@@ -104,6 +97,8 @@ pub struct State {
     pub clients: RefCell<BTreeMap<ClientId, ClientInfo>>,
     /// Connections that a client wants closed.
     pub kills: RefCell<Vec<ClientId>>,
+    /// The last change of a key of each stripe.
+    written: [Cell<Lsn>; STRIPES],
     watchers: RefCell<Watchers>,
     channels: RefCell<BTreeMap<Vec<u8>, Vec<ClientId>>>,
     patterns: RefCell<BTreeMap<Vec<u8>, Vec<ClientId>>>,
@@ -150,11 +145,29 @@ impl State {
             choices: Cell::new(now_ms),
             clients: RefCell::default(),
             kills: RefCell::default(),
+            written: [const { Cell::new(Lsn::ZERO) }; STRIPES],
             watchers: RefCell::default(),
             channels: RefCell::default(),
             patterns: RefCell::default(),
             messages: RefCell::default(),
         }
+    }
+
+    /// Keys of these hashes were changed up to this place in the log; all keys if there are none.
+    pub fn wrote(&self, hashes: &[u64], lsn: Lsn) {
+        let stripe = |hash: &u64| &self.written[*hash as usize % STRIPES];
+        match hashes {
+            [] => self.written.iter().for_each(|stripe| stripe.set(lsn)),
+            hashes => hashes.iter().for_each(|hash| stripe(hash).set(lsn)),
+        }
+    }
+
+    /// The last change that a reader of keys of these hashes may have seen; of all keys if there are none.
+    pub fn last_written(&self, hashes: &[u64]) -> Lsn {
+        let all = self.written.iter().map(Cell::get);
+        let named = hashes.iter().map(|hash| self.written[*hash as usize % STRIPES].get());
+        let last = if hashes.is_empty() { all.max() } else { named.max() };
+        last.unwrap_or(Lsn::ZERO)
     }
 
     /// A random number.

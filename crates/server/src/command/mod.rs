@@ -327,7 +327,12 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     let start = call.reply.len();
     let hashes: Vec<u64> = match spec.access {
         Access::Everything => Vec::new(),
-        Access::Unordered | Access::Nothing => return table::run(spec.id, call),
+        Access::Nothing => return table::run(spec.id, call),
+        Access::Unordered => {
+            let outcome = table::run(spec.id, call);
+            call.session.written = call.session.written.max(call.state.last_written(&[]));
+            return outcome;
+        }
         Access::Read | Access::Write => {
             let keys = spec.keys(call.arguments);
             keys.map(|key| keyspace.key(key).hash).collect()
@@ -335,10 +340,12 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     };
     let Call { memory, state, session, arguments, reply } = call;
     if spec.access == Access::Read && hashes.len() == 1 {
-        return keyspace.consistent(*memory, hashes[0], |memory| {
+        let outcome = keyspace.consistent(*memory, hashes[0], |memory| {
             reply.truncate(start);
             table::run(spec.id, &mut Call { memory, state, session, arguments, reply })
         });
+        session.written = session.written.max(state.last_written(&hashes));
+        return outcome;
     }
     let run = keyspace.exclusive(*memory, &hashes, |memory| {
         reply.truncate(start);
@@ -346,6 +353,12 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
     });
     match run {
         Ok((outcome, lsn)) => {
+            let lsn = if spec.access == Access::Read {
+                state.last_written(&hashes)
+            } else {
+                state.wrote(&hashes, lsn);
+                lsn
+            };
             session.written = session.written.max(lsn);
             outcome
         }

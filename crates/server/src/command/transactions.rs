@@ -106,6 +106,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[Vec<Vec<u8>>]) -> Outc
     }
     match keyspace.exclusive(*memory, &hashes, body) {
         Ok(((), lsn)) => {
+            state.wrote(&hashes, lsn);
             session.written = session.written.max(lsn);
             Ok(())
         }

@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use ebbtide_core::Stop;
+use ebbtide_core::durability::Policy;
 use ebbtide_server::{ServeError, ServeOptions, serve};
 
 /// A reply in RESP2 or RESP3.
@@ -119,7 +120,8 @@ impl Server {
         let folder = tempfile::tempdir_in(".").expect("a folder");
         let mut options = ServeOptions {
             data: folder.path().join("store"),
-            capacity_bytes: 64 << 20,
+            capacity_bytes: Some(64 << 20),
+            durability: Policy::None,
             dram_bytes: 16 << 20,
             port: 0,
             ..ServeOptions::default()

@@ -130,7 +130,7 @@ fn a_scan_meets_every_key_that_stays_while_others_come_and_go() {
 
 #[test]
 fn a_full_store_refuses_writes_and_takes_reads_and_deletes() {
-    let server = Server::start(|options| options.capacity_bytes = 4 << 20);
+    let server = Server::start(|options| options.capacity_bytes = Some(4 << 20));
     let mut client = server.client();
     let value = "x".repeat(1_000);
     let mut count = 0;

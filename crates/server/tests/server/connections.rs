@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 
 use ebbtide_core::Stop;
-use ebbtide_server::{Durability, ServeError, ServeOptions, serve};
+use ebbtide_server::{ServeError, ServeOptions, serve};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -172,15 +172,11 @@ fn refused(change: impl FnOnce(&mut ServeOptions)) -> ServeError {
 
 #[test]
 fn a_server_that_would_promise_too_much_does_not_start() {
-    for durability in [Durability::EverySecond, Durability::Always] {
-        let error = refused(|options| options.durability = durability);
-        assert!(matches!(error, ServeError::NotDurable(_)), "{error}");
-    }
     let error = refused(|options| options.bind = Ipv4Addr::UNSPECIFIED.into());
     assert!(matches!(error, ServeError::Open(_)), "{error}");
     let error = refused(|options| options.dram_bytes = 5 << 20);
     assert!(matches!(error, ServeError::Dram { .. }), "{error}");
-    let error = refused(|options| options.capacity_bytes = 4096);
+    let error = refused(|options| options.capacity_bytes = Some(4096));
     assert!(matches!(error, ServeError::Capacity { .. }), "{error}");
 }
 

@@ -1,9 +1,9 @@
 //! An entry of a leaf: a key, when it expires, and its value or where that lies.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
 
-use super::layout::{PageNumber, copy_out, equals};
+use super::layout::{DATA_BYTES, PageNumber, copy_out, equals};
 
 /// The largest entry with its value inline, in words. Larger values lie in pages of their own.
 pub(super) const INLINE_WORDS_MAX: usize = 240;
@@ -12,7 +12,7 @@ pub(super) const INLINE_WORDS_MAX: usize = 240;
 pub(super) const LISTED_MAX: usize = 64;
 
 /// Page numbers in a page of them.
-pub(super) const NUMBERS_PER_PAGE: usize = PAGE_BYTES / 4;
+pub(super) const NUMBERS_PER_PAGE: usize = DATA_BYTES / 4;
 
 /// The largest value, in bytes: what Redis allows.
 pub const VALUE_BYTES_MAX: u64 = 512 << 20;
@@ -57,7 +57,7 @@ impl EntryHeader {
 
     /// Bytes behind the key.
     fn payload_bytes(&self) -> usize {
-        let pages = (self.value_bytes as usize).div_ceil(PAGE_BYTES);
+        let pages = (self.value_bytes as usize).div_ceil(DATA_BYTES);
         match self.place {
             INLINE => self.value_bytes as usize,
             LISTED => 4 * pages,

@@ -9,6 +9,10 @@ pub(super) type PageNumber = u32;
 /// Bytes of the header of a page of the index: one line.
 pub(super) const PAGE_HEADER_BYTES: u64 = 64;
 
+/// Bytes of a page that are no page of the index. The first word of every page is its latch, which only latches
+/// change: a page of a value may become one of the index while a log knows its data alone.
+pub(super) const DATA_BYTES: usize = PAGE_BYTES - 8;
+
 /// Words in a page.
 pub(super) const PAGE_WORDS: u64 = PAGE_BYTES as u64 / 8;
 

@@ -10,6 +10,8 @@
 //! page 9 on  leaves, inner pages, values, lists of free pages
 //! ```
 //!
+//! The first word of every page from 9 on is a latch, and nothing else is ever stored there.
+//!
 //! # Who may do what
 //! A key belongs to a *stripe*. Whoever changes keys holds their stripes ([`Keyspace::exclusive`]), so
 //! nobody sees a change half done and a value that was read stays until it is written. Whoever
@@ -54,7 +56,7 @@ pub use pages::Full;
 
 use crate::latch;
 use entry::{Place, encode, fits_inline, load_key};
-use layout::PageNumber;
+use layout::{DATA_BYTES, PageNumber};
 use pages::Pages;
 use tree::{Step, Tree};
 use values::{PagedValue, give_lists};
@@ -250,7 +252,7 @@ impl Keyspace {
             let old = self.put(memory, database, key, &entry, value)?;
             return Ok(self.give_replaced(memory, old));
         }
-        let count = value.len().div_ceil(PAGE_BYTES);
+        let count = value.len().div_ceil(DATA_BYTES);
         self.check_room(memory, count as u64)?;
         let mut paged = PagedValue { numbers: Vec::new() };
         paged.resize(&self.pages, memory, count)?;
@@ -277,7 +279,7 @@ impl Keyspace {
         assert!(!entry.is_inline() && offset + bytes.len() as u64 <= VALUE_BYTES_MAX);
         let end = (offset + bytes.len() as u64).max(entry.value_bytes);
         let mut paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
-        let (count_before, count) = (paged.numbers.len(), end.div_ceil(PAGE_BYTES as u64) as usize);
+        let (count_before, count) = (paged.numbers.len(), end.div_ceil(DATA_BYTES as u64) as usize);
         self.check_room(memory, (count - count_before) as u64)?;
         paged.resize(&self.pages, memory, count)?;
         let mut zeroed = entry.value_bytes;
@@ -409,7 +411,10 @@ impl Keyspace {
             }
         }
         for stripe in 0..STRIPES {
-            memory.store(self.count_at(database, stripe), 0u64);
+            let at = self.count_at(database, stripe);
+            if memory.load::<u64>(at) != 0 {
+                memory.store(at, 0u64);
+            }
         }
     }
 

@@ -6,7 +6,11 @@ use super::layout::PageNumber;
 use crate::latch;
 
 /// Page numbers that a page of the list holds beside its header.
-const HELD_MAX: u64 = (PAGE_BYTES as u64 - 8) / 4;
+const HELD_MAX: u64 = (PAGE_BYTES as u64 - 16) / 4;
+
+/// Where its header and its numbers begin, behind the word of a latch.
+const HEADER: u64 = 8;
+const NUMBERS: u64 = 16;
 
 /// Where the allocator's words lie in the header page.
 const LATCH: u64 = 0;
@@ -22,7 +26,7 @@ pub struct Full;
 /// The pages of a keyspace that nothing uses.
 ///
 /// Pages beyond the highest one ever used are free. Those that were given back lie in a chain of
-/// pages, each of which holds the numbers of up to 1,022 others: only its first is touched.
+/// pages, each of which holds the numbers of up to 1,020 others: only its first is touched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pages {
     base: Addr,
@@ -55,7 +59,7 @@ impl Pages {
         self.pages - memory.load::<u64>(self.state + NEXT) + given_back
     }
 
-    /// Takes a page, whose contents are arbitrary.
+    /// Takes a page, whose contents are arbitrary but for its first word, which is a free latch.
     ///
     /// # Errors
     /// [`Full`] when there is none.
@@ -73,15 +77,15 @@ impl Pages {
             let free: u64 = memory.load(self.state + FREE);
             memory.store(self.state + FREE, free - 1);
             let page = self.address(list as PageNumber);
-            let header: u64 = memory.load(page);
+            let header: u64 = memory.load(page + HEADER);
             let (following, held) = (header as u32, header >> 32);
             if held == 0 {
                 // The list's own page is free too.
                 memory.store(self.state + LIST, u64::from(following));
                 return Ok(list as PageNumber);
             }
-            memory.store(page, (held - 1) << 32 | u64::from(following));
-            let pair: [u32; 2] = memory.load(page + 8 + (held - 1) / 2 * 8);
+            memory.store(page + HEADER, (held - 1) << 32 | u64::from(following));
+            let pair: [u32; 2] = memory.load(page + NUMBERS + (held - 1) / 2 * 8);
             Ok(pair[(held as usize - 1) % 2])
         })
     }
@@ -94,18 +98,18 @@ impl Pages {
             let list: u64 = memory.load(self.state + LIST);
             if list != 0 {
                 let page = self.address(list as PageNumber);
-                let header: u64 = memory.load(page);
+                let header: u64 = memory.load(page + HEADER);
                 let held = header >> 32;
                 if held < HELD_MAX {
-                    let at = page + 8 + held / 2 * 8;
+                    let at = page + NUMBERS + held / 2 * 8;
                     let mut pair: [u32; 2] = memory.load(at);
                     pair[held as usize % 2] = number;
                     memory.store(at, pair);
-                    memory.store(page, header + (1 << 32));
+                    memory.store(page + HEADER, header + (1 << 32));
                     return;
                 }
             }
-            memory.store(self.address(number), list);
+            memory.store(self.address(number) + HEADER, list);
             memory.store(self.state + LIST, u64::from(number));
         });
     }

@@ -51,7 +51,6 @@ impl Tree {
             garbage: 0,
         };
         let page = self.pages.address(leaf);
-        memory.store(page, 0u64);
         header.store(memory, page);
         memory.store(self.line + ROOT, u64::from(leaf));
         Ok(())
@@ -188,7 +187,6 @@ impl Tree {
         let separator = upper[0].0;
         let mut right = PageHeader { low: separator, ..header };
         let new_page = self.pages.address(number);
-        memory.store(new_page, 0u64);
         leaf::write(memory, new_page, &mut right, &upper);
         header.high = separator;
         header.right = number;
@@ -246,7 +244,6 @@ impl Tree {
         let page = self.pages.address(number);
         let mut header =
             PageHeader { level, low: 0, high: HASHES, right: 0, count: 0, heap: 0, garbage: 0 };
-        memory.store(page, 0u64);
         inner::write(memory, page, &mut header, &[(0, root), new]);
         memory.store(self.line + ROOT, u64::from(level) << 32 | u64::from(number));
         Ok(true)
@@ -265,7 +262,6 @@ impl Tree {
         let separator = upper[0].0;
         let new_page = self.pages.address(number);
         let mut right = PageHeader { low: separator, ..header };
-        memory.store(new_page, 0u64);
         inner::write(memory, new_page, &mut right, &upper);
         header.high = separator;
         header.right = number;

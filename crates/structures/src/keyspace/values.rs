@@ -3,13 +3,13 @@
 use ebbtide_core::{Hint, Memory, PAGE_BYTES};
 
 use super::entry::{LISTED_MAX, NUMBERS_PER_PAGE, Numbers, Place};
-use super::layout::{PageNumber, copy_in, copy_out};
+use super::layout::{DATA_BYTES, PageNumber, copy_in, copy_out};
 use super::pages::{Full, Pages};
 
 /// Pages that are asked for ahead of the one that is being read.
 const AHEAD: usize = 32;
 
-/// A value in pages: page `i` holds its bytes from `i · 4096` on.
+/// A value in pages: page `i` holds its bytes from `i · 4088` on, behind its first word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PagedValue {
     pub(super) numbers: Vec<PageNumber>,
@@ -27,11 +27,11 @@ impl PagedValue {
             Place::Inline => Vec::new(),
             Place::Listed(numbers) => numbers.to_vec(),
             Place::Indirect(lists) => {
-                let mut left = (value_bytes as usize).div_ceil(PAGE_BYTES);
+                let mut left = (value_bytes as usize).div_ceil(DATA_BYTES);
                 let mut bytes = Vec::with_capacity(left * 4);
                 for list in lists {
                     let held = left.min(NUMBERS_PER_PAGE);
-                    copy_out(memory, pages.address(*list), held * 4, &mut bytes);
+                    copy_out(memory, pages.address(*list) + 8, held * 4, &mut bytes);
                     left -= held;
                 }
                 bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
@@ -126,7 +126,7 @@ impl PagedValue {
         lists.resize(pages, memory, chunks.len())?;
         for (list, numbers) in lists.numbers.iter().zip(chunks) {
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-            copy_in(memory, pages.address(*list), &bytes);
+            copy_in(memory, pages.address(*list) + 8, &bytes);
         }
         Ok(Place::Indirect(Numbers::from_vec(lists.numbers)))
     }
@@ -143,5 +143,5 @@ pub(super) fn give_lists<M: Memory>(pages: &Pages, memory: &mut M, place: &Place
 
 /// The page of a byte, and its place within that.
 fn split(offset: u64) -> (usize, usize) {
-    ((offset / PAGE_BYTES as u64) as usize, (offset % PAGE_BYTES as u64) as usize)
+    ((offset / DATA_BYTES as u64) as usize, 8 + (offset % DATA_BYTES as u64) as usize)
 }
