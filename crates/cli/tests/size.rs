@@ -46,7 +46,7 @@ fn a_program_gets_a_size_a_cost_and_a_lifetime() {
         // 8760 hours against 2080.
         assert!((years("working_years") / years("years") - 8760.0 / 2080.0).abs() < 1e-6);
     }
-    assert_eq!(lifetimes.len(), 4);
+    assert_eq!(lifetimes.len(), 5);
     // Whatever loses more of a core's time at a miss needs more DRAM for the same.
     let dram = |name: &str| design(&report, name)["need"]["dram_bytes"].as_u64();
     assert!(dram("astriflash") < dram("os-swap") && dram("os-swap") <= dram("dram-only"));

@@ -461,13 +461,14 @@ impl Engine {
         }
         // Small caches keep a small reserve: most frames should hold pages.
         let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
+        let depth = queue_depth(options);
         let limits = Limits {
+            depth,
             batch_max: options.tuning.batch_max,
             hold: options.hold.map(|hold| Span::from_ns(hold.as_nanos() as u64)),
             reserve,
             prefetches_max: options.ahead_max(),
         };
-        let depth = queue_depth(options);
         let mut queues = (0..cores)
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()

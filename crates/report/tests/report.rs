@@ -67,21 +67,27 @@ fn a_report_makes_its_folders_and_puts_the_numbers_beside_the_page() {
     let expected = [
         "report.html",
         "throughput-by-workload.csv",
+        "throughput-by-workload.svg",
         "p99-response-against-throughput.csv",
+        "p99-response-against-throughput.svg",
         "flash-reads.csv",
     ];
     assert_eq!(names, expected);
-    assert_eq!(fs::read_dir(&nested).expect("a folder").count(), 4, "no temporary file is left");
+    assert_eq!(fs::read_dir(&nested).expect("a folder").count(), 6, "no temporary file is left");
     let csv = fs::read_to_string(nested.join("throughput-by-workload.csv")).expect("a file");
     assert!(csv.starts_with("group,series,min,median,max\nhash table,Ebbtide,0.88,0.912,0.93\n"));
 }
 
 #[test]
 fn a_report_loads_nothing_from_elsewhere() {
-    let (_folder, html) = written(&sample());
+    let (folder, html) = written(&sample());
     let html = html.replace("http://www.w3.org/2000/svg", "");
-    for forbidden in ["http:", "https:", "src=", "href=", "@import", "url(", "<script"] {
+    for forbidden in ["http:", "https:", "src=", "<link", "@import", "url(", "<script"] {
         assert!(!html.contains(forbidden), "{forbidden}");
+    }
+    // What can be saved lies beside the page.
+    for target in html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(!target.contains('/') && folder.path().join("new/nested").join(target).is_file());
     }
 }
 

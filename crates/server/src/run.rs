@@ -62,9 +62,9 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     check(options)?;
     let buffers_bytes = (options.dram_bytes / 8).max(BUFFERS_BYTES_MIN);
-    let (address, listeners) = listen(options)?;
+    let (address, listeners) = patiently(|| listen(options))?;
     let opening = Instant::now();
-    let (engine, capacity_bytes) = open(options, buffers_bytes)?;
+    let (engine, capacity_bytes) = patiently(|| open(options, buffers_bytes))?;
     let engine = Arc::new(engine);
     let settings = settings(options, address.port(), capacity_bytes, buffers_bytes);
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
@@ -122,6 +122,29 @@ pub fn serve(
     match failures.into_iter().flatten().next() {
         Some(failure) => Err(ServeError::Keyspace(failure)),
         None => Ok(()),
+    }
+}
+
+/// Sockets and the lock of a killed server outlive its process for a moment, while the kernel ends its
+/// ring: whoever starts it again at once waits so long.
+const PREDECESSOR_ENDS: Duration = Duration::from_secs(2);
+
+/// Does `what`, again and again while a predecessor may still be ending.
+fn patiently<T>(what: impl Fn() -> Result<T, ServeError>) -> Result<T, ServeError> {
+    let since = Instant::now();
+    loop {
+        let outcome = what();
+        let taken = match &outcome {
+            Err(ServeError::Listen { source, .. }) => {
+                source.kind() == std::io::ErrorKind::AddrInUse
+            }
+            Err(ServeError::Store(StoreError::InUse(_))) => true,
+            _ => false,
+        };
+        if !taken || since.elapsed() >= PREDECESSOR_ENDS {
+            return outcome;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

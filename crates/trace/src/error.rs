@@ -146,7 +146,9 @@ impl TraceError {
     pub fn is_input(&self) -> bool {
         match self {
             // The decompressor reports damage as an error without a number of the system.
-            TraceError::Read { source, .. } => source.raw_os_error().is_none(),
+            TraceError::Read { source, .. } => {
+                source.raw_os_error().is_none() || source.kind() == io::ErrorKind::IsADirectory
+            }
             TraceError::Write { .. } => false,
             _ => true,
         }

@@ -193,7 +193,7 @@ proptest! {
     #[test]
     fn what_is_written_is_what_is_read(trace in any_trace(), compress in any::<bool>()) {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(if compress { "trace.zst" } else { "trace" });
+        let path = folder.path().join(if compress { "trace.txt.zst" } else { "trace.txt" });
         let output = Output::create(&path, Compression::for_path(&path)).expect("a new file");
         let mut writer = TextWriter::new(output);
         for access in &trace {

@@ -56,6 +56,8 @@ enum Evicted {
 /// Bounds of a backside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// The most requests under way.
+    pub(crate) depth: usize,
     /// The most requests submitted together.
     pub(crate) batch_max: usize,
     /// The longest a request waits for others to join it, unless the pace of misses and reads decides.
@@ -100,7 +102,7 @@ impl Backside {
             core,
             limits,
             driven_by: core,
-            requests: Requests::new(queue),
+            requests: Requests::new(queue, limits.depth),
             free: Vec::with_capacity(4 * limits.reserve),
             evictions: Evictions::default(),
             write_back: WriteBack::default(),

@@ -54,14 +54,28 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(queue: Box<dyn Queue>) -> Requests {
+    /// For at most `depth` requests at once. The lists have their places from the start, so that
+    /// memory does not grow with the load.
+    pub(super) fn new(queue: Box<dyn Queue>, depth: usize) -> Requests {
+        let idle = Operation {
+            direction: Direction::Read,
+            slot: 0,
+            page: PageId(0),
+            prefetched: false,
+            frames: SmallVec::new(),
+            since: Time::ZERO,
+            submitted: Time::ZERO,
+            attempts: 0,
+            alone: false,
+            covers: Lsn::ZERO,
+        };
         Requests {
             queue,
-            operations: Vec::new(),
-            idle_tokens: Vec::new(),
+            operations: vec![idle; depth],
+            idle_tokens: (0..depth as u64).rev().collect(),
             completions: Vec::new(),
             held_since: None,
-            held_reads: Vec::new(),
+            held_reads: Vec::with_capacity(depth),
             submitted_at: Time::ZERO,
             pace: Pace::default(),
         }

@@ -185,16 +185,24 @@ impl Load<'_> {
     /// Waits until a server that has gone away answers again, then checks every key.
     fn survive(&mut self, watch: Watch<'_>) -> Result<(Histogram<u64>, f64), LoadError> {
         let until = Instant::now() + self.options.survive.unwrap_or_default();
-        self.connections = loop {
-            watch.tell("waiting for the server", 0.0)?;
-            match Connections::open(self.options) {
-                Ok(connections) => break connections,
-                Err(error) if Instant::now() >= until => return Err(error),
-                Err(_) => std::thread::sleep(WAIT_MAX),
-            }
-        };
         self.restarts += 1;
-        self.check_all(watch)?;
+        loop {
+            watch.tell("waiting for the server", 0.0)?;
+            let checked = Connections::open(self.options).and_then(|connections| {
+                self.connections = connections;
+                self.check_all(watch)
+            });
+            match checked {
+                Ok(()) => break,
+                // What is left of a killed server may take a connection and break it.
+                Err(LoadError::Connect { .. } | LoadError::Broken { .. })
+                    if Instant::now() < until =>
+                {
+                    std::thread::sleep(WAIT_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Ok((histogram(), 0.0))
     }
 

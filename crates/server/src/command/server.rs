@@ -4,8 +4,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::keys::database;
-use super::table::{Spec, TABLE, find};
-use super::{Call, Outcome, SYNTAX};
+use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
 use crate::glob;
 use crate::state::Settings;
 

@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use ebbtide_core::Memory;
 use rustc_hash::FxBuildHasher;
-
-use super::{Call, Outcome, bits, clients, expiry, keys, pubsub, server, strings, transactions};
 
 /// What a command needs of the keyspace while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,8 +110,8 @@ pub fn find(name: &[u8]) -> Option<&'static Spec> {
 /// The longest name of a command.
 const NAME_BYTES_MAX: usize = 16;
 
-/// Defines the commands: name, arity, access, positions of keys, group, version, function, summary.
-macro_rules! commands {
+/// Defines [`Id`] and [`TABLE`].
+macro_rules! define_table {
     ($($id:ident $name:literal $arity:literal $access:ident ($first:literal $last:literal $step:literal)
        $group:literal $since:literal $run:path, $summary:literal;)*) => {
         /// A command of the table.
@@ -143,15 +140,13 @@ macro_rules! commands {
                     | Id::Quit | Id::Reset
             ),
         }),*];
-
-        /// Runs a command whose arguments were counted and whose keys nobody else changes.
-        pub(super) fn run<M: Memory>(id: Id, call: &mut Call<'_, M>) -> Outcome {
-            match id { $(Id::$id => $run(call),)* }
-        }
     };
 }
 
-commands! {
+/// The commands: name, arity, access, positions of keys, group, version, function, summary. They are
+/// given to the macro `define`.
+macro_rules! for_each_command {
+    ($define:ident) => { $define! {
     Append "append" 3 Write (1 1 1) "string" "2.0.0" strings::append,
         "Adds bytes to the end of a value, which starts empty if the key is new.";
     Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
@@ -310,7 +305,11 @@ commands! {
         "Forgets the watched keys.";
     Watch "watch" -2 Nothing (0 0 0) "transactions" "2.2.0" transactions::watch,
         "Lets the next EXEC fail if one of these keys changes before.";
+    } };
 }
+pub(super) use for_each_command;
+
+for_each_command!(define_table);
 
 #[cfg(test)]
 mod tests {

@@ -118,7 +118,7 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[Vec<Vec<u8>>]) -> Outc
 fn run_one<M: Memory>(call: &mut Call<'_, M>) {
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
-    if let Err(Failure(text)) = table::run(spec.id, call) {
+    if let Err(Failure(text)) = super::run_by_id(spec.id, call) {
         add(&call.state.statistics.errors, 1);
         call.reply.truncate(start);
         call.reply.error(&text);

@@ -117,7 +117,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(change: impl FnOnce(&mut ServeOptions)) -> Server {
         // Not the temporary directory: it may be in DRAM.
-        let folder = tempfile::tempdir_in(".").expect("a folder");
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let mut options = ServeOptions {
             data: folder.path().join("store"),
             capacity_bytes: Some(64 << 20),

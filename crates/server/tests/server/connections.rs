@@ -159,7 +159,7 @@ fn the_password_that_a_client_leaves_behind_is_not_the_next_ones() {
 }
 
 fn refused(change: impl FnOnce(&mut ServeOptions)) -> ServeError {
-    let folder = tempfile::tempdir_in(".").expect("a folder");
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let data = folder.path().join("store");
     let mut options = ServeOptions { data: data.clone(), port: 0, ..ServeOptions::default() };
     change(&mut options);
@@ -182,7 +182,7 @@ fn a_server_that_would_promise_too_much_does_not_start() {
 
 #[test]
 fn a_file_of_something_else_is_left_alone() {
-    let folder = tempfile::tempdir_in(".").expect("a folder");
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let data = folder.path().join("letters");
     std::fs::write(&data, "dear reader, ".repeat(1_000)).unwrap();
     let error = refused(|options| options.data = data.clone());

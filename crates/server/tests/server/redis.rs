@@ -17,7 +17,7 @@ struct Redis {
 
 impl Redis {
     fn start() -> Option<Redis> {
-        let folder = tempfile::tempdir_in(".").expect("a folder");
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])

@@ -9,7 +9,7 @@ use ebbtide_sim::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::shard::of_the_model;
+use super::results::of_the_model;
 use super::{Axis, Sweep, SweepError};
 
 /// The file in the results folder.

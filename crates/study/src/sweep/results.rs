@@ -94,6 +94,15 @@ impl Swept {
     }
 }
 
+/// The figures of an outcome that do not depend on the host.
+pub(super) fn of_the_model(outcome: &Value) -> Value {
+    let mut outcome = outcome.clone();
+    if let Value::Object(keys) = &mut outcome {
+        keys.retain(|key, _| !OF_THE_HOST.contains(&key.as_str()));
+    }
+    outcome
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use serde_json::json;

@@ -120,15 +120,6 @@ fn join(joined: &mut Checkpoint, part: Checkpoint, folder: &Path) -> Result<(), 
     Ok(())
 }
 
-/// The figures of an outcome that do not depend on the host.
-pub(super) fn of_the_model(outcome: &Value) -> Value {
-    let mut outcome = outcome.clone();
-    if let Value::Object(keys) = &mut outcome {
-        keys.retain(|key, _| !super::results::OF_THE_HOST.contains(&key.as_str()));
-    }
-    outcome
-}
-
 impl Sweep {
     /// The sweep of one point, which combines these values, an axis each.
     ///
@@ -172,6 +163,8 @@ mod tests {
             let one = Sweep::of_point(&sweep.point(number)).unwrap();
             assert_eq!(one.plans().unwrap(), std::slice::from_ref(plan));
         }
-        assert!(Sweep::of_point(&[("desing".into(), "x".into())]).is_err_and(|e| e.is_input()));
+        let misspelt = Sweep::of_point(&[("desing".into(), "x".into())]);
+        let error = misspelt.and_then(|sweep| sweep.plans()).unwrap_err();
+        assert!(error.is_input(), "{error}");
     }
 }
