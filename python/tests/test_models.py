@@ -150,11 +150,11 @@ def test_arguments_that_cannot_be_are_named(keywords, said) -> None:
     assert said in str(caught.value)
 
 
-def test_a_damaged_trace_is_a_failed_run_and_a_foreign_file_is_bad_input(tmp_path, small) -> None:
+def test_a_damaged_trace_and_a_foreign_file_are_bad_input(tmp_path, small) -> None:
     trace = tmp_path / "trace.ebt"
     ebbtide.Trace.from_arrays(range(0, 4096 * 2000, 4096), path=trace)
     trace.write_bytes(trace.read_bytes()[:-20])
-    with pytest.raises(ebbtide.RunError, match=r"trace\.ebt"):
+    with pytest.raises(ebbtide.InputError, match=r"trace\.ebt.* cut short"):
         ebbtide.simulate(trace=trace, set=small)
     foreign = tmp_path / "foreign"
     foreign.write_bytes(b"\x7fELF\0\0\0\0")

@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde_json::Value;
 use thiserror::Error;
 
 use super::checkpoint::Checkpoint;
