@@ -124,13 +124,11 @@ fn compose_with_policy(
 
 fn sim_options(arguments: &Arguments, set: Set) -> Result<SimOptions, Failure> {
     let work = match arguments.path("trace") {
-        Some(path) => {
-            SimWork::Trace {
-                path,
-                format: None,
-                address: arguments.value("address")?.unwrap_or(Space::Virtual),
-            }
-        }
+        Some(path) => SimWork::Trace {
+            path,
+            format: None,
+            address: arguments.value("address")?.unwrap_or(Space::Virtual),
+        },
         None => SimWork::Program {
             workload: arguments.value("workload")?.unwrap_or(Kind::HashTable),
             jobs: arguments.count("jobs", 1)?.unwrap_or(20_000),
