@@ -6,7 +6,7 @@
 //! * [`Journal`]: the log, the page map and the slots of a persist part that is in use.
 //! * [`recover`]: from what a crash has left to a journal that goes on.
 //! * [`Policy`]: when a transaction is acknowledged.
-//! * [`Geometry`], [`format`]: where everything lies, and what a new store begins with.
+//! * [`Geometry`], [`format()`]: where everything lies, and what a new store begins with.
 //!
 //! Only committed stores ever reach the cache, so there is nothing to undo: one log of what was stored
 //! and of where pages were written to is read forwards. A page is never written over its last copy.

@@ -1,6 +1,6 @@
 //! [`Keyspace`]: databases of keys with values of any size and times of expiry, all in memory pages.
 //!
-//! It is what a key-value server keeps. Every database has a [tree](tree) of 4 KiB leaves over 48-bit
+//! It is what a key-value server keeps. Every database has a tree of 4 KiB leaves over 48-bit
 //! hashes of its keys. A small value lies beside its key, so a cold look-up reads one page; a larger one has
 //! pages of its own, which the entry lists. Nothing outside of memory grows with the number of keys.
 //!
