@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::durability::{Lsn, Policy, TransactionError};
 use ebbtide_core::{Addr, Memory, PageId, Span};
@@ -78,18 +79,27 @@ fn what_was_committed_is_there_when_the_store_is_opened_again() {
 fn a_transaction_sees_its_own_stores_and_nobody_else_does() {
     let folder = folder();
     let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
-    let outcome = jobs.submit(|memory| {
+    let looked = Arc::new(AtomicBool::new(false));
+    let (wait_for, tell) = (looked.clone(), looked);
+    let outcome = jobs.submit(move |memory| {
         memory.transaction(|memory| {
             memory.store(Addr(64), [1u64, 2]);
             memory.write_bytes(Addr(4099), b"abcdefghijk");
             let mut bytes = [0; 13];
             memory.read_bytes(Addr(4098), &mut bytes);
             assert_eq!(&bytes, b"\0abcdefghijk\0");
-            memory.yield_now();
+            while !wait_for.load(Ordering::SeqCst) {
+                memory.yield_now();
+            }
             (memory.load::<[u64; 2]>(Addr(64)), memory.load::<u64>(Addr(4096)))
         })
     });
-    let seen = jobs.submit(|memory| memory.load::<u64>(Addr(64))).wait().unwrap();
+    let look = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+        let seen = memory.load::<u64>(Addr(64));
+        tell.store(true, Ordering::SeqCst);
+        seen
+    };
+    let seen = jobs.submit(look).wait().unwrap();
     assert_eq!(seen, 0, "it has not committed");
     let ((pair, _), _) = outcome.wait().unwrap().unwrap();
     assert_eq!(pair, [1, 2]);
