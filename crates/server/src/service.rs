@@ -325,14 +325,17 @@ impl Front {
         self.advance(index);
     }
 
-    /// Opens the keyspace in memory, or makes a blank one in all of it.
+    /// Opens the keyspace in memory, or makes one in all of a blank memory. What is not blank is never
+    /// overwritten.
     fn open(&self, memory: &mut FlashMemory<'_>) {
         let pages = (memory.size_bytes() / PAGE_BYTES as u64).min(1 << 32);
-        let keyspace = Keyspace::open(memory, Addr(0)).or_else(|_| {
+        let keyspace = if memory.load::<u64>(Addr(0)) == 0 {
             let made =
                 memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, self.secret));
             made.map(|(keyspace, _)| keyspace).map_err(|error| error.to_string())
-        });
+        } else {
+            Keyspace::open(memory, Addr(0)).map_err(|error| error.to_string())
+        };
         match keyspace {
             Ok(keyspace) => self.state.keys.set(Some(keyspace)),
             Err(error) => *self.failed.borrow_mut() = Some(error),

@@ -6,3 +6,4 @@ mod commands;
 mod connections;
 mod documentation;
 mod redis;
+mod stores;
