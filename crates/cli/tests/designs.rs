@@ -4,21 +4,14 @@ mod common;
 
 use std::fs;
 
-use common::{complaint, ebbtide, folder};
+use common::{complaint, ebbtide, folder, printed_by};
 use ebbtide_sim::designs::ALL;
 use serde_json::Value;
 
-fn printed(arguments: &[&str]) -> String {
-    let folder = folder();
-    let output = ebbtide(folder.path(), arguments).output().expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
-
 #[test]
 fn the_list_says_what_each_design_is() {
-    let text = printed(&["designs"]);
-    let json: Value = serde_json::from_str(&printed(&["designs", "--json"])).expect("JSON");
+    let text = printed_by(&["designs"]);
+    let json: Value = serde_json::from_str(&printed_by(&["designs", "--json"])).expect("JSON");
     let entries = json.as_array().expect("a list");
     assert_eq!((text.lines().count(), entries.len()), (ALL.len(), ALL.len()));
     for ((design, line), entry) in ALL.iter().zip(text.lines()).zip(entries) {
@@ -32,7 +25,7 @@ fn the_list_says_what_each_design_is() {
 
 #[test]
 fn a_design_is_described_with_its_parts_and_sources() {
-    let text = printed(&["designs", "os-swap"]);
+    let text = printed_by(&["designs", "os-swap"]);
     for part in [
         "memory side  Paging",
         "of 32 threads",
@@ -42,7 +35,7 @@ fn a_design_is_described_with_its_parts_and_sources() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json: Value =
-        serde_json::from_str(&printed(&["designs", "os-swap", "--json"])).expect("JSON");
+        serde_json::from_str(&printed_by(&["designs", "os-swap", "--json"])).expect("JSON");
     assert_eq!(json["memory_side"], "Paging");
     let parameters = json["parameters"].as_array().expect("a list");
     let ways = parameters.iter().find(|p| p["key"] == "dram_cache.ways").expect("a parameter");

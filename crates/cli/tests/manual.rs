@@ -2,18 +2,11 @@
 
 mod common;
 
-use common::{complaint, ebbtide, folder, names};
-
-fn printed(arguments: &[&str]) -> String {
-    let folder = folder();
-    let output = ebbtide(folder.path(), arguments).output().expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
+use common::{complaint, ebbtide, folder, names, printed_by};
 
 #[test]
 fn the_manual_names_every_verb() {
-    let page = printed(&["man"]);
+    let page = printed_by(&["man"]);
     for verb in ["bench", "doctor", "sim", "compare", "sweep", "size", "reproduce", "trace"] {
         assert!(page.contains(&format!("ebbtide\\-{verb}(1)")), "{verb}: {page}");
     }
@@ -29,7 +22,7 @@ fn the_manual_names_every_verb() {
 #[test]
 fn completions_are_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = printed(&["completions", shell]);
+        let script = printed_by(&["completions", shell]);
         assert!(script.contains("ebbtide") && script.contains("bench"), "{shell}");
     }
     let folder = folder();

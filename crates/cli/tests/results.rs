@@ -5,18 +5,9 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use common::{ebbtide, folder, names, small_bench};
+use common::{ebbtide, folder, names, printed, small_bench};
 use serde_json::Value;
-
-/// Runs a bench that must succeed; gives what it printed.
-fn printed(command: &mut Command) -> String {
-    let output = command.output().expect("the program runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    String::from_utf8(output.stdout).expect("text")
-}
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("one JSON value")

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{complaint, complaint_of, cpu_ticks, ebbtide, folder, names, wait_for};
+use common::{complaint, complaint_of, cpu_ticks, ebbtide, folder, names, printed, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -30,13 +30,6 @@ fn small_sim(folder: &Path, arguments: &[&str]) -> Command {
         command.arg("--jobs=500");
     }
     command
-}
-
-/// What a command that must succeed printed.
-fn printed(command: &mut Command) -> String {
-    let output = command.output().expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
 }
 
 fn json(command: &mut Command) -> Value {

@@ -33,6 +33,18 @@ pub fn small_bench(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// What a command that must succeed printed.
+pub fn printed(command: &mut Command) -> String {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// As [`printed`], of the binary with `arguments`, in a folder of its own.
+pub fn printed_by(arguments: &[&str]) -> String {
+    printed(&mut ebbtide(folder().path(), arguments))
+}
+
 /// What the command says on standard error: one line, after it ended with `status` and without a
 /// word on standard output.
 pub fn complaint(command: &mut Command, status: i32) -> String {
