@@ -28,13 +28,7 @@ impl MappedMemory {
         pages: u64,
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
     ) -> io::Result<MappedMemory> {
-        let mapping = Mapping::zeroed(pages as usize * PAGE_BYTES)?;
-        for page in 0..pages {
-            // SAFETY: the page lies within the mapping, which no other thread has seen yet.
-            let memory = unsafe { mapping.base().add(page as usize * PAGE_BYTES) };
-            // SAFETY: as above; the mapping is initialised memory.
-            image(PageId(page), unsafe { &mut *memory.cast::<[u8; PAGE_BYTES]>() });
-        }
+        let mapping = Mapping::filled(pages, image)?;
         Ok(MappedMemory { mapping: Arc::new(mapping), size_bytes: pages * PAGE_BYTES as u64 })
     }
 

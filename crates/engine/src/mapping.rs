@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
+use ebbtide_core::{PAGE_BYTES, PageId};
+
 /// Size of a huge page on every machine this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -23,7 +25,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// `bytes` bytes of zeros, resident from the start.
     pub(crate) fn zeroed(bytes: usize) -> io::Result<Mapping> {
-        let bytes = bytes.max(1).next_multiple_of(ebbtide_core::PAGE_BYTES);
+        let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
         // Room to start on a huge page boundary; what is left over is given back.
         let reserved = bytes + HUGE_PAGE_BYTES;
         let start = map(reserved, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
@@ -35,6 +37,21 @@ impl Mapping {
         let base = NonNull::new(aligned as *mut u8).expect("a mapping is not at address zero");
         let mapping = Mapping { base, bytes };
         mapping.make_resident()?;
+        Ok(mapping)
+    }
+
+    /// `pages` pages, resident from the start, each with what `image` writes into it.
+    pub(crate) fn filled(
+        pages: u64,
+        image: &dyn Fn(PageId, &mut [u8; PAGE_BYTES]),
+    ) -> io::Result<Mapping> {
+        let mapping = Mapping::zeroed(pages as usize * PAGE_BYTES)?;
+        for page in 0..pages {
+            // SAFETY: the page lies within the mapping, which no other thread has seen yet.
+            let memory = unsafe { mapping.base().add(page as usize * PAGE_BYTES) };
+            // SAFETY: as above; the mapping is initialised memory.
+            image(PageId(page), unsafe { &mut *memory.cast::<[u8; PAGE_BYTES]>() });
+        }
         Ok(mapping)
     }
 
@@ -55,7 +72,7 @@ impl Mapping {
             return Ok(());
         }
         // Kernels before 5.14 cannot populate: touch every page.
-        for offset in (0..self.bytes).step_by(ebbtide_core::PAGE_BYTES) {
+        for offset in (0..self.bytes).step_by(PAGE_BYTES) {
             // SAFETY: inside the mapping, which no other thread has seen yet.
             unsafe { self.base.as_ptr().add(offset).write_volatile(0) };
         }

@@ -264,21 +264,8 @@ impl Backside {
         since: Time,
     ) {
         self.prefetch.replaced(&pool.cache, frame, prefetched);
-        let frames = smallvec![frame];
-        let direction = Direction::Read;
-        let operation = Operation {
-            direction,
-            slot,
-            page,
-            prefetched,
-            frames,
-            since,
-            submitted: since,
-            attempts: 1,
-            alone: false,
-            covers: Lsn::ZERO,
-        };
-        self.requests.start(pool, operation);
+        let read = Operation::new(Direction::Read, page, slot, smallvec![frame], since);
+        self.requests.start(pool, Operation { prefetched, ..read });
     }
 
     fn reap(&mut self, pool: &BufferPool, now: Time, waiting: bool) {
@@ -379,7 +366,7 @@ impl Backside {
     /// A page could not be written. Nothing is lost: it goes on living in DRAM.
     fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         self.counters(pool).write_errors.add(1);
-        self.cleaning.remove(&frame);
+        self.take_cleaned(frame);
         let installed = Installed { slot, dirty: true, ahead: false };
         self.publish(pool, pool.cache.page_in(frame), frame, installed);
     }
@@ -404,7 +391,7 @@ impl Backside {
         let page = pool.cache.page_in(frame);
         let shard = pool.cache.shard(page);
         // A page that was written for a checkpoint is as useful as before.
-        let stays = self.cleaning.remove(&frame);
+        let stays = self.take_cleaned(frame);
         if shard.contains(page) || stays {
             drop(shard);
             self.counters(pool).revived.add(u64::from(!stays));
@@ -498,13 +485,19 @@ impl Backside {
         }
     }
 
+    /// Whether `frame` was being written for a checkpoint, which is over now. Every eviction asks, and
+    /// mostly there is none.
+    fn take_cleaned(&mut self, frame: FrameId) -> bool {
+        !self.cleaning.is_empty() && self.cleaning.remove(&frame)
+    }
+
     /// Takes over victims that were unpublished just now.
     fn take_over(&mut self, pool: &BufferPool, frames: Vec<FrameId>, by: usize, now: Time) {
         if pool.epochs.alone() {
             for frame in frames {
                 if let Evicted::Clean(slot) = self.evict(pool, frame) {
                     let page = pool.cache.page_in(frame);
-                    self.cleaning.remove(&frame);
+                    self.take_cleaned(frame);
                     pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
                     self.free.push(frame);
                 }

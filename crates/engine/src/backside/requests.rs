@@ -38,6 +38,31 @@ pub(super) struct Operation {
     pub(super) covers: Lsn,
 }
 
+impl Operation {
+    /// Moves `frames` to or from the slots from `slot` on, the first of them for `page`: asked for by a
+    /// job, tried once, and not of the persist part.
+    pub(super) fn new(
+        direction: Direction,
+        page: PageId,
+        slot: u32,
+        frames: SmallVec<[FrameId; 1]>,
+        since: Time,
+    ) -> Operation {
+        Operation {
+            direction,
+            slot,
+            page,
+            prefetched: false,
+            frames,
+            since,
+            submitted: since,
+            attempts: 1,
+            alone: false,
+            covers: Lsn::ZERO,
+        }
+    }
+}
+
 /// The requests of one core.
 pub(super) struct Requests {
     queue: Box<dyn Queue>,
@@ -57,18 +82,8 @@ impl Requests {
     /// For at most `depth` requests at once. The lists have their places from the start, so that
     /// memory does not grow with the load.
     pub(super) fn new(queue: Box<dyn Queue>, depth: usize) -> Requests {
-        let idle = Operation {
-            direction: Direction::Read,
-            slot: 0,
-            page: PageId(0),
-            prefetched: false,
-            frames: SmallVec::new(),
-            since: Time::ZERO,
-            submitted: Time::ZERO,
-            attempts: 0,
-            alone: false,
-            covers: Lsn::ZERO,
-        };
+        let none = SmallVec::new();
+        let idle = Operation::new(Direction::Read, PageId(0), 0, none, Time::ZERO);
         Requests {
             queue,
             operations: vec![idle; depth],

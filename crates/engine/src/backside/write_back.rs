@@ -97,19 +97,9 @@ impl WriteBack {
             let run = placement.take(frames.len() as u32);
             let run = run.expect("there are as many slots as pages, and these pages have none");
             let page = pool.cache.page_in(frames[0]);
-            let operation = Operation {
-                direction: Direction::Write,
-                slot: run.first,
-                page,
-                prefetched: false,
-                frames: frames.drain(..run.count as usize).collect(),
-                since: now,
-                submitted: now,
-                attempts: 1,
-                alone: false,
-                covers: Lsn::ZERO,
-            };
-            requests.start(pool, operation);
+            let leaving = frames.drain(..run.count as usize).collect();
+            let write = Operation::new(Direction::Write, page, run.first, leaving, now);
+            requests.start(pool, write);
         }
     }
 
@@ -139,19 +129,8 @@ impl WriteBack {
             drop(guarded);
             self.under_way += leaving.len();
             let page = pool.cache.page_in(leaving[0]);
-            let operation = Operation {
-                direction: Direction::Write,
-                slot: run.first,
-                page,
-                prefetched: false,
-                frames: leaving,
-                since: now,
-                submitted: now,
-                attempts: 1,
-                alone: false,
-                covers,
-            };
-            requests.start(pool, operation);
+            let write = Operation::new(Direction::Write, page, run.first, leaving, now);
+            requests.start(pool, Operation { covers, ..write });
         }
     }
 

@@ -65,13 +65,7 @@ impl Dma {
         cpus: &[usize],
         image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
     ) -> io::Result<Dma> {
-        let memory = Mapping::zeroed(pages as usize * PAGE_BYTES)?;
-        for page in 0..pages {
-            // SAFETY: the page lies within the mapping, which no other thread has seen yet.
-            let place = unsafe { memory.base().add(page as usize * PAGE_BYTES) };
-            // SAFETY: as above; the mapping is initialised memory.
-            image(PageId(page), unsafe { &mut *place.cast::<[u8; PAGE_BYTES]>() });
-        }
+        let memory = Mapping::filled(pages, image)?;
         let shared = Arc::new(Shared {
             memory,
             pages: pages as usize,
