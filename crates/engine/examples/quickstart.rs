@@ -13,8 +13,9 @@ use ebbtide_structures::{Map, Region, Vector};
 const STORE_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Name a file on your flash; the temporary directory is only sure to be there.
-    let fallback = || std::env::temp_dir().join("ebbtide-quickstart.store");
+    // Name a file on your flash; a temporary folder, which goes in the end, is only sure to be there.
+    let folder = tempfile::tempdir()?;
+    let fallback = || folder.path().join("quickstart.store");
     let path = std::env::args_os().nth(1).map_or_else(fallback, PathBuf::from);
     let pages = STORE_BYTES / 4096;
     let (tag, spare_pages) = ("quickstart".into(), pages / 2);
