@@ -102,6 +102,7 @@ def simulate(
     workload: str | None = None,
     trace: Trace | Path | None = None,
     address: str | None = None,
+    beyond: str | None = None,
     preset: str | None = None,
     set: Set | None = None,
     scale: object = None,
@@ -122,6 +123,8 @@ def simulate(
         workload: the program; a hash table without.
         trace: a trace to replay instead, directly into the memory side.
         address: the addresses of the trace to replay, `"virtual"` or `"physical"`.
+        beyond: addresses of the trace beyond the modelled data: `"fold"` (without) moves their regions
+            of 2 MiB to where the trace uses nothing, `"refuse"` raises `InputError`.
         preset: a named set of parameters, such as `"atc23"`.
         set: parameters by their keys, over all others.
         scale: scale of the capacities, such as `"1/64"`.
@@ -146,6 +149,7 @@ def simulate(
         workload=workload,
         trace=None if trace is None else path_of(trace),
         address=address,
+        beyond=beyond,
         preset=preset,
         scale=scale,
         jobs=jobs,

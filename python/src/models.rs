@@ -128,6 +128,7 @@ fn sim_options(arguments: &Arguments, set: Set) -> Result<SimOptions, Failure> {
             path,
             format: None,
             address: arguments.value("address")?.unwrap_or(Space::Virtual),
+            beyond: arguments.value("beyond")?.unwrap_or_default(),
         },
         None => SimWork::Program {
             workload: arguments.value("workload")?.unwrap_or(Kind::HashTable),

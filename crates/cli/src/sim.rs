@@ -8,7 +8,7 @@ use ebbtide_sim::Offered;
 use ebbtide_sim::config::Scale;
 use ebbtide_study::energy::EnergyTable;
 use ebbtide_study::simulate::{self, SimOptions, SimWork};
-use ebbtide_trace::{Format, Space};
+use ebbtide_trace::{Beyond, Format, Space};
 use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
@@ -40,6 +40,10 @@ pub(crate) struct Arguments {
     /// Addresses to replay: virtual, or physical where the trace has them
     #[arg(long, default_value = "virtual", requires = "trace")]
     address: Space,
+    /// Addresses of the trace beyond the modelled data: fold (their regions of 2 MiB come to lie where
+    /// the trace uses nothing) or refuse
+    #[arg(long, value_name = "fold|refuse", default_value = "fold", requires = "trace")]
+    beyond: Beyond,
     /// Apply a preset, a named set of parameters: atc23 is the simulator of the CXL-flash study
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -91,6 +95,7 @@ fn options(arguments: &Arguments) -> Result<SimOptions, Failure> {
             path: path.clone(),
             format: arguments.format,
             address: arguments.address,
+            beyond: arguments.beyond,
         },
         None => SimWork::Program {
             workload: arguments.workload.unwrap_or(Kind::HashTable),

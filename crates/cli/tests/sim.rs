@@ -195,6 +195,9 @@ fn several_seeds_give_means_with_intervals_that_hold_them() {
     // A run among several is the run alone.
     let alone = json(&mut small_sim(folder.path(), &["--json", "--seed=8"]));
     assert_eq!(alone["simulated_ns"], runs[1]["simulated_ns"]);
+    let usual =
+        json(&mut ebbtide(folder.path(), &["sim", "--scale=1/1024", "--jobs=50", "--json"]));
+    assert_eq!(usual["runs"].as_array().map(Vec::len), Some(3));
     let text = printed(&mut small_sim(folder.path(), &["--seeds=2"]));
     assert!(text.contains("seeds 1 to 2") && text.contains("95% confidence"), "{text}");
 }
@@ -227,7 +230,6 @@ fn a_trace_is_read_plain_or_compressed_or_from_standard_input() {
 fn a_trace_that_is_no_whole_trace_gives_no_result() {
     let text = trace(1_000);
     let cut = zstd::encode_all(text.as_bytes(), 1).expect("compressed");
-    let beyond = format!("{text}300000 0 {} 64 1\n", 64 << 20);
     for (contents, expected, status) in [
         (Vec::new(), "the trace is empty", 2),
         (text.as_bytes()[..text.len() - 4].to_vec(), "trace.txt:1000: ", 2),
@@ -235,7 +237,6 @@ fn a_trace_that_is_no_whole_trace_gives_no_result() {
         (b"\n\n".to_vec(), "the trace is empty", 2),
         (format!("{text}5 0 0 64 1\n").into_bytes(), "trace.txt:1001: ", 2),
         (format!("{text}what\n").into_bytes(), "trace.txt:1001: ", 2),
-        (beyond.into_bytes(), "0x4000000 lies beyond dataset.size = 64MiB", 2),
     ] {
         let folder = folder();
         fs::write(folder.path().join("trace.txt"), contents).expect("written");
@@ -248,6 +249,23 @@ fn a_trace_that_is_no_whole_trace_gives_no_result() {
     }
     assert_refused(&["--trace=missing"], &["cannot open missing"]);
     assert_refused(&["--trace=."], &["cannot read .", "directory"]);
+}
+
+#[test]
+fn addresses_beyond_the_data_are_folded_onto_it_or_refused() {
+    let folder = folder();
+    let text = trace(1_000);
+    let beyond = format!("{text}300000 0 {} 64 1\n", 64 << 20);
+    fs::write(folder.path().join("trace.txt"), &beyond).expect("written");
+    let found = json(&mut small_sim(folder.path(), &["--trace=trace.txt", "--json"]));
+    assert_eq!(found["accesses"], 1_001);
+    assert!(!found.to_string().contains("lie where another does"), "{found}");
+    let arguments = ["--trace=trace.txt", "--beyond=refuse"];
+    let text = complaint(&mut small_sim(folder.path(), &arguments), 2);
+    assert!(text.contains("0x4000000 lies beyond dataset.size = 64MiB"), "{text}");
+    let arguments = ["--trace=trace.txt", "--set=dataset.size=8MiB"];
+    let text = printed(&mut small_sim(folder.path(), &arguments));
+    assert!(text.contains("warning: ") && text.contains("lie where another does"), "{text}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! | write a file | [`copy_to`], or [`Format::write`] to an [`Output`] |
 //! | trace a running program | [`capture`], through a [`CacheFilter`] |
 //! | change addresses or add hints | [`Mapped`], [`Physical`], [`Hinted`] |
-//! | fit a trace to a device | [`WithFrames`], [`Wrapped`] |
+//! | fit a trace to a device | [`WithFrames`], [`Wrapped`], [`Folded`] |
 //! | record a generated program | [`Recorder`] |
 //! | describe a trace | [`Statistics`] |
 //! | find the miss ratio of every size of DRAM | [`curve`] |
@@ -81,4 +81,4 @@ pub use recording::{Enough, Recorder, Recording, Replayed, line_access};
 pub use sink::Sink;
 pub use source::{Accesses, Source};
 pub use statistics::{Hottest, Statistics};
-pub use wrapped::{WithFrames, Wrapped};
+pub use wrapped::{Beyond, Folded, WithFrames, Wrapped};

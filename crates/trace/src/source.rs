@@ -29,6 +29,12 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
+impl<S: Source + ?Sized> Source for &mut S {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        (**self).fill(batch)
+    }
+}
+
 /// The accesses of a source one by one; after an error there are no more.
 pub struct Accesses<S> {
     source: S,

@@ -1,6 +1,7 @@
-//! [`Wrapped`] and [`WithFrames`]: a trace fitted to a device.
+//! [`Wrapped`], [`Folded`] and [`WithFrames`]: a trace fitted to a device.
 
-use ebbtide_core::{Addr, PAGE_BYTES};
+use ebbtide_core::{Addr, PAGE_BYTES, choice};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Access, Source, TraceError};
 
@@ -49,5 +50,155 @@ impl<S: Source> Source for Wrapped<S> {
             .iter_mut()
             .for_each(|access| access.address = Addr(access.address.0 % self.device_bytes));
         Ok(more)
+    }
+}
+
+choice! {
+    /// What happens to addresses beyond a device.
+    #[derive(Default)]
+    pub enum Beyond as "way with addresses beyond the data" {
+        /// They come to lie on the device ([`Folded`]).
+        #[default]
+        Fold = "fold",
+        /// They are an error.
+        Refuse = "refuse",
+    }
+}
+
+/// A trace on a device that is smaller than its addresses: regions of 2 MiB beyond the device come to
+/// lie in its unused regions, in the order of their first use, and share them once all are used. An
+/// address on the device stays where it is, unless a region from beyond has come to lie there.
+///
+/// A program's addresses have gaps, so that it may use few pages far apart. Neighbours stay neighbours.
+pub struct Folded<S> {
+    source: S,
+    region_pages: u64,
+    regions: u64,
+    /// Where each region that was used lies.
+    places: FxHashMap<u64, u64>,
+    used: FxHashSet<u64>,
+    next: u64,
+    shared: u64,
+}
+
+/// Pages of a region.
+const REGION_PAGES: u64 = 512;
+
+impl<S: Source> Folded<S> {
+    /// `source` on a device of `pages` pages.
+    ///
+    /// # Panics
+    /// When the device has none.
+    pub fn new(source: S, pages: u64) -> Folded<S> {
+        assert!(pages > 0, "a device has pages");
+        let region_pages = REGION_PAGES.min(pages);
+        let (places, used) = (FxHashMap::default(), FxHashSet::default());
+        Folded {
+            source,
+            region_pages,
+            regions: pages / region_pages,
+            places,
+            used,
+            next: 0,
+            shared: 0,
+        }
+    }
+
+    /// Regions so far that lie where another does, since the trace has more of them than the device.
+    pub fn shared(&self) -> u64 {
+        self.shared
+    }
+
+    fn place(&mut self, region: u64) -> u64 {
+        if let Some(place) = self.places.get(&region) {
+            return *place;
+        }
+        let place = if region < self.regions && !self.used.contains(&region) {
+            region
+        } else {
+            // Once all are used, `next` goes round and regions share a place.
+            while self.next < self.regions && self.used.contains(&self.next) {
+                self.next += 1;
+            }
+            let place = self.next % self.regions;
+            self.next += 1;
+            place
+        };
+        self.shared += u64::from(!self.used.insert(place));
+        self.places.insert(region, place);
+        place
+    }
+}
+
+impl<S: Source> Source for Folded<S> {
+    fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+        let more = self.source.fill(batch)?;
+        let region_bytes = self.region_pages * PAGE_BYTES as u64;
+        for access in batch.iter_mut() {
+            let (region, offset) =
+                (access.address.0 / region_bytes, access.address.0 % region_bytes);
+            access.address = Addr(self.place(region) * region_bytes + offset);
+        }
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbtide_core::Time;
+
+    use super::*;
+    use crate::Op;
+
+    struct Fixed(Vec<u64>);
+
+    impl Source for Fixed {
+        fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
+            batch.clear();
+            let access = |address| Access {
+                at: Time::ZERO,
+                address: Addr(address),
+                frame: None,
+                device: 0,
+                bytes: 8,
+                op: Op::Read,
+            };
+            batch.extend(self.0.drain(..).map(access));
+            Ok(!batch.is_empty())
+        }
+    }
+
+    fn folded(addresses: &[u64], pages: u64) -> Vec<u64> {
+        let mut source = Folded::new(Fixed(addresses.to_vec()), pages);
+        let mut batch = Vec::new();
+        source.fill(&mut batch).expect("no fault");
+        batch.iter().map(|access| access.address.0).collect()
+    }
+
+    const REGION: u64 = REGION_PAGES * PAGE_BYTES as u64;
+
+    #[test]
+    fn what_lies_on_the_device_stays_there() {
+        let addresses = [7, REGION + 64, 3 * REGION, 8];
+        assert_eq!(folded(&addresses, 4 * REGION_PAGES), addresses);
+    }
+
+    #[test]
+    fn regions_beyond_the_device_take_unused_places_and_neighbours_stay_together() {
+        let stack = 0x7fff_ffe0_0000;
+        let addresses = [REGION, stack + 4096, stack + 8192, 5 * REGION, REGION + 8, stack];
+        let expected = [REGION, 4096, 8192, 2 * REGION, REGION + 8, 0];
+        assert_eq!(folded(&addresses, 4 * REGION_PAGES), expected);
+    }
+
+    #[test]
+    fn regions_share_places_once_all_are_used() {
+        let far = [10, 11, 12, 13, 10].map(|region| region * REGION);
+        assert_eq!(folded(&far, 2 * REGION_PAGES), [0, REGION, 0, REGION, 0]);
+        assert!(folded(&[1 << 40], 3).iter().all(|address| *address < 3 * 4096));
+        let accesses = Fixed(far.to_vec());
+        let mut source = Folded::new(accesses, 2 * REGION_PAGES);
+        source.fill(&mut Vec::new()).expect("no fault");
+        assert_eq!(source.shared(), 2);
     }
 }

@@ -10,7 +10,7 @@ use ebbtide_core::Watch;
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::{self, Parts};
 use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline, replay};
-use ebbtide_trace::Source;
+use ebbtide_trace::{Folded, Source};
 use serde::Serialize;
 
 pub use options::{Compose, SimOptions, SimWork, SimulateError, simulate, simulate_with};
@@ -63,6 +63,14 @@ pub struct Replayed {
     pub energy: Option<Energy>,
 }
 
+impl Replayed {
+    /// This, with a warning if `trace` was too large for the device.
+    fn folded<S: Source>(mut self, trace: &Folded<S>) -> Replayed {
+        self.warnings.extend(warnings::of_folding(trace.shared()));
+        self
+    }
+}
+
 /// Simulates `plan`, with the energy by `meter`. With `explain`, follows a typical miss afterwards.
 ///
 /// # Errors
@@ -101,7 +109,7 @@ pub fn run_trace(
     meter: Option<&Meter>,
     trace: impl Source,
     watch: Watch<'_>,
-) -> Result<Option<SimReport>, ReplayError> {
+) -> Result<Option<Replayed>, ReplayError> {
     let mut trace = Watched::new(trace, watch);
     let replayed = replay(config, &mut trace);
     if trace.stopped() {
@@ -109,9 +117,5 @@ pub fn run_trace(
     }
     let replay = replayed?;
     let energy = meter.map(|meter| meter.of_trace(&replay));
-    Ok(Some(SimReport::Replay(Box::new(Replayed {
-        warnings: warnings::of_replay(&replay),
-        replay,
-        energy,
-    }))))
+    Ok(Some(Replayed { warnings: warnings::of_replay(&replay), replay, energy }))
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use ebbtide_core::{Stopped, Watch};
+use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, resolve};
 use ebbtide_sim::{Offered, Plan, ReplayError, SimError};
-use ebbtide_trace::{Format, Space, TraceError};
+use ebbtide_trace::{Beyond, Folded, Format, Space, TraceError};
 use ebbtide_workloads::Kind;
 use thiserror::Error;
 
@@ -56,6 +56,8 @@ pub enum SimWork {
         format: Option<Format>,
         /// Which of its addresses.
         address: Space,
+        /// What happens to addresses beyond the modelled data.
+        beyond: Beyond,
     },
 }
 
@@ -134,10 +136,19 @@ pub fn simulate_with(
     let meter = Meter::new(&options.energy, &whole, has_flash)?;
     let meter = meter.as_ref();
     match &options.work {
-        SimWork::Trace { path, format, address } => {
+        SimWork::Trace { path, format, address, beyond } => {
             let trace = address.of(ebbtide_trace::open_as(path, *format)?);
-            let report = run_trace(&config, meter, trace, watch).map_err(SimulateError::Replay)?;
-            Ok(report.ok_or(Stopped)?)
+            let replayed = match beyond {
+                Beyond::Refuse => run_trace(&config, meter, trace, watch),
+                Beyond::Fold => {
+                    let pages = config.dataset.size.0 / PAGE_BYTES as u64;
+                    let mut folded = Folded::new(trace, pages);
+                    let replayed = run_trace(&config, meter, &mut folded, watch);
+                    replayed.map(|report| report.map(|report| report.folded(&folded)))
+                }
+            };
+            let report = replayed.map_err(SimulateError::Replay)?;
+            Ok(SimReport::Replay(Box::new(report.ok_or(Stopped)?)))
         }
         SimWork::Program { workload, jobs, seed, seeds, arrivals, explain } => {
             let (workload, jobs, seed, arrivals) = (*workload, *jobs, *seed, *arrivals);

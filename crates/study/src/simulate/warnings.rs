@@ -44,6 +44,16 @@ pub(super) fn of_replay(replay: &Replay) -> Vec<String> {
     still_filling(&replay.memory.cache).into_iter().chain(of_flash(&replay.config)).collect()
 }
 
+/// Says if `shared` regions of a trace lie where another does.
+pub(super) fn of_folding(shared: u64) -> Option<String> {
+    (shared > 0).then(|| {
+        format!(
+            "{shared} regions of 2 MiB of the trace lie where another does, so that pages hit that \
+             would miss: set dataset.size larger"
+        )
+    })
+}
+
 /// Says if a cache still fills.
 fn still_filling(cache: &CacheCounters) -> Option<String> {
     let evictions = cache.evictions_clean + cache.evictions_dirty;
