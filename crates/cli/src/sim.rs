@@ -15,8 +15,11 @@ use crate::exit::Failure;
 use crate::output::Output;
 use crate::{numbers, progress};
 
-/// The default of `--jobs`: they take a second to simulate, and their warm-up about a minute.
+/// The default of `--jobs`: they take a second to simulate, and their warm-up about a minute, a seed.
 const JOBS: u64 = 20_000;
+
+/// The default of `--seeds`: as many as an interval needs to say something.
+const SEEDS: u64 = 3;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -59,7 +62,8 @@ pub(crate) struct Arguments {
     /// Seed of data, jobs and arrivals
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
-    /// Run this many seeds, starting with --seed, and print means with 95% confidence intervals
+    /// Run this many seeds, starting with --seed, and print means with 95% confidence intervals; 1
+    /// prints every figure of that run [default: 3, or 1 with --explain]
     #[arg(long, value_name = "COUNT", value_parser = numbers::at_least_one)]
     seeds: Option<u64>,
     /// Arrivals of jobs: saturating (a job is always waiting), or poisson:SHARE of the maximum
@@ -101,7 +105,12 @@ fn options(arguments: &Arguments) -> Result<SimOptions, Failure> {
             workload: arguments.workload.unwrap_or(Kind::HashTable),
             jobs: arguments.jobs,
             seed: arguments.seed,
-            seeds: arguments.seeds,
+            seeds: match arguments.seeds {
+                None if arguments.explain => None,
+                None => Some(SEEDS),
+                Some(1) => None,
+                seeds => seeds,
+            },
             arrivals: arguments.arrivals,
             explain: arguments.explain,
         },

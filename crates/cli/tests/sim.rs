@@ -29,6 +29,11 @@ fn small_sim(folder: &Path, arguments: &[&str]) -> Command {
     if !arguments.iter().any(given) {
         command.arg("--jobs=500");
     }
+    let given_otherwise = ["--seeds", "--trace", "--explain"];
+    let given = |argument: &&str| given_otherwise.iter().any(|name| argument.starts_with(name));
+    if !arguments.iter().any(given) {
+        command.arg("--seeds=1");
+    }
     command
 }
 
@@ -333,7 +338,8 @@ fn a_design_of_ones_own_is_a_file_over_a_base() {
 #[test]
 fn the_scale_shrinks_what_must_shrink_together() {
     let folder = folder();
-    let mut sim = ebbtide(folder.path(), &["sim", "--scale=1/1024", "--jobs=50", "--json"]);
+    let mut sim =
+        ebbtide(folder.path(), &["sim", "--scale=1/1024", "--jobs=50", "--seeds=1", "--json"]);
     let config = &json(&mut sim)["config"];
     let sizes = [("dataset", "256MiB"), ("dram_cache", "8MiB"), ("llc", "16KiB"), ("l1", "64KiB")];
     for (section, size) in sizes {
