@@ -1,7 +1,9 @@
 //! Power goes at every moment, and nothing acknowledged is lost; every planted mistake is noticed.
 
-use ebbtide_core::durability::Mistake;
-use ebbtide_testbed::power_loss::{Setting, Tally, Violation, damage, explore, finds, sample};
+use ebbtide_core::durability::{Mistake, Planted};
+use ebbtide_testbed::power_loss::{
+    EngineMistake, Setting, Tally, Violation, damage, explore, finds, finds_in_engine, sample,
+};
 
 fn all(seeds: u64, run: impl Fn(u64) -> Result<Tally, Violation>) -> Tally {
     let mut tally = Tally::default();
@@ -24,6 +26,11 @@ fn long_histories_survive_many_losses_of_power_also_during_recovery() {
 }
 
 #[test]
+fn however_full_the_log_is_there_is_room_to_empty_it() {
+    all(40, |seed| sample(&Setting::SMALL, seed, 4_000, 0.0));
+}
+
+#[test]
 fn a_device_that_fails_midway_loses_nothing_acknowledged() {
     let setting = Setting { errors: 0.01, ..Setting::SMALL };
     let tally = all(8, |seed| sample(&setting, seed, 4_000, 0.001));
@@ -38,7 +45,7 @@ fn a_damaged_block_is_named_and_nothing_else_is_lost() {
 
 /// Damage is not among what `finds` tries.
 fn finds_damage(mistake: Mistake) -> bool {
-    let setting = Setting { mistake: Some(mistake), ..Setting::SMALL };
+    let setting = Setting { planted: Planted::one(mistake), ..Setting::SMALL };
     (0..200).any(|seed| damage(&setting, seed, 300).is_err())
 }
 
@@ -53,6 +60,7 @@ macro_rules! planted {
 }
 
 planted! {
+    transactions_that_take_the_room_of_map_records_are_noticed: SpendsRoomOfMaps,
     an_acknowledgement_before_the_flush_is_noticed: AcknowledgesBeforeFlush,
     a_slot_that_is_free_before_its_record_is_durable_is_noticed: FreesSlotAtOnce,
     a_page_forgotten_before_its_record_is_durable_is_noticed: ForgetsStoresAtMap,
@@ -63,7 +71,26 @@ planted! {
     a_map_record_that_outlives_its_copy_is_noticed: TrustsUnflushedMaps,
     recovery_over_the_last_copy_is_noticed: RecoversInPlace,
     a_log_block_of_an_older_boot_is_noticed: AcceptsOldBoot,
+    records_that_are_applied_twice_are_noticed: AppliesOldLap,
     half_a_record_is_noticed: AppliesHalfRecord,
+}
+
+macro_rules! planted_in_engine {
+    ($($name:ident: $mistake:ident,)*) => {$(
+        #[test]
+        fn $name() {
+            let found = finds_in_engine(&Setting::SMALL, EngineMistake::$mistake, 200);
+            assert!(found.is_some(), "the mistake {:?} goes unnoticed", EngineMistake::$mistake);
+        }
+    )*};
+}
+
+planted_in_engine! {
+    stores_that_reach_memory_after_their_record_are_noticed: AppliesLater,
+    stores_that_reach_memory_in_another_order_are_noticed: AppliesOutOfOrder,
+    latches_that_are_released_before_the_commit_are_noticed: ReleasesLatchesEarly,
+    a_read_without_a_latch_that_nobody_looks_at_again_is_noticed: SkipsSecondLook,
+    a_page_that_is_stored_to_while_it_is_written_is_noticed: WritesLivePages,
 }
 
 #[test]
@@ -80,4 +107,9 @@ fn damage_taken_for_the_end_of_the_log_is_noticed() {
 #[test]
 fn checksums_that_nobody_looks_at_are_noticed() {
     assert!(finds_damage(Mistake::IgnoresChecksums));
+}
+
+#[test]
+fn an_old_superblock_that_is_believed_is_noticed() {
+    assert!(finds_damage(Mistake::BelievesOldSuperblock));
 }

@@ -3,6 +3,7 @@
 use super::base_map::Mapped;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry};
+use super::planted::Planted;
 use super::recovery::{look, used_slots};
 use super::superblock::Superblock;
 use crate::addr::{PAGE_BYTES, PageId};
@@ -51,7 +52,7 @@ pub fn inspect(
     read_pages: bool,
     watch: Watch<'_>,
 ) -> Result<Inspection, RecoveryError> {
-    let found = look(geometry, disk, None, watch)?;
+    let found = look(geometry, disk, Planted::NONE, watch)?;
     used_slots(geometry, &found.map)?;
     let all = || (0..geometry.pages).map(PageId);
     let mut damaged = Vec::new();

@@ -10,7 +10,7 @@ use super::base_map::{Mapped, PageMap};
 use super::checkpoint::Checkpoint;
 use super::geometry::{Block, Geometry, Page};
 use super::log::Log;
-use super::planted::Mistake;
+use super::planted::{Mistake, Planted};
 use super::record::{MAP_RECORD_BYTES, Map, encode_map, encode_stores, stores_bytes_max};
 use super::slots::Slots;
 use super::superblock::Superblock;
@@ -82,7 +82,7 @@ pub struct Journal {
     flushed_last: bool,
     ended: Option<String>,
     record: Vec<u8>,
-    mistake: Option<Mistake>,
+    planted: Planted,
 }
 
 impl Journal {
@@ -93,7 +93,7 @@ impl Journal {
         slots: Slots,
         superblock: Superblock,
         limits: Limits,
-        mistake: Option<Mistake>,
+        planted: Planted,
     ) -> Journal {
         Journal {
             geometry,
@@ -110,7 +110,7 @@ impl Journal {
             flushed_last: false,
             ended: None,
             record: Vec::new(),
-            mistake,
+            planted,
         }
     }
 
@@ -136,10 +136,10 @@ impl Journal {
 
     /// All transactions up to here are on the device.
     pub fn durable(&self) -> Lsn {
-        match self.mistake {
-            Some(Mistake::AcknowledgesBeforeFlush) => self.log.written(),
-            _ => self.log.durable(),
+        if self.planted.is(Mistake::AcknowledgesBeforeFlush) {
+            return self.log.written();
         }
+        self.log.durable()
     }
 
     /// Where the newest transaction ends.
@@ -189,7 +189,9 @@ impl Journal {
         }
         let blocks = Journal::blocks_for(bytes);
         // A quarter of the ring is left to map records, without which it would never be free again.
-        let room = self.log.free_blocks().saturating_sub(self.geometry.log_blocks / 4);
+        let spends_all = self.planted.is(Mistake::SpendsRoomOfMaps);
+        let of_maps = if spends_all { 0 } else { self.geometry.log_blocks / 4 };
+        let room = self.log.free_blocks().saturating_sub(of_maps);
         let fits = self.reserved + blocks <= room
             && self.log.unwritten_blocks() + self.reserved + blocks
                 <= self.limits.buffer_blocks_max
@@ -262,7 +264,7 @@ impl Journal {
             self.slots.release(slot);
             return false;
         }
-        let covers = if self.mistake == Some(Mistake::CoversTooMuch) {
+        let covers = if self.planted.is(Mistake::CoversTooMuch) {
             // As if the copy were made now, of the live page.
             Lsn(self.log.tail().0 + 4096)
         } else {
@@ -273,13 +275,13 @@ impl Journal {
         self.log.append(&self.record);
         let end = self.log.tail();
         self.unmapped.note_mapped(page, end);
-        if self.mistake == Some(Mistake::ForgetsStoresAtMap) {
+        if self.planted.is(Mistake::ForgetsStoresAtMap) {
             self.unmapped.settle(end);
         }
         let old = self.map.get(page);
         self.map.set(page, Mapped::Slot { slot, checksum });
         if let Mapped::Slot { slot: old, .. } = old {
-            if self.mistake == Some(Mistake::FreesSlotAtOnce) {
+            if self.planted.is(Mistake::FreesSlotAtOnce) {
                 self.slots.release(old);
             } else {
                 self.slots.leave(old, end);
@@ -400,7 +402,7 @@ impl Journal {
     pub fn done(&mut self, result: Result<(), String>) {
         let doing = self.doing.take().expect("something is under way");
         if let Err(reason) = result {
-            if self.mistake == Some(Mistake::RetriesFlush) && matches!(doing, Doing::Flush { .. }) {
+            if self.planted.is(Mistake::RetriesFlush) && matches!(doing, Doing::Flush { .. }) {
                 return self.done_well(doing);
             }
             self.ended = Some(reason);
@@ -415,7 +417,7 @@ impl Journal {
             Doing::Base => self.checkpoint.base_written(&self.geometry, self.log.tail()),
             Doing::Superblock => {
                 self.checkpoint.superblock_written();
-                if self.mistake == Some(Mistake::ReusesLogEarly)
+                if self.planted.is(Mistake::ReusesLogEarly)
                     && let Checkpoint::SuperblockWritten { superblock } = self.checkpoint
                 {
                     self.log.note_superblock(superblock.generation, superblock.horizon);
@@ -439,18 +441,18 @@ impl Journal {
         match self.checkpoint {
             Checkpoint::Cleaning { target }
                 if self.unmapped.first().is_none_or(|first| first >= target)
-                    || self.mistake == Some(Mistake::HorizonTooLate) =>
+                    || self.planted.is(Mistake::HorizonTooLate) =>
             {
                 self.checkpoint = Checkpoint::Base { start: self.log.tail(), index: 0 };
             }
             Checkpoint::BaseWritten { start, end, flushed, superblock: None } => {
                 let durable = self.log.durable() >= end;
-                let early = self.mistake == Some(Mistake::NamesBaseBeforeFlush);
+                let early = self.planted.is(Mistake::NamesBaseBeforeFlush);
                 if !(durable && flushed || early) {
                     return;
                 }
                 let first = self.unmapped.first().unwrap_or(start);
-                let late = self.mistake == Some(Mistake::HorizonTooLate);
+                let late = self.planted.is(Mistake::HorizonTooLate);
                 let horizon = if late { start } else { start.min(first) };
                 let generation = self.superblock.generation + 1;
                 let superblock = Superblock {

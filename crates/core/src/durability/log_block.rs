@@ -78,3 +78,8 @@ impl Header {
 pub fn flushed_mark(geometry: &Geometry, block: &Page) -> Option<super::Lsn> {
     Header::read(geometry, block).map(|(header, _)| super::Lsn::at(header.flushed, HEADER_BYTES))
 }
+
+/// The generation of the superblock that was the newest when a log block was made.
+pub fn named_generation(geometry: &Geometry, block: &Page) -> Option<u64> {
+    Header::read(geometry, block).map(|(header, _)| header.generation)
+}

@@ -43,10 +43,10 @@ pub use held::{HeldLatches, Rerun};
 pub use inspect::{Inspection, inspect};
 pub use journal::{Frozen, Io, Journal, Limits, is_sound};
 #[doc(hidden)]
-pub use log_block::flushed_mark;
+pub use log_block::{flushed_mark, named_generation};
 pub use lsn::Lsn;
 #[doc(hidden)]
-pub use planted::Mistake;
+pub use planted::{Mistake, Planted};
 pub use policy::{NotPolicy, Policy};
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use superblock::{Superblock, format};

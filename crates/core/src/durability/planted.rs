@@ -1,8 +1,10 @@
 //! Mistakes that tests plant on purpose, to see that they would be found.
 
-/// A mistake in the protocol. A journal makes none unless a test asks for it.
+/// A mistake in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mistake {
+    /// Transactions may take the part of the log that map records need.
+    SpendsRoomOfMaps,
     /// A group of log blocks counts as on the device when it is written, before the flush.
     AcknowledgesBeforeFlush,
     /// The slot that a page leaves is free at once.
@@ -19,8 +21,12 @@ pub enum Mistake {
     HorizonTooLate,
     /// Log blocks of an older boot are accepted behind those of a newer one.
     AcceptsOldBoot,
+    /// Log blocks of the lap of the ring before are accepted, so that their records are applied twice.
+    AppliesOldLap,
     /// A bad block is taken for the end of the log, though it was on the device.
     TakesDamageForEnd,
+    /// An older superblock is believed, though the log names a newer one.
+    BelievesOldSuperblock,
     /// Checksums of pages are not looked at.
     IgnoresChecksums,
     /// A flush that failed is tried again.
@@ -31,4 +37,39 @@ pub enum Mistake {
     TrustsUnflushedMaps,
     /// Recovery writes pages over their last copy.
     RecoversInPlace,
+}
+
+/// The mistake that a journal is to make. There is none, and this is empty, unless the crate is built
+/// with the feature `planted`, as the testbed asks for: what people run has no mistake to make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Planted {
+    #[cfg(feature = "planted")]
+    mistake: Option<Mistake>,
+}
+
+impl Planted {
+    /// None.
+    pub const NONE: Planted = Planted {
+        #[cfg(feature = "planted")]
+        mistake: None,
+    };
+
+    /// This one.
+    #[cfg(feature = "planted")]
+    pub const fn one(mistake: Mistake) -> Planted {
+        Planted { mistake: Some(mistake) }
+    }
+
+    /// Whether it is `mistake`.
+    #[cfg(feature = "planted")]
+    pub fn is(self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    /// Whether it is `mistake`: it is not.
+    #[cfg(not(feature = "planted"))]
+    #[inline(always)]
+    pub const fn is(self, _mistake: Mistake) -> bool {
+        false
+    }
 }

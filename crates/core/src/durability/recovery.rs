@@ -15,7 +15,7 @@ use super::geometry::{Block, Geometry, Page, SUPERBLOCKS};
 use super::journal::{Journal, Limits};
 use super::log::Log;
 use super::log_block::HEADER_BYTES;
-use super::planted::Mistake;
+use super::planted::{Mistake, Planted};
 use super::record::{Map, Record, runs};
 use super::scan::{End, Extent, check_end, scan};
 use super::slots::Slots;
@@ -50,8 +50,8 @@ pub struct RecoveryOptions {
     pub pages_at_once: usize,
     /// The bounds of the journal.
     pub limits: Limits,
-    /// A mistake to make, in tests.
-    pub mistake: Option<Mistake>,
+    /// The mistake to make, in tests.
+    pub planted: Planted,
 }
 
 /// Reads the superblock, base map and log of a store: all that recovery starts from.
@@ -98,12 +98,12 @@ impl Copies {
         geometry: &Geometry,
         disk: &mut impl Disk,
         flushed: Lsn,
-        mistake: Option<Mistake>,
+        planted: Planted,
     ) -> Result<(Mapped, Lsn), DiskError> {
         let mut block = Box::new([0; PAGE_BYTES]);
         while let Some((end, mapped, covered)) = self.copies.pop_back() {
             let Mapped::Slot { slot, checksum } = mapped else { return Ok((mapped, covered)) };
-            let trusted = end <= flushed || mistake == Some(Mistake::TrustsUnflushedMaps);
+            let trusted = end <= flushed || planted.is(Mistake::TrustsUnflushedMaps);
             if trusted {
                 return Ok((mapped, covered));
             }
@@ -120,7 +120,7 @@ impl Copies {
 pub(super) fn look(
     geometry: &Geometry,
     disk: &mut impl Disk,
-    mistake: Option<Mistake>,
+    planted: Planted,
     watch: Watch<'_>,
 ) -> Result<Found, RecoveryError> {
     let mut copies = Box::new([[0; PAGE_BYTES]; SUPERBLOCKS as usize]);
@@ -143,7 +143,7 @@ pub(super) fn look(
     let mut stored: BTreeMap<PageId, Lsn> = BTreeMap::new();
     let mut copies_of: HashMap<PageId, Copies> = HashMap::new();
     let (mut transactions, mut records, mut wrong) = (0, 0, None);
-    let end = scan(geometry, disk, &superblock, mistake, &mut |place, record| {
+    let end = scan(geometry, disk, &superblock, planted, &mut |place, record| {
         records += 1;
         match record {
             Record::Stores(contents) => {
@@ -170,12 +170,12 @@ pub(super) fn look(
     if let Some(wrong) = wrong {
         return Err(wrong);
     }
-    if mistake != Some(Mistake::TakesDamageForEnd) {
-        check_end(geometry, disk, &superblock, &end)?;
+    if !planted.is(Mistake::TakesDamageForEnd) {
+        check_end(geometry, disk, &superblock, &end, planted)?;
     }
     let mut covers: HashMap<PageId, Lsn> = HashMap::new();
     for (page, copies) in copies_of {
-        let (mapped, covered) = copies.newest_sound(geometry, disk, end.flushed, mistake)?;
+        let (mapped, covered) = copies.newest_sound(geometry, disk, end.flushed, planted)?;
         map.set(page, mapped);
         covers.insert(page, covered);
     }
@@ -213,8 +213,8 @@ pub fn recover(
     options: &RecoveryOptions,
     watch: Watch<'_>,
 ) -> Result<(Journal, Recovered), RecoveryError> {
-    let mistake = options.mistake;
-    let found = look(&geometry, disk, mistake, watch)?;
+    let planted = options.planted;
+    let found = look(&geometry, disk, planted, watch)?;
     let Found { superblock, map, end, redo, .. } = &found;
     let used = used_slots(&geometry, map)?;
     let is_used = |slot: u32| used[slot as usize / 64] & 1 << (slot % 64) != 0;
@@ -224,14 +224,14 @@ pub fn recover(
     let at_once = options.pages_at_once.max(1);
     for (done, portion) in pages.chunks(at_once).enumerate() {
         watch.tell("applying the log", (done * at_once) as f64 / pages.len() as f64)?;
-        let mut contents = read_pages(&geometry, disk, map, portion, mistake)?;
-        apply(&geometry, disk, &found, mistake, &mut contents)?;
+        let mut contents = read_pages(&geometry, disk, map, portion, planted)?;
+        apply(&geometry, disk, &found, planted, &mut contents)?;
         let mut free = Run { first: 0, count: 0 };
         let mut writes = Vec::with_capacity(contents.len());
         for (page, contents) in contents {
             let old = map.get(page);
             let slot = match old {
-                Mapped::Slot { slot, .. } if mistake == Some(Mistake::RecoversInPlace) => slot,
+                Mapped::Slot { slot, .. } if planted.is(Mistake::RecoversInPlace) => slot,
                 _ => next_slot(&mut slots, &mut free)?,
             };
             let checksum = geometry.checksum(&contents[..]);
@@ -289,7 +289,7 @@ pub fn recover(
     };
     let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);
     let journal =
-        Journal::new(geometry, log, Arc::new(found.map), slots, next, options.limits, mistake);
+        Journal::new(geometry, log, Arc::new(found.map), slots, next, options.limits, planted);
     Ok((journal, recovered))
 }
 
@@ -309,7 +309,7 @@ fn read_pages(
     disk: &mut impl Disk,
     map: &PageMap,
     portion: &[PageId],
-    mistake: Option<Mistake>,
+    planted: Planted,
 ) -> Result<BTreeMap<PageId, Box<Page>>, RecoveryError> {
     let mut pages = BTreeMap::new();
     let mut wanted = Vec::new();
@@ -324,7 +324,7 @@ fn read_pages(
     let mut contents = vec![[0; PAGE_BYTES]; blocks.len()];
     disk.read_blocks(&blocks, &mut contents)?;
     for ((page, _, checksum), contents) in wanted.into_iter().zip(contents) {
-        if geometry.checksum(&contents) == checksum || mistake == Some(Mistake::IgnoresChecksums) {
+        if geometry.checksum(&contents) == checksum || planted.is(Mistake::IgnoresChecksums) {
             pages.insert(page, Box::new(contents));
         } else {
             map.set(page, Mapped::Poisoned);
@@ -338,10 +338,10 @@ fn apply(
     geometry: &Geometry,
     disk: &mut impl Disk,
     found: &Found,
-    mistake: Option<Mistake>,
+    planted: Planted,
     pages: &mut BTreeMap<PageId, Box<Page>>,
 ) -> Result<(), RecoveryError> {
-    scan(geometry, disk, &found.superblock, mistake, &mut |place, record| {
+    scan(geometry, disk, &found.superblock, planted, &mut |place, record| {
         let Record::Stores(contents) = record else { return };
         for run in runs(contents).flatten() {
             let (mut at, mut bytes) = (run.at, run.bytes);

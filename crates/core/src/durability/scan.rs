@@ -4,7 +4,7 @@ use super::Lsn;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry, Page};
 use super::log_block::{HEADER_BYTES, Header};
-use super::planted::Mistake;
+use super::planted::{Mistake, Planted};
 use super::record::{HEAD_BYTES, Record, decode, record_bytes, runs};
 use super::superblock::Superblock;
 use crate::addr::PAGE_BYTES;
@@ -93,7 +93,7 @@ pub(super) fn scan(
     geometry: &Geometry,
     disk: &mut impl Disk,
     superblock: &Superblock,
-    mistake: Option<Mistake>,
+    planted: Planted,
     visit: &mut dyn FnMut(Extent, Record<'_>),
 ) -> Result<End, RecoveryError> {
     let first = superblock.horizon.block();
@@ -105,16 +105,15 @@ pub(super) fn scan(
         let place = geometry.log(end.number);
         disk.read_block(place, &mut block)?;
         let Some((header, checksum)) = Header::read(geometry, &block) else { break };
-        let in_order = header.boot >= boot || mistake == Some(Mistake::AcceptsOldBoot);
-        let follows = end.number == first
-            || header.previous == end.previous
-            || mistake == Some(Mistake::AcceptsOldBoot);
-        if header.number != end.number || !in_order || !follows {
+        let old_lap =
+            planted.is(Mistake::AppliesOldLap) && header.number + geometry.log_blocks == end.number;
+        let careless = old_lap || planted.is(Mistake::AcceptsOldBoot);
+        let in_order = header.boot >= boot || careless;
+        let follows = end.number == first || header.previous == end.previous || careless;
+        if header.number != end.number && !old_lap || !in_order || !follows {
             break;
         }
-        if header.generation > superblock.generation {
-            return Err(RecoveryError::OldSuperblock { block: place });
-        }
+        check_generation(superblock, &header, place, planted)?;
         if header.boot > boot {
             // What an older boot left unfinished never took place.
             assembly.bytes.clear();
@@ -133,7 +132,7 @@ pub(super) fn scan(
         end.previous = checksum;
         end.number += 1;
     }
-    if mistake == Some(Mistake::AppliesHalfRecord) {
+    if planted.is(Mistake::AppliesHalfRecord) {
         assembly.give_half(end.flushed, visit);
     }
     Ok(end)
@@ -149,23 +148,34 @@ pub(super) fn check_end(
     disk: &mut impl Disk,
     superblock: &Superblock,
     end: &End,
+    planted: Planted,
 ) -> Result<(), RecoveryError> {
-    let damaged =
-        || RecoveryError::DamagedLog { block: geometry.log(end.number), number: end.number };
-    if end.number < superblock.log_end.block() {
-        return Err(damaged());
-    }
+    let mut is_damaged = end.number < superblock.log_end.block();
     let mut block = Box::new([0; PAGE_BYTES]);
     for number in end.number..superblock.horizon.block() + geometry.log_blocks {
         let place: Block = geometry.log(number);
         disk.read_block(place, &mut block)?;
         let Some((header, _)) = Header::read(geometry, &block) else { continue };
-        if header.generation > superblock.generation {
-            return Err(RecoveryError::OldSuperblock { block: place });
-        }
-        if header.flushed > end.number {
-            return Err(damaged());
-        }
+        check_generation(superblock, &header, place, planted)?;
+        is_damaged |= header.flushed > end.number;
+    }
+    if is_damaged {
+        let block = geometry.log(end.number);
+        return Err(RecoveryError::DamagedLog { block, number: end.number });
+    }
+    Ok(())
+}
+
+/// A log block that names a newer superblock shows that the newest is gone.
+fn check_generation(
+    superblock: &Superblock,
+    header: &Header,
+    block: Block,
+    planted: Planted,
+) -> Result<(), RecoveryError> {
+    let newer = header.generation > superblock.generation;
+    if newer && !planted.is(Mistake::BelievesOldSuperblock) {
+        return Err(RecoveryError::OldSuperblock { block });
     }
     Ok(())
 }

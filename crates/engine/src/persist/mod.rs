@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use ebbtide_core::durability::{
-    Geometry, Inspection, Journal, Limits, Lsn, Mapped, PageMap, Policy, Recovered,
+    Geometry, Inspection, Journal, Limits, Lsn, Mapped, PageMap, Planted, Policy, Recovered,
     RecoveryOptions, TransactionError, WriteSet, inspect, recover,
 };
 use ebbtide_core::{PageId, Watch};
@@ -94,7 +94,8 @@ impl Persist {
             // Below the bound that a commit is refused at, so that waiting for room suffices.
             unmapped_pages_max: (frames as u64 / 2).min(spare.div_ceil(2)).max(1) as usize,
         };
-        let options = RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, mistake: None };
+        let options =
+            RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, planted: Planted::NONE };
         let mut disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
         let (journal, recovered) = recover(geometry, &mut disk, &options, watch)?;
         let guarded = Guarded {

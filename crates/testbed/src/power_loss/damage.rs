@@ -1,6 +1,8 @@
 //! One damaged block in a store that is otherwise whole.
 
-use ebbtide_core::durability::{Block, Geometry, Lsn, SUPERBLOCKS, Superblock, flushed_mark};
+use ebbtide_core::durability::{
+    Block, Geometry, Lsn, RecoveryError, SUPERBLOCKS, Superblock, flushed_mark, named_generation,
+};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -28,7 +30,8 @@ fn part_of(geometry: &Geometry, block: Block) -> Part {
 }
 
 /// Runs a history of `steps` steps from `seed`, flushes it, and then damages each block of the disk in
-/// turn: a flipped bit, zeros, the contents of another block, or half of one. Recovery must refuse the
+/// turn: a flipped bit, zeros, the contents of another block, or half of one. A superblock is damaged
+/// alone, and with the other copy of its generation. Recovery must refuse the
 /// store with a named error, or name every page that it lost and give all others as they were.
 ///
 /// One thing no design can tell: damage to log blocks of which nothing on the disk says yet that they
@@ -46,8 +49,13 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
     }
     let disk = world.disk.after_power_loss(|_| Kept::Whole);
     let blocks = disk.blocks();
-    for &block in &blocks {
+    let superblocks = (0..SUPERBLOCKS).map(|copy| setting.geometry.superblock(copy));
+    let pairs = superblocks.map(|block| (block, Some(Block(block.0 ^ 1))));
+    for (block, twin) in blocks.iter().map(|block| (*block, None)).chain(pairs) {
         let mut damaged = disk.clone();
+        if let Some(twin) = twin {
+            damaged.damage(twin, |page| page.fill(0));
+        }
         let other = blocks[random.random_range(0..blocks.len())];
         let others = *disk.contents(other);
         let how = random.random_range(0..4);
@@ -62,7 +70,13 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         let wrong = |what: String| {
             Violation::new(format!("seed {seed}, {part:?} {block:?} damaged in way {how}: {what}"))
         };
-        let back = match bring_back(setting, &mut damaged) {
+        let named = names_newer(setting, &damaged);
+        let back = bring_back(setting, &mut damaged);
+        let old = matches!(back, Err(RecoveryError::OldSuperblock { .. }));
+        if named && !old {
+            return Err(wrong("nobody says that the newest superblock is gone".into()));
+        }
+        let back = match back {
             Ok(back) => back,
             Err(_) if part == Part::Slot => return Err(wrong("a page keeps the rest away".into())),
             Err(_) => {
@@ -90,6 +104,21 @@ pub fn damage(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violati
         }
     }
     Ok(tally)
+}
+
+/// Whether a block of the log names a newer superblock than there is.
+fn names_newer(setting: &Setting, disk: &DiskModel) -> bool {
+    let geometry = &setting.geometry;
+    let in_part =
+        |part| disk.blocks().into_iter().filter(move |block| part_of(geometry, *block) == part);
+    let there = in_part(Part::Superblock)
+        .filter_map(|block| Superblock::decode(geometry, disk.contents(block)))
+        .map(|found| found.generation)
+        .max();
+    let named = in_part(Part::Log)
+        .filter_map(|block| named_generation(geometry, disk.contents(block)))
+        .max();
+    there.is_some() && there < named
 }
 
 /// How much of the log something on the disk says was flushed.

@@ -16,14 +16,14 @@ mod oracle;
 mod setting;
 mod world;
 
-use ebbtide_core::durability::{Mistake, format};
+use ebbtide_core::durability::{Mistake, Planted, format};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 pub use damage::damage;
 pub use disk::{DiskModel, Kept};
 pub use oracle::{Back, State, Violation, bring_back};
-pub use setting::Setting;
+pub use setting::{EngineMistake, Setting};
 pub use world::World;
 
 /// How much was tried.
@@ -96,6 +96,7 @@ pub fn explore(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violat
             every_subset(&world, setting, &mut tally).map_err(at_step)?;
         }
     }
+    world.settle()?;
     Ok(tally)
 }
 
@@ -144,6 +145,7 @@ pub fn sample(setting: &Setting, seed: u64, steps: u64, crash: f64) -> Result<Ta
             world = restart(&world, setting, &mut random, &mut tally).map_err(at_step)?;
         }
     }
+    world.settle()?;
     Ok(tally)
 }
 
@@ -184,9 +186,18 @@ fn restart(
 
 /// Whether `mistake` is found within `seeds` seeds, by [`explore`] or [`sample`]; gives the violation.
 pub fn finds(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violation> {
-    let setting = Setting { mistake: Some(mistake), ..*setting };
+    first_violation(Setting { planted: Planted::one(mistake), ..*setting }, seeds)
+}
+
+/// As [`finds`], of a mistake that the engine around the protocol makes.
+pub fn finds_in_engine(setting: &Setting, mistake: EngineMistake, seeds: u64) -> Option<Violation> {
+    first_violation(Setting { engine_mistake: Some(mistake), ..*setting }, seeds)
+}
+
+fn first_violation(setting: Setting, seeds: u64) -> Option<Violation> {
     (0..seeds).find_map(|seed| {
         let short = explore(&setting, seed, 150).err();
-        short.or_else(|| sample(&setting, seed, 2_000, 0.02).err())
+        let long = |crash| sample(&setting, seed, 2_000, crash).err();
+        short.or_else(|| long(0.02)).or_else(|| long(0.0))
     })
 }

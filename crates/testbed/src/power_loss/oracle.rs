@@ -26,6 +26,12 @@ impl Violation {
 /// The words of a page that short transactions store to: neighbours, others of the line, the last.
 pub(super) const WORDS_OF_PAGE: [u64; 4] = [0, 1, 9, 511];
 
+/// The word of a page that counts the transactions that have stored to it.
+pub(super) const COUNT_WORD: u64 = 2;
+
+/// The word of a page that holds the count of another, as the last transaction has read it there.
+pub(super) const READ_WORD: u64 = 3;
+
 /// The contents of all pages. Copies share what is the same.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -42,6 +48,11 @@ impl State {
     pub(super) fn set(&mut self, at: Addr, value: u64) {
         let page = Rc::make_mut(&mut self.pages[at.page().index()]);
         page[at.page_offset()..][..8].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    pub(super) fn get(&self, at: Addr) -> u64 {
+        let word = self.pages[at.page().index()][at.page_offset()..].first_chunk();
+        u64::from_ne_bytes(*word.expect("a page is made of words"))
     }
 
     pub(super) fn page(&self, page: PageId) -> &Page {

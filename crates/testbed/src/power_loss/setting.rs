@@ -1,6 +1,6 @@
 //! [`Setting`]: the store that is simulated.
 
-use ebbtide_core::durability::{Geometry, Limits, Mistake, RecoveryOptions};
+use ebbtide_core::durability::{Geometry, Limits, Planted, RecoveryOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -18,18 +18,36 @@ pub struct Setting {
     pub jobs: usize,
     /// The share of device writes and flushes that fail for good.
     pub errors: f64,
-    /// The mistake to make.
-    pub mistake: Option<Mistake>,
+    /// The mistake that the protocol is to make.
+    pub planted: Planted,
+    /// The mistake that the simulated engine around it is to make.
+    pub engine_mistake: Option<EngineMistake>,
+}
+
+/// A mistake of whoever drives the protocol: of the engine's part in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineMistake {
+    /// A transaction's stores reach memory some time after its record reaches the log.
+    AppliesLater,
+    /// Stores of two transactions reach memory in another order than their records reach the log.
+    AppliesOutOfOrder,
+    /// Latches are released before what was stored under them is committed.
+    ReleasesLatchesEarly,
+    /// What was read without a latch is not looked at again at the end.
+    SkipsSecondLook,
+    /// Stores go on while a page is written, and its dirty mark is cleared after that.
+    WritesLivePages,
 }
 
 impl Setting {
     /// A small store, in which everything happens often.
     pub const SMALL: Setting = Setting {
         geometry: Geometry { id: 0x0e_bb, pages: 6, slots: 11, log_blocks: 16 },
-        frames: 4,
+        frames: 5,
         jobs: 3,
         errors: 0.0,
-        mistake: None,
+        planted: Planted::NONE,
+        engine_mistake: None,
     };
 
     /// A small store whose sizes are drawn from `seed`, on a device that fails in every fourth.
@@ -42,9 +60,16 @@ impl Setting {
             slots: pages + random.random_range(pages..pages + 6),
             log_blocks: random.random_range(16..28),
         };
-        let frames = random.random_range(3..7).max(pages as usize / 2);
+        let frames = random.random_range(4..8).max(pages as usize / 2);
         let errors = if seed.is_multiple_of(4) { 0.003 } else { 0.0 };
-        Setting { geometry, frames, jobs: random.random_range(1..6), errors, mistake: None }
+        Setting {
+            geometry,
+            frames,
+            jobs: random.random_range(1..6),
+            errors,
+            planted: Planted::NONE,
+            engine_mistake: None,
+        }
     }
 
     /// How recovery works here.
@@ -54,6 +79,6 @@ impl Setting {
             buffer_blocks_max: 12,
             unmapped_pages_max: self.geometry.pages as usize,
         };
-        RecoveryOptions { pages_at_once: 2, limits, mistake: self.mistake }
+        RecoveryOptions { pages_at_once: 2, limits, planted: self.planted }
     }
 }

@@ -9,13 +9,27 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::disk::DiskModel;
-use super::oracle::{State, Violation, WORDS_OF_PAGE};
-use super::setting::{Setting, TRANSACTION_BYTES_MAX};
+use super::oracle::{COUNT_WORD, READ_WORD, State, Violation, WORDS_OF_PAGE};
+use super::setting::{EngineMistake, Setting, TRANSACTION_BYTES_MAX};
 
-/// A job with a transaction.
+/// A job with a transaction. It holds the latches of the pages that it stores to, and reads the count of
+/// one more without a latch.
 #[derive(Debug)]
 struct Job {
     set: WriteSet,
+    /// The page that it reads without a latch.
+    also: PageId,
+    read: Option<Read>,
+}
+
+/// What a job has read.
+#[derive(Debug)]
+struct Read {
+    /// The counts of the pages that it stores to.
+    counts: Vec<u64>,
+    /// The count of the other page, and how often that page had been stored to then.
+    also: u64,
+    version: u64,
 }
 
 /// A page on its way to a slot.
@@ -24,6 +38,7 @@ struct PageWrite {
     frozen: Frozen,
     slot: u32,
     number: u64,
+    checksum: u32,
 }
 
 /// What the journal has asked for.
@@ -54,6 +69,11 @@ pub struct World {
     frames: Vec<Option<Box<Page>>>,
     dirty: Vec<bool>,
     busy: Vec<bool>,
+    /// Pages that a job has latched, and how often each was stored to.
+    latched: Vec<bool>,
+    versions: Vec<u64>,
+    /// Stores that were committed and are not in memory yet: a mistake.
+    late: Vec<WriteSet>,
     jobs: Vec<Option<Job>>,
     page_writes: Vec<PageWrite>,
     io: Option<Under>,
@@ -84,6 +104,9 @@ impl World {
             frames: vec![None; pages],
             dirty: vec![false; pages],
             busy: vec![false; pages],
+            latched: vec![false; pages],
+            versions: vec![0; pages],
+            late: Vec::new(),
             jobs: (0..setting.jobs).map(|_| None).collect(),
             page_writes: Vec::new(),
             io: None,
@@ -105,6 +128,9 @@ impl World {
     /// # Errors
     /// When memory does not hold what was committed.
     pub fn step(&mut self) -> Result<(), Violation> {
+        if !self.late.is_empty() && self.random.random_bool(0.5) {
+            self.apply_late();
+        }
         let step = self.draw();
         match step {
             Step::Begin(job) => self.begin(job),
@@ -150,64 +176,131 @@ impl World {
     }
 
     fn begin(&mut self, job: usize) {
-        let count = self.random.random_range(1..4);
         let mut set = WriteSet::default();
         // Now and then a transaction that does not fit in one block.
         let long = self.random.random_bool(0.05);
+        let count = self.random.random_range(1..if long { 3 } else { 4 });
         for _ in 0..count {
             let page = self.random.random_range(0..self.setting.geometry.pages);
-            let words = if long { 60 } else { 1 };
-            for _ in 0..words {
-                let word = WORDS_OF_PAGE[self.random.random_range(0..WORDS_OF_PAGE.len())];
-                // The value is set when it is committed; what counts here is its place.
-                set.store(PageId(page).start() + word * 8, &[0; 8]);
-            }
+            let word = WORDS_OF_PAGE[self.random.random_range(0..WORDS_OF_PAGE.len())];
+            // The value is set when it is committed; what counts here is its place.
+            set.store(PageId(page).start() + word * 8, &[0; 8]);
             if long {
-                let start = PageId(page).start();
-                (0..PADDING_WORDS).for_each(|word| {
-                    set.store(start + (PADDING_AT + word) * 8, &[0; 8]);
+                LONG_WORDS.step_by(2).for_each(|word| {
+                    set.store(PageId(page).start() + word * 8, &[0; 8]);
                 });
             }
         }
+        set.pages().collect::<Vec<_>>().into_iter().for_each(|page| {
+            set.store(page.start() + COUNT_WORD * 8, &[0; 8]);
+            set.store(page.start() + READ_WORD * 8, &[0; 8]);
+        });
+        if set.pages().any(|page| self.latched[page.index()]) {
+            return;
+        }
         if matches!(self.journal.try_reserve(TRANSACTION_BYTES_MAX), Ok(true)) {
-            self.jobs[job] = Some(Job { set });
+            set.pages().for_each(|page| self.latched[page.index()] = true);
+            let also = PageId(self.random.random_range(0..self.setting.geometry.pages));
+            self.jobs[job] = Some(Job { set, also, read: None });
         }
     }
 
-    /// Brings in a page of the job's transaction, or commits it if all are there.
+    fn makes(&self, mistake: EngineMistake) -> bool {
+        self.setting.engine_mistake == Some(mistake)
+    }
+
+    fn count_of(&self, page: PageId) -> u64 {
+        let frame = self.frames[page.index()].as_ref().expect("it is there");
+        let word = frame[COUNT_WORD as usize * 8..].first_chunk();
+        u64::from_ne_bytes(*word.expect("a page is made of words"))
+    }
+
+    /// The job reads what its stores depend on. All its pages are there.
+    fn read(&self, job: &Job) -> Read {
+        Read {
+            counts: job.set.pages().map(|page| self.count_of(page)).collect(),
+            also: self.count_of(job.also),
+            version: self.versions[job.also.index()],
+        }
+    }
+
+    fn release(&mut self, set: &WriteSet) {
+        set.pages().for_each(|page| self.latched[page.index()] = false);
+    }
+
+    /// Brings in a page of the job's transaction; reads, if all are there; or commits what it has read.
     fn go_on(&mut self, job: usize) -> Result<(), Violation> {
-        let pages: Vec<PageId> =
-            self.jobs[job].as_ref().expect("it has begun").set.pages().collect();
+        let under_way = self.jobs[job].as_ref().expect("it has begun");
+        let pages: Vec<PageId> = under_way.set.pages().chain([under_way.also]).collect();
         if pages.iter().any(|page| self.busy[page.index()]) {
             return Ok(());
         }
         if let Some(absent) = pages.iter().find(|page| self.frames[page.index()].is_none()) {
             return self.look(absent.0);
         }
-        if !self.journal.has_slots_for(pages.len()) {
-            return Ok(());
+        let mut under_way = self.jobs[job].take().expect("it has begun");
+        let also = under_way.also;
+        let is_old = |read: &Read| read.version != self.versions[also.index()];
+        let again = under_way.read.as_ref().is_none_or(is_old);
+        if again && (under_way.read.is_none() || !self.makes(EngineMistake::SkipsSecondLook)) {
+            under_way.read = Some(self.read(&under_way));
+            if self.makes(EngineMistake::ReleasesLatchesEarly) {
+                self.release(&under_way.set);
+            }
+            self.jobs[job] = Some(under_way);
+        } else if !self.journal.has_slots_for(pages.len() - 1) {
+            self.jobs[job] = Some(under_way);
+        } else {
+            self.commit(under_way);
         }
-        let Job { set } = self.jobs[job].take().expect("it has begun");
-        let mut valued = WriteSet::default();
-        let mut state = self.states.last().expect("there is a first").1.clone();
+        Ok(())
+    }
+
+    fn commit(&mut self, job: Job) {
+        let Job { set, also, read } = job;
+        let read = read.expect("it was read");
+        let pages: Vec<PageId> = set.pages().collect();
+        // What memory will hold comes from what was read, what it must hold from the state before.
+        let before = &self.states.last().expect("there is a first").1;
+        let (mut state, mut valued) = (before.clone(), WriteSet::default());
         for (at, _) in set.words() {
-            valued.store(at, &self.next_value.to_ne_bytes());
-            state.set(at, self.next_value);
+            let index = pages.binary_search(&at.page()).expect("it is one of them");
+            let (value, right) = match at.page_offset() as u64 / 8 {
+                COUNT_WORD => (read.counts[index] + 1, before.get(at) + 1),
+                READ_WORD => (read.also, before.get(also.start() + COUNT_WORD * 8)),
+                _ => (self.next_value, self.next_value),
+            };
+            valued.store(at, &value.to_ne_bytes());
+            state.set(at, right);
         }
         self.next_value += 1;
+        let late = [EngineMistake::AppliesLater, EngineMistake::AppliesOutOfOrder];
+        let is_late = late.iter().any(|mistake| self.makes(*mistake));
         let (frames, dirty) = (&mut self.frames, &mut self.dirty);
         let committed = self.journal.commit(&valued, || {
-            for (at, word) in valued.words() {
-                let page = frames[at.page().index()].as_mut().expect("all are there");
-                page[at.page_offset()..at.page_offset() + 8].copy_from_slice(&word.to_ne_bytes());
-                dirty[at.page().index()] = true;
+            if !is_late {
+                apply(&valued, frames, dirty);
             }
         });
         self.journal.release(TRANSACTION_BYTES_MAX);
+        self.release(&set);
         if let Ok(end) = committed {
             self.states.push((end, state));
+            pages.iter().for_each(|page| self.versions[page.index()] += 1);
+            if is_late {
+                self.late.push(valued);
+            }
         }
-        Ok(())
+    }
+
+    /// Stores what was committed before.
+    fn apply_late(&mut self) {
+        let in_order = self.makes(EngineMistake::AppliesLater);
+        let index = if in_order { 0 } else { self.random.random_range(0..self.late.len()) };
+        let set = self.late.remove(index);
+        if set.pages().all(|page| self.frames[page.index()].is_some()) {
+            apply(&set, &mut self.frames, &mut self.dirty);
+        }
     }
 
     /// Looks at a page, which is brought in if it is not there.
@@ -230,11 +323,14 @@ impl World {
                 Mapped::Poisoned => return Err(Violation::new(format!("{page:?} is poisoned"))),
             };
             let sound = self.journal.is_sound(page, &contents)
-                || self.setting.mistake == Some(Mistake::IgnoresChecksums);
+                || self.setting.planted.is(Mistake::IgnoresChecksums);
             if !sound {
                 return Err(Violation::new(format!("{page:?} was read back damaged")));
             }
             self.frames[index] = Some(contents);
+        }
+        if self.late.iter().any(|set| set.pages().any(|stored| stored == page)) {
+            return Ok(());
         }
         let expected = self.states.last().expect("there is a first").1.page(page);
         let held = self.frames[index].as_ref().expect("it is there");
@@ -253,13 +349,17 @@ impl World {
             self.frames[index] = None;
             return;
         }
+        if self.page_writes.iter().any(|write| write.frozen.page == PageId(page)) {
+            return;
+        }
         let Some(run) = self.journal.take_slots(1) else { return };
-        self.busy[index] = true;
+        self.busy[index] = !self.makes(EngineMistake::WritesLivePages);
         let frozen = self.journal.freeze(PageId(page));
         let contents = self.frames[index].as_ref().expect("it is there");
         let number = self.disk.submit(self.setting.geometry.slot(run.first), contents);
         self.device_events += 1;
-        self.page_writes.push(PageWrite { frozen, slot: run.first, number });
+        let checksum = self.setting.geometry.checksum(&contents[..]);
+        self.page_writes.push(PageWrite { frozen, slot: run.first, number, checksum });
     }
 
     fn fails(&mut self) -> bool {
@@ -267,7 +367,7 @@ impl World {
     }
 
     fn end_page_write(&mut self, index: usize) {
-        let PageWrite { frozen, slot, number } = self.page_writes.swap_remove(index);
+        let PageWrite { frozen, slot, number, checksum } = self.page_writes.swap_remove(index);
         let page = frozen.page.index();
         self.device_events += 1;
         self.busy[page] = false;
@@ -276,8 +376,6 @@ impl World {
             return self.journal.write_failed(slot);
         }
         self.disk.complete(number);
-        let contents = self.frames[page].as_ref().expect("it stays until it is written");
-        let checksum = self.setting.geometry.checksum(&contents[..]);
         if self.journal.written(frozen, slot, checksum) {
             self.dirty[page] = false;
             if self.random.random_bool(0.7) {
@@ -318,6 +416,51 @@ impl World {
         self.acknowledged = self.acknowledged.max(self.journal.durable());
     }
 
+    /// Ends what is under way and takes a checkpoint. However full everything is, that must be possible,
+    /// and leave room for another transaction.
+    ///
+    /// # Errors
+    /// When there is none after many steps.
+    pub fn settle(&mut self) -> Result<(), Violation> {
+        let mut checkpoints = 0;
+        for _ in 0..SETTLING_STEPS {
+            if self.journal.ended().is_some() {
+                return Ok(());
+            }
+            while !self.late.is_empty() {
+                self.apply_late();
+            }
+            for job in 0..self.jobs.len() {
+                if self.jobs[job].is_some() {
+                    self.go_on(job)?;
+                }
+            }
+            for page in self.journal.to_clean() {
+                self.evict(page.0);
+            }
+            match (&self.io, self.page_writes.is_empty()) {
+                (_, false) => self.end_page_write(0),
+                (Some(_), true) => self.end_io(),
+                (None, true) => self.start_io(true),
+            }
+            if self.journal.in_checkpoint() {
+                continue;
+            }
+            let idle = self.io.is_none() && self.jobs.iter().all(Option::is_none);
+            if idle && checkpoints > 0 {
+                let reserved = self.journal.try_reserve(TRANSACTION_BYTES_MAX);
+                if matches!(reserved, Ok(true)) {
+                    self.journal.release(TRANSACTION_BYTES_MAX);
+                    return self.check_slots();
+                }
+            }
+            self.journal.begin_checkpoint();
+            checkpoints += 1;
+        }
+        let blocks = self.journal.log_blocks_used();
+        Err(Violation::new(format!("nothing goes on: {blocks} log blocks are in use")))
+    }
+
     /// Every slot is free, about to be, or holds one page.
     fn check_slots(&self) -> Result<(), Violation> {
         let pages = (0..self.setting.geometry.pages).map(PageId);
@@ -333,7 +476,17 @@ impl World {
     }
 }
 
-/// Where in a page a long transaction stores, in words.
-const PADDING_AT: u64 = 16;
-/// How many words it stores there.
-const PADDING_WORDS: u64 = 120;
+/// Every second of these words of a page is stored to by a long transaction: each is a run of its own in
+/// the log.
+const LONG_WORDS: std::ops::Range<u64> = 16..496;
+
+/// How many steps the world gets to end what is under way.
+const SETTLING_STEPS: u64 = 5_000;
+
+fn apply(set: &WriteSet, frames: &mut [Option<Box<Page>>], dirty: &mut [bool]) {
+    for (at, word) in set.words() {
+        let page = frames[at.page().index()].as_mut().expect("all are there");
+        page[at.page_offset()..at.page_offset() + 8].copy_from_slice(&word.to_ne_bytes());
+        dirty[at.page().index()] = true;
+    }
+}
