@@ -6,7 +6,8 @@
 //!   engine. [`bench::run`] takes [`bench::BenchOptions`] and returns a [`bench::BenchReport`] with
 //!   the conditions of each outcome. [`bench::measure_profile`] measures the costs of a miss as a
 //!   [`bench::Profile`], which sizing and prediction use.
-//! * [`load`] drives any server that speaks the protocol of Redis and checks what it answers.
+//! * [`load`] drives any server that speaks the protocol of Redis and checks what it answers. [`load::against`]
+//!   compares Ebbtide's server with a stock Redis.
 //!
 //! [`cgroup`] makes memory cgroups, which limit the memory of OS paging.
 //!
@@ -26,5 +27,7 @@
 
 pub mod bench;
 pub mod cgroup;
+mod disturbance;
 pub mod doctor;
 pub mod load;
+mod usage;

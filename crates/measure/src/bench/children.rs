@@ -7,7 +7,6 @@ use ebbtide_workloads::{Program, Workload};
 
 use super::child::Child;
 use super::data::{self, DataPlaces};
-use super::disturbance::{Activity, Disturbance};
 use super::error::BenchError;
 use super::memory_server::PAGING_THREADS;
 use super::options::Mode;
@@ -15,6 +14,7 @@ use super::protocol::{Calibration, Command, Reply, Setup, WindowArrivals};
 use super::runner::{Bench, Runner};
 use super::{BenchReport, setup, stored_modes, warm_up_s};
 use crate::cgroup::MemoryCgroup;
+use crate::disturbance::{Activity, Disturbance};
 
 /// A disturbed calibration is repeated at most this often.
 const CALIBRATIONS: usize = 3;

@@ -2,9 +2,9 @@
 
 use ebbtide_report::figure as number;
 
-use super::disturbance::Disturbance;
 use super::options::Mode;
 use super::results::{ModeOutcome, Spread};
+use crate::disturbance::Disturbance;
 
 /// DRAM-only is the upper bound. A memory that is faster by more than this was compared with
 /// DRAM-only at another speed of the machine.

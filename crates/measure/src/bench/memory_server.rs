@@ -19,7 +19,7 @@ use super::job_stream::{CoreTimes, Stream, StreamService, WindowTimes, run_threa
 use super::options::{Flash, Mode};
 use super::protocol::{Command, Reply, Setup, Window, WindowArrivals};
 use super::replay;
-use super::usage;
+use crate::usage;
 
 /// Numbers of kernel threads per core that OS paging tries. The fastest is used.
 pub(super) const PAGING_THREADS: [usize; 5] = [4, 8, 16, 32, 64];

@@ -12,7 +12,6 @@ mod child;
 mod children;
 mod conditions;
 mod data;
-mod disturbance;
 mod doubts;
 mod error;
 mod job_stream;
@@ -30,7 +29,6 @@ mod round;
 mod rounds;
 mod runner;
 mod text;
-mod usage;
 
 use std::path::PathBuf;
 

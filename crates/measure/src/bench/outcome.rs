@@ -1,11 +1,11 @@
 //! From the rounds of one memory to its [`ModeOutcome`].
 
-use super::disturbance::Disturbance;
 use super::doubts::doubts;
 use super::options::Mode;
 use super::protocol::{Calibration, Latency};
 use super::results::{AheadSpread, ByRound, LatencySpread, ModeOutcome, Spread};
 use super::round::{Round, Turn};
+use crate::disturbance::Disturbance;
 
 /// What the figures of an outcome are made of.
 pub(super) struct Measured<'a> {

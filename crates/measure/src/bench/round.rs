@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::disturbance::Disturbance;
 use super::options::Mode;
 use super::protocol::Window;
+use crate::disturbance::Disturbance;
 
 /// One measurement of one memory.
 #[derive(Debug, Clone, Default)]

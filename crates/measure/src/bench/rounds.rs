@@ -8,7 +8,6 @@ use ebbtide_workloads::{Program, Workload};
 
 use super::conditions::Conditions;
 use super::data::{self, DataPlaces};
-use super::disturbance::Activity;
 use super::error::BenchError;
 use super::memory_server::{PAGING_THREADS, PAGING_TRIAL_S};
 use super::options::{Arrivals, Flash, Mode};
@@ -22,6 +21,7 @@ use super::{
     warm_up_s,
 };
 use crate::cgroup::MemoryCgroup;
+use crate::disturbance::Activity;
 use crate::doctor::machine::MachineSummary;
 
 impl Bench<'_> {

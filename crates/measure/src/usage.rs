@@ -5,18 +5,18 @@ use std::fs;
 
 /// What this process used since it started.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// CPU time of all its threads, in its own code and in the kernel.
-    pub(super) cpu_s: f64,
+    pub(crate) cpu_s: f64,
     /// The part of it in the kernel.
-    pub(super) system_s: f64,
-    pub(super) major_faults: u64,
-    pub(super) bytes_read: u64,
-    pub(super) bytes_written: u64,
+    pub(crate) system_s: f64,
+    pub(crate) major_faults: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
 }
 
 impl Usage {
-    pub(super) fn since(&self, before: &Usage) -> Usage {
+    pub(crate) fn since(&self, before: &Usage) -> Usage {
         Usage {
             cpu_s: self.cpu_s - before.cpu_s,
             system_s: self.system_s - before.system_s,
@@ -29,7 +29,7 @@ impl Usage {
 
 /// Reads this process's usage: CPU time and faults of all its threads, and bytes that went to and
 /// from devices on its behalf.
-pub(super) fn usage() -> Usage {
+pub(crate) fn usage() -> Usage {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let io_field = |name: &str| {
@@ -56,7 +56,7 @@ fn stat_number(stat: &str, number: usize) -> Option<u64> {
 
 /// CPU time of this process's threads of the name `name`, all of it and the part in the kernel, in
 /// seconds.
-pub(super) fn threads_cpu_s(name: &str) -> (f64, f64) {
+pub(crate) fn threads_cpu_s(name: &str) -> (f64, f64) {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let named = tasks.map(|task| task.path()).filter(|task| {
         fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
@@ -75,13 +75,24 @@ pub(super) fn threads_cpu_s(name: &str) -> (f64, f64) {
     named.filter_map(cpu_s).fold((0.0, 0.0), sum)
 }
 
-pub(super) fn seconds(ticks: u64) -> f64 {
+pub(crate) fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
+/// CPU time of all threads of a process so far, in seconds; those that have ended included.
+pub(crate) fn process_cpu_s(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    process_times(&stat).map_or(0.0, |times| times.cpu_s)
+}
+
 /// Resident memory of this process in bytes.
-pub(super) fn resident_bytes() -> u64 {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+pub(crate) fn resident_bytes() -> u64 {
+    resident_bytes_of("self")
+}
+
+/// Resident memory in bytes of the process that `/proc` has under this name.
+pub(crate) fn resident_bytes_of(process: &str) -> u64 {
+    let statm = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     let pages: u64 =
         statm.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
@@ -89,17 +100,17 @@ pub(super) fn resident_bytes() -> u64 {
 
 /// What a process, or a thread of the kernel, has used.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ProcessTimes {
+pub(crate) struct ProcessTimes {
     /// The name of its command.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its CPU time in seconds, in steps of one clock tick (10 ms).
-    pub(super) cpu_s: f64,
+    pub(crate) cpu_s: f64,
     /// Whether it is a thread of the kernel.
-    pub(super) is_kernels: bool,
+    pub(crate) is_kernels: bool,
 }
 
 /// What every process on the machine has used since it started, by process id.
-pub(super) fn all_processes() -> BTreeMap<u32, ProcessTimes> {
+pub(crate) fn all_processes() -> BTreeMap<u32, ProcessTimes> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let times = |id: u32| {

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::usage::{self, ProcessTimes, seconds};
+use crate::usage::{self, ProcessTimes, seconds};
 
 /// A measurement is disturbed when others used more than this share of the CPUs under test. The
 /// kernel counts in ticks of 10 ms, so a window of 0.4 s cannot show less than 3%.
@@ -26,15 +26,15 @@ const STEAL_LEAST_S: f64 = 0.02;
 
 /// What other programs and the host took from one measurement.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Disturbance {
+pub(crate) struct Disturbance {
     /// Share of the CPUs under test that other programs used.
-    pub(super) others_share: f64,
+    pub(crate) others_share: f64,
     /// Share of the CPUs under test that the host gave to somebody else.
-    pub(super) steal_share: f64,
+    pub(crate) steal_share: f64,
     /// Length of the measurement times the number of its CPUs, in seconds.
-    pub(super) cpu_s: f64,
+    pub(crate) cpu_s: f64,
     /// The other program on this machine that used most CPU time.
-    pub(super) busiest: Option<String>,
+    pub(crate) busiest: Option<String>,
 }
 
 impl Disturbance {
@@ -47,14 +47,14 @@ impl Disturbance {
     }
 
     /// The share of its CPUs that a disturbed measurement lost; 0 for one that is not disturbed.
-    pub(super) fn severity(&self) -> f64 {
+    pub(crate) fn severity(&self) -> f64 {
         let others = if self.by_others() { self.others_share } else { 0.0 };
         let steal = if self.by_host() { self.steal_share } else { 0.0 };
         others + steal
     }
 
     /// Says for people what disturbed `all`; `None` if nothing did.
-    pub(super) fn reason<'a>(all: impl Iterator<Item = &'a Disturbance> + Clone) -> Option<String> {
+    pub(crate) fn reason<'a>(all: impl Iterator<Item = &'a Disturbance> + Clone) -> Option<String> {
         let count = all.clone().count();
         let rounds = |disturbed: usize| match count {
             1 => String::new(),
@@ -86,7 +86,7 @@ impl Disturbance {
 
 /// What the machine had done so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Activity {
+pub(crate) struct Activity {
     /// Seconds that the CPUs under test ran anything, interrupts left out.
     busy_s: f64,
     /// Seconds that the host took from them.
@@ -96,7 +96,7 @@ pub(super) struct Activity {
 
 impl Activity {
     /// Reads `/proc` for the CPUs under test.
-    pub(super) fn now(cpus: &[usize]) -> Activity {
+    pub(crate) fn now(cpus: &[usize]) -> Activity {
         let (busy, steal) = ticks_of(&fs::read_to_string("/proc/stat").unwrap_or_default(), cpus);
         Activity {
             busy_s: seconds(busy),
@@ -107,7 +107,7 @@ impl Activity {
 
     /// CPU time of the kernel's own threads since `before`, in seconds: write-back, reclaim, I/O
     /// workers.
-    pub(super) fn kernel_cpu_s(&self, before: &Activity) -> f64 {
+    pub(crate) fn kernel_cpu_s(&self, before: &Activity) -> f64 {
         let kernels = |activity: &Activity| -> f64 {
             activity.processes.values().filter(|one| one.is_kernels).map(|one| one.cpu_s).sum()
         };
@@ -115,7 +115,7 @@ impl Activity {
     }
 
     /// What disturbed process `own` between `before` and this, `wall_s` seconds on `cpus` CPUs.
-    pub(super) fn disturbance(
+    pub(crate) fn disturbance(
         &self,
         before: &Activity,
         own: u32,
