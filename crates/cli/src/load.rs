@@ -1,26 +1,67 @@
 //! `ebbtide load`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
+use ebbtide_core::durability::Policy;
+use ebbtide_measure::load::against::{self, AgainstOptions};
 use ebbtide_measure::load::{self, LoadError, LoadOptions, Server};
 
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::{numbers, progress};
 
+/// What a comparison chooses itself, or has no use for.
+const ALONE: [&str; 9] = [
+    "server",
+    "password",
+    "no_fill",
+    "writes",
+    "deletes",
+    "pipeline",
+    "rate",
+    "survive",
+    "check_all",
+];
+
+/// What Ebbtide's server is compared with.
+#[derive(Clone, Copy, ValueEnum)]
+enum Against {
+    /// `redis-server`
+    Redis,
+}
+
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// Compare Ebbtide's server with a stock Redis that has all data in DRAM: starts both here, fills
+    /// both, and measures them in turns. Takes about two minutes and 2 GiB of disk, in the current
+    /// folder
+    #[arg(long, value_name = "SERVER", conflicts_with_all = ALONE)]
+    against: Option<Against>,
+    /// Rounds of a comparison
+    #[arg(long, default_value = "3", requires = "against")]
+    rounds: usize,
+    /// DRAM of Ebbtide's server in a comparison: a twentieth of the data if not given
+    #[arg(long, value_name = "SIZE", requires = "against")]
+    dram: Option<Bytes>,
+    /// Durability of Ebbtide's server in a comparison. Redis keeps nothing; with always it flushes a
+    /// log as often
+    #[arg(long, default_value = "every:1s", requires = "against")]
+    durability: Policy,
+    /// The Redis of a comparison
+    #[arg(long, value_name = "PROGRAM", default_value = "redis-server", requires = "against")]
+    redis: PathBuf,
     /// The server: an address with a port, or the path of a Unix socket
     #[arg(long, value_name = "SERVER", default_value = "127.0.0.1:6379")]
     server: Server,
     /// Password to give
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
-    /// Keys; all are written first
-    #[arg(long, default_value = "100000", value_parser = numbers::at_least_one)]
-    keys: u64,
+    /// Keys; all are written first [default: 100000; 2000000 in a comparison]
+    #[arg(long, value_parser = numbers::at_least_one)]
+    keys: Option<u64>,
     /// Do not write all keys first
     #[arg(long)]
     no_fill: bool,
@@ -46,12 +87,12 @@ pub(crate) struct Arguments {
     /// response times count from the intended arrival
     #[arg(long, value_parser = numbers::number)]
     rate: Option<f64>,
-    /// Seconds before the measurement
-    #[arg(long, value_parser = numbers::number, default_value = "2")]
-    warm_up: f64,
-    /// Seconds to measure
-    #[arg(long, value_parser = numbers::number, default_value = "10")]
-    seconds: f64,
+    /// Seconds before the measurement [default: 2; 1 in a comparison]
+    #[arg(long, value_parser = numbers::number)]
+    warm_up: Option<f64>,
+    /// Seconds to measure [default: 10; 2 in a comparison]
+    #[arg(long, value_parser = numbers::number)]
+    seconds: Option<f64>,
     /// If the server goes away, wait this many seconds for it to answer again, then check that every
     /// acknowledged write is there
     #[arg(long, value_name = "SECONDS", value_parser = numbers::number)]
@@ -68,10 +109,13 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
+    let compares = arguments.against.is_some();
+    let (keys, warm_up, duration) =
+        if compares { (2_000_000, 1.0, 2.0) } else { (100_000, 2.0, 10.0) };
     let options = LoadOptions {
         server: arguments.server,
         password: arguments.password,
-        keys: arguments.keys as usize,
+        keys: arguments.keys.unwrap_or(keys) as usize,
         fill: !arguments.no_fill,
         value_bytes: arguments.value,
         zipf: arguments.zipf,
@@ -80,13 +124,27 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         clients: arguments.clients,
         pipeline: arguments.pipeline,
         rate: arguments.rate,
-        warm_up: seconds("--warm-up", arguments.warm_up)?,
-        duration: seconds("--seconds", arguments.seconds)?,
+        warm_up: seconds("--warm-up", arguments.warm_up.unwrap_or(warm_up))?,
+        duration: seconds("--seconds", arguments.seconds.unwrap_or(duration))?,
         survive: arguments.survive.map(|time| seconds("--survive", time)).transpose()?,
         check_all: arguments.check_all,
         seed: arguments.seed,
     };
     let failed = |error: LoadError| Failure::of(matches!(error, LoadError::Option { .. }), error);
+    if let Some(Against::Redis) = arguments.against {
+        let options = AgainstOptions {
+            load: options,
+            rounds: arguments.rounds,
+            dram_bytes: arguments.dram.map(|bytes| bytes.0),
+            durability: arguments.durability,
+            ebbtide: std::env::current_exe()?,
+            redis: arguments.redis,
+            folder: ".".into(),
+        };
+        let report = progress::watched(|watch| against::run(&options, watch))?.map_err(failed)?;
+        arguments.output.finish(&report)?;
+        return if report.is_right() { Ok(()) } else { Err(Failure::silent(1)) };
+    }
     let report = progress::watched(|watch| load::run(&options, watch))?.map_err(failed)?;
     arguments.output.finish(&report)?;
     if report.is_right() { Ok(()) } else { Err(Failure::silent(1)) }

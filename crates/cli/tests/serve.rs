@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use common::{complaint, ebbtide, folder, wait_for};
+use common::{complaint, ebbtide, folder, names, printed, wait_for};
 use tempfile::TempDir;
 
 /// A server that is killed when it is dropped.
@@ -101,6 +101,41 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
     assert_eq!((&report["restarts"], &report["keys_checked"]), (&1.into(), &300.into()));
     assert_eq!(report["wrong"], 0);
     assert!(report["writes_acknowledged"].as_u64().expect("a count") > 300, "{report}");
+}
+
+#[test]
+fn a_comparison_with_redis_tells_both_throughputs_and_what_a_miss_costs() {
+    let here = folder();
+    let small = ["--keys", "100000", "--dram", "16MiB", "--rounds", "1", "--clients", "4"];
+    let times = ["--warm-up", "0.05", "--seconds", "0.1", "--json"];
+    let mut load = ebbtide(here.path(), &["load", "--against", "redis"]);
+    load.args(small).args(times);
+    if std::process::Command::new("redis-server").arg("--version").output().is_err() {
+        let error = complaint(&mut load, 1);
+        assert!(error.contains("apt-get install redis-server"), "{error}");
+        return;
+    }
+    let report: serde_json::Value = serde_json::from_str(&printed(&mut load)).expect("JSON");
+    let mixes = report["mixes"].as_array().expect("a list");
+    assert_eq!(mixes.len(), 5);
+    for mix in mixes {
+        for side in ["redis", "ebbtide"] {
+            let median = &mix[side]["throughput"]["median"];
+            assert!(median.as_f64().is_some_and(|rate| rate > 0.0), "{mix}");
+        }
+        assert_eq!(mix["redis"]["reads"]["max"], 0.0, "Redis has no flash");
+    }
+    assert!(report["first_wrong"].is_null() && report["first_error"].is_null(), "{report}");
+    assert_eq!(names(here.path()), [] as [&str; 0], "the servers' files are gone");
+}
+
+#[test]
+fn a_comparison_without_redis_says_what_to_install() {
+    let here = folder();
+    let arguments = ["load", "--against", "redis", "--redis", "no-such-redis"];
+    let error = complaint(&mut ebbtide(here.path(), &arguments), 1);
+    assert!(error.contains("no-such-redis") && error.contains("apt-get install"), "{error}");
+    assert_eq!(names(here.path()), [] as [&str; 0]);
 }
 
 /// A number that the server tells by `INFO`.

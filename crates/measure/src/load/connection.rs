@@ -56,7 +56,7 @@ pub(super) struct Connection {
 }
 
 /// Bytes received at once.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 impl Connection {
     pub(super) fn open(server: &Server, password: Option<&str>) -> Result<Connection, LoadError> {
@@ -155,20 +155,17 @@ impl Connection {
     }
 
     /// Takes the replies that have come and checks them. `answered` is told when each command was meant to
-    /// be sent.
+    /// be sent. `piece` is room for what is received at once.
     pub(super) fn receive(
         &mut self,
         ledger: &Ledger,
         tally: &mut Tally,
+        piece: &mut [u8],
         mut answered: impl FnMut(Instant),
     ) -> io::Result<()> {
-        let start = self.input.len();
-        self.input.resize(start + PIECE_BYTES, 0);
-        let received = self.socket.read(&mut self.input[start..]);
-        self.input.truncate(start + *received.as_ref().unwrap_or(&0));
-        match received {
+        match self.socket.read(piece) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {}
+            Ok(received) => self.input.extend_from_slice(&piece[..received]),
             Err(error)
                 if matches!(
                     error.kind(),

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use rustix::event::epoll;
 use rustix::time::Timespec;
 
-use super::connection::{Connection, Tally};
+use super::connection::{Connection, PIECE_BYTES, Tally};
 use super::ledger::Ledger;
 use super::options::{LoadError, LoadOptions};
 use super::report::{LoadReport, ResponseTimes};
@@ -32,21 +32,10 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// When options make no sense, the server cannot be reached or breaks a connection, or `watch` stops it.
 /// Errors and wrong replies of the server are counted instead.
 pub fn run(options: &LoadOptions, watch: Watch<'_>) -> Result<LoadReport, LoadError> {
-    options.check()?;
-    let deletes = (options.deletes * 1000.0).round() as u64;
-    let mut load = Load {
-        options,
-        ledger: Ledger::new(options.keys, options.value_bytes, deletes),
-        tally: Tally::default(),
-        connections: Connections::open(options)?,
-        keys_checked: 0,
-        restarts: 0,
-    };
+    let mut load = Load::open(options)?;
     let start = Instant::now();
     if options.fill {
-        load.each_key("writing all keys", watch, |connection, ledger, key| {
-            connection.write(ledger, key, Instant::now());
-        })?;
+        load.fill(watch)?;
     }
     let fill_seconds = options.fill.then(|| start.elapsed().as_secs_f64());
     let measured = load.measure(watch);
@@ -128,16 +117,41 @@ impl Connections {
 }
 
 /// A load under way.
-struct Load<'a> {
-    options: &'a LoadOptions,
+pub(super) struct Load {
+    /// What it does; the mix may be changed between measurements.
+    pub(super) options: LoadOptions,
     ledger: Ledger,
-    tally: Tally,
+    pub(super) tally: Tally,
     connections: Connections,
+    /// Room for what is received at once.
+    piece: Vec<u8>,
     keys_checked: u64,
     restarts: u64,
 }
 
-impl Load<'_> {
+impl Load {
+    /// Opens the connections.
+    pub(super) fn open(options: &LoadOptions) -> Result<Load, LoadError> {
+        options.check()?;
+        let deletes = (options.deletes * 1000.0).round() as u64;
+        Ok(Load {
+            options: options.clone(),
+            ledger: Ledger::new(options.keys, options.value_bytes, deletes),
+            tally: Tally::default(),
+            connections: Connections::open(options)?,
+            piece: vec![0; PIECE_BYTES],
+            keys_checked: 0,
+            restarts: 0,
+        })
+    }
+
+    /// Writes every key.
+    pub(super) fn fill(&mut self, watch: Watch<'_>) -> Result<(), LoadError> {
+        self.each_key("writing all keys", watch, |connection, ledger, key| {
+            connection.write(ledger, key, Instant::now());
+        })
+    }
+
     fn broken(&self, error: &io::Error) -> LoadError {
         LoadError::Broken { server: self.options.server.clone(), reason: error.to_string() }
     }
@@ -159,7 +173,8 @@ impl Load<'_> {
             watch.tell(stage, answered as f64 / keys as f64)?;
             for number in due {
                 let connection = &mut self.connections.list[number];
-                let received = connection.receive(&self.ledger, &mut self.tally, |_| answered += 1);
+                let (tally, piece) = (&mut self.tally, &mut self.piece);
+                let received = connection.receive(&self.ledger, tally, piece, |_| answered += 1);
                 received.map_err(|error| self.broken(&error))?;
                 let connection = &mut self.connections.list[number];
                 while connection.pending() < BULK_PIPELINE && next[number] < keys {
@@ -188,7 +203,7 @@ impl Load<'_> {
         self.restarts += 1;
         loop {
             watch.tell("waiting for the server", 0.0)?;
-            let checked = Connections::open(self.options).and_then(|connections| {
+            let checked = Connections::open(&self.options).and_then(|connections| {
                 self.connections = connections;
                 self.check_all(watch)
             });
@@ -207,8 +222,8 @@ impl Load<'_> {
     }
 
     /// Warms up, then measures. Gives response times in nanoseconds and the seconds measured.
-    fn measure(&mut self, watch: Watch<'_>) -> Result<(Histogram<u64>, f64), LoadError> {
-        let mut source = Source::new(self.options);
+    pub(super) fn measure(&mut self, watch: Watch<'_>) -> Result<(Histogram<u64>, f64), LoadError> {
+        let mut source = Source::new(&self.options);
         let start = Instant::now();
         let from = start + self.options.warm_up;
         let until = from + self.options.duration;
@@ -227,7 +242,8 @@ impl Load<'_> {
             }
             for number in due {
                 let connection = &mut self.connections.list[number];
-                let received = connection.receive(&self.ledger, &mut self.tally, |intended| {
+                let (tally, piece) = (&mut self.tally, &mut self.piece);
+                let received = connection.receive(&self.ledger, tally, piece, |intended| {
                     now = Instant::now();
                     if intended >= from && now < until {
                         histogram.saturating_record((now - intended).as_nanos() as u64);
@@ -275,7 +291,8 @@ impl Load<'_> {
             watch.tell("waiting for the last replies", 1.0)?;
             for number in self.connections.wait(WAIT_MAX)? {
                 let connection = &mut self.connections.list[number];
-                let received = connection.receive(&self.ledger, &mut self.tally, |_| ());
+                let (tally, piece) = (&mut self.tally, &mut self.piece);
+                let received = connection.receive(&self.ledger, tally, piece, |_| ());
                 received.map_err(|error| self.broken(&error))?;
                 self.connections.flush(number).map_err(|error| self.broken(&error))?;
             }

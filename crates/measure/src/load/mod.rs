@@ -3,7 +3,9 @@
 //! [`run`] writes all keys, sends reads and writes over many connections for a while, checks every value
 //! that is read, and returns a [`LoadReport`]. A load that is to [survive](LoadOptions::survive) a server's end
 //! waits until it answers again and checks that every write that it acknowledged is there.
+//! [`against`] runs the same load on a stock Redis beside Ebbtide's server.
 
+pub mod against;
 mod connection;
 mod drive;
 mod ledger;

@@ -123,6 +123,16 @@ pub enum LoadError {
     Broken { server: Server, reason: String },
     #[error("{server} refused the password: {reply}")]
     Password { server: Server, reply: String },
+    #[error("cannot start {}: {source}; {hint}", program.display())]
+    Start { program: PathBuf, source: std::io::Error, hint: &'static str },
+    #[error("{name} did not start: {reason}")]
+    Ended { name: &'static str, reason: String },
+    #[error("{}: no folder can be made: {source}", folder.display())]
+    Folder { folder: PathBuf, source: std::io::Error },
+    #[error("{name} does not answer INFO: {reason}")]
+    Info { name: &'static str, reason: String },
+    #[error("cannot choose CPUs: {0}")]
+    Cpus(std::io::Error),
     #[error("cannot wait for sockets: {0}")]
     Wait(std::io::Error),
     #[error(transparent)]

@@ -1,0 +1,254 @@
+//! [`run`]: Ebbtide's server beside a stock Redis that has all data in DRAM, under the same load.
+//!
+//! Both run at once on the same CPU, and the load on another where there is one; only one of them has
+//! work at a time. Every round measures every mix on both, each round starting with the other server, and
+//! ratios are taken within a round. A mix over keys that all fit in DRAM tells what a command costs
+//! without misses; what the others cost beyond that is what their misses cost.
+
+mod report;
+mod servers;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{PAGE_BYTES, Watch};
+use ebbtide_engine::affinity;
+
+use super::drive::Load;
+use super::options::{LoadError, LoadOptions};
+use super::report::ResponseTimes;
+use crate::disturbance::{Activity, Disturbance};
+use crate::doctor::machine::MachineSummary;
+
+pub use report::{AgainstReport, Bound, MixReport, SideReport};
+use servers::{Running, Servers};
+
+/// Data of this many bytes to a byte of DRAM, unless the options say otherwise.
+const DATA_PER_DRAM: u64 = 20;
+
+/// Bytes of the name of a key.
+const NAME_BYTES: u64 = 16;
+
+/// Flash for keys and values, as a multiple of their bytes: pages of the index are not full.
+const CAPACITY_PER_DATA: u64 = 3;
+
+/// The keys of the mix without misses are a page each, in this share of the DRAM.
+const CACHED_SHARE: u64 = 8;
+
+/// What a comparison does.
+#[derive(Debug, Clone)]
+pub struct AgainstOptions {
+    /// Keys, values, skew, clients, warm-up and duration; the mix and the server are the comparison's.
+    pub load: LoadOptions,
+    /// Rounds.
+    pub rounds: usize,
+    /// DRAM of Ebbtide's server; a twentieth of the data without it.
+    pub dram_bytes: Option<u64>,
+    /// The durability of Ebbtide's server. Redis keeps nothing, or with [`Policy::Always`] a log that it
+    /// flushes as often.
+    pub durability: Policy,
+    /// The `ebbtide` program.
+    pub ebbtide: PathBuf,
+    /// The `redis-server` program.
+    pub redis: PathBuf,
+    /// The folder in which both keep their files while they run.
+    pub folder: PathBuf,
+}
+
+impl AgainstOptions {
+    fn data_bytes(&self) -> u64 {
+        let (least, most) = self.load.value_bytes;
+        self.load.keys as u64 * (NAME_BYTES + (least + most) as u64 / 2)
+    }
+
+    fn dram_bytes(&self) -> u64 {
+        self.dram_bytes.unwrap_or(self.data_bytes() / DATA_PER_DRAM)
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        (self.data_bytes() * CAPACITY_PER_DATA).max(64 << 20)
+    }
+}
+
+/// A mix of commands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Mix {
+    name: &'static str,
+    writes: f64,
+    pipeline: usize,
+    cached: bool,
+}
+
+/// The mixes, in the order of the table.
+const MIXES: [Mix; 5] = [
+    Mix { name: "GET, data in cache", writes: 0.0, pipeline: 1, cached: true },
+    Mix { name: "GET", writes: 0.0, pipeline: 1, cached: false },
+    Mix { name: "GET, pipeline 16", writes: 0.0, pipeline: 16, cached: false },
+    Mix { name: "50/50", writes: 0.5, pipeline: 1, cached: false },
+    Mix { name: "50/50, pipeline 16", writes: 0.5, pipeline: 16, cached: false },
+];
+
+/// What one server did in one round of a mix.
+#[derive(Debug, Clone)]
+struct Window {
+    throughput: f64,
+    response: ResponseTimes,
+    cpu_us: f64,
+    busy: f64,
+    reads: f64,
+    misses: f64,
+    disturbance: Disturbance,
+}
+
+/// Runs a comparison.
+///
+/// # Errors
+/// When a server does not start or does not answer, or `watch` stops it.
+pub fn run(options: &AgainstOptions, watch: Watch<'_>) -> Result<AgainstReport, LoadError> {
+    if !(1..=1000).contains(&options.rounds) {
+        let given = options.rounds.to_string();
+        return Err(LoadError::Option { option: "--rounds", given, expected: "1 to 1000" });
+    }
+    let cpus = affinity::allowed().map_err(LoadError::Cpus)?;
+    let (server_cpu, load_cpu) = (cpus[0], cpus[cpus.len() - 1]);
+    // The kernel pins a thread with all that it starts: the servers are started on their CPU, by a thread
+    // of its own.
+    let pinned = |cpu: usize| affinity::confine(&[cpu]).map_err(LoadError::Cpus);
+    std::thread::scope(|scope| {
+        let servers = scope.spawn(|| {
+            pinned(server_cpu)?;
+            Servers::start(options)
+        });
+        let servers = servers.join().expect("starting does not panic")?;
+        let load = scope.spawn(|| {
+            pinned(load_cpu)?;
+            Comparison { options, cpus: &cpus, watch, sides: Vec::new(), fill_seconds: Vec::new() }
+                .run(servers)
+        });
+        load.join().expect("a load does not panic")
+    })
+}
+
+/// A server with its load.
+struct Side {
+    server: Running,
+    load: Load,
+}
+
+struct Comparison<'a> {
+    options: &'a AgainstOptions,
+    /// All that may be used: the servers run on the first, the load on the last.
+    cpus: &'a [usize],
+    watch: Watch<'a>,
+    /// Redis, then Ebbtide.
+    sides: Vec<Side>,
+    fill_seconds: Vec<f64>,
+}
+
+impl Comparison<'_> {
+    fn run(mut self, servers: Servers) -> Result<AgainstReport, LoadError> {
+        for server in [servers.redis, servers.ebbtide] {
+            let options =
+                LoadOptions { server: server.address.clone(), ..self.options.load.clone() };
+            let mut load = Load::open(&options)?;
+            let (since, name) = (Instant::now(), server.name);
+            let tell = |_: &str, share: f64| self.watch.show(&format!("filling {name}"), share);
+            load.fill(self.watch.telling(&tell))?;
+            self.fill_seconds.push(since.elapsed().as_secs_f64());
+            self.sides.push(Side { server, load });
+        }
+        let store = self.sides[1].server.folder().join(servers::STORE);
+        let machine = MachineSummary::quick(&store);
+        let mut machine = machine.unwrap_or_else(|_| MachineSummary::of_system());
+        machine.cores_usable = self.cpus.len();
+        let mut windows: Vec<[Vec<Window>; 2]> = MIXES.iter().map(|_| Default::default()).collect();
+        for round in 0..self.options.rounds {
+            for (number, mix) in MIXES.iter().enumerate() {
+                let done = (round * MIXES.len() + number) as f64;
+                let share = done / (self.options.rounds * MIXES.len()) as f64;
+                for turn in 0..2 {
+                    let side = (round + turn) % 2;
+                    self.watch.tell(mix.name, share)?;
+                    let window = self.window(side, *mix)?;
+                    windows[number][side].push(window);
+                }
+            }
+        }
+        Ok(self.report(&windows, &machine))
+    }
+
+    /// Measures a mix on one server.
+    fn window(&mut self, side: usize, mix: Mix) -> Result<Window, LoadError> {
+        let options = self.options;
+        let cached = options.dram_bytes() / CACHED_SHARE / PAGE_BYTES as u64;
+        let keys = if mix.cached { (cached as usize).max(1) } else { options.load.keys };
+        let Side { server, load } = &mut self.sides[side];
+        load.options.writes = mix.writes;
+        load.options.pipeline = mix.pipeline;
+        load.options.keys = keys.min(options.load.keys);
+        let quiet = |_: &str, _: f64| ();
+        let watch = self.watch.telling(&quiet);
+        // The warm-up is a load of its own, so that what is read before and after has no part in it.
+        load.options.warm_up = std::time::Duration::ZERO;
+        load.options.duration = options.load.warm_up;
+        load.measure(watch)?;
+        load.options.duration = options.load.duration;
+        let cpus = [self.cpus[0]];
+        let (before, counters) = (Activity::now(&cpus), server.counters()?);
+        let (since, cpu_before) = (Instant::now(), server.cpu_s());
+        let (histogram, seconds) = load.measure(watch)?;
+        let (wall_s, cpu_s) = (since.elapsed().as_secs_f64(), server.cpu_s() - cpu_before);
+        let after = Activity::now(&cpus);
+        let counted = server.counters()?;
+        let cpu_s = cpu_s + after.kernel_cpu_s(&before);
+        // INFO itself is a command, too.
+        let commands = counted.commands.saturating_sub(counters.commands).saturating_sub(1).max(1);
+        let each = |count: u64| count as f64 / commands as f64;
+        Ok(Window {
+            throughput: histogram.len() as f64 / seconds,
+            response: ResponseTimes::of(&histogram),
+            cpu_us: cpu_s * 1e6 / commands as f64,
+            busy: cpu_s / wall_s,
+            reads: each(counted.flash_reads - counters.flash_reads),
+            misses: each(counted.misses - counters.misses),
+            disturbance: after.disturbance(&before, server.id(), wall_s, 1),
+        })
+    }
+
+    fn report(&self, windows: &[[Vec<Window>; 2]], machine: &MachineSummary) -> AgainstReport {
+        let [redis, ebbtide] = [0, 1].map(|side| &self.sides[side]);
+        let all = windows.iter().flatten().flatten().map(|window| &window.disturbance);
+        let mixes: Vec<MixReport> =
+            MIXES.iter().zip(windows).map(|(mix, both)| MixReport::of(mix.name, both)).collect();
+        let first_of = |what: fn(&super::connection::Tally) -> &Option<String>| {
+            self.sides.iter().find_map(|side| {
+                let first = what(&side.load.tally).as_ref()?;
+                Some(format!("{}: {first}", side.server.name))
+            })
+        };
+        let load = &self.options.load;
+        AgainstReport {
+            machine: machine.headline(),
+            redis_version: redis.server.version.clone(),
+            keys: load.keys,
+            value_bytes: load.value_bytes,
+            data_bytes: self.options.data_bytes(),
+            dram_bytes: self.options.dram_bytes(),
+            durability: self.options.durability.to_string(),
+            zipf: load.zipf,
+            clients: load.clients,
+            rounds: self.options.rounds,
+            seconds: load.duration.as_secs_f64(),
+            redis_fill_seconds: self.fill_seconds[0],
+            ebbtide_fill_seconds: self.fill_seconds[1],
+            redis_resident_bytes: redis.server.resident_bytes(),
+            ebbtide_resident_bytes: ebbtide.server.resident_bytes(),
+            cpus_shared: self.cpus.len() < 2,
+            disturbed: Disturbance::reason(all),
+            first_error: first_of(|tally| &tally.first_error),
+            first_wrong: first_of(|tally| &tally.first_wrong),
+            mixes,
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! [`AgainstReport`]: what a comparison found.
+
+use std::fmt;
+
+use ebbtide_core::Bytes;
+use ebbtide_report::{BarChart, Page, PageReport, Range, Table};
+use serde::Serialize;
+
+use super::Window;
+use crate::bench::Spread;
+
+/// The part of the ideal ratio that is accepted.
+const ACCEPTED_SHARE: f64 = 0.9;
+
+/// The mixes that the bound on the ratio speaks of, and the one without misses.
+const BOUND: [&str; 2] = ["GET", "GET, pipeline 16"];
+const CACHED: &str = "GET, data in cache";
+
+/// What a comparison found.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgainstReport {
+    /// The machine, in a line.
+    pub machine: String,
+    /// The version of Redis.
+    pub redis_version: String,
+    /// Keys.
+    pub keys: usize,
+    /// The least and the most bytes of a value.
+    pub value_bytes: (usize, usize),
+    /// Bytes of all keys and values.
+    pub data_bytes: u64,
+    /// DRAM of Ebbtide's server.
+    pub dram_bytes: u64,
+    /// Its durability.
+    pub durability: String,
+    /// Skew of the keys.
+    pub zipf: f64,
+    /// Connections.
+    pub clients: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// Seconds of a measurement.
+    pub seconds: f64,
+    /// Seconds in which Redis took all keys.
+    pub redis_fill_seconds: f64,
+    /// Seconds in which Ebbtide took all keys.
+    pub ebbtide_fill_seconds: f64,
+    /// Resident memory of Redis at the end.
+    pub redis_resident_bytes: u64,
+    /// Resident memory of Ebbtide's server at the end.
+    pub ebbtide_resident_bytes: u64,
+    /// Whether the load ran on the CPU of the servers.
+    pub cpus_shared: bool,
+    /// What disturbed the measurements, if anything did.
+    pub disturbed: Option<String>,
+    /// The first error reply.
+    pub first_error: Option<String>,
+    /// The first wrong reply.
+    pub first_wrong: Option<String>,
+    /// The mixes.
+    pub mixes: Vec<MixReport>,
+}
+
+/// A mix on both servers.
+#[derive(Debug, Clone, Serialize)]
+pub struct MixReport {
+    /// What it is.
+    pub mix: &'static str,
+    /// Redis.
+    pub redis: SideReport,
+    /// Ebbtide.
+    pub ebbtide: SideReport,
+    /// Ebbtide's throughput over that of Redis, by round.
+    pub ratio: Spread,
+}
+
+/// A mix on one server, over the rounds.
+#[derive(Debug, Clone, Serialize)]
+pub struct SideReport {
+    /// Commands a second.
+    pub throughput: Spread,
+    /// The median response in microseconds.
+    pub p50_us: Spread,
+    /// 99% of the responses are at most this.
+    pub p99_us: Spread,
+    /// CPU time of a command in microseconds, the kernel's own threads included.
+    pub cpu_us: Spread,
+    /// The share of the time in which the server used its CPU.
+    pub busy: Spread,
+    /// Pages read from flash for a command.
+    pub reads: Spread,
+    /// Misses of a command in the DRAM cache.
+    pub misses: Spread,
+}
+
+impl SideReport {
+    fn of(windows: &[Window]) -> SideReport {
+        let of = |figure: &dyn Fn(&Window) -> f64| Spread::of(windows.iter().map(figure));
+        SideReport {
+            throughput: of(&|window| window.throughput),
+            p50_us: of(&|window| window.response.p50_us),
+            p99_us: of(&|window| window.response.p99_us),
+            cpu_us: of(&|window| window.cpu_us),
+            busy: of(&|window| window.busy),
+            reads: of(&|window| window.reads),
+            misses: of(&|window| window.misses),
+        }
+    }
+}
+
+impl MixReport {
+    /// `windows` are those of Redis and those of Ebbtide, in the order of the rounds.
+    pub(super) fn of(mix: &'static str, windows: &[Vec<Window>; 2]) -> MixReport {
+        let pairs = windows[0].iter().zip(&windows[1]);
+        let ratios = pairs.map(|(redis, ebbtide)| ebbtide.throughput / redis.throughput.max(1e-9));
+        MixReport {
+            mix,
+            redis: SideReport::of(&windows[0]),
+            ebbtide: SideReport::of(&windows[1]),
+            ratio: Spread::of(ratios),
+        }
+    }
+}
+
+/// Why a ratio below 1 is to be expected: each miss costs CPU that Redis does not spend.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bound {
+    /// Pages read from flash for a command (r).
+    pub reads: f64,
+    /// CPU time of a miss in microseconds (c).
+    pub miss_us: f64,
+    /// CPU time of a command of Redis in microseconds (m).
+    pub redis_us: f64,
+    /// The least ratio that is accepted: 0.9 / (1 + r c / m).
+    pub least_ratio: f64,
+}
+
+impl Bound {
+    /// The bound of a mix, given what a command costs without misses. `None` if it hardly missed.
+    fn of(mix: &MixReport, cached_us: f64) -> Option<Bound> {
+        let (reads, misses) = (mix.ebbtide.reads.median, mix.ebbtide.misses.median);
+        let redis_us = mix.redis.cpu_us.median;
+        if misses < 0.01 || redis_us <= 0.0 {
+            return None;
+        }
+        let miss_us = ((mix.ebbtide.cpu_us.median - cached_us) / misses).max(0.0);
+        let least_ratio = ACCEPTED_SHARE / (1.0 + reads * miss_us / redis_us);
+        Some(Bound { reads, miss_us, redis_us, least_ratio })
+    }
+}
+
+impl AgainstReport {
+    /// Whether every reply was right and none was an error.
+    pub fn is_right(&self) -> bool {
+        self.first_error.is_none() && self.first_wrong.is_none()
+    }
+
+    /// The bound on a mix of reads without a pipeline.
+    pub fn bound(&self) -> Option<Bound> {
+        let of = |name: &str| self.mixes.iter().find(|mix| mix.mix == name);
+        Bound::of(of(BOUND[0])?, of(CACHED)?.ebbtide.cpu_us.median)
+    }
+
+    fn table(&self) -> Table {
+        let header = [
+            "mix",
+            "Redis/s",
+            "Ebbtide/s",
+            "ratio",
+            "p99 us, Redis",
+            "Ebbtide",
+            "CPU us, Redis",
+            "Ebbtide",
+            "busy %, Redis",
+            "Ebbtide",
+            "reads",
+        ];
+        let mut table = Table::new("Commands a second, and what a command costs", header);
+        for MixReport { mix, redis, ebbtide, ratio } in &self.mixes {
+            let rate = |side: &SideReport| {
+                let Spread { median, min, max } = side.throughput;
+                format!("{:.1}k ({:.1}–{:.1})", median / 1e3, min / 1e3, max / 1e3)
+            };
+            let ratio = format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.min, ratio.max);
+            let cells = [mix.to_string(), rate(redis), rate(ebbtide), ratio];
+            let both = |figure: &dyn Fn(&SideReport) -> f64| [figure(redis), figure(ebbtide)];
+            let numbers = both(&|side| side.p99_us.median)
+                .into_iter()
+                .chain(both(&|side| side.cpu_us.median))
+                .chain(both(&|side| side.busy.median * 100.0))
+                .chain([ebbtide.reads.median]);
+            table = table.numbers(cells, numbers);
+        }
+        table
+    }
+
+    /// What the figures come from, and what to think of them.
+    fn notes(&self) -> Vec<String> {
+        let (least, most) = self.value_bytes;
+        let mut notes = vec![format!(
+            "{} keys with values of {least} to {most} bytes, {} in all; Ebbtide has {} of DRAM ({} \
+             resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {} clients, --durability \
+             {}; {} rounds of {} s",
+            self.keys,
+            ebbtide_report::bytes(self.data_bytes as f64),
+            Bytes(self.dram_bytes),
+            ebbtide_report::bytes(self.ebbtide_resident_bytes as f64),
+            self.redis_version,
+            ebbtide_report::bytes(self.redis_resident_bytes as f64),
+            self.zipf,
+            self.clients,
+            self.durability,
+            self.rounds,
+            self.seconds,
+        )];
+        notes.push(format!(
+            "all keys were written in {:.0} s by Redis and in {:.0} s by Ebbtide",
+            self.redis_fill_seconds, self.ebbtide_fill_seconds
+        ));
+        if let Some(Bound { reads, miss_us, redis_us, least_ratio }) = self.bound() {
+            notes.push(format!(
+                "GET: {reads:.2} flash reads a command (r), {miss_us:.1} us of CPU a miss (c), {redis_us:.1} us \
+                 of CPU a command of Redis (m): a ratio of 0.9 / (1 + r c / m) = {least_ratio:.2} is accepted"
+            ));
+        }
+        for MixReport { mix, redis, ebbtide, .. } in &self.mixes {
+            for (name, side) in [("Redis", redis), ("Ebbtide", ebbtide)] {
+                if side.busy.median < 0.9 {
+                    let busy = side.busy.median * 100.0;
+                    notes.push(format!(
+                        "{mix}: {name} used {busy:.0}% of its CPU, so something else limits it"
+                    ));
+                }
+            }
+        }
+        if self.cpus_shared {
+            notes.push("there is one CPU: the load takes its part from both servers".to_string());
+        }
+        if let Some(reason) = &self.disturbed {
+            notes.push(format!("doubtful: {reason}"));
+        }
+        for (what, first) in [("error", &self.first_error), ("wrong reply", &self.first_wrong)] {
+            notes.extend(first.as_ref().map(|first| format!("first {what}: {first}")));
+        }
+        notes
+    }
+}
+
+impl fmt::Display for AgainstReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.machine)?;
+        write!(f, "{}", self.table())?;
+        self.notes().iter().try_for_each(|note| writeln!(f, "{note}"))
+    }
+}
+
+impl PageReport for AgainstReport {
+    fn page(&self) -> Page {
+        let mut chart = BarChart::new("Throughput", "commands a second, relative to Redis")
+            .reference(1.0, "Redis, all data in DRAM");
+        for MixReport { mix, ratio, .. } in &self.mixes {
+            let Spread { median, min, max } = *ratio;
+            chart = chart.group(mix, [("Ebbtide", Range { min, median, max })]);
+        }
+        let page = Page::new("Ebbtide and Redis").paragraph(&self.machine);
+        let page = page.section("Throughput").bars(chart).table(self.table());
+        self.notes().iter().fold(page, |page, note| page.paragraph(note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_follows_from_reads_their_cost_and_the_cost_of_a_command() {
+        let side = |cpu_us: f64, reads: f64| {
+            let one = Spread::of([1.0]);
+            SideReport {
+                throughput: one,
+                p50_us: one,
+                p99_us: one,
+                cpu_us: Spread::of([cpu_us]),
+                busy: one,
+                reads: Spread::of([reads]),
+                misses: Spread::of([reads]),
+            }
+        };
+        let mix = |reads| MixReport {
+            mix: "GET",
+            redis: side(10.0, 0.0),
+            ebbtide: side(16.0, reads),
+            ratio: Spread::of([0.5]),
+        };
+        // A command costs 12 without misses: half a miss costs 4, so a miss costs 8.
+        let bound = Bound::of(&mix(0.5), 12.0).expect("it misses");
+        assert!((bound.miss_us - 8.0).abs() < 1e-9, "{bound:?}");
+        assert!((bound.least_ratio - 0.9 / 1.4).abs() < 1e-9, "{bound:?}");
+        assert_eq!(Bound::of(&mix(0.0), 12.0), None);
+    }
+}
