@@ -157,6 +157,11 @@ impl<K: Value, V: Value> Map<K, V> {
         Map { seed, ..self }
     }
 
+    /// Where it begins. With its capacity, this is the whole map.
+    pub fn base(&self) -> Addr {
+        self.base
+    }
+
     /// The number of entries that fit. A few more may fit by chance.
     pub fn capacity(&self) -> u64 {
         self.capacity

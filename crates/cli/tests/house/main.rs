@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// The crates, by folder. Each may depend only on those before it; a name whose crate does not
 /// exist yet keeps its place. What only tests need comes last, so that nothing is built on it.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "core",
     "fiber",
     "structures",
@@ -31,6 +31,7 @@ const LAYERS: [&str; 15] = [
     "measure",
     "study",
     "papers",
+    "capi",
     "cli",
     "testbed",
 ];

@@ -1,4 +1,4 @@
-//! Unsafe code has its places: memory, threads and the kernel's rings.
+//! Unsafe code has its places: memory, threads, the kernel's rings, and what C gives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use super::{needs, workspace};
 
 /// Where unsafe code may be: folders and files below `crates`.
-const PLACES: [&str; 2] = ["engine/src", "fiber/src"];
+const PLACES: [&str; 3] = ["capi/src", "engine/src", "fiber/src"];
 
 /// Whether `unsafe` occurs in `tokens`, as a word of the language.
 fn has_unsafe(tokens: TokenStream) -> bool {

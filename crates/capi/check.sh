@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Checks what `cargo test` leaves out, because it needs a C++ compiler, pkg-config and CMake (Debian:
+# g++ pkg-config cmake): installs the library into a temporary folder, builds the examples by pkg-config
+# and by CMake, and runs the tests in C and C++, also under AddressSanitizer and
+# UndefinedBehaviorSanitizer.
+#
+#     crates/capi/check.sh [PROFILE]
+set -euo pipefail
+profile=${1:-release}
+cd "$(dirname "$0")/../.."
+capi=$PWD/crates/capi
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$(realpath "$(mktemp -d -p "${CI_DATA_DIR:-.}")")
+trap 'rm -rf "$work"' EXIT
+
+"$capi/install.sh" "$work/prefix" "$profile"
+# Packages are found wherever they were moved to.
+mv "$work/prefix" "$work/moved"
+export PKG_CONFIG_PATH=$work/moved/lib/pkgconfig LD_LIBRARY_PATH=$work/moved/lib
+readelf -d "$work/moved/lib/libebbtide.so" | grep -q 'SONAME.*libebbtide\.so\.0\.1'
+read -ra shared <<<"$(pkg-config --cflags --libs ebbtide) -lpthread"
+warnings=(-Wall -Wextra -Wpedantic -Werror -g)
+
+# Runs a program with a new store. It says what it has done.
+run() {
+    rm -f "$work/store"
+    timeout 600 "$1" "$work/store" "${@:2}"
+}
+
+for source in examples/visits tests/c/{bad_input,device_errors,threads,transactions,leaks}; do
+    cc -std=gnu11 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.c" "${shared[@]}"
+done
+for source in examples/orders tests/cpp/exceptions; do
+    c++ -std=c++17 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.cpp" "${shared[@]}"
+done
+for program in visits bad_input device_errors threads transactions orders exceptions; do
+    run "$work/$program"
+done
+run "$work/leaks" 100000 300
+
+cmake -S "$capi/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/cmake.log" ||
+    { cat "$work/cmake.log" && false; }
+cmake --build "$work/cmake" >"$work/cmake.log" || { cat "$work/cmake.log" && false; }
+run "$work/cmake/visits"
+run "$work/cmake/orders"
+
+# The engine tells the sanitizer of every switch of stacks, so this library links only with it.
+CARGO_TARGET_DIR=$target/sanitizer cargo rustc --locked --profile dev -p ebbtide-capi \
+    --features sanitizer --crate-type staticlib
+sanitized=(-fsanitize=address,undefined -fno-sanitize-recover=undefined -I "$capi/include")
+library=("$target/sanitizer/debug/libebbtide_capi.a" -lgcc_s -lpthread -ldl -lm)
+for source in examples/visits tests/c/{bad_input,device_errors,threads,transactions}; do
+    cc -std=gnu11 "${warnings[@]}" "${sanitized[@]}" -o "$work/sanitized" "$capi/$source.c" \
+        "${library[@]}"
+    run "$work/sanitized"
+done
+for source in examples/orders tests/cpp/exceptions; do
+    c++ -std=c++17 "${warnings[@]}" "${sanitized[@]}" -o "$work/sanitized" "$capi/$source.cpp" \
+        "${library[@]}"
+    run "$work/sanitized"
+done
+echo "the C interface is in order"

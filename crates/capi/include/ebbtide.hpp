@@ -1,0 +1,364 @@
+// Ebbtide for C++17: handles that close themselves, and exceptions made of codes. docs/C.md is the
+// guide, and ebbtide.h says what each call does.
+#ifndef EBBTIDE_HPP
+#define EBBTIDE_HPP
+
+#include <cxxabi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "ebbtide.h"
+
+namespace ebbtide {
+
+// A call that failed: its code, and one line.
+class Error : public std::runtime_error {
+public:
+    Error(EbbtideCode code, const std::string &text) : std::runtime_error(text), code_(code) {}
+    EbbtideCode code() const noexcept { return code_; }
+
+private:
+    EbbtideCode code_;
+};
+
+// The usual options with this DRAM budget.
+inline EbbtideOptions options(std::uint64_t dram_bytes) {
+    EbbtideOptions options{};
+    options.size = sizeof options;
+    options.dram_bytes = dram_bytes;
+    return options;
+}
+
+// A store of this size to be made. With a log it survives crashes.
+inline EbbtideNewStore new_store(std::uint64_t bytes, std::uint64_t log_bytes = 0) {
+    EbbtideNewStore store{};
+    store.size = sizeof store;
+    store.bytes = bytes;
+    store.log_bytes = log_bytes;
+    return store;
+}
+
+namespace detail {
+
+// Throws what a code stands for, after the call has returned.
+inline void check(EbbtideCode code) {
+    if (code != EBBTIDE_OK) throw Error(code, ebbtide_error());
+}
+
+// What the C++ runtime keeps of exceptions (`__cxa_eh_globals` of the Itanium ABI). It belongs to a
+// thread, while a job that waits lets others run on its thread. So a job makes no call in a handler,
+// which is checked, and what it keeps while it unwinds is set aside during a call of a destructor.
+class Unwinding {
+public:
+    Unwinding() : kept_(*globals()) {
+        if (kept_.caught && kept_.uncaught == 0) {
+            throw Error(EBBTIDE_MISPLACED, "the call was made in a catch block: expected none there");
+        }
+        *globals() = Globals{nullptr, 0};
+    }
+    ~Unwinding() { *globals() = kept_; }
+    Unwinding(const Unwinding &) = delete;
+    Unwinding &operator=(const Unwinding &) = delete;
+
+private:
+    struct Globals {
+        void *caught;
+        unsigned int uncaught;
+    };
+    static Globals *globals() { return reinterpret_cast<Globals *>(abi::__cxa_get_globals()); }
+    Globals kept_;
+};
+
+// Makes a call that may suspend the job, and gives its code.
+template <class Call> EbbtideCode suspending(Call &&call) {
+    Unwinding unwinding;
+    return call();
+}
+
+} // namespace detail
+
+class Map;
+
+// The address space as a job sees it, until that job returns. Other jobs may run on the same kernel
+// thread during a call.
+class Memory {
+public:
+    explicit Memory(EbbtideMemory *memory) noexcept : memory_(memory) {}
+
+    std::uint64_t size() const {
+        std::uint64_t bytes = 0;
+        call([&] { return ebbtide_size(memory_, &bytes); });
+        return bytes;
+    }
+
+    std::uint64_t load(std::uint64_t at) const {
+        std::uint64_t value = 0;
+        call([&] { return ebbtide_load(memory_, at, &value); });
+        return value;
+    }
+
+    void store(std::uint64_t at, std::uint64_t value) const {
+        call([&] { return ebbtide_store(memory_, at, value); });
+    }
+
+    // Exchanges the word at `at` if it is `expected`, which becomes the word that was found.
+    bool compare_exchange(std::uint64_t at, std::uint64_t &expected, std::uint64_t desired) const {
+        bool exchanged = false;
+        call([&] {
+            return ebbtide_compare_exchange(memory_, at, &expected, desired, &exchanged);
+        });
+        return exchanged;
+    }
+
+    void read(std::uint64_t at, void *into, std::size_t bytes) const {
+        auto *place = static_cast<std::uint8_t *>(into);
+        call([&] { return ebbtide_read(memory_, at, place, bytes); });
+    }
+
+    void write(std::uint64_t at, const void *from, std::size_t bytes) const {
+        const auto *place = static_cast<const std::uint8_t *>(from);
+        call([&] { return ebbtide_write(memory_, at, place, bytes); });
+    }
+
+    void wait_on(std::uint64_t at, std::uint64_t seen) const {
+        call([&] { return ebbtide_wait_on(memory_, at, seen); });
+    }
+
+    void wake(std::uint64_t at) const {
+        call([&] { return ebbtide_wake(memory_, at); });
+    }
+
+    void will_need(std::uint64_t at) const {
+        call([&] { return ebbtide_will_need(memory_, at); });
+    }
+
+    // Runs `body(Memory)` as a transaction, perhaps several times, and gives its place in the log.
+    // What `body` throws abandons it and is thrown again. `body` lets through what a call throws.
+    template <class Body> std::uint64_t transaction(Body &&body) const {
+        Run<Body> run{body, nullptr};
+        std::uint64_t lsn = 0;
+        EbbtideCode code = detail::suspending(
+            [&] { return ebbtide_transaction(memory_, Run<Body>::once, &run, &lsn); });
+        if (code == EBBTIDE_ABANDONED && run.thrown) std::rethrow_exception(run.thrown);
+        detail::check(code);
+        return lsn;
+    }
+
+    // Waits until the transaction that gave `lsn` may be acknowledged.
+    void durable(std::uint64_t lsn) const {
+        call([&] { return ebbtide_durable(memory_, lsn); });
+    }
+
+    // Logs what the words of a range hold, and gives the place in the log.
+    std::uint64_t persist(std::uint64_t at, std::uint64_t bytes) const {
+        std::uint64_t lsn = 0;
+        call([&] { return ebbtide_persist(memory_, at, bytes, &lsn); });
+        return lsn;
+    }
+
+    // The range of this name, made of zeros if there is none.
+    std::uint64_t range(const std::string &name, std::uint64_t bytes) const {
+        std::uint64_t at = 0;
+        call([&] { return ebbtide_range(memory_, name.c_str(), bytes, &at); });
+        return at;
+    }
+
+    // The map of this name, made empty if there is none.
+    Map map(const std::string &name, std::uint64_t capacity) const;
+
+private:
+    friend class Map;
+
+    template <class Body> struct Run {
+        Body &body;
+        std::exception_ptr thrown;
+
+        static std::int32_t once(EbbtideMemory *memory, void *argument) noexcept {
+            auto *run = static_cast<Run *>(argument);
+            run->thrown = nullptr;
+            try {
+                run->body(Memory(memory));
+                return 0;
+            } catch (...) {
+                run->thrown = std::current_exception();
+                return 1;
+            }
+        }
+    };
+
+    template <class Call> void call(Call &&call) const { detail::check(detail::suspending(call)); }
+
+    EbbtideMemory *memory_;
+};
+
+// A hash table from words to words. A place and a size, which all jobs may copy.
+class Map {
+public:
+    std::optional<std::uint64_t> get(Memory memory, std::uint64_t key) const {
+        std::uint64_t value = 0;
+        bool found = false;
+        memory.call([&] { return ebbtide_map_get(memory.memory_, map_, key, &value, &found); });
+        return found ? std::optional<std::uint64_t>(value) : std::nullopt;
+    }
+
+    void set(Memory memory, std::uint64_t key, std::uint64_t value) const {
+        memory.call([&] { return ebbtide_map_set(memory.memory_, map_, key, value); });
+    }
+
+    // Adds to the value of `key`, which counts as 0 if it is not there, and gives the sum.
+    std::uint64_t add(Memory memory, std::uint64_t key, std::uint64_t delta) const {
+        std::uint64_t sum = 0;
+        memory.call([&] { return ebbtide_map_add(memory.memory_, map_, key, delta, &sum); });
+        return sum;
+    }
+
+    // Whether `key` was there.
+    bool remove(Memory memory, std::uint64_t key) const {
+        bool found = false;
+        memory.call([&] { return ebbtide_map_remove(memory.memory_, map_, key, &found); });
+        return found;
+    }
+
+    std::uint64_t count(Memory memory) const {
+        std::uint64_t entries = 0;
+        memory.call([&] { return ebbtide_map_count(memory.memory_, map_, &entries); });
+        return entries;
+    }
+
+private:
+    friend class Memory;
+    EbbtideMap map_{};
+};
+
+inline Map Memory::map(const std::string &name, std::uint64_t capacity) const {
+    Map map;
+    call([&] { return ebbtide_map(memory_, name.c_str(), capacity, &map.map_); });
+    return map;
+}
+
+namespace detail {
+
+struct Nothing {};
+
+// What came of a job.
+template <class T> struct Outcome {
+    std::optional<std::conditional_t<std::is_void_v<T>, Nothing, T>> value;
+    std::exception_ptr thrown;
+};
+
+// A job and what came of it. The job holds it until it has ended, whatever becomes of the ticket.
+template <class T, class Job> struct Submitted : Outcome<T> {
+    explicit Submitted(Job &&job) : job(std::move(job)) {}
+    std::optional<Job> job;
+
+    static std::int32_t run(EbbtideMemory *memory, void *argument) noexcept {
+        using Held = std::shared_ptr<Submitted>;
+        const std::unique_ptr<Held> held(static_cast<Held *>(argument));
+        Submitted &own = **held;
+        try {
+            if constexpr (std::is_void_v<T>) {
+                (*own.job)(Memory(memory));
+            } else {
+                own.value.emplace((*own.job)(Memory(memory)));
+            }
+        } catch (...) {
+            own.thrown = std::current_exception();
+        }
+        own.job.reset();
+        return 0;
+    }
+};
+
+} // namespace detail
+
+// A job's result, once it is there. Dropping it does not wait; the job runs all the same.
+template <class T> class Ticket {
+public:
+    // Waits for the job's end, and until what it has committed may be acknowledged. Throws what the
+    // job has thrown.
+    T wait() {
+        const EbbtideCode code = ebbtide_wait(ticket_.get(), nullptr);
+        // A call inside a job leaves the ticket as it is.
+        if (code != EBBTIDE_MISPLACED) static_cast<void>(ticket_.release());
+        detail::check(code);
+        if (outcome_->thrown) std::rethrow_exception(outcome_->thrown);
+        if constexpr (!std::is_void_v<T>) return std::move(*outcome_->value);
+    }
+
+private:
+    friend class Engine;
+    struct Forget {
+        void operator()(EbbtideTicket *ticket) const noexcept { ebbtide_forget(ticket); }
+    };
+    Ticket(EbbtideTicket *ticket, std::shared_ptr<detail::Outcome<T>> outcome)
+        : ticket_(ticket), outcome_(std::move(outcome)) {}
+
+    std::unique_ptr<EbbtideTicket, Forget> ticket_;
+    std::shared_ptr<detail::Outcome<T>> outcome_;
+};
+
+// An address space on flash behind a DRAM cache, with cores that run jobs. Closes itself.
+class Engine {
+public:
+    // Makes a store in a file and starts an engine over it.
+    static Engine create(const std::string &path, const EbbtideNewStore &store,
+                         const EbbtideOptions &options) {
+        EbbtideEngine *engine = nullptr;
+        detail::check(ebbtide_create(path.c_str(), &store, &options, &engine));
+        return Engine(engine);
+    }
+
+    // Opens the store in a file and recovers it.
+    static Engine open(const std::string &path, const EbbtideOptions &options) {
+        EbbtideEngine *engine = nullptr;
+        detail::check(ebbtide_open(path.c_str(), &options, &engine));
+        return Engine(engine);
+    }
+
+    // Runs `job(Memory)` on a stack of its own. Any thread may submit, but not from inside a job.
+    template <class Job> auto submit(Job job) const -> Ticket<std::invoke_result_t<Job &, Memory>> {
+        using T = std::invoke_result_t<Job &, Memory>;
+        using Submitted = detail::Submitted<T, Job>;
+        auto submitted = std::make_shared<Submitted>(std::move(job));
+        auto held = std::make_unique<std::shared_ptr<Submitted>>(submitted);
+        EbbtideTicket *ticket = nullptr;
+        detail::check(ebbtide_submit(engine_.get(), Submitted::run, held.get(), &ticket));
+        // The job has it now.
+        static_cast<void>(held.release());
+        return Ticket<T>(ticket, std::move(submitted));
+    }
+
+    EbbtideCounters counters() const {
+        EbbtideCounters counters{};
+        counters.size = sizeof counters;
+        detail::check(ebbtide_counters(engine_.get(), &counters));
+        return counters;
+    }
+
+    // Lets all jobs end and closes the engine. Throws what the destructor would keep to itself.
+    void close() {
+        const EbbtideCode code = ebbtide_close(engine_.get());
+        if (code != EBBTIDE_MISPLACED) static_cast<void>(engine_.release());
+        detail::check(code);
+    }
+
+private:
+    struct Close {
+        void operator()(EbbtideEngine *engine) const noexcept { ebbtide_close(engine); }
+    };
+    explicit Engine(EbbtideEngine *engine) : engine_(engine) {}
+
+    std::unique_ptr<EbbtideEngine, Close> engine_;
+};
+
+} // namespace ebbtide
+
+#endif

@@ -1,0 +1,151 @@
+//! [`EbbtideCode`] and the text of the last failure.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ebbtide_engine::EngineError;
+use ebbtide_engine::store::StoreError;
+
+/// The outcome of a call.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "C has no names within an enum")]
+pub enum EbbtideCode {
+    /// The call succeeded.
+    EbbtideOk = 0,
+    /// An argument, an option or a file is at fault.
+    EbbtideInput = 1,
+    /// The device or the system failed, or a job did.
+    EbbtideFailed = 2,
+    /// Somebody else uses the store.
+    EbbtideBusy = 3,
+    /// The handle is closed, or was never open.
+    EbbtideClosed = 4,
+    /// The handle belongs to the process that this one was forked from.
+    EbbtideForked = 5,
+    /// The call was made in the wrong place: inside a job, or with the memory of another job.
+    EbbtideMisplaced = 6,
+    /// The transaction that the call is part of cannot go on as it is. Its body has to return, and
+    /// may be called again.
+    EbbtideAgain = 7,
+    /// The body of the transaction did not return 0, so nothing of the transaction took place.
+    EbbtideAbandoned = 8,
+    /// The map has no room for another key.
+    EbbtideFull = 9,
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: EbbtideCode,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: EbbtideCode, text: impl ToString) -> Failure {
+        Failure { code, text: text.to_string() }
+    }
+
+    /// An argument, an option or a file is at fault.
+    pub(crate) fn input(text: impl ToString) -> Failure {
+        Failure::new(EbbtideCode::EbbtideInput, text)
+    }
+
+    /// The device or the system failed, or a job did.
+    pub(crate) fn failed(text: impl ToString) -> Failure {
+        Failure::new(EbbtideCode::EbbtideFailed, text)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        match &error {
+            StoreError::InUse(_) | StoreError::HasEngine(_) => {
+                Failure::new(EbbtideCode::EbbtideBusy, error)
+            }
+            error if error.is_input() => Failure::input(error),
+            error => Failure::failed(error),
+        }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Io { .. } => Failure::failed(error),
+            error => Failure::input(error),
+        }
+    }
+}
+
+/// Runs `work`, which may be left by a panic, and gives its code.
+pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> EbbtideCode {
+    let failure = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return EbbtideCode::EbbtideOk,
+        Ok(Err(failure)) => failure,
+        Err(payload) => Failure::failed(panic_text(&*payload)),
+    };
+    note(&failure.text);
+    failure.code
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_string());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("the call panicked: {}", text.as_deref().unwrap_or("without a message"))
+}
+
+/// Keeps `text` for [`ebbtide_error`], in one line.
+fn note(text: &str) {
+    let line = text.bytes().map(|byte| if matches!(byte, 0 | b'\n') { b' ' } else { byte });
+    let line = CString::new(line.collect::<Vec<u8>>()).unwrap_or_default();
+    LAST.with_borrow_mut(|last| *last = line);
+}
+
+/// Checks that a pointer that is given is not null.
+pub(crate) fn given<T>(name: &str, pointer: *const T) -> Result<(), Failure> {
+    if pointer.is_null() { Err(Failure::input(format!("{name} is null"))) } else { Ok(()) }
+}
+
+/// A string of C.
+///
+/// # Safety
+/// `text` is null or ends in a zero byte.
+pub(crate) unsafe fn string<'a>(name: &str, text: *const c_char) -> Result<&'a CStr, Failure> {
+    given(name, text)?;
+    // SAFETY: as the caller promises.
+    Ok(unsafe { CStr::from_ptr(text) })
+}
+
+/// A string of C that is UTF-8.
+///
+/// # Safety
+/// As of [`string`].
+pub(crate) unsafe fn utf8<'a>(name: &str, text: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: as the caller promises.
+    let text = unsafe { string(name, text)? };
+    text.to_str().map_err(|_| Failure::input(format!("{name} is not UTF-8")))
+}
+
+/// What the last call of this thread that failed says of it, in one line. Valid until the next call of
+/// this thread that fails. In a job, read it before the next call with the job's memory: other jobs
+/// may run during that.
+#[unsafe(no_mangle)]
+pub extern "C" fn ebbtide_error() -> *const c_char {
+    LAST.with_borrow(|last| last.as_ptr())
+}
+
+/// The version of the library, such as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn ebbtide_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}

@@ -1,0 +1,29 @@
+//! The C interface of the engine. `include/ebbtide.h` is made from this crate by cbindgen, and
+//! `include/ebbtide.hpp` wraps it for C++. `docs/C.md` is the guide.
+//!
+//! Nothing here computes a result. Every function returns an [`EbbtideCode`], and a failure has a text
+//! ([`ebbtide_error`]). Nothing unwinds into C: what a memory call unwinds with becomes the code of
+//! that call, and the callback returns as usual.
+//!
+//! * `code`: codes, the text of the last failure, and the guard around every function.
+//! * `handles`: handles that are checked: closed ones and those of before a fork are refused.
+//! * `options`: structures of options, which carry their size.
+//! * `engine`: engines, jobs and tickets.
+//! * `memory`: the address space as a job sees it.
+//! * `transaction`: transactions and durable waits.
+//! * `map`: structures that are found by name, and a map of words.
+
+mod code;
+mod engine;
+mod handles;
+mod map;
+mod memory;
+mod options;
+mod transaction;
+
+pub use code::*;
+pub use engine::*;
+pub use map::*;
+pub use memory::*;
+pub use options::*;
+pub use transaction::*;

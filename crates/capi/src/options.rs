@@ -1,0 +1,115 @@
+//! Structures of options. Each carries its size, so that later versions can add fields at the end.
+
+use std::ffi::c_char;
+
+use bytemuck::Zeroable;
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::durability::Policy;
+use ebbtide_engine::Options;
+
+use crate::code::{Failure, given, utf8};
+
+/// How an engine is set up. A field of zeros stands for the usual: only `size` and `dram_bytes` have to
+/// be set.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Zeroable)]
+pub struct EbbtideOptions {
+    /// `sizeof(EbbtideOptions)`.
+    pub size: usize,
+    /// The DRAM budget in bytes, which covers everything: cache, page states, stacks, buffers.
+    pub dram_bytes: u64,
+    /// Kernel threads that run jobs; usually 1.
+    pub cores: u32,
+    /// User-level threads of each of them; usually as many as suit the budget.
+    pub threads: u32,
+    /// Stack of a job in bytes; usually 64 KiB.
+    pub stack_bytes: u64,
+    /// When a transaction is acknowledged: "always" (the usual), "every:TIME" or "none".
+    pub durability: *const c_char,
+}
+
+/// A store that is made. A field of zeros stands for the usual: only `size` and `bytes` have to be set.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Zeroable)]
+pub struct EbbtideNewStore {
+    /// `sizeof(EbbtideNewStore)`.
+    pub size: usize,
+    /// Size of the address space in bytes.
+    pub bytes: u64,
+    /// Size of the log in bytes. A store with a log survives crashes. One without is memory expansion:
+    /// what it holds is gone when the engine is closed.
+    pub log_bytes: u64,
+    /// If not 0, a file that holds something else is overwritten.
+    pub force: u32,
+}
+
+/// The largest structure of any version.
+const SIZE_MAX: usize = 4096;
+
+/// The structure that `from` points to, as this version knows it. One of an earlier version ends in
+/// zeros; one of a later must not use what it has more.
+///
+/// # Safety
+/// `from` is null or points to as many bytes as its first field, a size, says.
+unsafe fn sized<T: Zeroable + Copy>(name: &str, from: *const T) -> Result<T, Failure> {
+    given(name, from)?;
+    // SAFETY: as the caller promises, the size is there in every version.
+    let size = unsafe { from.cast::<usize>().read() };
+    let known = size_of::<T>();
+    if !(size_of::<usize>()..=SIZE_MAX).contains(&size) {
+        return Err(Failure::input(format!("{name}.size is {size}: expected {known}")));
+    }
+    let mut into = T::zeroed();
+    // SAFETY: `from` has `size` bytes, and `into` as many as this version knows.
+    let more = unsafe {
+        let (from, into) = (from.cast::<u8>(), (&raw mut into).cast::<u8>());
+        into.copy_from_nonoverlapping(from, size.min(known));
+        std::slice::from_raw_parts(from, size).get(known..).unwrap_or_default()
+    };
+    if more.iter().any(|byte| *byte != 0) {
+        let text = format!("{name}.size is {size}, of a later version: expected {known}");
+        return Err(Failure::input(text));
+    }
+    Ok(into)
+}
+
+fn bytes(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// The options of an engine that `from` points to.
+///
+/// # Safety
+/// `from` is null or points to options, as their size says.
+pub(crate) unsafe fn engine_options(from: *const EbbtideOptions) -> Result<Options, Failure> {
+    // SAFETY: as the caller promises.
+    let given = unsafe { sized("options", from)? };
+    let mut options = Options::new(bytes(given.dram_bytes));
+    if given.cores > 0 {
+        options.cores = given.cores as usize;
+    }
+    if given.threads > 0 {
+        options.tuning.threads = Some(given.threads as usize);
+    }
+    if given.stack_bytes > 0 {
+        options.stack_bytes = bytes(given.stack_bytes);
+    }
+    if !given.durability.is_null() {
+        // SAFETY: as the caller promises.
+        let text = unsafe { utf8("options.durability", given.durability)? };
+        options.durability = text.parse::<Policy>().map_err(Failure::input)?;
+    }
+    Ok(options)
+}
+
+/// The store to make that `from` points to, and its pages.
+///
+/// # Safety
+/// As of [`engine_options`].
+pub(crate) unsafe fn new_store(
+    from: *const EbbtideNewStore,
+) -> Result<(EbbtideNewStore, u64), Failure> {
+    // SAFETY: as the caller promises.
+    let new = unsafe { sized("store", from)? };
+    Ok((new, new.bytes.div_ceil(PAGE_BYTES as u64)))
+}

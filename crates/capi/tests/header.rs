@@ -1,0 +1,34 @@
+//! `include/ebbtide.h` is what the library has.
+
+use std::path::Path;
+
+/// The header of the library as it is.
+///
+/// The headings above what the caller promises are left out: in C every function is unsafe.
+fn header() -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config =
+        cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("a configuration");
+    let bindings = cbindgen::Builder::new().with_crate(folder).with_config(config).generate();
+    let mut text = Vec::new();
+    bindings.expect("C can say it").write(&mut text);
+    String::from_utf8(text).expect("UTF-8").replace("// # Safety\n", "")
+}
+
+/// `EBBTIDE_WRITE_HEADER=1 cargo test -p ebbtide-capi --test header` writes it.
+#[test]
+fn the_header_is_that_of_the_library() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/ebbtide.h");
+    let made = header();
+    if std::env::var_os("EBBTIDE_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &made).expect("written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = made.lines().zip(found.lines()).position(|(made, found)| made != found);
+    assert!(
+        made == found,
+        "{} differs, first in line {:?}",
+        path.display(),
+        differs.map(|n| n + 1)
+    );
+}
