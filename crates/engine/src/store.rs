@@ -233,6 +233,21 @@ pub struct Store {
     header: Mutex<Header>,
     /// Whether an engine uses it.
     claimed: AtomicBool,
+    /// The process that has locked it.
+    process: u32,
+}
+
+/// Unlocks the file at once: the kernel may keep it open for a while yet, with a ring that used it.
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A forked child shares the lock, and only its parent may give it up.
+        if std::process::id() == self.process {
+            let range = range_of(libc::F_UNLCK, self.offset, self.header.lock().bytes());
+            // SAFETY: the descriptor is open and `range` outlives the call. If it fails, the file stays
+            // locked until the kernel closes it.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
+        }
+    }
 }
 
 /// The right to use a store, which one engine at a time has. Returned when dropped.
@@ -433,6 +448,7 @@ impl Store {
             access,
             header: Mutex::new(header),
             claimed: AtomicBool::new(false),
+            process: std::process::id(),
         };
         store.write_header(false)?;
         fill(&store)?;
@@ -459,6 +475,7 @@ impl Store {
             access,
             header: Mutex::new(header),
             claimed: AtomicBool::new(false),
+            process: std::process::id(),
         })
     }
 
@@ -755,13 +772,7 @@ fn lock(
         Access::Exclusive => libc::F_WRLCK,
         Access::SharedReadOnly => libc::F_RDLCK,
     };
-    let range = libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: offset as libc::off_t,
-        l_len: bytes as libc::off_t,
-        l_pid: 0,
-    };
+    let range = range_of(kind, offset, bytes);
     let since = Instant::now();
     loop {
         // SAFETY: the descriptor is open and `range` outlives the call.
@@ -780,6 +791,17 @@ fn lock(
             }
             _ => return Err(fault(path, "lock", error)),
         }
+    }
+}
+
+/// A lock of this kind on a range of a file.
+fn range_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: offset as libc::off_t,
+        l_len: bytes as libc::off_t,
+        l_pid: 0,
     }
 }
 
