@@ -337,7 +337,8 @@ impl Engine {
         let claim = store.claim()?;
         let header = store.header();
         let marks = store.clone();
-        let persists = header.persist().is_some();
+        let persist = header.persist();
+        let persists = persist.is_some();
         // A persistent store is never marked: its log says what is true of it.
         let before_first_write: Prepare = Box::new(move || match persists {
             true => Ok(()),
@@ -345,15 +346,17 @@ impl Engine {
         });
         let mut options = options.clone();
         let fibers = options.cores.saturating_mul(options.threads_per_core());
-        if persists {
+        let dram_bytes = options.dram_bytes;
+        if let Some(geometry) = persist {
             check(&options)?;
             // The threads stay as many as the whole budget gives.
             options.tuning.threads = Some(options.threads_per_core());
-            let taken = Persist::dram_bytes(header.pages, fibers);
+            let taken = Persist::dram_bytes(&geometry, fibers, dram_bytes);
             options.dram_bytes = options.dram_bytes.saturating_sub(taken);
         }
         let frames = Budget::divide(&options, header.pages)?.frames;
-        let persist = Persist::open(store, options.durability, frames, fibers, watch)?;
+        let persist =
+            Persist::open(store, options.durability, (dram_bytes, frames, fibers), watch)?;
         let places = Places {
             pages: header.pages,
             slots: header.places(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::durability::{Disk, Io, Lsn};
 use parking_lot::MutexGuard;
 
@@ -12,8 +13,11 @@ use crate::mailbox::Outcome;
 use crate::persist::{FileDisk, Guarded, Persist};
 use crate::store::{Store, StoreError};
 
-/// While a checkpoint waits for pages, cores are asked again this often.
+/// While pages are to be written, cores are asked again this often.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// A flush waits for those that the last one has released for this part of the time that it took.
+const GATHER_SHARE: u32 = 4;
 
 /// The log writer of one engine. Dropping it makes all that is committed durable first.
 pub(crate) struct LogWriter {
@@ -62,10 +66,11 @@ fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
         ask_cores(persist, state, &guarded);
         let due =
             guarded.behind_since.is_some_and(|since| since.elapsed() >= persist.flush_every());
-        let flush = guarded.flush_asked || guarded.stop || due;
+        let gathers = guarded.gathers_for().filter(|_| guarded.flush_asked);
+        let flush = guarded.flush_asked && gathers.is_none() || guarded.stop || due;
         let began = Instant::now();
         let Some(io) = guarded.journal.next(flush) else {
-            guarded.flush_asked = false;
+            guarded.flush_asked &= gathers.is_some();
             if guarded.journal.ended().is_some() {
                 guarded.behind_since = None;
                 wake_waiting(state, &mut guarded);
@@ -74,24 +79,35 @@ fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
             if guarded.stop {
                 return;
             }
-            let patience = if guarded.journal.in_checkpoint() {
+            let waits_for_pages = guarded.journal.in_checkpoint() || !persist.to_clean.is_empty();
+            let patience = if waits_for_pages {
                 ASK_AGAIN
             } else {
                 let since = guarded.behind_since.map_or(Duration::ZERO, |since| since.elapsed());
                 persist.flush_every().saturating_sub(since).max(Duration::from_millis(1))
             };
+            let patience = gathers.map_or(patience, |left| left.min(patience));
             persist.news.wait_for(&mut guarded, patience);
             continue;
         };
         drop(guarded);
-        let is_flush = matches!(io, Io::Flush);
+        let (is_flush, written) = match &io {
+            Io::Flush => (true, 0),
+            Io::Write(blocks) => (false, blocks.len() * PAGE_BYTES),
+        };
         let result = match io {
             Io::Write(blocks) => disk.write_all(&blocks),
             Io::Flush => disk.flush(),
         };
         guarded = persist.lock();
+        guarded.written_bytes += written as u64;
         guarded.journal.done(result.map_err(|error| error.to_string()));
         if is_flush {
+            let took = began.elapsed();
+            guarded.flushes.0 += 1;
+            guarded.flushes.1 += took;
+            guarded.gathered = guarded.waiting_count();
+            guarded.gather_until = Some(began + took + took / GATHER_SHARE);
             let behind = guarded.journal.committed() > guarded.journal.durable();
             guarded.behind_since = behind.then_some(began);
             let durable = guarded.journal.durable();
@@ -127,7 +143,7 @@ fn tell_tickets<'a>(
     persist.lock()
 }
 
-/// Lets cores write the pages that a checkpoint waits for.
+/// Lets cores write the pages that should be written.
 fn ask_cores(persist: &Persist, state: &EngineState, guarded: &Guarded) {
     if !persist.to_clean.is_empty() {
         return;

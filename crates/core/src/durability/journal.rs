@@ -32,6 +32,9 @@ pub struct Limits {
     pub buffer_blocks_max: u64,
     /// The most pages with stores that no copy on flash has. Transactions wait at this bound.
     pub unmapped_pages_max: usize,
+    /// From this many pages with stores in DRAM alone on, some are to be written. It must be less than
+    /// half of the bound above.
+    pub dirty_pages_max: usize,
 }
 
 /// What the device is to do next. Nothing else of the journal may be under way meanwhile.
@@ -157,6 +160,9 @@ impl Journal {
         self.geometry.log_blocks - self.log.free_blocks()
     }
 
+    /// The DRAM that a page with stores that no copy has takes here, in bytes.
+    pub const UNMAPPED_PAGE_BYTES: usize = Unmapped::PAGE_BYTES_MAX;
+
     /// Pages with stores that no copy on flash has.
     pub fn unmapped_pages(&self) -> usize {
         self.unmapped.len()
@@ -259,8 +265,9 @@ impl Journal {
     /// `checksum` is that of the copy ([`Geometry::checksum`]).
     pub fn written(&mut self, frozen: Frozen, slot: u32, checksum: u32) -> bool {
         let Frozen { page, covers } = frozen;
+        // The one being filled may end in the middle of it.
         let needed = MAP_RECORD_BYTES.div_ceil(super::log_block::PAYLOAD_BYTES) as u64 + 1;
-        if self.ended.is_some() || self.log.free_blocks() <= needed {
+        if self.ended.is_some() || self.log.free_blocks() < needed {
             self.slots.release(slot);
             return false;
         }
@@ -315,9 +322,29 @@ impl Journal {
 
     /// Whether so much of the log is used that a checkpoint should begin.
     pub fn wants_checkpoint(&self) -> bool {
-        let free = self.log.free_blocks();
-        free <= self.geometry.log_blocks / 2
-            || self.unmapped.len() > self.limits.unmapped_pages_max / 2
+        self.log.free_blocks() <= self.geometry.log_blocks / 2
+    }
+
+    /// How many pages should be written because too many have stores that are in DRAM alone.
+    fn wants_cleaned(&self) -> usize {
+        let without_copy = self.unmapped.len().saturating_sub(self.unmapped.mapping_len());
+        without_copy.saturating_sub(self.limits.dirty_pages_max)
+    }
+
+    /// Whether so many pages wait for their map records to be on the device that it is time. When the
+    /// log is nearly full, that is left to the checkpoint: every flush ends a block.
+    fn wants_settled(&self) -> bool {
+        self.unmapped.mapping_len() >= self.limits.unmapped_pages_max.div_ceil(8)
+            && !self.wants_checkpoint()
+    }
+
+    /// Whether whoever writes the log has something to do that is more urgent than the next flush in
+    /// time.
+    pub fn wants_attention(&self) -> bool {
+        self.wants_write()
+            || self.wants_settled()
+            || self.wants_cleaned() > 0
+            || self.wants_checkpoint() && !self.in_checkpoint()
     }
 
     /// Whether so many full blocks are in DRAM that they should be written.
@@ -325,11 +352,15 @@ impl Journal {
         self.log.unwritten_blocks() >= WRITE_BLOCKS_MAX as u64
     }
 
-    /// Pages that a checkpoint under way waits for: each has to be written.
+    /// Pages that should be written: a checkpoint under way waits for them, or too many have stores that
+    /// no copy has.
     pub fn to_clean(&self) -> Vec<PageId> {
         match self.checkpoint {
             Checkpoint::Cleaning { target } => self.unmapped.to_clean(target).collect(),
-            _ => Vec::new(),
+            _ => match self.wants_cleaned() {
+                0 => Vec::new(),
+                count => self.unmapped.oldest(self.log.tail(), count),
+            },
         }
     }
 
@@ -343,7 +374,7 @@ impl Journal {
             Checkpoint::BaseWritten { .. } | Checkpoint::SuperblockWritten { .. } => true,
             Checkpoint::Idle | Checkpoint::Base { .. } => false,
         };
-        waits || self.slots.free_count() < self.slots.leaving_count() as u64
+        waits || self.wants_settled() || self.slots.free_count() < self.slots.leaving_count() as u64
     }
 
     /// What to do next; `flush` asks that all that is committed becomes durable. Call
@@ -357,7 +388,8 @@ impl Journal {
             return None;
         }
         self.advance_checkpoint();
-        let flush = flush || self.wants_flush();
+        // Map records alone wait for the next group: every flush ends a block.
+        let flush = flush && self.committed > self.log.durable() || self.wants_flush();
         if flush {
             self.log.seal();
         }

@@ -3,32 +3,42 @@
 //! Recovery must begin before the first such store of every page. A page stays here, evicted or
 //! stored to again, until a record of a copy that has the store is on the device.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+
+use rustc_hash::FxHashMap;
 
 use super::Lsn;
 use crate::addr::PageId;
 
-/// What has become of the stores to a page since a place in the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// They are in DRAM, and more may come.
-    Open,
-    /// They are in a copy that is being written. Later stores are not.
-    Frozen,
-    /// They are in a copy that a map record names, which ends here.
-    Mapped(Lsn),
+/// No place in the log.
+const NONE: Lsn = Lsn::ZERO;
+
+/// What has become of the stores to a page since the first that is in the log alone.
+#[derive(Clone, Copy, Debug)]
+struct Stores {
+    first: Lsn,
+    last: Lsn,
+    /// Where the record of the newest copy ends, if it is not on the device yet.
+    mapped: Lsn,
+    /// The first store that no such copy has.
+    open: Lsn,
+    frozen: Frozen,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    first: Lsn,
-    state: State,
+/// The copy of a page that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Frozen {
+    is_under_way: bool,
+    /// The first store that it lacks.
+    lacks: Lsn,
 }
+
+const NOT_FROZEN: Frozen = Frozen { is_under_way: false, lacks: NONE };
 
 /// The pages with stores that are in the log alone.
 #[derive(Debug, Default)]
 pub(super) struct Unmapped {
-    pages: BTreeMap<PageId, VecDeque<Segment>>,
+    pages: FxHashMap<PageId, Stores>,
     /// Every page by its first such store.
     by_first: BTreeSet<(Lsn, PageId)>,
     /// Map records that are not on the device yet, by where they end.
@@ -36,55 +46,71 @@ pub(super) struct Unmapped {
 }
 
 impl Unmapped {
+    /// An upper bound on the memory of a page: its place in the table, of which 7/16 may be full, its
+    /// place in the order, and its map record.
+    pub(super) const PAGE_BYTES_MAX: usize =
+        (size_of::<(PageId, Stores)>() + 1) * 16 / 7 + 4 * size_of::<(Lsn, PageId)>();
+
     /// How many pages there are.
     pub(super) fn len(&self) -> usize {
         self.pages.len()
     }
 
+    /// Map records that are not on the device yet.
+    pub(super) fn mapping_len(&self) -> usize {
+        self.mapping.len()
+    }
+
     /// The record that begins at `start` stores to `page`.
     pub(super) fn note_store(&mut self, page: PageId, start: Lsn) {
-        let segments = self.pages.entry(page).or_default();
-        if segments.is_empty() {
-            self.by_first.insert((start, page));
+        let by_first = &mut self.by_first;
+        let stores = self.pages.entry(page).or_insert_with(|| {
+            by_first.insert((start, page));
+            Stores { first: start, last: start, mapped: NONE, open: start, frozen: NOT_FROZEN }
+        });
+        stores.last = start;
+        if stores.open == NONE {
+            stores.open = start;
         }
-        if segments.back().is_none_or(|last| last.state != State::Open) {
-            segments.push_back(Segment { first: start, state: State::Open });
+        if stores.frozen.is_under_way && stores.frozen.lacks == NONE {
+            stores.frozen.lacks = start;
         }
     }
 
     /// A copy of `page` with all stores so far is about to be written.
     pub(super) fn freeze(&mut self, page: PageId) {
-        if let Some(last) = self.pages.get_mut(&page).and_then(|segments| segments.back_mut())
-            && last.state == State::Open
-        {
-            last.state = State::Frozen;
+        if let Some(stores) = self.pages.get_mut(&page) {
+            stores.frozen = Frozen { is_under_way: true, lacks: NONE };
         }
     }
 
     /// The map record that ends at `end` names the copy of `page` that was frozen last.
     pub(super) fn note_mapped(&mut self, page: PageId, end: Lsn) {
-        let Some(segments) = self.pages.get_mut(&page) else { return };
-        for segment in segments.iter_mut().filter(|segment| segment.state == State::Frozen) {
-            segment.state = State::Mapped(end);
+        let Some(stores) = self.pages.get_mut(&page) else { return };
+        // Else nothing of this was stored yet when it was frozen.
+        if stores.frozen.is_under_way {
+            stores.open = stores.frozen.lacks;
         }
+        stores.frozen = NOT_FROZEN;
+        stores.mapped = end;
         self.mapping.push_back((end, page));
     }
 
     /// The log is on the device up to `durable`.
     pub(super) fn settle(&mut self, durable: Lsn) {
-        while let Some((_, page)) = self.mapping.pop_front_if(|(end, _)| *end <= durable) {
-            let Some(segments) = self.pages.get_mut(&page) else { continue };
-            let before = segments[0].first;
-            let covered = |segment: &mut Segment| matches!(segment.state, State::Mapped(end) if end <= durable);
-            while segments.pop_front_if(covered).is_some() {}
-            let after = segments.front().map(|segment| segment.first);
-            if after == Some(before) {
+        while let Some((end, page)) = self.mapping.pop_front_if(|(end, _)| *end <= durable) {
+            let Some(stores) = self.pages.get_mut(&page) else { continue };
+            // Else there is a newer record, and the page stays until that one is on the device.
+            if stores.mapped != end {
                 continue;
             }
-            self.by_first.remove(&(before, page));
-            match after {
-                Some(first) => drop(self.by_first.insert((first, page))),
-                None => drop(self.pages.remove(&page)),
+            stores.mapped = NONE;
+            self.by_first.remove(&(stores.first, page));
+            if stores.open == NONE {
+                self.pages.remove(&page);
+            } else {
+                stores.first = stores.open;
+                self.by_first.insert((stores.first, page));
             }
         }
     }
@@ -94,14 +120,24 @@ impl Unmapped {
         self.by_first.first().map(|&(first, _)| first)
     }
 
-    /// Pages with stores before `target` that are in no copy yet, nor in one under way.
+    /// Pages with stores before `target` that are in no copy yet, the oldest first.
     pub(super) fn to_clean(&self, target: Lsn) -> impl Iterator<Item = PageId> {
         let old = self.by_first.range(..(target, PageId(0)));
         old.map(|&(_, page)| page).filter(move |page| {
-            let segments = &self.pages[page];
-            let open = |segment: &&Segment| !matches!(segment.state, State::Mapped(_));
-            segments.iter().find(open).is_some_and(|segment| segment.first < target)
+            let open = self.pages[page].open;
+            open != NONE && open < target
         })
+    }
+
+    /// `count` pages that are in no copy yet, the oldest first. Pages that are stored to again and again
+    /// are left out, unless there are no others: jobs would have to wait for them.
+    pub(super) fn oldest(&self, tail: Lsn, count: usize) -> Vec<PageId> {
+        let is_cold = |page: &PageId| {
+            let Stores { first, last, .. } = self.pages[page];
+            last.0 - first.0 <= (tail.0 - first.0) / 2
+        };
+        let cold: Vec<PageId> = self.to_clean(tail).filter(is_cold).take(count).collect();
+        if cold.is_empty() { self.to_clean(tail).take(count).collect() } else { cold }
     }
 }
 
@@ -128,6 +164,34 @@ mod tests {
         unmapped.note_mapped(PAGE, Lsn(60));
         unmapped.settle(Lsn(60));
         assert_eq!((unmapped.first(), unmapped.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_page_that_is_written_twice_waits_for_the_second_record() {
+        let mut unmapped = Unmapped::default();
+        for (store, end) in [(10, 15), (20, 25)] {
+            unmapped.note_store(PAGE, Lsn(store));
+            unmapped.freeze(PAGE);
+            unmapped.note_mapped(PAGE, Lsn(end));
+        }
+        unmapped.note_store(PAGE, Lsn(30));
+        unmapped.settle(Lsn(15));
+        assert_eq!(unmapped.first(), Some(Lsn(10)), "the second record may be lost");
+        unmapped.settle(Lsn(25));
+        assert_eq!((unmapped.first(), unmapped.mapping_len()), (Some(Lsn(30)), 0));
+    }
+
+    #[test]
+    fn pages_that_are_stored_to_all_the_time_are_cleaned_last() {
+        let (mut unmapped, hot) = (Unmapped::default(), PageId(1));
+        for at in 1..9 {
+            unmapped.note_store(hot, Lsn(at * 10));
+            unmapped.note_store(PageId(1 + at), Lsn(at * 10 + 5));
+        }
+        assert_eq!(unmapped.oldest(Lsn(100), 2), [PageId(2), PageId(3)]);
+        (2..10).for_each(|page| unmapped.freeze(PageId(page)));
+        (2..10).for_each(|page| unmapped.note_mapped(PageId(page), Lsn(90 + page)));
+        assert_eq!(unmapped.oldest(Lsn(100), 2), [hot], "there is no other");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{FlashMemory, Signal, check_not_unwinding};
 use crate::atomic_words;
-use crate::mailbox::Outcome;
+use crate::mailbox::{Outcome, Waiter};
 use crate::persist::{FIRST_RESERVATION_BYTES, Persist};
 
 /// A transaction under way.
@@ -19,8 +19,8 @@ pub(super) struct Transaction {
     latches: HeldLatches,
     /// Words that were exchanged, with what they were in memory.
     exchanged: Vec<(Addr, u64)>,
-    /// What is reserved in the log, in bytes of words.
-    reserved: usize,
+    /// What is reserved in the log, in bytes of words, until it is committed.
+    reserved: Option<usize>,
 }
 
 /// Ends a run whose reservation was too small and could not grow: the next begins with this one.
@@ -71,13 +71,14 @@ impl FlashMemory<'_> {
         };
         transaction.set.store(at, bytemuck::bytes_of(&value));
         let stored = transaction.set.bytes();
-        if stored <= transaction.reserved {
+        let reserved = transaction.reserved.unwrap_or(0);
+        if stored <= reserved {
             return;
         }
         let wanted = stored.next_power_of_two();
         let wanted = wanted.min(persist.bytes_max).max(stored);
-        match persist.try_grow(transaction.reserved, wanted) {
-            Ok(true) => transaction.reserved = wanted,
+        match persist.try_grow(reserved, wanted) {
+            Ok(true) => transaction.reserved = Some(wanted),
             Ok(false) => resume_unwind(Box::new(Short(wanted))),
             Err(error) => resume_unwind(Box::new(Refused(error))),
         }
@@ -129,7 +130,7 @@ impl FlashMemory<'_> {
                 set: WriteSet::default(),
                 latches: HeldLatches::default(),
                 exchanged: Vec::new(),
-                reserved: reserve,
+                reserved: Some(reserve),
             };
             self.transaction = Some(Box::new(transaction));
             self.hit_path.set_pages(0);
@@ -196,11 +197,17 @@ impl FlashMemory<'_> {
 
     /// Gives back the reservation and the latches of a transaction that is over.
     fn give_back(&mut self, persist: &Persist, transaction: &Transaction) {
-        for waiter in persist.release(transaction.reserved) {
-            self.local.shared.pool.mailboxes.wake(waiter, Outcome::Retry);
+        if let Some(reserved) = transaction.reserved {
+            self.wake_starved(persist.release(reserved));
         }
         for &at in transaction.latches.held().iter().rev() {
             latch::release_taken(self, at);
+        }
+    }
+
+    fn wake_starved(&self, waiters: Vec<Waiter>) {
+        for waiter in waiters {
+            self.local.shared.pool.mailboxes.wake(waiter, Outcome::Retry);
         }
     }
 
@@ -210,7 +217,7 @@ impl FlashMemory<'_> {
         persist: &Arc<Persist>,
         transaction: &mut Transaction,
     ) -> Result<Option<Lsn>, TransactionError> {
-        let Transaction { set, latches, exchanged, .. } = transaction;
+        let Transaction { set, latches, exchanged, reserved } = transaction;
         let pages: SmallVec<[PageId; 8]> = set.pages().collect();
         if pages.len() > persist.pages_max {
             let (what, max) = (format!("to {} pages", pages.len()), persist.pages_max as u64);
@@ -263,10 +270,13 @@ impl FlashMemory<'_> {
         };
         // Both under the journal's lock: who has committed under one of these latches before had taken
         // it, and its word tells.
-        let committed =
-            persist.commit(set, || read.iter().all(still) && exchanged.iter().all(same), apply);
+        let is_valid = || read.iter().all(still) && exchanged.iter().all(same);
+        let committed = persist.commit(set, reserved.unwrap_or(0), is_valid, apply);
         self.presence.exit();
-        committed
+        let Some((lsn, starved)) = committed? else { return Ok(None) };
+        *reserved = None;
+        self.wake_starved(starved);
+        Ok(Some(lsn))
     }
 
     /// Logs what a range holds, a page at a time.
@@ -284,9 +294,7 @@ impl FlashMemory<'_> {
             let piece = most.min(end - at).next_multiple_of(8);
             self.reserve(&persist, piece as usize)?;
             let logged = catch_unwind(AssertUnwindSafe(|| self.log_words(&persist, at, piece)));
-            for waiter in persist.release(piece as usize) {
-                self.local.shared.pool.mailboxes.wake(waiter, Outcome::Retry);
-            }
+            self.wake_starved(persist.release(piece as usize));
             if let Some(lsn) = logged.unwrap_or_else(|payload| resume_unwind(payload))? {
                 last = lsn;
                 at = at + piece;

@@ -45,6 +45,28 @@ pub(crate) struct Guarded {
     pub(crate) behind_since: Option<Instant>,
     pub(crate) flush_asked: bool,
     pub(crate) stop: bool,
+    /// How many waited for the last flush, and until when the next one waits for as many.
+    pub(crate) gathered: usize,
+    pub(crate) gather_until: Option<Instant>,
+    /// How often the log was flushed, and how long that took in all.
+    pub(crate) flushes: (u64, Duration),
+    /// Bytes of the log, base maps and superblocks that were written.
+    pub(crate) written_bytes: u64,
+}
+
+impl Guarded {
+    /// How many wait for a flush.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.len() + self.tickets.len()
+    }
+
+    /// For how long a flush that was asked for still waits. Those that the last one has released are
+    /// likely to commit again at once. If the next began without them, they would wait for two, and
+    /// every group would be half as large.
+    pub(crate) fn gathers_for(&self) -> Option<Duration> {
+        let until = self.gather_until.filter(|_| self.waiting_count() < self.gathered)?;
+        Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
 }
 
 /// The persist part of an engine.
@@ -65,34 +87,36 @@ pub(crate) struct Persist {
 }
 
 impl Persist {
-    /// Bytes of DRAM for the map of `pages` pages, and for the log's blocks when `fibers` jobs may be
-    /// under way at once.
-    pub(crate) fn dram_bytes(pages: u64, fibers: usize) -> usize {
+    /// Bytes of DRAM for the map, for the log's blocks when `fibers` jobs may be under way at once, and
+    /// for what is known of pages whose stores are in the log alone.
+    pub(crate) fn dram_bytes(geometry: &Geometry, fibers: usize, dram_bytes: usize) -> usize {
         let buffer = buffer_blocks_max(fibers) as usize * ebbtide_core::PAGE_BYTES;
-        pages as usize * PageMap::ENTRY_BYTES + buffer
+        let unmapped = unmapped_pages_max(geometry, dram_bytes) * Journal::UNMAPPED_PAGE_BYTES;
+        geometry.pages as usize * PageMap::ENTRY_BYTES + buffer + unmapped
     }
 
-    /// Recovers `store`, for an engine with `frames` frames and at most `fibers` jobs at once.
+    /// Recovers `store`, for an engine with `frames` frames under a budget of `dram_bytes`, and at most
+    /// `fibers` jobs at once.
     pub(crate) fn open(
         store: &Store,
         policy: Policy,
-        frames: usize,
-        fibers: usize,
+        (dram_bytes, frames, fibers): (usize, usize, usize),
         watch: Watch<'_>,
     ) -> Result<Option<Persist>, StoreError> {
         let Some(geometry) = store.header().persist() else { return Ok(None) };
-        let spare = geometry.slots - geometry.pages;
         let ring_share = geometry.log_blocks / 4;
         let transaction_bytes_max = (0..=TRANSACTION_BYTES_MAX)
             .rev()
             .step_by(8)
             .find(|&bytes| Journal::blocks_for(bytes) <= ring_share.max(3))
             .unwrap_or(0);
+        let unmapped_pages_max = unmapped_pages_max(&geometry, dram_bytes);
         let limits = Limits {
             transaction_bytes_max,
             buffer_blocks_max: buffer_blocks_max(fibers),
-            // Below the bound that a commit is refused at, so that waiting for room suffices.
-            unmapped_pages_max: (frames as u64 / 2).min(spare.div_ceil(2)).max(1) as usize,
+            unmapped_pages_max,
+            // If writing ends, the frames with these pages keep them, and reading needs others.
+            dirty_pages_max: (frames / 2).min(unmapped_pages_max / 2),
         };
         let options =
             RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, planted: Planted::NONE };
@@ -105,6 +129,10 @@ impl Persist {
             behind_since: None,
             flush_asked: false,
             stop: false,
+            gathered: 0,
+            gather_until: None,
+            flushes: (0, Duration::ZERO),
+            written_bytes: 0,
             journal,
         };
         Ok(Some(Persist {
@@ -139,14 +167,16 @@ impl Persist {
         ebbtide_core::durability::is_sound(&self.geometry, &self.map, page, contents)
     }
 
-    /// Commits `set`, for which there is a reservation, if `is_valid` says so; `apply` then stores it in
-    /// memory.
+    /// Commits `set`, for which `reserved` bytes are, if `is_valid` says so; `apply` then stores it in
+    /// memory. The reservation is given back if it was committed. Gives who waits for room and has to be
+    /// woken, too.
     pub(crate) fn commit(
         &self,
         set: &WriteSet,
+        reserved: usize,
         is_valid: impl FnOnce() -> bool,
         apply: impl FnOnce(),
-    ) -> Result<Option<Lsn>, TransactionError> {
+    ) -> Result<Option<(Lsn, Vec<Waiter>)>, TransactionError> {
         let mut guarded = self.lock();
         if !is_valid() {
             return Ok(None);
@@ -156,7 +186,9 @@ impl Persist {
             self.news.notify_one();
             return Ok(None);
         }
-        self.commit_guarded(&mut guarded, set, apply).map(Some)
+        let lsn = self.commit_guarded(&mut guarded, set, apply)?;
+        guarded.journal.release(reserved);
+        Ok(Some((lsn, std::mem::take(&mut guarded.starved))))
     }
 
     /// Commits what `fill` puts into a set, of words of one page, seen while no transaction commits.
@@ -190,9 +222,7 @@ impl Persist {
         if first {
             guarded.behind_since = Some(Instant::now());
         }
-        let journal = &guarded.journal;
-        if first || journal.wants_write() || journal.wants_checkpoint() && !journal.in_checkpoint()
-        {
+        if first || guarded.journal.wants_attention() {
             self.news.notify_one();
         }
         Ok(lsn)
@@ -208,7 +238,6 @@ impl Persist {
         let reserved = guarded.journal.try_reserve(bytes)?;
         if !reserved && let Some(waiter) = waiter {
             guarded.starved.push(waiter);
-            guarded.journal.begin_checkpoint();
             self.news.notify_one();
         }
         Ok(reserved)
@@ -243,8 +272,7 @@ impl Persist {
             return Err(error);
         }
         guarded.waiting.push((lsn, waiter));
-        guarded.flush_asked = true;
-        self.news.notify_one();
+        self.want_flush(&mut guarded);
         Ok(false)
     }
 
@@ -260,8 +288,16 @@ impl Persist {
             return tell(Err(error));
         }
         guarded.tickets.push((lsn, tell));
+        self.want_flush(&mut guarded);
+    }
+
+    /// Asks for a flush for one more that waits.
+    fn want_flush(&self, guarded: &mut Guarded) {
+        let first = !guarded.flush_asked;
         guarded.flush_asked = true;
-        self.news.notify_one();
+        if first || guarded.waiting_count() >= guarded.gathered {
+            self.news.notify_one();
+        }
     }
 
     /// All transactions up to here may be acknowledged under the policy.
@@ -291,6 +327,9 @@ impl Persist {
             durable: guarded.journal.durable(),
             committed: guarded.journal.committed(),
             ended: guarded.journal.ended(),
+            flushes: guarded.flushes.0,
+            flush_time: guarded.flushes.1,
+            written_bytes: guarded.written_bytes,
         }
     }
 
@@ -307,6 +346,21 @@ impl Persist {
             Policy::None | Policy::Always => FLUSH_EVERY_MAX,
         }
     }
+}
+
+/// Recovery is to read no more pages than this: what a drive of 50,000 reads a second gives in half of
+/// ten seconds.
+const REDO_PAGES_MAX: usize = 250_000;
+
+/// How many pages may have stores that are in the log alone: as many as the budget could hold, most of
+/// which have a copy and wait for their map records. Below the bound that a commit is refused at, so that
+/// waiting for room suffices.
+fn unmapped_pages_max(geometry: &Geometry, dram_bytes: usize) -> usize {
+    let spare = geometry.slots - geometry.pages;
+    (dram_bytes / ebbtide_core::PAGE_BYTES)
+        .min(REDO_PAGES_MAX)
+        .min(spare.div_ceil(2) as usize)
+        .max(1)
 }
 
 /// Log blocks in DRAM: what all jobs may reserve at first, and a few great transactions.
@@ -326,6 +380,12 @@ pub struct Progress {
     pub committed: Lsn,
     /// Why nothing more can become durable, if so.
     pub ended: Option<TransactionError>,
+    /// How often the log was flushed since the engine began.
+    pub flushes: u64,
+    /// How long these flushes took in all.
+    pub flush_time: Duration,
+    /// Bytes of the log, base maps and superblocks that were written since then.
+    pub written_bytes: u64,
 }
 
 impl Store {

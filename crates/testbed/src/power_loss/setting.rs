@@ -78,6 +78,7 @@ impl Setting {
             transaction_bytes_max: TRANSACTION_BYTES_MAX,
             buffer_blocks_max: 12,
             unmapped_pages_max: self.geometry.pages as usize,
+            dirty_pages_max: self.geometry.pages as usize / 2,
         };
         RecoveryOptions { pages_at_once: 2, limits, planted: self.planted }
     }
