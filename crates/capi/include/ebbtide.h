@@ -127,7 +127,6 @@ const char *ebbtide_version(void);
 
 // Makes a store in a file, and starts an engine over it.
 //
-// # Safety
 // `path` is a string, `store` and `options` point to structures of the sizes they say, and `out` can
 // be written.
 EbbtideCode ebbtide_create(const char *path,
@@ -137,7 +136,6 @@ EbbtideCode ebbtide_create(const char *path,
 
 // Opens the store in a file, recovers what a crash has left of it, and starts an engine over it.
 //
-// # Safety
 // `path` is a string, `options` points to a structure of the size it says, and `out` can be written.
 EbbtideCode ebbtide_open(const char *path,
                          const EbbtideOptions *options,
@@ -148,7 +146,6 @@ EbbtideCode ebbtide_open(const char *path,
 // The ticket is for the job's result, which is there when all transactions of the job may be
 // acknowledged under the engine's durability. Without `ticket` (null) nobody learns of the result.
 //
-// # Safety
 // `work` may be called with `argument`, by another thread, until it has returned; `ticket` is null or
 // can be written.
 EbbtideCode ebbtide_submit(const EbbtideEngine *engine,
@@ -159,7 +156,6 @@ EbbtideCode ebbtide_submit(const EbbtideEngine *engine,
 // Waits for a job and gives what it returned, if `result` is not null. The ticket is closed
 // afterwards, whatever the code, unless the call is misplaced.
 //
-// # Safety
 // `result` is null or can be written.
 EbbtideCode ebbtide_wait(EbbtideTicket *ticket, int32_t *result);
 
@@ -171,7 +167,6 @@ EbbtideCode ebbtide_close(EbbtideEngine *engine);
 
 // Reads an engine's counters into `*counters`, as far as its size goes.
 //
-// # Safety
 // `counters` is null or points to as many bytes as its size says.
 EbbtideCode ebbtide_counters(const EbbtideEngine *engine, EbbtideCounters *counters);
 
@@ -179,7 +174,6 @@ EbbtideCode ebbtide_counters(const EbbtideEngine *engine, EbbtideCounters *count
 // the first page of the address space: a program that uses them has its data in such ranges and in
 // maps alone.
 //
-// # Safety
 // `name` is a string, and `at` is null or can be written.
 EbbtideCode ebbtide_range(EbbtideMemory *memory,
                           const char *name,
@@ -188,7 +182,6 @@ EbbtideCode ebbtide_range(EbbtideMemory *memory,
 
 // The map with this name, which is made empty, for `capacity` entries, if there is none.
 //
-// # Safety
 // `name` is a string, and `map` is null or can be written.
 EbbtideCode ebbtide_map(EbbtideMemory *memory,
                         const char *name,
@@ -197,7 +190,6 @@ EbbtideCode ebbtide_map(EbbtideMemory *memory,
 
 // Looks for `key`. Puts whether it is there into `*found`, and its value into `*value` if it is.
 //
-// # Safety
 // `value` and `found` are null or can be written.
 EbbtideCode ebbtide_map_get(EbbtideMemory *memory,
                             EbbtideMap map,
@@ -211,7 +203,6 @@ EbbtideCode ebbtide_map_set(EbbtideMemory *memory, EbbtideMap map, uint64_t key,
 // Adds `delta` to the value of `key`, which counts as 0 if it is not there, in one atomic step. Puts
 // the sum into `*sum`, if `sum` is not null. It wraps around.
 //
-// # Safety
 // `sum` is null or can be written.
 EbbtideCode ebbtide_map_add(EbbtideMemory *memory,
                             EbbtideMap map,
@@ -221,25 +212,21 @@ EbbtideCode ebbtide_map_add(EbbtideMemory *memory,
 
 // Removes `key`. Puts whether it was there into `*found`, if `found` is not null.
 //
-// # Safety
 // `found` is null or can be written.
 EbbtideCode ebbtide_map_remove(EbbtideMemory *memory, EbbtideMap map, uint64_t key, bool *found);
 
 // The number of entries; exact while no job adds or removes any.
 //
-// # Safety
 // `entries` is null or can be written.
 EbbtideCode ebbtide_map_count(EbbtideMemory *memory, EbbtideMap map, uint64_t *entries);
 
 // Size of the address space in bytes.
 //
-// # Safety
 // `bytes` is null or can be written.
 EbbtideCode ebbtide_size(EbbtideMemory *memory, uint64_t *bytes);
 
 // Loads the word of 8 bytes at `at`, a multiple of 8.
 //
-// # Safety
 // `value` is null or can be written.
 EbbtideCode ebbtide_load(EbbtideMemory *memory, uint64_t at, uint64_t *value);
 
@@ -249,7 +236,6 @@ EbbtideCode ebbtide_store(EbbtideMemory *memory, uint64_t at, uint64_t value);
 // Stores `desired` in the word at `at` if that word is `*expected`, in one atomic step. Puts the word
 // that was found into `*expected`, and whether it was exchanged into `*exchanged`.
 //
-// # Safety
 // `expected` and `exchanged` are null or can be read and written.
 EbbtideCode ebbtide_compare_exchange(EbbtideMemory *memory,
                                      uint64_t at,
@@ -260,14 +246,12 @@ EbbtideCode ebbtide_compare_exchange(EbbtideMemory *memory,
 // Copies `bytes` bytes from address `at` on into `into`. The range may begin anywhere and span any
 // number of pages.
 //
-// # Safety
 // `into` has room for as many bytes.
 EbbtideCode ebbtide_read(EbbtideMemory *memory, uint64_t at, uint8_t *into, size_t bytes);
 
 // Copies `bytes` bytes from `from` to address `at`. The range may begin anywhere and span any number
 // of pages.
 //
-// # Safety
 // `from` has as many bytes.
 EbbtideCode ebbtide_write(EbbtideMemory *memory,
                           uint64_t at,
@@ -293,7 +277,6 @@ EbbtideCode ebbtide_will_need(EbbtideMemory *memory, uint64_t at);
 // transaction is part of the outer one. Puts the place in the log for `ebbtide_durable` into `*lsn`,
 // if `lsn` is not null.
 //
-// # Safety
 // `body` may be called with `argument`; `lsn` is null or can be written.
 EbbtideCode ebbtide_transaction(EbbtideMemory *memory,
                                 EbbtideWork body,
@@ -309,7 +292,6 @@ EbbtideCode ebbtide_durable(EbbtideMemory *memory,
 // transactions may survive a crash, and those in this range do once the place in the log is durable.
 // Puts that into `*lsn`, if `lsn` is not null. Does nothing inside a transaction.
 //
-// # Safety
 // `lsn` is null or can be written.
 EbbtideCode ebbtide_persist(EbbtideMemory *memory,
                             uint64_t at,
