@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beneath;
 pub mod client;
 pub mod command;
 mod documentation;
@@ -21,6 +22,7 @@ pub mod resp;
 mod run;
 mod service;
 pub mod session;
+pub mod slow;
 pub mod state;
 mod upkeep;
 

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{PAGE_BYTES, Stop};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Engine, EngineError, Network, Options, Snapshot};
+use ebbtide_engine::{Engine, EngineError, Network, Options};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 
+use crate::beneath::Beneath;
 use crate::client::now_ms;
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, Setup};
@@ -90,8 +91,8 @@ pub fn serve(
         let send = Mutex::new(Some(send));
         let make = move |_core| {
             let state = State::new(settings.clone(), now_ms());
-            let (shared, log) = (engine.clone(), engine.clone());
-            *state.engine_info.borrow_mut() = Box::new(move || engine_section(&shared));
+            let log = engine.clone();
+            *state.storage.borrow_mut() = Box::new(Beneath::new(engine.clone(), capacity_bytes));
             let send = send.lock().ok().and_then(|mut send| send.take());
             Front::new(Setup {
                 state: Rc::new(state),
@@ -288,23 +289,4 @@ fn secret(seed: u64) -> HashSecret {
         Ok(()) => HashSecret([low, high]),
         Err(_) => HashSecret([seed, ebbtide_structures::hash::mix(seed)]),
     }
-}
-
-/// The section of `INFO` on the engine.
-fn engine_section(engine: &Engine) -> String {
-    let Snapshot { accesses, hits, misses, flash_reads, flash_writes, jobs, .. } =
-        engine.counters().snapshot();
-    let budget = engine.budget();
-    let ratio = misses as f64 / accesses.max(1) as f64;
-    format!(
-        "device:{}\r\nmemory_accesses:{accesses}\r\nmemory_hits:{hits}\r\nmemory_misses:{misses}\r\n\
-         memory_miss_ratio:{ratio:.6}\r\nflash_reads:{flash_reads}\r\nflash_writes:{flash_writes}\r\n\
-         jobs:{jobs}\r\ndram_frames_bytes:{}\r\ndram_states_bytes:{}\r\ndram_policy_bytes:{}\r\n\
-         dram_cores_bytes:{}\r\n",
-        engine.device_name(),
-        budget.frames_bytes,
-        budget.states_bytes,
-        budget.policy_bytes,
-        budget.cores_bytes,
-    )
 }

@@ -21,6 +21,9 @@ use crate::upkeep::Upkeep;
 /// Time between two rounds of upkeep.
 const UPKEEP_EVERY: Span = Span::from_us(100_000);
 
+/// What misses cost is looked at once in so many rounds of upkeep: every second.
+const ROUNDS_PER_SAMPLE: u64 = 10;
+
 /// Time after which a failed accept is tried again, such as when descriptors are short.
 const ACCEPT_AGAIN_AFTER: Span = Span::from_us(100_000);
 
@@ -89,6 +92,10 @@ pub(crate) struct Front {
     held: RefCell<BTreeSet<usize>>,
     /// Changes up to here are known to be acknowledged.
     acknowledged: Cell<Lsn>,
+    /// Changes up to here are known to survive a crash.
+    durable: Cell<Lsn>,
+    /// Rounds of upkeep so far.
+    rounds: Cell<u64>,
 }
 
 /// How a [`Front`] is set up.
@@ -132,6 +139,8 @@ impl Front {
             progress,
             held: RefCell::default(),
             acknowledged: Cell::new(Lsn::ZERO),
+            durable: Cell::new(Lsn::ZERO),
+            rounds: Cell::new(0),
         }
     }
 
@@ -210,7 +219,7 @@ impl Front {
         for message in connection.messages.drain(..) {
             client.deliver(&message);
         }
-        if client.session.written > self.acknowledged.get() && !connection.killed {
+        if self.waits(client) && !connection.killed {
             self.held.borrow_mut().insert(index);
             return;
         }
@@ -257,20 +266,29 @@ impl Front {
             connection.killed = true;
         }
         self.buffered.set(all);
+        self.state.statistics.buffers.set(all as u64);
         connection.counted = bytes;
     }
 
     /// Sends the replies that what is durable by now allows.
     fn release(&self) {
-        if self.held.borrow().is_empty() {
+        if self.held.borrow().is_empty() && self.state.saving.get().is_none() {
             return;
         }
         let Some(progress) = (self.progress)() else { return };
         let ended = progress.ended.map(|error| error.to_string());
-        if progress.acknowledged <= self.acknowledged.get() && ended.is_none() {
+        let news = progress.acknowledged > self.acknowledged.get()
+            || progress.durable > self.durable.get();
+        self.acknowledged.set(progress.acknowledged);
+        self.durable.set(progress.durable);
+        // What a save waits for may have been durable before it was asked for.
+        if self.state.saving.get().is_some_and(|lsn| lsn <= progress.durable) {
+            self.state.saving.set(None);
+            self.state.saved_ms.set(now_ms());
+        }
+        if !news && ended.is_none() {
             return;
         }
-        self.acknowledged.set(progress.acknowledged);
         let held = std::mem::take(&mut *self.held.borrow_mut());
         for index in held {
             if let Some(reason) = &ended {
@@ -285,10 +303,17 @@ impl Front {
         let mut connections = self.connections.borrow_mut();
         let connection = connections.get_mut(index).and_then(Option::as_mut);
         let client = connection.and_then(|connection| connection.client.as_mut());
-        if let Some(client) = client.filter(|c| c.session.written > self.acknowledged.get()) {
+        if let Some(client) = client.filter(|client| self.waits(client)) {
             client.fail_all(reason);
             client.session.written = Lsn::ZERO;
+            client.session.saved = Lsn::ZERO;
         }
+    }
+
+    /// Whether a client's replies have to wait for the log.
+    fn waits(&self, client: &Client) -> bool {
+        let session = &client.session;
+        session.written > self.acknowledged.get() || session.saved > self.durable.get()
     }
 
     /// Forgets a connection, and closes its socket.
@@ -444,6 +469,9 @@ impl Service for Front {
             Job::Upkeep => {
                 let oldest = self.running.borrow().first().copied();
                 self.upkeep.run(memory, &self.state, oldest.unwrap_or(0), self.jobs.get());
+                if self.rounds.replace(self.rounds.get() + 1) % ROUNDS_PER_SAMPLE == 0 {
+                    self.state.storage.borrow().sample(&self.state.statistics);
+                }
             }
         }
     }

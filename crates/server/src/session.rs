@@ -47,6 +47,8 @@ pub struct Session {
     pub patterns: BTreeSet<Vec<u8>>,
     /// The last change that its replies tell of.
     pub written: Lsn,
+    /// What must survive a crash, whatever the durability, before its replies go.
+    pub saved: Lsn,
     /// Whether the connection is closed after its replies.
     pub closing: bool,
     /// Whether the reply to the command under way is dropped (`CLIENT REPLY`).

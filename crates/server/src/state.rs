@@ -8,6 +8,7 @@ use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::Keyspace;
 
 use crate::session::ClientId;
+use crate::slow::Slow;
 
 /// What the server counts.
 #[derive(Debug, Default)]
@@ -36,6 +37,36 @@ pub struct Statistics {
     pub messages: Cell<u64>,
     /// Connections open now.
     pub clients: Cell<u64>,
+    /// Bytes of the buffers of all connections.
+    pub buffers: Cell<u64>,
+}
+
+/// What commands may ask of what lies under the memory.
+pub trait Storage {
+    /// The section of `INFO` on it.
+    fn section(&self, statistics: &Statistics) -> String;
+
+    /// Asks for a flush of all changes. Gives the place in the log from which on they survive a crash;
+    /// `None` if nothing does.
+    fn save(&self) -> Option<Lsn>;
+
+    /// Looks at what commands and misses cost, about once a second.
+    fn sample(&self, statistics: &Statistics);
+}
+
+/// Memory with nothing under it that could be told of.
+struct NoStorage;
+
+impl Storage for NoStorage {
+    fn section(&self, _: &Statistics) -> String {
+        String::new()
+    }
+
+    fn save(&self) -> Option<Lsn> {
+        None
+    }
+
+    fn sample(&self, _: &Statistics) {}
 }
 
 /// Stripes of keys by whose last change an answer waits.
@@ -85,8 +116,14 @@ pub struct State {
     pub statistics: Statistics,
     /// What it was set up with.
     pub settings: RefCell<Settings>,
-    /// More about the engine, as `INFO` tells it.
-    pub engine_info: RefCell<Box<dyn Fn() -> String>>,
+    /// What lies under the memory.
+    pub storage: RefCell<Box<dyn Storage>>,
+    /// How long commands took.
+    pub slow: RefCell<Slow>,
+    /// When the last save was complete, in milliseconds since the Unix epoch; the start before that.
+    pub saved_ms: Cell<u64>,
+    /// What the last save waits for, if it is not complete.
+    pub saving: Cell<Option<Lsn>>,
     /// Whether a client has asked the server to stop.
     pub shutdown: Cell<bool>,
     /// How often databases were cleared.
@@ -139,7 +176,10 @@ impl State {
             started_ms: now_ms,
             statistics: Statistics::default(),
             settings: RefCell::new(settings),
-            engine_info: RefCell::new(Box::new(String::new)),
+            storage: RefCell::new(Box::new(NoStorage)),
+            slow: RefCell::default(),
+            saved_ms: Cell::new(now_ms),
+            saving: Cell::new(None),
             shutdown: Cell::new(false),
             clears: Cell::new(0),
             choices: Cell::new(now_ms),

@@ -3,15 +3,21 @@
 mod arguments;
 mod bits;
 mod clients;
+mod config;
+mod dump;
 mod expiry;
+mod info;
 mod keys;
+mod lcs;
 mod pubsub;
 mod server;
+mod slow;
 mod strings;
 mod table;
 mod transactions;
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace};
@@ -246,8 +252,12 @@ fn dispatch<M: Memory>(
     {
         return queue(queued, arguments, reply);
     }
+    let began = Instant::now();
     let mut call = Call { memory, state, session, arguments, reply };
-    isolated(spec, &mut call)
+    let outcome = isolated(spec, &mut call);
+    let (took, now_ms) = (began.elapsed(), state.now_ms.get());
+    state.slow.borrow_mut().note(spec.id, took, arguments, &session.name, now_ms);
+    outcome
 }
 
 /// The command that was asked for, if the client may run it now.

@@ -1,12 +1,11 @@
 //! Commands on the server itself.
 
 use ebbtide_core::Memory;
+use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::keys::database;
 use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
-use crate::glob;
-use crate::state::Settings;
 
 /// The version of Redis whose commands are meant.
 pub(super) const COMPATIBLE_VERSION: &str = "7.0.15";
@@ -67,6 +66,36 @@ pub(super) fn time<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     call.state.shutdown.set(true);
     call.session.closing = true;
+    Ok(())
+}
+
+/// With `none` nothing is kept, so nothing can be saved.
+fn ask_for_save<M: Memory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
+    let lsn = call.state.storage.borrow().save();
+    let lsn = lsn.ok_or("ERR nothing outlives this server: it runs with --durability none")?;
+    call.state.saving.set(Some(lsn));
+    Ok(lsn)
+}
+
+pub(super) fn save<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let lsn = ask_for_save(call)?;
+    call.session.saved = call.session.saved.max(lsn);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn bgsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let schedule = call.arguments.len() == 2 && call.is(1, "SCHEDULE");
+    if call.arguments.len() > 1 && !schedule {
+        return Err(SYNTAX.into());
+    }
+    ask_for_save(call)?;
+    call.reply.status("Background saving started");
+    Ok(())
+}
+
+pub(super) fn lastsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    call.reply.integer((call.state.saved_ms.get() / 1000) as i64);
     Ok(())
 }
 
@@ -151,155 +180,4 @@ fn describe<M: Memory>(call: &mut Call<'_, M>, spec: &Spec) {
     for _ in 0..4 {
         reply.array(0);
     }
-}
-
-/// The settings that `CONFIG GET` tells.
-fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
-    vec![
-        ("appendonly", "no".into()),
-        ("databases", DATABASES.to_string()),
-        ("dir", settings.data.clone()),
-        ("durability", settings.durability.clone()),
-        ("maxclients", settings.clients_max.to_string()),
-        ("maxmemory", settings.dram_bytes.to_string()),
-        ("maxmemory-policy", "noeviction".into()),
-        ("port", settings.port.to_string()),
-        ("proto-max-bulk-len", settings.argument_bytes_max.to_string()),
-        ("save", String::new()),
-    ]
-}
-
-pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    if call.is(1, "GET") && call.arguments.len() >= 3 {
-        let all = settings(&call.state.settings.borrow());
-        let wanted = |name: &str| {
-            call.arguments[2..]
-                .iter()
-                .any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-        };
-        let found: Vec<_> = all.iter().filter(|(name, _)| wanted(name)).collect();
-        call.reply.map(found.len());
-        for (name, value) in found {
-            call.reply.bulk(name.as_bytes());
-            call.reply.bulk(value.as_bytes());
-        }
-        return Ok(());
-    }
-    if call.is(1, "RESETSTAT") && call.arguments.len() == 2 {
-        let statistics = &call.state.statistics;
-        for counter in [
-            &statistics.commands,
-            &statistics.connections,
-            &statistics.rejected,
-            &statistics.hits,
-            &statistics.misses,
-            &statistics.expired,
-            &statistics.errors,
-        ] {
-            counter.set(0);
-        }
-        call.reply.ok();
-        return Ok(());
-    }
-    if call.is(1, "SET") && call.arguments.len() >= 4 {
-        let name = String::from_utf8_lossy(call.arguments[2]).into_owned();
-        return Err(format!("ERR '{name}' can only be set when the server starts").into());
-    }
-    let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
-    Err(format!("ERR wrong number of arguments for 'config|{name}' command").into())
-}
-
-/// Writes a section of `INFO`.
-type Section<'a, M> = fn(&mut Call<'a, M>) -> String;
-
-pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
-    let wanted = |section: &str| {
-        let all = ["all", "everything", "default"];
-        let asked = &call.arguments[1..];
-        let is = |word: &str| asked.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
-        asked.is_empty() || all.into_iter().any(is) || is(section)
-    };
-    let mut text = String::new();
-    let sections: [(&str, Section<'a, M>); 7] = [
-        ("Server", server_section),
-        ("Clients", clients_section),
-        ("Memory", memory_section),
-        ("Stats", stats_section),
-        ("Replication", |_| "role:master\r\nconnected_slaves:0\r\n".into()),
-        ("Keyspace", keyspace_section),
-        ("Ebbtide", |call| call.state.engine_info.borrow()()),
-    ];
-    let wanted = sections.map(|(name, section)| (name, section, wanted(name)));
-    for (name, section, _) in wanted.into_iter().filter(|(.., wanted)| *wanted) {
-        if !text.is_empty() {
-            text.push_str("\r\n");
-        }
-        text.push_str(&format!("# {name}\r\n{}", section(call)));
-    }
-    call.reply.verbatim(&text);
-    Ok(())
-}
-
-fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let settings = call.state.settings.borrow();
-    let uptime = (call.state.now_ms.get() - call.state.started_ms) / 1000;
-    format!(
-        "redis_version:{COMPATIBLE_VERSION}\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
-         os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
-         uptime_in_days:{}\r\n",
-        env!("CARGO_PKG_VERSION"),
-        std::process::id(),
-        settings.port,
-        uptime / 86_400,
-    )
-}
-
-fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let statistics = &call.state.statistics;
-    let most = call.state.settings.borrow().clients_max;
-    format!("connected_clients:{}\r\nmaxclients:{most}\r\n", statistics.clients.get())
-}
-
-fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let settings = call.state.settings.borrow();
-    let (free, all) = call.keyspace().free_pages(call.memory);
-    format!(
-        "used_memory:{0}\r\nmaxmemory:{0}\r\nmaxmemory_policy:noeviction\r\nflash_bytes:{1}\r\n\
-         flash_bytes_free:{2}\r\n",
-        settings.dram_bytes,
-        all * 4096,
-        free * 4096,
-    )
-}
-
-fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let statistics = &call.state.statistics;
-    format!(
-        "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_net_input_bytes:{}\r\n\
-         total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\nevicted_keys:0\r\n\
-         keyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n",
-        statistics.connections.get(),
-        statistics.commands.get(),
-        statistics.input_bytes.get(),
-        statistics.output_bytes.get(),
-        statistics.rejected.get(),
-        statistics.expired.get(),
-        statistics.hits.get(),
-        statistics.misses.get(),
-        statistics.errors.get(),
-    )
-}
-
-fn keyspace_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let mut text = String::new();
-    for database in 0..DATABASES {
-        let counts = call.keyspace().counts(call.memory, database);
-        if counts.keys > 0 {
-            text.push_str(&format!(
-                "db{database}:keys={},expires={},avg_ttl=0\r\n",
-                counts.keys, counts.expiring
-            ));
-        }
-    }
-    text
 }

@@ -64,9 +64,11 @@ impl Spec {
             ],
             Id::Command => &["COUNT", "DOCS", "GETKEYS", "INFO", "LIST"],
             Id::Config => &["GET", "RESETSTAT", "SET"],
+            Id::Latency => &["HELP", "HISTOGRAM", "HISTORY", "LATEST", "RESET"],
             Id::Memory => &["USAGE"],
             Id::Object => &["ENCODING", "FREQ", "HELP", "IDLETIME", "REFCOUNT"],
             Id::Pubsub => &["CHANNELS", "NUMPAT", "NUMSUB"],
+            Id::Slowlog => &["GET", "HELP", "LEN", "RESET"],
             _ => return None,
         })
     }
@@ -151,6 +153,8 @@ macro_rules! for_each_command {
         "Adds bytes to the end of a value, which starts empty if the key is new.";
     Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
         "Gives the password.";
+    Bgsave "bgsave" -1 Nothing (0 0 0) "server" "1.0.0" server::bgsave,
+        "Asks for a flush of all changes; LASTSAVE tells when it is complete.";
     Bitcount "bitcount" -2 Read (1 1 1) "bitmap" "2.6.0" bits::bitcount,
         "Counts the ones in a value or a range of it.";
     Bitfield "bitfield" -2 Write (1 1 1) "bitmap" "3.2.0" bits::bitfield,
@@ -165,8 +169,8 @@ macro_rules! for_each_command {
         "ID, GETNAME, SETNAME, SETINFO, LIST, INFO, KILL ID, REPLY, NO-EVICT and NO-TOUCH.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
-    Config "config" -2 Nothing (0 0 0) "server" "2.0.0" server::config,
-        "GET tells settings, RESETSTAT sets counters to zero. Settings are made at the start.";
+    Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,
+        "GET tells settings, SET changes those of SLOWLOG and LATENCY, RESETSTAT sets counters to zero.";
     Copy "copy" -3 Write (1 2 1) "generic" "6.2.0" keys::copy,
         "Gives a second key the same value and expiry.";
     Dbsize "dbsize" 1 Unordered (0 0 0) "server" "1.0.0" keys::dbsize,
@@ -179,6 +183,8 @@ macro_rules! for_each_command {
         "Removes keys.";
     Discard "discard" 1 Nothing (0 0 0) "transactions" "2.0.0" transactions::discard,
         "Forgets the commands since MULTI.";
+    Dump "dump" 2 Read (1 1 1) "generic" "2.6.0" dump::dump,
+        "Gives a value as bytes that RESTORE takes, here and in Redis.";
     Echo "echo" 2 Nothing (0 0 0) "connection" "1.0.0" clients::echo,
         "Gives back its argument.";
     Exec "exec" 1 Nothing (0 0 0) "transactions" "1.2.0" transactions::exec,
@@ -215,10 +221,16 @@ macro_rules! for_each_command {
         "Adds to a number. A new key counts as 0.";
     Incrbyfloat "incrbyfloat" 3 Write (1 1 1) "string" "2.6.0" strings::incrbyfloat,
         "Adds to a decimal number. Sums below 10^20 are exact, where Redis rounds to 80 bits.";
-    Info "info" -1 Unordered (0 0 0) "server" "1.0.0" server::info,
+    Info "info" -1 Unordered (0 0 0) "server" "1.0.0" info::info,
         "Tells about the server; the section `ebbtide` about its engine.";
     Keys "keys" 2 Unordered (0 0 0) "generic" "1.0.0" keys::keys,
         "Gives all names that match a pattern, at most 2^20.";
+    Lastsave "lastsave" 1 Nothing (0 0 0) "server" "1.0.0" server::lastsave,
+        "Tells the Unix time at which the last SAVE or BGSAVE was complete.";
+    Latency "latency" -2 Nothing (0 0 0) "server" "2.8.13" slow::latency,
+        "HISTOGRAM tells how long commands took; LATEST, HISTORY and RESET are of slow ones.";
+    Lcs "lcs" -3 Read (1 2 1) "string" "7.0.0" lcs::lcs,
+        "Finds the longest common subsequence of two values, whose lengths multiply to at most 2^20.";
     Memory "memory" -2 Read (2 2 1) "server" "4.0.0" keys::memory,
         "USAGE estimates the bytes that a key takes on flash.";
     Mget "mget" -2 Read (1 -1 1) "string" "1.0.0" strings::mget,
@@ -265,6 +277,10 @@ macro_rules! for_each_command {
         "Gives a key another name if that is free.";
     Reset "reset" 1 Nothing (0 0 0) "connection" "6.2.0" clients::reset,
         "Makes the connection as it was when it began.";
+    Restore "restore" -4 Write (1 1 1) "generic" "2.6.0" dump::restore,
+        "Sets a key to a string that DUMP gave, here or in Redis up to 7.0.";
+    Save "save" 1 Nothing (0 0 0) "server" "1.0.0" server::save,
+        "Answers once every change before it survives a crash.";
     Scan "scan" -2 Unordered (0 0 0) "generic" "2.8.0" keys::scan,
         "Gives some names and where to go on. A key that is there all the time is met exactly once.";
     Select "select" 2 Nothing (0 0 0) "connection" "1.0.0" clients::select,
@@ -281,6 +297,8 @@ macro_rules! for_each_command {
         "Overwrites a part of a value, in place if that is large.";
     Shutdown "shutdown" -1 Nothing (0 0 0) "server" "1.0.0" server::shutdown,
         "Stops the server.";
+    Slowlog "slowlog" -2 Nothing (0 0 0) "server" "2.2.12" slow::slowlog,
+        "GET, LEN and RESET of the commands that took long, waiting for flash included.";
     Strlen "strlen" 2 Read (1 1 1) "string" "2.2.0" strings::strlen,
         "Gives the length of a value.";
     Subscribe "subscribe" -2 Nothing (0 0 0) "pubsub" "2.0.0" pubsub::subscribe,

@@ -150,3 +150,53 @@ fn a_full_store_refuses_writes_and_takes_reads_and_deletes() {
     // The pages come back while it serves.
     while client.call(&format!("setrange large 3000000 {value}")) != Reply::Integer(3_001_000) {}
 }
+
+#[test]
+fn a_save_is_answered_once_all_changes_survive_a_crash() {
+    let server = Server::start(|options| {
+        // Nothing else asks for a flush in the time of this test.
+        options.durability = "every:1000s".parse().expect("a policy");
+    });
+    let mut client = server.client();
+    let Reply::Integer(before) = client.call("lastsave") else { panic!("a time") };
+    client.call("set a 1");
+    assert_eq!(client.call("save"), ok());
+    let Reply::Integer(after) = client.call("lastsave") else { panic!("a time") };
+    assert!(after >= before);
+    assert_eq!(client.call("bgsave"), Reply::Status("Background saving started".into()));
+    let saved = |client: &mut super::client::Client| {
+        let Reply::Bulk(info) = client.call("info persistence") else { panic!("text") };
+        String::from_utf8_lossy(&info).contains("rdb_bgsave_in_progress:0")
+    };
+    while !saved(&mut client) {}
+    let none = Server::start(|options| options.durability = ebbtide_core::durability::Policy::None);
+    let Reply::Error(error) = none.client().call("save") else { panic!("nothing is kept") };
+    assert!(error.contains("--durability none"), "{error}");
+}
+
+#[test]
+fn slow_commands_are_told_with_their_arguments_and_all_are_counted() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    assert_eq!(client.call("config set slowlog-log-slower-than 0"), ok());
+    assert_eq!(client.call("config set latency-monitor-threshold 1000000"), ok());
+    client.call("client setname me");
+    client.call("slowlog reset");
+    client.call("set a 1");
+    client.call("get a");
+    let Reply::Array(kept) = client.call("slowlog get 2") else { panic!("a list") };
+    let Reply::Array(last) = &kept[0] else { panic!("an entry") };
+    assert_eq!(last[3], Reply::Array(vec![bulk("get"), bulk("a")]));
+    assert_eq!(last[5], bulk("me"));
+    assert_eq!(client.call("slowlog len"), Reply::Integer(4), "the reset itself is one");
+    let Reply::Array(times) = client.call("latency histogram get nothing") else { panic!("a map") };
+    assert_eq!((times.len(), &times[0]), (2, &bulk("get")));
+    assert_eq!(client.call("latency latest"), Reply::Array(vec![]));
+    let Reply::Error(error) = client.call("config set slowlog-max-len 9999999") else {
+        panic!("too many")
+    };
+    assert!(error.contains("between 0 and"), "{error}");
+    assert!(matches!(client.call("config set port 1"), Reply::Error(_)));
+    let Reply::Bulk(info) = client.call("info commandstats") else { panic!("text") };
+    assert!(String::from_utf8_lossy(&info).contains("cmdstat_get:calls=1,usec="));
+}

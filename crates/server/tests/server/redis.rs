@@ -177,6 +177,14 @@ fn command(rng: &mut Pcg64Mcg) -> Vec<String> {
         "randomkey x",
         "client getname",
         "client setname V",
+        "restore K 0 x",
+        "restore K P x replace",
+        "restore K 0 x replace idletime -1",
+        "restore K 0 x replace freq 256",
+        "restore K 0 x bogus",
+        "lcs K K idx len",
+        "lcs K K bogus",
+        "lcs K",
         "memory usage nothing",
         "expire K 9223372036854775807",
         "set K V ex 9223372036854775807",
@@ -288,4 +296,61 @@ fn random_commands_give_the_replies_of_redis() {
         }
     }
     assert!(differ.is_empty(), "seed {seed}:\n{}", differ.join("\n"));
+}
+
+#[test]
+fn what_redis_dumps_is_restored_here_and_the_other_way() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| ());
+    let mut ours = server.client();
+    let long: String = (0..3_000u32).map(|n| (n * n % 7).to_string()).collect();
+    let values = ["", "7", "-129", "70000", "4294967296", "+5", "abc", &"ab".repeat(5_000), &long];
+    for (number, value) in values.iter().enumerate() {
+        let key = number.to_string();
+        let key = key.as_bytes();
+        {
+            let (one, other) = (&mut redis.client, &mut ours);
+            one.command(&[b"set", key, value.as_bytes()]);
+            let Reply::Bulk(dump) = one.command(&[b"dump", key]) else { panic!("a dump") };
+            let restored = other.command(&[b"restore", key, b"0", &dump]);
+            assert_eq!(restored, Reply::Status("OK".into()), "Redis to here: {value:.40}");
+            assert_eq!(other.command(&[b"get", key]), Reply::Bulk(value.as_bytes().to_vec()));
+            let busy = other.command(&[b"restore", key, b"0", &dump]);
+            assert!(matches!(busy, Reply::Error(error) if error.starts_with("BUSYKEY")));
+            let Reply::Bulk(dump) = other.command(&[b"dump", key]) else { panic!("a dump") };
+            let restored = one.command(&[b"restore", key, b"100000", &dump, b"replace"]);
+            assert_eq!(restored, Reply::Status("OK".into()), "here to Redis: {value:.40}");
+            assert_eq!(one.command(&[b"get", key]), Reply::Bulk(value.as_bytes().to_vec()));
+        }
+    }
+}
+
+#[test]
+fn common_subsequences_are_those_of_redis() {
+    let Some(mut redis) = Redis::start() else { return };
+    let server = Server::start(|_| ());
+    let mut ours = server.client();
+    let mut rng = Pcg64Mcg::seed_from_u64(3);
+    for round in 0..300 {
+        let text = |rng: &mut Pcg64Mcg| -> String {
+            let length = rng.random_range(0..40);
+            (0..length).map(|_| ['a', 'b', 'c'][rng.random_range(0..3)]).collect()
+        };
+        let (one, other) = (text(&mut rng), text(&mut rng));
+        let least = rng.random_range(-1..4).to_string();
+        let forms: [&[&[u8]]; 4] = [
+            &[],
+            &[b"len"],
+            &[b"idx"],
+            &[b"idx", b"withmatchlen", b"minmatchlen", least.as_bytes()],
+        ];
+        for client in [&mut redis.client, &mut ours] {
+            client.command(&[b"mset", b"one", one.as_bytes(), b"other", other.as_bytes()]);
+        }
+        for form in forms {
+            let arguments = [&[&b"lcs"[..], b"one", b"other"], form].concat();
+            let (expected, found) = (redis.client.command(&arguments), ours.command(&arguments));
+            assert_eq!(found, expected, "round {round}: '{one}' and '{other}', {form:?}");
+        }
+    }
 }

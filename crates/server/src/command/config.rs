@@ -1,0 +1,106 @@
+//! `CONFIG`: the settings of the server.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::DATABASES;
+
+use super::{Call, Failure, Outcome};
+use crate::glob;
+use crate::number::integer;
+use crate::slow::KEPT_MAX;
+use crate::state::State;
+
+/// Settings that may change while the server runs.
+const LATENCY_THRESHOLD: &str = "latency-monitor-threshold";
+const SLOWLOG_THRESHOLD: &str = "slowlog-log-slower-than";
+const SLOWLOG_LENGTH: &str = "slowlog-max-len";
+
+/// The settings that `CONFIG GET` tells.
+fn settings(state: &State) -> Vec<(&'static str, String)> {
+    let (settings, slow) = (state.settings.borrow(), state.slow.borrow());
+    vec![
+        (LATENCY_THRESHOLD, slow.spike_ms.to_string()),
+        (SLOWLOG_THRESHOLD, slow.threshold_us.to_string()),
+        (SLOWLOG_LENGTH, slow.kept_max.to_string()),
+        ("appendonly", "no".into()),
+        ("databases", DATABASES.to_string()),
+        ("dir", settings.data.clone()),
+        ("durability", settings.durability.clone()),
+        ("maxclients", settings.clients_max.to_string()),
+        ("maxmemory", settings.dram_bytes.to_string()),
+        ("maxmemory-policy", "noeviction".into()),
+        ("port", settings.port.to_string()),
+        ("proto-max-bulk-len", settings.argument_bytes_max.to_string()),
+        ("save", String::new()),
+    ]
+}
+
+/// Changes a setting, if it is one that may change while the server runs.
+fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
+    let name = String::from_utf8_lossy(call.arguments[2]).to_lowercase();
+    let most = match name.as_str() {
+        SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
+        SLOWLOG_LENGTH => KEPT_MAX as i64,
+        _ => return Ok(false),
+    };
+    let least = if name == SLOWLOG_THRESHOLD { -1 } else { 0 };
+    let value = integer(call.arguments[3]).filter(|value| (least..=most).contains(value));
+    let Some(value) = value else {
+        let text = format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - argument must be between \
+             {least} and {most} inclusive"
+        );
+        return Err(text.into());
+    };
+    let mut slow = call.state.slow.borrow_mut();
+    match name.as_str() {
+        SLOWLOG_THRESHOLD => slow.threshold_us = value,
+        LATENCY_THRESHOLD => slow.spike_ms = value as u64,
+        _ => slow.kept_max = value as usize,
+    }
+    Ok(true)
+}
+
+pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.is(1, "GET") && call.arguments.len() >= 3 {
+        let all = settings(call.state);
+        let wanted = |name: &str| {
+            call.arguments[2..]
+                .iter()
+                .any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+        };
+        let found: Vec<_> = all.iter().filter(|(name, _)| wanted(name)).collect();
+        call.reply.map(found.len());
+        for (name, value) in found {
+            call.reply.bulk(name.as_bytes());
+            call.reply.bulk(value.as_bytes());
+        }
+        return Ok(());
+    }
+    if call.is(1, "RESETSTAT") && call.arguments.len() == 2 {
+        let statistics = &call.state.statistics;
+        for counter in [
+            &statistics.commands,
+            &statistics.connections,
+            &statistics.rejected,
+            &statistics.hits,
+            &statistics.misses,
+            &statistics.expired,
+            &statistics.errors,
+        ] {
+            counter.set(0);
+        }
+        call.state.slow.borrow_mut().reset_times();
+        call.reply.ok();
+        return Ok(());
+    }
+    if call.is(1, "SET") && call.arguments.len() == 4 && change(call)? {
+        call.reply.ok();
+        return Ok(());
+    }
+    if call.is(1, "SET") && call.arguments.len() >= 4 {
+        let name = String::from_utf8_lossy(call.arguments[2]).into_owned();
+        return Err(format!("ERR '{name}' can only be set when the server starts").into());
+    }
+    let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
+    Err(format!("ERR wrong number of arguments for 'config|{name}' command").into())
+}

@@ -1,0 +1,152 @@
+//! `INFO`: what the server tells of itself.
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::DATABASES;
+
+use super::server::COMPATIBLE_VERSION;
+use super::{Call, Outcome, TABLE};
+
+/// The section on how often commands ran.
+const COMMANDS: &str = "Commandstats";
+
+/// Writes a section of `INFO`.
+type Section<'a, M> = fn(&mut Call<'a, M>) -> String;
+
+pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
+    let asked = &call.arguments[1..];
+    let names = |word: &str| asked.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
+    let all = ["all", "everything"].into_iter().any(names);
+    let usual = asked.is_empty() || names("default");
+    // As in Redis, what is long comes only when it is asked for.
+    let wanted = |section: &str| all || usual && section != COMMANDS || names(section);
+    let mut text = String::new();
+    let sections: [(&str, Section<'a, M>); 10] = [
+        ("Server", server_section),
+        ("Clients", clients_section),
+        ("Memory", memory_section),
+        ("Persistence", persistence_section),
+        ("Stats", stats_section),
+        ("Replication", |_| "role:master\r\nconnected_slaves:0\r\n".into()),
+        ("CPU", |_| cpu_section()),
+        (COMMANDS, commands_section),
+        ("Keyspace", keyspace_section),
+        ("Ebbtide", |call| call.state.storage.borrow().section(&call.state.statistics)),
+    ];
+    let wanted = sections.map(|(name, section)| (name, section, wanted(name)));
+    for (name, section, _) in wanted.into_iter().filter(|(.., wanted)| *wanted) {
+        if !text.is_empty() {
+            text.push_str("\r\n");
+        }
+        text.push_str(&format!("# {name}\r\n{}", section(call)));
+    }
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let settings = call.state.settings.borrow();
+    let uptime = (call.state.now_ms.get() - call.state.started_ms) / 1000;
+    format!(
+        "redis_version:{COMPATIBLE_VERSION}\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
+         os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
+         uptime_in_days:{}\r\n",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        settings.port,
+        uptime / 86_400,
+    )
+}
+
+fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let statistics = &call.state.statistics;
+    let most = call.state.settings.borrow().clients_max;
+    format!("connected_clients:{}\r\nmaxclients:{most}\r\n", statistics.clients.get())
+}
+
+fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let resident = resident.unwrap_or(0) * rustix::param::page_size() as u64;
+    let settings = call.state.settings.borrow();
+    let (free, all) = call.keyspace().free_pages(call.memory);
+    format!(
+        "used_memory:{0}\r\nused_memory_rss:{resident}\r\nmaxmemory:{0}\r\nmaxmemory_policy:noeviction\r\nflash_bytes:{1}\r\n\
+         flash_bytes_free:{2}\r\n",
+        settings.dram_bytes,
+        all * 4096,
+        free * 4096,
+    )
+}
+
+fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let state = call.state;
+    let log = u8::from(state.settings.borrow().durability != "none");
+    format!(
+        "loading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
+         rdb_last_bgsave_status:ok\r\naof_enabled:{log}\r\naof_last_write_status:ok\r\n",
+        u8::from(state.saving.get().is_some()),
+        state.saved_ms.get() / 1000,
+    )
+}
+
+/// Fields 14 and 15 of proc_pid_stat(5): ticks in the program and in the kernel.
+fn cpu_section() -> String {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks = fields.split(' ').skip(11).map_while(|field| field.parse::<u64>().ok());
+    let seconds: Vec<f64> = ticks
+        .take(2)
+        .map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+        .collect();
+    match seconds[..] {
+        [user, system] => {
+            format!("used_cpu_sys:{system:.6}\r\nused_cpu_user:{user:.6}\r\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// How often commands ran and how long they took; only those that ran.
+fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let slow = call.state.slow.borrow();
+    let ran = TABLE.iter().map(|spec| (spec.name, slow.times(spec.id)));
+    let ran = ran.filter(|(_, times)| times.calls > 0);
+    ran.map(|(name, times)| {
+        let (calls, us) = (times.calls, times.total_us);
+        let each_us = us as f64 / calls as f64;
+        format!("cmdstat_{name}:calls={calls},usec={us},usec_per_call={each_us:.2}\r\n")
+    })
+    .collect()
+}
+
+fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let statistics = &call.state.statistics;
+    format!(
+        "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_net_input_bytes:{}\r\n\
+         total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\nevicted_keys:0\r\n\
+         keyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n",
+        statistics.connections.get(),
+        statistics.commands.get(),
+        statistics.input_bytes.get(),
+        statistics.output_bytes.get(),
+        statistics.rejected.get(),
+        statistics.expired.get(),
+        statistics.hits.get(),
+        statistics.misses.get(),
+        statistics.errors.get(),
+    )
+}
+
+fn keyspace_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let mut text = String::new();
+    for database in 0..DATABASES {
+        let counts = call.keyspace().counts(call.memory, database);
+        if counts.keys > 0 {
+            text.push_str(&format!(
+                "db{database}:keys={},expires={},avg_ttl=0\r\n",
+                counts.keys, counts.expiring
+            ));
+        }
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! `SLOWLOG` and `LATENCY`: which commands took long.
+
+use ebbtide_core::Memory;
+
+use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
+
+/// What spikes are called: every command is one event.
+const EVENT: &str = "command";
+
+pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let count = call.arguments.len();
+    if call.is(1, "LEN") && count == 2 {
+        let kept = call.state.slow.borrow().log().len();
+        call.reply.integer(kept as i64);
+    } else if call.is(1, "RESET") && count == 2 {
+        call.state.slow.borrow_mut().reset_log();
+        call.reply.ok();
+    } else if call.is(1, "GET") && count <= 3 {
+        let wanted = if count == 3 { call.integer(2)? } else { 10 };
+        if wanted < -1 {
+            return Err("ERR count should be greater than or equal to -1".into());
+        }
+        let slow = call.state.slow.borrow();
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(slow.log().len());
+        call.reply.array(wanted);
+        for one in slow.log().iter().take(wanted) {
+            call.reply.array(6);
+            call.reply.integer(one.id as i64);
+            call.reply.integer(one.at_s as i64);
+            call.reply.integer(one.took.as_micros() as i64);
+            call.reply.array(one.arguments.len());
+            one.arguments.iter().for_each(|argument| call.reply.bulk(argument));
+            call.reply.bulk(b"");
+            call.reply.bulk(&one.client);
+        }
+    } else if call.is(1, "HELP") && count == 2 {
+        help(call, &["SLOWLOG GET [count], LEN or RESET: commands that took long."]);
+    } else {
+        return Err(SYNTAX.into());
+    }
+    Ok(())
+}
+
+pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let names = &call.arguments[2..];
+    if call.is(1, "LATEST") && names.is_empty() {
+        let slow = call.state.slow.borrow();
+        let last = slow.spikes().front();
+        call.reply.array(last.iter().count());
+        if let Some((at_s, ms)) = last {
+            call.reply.array(4);
+            call.reply.bulk(EVENT.as_bytes());
+            call.reply.integer(*at_s as i64);
+            call.reply.integer(*ms as i64);
+            call.reply.integer(slow.worst_ms() as i64);
+        }
+    } else if call.is(1, "HISTORY") && names.len() == 1 {
+        let slow = call.state.slow.borrow();
+        let of =
+            if names[0].eq_ignore_ascii_case(EVENT.as_bytes()) { slow.spikes().len() } else { 0 };
+        call.reply.array(of);
+        for (at_s, ms) in slow.spikes().iter().take(of).rev() {
+            call.reply.array(2);
+            call.reply.integer(*at_s as i64);
+            call.reply.integer(*ms as i64);
+        }
+    } else if call.is(1, "RESET") {
+        let is_ours = |name: &&[u8]| name.eq_ignore_ascii_case(EVENT.as_bytes());
+        let all = names.is_empty() || names.iter().any(is_ours);
+        let reset = all && call.state.slow.borrow_mut().reset_spikes();
+        call.reply.integer(reset.into());
+    } else if call.is(1, "HISTOGRAM") {
+        let specs: Vec<&Spec> = match names {
+            [] => TABLE.iter().collect(),
+            names => names.iter().filter_map(|name| find(name)).collect(),
+        };
+        let slow = call.state.slow.borrow();
+        let ran = specs.into_iter().map(|spec| (spec.name, slow.times(spec.id)));
+        let ran: Vec<_> = ran.filter(|(_, times)| times.calls > 0).collect();
+        call.reply.map(ran.len());
+        for (name, times) in ran {
+            call.reply.bulk(name.as_bytes());
+            call.reply.map(2);
+            call.reply.bulk(b"calls");
+            call.reply.integer(times.calls as i64);
+            call.reply.bulk(b"histogram_usec");
+            let buckets: Vec<(u64, u64)> = times.cumulative().collect();
+            call.reply.map(buckets.len());
+            for (us, count) in buckets {
+                call.reply.integer(us as i64);
+                call.reply.integer(count as i64);
+            }
+        }
+    } else if call.is(1, "HELP") && names.is_empty() {
+        help(
+            call,
+            &[
+                "LATENCY HISTOGRAM [command ...]: how long commands took.",
+                "LATENCY LATEST, HISTORY command or RESET: commands as long as latency-monitor-threshold.",
+            ],
+        );
+    } else {
+        return Err(SYNTAX.into());
+    }
+    Ok(())
+}
+
+fn help<M: Memory>(call: &mut Call<'_, M>, lines: &[&str]) {
+    call.reply.array(lines.len());
+    lines.iter().for_each(|line| call.reply.status(line));
+}

@@ -1,0 +1,186 @@
+//! [`Slow`]: how long commands took. It keeps the slowest ones by themselves and counts all.
+//!
+//! Time is from the start of a command to its reply, waiting for flash included.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::command::{Id, TABLE};
+
+/// Arguments and bytes of an argument that are kept of a slow command.
+const ARGUMENTS_KEPT: usize = 32;
+const ARGUMENT_BYTES_KEPT: usize = 128;
+
+/// The most commands that are kept.
+pub const KEPT_MAX: usize = 1024;
+
+/// Times of slow commands that are kept for `LATENCY HISTORY`.
+const SPIKES_KEPT: usize = 160;
+
+/// Times are counted by powers of two of a microsecond, the longest of them half an hour.
+const BUCKETS: usize = 32;
+
+/// A command that took long.
+#[derive(Debug, Clone)]
+pub struct SlowCommand {
+    /// Its number.
+    pub id: u64,
+    /// When it ended, in seconds since the Unix epoch.
+    pub at_s: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Its first arguments, cut where they are long.
+    pub arguments: Vec<Vec<u8>>,
+    /// The name of its client.
+    pub client: Vec<u8>,
+}
+
+/// How often a command ran, and how long it took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Times {
+    /// How often it ran.
+    pub calls: u64,
+    /// All its time in microseconds.
+    pub total_us: u64,
+    buckets: [u64; BUCKETS],
+}
+
+impl Times {
+    /// By rising microseconds: how many calls took at most as long. Only times that occurred.
+    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut sum = 0;
+        self.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0).map(
+            move |(power, count)| {
+                sum += count;
+                (1 << power, sum)
+            },
+        )
+    }
+}
+
+/// How long commands took.
+#[derive(Debug)]
+pub struct Slow {
+    /// A command that takes as many microseconds is kept; none if negative.
+    pub threshold_us: i64,
+    /// The most commands to keep.
+    pub kept_max: usize,
+    /// A command that takes as many milliseconds is a spike; none if 0.
+    pub spike_ms: u64,
+    log: VecDeque<SlowCommand>,
+    next: u64,
+    spikes: VecDeque<(u64, u64)>,
+    worst_ms: u64,
+    times: Box<[Times]>,
+}
+
+impl Default for Slow {
+    fn default() -> Slow {
+        Slow {
+            threshold_us: 10_000,
+            kept_max: 128,
+            spike_ms: 0,
+            log: VecDeque::new(),
+            next: 0,
+            spikes: VecDeque::new(),
+            worst_ms: 0,
+            times: TABLE.iter().map(|_| Times::default()).collect(),
+        }
+    }
+}
+
+impl Slow {
+    /// A command of client `client` has ended at `now_ms`.
+    pub fn note(
+        &mut self,
+        id: Id,
+        took: Duration,
+        arguments: &[&[u8]],
+        client: &[u8],
+        now_ms: u64,
+    ) {
+        let us = took.as_micros() as u64;
+        let times = &mut self.times[id as usize];
+        times.calls += 1;
+        times.total_us += us;
+        times.buckets[(u64::BITS - us.saturating_sub(1).leading_zeros()).min(31) as usize] += 1;
+        let ms = us / 1000;
+        if self.spike_ms > 0 && ms >= self.spike_ms {
+            self.worst_ms = self.worst_ms.max(ms);
+            self.spikes.truncate(SPIKES_KEPT - 1);
+            self.spikes.push_front((now_ms / 1000, ms));
+        }
+        if u64::try_from(self.threshold_us).is_ok_and(|threshold| us >= threshold) {
+            let cut =
+                |argument: &&[u8]| argument[..argument.len().min(ARGUMENT_BYTES_KEPT)].to_vec();
+            self.log.push_front(SlowCommand {
+                id: self.next,
+                at_s: now_ms / 1000,
+                took,
+                arguments: arguments.iter().take(ARGUMENTS_KEPT).map(cut).collect(),
+                client: client.to_vec(),
+            });
+            self.next += 1;
+            self.log.truncate(self.kept_max);
+        }
+    }
+
+    /// The commands that were kept, the last first.
+    pub fn log(&self) -> &VecDeque<SlowCommand> {
+        &self.log
+    }
+
+    /// Forgets the commands that were kept.
+    pub fn reset_log(&mut self) {
+        self.log.clear();
+    }
+
+    /// The last spikes, the last first: the time in seconds since the Unix epoch, and milliseconds.
+    pub fn spikes(&self) -> &VecDeque<(u64, u64)> {
+        &self.spikes
+    }
+
+    /// The longest spike in milliseconds.
+    pub fn worst_ms(&self) -> u64 {
+        self.worst_ms
+    }
+
+    /// Forgets the spikes. Says whether there were any.
+    pub fn reset_spikes(&mut self) -> bool {
+        let any = !self.spikes.is_empty();
+        self.spikes.clear();
+        self.worst_ms = 0;
+        any
+    }
+
+    /// The times of a command.
+    pub fn times(&self, id: Id) -> &Times {
+        &self.times[id as usize]
+    }
+
+    /// Forgets how long commands took.
+    pub fn reset_times(&mut self) {
+        self.times.fill(Times::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_commands_are_kept_the_last_first_and_all_are_counted() {
+        let mut slow = Slow { threshold_us: 100, kept_max: 2, spike_ms: 1, ..Slow::default() };
+        for us in [1, 99, 100, 3_000, 200] {
+            let long = [b'x'; 500];
+            slow.note(Id::Get, Duration::from_micros(us), &[b"get", &long], b"me", 5_000);
+        }
+        let kept: Vec<u64> = slow.log().iter().map(|one| one.took.as_micros() as u64).collect();
+        assert_eq!(kept, [200, 3_000], "the first slow one made room");
+        assert_eq!(slow.log()[0].arguments[1].len(), ARGUMENT_BYTES_KEPT);
+        let times: Vec<_> = slow.times(Id::Get).cumulative().collect();
+        assert_eq!(times, [(1, 1), (128, 3), (256, 4), (4096, 5)]);
+        assert_eq!((slow.spikes()[0], slow.worst_ms()), ((5, 3), 3));
+        assert!(slow.reset_spikes() && !slow.reset_spikes());
+    }
+}
