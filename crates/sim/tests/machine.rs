@@ -172,6 +172,17 @@ fn hints_of_a_program_reach_a_device_that_listens() {
 }
 
 #[test]
+fn values_of_a_vertexs_neighbours_arrive_together() {
+    for program in [Kind::PageRank, Kind::ConnectedComponents] {
+        let [one, many] = ["1", "32"].map(|registers| {
+            let keys = [("cores.miss_registers", registers), ("dram_cache.size", "512KiB")];
+            run("flash-sync", program, &keys).jobs_per_s
+        });
+        assert!(many > 1.5 * one, "{program}: {many} jobs/s against {one}");
+    }
+}
+
+#[test]
 fn jobs_end_however_few_frames_there_are() {
     // Sixteen frames under 64 threads: pages are gone again before their threads run.
     let tiny = [("dram_cache.size", "64KiB")];
