@@ -20,6 +20,8 @@ enum Does {
     StoresAndExchanges,
     /// Loads the first lines of one page, one after another.
     LoadsLines,
+    /// Loads the last lines of one page, one after another.
+    LoadsLastLines,
 }
 
 const PAGES: u64 = 16;
@@ -63,9 +65,10 @@ impl Workload for Program {
                     let _ = memory.compare_exchange(Addr(HOT), 0, 0);
                 }
             }
-            Does::LoadsLines => {
+            Does::LoadsLines | Does::LoadsLastLines => {
                 let page = first * PAGE_BYTES as u64;
-                for line in 0..PAGES {
+                let from = if self.0 == Does::LoadsLines { 0 } else { 64 - PAGES };
+                for line in from..from + PAGES {
                     found[0] += memory.load::<u64>(Addr(page + line * 64));
                 }
             }
@@ -182,4 +185,23 @@ fn a_stream_prefetcher_hides_the_latency_of_lines_behind_mmio() {
     };
     let (without, with) = (with("0"), with("20"));
     assert!(with.as_ps() * 2 < without.as_ps(), "{with:?} against {without:?}");
+}
+
+#[test]
+fn a_stream_prefetcher_does_not_delay_lines_of_a_page_that_moves_to_dram() {
+    // The first lines that are fetched ahead over MMIO come later than the page's own move brings them,
+    // the last lines sooner.
+    let with = |does, lines| {
+        let keys = [
+            ("cores.prefetch_lines", lines),
+            ("promotion.size", "16MiB"),
+            ("dram_cache.size", "4MiB"),
+            ("flash.read_us", "5"),
+        ];
+        time("flatflash", does, &keys)
+    };
+    let first = [with(Does::LoadsLines, "0"), with(Does::LoadsLines, "20")];
+    assert!(first[1] <= first[0], "{first:?}");
+    let last = [with(Does::LoadsLastLines, "0"), with(Does::LoadsLastLines, "20")];
+    assert!(last[1] < last[0], "{last:?}");
 }

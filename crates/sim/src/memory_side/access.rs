@@ -59,7 +59,8 @@ pub enum Answer {
     /// The page is absent, and the core learns that at this time. [`Event::Arrived`] tells the
     /// waiter when to repeat the access.
     Miss(Time),
-    /// Memory accepts no access now. [`Event::Unstalled`] tells the waiter when to repeat it.
+    /// Memory accepts no access now. [`Event::Unstalled`] tells the waiter when to repeat it, unless
+    /// that is [`NOBODY`].
     Stalled,
 }
 

@@ -16,8 +16,8 @@ use self::upkeep::Upkeep;
 use super::dram::Controllers;
 use super::residency::Residency;
 use super::{
-    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, Observe, Request,
-    Seen, Waiter, Warm,
+    Answer, Capabilities, Counters, DeviceCache, Event, Happened, MemorySide, NOBODY, Observe,
+    Request, Seen, Waiter, Warm,
 };
 use crate::config::{Config, ConfigError, WriteBack, needed};
 
@@ -28,7 +28,8 @@ use crate::config::{Config, ConfigError, WriteBack, needed};
 /// and [`Adaptive`] decides which access promotes the page. The page then moves to DRAM while
 /// accesses go on, which [`LookAside`] keeps correct. When all its lines are in DRAM it is mapped
 /// there, and its frame in the device's cache is free. A promotion is dropped if pages in flight
-/// occupy the whole look-aside buffer or all frames.
+/// occupy the whole look-aside buffer or all frames. A request that nobody waits for, as a prefetcher
+/// makes, is not passed on to the SSD if the page's move brings the line sooner (an assumption).
 ///
 /// Pages of the persist region are not counted, so they stay where a store is durable. A store
 /// there waits for the read that verifies it. It survives a power cut, because the device's cache
@@ -54,6 +55,8 @@ pub struct Promotion {
     write_back: WriteBack,
     move_time: Span,
     map_time: Span,
+    /// A read of a line that the device's cache holds.
+    read: Span,
     posted_write: Span,
     verified_write: Span,
     /// Finding a page that moved in flash.
@@ -106,6 +109,7 @@ impl Promotion {
             write_back: promotion.write_back,
             move_time: Span::from_ns(promotion.move_ns),
             map_time: Span::from_ns(promotion.map_ns),
+            read,
             posted_write,
             verified_write: posted_write + read,
             redirect: Span::from_ns(device_config.dram_ns),
@@ -152,6 +156,12 @@ impl Promotion {
             Some(Place::Dram(_)) => Some(self.in_dram(now, page)),
             Some(Place::Ssd) | None => None,
         }
+    }
+
+    /// When `line` of `page`, which is in flight, arrives.
+    fn moves_by(&self, page: PageId, line: u8) -> Time {
+        let moved = (u64::from(line) + 1) * self.move_time.as_ps() / LINES as u64;
+        self.moving[&page].since + Span::from_ps(moved)
     }
 
     /// Moves the lines of `page`, which is in flight, that arrive until `now`.
@@ -243,10 +253,13 @@ impl MemorySide for Promotion {
             self.host.hit(frame, write);
             return self.in_dram(now, page);
         }
-        if self.look_aside.contains(page)
-            && let Some(answer) = self.in_flight(now, request)
-        {
-            return answer;
+        if self.look_aside.contains(page) {
+            if let Some(answer) = self.in_flight(now, request) {
+                return answer;
+            }
+            if waiter.slot == NOBODY && self.moves_by(page, request.line) <= now + self.read {
+                return Answer::Stalled;
+            }
         }
         let mut asked = now;
         if self.upkeep.is_stale(page) {
