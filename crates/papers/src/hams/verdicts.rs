@@ -7,7 +7,7 @@ use super::experiments::{
     THAMS_E, WorkloadRow, mean_share, mean_speedup,
 };
 use crate::Selection;
-use ebbtide_study::claims::{Finding, Findings};
+use ebbtide_study::claims::{Finding, Findings, mean};
 
 /// A curve is flat if every point is within this share of its last one.
 const FLAT: f64 = 0.10;
@@ -18,10 +18,12 @@ const RECOVERED: f64 = 0.8;
 pub(super) fn findings(hams: &Hams, selection: &Selection) -> Findings {
     let mut decided = super::formulas::findings();
     if selection.takes_any(&OF_PROGRAMS) {
-        decided.extend([gains(hams), energy(hams), software(hams)].concat());
+        decided.extend([gains(hams), energy(hams), software(hams), beside_others(hams)].concat());
     }
     if selection.takes_any(&OF_CURVES) {
         decided.extend(figure4(hams));
+        let over_optane = hams.best(THAMS_E, OPTANE_P);
+        decided.push(CLAIMS.found("HM12", "best of thams-E over optane-P", over_optane));
     }
     CLAIMS.findings(decided).only(|id| selection.takes(id))
 }
@@ -98,6 +100,17 @@ fn software(hams: &Hams) -> Vec<Finding> {
                  {one_core:.1}%.",
             )),
     ]
+}
+
+/// HM12 without Optane, which needs Fig. 4.
+fn beside_others(hams: &Hams) -> Vec<Finding> {
+    let mmap = mean(hams.workloads.iter().map(|row| 1.0 / row.nvdimm));
+    let flash = mean_share(&hams.shares, |row| row.flash);
+    let own = [
+        CLAIMS.found("HM12", "mmap under NVDIMM", 100.0 * (1.0 - mmap)),
+        CLAIMS.found("HM12", "flash's share of mmap's time", 100.0 * flash),
+    ];
+    own.into_iter().chain(CLAIMS.get("HM12").findings_beforehand()).collect()
 }
 
 fn figure4(hams: &Hams) -> Vec<Finding> {

@@ -102,10 +102,10 @@ const ROUNDS: u64 = 3;
 const PAGES_PER_JOB: u64 = 64;
 
 /// Claims that need the programs and their variations.
-pub(super) const OF_PROGRAMS: [&str; 4] = ["HM1", "HM2", "HM3", "HM4"];
+pub(super) const OF_PROGRAMS: [&str; 5] = ["HM1", "HM2", "HM3", "HM4", "HM12"];
 
 /// Claims that need Fig. 4. It computes as long as the first program.
-pub(super) const OF_CURVES: [&str; 3] = ["HM9", "HM10", "HM11"];
+pub(super) const OF_CURVES: [&str; 4] = ["HM9", "HM10", "HM11", "HM12"];
 
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, ReproduceError> {
