@@ -1,5 +1,5 @@
 //! How many accesses a host core simulates a second: a whole machine whose program mostly hits in
-//! its caches, and traces straight into the DRAM cache that hit, that miss, and that ask the same of
+//! its caches, and one that runs the hash table; a native trace; and traces straight into the DRAM cache that hit, that miss, and that ask the same of
 //! datasets from 1 GiB to 1 TiB: a chart, whose bars are as long as each other where cost does not
 //! depend on capacity; and into the device of CXL-flash, with each prefetcher.
 //!
@@ -9,14 +9,15 @@
 //!
 //!     cargo bench -p ebbtide-sim --bench speed [-- PART OF A LINE'S NAME]
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Time};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Stop, Time, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
-use ebbtide_sim::{Machine, designs, replay};
-use ebbtide_trace::{Access, Op, Source, TraceError};
-use ebbtide_workloads::{Workload, Wrong};
+use ebbtide_sim::{Machine, Offered, Plan, Simulation, designs, replay};
+use ebbtide_trace::{Access, Folded, Op, Source, TraceError};
+use ebbtide_workloads::{Kind, Workload, Wrong};
 use rustix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 5;
@@ -30,6 +31,16 @@ fn main() {
     };
     println!("{:<44} {:>8}  range, M accesses/s", "", "median");
     report("machine: 95% in L1, 4.9% in LLC, 0.1% beyond", &machine);
+    for design in ["astriflash", "flash-sync"] {
+        report(&format!("hash-table on {design}, 1/256"), &|| program(design).0);
+        report(&format!("the same, with what comes before: {design}"), &|| program(design).1);
+    }
+    if wanted.as_ref().is_none_or(|part| "stages".contains(part.as_str())) {
+        [256, 16].into_iter().for_each(stages);
+    }
+    for design in ["astriflash", "cxl-flash"] {
+        report(&format!("native trace: sqlite on {design}"), &|| native(design));
+    }
     let paper = config(&[]);
     report("trace: pages in DRAM", &|| trace(&paper, HITS));
     report("trace: pages on flash", &|| trace(&paper, MISSES));
@@ -143,6 +154,71 @@ fn machine() -> Vec<f64> {
         machine.take_measured().accesses as f64 / seconds / 1e6
     };
     round();
+    (0..ROUNDS).map(|_| round()).collect()
+}
+
+/// A run of the hash table: the rate while it is measured, and over the time since its calibration
+/// began.
+fn program(design: &str) -> (Vec<f64>, Vec<f64>) {
+    let config = resolve(design, &[]).expect("a design").scaled(1, 256);
+    let (workload, arrivals) = (Kind::HashTable, Offered::Saturating);
+    let plan = Plan { config, workload, jobs: 20_000, seed: 1, arrivals };
+    let round = || {
+        let first = now();
+        let watch = Watch::unattended();
+        let mut simulation = Simulation::warmed(&plan, watch).expect("a machine");
+        let start = now();
+        let accesses = simulation.measure(watch).expect("jobs end").accesses as f64;
+        [start, first].map(|since| accesses / (now() - since).as_secs_f64() / 1e6)
+    };
+    (0..ROUNDS).map(|_| round()).map(|[measured, whole]| (measured, whole)).unzip()
+}
+
+/// Prints where the time of a run of the hash table on AstriFlash goes, at one `denominator`th of the
+/// paper's size.
+fn stages(denominator: u64) {
+    let config = resolve("astriflash", &[]).expect("a design").scaled(1, denominator);
+    let (workload, arrivals) = (Kind::HashTable, Offered::Saturating);
+    let plan = Plan { config, workload, jobs: 20_000, seed: 1, arrivals };
+    let seen = Mutex::new(Vec::<(String, Duration)>::new());
+    let (show, stop) = (
+        |stage: &str, _: f64| {
+            let mut seen = seen.lock().expect("nothing panics");
+            if seen.last().is_none_or(|(last, _)| last != stage) {
+                seen.push((stage.to_string(), now()));
+            }
+        },
+        Stop::new(),
+    );
+    let watch = Watch::new(&show, &stop);
+    let first = now();
+    let mut simulation = Simulation::warmed(&plan, watch).expect("a machine");
+    simulation.measure(watch).expect("jobs end");
+    let end = now();
+    let seen = seen.lock().expect("nothing panics");
+    let ends = seen.iter().skip(1).map(|(_, at)| *at).chain([end]);
+    print!(
+        "stages of a run at 1/{denominator}, seconds: {:.3} in all",
+        (end - first).as_secs_f64()
+    );
+    for ((stage, from), to) in seen.iter().zip(ends) {
+        print!(", {stage} {:.3}", (to - *from).as_secs_f64());
+    }
+    println!();
+}
+
+/// A shipped trace, from its file.
+fn native(design: &str) -> Vec<f64> {
+    const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../papers/traces/sqlite.ebt");
+    let config = resolve(design, &[]).expect("a design");
+    let pages = config.dataset.size.0 / PAGE_BYTES as u64;
+    let round = || {
+        let start = now();
+        let trace = ebbtide_trace::open(TRACE.as_ref()).expect("a trace");
+        let replayed = replay(&config, &mut Folded::new(trace, pages)).expect("a whole trace");
+        let seconds = (now() - start).as_secs_f64();
+        replayed.accesses as f64 / seconds / 1e6
+    };
     (0..ROUNDS).map(|_| round()).collect()
 }
 

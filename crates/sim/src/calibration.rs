@@ -99,14 +99,14 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
 /// Jobs per second, after a fourth as many jobs that are not counted.
 fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let step = JOBS_STEP * plan.config.cores.count as u64;
-    machine.take_measured();
+    machine.take_accesses();
     let mut run = |jobs_max: u64, accesses_max: u64| {
         let (mut jobs, mut accesses, mut time) = (0, 0, Span::ZERO);
         while jobs < jobs_max * plan.config.cores.count as u64 && accesses < accesses_max {
             watch.tell(IN_DRAM, 0.0)?;
             time = time + machine.run(step)?;
             jobs += step;
-            accesses += machine.take_measured().accesses;
+            accesses += machine.take_accesses();
         }
         Ok::<f64, SimError>(jobs as f64 * 1e12 / time.as_ps() as f64)
     };

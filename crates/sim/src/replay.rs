@@ -117,7 +117,12 @@ pub fn replay(config: &Config, trace: &mut dyn Source) -> Result<Replay, ReplayE
     let (mut batch, mut first, mut accesses) = (Vec::new(), None, 0u64);
     while trace.fill(&mut batch)? {
         for group in batch.chunks(EXPECTED_TOGETHER) {
-            group.iter().for_each(|access| door.memory.expect(access.address.page()));
+            let mut last = None;
+            for page in group.iter().map(|access| access.address.page()) {
+                if last.replace(page) != Some(page) {
+                    door.memory.expect(page);
+                }
+            }
             for access in group {
                 first.get_or_insert(access.at);
                 accesses += u64::from(access.op != Op::Hint);

@@ -134,10 +134,15 @@ impl<S: Source> Source for Folded<S> {
     fn fill(&mut self, batch: &mut Vec<Access>) -> Result<bool, TraceError> {
         let more = self.source.fill(batch)?;
         let region_bytes = self.region_pages * PAGE_BYTES as u64;
+        // Neighbours in time are neighbours in space, mostly.
+        let (mut from, mut to) = (u64::MAX, 0);
         for access in batch.iter_mut() {
-            let (region, offset) =
-                (access.address.0 / region_bytes, access.address.0 % region_bytes);
-            access.address = Addr(self.place(region) * region_bytes + offset);
+            let address = access.address.0;
+            if address.wrapping_sub(from) >= region_bytes {
+                let region = address / region_bytes;
+                (from, to) = (region * region_bytes, self.place(region) * region_bytes);
+            }
+            access.address = Addr(to + (address - from));
         }
         Ok(more)
     }

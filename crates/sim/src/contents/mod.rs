@@ -2,6 +2,7 @@
 
 mod stored;
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -58,11 +59,12 @@ impl Contents {
     fn of(image: Rc<Image>, size_bytes: u64, stored: Stored) -> Contents {
         let pages = size_bytes / PAGE_BYTES as u64;
         let slots = pages.next_power_of_two().min(SLOTS_MAX);
+        let spare = SPARE.take().filter(|spare| spare.len() as u64 == slots);
         Contents {
             image,
             size_bytes,
             // Zeroed memory from the host, which `vec!` would write.
-            pages: bytemuck::zeroed_vec(slots as usize),
+            pages: spare.unwrap_or_else(|| bytemuck::zeroed_vec(slots as usize)),
             slots: vec![Slot { tag: 0, present: 0, written: 0 }; slots as usize],
             mask: slots - 1,
             made: Box::new([0; PAGE_BYTES / 8]),
@@ -134,6 +136,19 @@ impl Contents {
                 slot.present |= 1 << line;
             }
         }
+    }
+}
+
+thread_local! {
+    /// The host memory of the contents that were dropped last. The next ones use it as it is, since no
+    /// line of it is present: the host takes longer to give fresh memory than a short run takes.
+    static SPARE: Cell<Option<Vec<Page>>> = const { Cell::new(None) };
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        // The thread may be ending.
+        let _ = SPARE.try_with(|spare| spare.set(Some(std::mem::take(&mut self.pages))));
     }
 }
 

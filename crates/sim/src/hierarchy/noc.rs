@@ -8,7 +8,8 @@ use crate::config;
 #[derive(Debug, Clone)]
 pub(super) struct Noc {
     columns: usize,
-    tiles: usize,
+    /// The column and the row of each tile.
+    places: Vec<(u32, u32)>,
     hop_cycles: u64,
     line_cycles: u64,
 }
@@ -18,7 +19,9 @@ impl Noc {
     pub(super) fn new(config: &config::Noc, tiles: usize) -> Noc {
         Noc {
             columns: config.columns,
-            tiles,
+            places: (0..tiles)
+                .map(|tile| ((tile % config.columns) as u32, (tile / config.columns) as u32))
+                .collect(),
             hop_cycles: config.hop_cycles,
             line_cycles: (LINE_BYTES as u64).div_ceil(config.link_bytes),
         }
@@ -28,16 +31,15 @@ impl Noc {
     #[inline]
     pub(super) fn home(&self, line: u64) -> usize {
         // Multiplicative hashing spreads strided lines over the slices.
-        ((line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize * self.tiles) >> 32
+        ((line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize * self.places.len()) >> 32
     }
 
     /// Cycles for a message of one flit from tile `from` to tile `to`.
     #[inline]
     pub(super) fn message_cycles(&self, from: usize, to: usize) -> u64 {
-        let columns = from % self.columns;
-        let hops =
-            columns.abs_diff(to % self.columns) + (from / self.columns).abs_diff(to / self.columns);
-        hops as u64 * self.hop_cycles
+        let (from, to) = (self.places[from], self.places[to]);
+        let hops = from.0.abs_diff(to.0) + from.1.abs_diff(to.1);
+        u64::from(hops) * self.hop_cycles
     }
 
     /// Cycles for a request from tile `from` to tile `to` and a line back.
@@ -57,9 +59,10 @@ impl Noc {
     /// The tile of memory controller `controller`, at a corner of the mesh.
     #[inline]
     pub(super) fn controller_tile(&self, controller: usize) -> usize {
-        let last_row = (self.tiles - 1) / self.columns * self.columns;
-        let corners = [0, self.columns - 1, last_row, self.tiles - 1];
-        corners[controller % 4].min(self.tiles - 1)
+        let last = self.places.len() - 1;
+        let last_row = self.places[last].1 as usize * self.columns;
+        let corners = [0, self.columns - 1, last_row, last];
+        corners[controller % 4].min(last)
     }
 }
 

@@ -352,7 +352,7 @@ impl Chip {
             match self.ask(request, start, looked) {
                 Ok(ready) => {
                     self.latencies.hit(ready - start, ready - looked);
-                    self.caches.install_in_llc(line, false);
+                    self.caches.bring(line);
                     if !op.is_awaited() {
                         let words = if write { words } else { 0 };
                         self.cores[number].window.comes(line, ready, words);
@@ -403,7 +403,7 @@ impl Chip {
             let Answer::Hit(ready) = self.enter_memory(wanted, now) else {
                 return self.cores[number].window.not_streamed(ahead, asked);
             };
-            self.caches.install_in_llc(line, false);
+            self.caches.bring(line);
             self.cores[number].window.comes(line, ready, 0);
         }
     }
@@ -505,7 +505,7 @@ impl Chip {
                         }
                     }
                 };
-                self.caches.install_in_llc(line, false);
+                self.caches.bring(line);
                 ready
             };
             self.cores[number].now = ready;
@@ -574,7 +574,7 @@ impl Chip {
             return;
         }
         if !self.caches.look(number, line).found {
-            self.caches.install_in_llc(line, false);
+            self.caches.bring(line);
             self.memory.warm(request);
         } else if write {
             self.memory.dirtied(page);

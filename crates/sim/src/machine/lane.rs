@@ -20,8 +20,6 @@ pub(crate) struct Lane {
     scheduler: Option<Scheduler<usize>>,
     pub(crate) current: Option<usize>,
     pub(crate) state: State,
-    /// Number of the lane's last entry in the machine's queue. Older entries are ignored.
-    pub(crate) turn: u64,
 }
 
 /// The state of a core.
@@ -89,7 +87,7 @@ impl Lane {
             }
         };
         let free = (0..threads.len()).rev().collect();
-        Lane { threads, free, scheduler, current: None, state: State::Idle, turn: 0 }
+        Lane { threads, free, scheduler, current: None, state: State::Idle }
     }
 
     /// Number of threads.

@@ -9,9 +9,9 @@ use super::spent::{ServiceParts, Spent, Waited};
 /// Latencies of accesses that left the chip, and of jobs.
 pub(crate) struct Latencies {
     /// Of accesses, from their issue until the line arrives, with stalls.
-    access: Histogram<u64>,
+    access: Times,
     /// Of accesses, from their entry to memory until the line or page arrives.
-    device: Histogram<u64>,
+    device: Times,
     /// Of jobs, from their start.
     service: Histogram<u64>,
     /// Of jobs, from their arrival.
@@ -21,10 +21,50 @@ pub(crate) struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        // Nanoseconds to three digits, up to a minute. Picoseconds would not fit the buckets.
-        let new = || Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds");
-        let (service, response, spent) = (new(), new(), Spent::default());
-        Latencies { access: new(), device: new(), service, response, spent }
+        let (access, device) = (Times::default(), Times::default());
+        let (service, response) = (histogram(), histogram());
+        Latencies { access, device, service, response, spent: Spent::default() }
+    }
+}
+
+/// Nanoseconds to three digits, up to a minute. Picoseconds would not fit the buckets.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds")
+}
+
+/// A histogram that short times enter cheaply, which most accesses take.
+struct Times {
+    /// Counts by nanosecond.
+    short: Box<[u64; SHORT_NS]>,
+    long: Histogram<u64>,
+}
+
+/// Times below this many nanoseconds are short.
+const SHORT_NS: usize = 1_024;
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { short: Box::new([0; SHORT_NS]), long: histogram() }
+    }
+}
+
+impl Times {
+    #[inline]
+    fn record(&mut self, time: Span) {
+        let ns = time.as_ns();
+        match self.short.get_mut(ns as usize) {
+            Some(count) => *count += 1,
+            None => self.long.saturating_record(ns),
+        }
+    }
+
+    /// All times.
+    fn all(&self) -> Histogram<u64> {
+        let mut all = self.long.clone();
+        for (ns, count) in (0..).zip(self.short.iter()).filter(|(_, count)| **count > 0) {
+            all.saturating_record_n(ns, *count);
+        }
+        all
     }
 }
 
@@ -50,18 +90,18 @@ impl Latencies {
     /// An access that memory answered at once.
     #[inline]
     pub(crate) fn hit(&mut self, access: Span, device: Span) {
-        self.access.saturating_record(access.as_ns());
-        self.device.saturating_record(device.as_ns());
+        self.access.record(access);
+        self.device.record(device);
     }
 
     /// An access that missed and is complete.
     pub(crate) fn missed(&mut self, access: Span) {
-        self.access.saturating_record(access.as_ns());
+        self.access.record(access);
     }
 
     /// A page arrived that an access waited for.
     pub(crate) fn arrived(&mut self, device: Span) {
-        self.device.saturating_record(device.as_ns());
+        self.device.record(device);
     }
 
     /// A job is complete.
@@ -73,11 +113,11 @@ impl Latencies {
     }
 
     pub(crate) fn access(&self) -> Distribution {
-        distribution(&self.access, true)
+        distribution(&self.access.all(), true)
     }
 
     pub(crate) fn device(&self) -> Distribution {
-        distribution(&self.device, true)
+        distribution(&self.device.all(), true)
     }
 
     pub(crate) fn service(&self) -> Distribution {

@@ -9,8 +9,6 @@ mod spent;
 mod window;
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use ebbtide_core::{Span, Stopped, Time};
@@ -91,16 +89,16 @@ pub struct Machine {
     run_ahead: Span,
     /// Time that a core loses to an interrupt of another.
     interrupt: Span,
-    /// When each queued core continues.
-    queue: BinaryHeap<Reverse<Turn>>,
+    /// When each queued core continues, or [`NEVER`].
+    turns: Vec<Time>,
     events: Vec<Event>,
     next_job: u64,
     now: Time,
     completed: u64,
 }
 
-/// An entry of the queue: the time, the core, and the [`Lane::turn`] of the entry.
-type Turn = (Time, usize, u64);
+/// The turn of a core that is not queued.
+const NEVER: Time = Time::from_ps(u64::MAX);
 
 /// Open-loop arrivals.
 struct Arrivals {
@@ -155,7 +153,7 @@ impl Machine {
             },
             run_ahead: Span::from_ns(config.cores.run_ahead_ns),
             interrupt: Span::from_ns(config.os.interrupt_ns),
-            queue: BinaryHeap::new(),
+            turns: vec![NEVER; cores],
             events: Vec::new(),
             next_job: 0,
             now: Time::ZERO,
@@ -247,16 +245,17 @@ impl Machine {
             let memory = self.chip.borrow().memory.next_event();
             let core = self.next_turn();
             match (memory, core) {
-                (Some(due), core) if core.is_none_or(|at| due <= at) => {
+                (Some(due), core) if core.is_none_or(|(at, _)| due <= at) => {
                     self.now = self.now.max(due);
                     let mut chip = self.chip.borrow_mut();
                     let Chip { memory, events, .. } = &mut *chip;
                     memory.advance(self.now, events);
                 }
-                (memory, Some(at)) => {
+                (memory, Some((at, core))) => {
                     self.now = self.now.max(at);
-                    let Some(Reverse((_, core, _))) = self.queue.pop() else { break };
-                    let horizon = self.next_turn().into_iter().chain(memory).min();
+                    self.turns[core] = NEVER;
+                    let next = self.next_turn().map(|(at, _)| at);
+                    let horizon = next.into_iter().chain(memory).min();
                     self.take_turn(core, at, horizon.unwrap_or(at).max(at) + self.run_ahead);
                 }
                 (_, None) => return Err(SimError::Stuck(self.now)),
@@ -269,15 +268,15 @@ impl Machine {
         Ok(self.now.since(start))
     }
 
-    /// When the next core continues. Drops outdated turns.
-    fn next_turn(&mut self) -> Option<Time> {
-        while let Some(Reverse((at, core, turn))) = self.queue.peek() {
-            if self.lanes[*core].turn == *turn {
-                return Some(*at);
-            }
-            self.queue.pop();
-        }
-        None
+    /// When the next core continues, and which it is: of several the first.
+    fn next_turn(&self) -> Option<(Time, usize)> {
+        // There are few cores, so that looking at all is faster than keeping an order.
+        let next = self
+            .turns
+            .iter()
+            .zip(0..)
+            .fold((NEVER, 0), |next, (at, core)| if *at < next.0 { (*at, core) } else { next });
+        (next.0 < NEVER).then_some(next)
     }
 
     /// Lets `core` run from `at` until its clock passes `limit` or it has nothing to run.
@@ -452,13 +451,12 @@ impl Machine {
         }
     }
 
-    /// Queues `core` for `at`, or for its clock if that is later. Its earlier turns become invalid.
+    /// Queues `core` for `at`, or for its clock if that is later, and for no other time.
     fn enqueue(&mut self, core: usize, at: Time) {
         let at = at.max(self.clock(core));
         let lane = &mut self.lanes[core];
         lane.state = State::Queued;
-        lane.turn += 1;
-        self.queue.push(Reverse((at, core, lane.turn)));
+        self.turns[core] = at;
     }
 
     fn clock(&self, core: usize) -> Time {
@@ -492,6 +490,12 @@ impl Machine {
     /// [`take_measured`](Machine::take_measured). This call is far cheaper and resets nothing else.
     pub fn take_counters(&mut self) -> Counters {
         self.chip.borrow_mut().memory.take_counters()
+    }
+
+    /// Accesses of jobs since the last call of this or of
+    /// [`take_measured`](Machine::take_measured). This call resets nothing else.
+    pub(crate) fn take_accesses(&mut self) -> u64 {
+        std::mem::take(&mut self.chip.borrow_mut().accesses)
     }
 
     /// Everything that the machine measured since the last call.

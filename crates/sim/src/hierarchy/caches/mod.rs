@@ -144,6 +144,14 @@ impl Caches {
         cycles
     }
 
+    /// Puts `line`, which comes from memory and is not in the last level, into it.
+    pub(crate) fn bring(&mut self, line: LineId) {
+        let slice = &mut self.slices[self.noc.home(line)];
+        if let Some(Evicted { dirty: true, .. }) = slice.install(line, false) {
+            self.written_back += 1;
+        }
+    }
+
     /// Puts `line` into the last level. Dirty lines evicted by it are only counted, because memory
     /// was told when they were written.
     pub(crate) fn install_in_llc(&mut self, line: LineId, dirty: bool) {
