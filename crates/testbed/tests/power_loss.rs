@@ -2,7 +2,8 @@
 
 use ebbtide_core::durability::{Mistake, Planted};
 use ebbtide_testbed::power_loss::{
-    EngineMistake, Setting, Tally, Violation, damage, explore, finds, finds_in_engine, sample,
+    EngineMistake, Setting, Tally, Violation, damage, explore, finds, finds_in_engine, mangle,
+    sample,
 };
 
 fn all(seeds: u64, run: impl Fn(u64) -> Result<Tally, Violation>) -> Tally {
@@ -41,6 +42,12 @@ fn a_device_that_fails_midway_loses_nothing_acknowledged() {
 fn a_damaged_block_is_named_and_nothing_else_is_lost() {
     let tally = all(60, |seed| damage(&Setting::SMALL, seed, 300));
     assert!(tally.refused > 100 && tally.poisoned > 20, "{tally:?}");
+}
+
+#[test]
+fn whatever_superblocks_log_and_map_say_a_store_is_opened_or_refused() {
+    let tally = all(110, |seed| mangle(&Setting::SMALL, seed, 1_000));
+    assert!(tally.faults >= 100_000 && tally.refused > 10_000, "{tally:?}");
 }
 
 /// Damage is not among what `finds` tries.

@@ -12,6 +12,9 @@ pub(super) const HEADER_BYTES: usize = 48;
 /// Bytes of records in a block.
 pub(super) const PAYLOAD_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 
+/// No log comes near this number: at a million blocks a second it takes seventy years.
+pub(super) const NUMBER_MAX: u64 = u64::MAX / PAGE_BYTES as u64 / 2;
+
 /// No record begins in this block.
 const NO_RECORD: u32 = u32::MAX;
 
@@ -69,7 +72,8 @@ impl Header {
         let places = HEADER_BYTES..=PAGE_BYTES;
         let whole = places.contains(&header.end)
             && header.first_record.is_none_or(|at| (HEADER_BYTES..=header.end).contains(&at))
-            && header.number <= u64::MAX / PAGE_BYTES as u64 / 2;
+            && header.number <= NUMBER_MAX
+            && header.flushed <= header.number;
         whole.then_some((header, checksum))
     }
 }

@@ -5,6 +5,7 @@
 
 use super::Lsn;
 use super::geometry::{Block, Geometry, Page, SUPERBLOCKS, get_u32, get_u64, put_u32, put_u64};
+use super::log_block::NUMBER_MAX;
 use crate::addr::PAGE_BYTES;
 
 const MAGIC: [u8; 8] = *b"EBBTSUPR";
@@ -89,7 +90,12 @@ impl Superblock {
         };
         let placed = superblock.horizon <= superblock.log_end
             && superblock.horizon.offset() >= super::log_block::HEADER_BYTES
-            && superblock.log_end.block() - superblock.horizon.block() <= geometry.log_blocks;
+            && superblock.log_end.offset() >= super::log_block::HEADER_BYTES
+            && superblock.log_end.block() <= NUMBER_MAX
+            && superblock.log_end.block() - superblock.horizon.block() <= geometry.log_blocks
+            && superblock.log_boot <= superblock.boot
+            && superblock.boot < u32::MAX
+            && superblock.generation < u64::MAX;
         (sound && placed).then_some(superblock)
     }
 

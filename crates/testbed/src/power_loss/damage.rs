@@ -13,14 +13,14 @@ use super::{Kept, Tally, fresh};
 
 /// Where a block lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+pub(super) enum Part {
     Superblock,
     Log,
     Base,
     Slot,
 }
 
-fn part_of(geometry: &Geometry, block: Block) -> Part {
+pub(super) fn part_of(geometry: &Geometry, block: Block) -> Part {
     match block.0 {
         number if number < SUPERBLOCKS => Part::Superblock,
         number if number < SUPERBLOCKS + geometry.log_blocks => Part::Log,

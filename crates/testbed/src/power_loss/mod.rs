@@ -9,9 +9,11 @@
 //! * [`explore`]: short histories; every event, and every subset of the named kinds.
 //! * [`sample`]: long histories with drawn subsets, over many boots.
 //! * [`damage`]: whole stores in which one block is damaged.
+//! * [`mangle`]: whole stores in which blocks say something else, with checksums that are right.
 
 mod damage;
 mod disk;
+mod mangle;
 mod oracle;
 mod setting;
 mod world;
@@ -22,6 +24,7 @@ use rand_pcg::Pcg64Mcg;
 
 pub use damage::damage;
 pub use disk::{DiskModel, Kept};
+pub use mangle::mangle;
 pub use oracle::{Back, State, Violation, bring_back};
 pub use setting::{EngineMistake, Setting};
 pub use world::World;
