@@ -91,7 +91,6 @@ fn a_thousand_clients_of_every_bad_kind_stay_within_the_budget() {
     let asks = request(&[b"get", b"large"]).repeat(200);
     let half = &request(&[b"set", b"half", &value])[..40_000];
     let oversize = request(&[b"set", b"k", b"v"]).repeat(40_000);
-    let before = socket_bytes();
     let mut clients = Vec::new();
     for number in 0..1_000 {
         let mut client = server.client();

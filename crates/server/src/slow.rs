@@ -5,8 +5,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::command::{Id, TABLE};
-
 /// Arguments and bytes of an argument that are kept of a slow command.
 const ARGUMENTS_KEPT: usize = 32;
 const ARGUMENT_BYTES_KEPT: usize = 128;
@@ -71,7 +69,8 @@ pub struct Slow {
     next: u64,
     spikes: VecDeque<(u64, u64)>,
     worst_ms: u64,
-    times: Box<[Times]>,
+    /// By the number of the command.
+    times: Vec<Times>,
 }
 
 impl Default for Slow {
@@ -84,23 +83,26 @@ impl Default for Slow {
             next: 0,
             spikes: VecDeque::new(),
             worst_ms: 0,
-            times: TABLE.iter().map(|_| Times::default()).collect(),
+            times: Vec::new(),
         }
     }
 }
 
 impl Slow {
-    /// A command of client `client` has ended at `now_ms`.
+    /// Command number `command` has ended at `now_ms`; `client` is the name of its client.
     pub fn note(
         &mut self,
-        id: Id,
+        command: usize,
         took: Duration,
         arguments: &[&[u8]],
         client: &[u8],
         now_ms: u64,
     ) {
         let us = took.as_micros() as u64;
-        let times = &mut self.times[id as usize];
+        if self.times.len() <= command {
+            self.times.resize(command + 1, Times::default());
+        }
+        let times = &mut self.times[command];
         times.calls += 1;
         times.total_us += us;
         times.buckets[(u64::BITS - us.saturating_sub(1).leading_zeros()).min(31) as usize] += 1;
@@ -154,13 +156,13 @@ impl Slow {
     }
 
     /// The times of a command.
-    pub fn times(&self, id: Id) -> &Times {
-        &self.times[id as usize]
+    pub fn times(&self, command: usize) -> Times {
+        self.times.get(command).copied().unwrap_or_default()
     }
 
     /// Forgets how long commands took.
     pub fn reset_times(&mut self) {
-        self.times.fill(Times::default());
+        self.times.clear();
     }
 }
 
@@ -173,12 +175,12 @@ mod tests {
         let mut slow = Slow { threshold_us: 100, kept_max: 2, spike_ms: 1, ..Slow::default() };
         for us in [1, 99, 100, 3_000, 200] {
             let long = [b'x'; 500];
-            slow.note(Id::Get, Duration::from_micros(us), &[b"get", &long], b"me", 5_000);
+            slow.note(7, Duration::from_micros(us), &[b"get", &long], b"me", 5_000);
         }
         let kept: Vec<u64> = slow.log().iter().map(|one| one.took.as_micros() as u64).collect();
         assert_eq!(kept, [200, 3_000], "the first slow one made room");
         assert_eq!(slow.log()[0].arguments[1].len(), ARGUMENT_BYTES_KEPT);
-        let times: Vec<_> = slow.times(Id::Get).cumulative().collect();
+        let times: Vec<_> = slow.times(7).cumulative().collect();
         assert_eq!(times, [(1, 1), (128, 3), (256, 4), (4096, 5)]);
         assert_eq!((slow.spikes()[0], slow.worst_ms()), ((5, 3), 3));
         assert!(slow.reset_spikes() && !slow.reset_spikes());

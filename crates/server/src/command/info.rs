@@ -109,7 +109,7 @@ fn cpu_section() -> String {
 /// How often commands ran and how long they took; only those that ran.
 fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let slow = call.state.slow.borrow();
-    let ran = TABLE.iter().map(|spec| (spec.name, slow.times(spec.id)));
+    let ran = TABLE.iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
     let ran = ran.filter(|(_, times)| times.calls > 0);
     ran.map(|(name, times)| {
         let (calls, us) = (times.calls, times.total_us);

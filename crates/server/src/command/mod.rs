@@ -256,7 +256,7 @@ fn dispatch<M: Memory>(
     let mut call = Call { memory, state, session, arguments, reply };
     let outcome = isolated(spec, &mut call);
     let (took, now_ms) = (began.elapsed(), state.now_ms.get());
-    state.slow.borrow_mut().note(spec.id, took, arguments, &session.name, now_ms);
+    state.slow.borrow_mut().note(spec.id as usize, took, arguments, &session.name, now_ms);
     outcome
 }
 

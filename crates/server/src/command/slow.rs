@@ -75,7 +75,7 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             names => names.iter().filter_map(|name| find(name)).collect(),
         };
         let slow = call.state.slow.borrow();
-        let ran = specs.into_iter().map(|spec| (spec.name, slow.times(spec.id)));
+        let ran = specs.into_iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
         let ran: Vec<_> = ran.filter(|(_, times)| times.calls > 0).collect();
         call.reply.map(ran.len());
         for (name, times) in ran {
