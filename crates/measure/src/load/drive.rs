@@ -145,6 +145,12 @@ impl Load {
         })
     }
 
+    /// Opens the connections anew.
+    pub(super) fn reconnect(&mut self) -> Result<(), LoadError> {
+        self.connections = Connections::open(&self.options)?;
+        Ok(())
+    }
+
     /// Writes every key.
     pub(super) fn fill(&mut self, watch: Watch<'_>) -> Result<(), LoadError> {
         self.each_key("writing all keys", watch, |connection, ledger, key| {

@@ -66,6 +66,15 @@ impl AgainstOptions {
         self.dram_bytes.unwrap_or(self.data_bytes() / DATA_PER_DRAM)
     }
 
+    /// DRAM while the keys are written. A server that keeps them is filled with all of them in DRAM, and
+    /// started again: in a twentieth, every key costs a read and a write of a page.
+    fn fill_dram_bytes(&self) -> u64 {
+        if self.durability == Policy::None {
+            return self.dram_bytes();
+        }
+        self.dram_bytes() + self.data_bytes() * CAPACITY_PER_DATA
+    }
+
     fn capacity_bytes(&self) -> u64 {
         (self.data_bytes() * CAPACITY_PER_DATA).max(64 << 20)
     }
@@ -136,29 +145,37 @@ struct Side {
     load: Load,
 }
 
+/// The places of both among the sides.
+const REDIS: usize = 0;
+const EBBTIDE: usize = 1;
+
 struct Comparison<'a> {
     options: &'a AgainstOptions,
     /// All that may be used: the servers run on the first, the load on the last.
     cpus: &'a [usize],
     watch: Watch<'a>,
-    /// Redis, then Ebbtide.
+    /// [`REDIS`], then [`EBBTIDE`].
     sides: Vec<Side>,
     fill_seconds: Vec<f64>,
 }
 
 impl Comparison<'_> {
     fn run(mut self, servers: Servers) -> Result<AgainstReport, LoadError> {
-        for server in [servers.redis, servers.ebbtide] {
+        for (side, server) in [servers.redis, servers.ebbtide].into_iter().enumerate() {
             let options =
                 LoadOptions { server: server.address.clone(), ..self.options.load.clone() };
             let mut load = Load::open(&options)?;
             let (since, name) = (Instant::now(), server.name);
             let tell = |_: &str, share: f64| self.watch.show(&format!("filling {name}"), share);
             load.fill(self.watch.telling(&tell))?;
-            self.fill_seconds.push(since.elapsed().as_secs_f64());
             self.sides.push(Side { server, load });
+            if side == EBBTIDE && self.options.durability != Policy::None {
+                self.restart()?;
+            }
+            self.fill_seconds.push(since.elapsed().as_secs_f64());
         }
-        let store = self.sides[1].server.folder().join(servers::STORE);
+        let flash_bytes = self.sides[EBBTIDE].server.counters()?.flash_bytes;
+        let store = self.sides[EBBTIDE].server.folder().join(servers::STORE);
         let machine = MachineSummary::quick(&store);
         let mut machine = machine.unwrap_or_else(|_| MachineSummary::of_system());
         machine.cores_usable = self.cpus.len();
@@ -175,7 +192,22 @@ impl Comparison<'_> {
                 }
             }
         }
-        Ok(self.report(&windows, &machine))
+        Ok(self.report(&windows, &machine, flash_bytes))
+    }
+
+    /// Starts Ebbtide's server again, with the DRAM in which it is measured.
+    fn restart(&mut self) -> Result<(), LoadError> {
+        let (options, cpu) = (self.options, self.cpus[0]);
+        let Side { server, load } = &mut self.sides[EBBTIDE];
+        std::thread::scope(|scope| {
+            let again = scope.spawn(|| {
+                affinity::confine(&[cpu]).map_err(LoadError::Cpus)?;
+                server.restart(options)
+            });
+            again.join().expect("starting does not panic")
+        })?;
+        load.options.server = server.address.clone();
+        load.reconnect()
     }
 
     /// Measures a mix on one server.
@@ -216,8 +248,13 @@ impl Comparison<'_> {
         })
     }
 
-    fn report(&self, windows: &[[Vec<Window>; 2]], machine: &MachineSummary) -> AgainstReport {
-        let [redis, ebbtide] = [0, 1].map(|side| &self.sides[side]);
+    fn report(
+        &self,
+        windows: &[[Vec<Window>; 2]],
+        machine: &MachineSummary,
+        flash_bytes: u64,
+    ) -> AgainstReport {
+        let [redis, ebbtide] = [REDIS, EBBTIDE].map(|side| &self.sides[side]);
         let all = windows.iter().flatten().flatten().map(|window| &window.disturbance);
         let mixes: Vec<MixReport> =
             MIXES.iter().zip(windows).map(|(mix, both)| MixReport::of(mix.name, both)).collect();
@@ -235,13 +272,14 @@ impl Comparison<'_> {
             value_bytes: load.value_bytes,
             data_bytes: self.options.data_bytes(),
             dram_bytes: self.options.dram_bytes(),
+            flash_bytes,
             durability: self.options.durability.to_string(),
             zipf: load.zipf,
             clients: load.clients,
             rounds: self.options.rounds,
             seconds: load.duration.as_secs_f64(),
-            redis_fill_seconds: self.fill_seconds[0],
-            ebbtide_fill_seconds: self.fill_seconds[1],
+            redis_fill_seconds: self.fill_seconds[REDIS],
+            ebbtide_fill_seconds: self.fill_seconds[EBBTIDE],
             redis_resident_bytes: redis.server.resident_bytes(),
             ebbtide_resident_bytes: ebbtide.server.resident_bytes(),
             cpus_shared: self.cpus.len() < 2,

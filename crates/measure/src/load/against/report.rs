@@ -31,6 +31,8 @@ pub struct AgainstReport {
     pub data_bytes: u64,
     /// DRAM of Ebbtide's server.
     pub dram_bytes: u64,
+    /// Flash that keys, values and the index took once all keys were written.
+    pub flash_bytes: u64,
     /// Its durability.
     pub durability: String,
     /// Skew of the keys.
@@ -214,8 +216,11 @@ impl AgainstReport {
             self.seconds,
         )];
         notes.push(format!(
-            "all keys were written in {:.0} s by Redis and in {:.0} s by Ebbtide",
-            self.redis_fill_seconds, self.ebbtide_fill_seconds
+            "all keys were written in {:.0} s by Redis and in {:.0} s by Ebbtide, where they take {:.2} bytes of \
+             flash a byte of keys and values",
+            self.redis_fill_seconds,
+            self.ebbtide_fill_seconds,
+            self.flash_bytes as f64 / self.data_bytes as f64,
         ));
         if let Some(Bound { reads, miss_us, redis_us, least_ratio }) = self.bound() {
             notes.push(format!(

@@ -13,6 +13,9 @@ use super::AgainstOptions;
 use crate::load::options::{LoadError, Server};
 use crate::usage;
 
+/// What Ebbtide's server is called in errors.
+const EBBTIDE: &str = "ebbtide serve";
+
 /// The longest time that a server takes to start.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -42,6 +45,8 @@ pub(super) struct Counters {
     pub(super) commands: u64,
     pub(super) flash_reads: u64,
     pub(super) misses: u64,
+    /// Flash that keys, values and the index take.
+    pub(super) flash_bytes: u64,
 }
 
 impl Servers {
@@ -94,15 +99,27 @@ fn start_redis(options: &AgainstOptions) -> Result<Running, LoadError> {
     }
 }
 
+/// Starts Ebbtide's server with the DRAM in which it is filled.
 fn start_ebbtide(options: &AgainstOptions) -> Result<Running, LoadError> {
-    let (name, folder) = ("ebbtide serve", folder(options)?);
+    let folder = folder(options)?;
+    let (process, address) = launch(options, folder.path(), options.fill_dram_bytes())?;
+    let control = Control::open(EBBTIDE, &address)?;
+    Running::new(EBBTIDE, address, process, control, folder)
+}
+
+/// The process of Ebbtide's server on the store in `folder`, and where it answers.
+fn launch(
+    options: &AgainstOptions,
+    folder: &Path,
+    dram_bytes: u64,
+) -> Result<(Child, String), LoadError> {
     let size = |bytes: u64| format!("{bytes}B");
     let mut process = Command::new(&options.ebbtide)
         .args(["serve", "--port", "0", "--durability", &options.durability.to_string()])
         .args(["--capacity", &size(options.capacity_bytes())])
-        .args(["--dram", &size(options.dram_bytes())])
+        .args(["--dram", &size(dram_bytes)])
         .arg("--data")
-        .arg(folder.path().join(STORE))
+        .arg(folder.join(STORE))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -121,10 +138,9 @@ fn start_ebbtide(options: &AgainstOptions) -> Result<Running, LoadError> {
         let _ = process.kill();
         let _ = process.stderr.take().map(|mut errors| errors.read_to_string(&mut reason));
         let _ = process.wait();
-        return Err(LoadError::Ended { name, reason: reason.trim_end().to_string() });
+        return Err(LoadError::Ended { name: EBBTIDE, reason: reason.trim_end().to_string() });
     };
-    let control = Control::open(name, address)?;
-    Running::new(name, address.to_string(), process, control, folder)
+    Ok((process, address.to_string()))
 }
 
 impl Running {
@@ -146,6 +162,19 @@ impl Running {
     /// Where its files are.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Ends Ebbtide's server once all is on flash, and starts it again on the CPUs of this thread, with the
+    /// DRAM in which it is measured.
+    pub(super) fn restart(&mut self, options: &AgainstOptions) -> Result<(), LoadError> {
+        let ended = |reason: String| LoadError::Ended { name: self.name, reason };
+        self.control.stop().map_err(|error| ended(error.to_string()))?;
+        self.process.wait().map_err(|error| ended(error.to_string()))?;
+        let (process, address) = launch(options, self.folder.path(), options.dram_bytes())?;
+        self.process = process;
+        self.control = Control::open(EBBTIDE, &address)?;
+        self.address = Server::Tcp(address);
+        Ok(())
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -171,6 +200,7 @@ impl Running {
             commands: number("total_commands_processed:"),
             flash_reads: number("flash_reads:"),
             misses: number("memory_misses:"),
+            flash_bytes: number("flash_bytes:") - number("flash_bytes_free:"),
         })
     }
 }
@@ -195,6 +225,10 @@ impl Control {
         let socket = TcpStream::connect(address).map_err(failed)?;
         socket.set_read_timeout(Some(STARTS_WITHIN)).map_err(failed)?;
         Ok(Control { name, socket: BufReader::new(socket) })
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.socket.get_mut().write_all(b"SHUTDOWN\r\n")
     }
 
     fn info(&mut self) -> Result<String, LoadError> {
