@@ -1,12 +1,13 @@
 //! `ebbtide serve`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
 use ebbtide_server::{ServeOptions, Started, serve};
+use serde_json::json;
 
 use crate::exit::{Failure, print, say};
 use crate::progress;
@@ -50,6 +51,37 @@ pub(crate) struct Arguments {
     /// Overwrite a data file of something else
     #[arg(long)]
     force: bool,
+    /// Tell Prometheus what INFO tells, as http://ADDRESS/metrics
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// What the server says of itself: text for people, or a JSON object a line, both on standard
+    /// error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log: Log,
+    /// Take options from a TOML file, by their long names; the command line overrides it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// How the server tells what happens to it.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Log {
+    Text,
+    Json,
+}
+
+impl Log {
+    /// Tells of an event: its name, a sentence, and what else a program may want to know.
+    fn tell(self, event: &str, text: &str, facts: serde_json::Value) {
+        if self == Log::Text {
+            return say(text);
+        }
+        let at = humantime::format_rfc3339_millis(std::time::SystemTime::now());
+        let line = serde_json::json!({
+            "time": at.to_string(), "event": event, "message": text, "facts": facts,
+        });
+        eprintln!("{line}");
+    }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -66,30 +98,56 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         allow_open: arguments.allow_open,
         force: arguments.force,
         cpu: arguments.cpu,
+        metrics: arguments.metrics,
     };
     let stop = progress::on_interrupt()?;
-    let told = |started: &Started| tell(&options, started);
-    serve(&options, stop, told).map_err(|error| Failure::of(error.is_input(), error))
+    let log = arguments.log;
+    let told = |started: &Started| tell(&options, started, log);
+    let ended = serve(&options, stop, told);
+    if log == Log::Json {
+        let text =
+            ended.as_ref().map_or_else(ToString::to_string, |()| "the server has ended".into());
+        log.tell("ended", &text, json!({ "failed": ended.is_err() }));
+    }
+    ended.map_err(|error| Failure::of(error.is_input(), error))
 }
 
 /// Says where the server answers, and what to expect of it.
-fn tell(options: &ServeOptions, started: &Started) {
-    started.notices.iter().for_each(|notice| say(notice));
+fn tell(options: &ServeOptions, started: &Started, log: Log) {
+    started.notices.iter().for_each(|notice| log.tell("notice", notice, json!({})));
     if options.durability == Policy::None {
-        say("--durability none keeps nothing: the keys are gone when the server ends");
+        let text = "--durability none keeps nothing: the keys are gone when the server ends";
+        log.tell("notice", text, json!({}));
     }
     if let Some((transactions, damaged)) = started.recovered {
         let seconds = started.opening.as_secs_f64();
-        say(&format!(
+        let text = format!(
             "recovered {transactions} transactions from the log in {seconds:.1} s, {damaged} damaged pages"
-        ));
+        );
+        let facts = json!({
+            "transactions": transactions, "seconds": seconds, "damaged_pages": damaged,
+        });
+        log.tell("recovered", &text, facts);
     }
-    // Nobody may be reading.
-    let _ = print(&format!(
-        "ready on {}: {} of flash in {}, {} of DRAM\n",
+    let text = format!(
+        "ready on {}: {} of flash in {}, {} of DRAM",
         started.address,
         Bytes(started.capacity_bytes),
         options.data.display(),
         Bytes(options.dram_bytes),
-    ));
+    );
+    if log == Log::Json {
+        let facts = json!({
+            "address": started.address.to_string(),
+            "metrics": started.metrics.map(|address| address.to_string()),
+            "capacity_bytes": started.capacity_bytes,
+            "dram_bytes": options.dram_bytes,
+            "durability": options.durability.to_string(),
+        });
+        return log.tell("ready", &text, facts);
+    }
+    let metrics =
+        started.metrics.map_or(String::new(), |at| format!("metrics on http://{at}/metrics\n"));
+    // Nobody may be reading.
+    let _ = print(&format!("{text}\n{metrics}"));
 }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{complaint, ebbtide, folder, names, printed, wait_for};
 use tempfile::TempDir;
@@ -101,6 +102,98 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
     assert_eq!((&report["restarts"], &report["keys_checked"]), (&1.into(), &300.into()));
     assert_eq!(report["wrong"], 0);
     assert!(report["writes_acknowledged"].as_u64().expect("a count") > 300, "{report}");
+}
+
+#[test]
+fn a_server_killed_again_and_again_loses_at_most_the_last_second_and_keeps_a_prefix() {
+    const ROUNDS: usize = 4;
+    let mut data = folder();
+    let mut known = 0;
+    for round in 0..=ROUNDS {
+        let server = Server::on(data, &["--port", "0", "--capacity", "64MiB"]);
+        let mut socket = TcpStream::connect(&server.address).expect("a connection");
+        let mut replies = BufReader::new(socket.try_clone().expect("a descriptor"));
+        let mut line = String::new();
+        // The default durability is every:1s.
+        let mut ask = |request: String, line: &mut String| {
+            socket.write_all(request.as_bytes()).expect("sent");
+            line.clear();
+            replies.read_line(line).expect("a reply");
+        };
+        // Keys are written in order, so those that are there are the first ones.
+        ask("DBSIZE\r\n".into(), &mut line);
+        let there: usize = line.trim_start_matches(':').trim_end().parse().expect("a number");
+        assert!(there >= known, "round {round}: {there} keys, {known} were older than a second");
+        for number in there.saturating_sub(3_000)..there {
+            ask(format!("EXISTS k{number}\r\n"), &mut line);
+            assert_eq!(line, ":1\r\n", "round {round}: key {number} of {there}");
+        }
+        // So that some of the writes are older than a second, and some are not.
+        let since = Instant::now();
+        let mut acknowledged = Vec::new();
+        while round < ROUNDS && since.elapsed() < Duration::from_millis(1_200 + 150 * round as u64)
+        {
+            ask(format!("SET k{} v\r\n", there + acknowledged.len()), &mut line);
+            assert_eq!(line, "+OK\r\n");
+            acknowledged.push(Instant::now());
+        }
+        let killed = Instant::now();
+        data = server.kill();
+        let old = |at: &&Instant| killed - **at > Duration::from_secs(1);
+        known = there + acknowledged.iter().filter(old).count();
+    }
+    assert!(known > ROUNDS, "hardly anything was written");
+}
+
+/// What a server without a password answers to `GET /metrics`.
+fn metrics(address: &str) -> String {
+    let mut socket = TcpStream::connect(address).expect("a connection");
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    socket.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+#[test]
+fn options_come_from_a_file_and_an_unknown_one_is_named() {
+    let here = folder();
+    let write = |text: &str| std::fs::write(here.path().join("serve.toml"), text).expect("written");
+    write("port = 0\ncapacity = \"64MiB\"\nrequirepas = \"x\"\n");
+    let mut serve = ebbtide(here.path(), &["serve", "--config", "serve.toml"]);
+    let error = complaint(&mut serve, 2);
+    assert!(error.contains("serve.toml:3") && error.contains("requirepass"), "{error}");
+    write("port = 0\ncapacity = \"64MiB\"\nrequirepass = \"x\"\n");
+    let path = here.path().join("serve.toml");
+    let config = ["--config", path.to_str().expect("text")];
+    let server = Server::on(folder(), &config);
+    let mut socket = TcpStream::connect(&server.address).expect("a connection");
+    socket.write_all(b"GET a\r\n").expect("sent");
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).expect("a reply");
+    assert!(line.starts_with("-NOAUTH"), "{line}");
+}
+
+#[test]
+fn prometheus_and_programs_are_told_what_the_server_does() {
+    let here = folder();
+    let arguments = ["serve", "--port", "0", "--capacity", "64MiB", "--dram", "16MiB"];
+    let more = ["--metrics", "127.0.0.1:0", "--log", "json", "--requirepass", "secret"];
+    let mut process = ebbtide(here.path(), &arguments).args(more).spawn().expect("it starts");
+    let lines = BufReader::new(process.stderr.take().expect("piped")).lines();
+    let mut events = lines.map(|line| -> serde_json::Value {
+        serde_json::from_str(&line.expect("a line")).expect("an object a line")
+    });
+    let ready = events.find(|event| event["event"] == "ready").expect("it starts");
+    let address = ready["facts"]["metrics"].as_str().expect("an address").to_string();
+    let text = metrics(&address);
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    assert!(text.contains("\nebbtide_total_commands_processed ") && text.contains("_miss_ratio "));
+    let server = ready["facts"]["address"].as_str().expect("an address");
+    let mut socket = TcpStream::connect(server).expect("a connection");
+    socket.write_all(b"AUTH secret\r\nSHUTDOWN\r\n").expect("sent");
+    let ended = events.find(|event| event["event"] == "ended").expect("it says so");
+    assert_eq!(ended["facts"]["failed"], false);
+    assert!(process.wait().expect("it ends").success());
 }
 
 #[test]

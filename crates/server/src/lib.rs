@@ -16,6 +16,7 @@ pub mod client;
 pub mod command;
 mod documentation;
 mod glob;
+mod metrics;
 mod number;
 mod options;
 pub mod resp;

@@ -1,6 +1,6 @@
 //! How a server is set up, and why it may not start.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ebbtide_core::Span;
@@ -40,6 +40,8 @@ pub struct ServeOptions {
     pub force: bool,
     /// The CPU to pin the core to.
     pub cpu: Option<usize>,
+    /// Where Prometheus is told what `INFO` tells.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Default for ServeOptions {
@@ -57,6 +59,7 @@ impl Default for ServeOptions {
             allow_open: false,
             force: false,
             cpu: None,
+            metrics: None,
         }
     }
 }

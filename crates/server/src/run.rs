@@ -16,6 +16,7 @@ use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 
 use crate::beneath::Beneath;
 use crate::client::now_ms;
+use crate::metrics::Metrics;
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, Setup};
 use crate::state::{Settings, State};
@@ -48,6 +49,8 @@ pub struct Started {
     pub recovered: Option<(u64, usize)>,
     /// How long it took to open the store.
     pub opening: Duration,
+    /// Where Prometheus is answered.
+    pub metrics: Option<SocketAddr>,
     /// Limits of this machine that the user should know of, a sentence each.
     pub notices: Vec<String>,
 }
@@ -64,6 +67,10 @@ pub fn serve(
     check(options)?;
     let buffers_bytes = (options.dram_bytes / 8).max(BUFFERS_BYTES_MIN);
     let (address, listeners) = patiently(|| listen(options))?;
+    let metrics = match options.metrics {
+        Some(at) => Some(Metrics::listen(at, options)?),
+        None => None,
+    };
     let opening = Instant::now();
     let (engine, capacity_bytes) = patiently(|| open(options, buffers_bytes))?;
     let engine = Arc::new(engine);
@@ -76,9 +83,11 @@ pub fn serve(
         capacity_bytes,
         recovered,
         opening: opening.elapsed(),
+        metrics: metrics.as_ref().map(Metrics::address),
         notices: engine.notices().to_vec(),
     };
     let listeners = Mutex::new(Some(listeners));
+    let over = Stop::new();
     let always = options.durability == Policy::Always;
     let failures = std::thread::scope(|scope| {
         let (told, started, engine, listeners) = (&told, &started, &engine, &listeners);
@@ -89,6 +98,11 @@ pub fn serve(
             }
         });
         let send = Mutex::new(Some(send));
+        let password = options.password.as_deref();
+        let answers = metrics.as_ref().map(|metrics| {
+            let over = &over;
+            scope.spawn(move || metrics.answer(address, password, over))
+        });
         let make = move |_core| {
             let state = State::new(settings.clone(), now_ms());
             let log = engine.clone();
@@ -114,7 +128,12 @@ pub fn serve(
                 }),
             })
         };
-        engine.run(make, |front| front.failure())
+        let ended = engine.run(make, |front| front.failure());
+        over.stop();
+        if let (Some(metrics), Some(_)) = (&metrics, answers) {
+            metrics.rouse();
+        }
+        ended
     })?;
     if let Some(path) = &options.unix {
         // Gone already is as good.
