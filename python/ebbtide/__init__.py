@@ -9,6 +9,7 @@
 
     features = ebbtide.open("features.npy", dram="1GiB")
     features[indices]                     # gathers rows of an array far larger than DRAM
+    ebbtide.Store("kept")["key"] = b"value"   # a dictionary that survives crashes
 
 Results are those of the `ebbtide` command: this package computes nothing by itself.
 """
@@ -34,6 +35,7 @@ from ._native import VERSION as __version__
 from ._policy import Prefetcher, Replacement
 from ._progress import Progress
 from ._result import Charts, Record, Result
+from ._store import Store, Transaction
 from ._sweep import Sweep, run_point
 from ._trace import Trace
 
@@ -54,8 +56,10 @@ __all__ = [
     "RunError",
     "Simulation",
     "Sizing",
+    "Store",
     "Sweep",
     "Trace",
+    "Transaction",
     "__version__",
     "compare",
     "designs",

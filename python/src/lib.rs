@@ -9,10 +9,12 @@
 //! * `sweeps`: a sweep as points that any engine can run, and its table.
 //! * `traces`: traces from and to files and arrays.
 //! * `arrays`: rows of a file on flash, gathered into arrays.
+//! * `dictionary`: keys and values that survive crashes.
 //! * `failure`: errors as exceptions.
 
 mod arguments;
 mod arrays;
+mod dictionary;
 mod failure;
 mod models;
 mod policy;
@@ -30,6 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<report::Report>()?;
     module.add_class::<sweeps::Sweep>()?;
     module.add_class::<arrays::RowFile>()?;
+    module.add_class::<dictionary::Dictionary>()?;
     module.add_function(wrap_pyfunction!(models::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(models::compare, module)?)?;
     module.add_function(wrap_pyfunction!(models::size, module)?)?;

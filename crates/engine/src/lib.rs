@@ -17,6 +17,7 @@ mod buffer_pool;
 mod cache;
 mod counters;
 pub mod device;
+mod dictionary;
 mod engine;
 mod engine_state;
 mod epoch;
@@ -41,6 +42,7 @@ mod wait_queues;
 mod worker;
 
 pub use counters::{Counters, Snapshot};
+pub use dictionary::{Change, Dictionary, DictionaryError};
 pub use engine::{Budget, Engine, EngineError, Options, check_replacement};
 pub use flash_memory::{FlashMemory, PageView};
 pub use job::{Offer, Service, Timing};

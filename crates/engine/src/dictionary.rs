@@ -1,0 +1,324 @@
+//! [`Dictionary`]: keys and values of any bytes in a store that survives crashes.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+
+use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES};
+use ebbtide_structures::keyspace::{
+    Full, HASHES, HashSecret, KEY_BYTES_MAX, Keyspace, NotKeyspace, PAGES_MIN, VALUE_BYTES_MAX,
+};
+use thiserror::Error;
+
+use crate::counters::Snapshot;
+use crate::engine::{Budget, Engine, EngineError, Options};
+use crate::flash_memory::FlashMemory;
+use crate::job_error::JobError;
+use crate::job_queue::Jobs;
+use crate::store::{Access, NewStore, Store, StoreError};
+
+const TAG: &str = "dictionary";
+
+/// The log takes this share of the capacity, within bounds.
+const LOG_SHARE: u64 = 16;
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=1 << 30;
+
+/// The database of the keyspace that is used.
+const DATABASE: usize = 0;
+
+/// Keys and values of any bytes in a file, behind a DRAM cache. Any thread may use it.
+///
+/// Changes are made together or not at all, and a change that has returned is durable under
+/// [`Options::durability`]. After a fork it belongs to the parent.
+pub struct Dictionary {
+    /// Kept from being dropped in a forked child, which has none of its threads.
+    jobs: ManuallyDrop<Jobs>,
+    keys: Keyspace,
+    process: u32,
+}
+
+/// A key, and its new value or `None` to remove it.
+pub type Change = (Vec<u8>, Option<Vec<u8>>);
+
+/// Why a dictionary cannot be opened or used.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum DictionaryError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("{}: holds '{found}', expected '{TAG}'", path.display())]
+    Other { path: PathBuf, found: String },
+    #[error("{}: has a capacity of {found}, expected {given}", path.display())]
+    Capacity { path: PathBuf, found: Bytes, given: Bytes },
+    #[error("a capacity of {given}, expected {least} to {most}")]
+    BadCapacity { given: Bytes, least: Bytes, most: Bytes },
+    #[error("{}: {error}", path.display())]
+    Damaged { path: PathBuf, error: NotKeyspace },
+    #[error("a key of {0} bytes, expected at most {KEY_BYTES_MAX}")]
+    LongKey(usize),
+    #[error("a value of {0} bytes, expected at most {VALUE_BYTES_MAX}")]
+    LongValue(usize),
+    #[error("the store is full: nothing of the change took place")]
+    Full,
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error("opened by process {0}, before a fork: expected to be opened again after it")]
+    Forked(u32),
+}
+
+impl From<StoreError> for DictionaryError {
+    fn from(error: StoreError) -> DictionaryError {
+        DictionaryError::Engine(error.into())
+    }
+}
+
+impl DictionaryError {
+    /// Whether what the user gave, rather than the device, is at fault.
+    pub fn is_input(&self) -> bool {
+        match self {
+            DictionaryError::Engine(EngineError::Store(error)) => error.is_input(),
+            DictionaryError::Engine(EngineError::Io { .. })
+            | DictionaryError::Job(_)
+            | DictionaryError::Transaction(TransactionError::WritingEnded { .. }) => false,
+            _ => true,
+        }
+    }
+}
+
+impl Dictionary {
+    /// Opens the dictionary in the file at `path` and recovers it, or makes one if there is no file.
+    /// `capacity` is the size of its pages: keys, values and index. One that is there may be opened
+    /// without it; one that is made then has `usual`.
+    ///
+    /// # Errors
+    /// [`DictionaryError`] when the file holds something else or has another capacity, and as
+    /// [`Engine::open`].
+    pub fn open(
+        path: &Path,
+        capacity: Option<Bytes>,
+        usual: Bytes,
+        options: &Options,
+    ) -> Result<Dictionary, DictionaryError> {
+        let store = match path.exists() {
+            true => found(path, capacity)?,
+            false => made(path, capacity.unwrap_or(usual), options)?,
+        };
+        let engine = Engine::open(&Arc::new(store), options)?;
+        let jobs = Arc::new(engine).start()?;
+        let damaged = |error| DictionaryError::Damaged { path: path.to_path_buf(), error };
+        let keys = jobs.submit(open_keys).wait()??.map_err(damaged)?;
+        Ok(Dictionary { jobs: ManuallyDrop::new(jobs), keys, process: process::id() })
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`DictionaryError`] when it cannot be read.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DictionaryError> {
+        let (keys, bytes) = (self.keys, key.to_vec());
+        self.run(move |memory| {
+            let key = keys.key(&bytes);
+            keys.consistent(memory, key.hash, |memory| {
+                let mut value = Vec::new();
+                let entry = keys.find(memory, DATABASE, &key, &mut value)?;
+                if !entry.is_inline() {
+                    let length = entry.value_bytes as usize;
+                    keys.read_range(memory, &entry, 0, length, &mut value);
+                }
+                Some(value)
+            })
+        })
+    }
+
+    /// Whether there is a value of `key`.
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn contains(&self, key: &[u8]) -> Result<bool, DictionaryError> {
+        let (keys, bytes) = (self.keys, key.to_vec());
+        self.run(move |memory| {
+            let key = keys.key(&bytes);
+            keys.consistent(memory, key.hash, |memory| {
+                keys.find(memory, DATABASE, &key, &mut Vec::new()).is_some()
+            })
+        })
+    }
+
+    /// Makes `changes` in one step, in their order. Returns when they may be acknowledged.
+    ///
+    /// # Errors
+    /// [`DictionaryError`]; nothing of the changes took place, unless the log could not be written any
+    /// more ([`TransactionError::WritingEnded`]).
+    pub fn change(&self, changes: Vec<Change>) -> Result<(), DictionaryError> {
+        for (key, value) in &changes {
+            if key.len() > KEY_BYTES_MAX {
+                return Err(DictionaryError::LongKey(key.len()));
+            }
+            if let Some(value) = value.as_ref().filter(|v| v.len() as u64 > VALUE_BYTES_MAX) {
+                return Err(DictionaryError::LongValue(value.len()));
+            }
+        }
+        self.check_process()?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let keys = self.keys;
+        let ticket = self.jobs.submit_commit(move |memory| commit(keys, memory, &changes));
+        ticket.wait()??.map_err(|Full| DictionaryError::Full)
+    }
+
+    /// Number of keys; exact while nothing is changed.
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn len(&self) -> Result<u64, DictionaryError> {
+        let keys = self.keys;
+        self.run(move |memory| keys.counts(memory, DATABASE).keys)
+    }
+
+    /// Whether there are no keys, as exactly as [`len`](Dictionary::len).
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn is_empty(&self) -> Result<bool, DictionaryError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Some keys from the place `from` on, which is 0 at first, and the place from which to go on, if there
+    /// are more. A key that is there all the time is met exactly once.
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn keys(&self, from: u64) -> Result<(Vec<Vec<u8>>, Option<u64>), DictionaryError> {
+        let keys = self.keys;
+        self.run(move |memory| {
+            let mut scanned = Vec::new();
+            let next = keys.scan(memory, DATABASE, from, &mut scanned);
+            let found = scanned.into_iter().map(|scanned| scanned.key).collect();
+            (found, (next < HASHES).then_some(next))
+        })
+    }
+
+    /// What the engine counted since it was opened.
+    pub fn counters(&self) -> Snapshot {
+        self.jobs.engine().counters().snapshot()
+    }
+
+    fn check_process(&self) -> Result<(), DictionaryError> {
+        match process::id() == self.process {
+            true => Ok(()),
+            false => Err(DictionaryError::Forked(self.process)),
+        }
+    }
+
+    fn run<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut FlashMemory<'_>) -> R + Send + 'static,
+    ) -> Result<R, DictionaryError> {
+        self.check_process()?;
+        Ok(self.jobs.submit(job).wait()?)
+    }
+}
+
+impl Drop for Dictionary {
+    fn drop(&mut self) {
+        if process::id() == self.process {
+            // SAFETY: nothing uses the jobs after this.
+            unsafe { ManuallyDrop::drop(&mut self.jobs) };
+        }
+    }
+}
+
+/// The store that is there.
+fn found(path: &Path, capacity: Option<Bytes>) -> Result<Store, DictionaryError> {
+    let store = Store::open(path, 0, Access::Exclusive)?;
+    let header = store.header();
+    let path = || path.to_path_buf();
+    if header.tag != TAG {
+        return Err(DictionaryError::Other { path: path(), found: header.tag });
+    }
+    let found = Bytes(header.pages * PAGE_BYTES as u64);
+    if let Some(given) =
+        capacity.filter(|given| given.0.div_ceil(PAGE_BYTES as u64) != header.pages)
+    {
+        return Err(DictionaryError::Capacity { path: path(), found, given });
+    }
+    Ok(store)
+}
+
+fn made(path: &Path, capacity: Bytes, options: &Options) -> Result<Store, DictionaryError> {
+    let (least, most) = (PAGES_MIN, 1 << 32);
+    let pages = capacity.0.div_ceil(PAGE_BYTES as u64);
+    if !(least..=most).contains(&pages) {
+        let bytes = |pages| Bytes(pages * PAGE_BYTES as u64);
+        let (least, most) = (bytes(least), bytes(most));
+        return Err(DictionaryError::BadCapacity { given: capacity, least, most });
+    }
+    let frames = Budget::divide(options, pages)?.frames as u64;
+    let new = NewStore {
+        path: path.to_path_buf(),
+        offset: 0,
+        pages,
+        spare_pages: (pages / 4).max(frames),
+        tag: TAG.into(),
+        force: false,
+    };
+    let log_bytes = (capacity.0 / LOG_SHARE).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+    Ok(Store::create_persistent(&new, log_bytes)?)
+}
+
+/// The keyspace in all of memory, which is made if that is blank.
+fn open_keys(
+    memory: &mut FlashMemory<'_>,
+) -> Result<Result<Keyspace, NotKeyspace>, TransactionError> {
+    if memory.load::<u64>(Addr(0)) != 0 {
+        return Ok(Keyspace::open(memory, Addr(0)));
+    }
+    // Its hasher has random keys, so nobody can choose keys that collide.
+    let random = || RandomState::new().build_hasher().finish();
+    let secret = HashSecret([random(), random()]);
+    let pages = memory.size_bytes() / PAGE_BYTES as u64;
+    let (keys, lsn) =
+        memory.transaction(|memory| Keyspace::format(memory, Addr(0), pages, secret))?;
+    memory.durable(lsn)?;
+    Ok(Ok(keys))
+}
+
+/// Makes changes in one transaction. A store that is full unwinds out of it, which undoes all of them.
+fn commit(
+    keys: Keyspace,
+    memory: &mut FlashMemory<'_>,
+    changes: &[Change],
+) -> Result<(Result<(), Full>, Lsn), TransactionError> {
+    let hashes: Vec<u64> = changes.iter().map(|(key, _)| keys.key(key).hash).collect();
+    let run = AssertUnwindSafe(|| {
+        keys.exclusive(memory, &hashes, |memory| {
+            for (key, value) in changes {
+                let key = keys.key(key);
+                match value {
+                    Some(value) => {
+                        if let Err(full) = keys.set(memory, DATABASE, &key, value, None) {
+                            resume_unwind(Box::new(full));
+                        }
+                    }
+                    None => {
+                        keys.remove(memory, DATABASE, &key);
+                    }
+                }
+            }
+        })
+    });
+    match catch_unwind(run) {
+        Ok(committed) => committed.map(|((), lsn)| (Ok(()), lsn)),
+        Err(payload) => match payload.downcast::<Full>() {
+            Ok(full) => Ok((Err(*full), Lsn::ZERO)),
+            Err(payload) => resume_unwind(payload),
+        },
+    }
+}

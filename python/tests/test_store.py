@@ -1,0 +1,205 @@
+"""Durable dictionaries, against `dict` as the model."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import ebbtide
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SMALL = {"capacity": "4MiB", "dram": "4MiB"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ebbtide.Store:
+    return ebbtide.Store(tmp_path / "store", **SMALL)
+
+
+def test_keys_and_values_are_bytes_and_a_str_is_its_utf8(store: ebbtide.Store) -> None:
+    store["ключ"] = b"value"
+    assert store["ключ".encode()] == b"value"
+    store[b""] = b""
+    assert sorted(store) == [b"", "ключ".encode()]
+    assert len(store) == 2 and "ключ" in store and "no" not in store and 3 not in store
+    del store["ключ"]
+    assert store.get("ключ") is None and store.pop(b"") == b"" and len(store) == 0
+    with pytest.raises(KeyError):
+        store["ключ"]
+    with pytest.raises(KeyError):
+        del store["ключ"]
+
+
+KEYS = st.sampled_from([b"", b"a", b"b", b"\0\xff", b"a" * 1024, b"{x}1", b"{x}2"])
+VALUES = st.binary(max_size=64) | st.integers(0, 30_000).map(lambda size: b"v" * size)
+CHANGES = st.lists(st.tuples(KEYS, VALUES | st.none()), max_size=3)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["change", "transaction", "abandoned", "again"]), CHANGES),
+    max_size=8,
+)
+
+
+def make(target: object, changes: list[tuple[bytes, bytes | None]]) -> None:
+    """Makes changes to anything like a dictionary."""
+    for key, value in changes:
+        if value is None:
+            target.pop(key, None)  # type: ignore[attr-defined]
+        else:
+            target[key] = value  # type: ignore[index]
+
+
+@settings(max_examples=30, deadline=None)
+@given(STEPS)
+def test_it_is_a_dictionary_also_after_it_was_opened_again(steps: list) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        store, model = ebbtide.Store(path, **SMALL, durability="none"), dict[bytes, bytes]()
+        for step, changes in steps:
+            if step == "change":
+                make(store, changes)
+                make(model, changes)
+            elif step == "transaction":
+                with store.transaction() as transaction:
+                    make(transaction, changes)
+                    after = dict(model)
+                    make(after, changes)
+                    assert dict(transaction) == after and len(transaction) == len(after)
+                    assert dict(store) == model, "nothing is seen before the end"
+                model = after
+            elif step == "abandoned":
+                with pytest.raises(ZeroDivisionError), store.transaction() as transaction:
+                    make(transaction, changes)
+                    raise ZeroDivisionError
+            else:
+                store.close()
+                store = ebbtide.Store(path, dram="4MiB", durability="none")
+            assert dict(store) == model and len(store) == len(model)
+        store.close()
+
+
+def test_a_full_or_too_large_change_leaves_everything_as_it_was(store: ebbtide.Store) -> None:
+    store["a"] = b"old"
+    with pytest.raises(ebbtide.InputError, match="stores more than|expected at most"):
+        store.update(a=b"new", b=b"x" * 100_000)
+    assert dict(store) == {b"a": b"old"}
+    with pytest.raises(ebbtide.InputError, match="the store is full"):
+        for number in range(10_000):
+            with store.transaction() as transaction:
+                transaction["last"] = str(number).encode()
+                transaction[str(number)] = b"x" * 20_000
+    last = int(store["last"])
+    assert str(last) in store and str(last + 1) not in store
+    del store["0"]
+    store["again"] = b"there is room"
+
+
+def test_wrong_uses_are_errors_that_say_why(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    wrong = ebbtide.InputError
+    with pytest.raises(wrong, match="capacity: "):
+        ebbtide.Store(path, capacity="much")
+    with pytest.raises(wrong, match="a capacity of 4KiB, expected 256KiB to"):
+        ebbtide.Store(path, capacity="4KiB")
+    with pytest.raises(wrong, match="'seldom' is no durability policy"):
+        ebbtide.Store(path, durability="seldom")
+    with pytest.raises(wrong, match="a DRAM budget of 1000 bytes is too small"):
+        ebbtide.Store(path, dram=1000)
+    assert not path.exists()
+    path.write_bytes(b"a diary\n" * 3000)
+    with pytest.raises(wrong, match="not an Ebbtide data file"):
+        ebbtide.Store(path)
+    path.unlink()
+    store = ebbtide.Store(path, **SMALL)
+    with pytest.raises(wrong, match="in use"):
+        ebbtide.Store(path, **SMALL)
+    for key, value in [(1, b""), ("a", "text"), ("a", None), (None, b"")]:
+        with pytest.raises(wrong, match="expected"):
+            store[key] = value  # type: ignore[index,assignment]
+    with pytest.raises(wrong, match="a key of 1025 bytes"):
+        store["x" * 1025] = b""
+    with store.transaction() as transaction:
+        transaction["a"] = b"1"
+        with pytest.raises(wrong, match="beside the transaction"):
+            store["b"] = b"2"
+        with pytest.raises(wrong, match="beside the transaction"), store.transaction():
+            pass
+    with pytest.raises(wrong, match="the transaction is over"):
+        transaction["c"] = b"3"
+    assert dict(store) == {b"a": b"1"}
+    with pytest.raises(TypeError, match="not pickled"):
+        multiprocessing.get_context("spawn").Process(target=print, args=(store,)).start()
+    store.close()
+    with pytest.raises(wrong, match="closed; expected an open store"):
+        store["a"]
+    with pytest.raises(wrong, match="has a capacity of 4MiB, expected 8MiB"):
+        ebbtide.Store(path, capacity="8MiB", dram="4MiB")
+    raw = bytearray(path.read_bytes()[:4096])
+    raw[8] = 99
+    with path.open("r+b") as file:
+        file.write(raw)
+    with pytest.raises(wrong, match="of version 99, expected"):
+        ebbtide.Store(path, dram="4MiB")
+
+
+def test_a_forked_child_is_told_to_open_it_again(store: ebbtide.Store) -> None:
+    store["a"] = b"1"
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            store["a"]
+        except ebbtide.InputError as error:
+            status = 0 if "before a fork" in str(error) else 2
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store["a"] == b"1"
+
+
+def test_threads_do_not_lose_each_others_changes(store: ebbtide.Store) -> None:
+    store["sum"] = b"0"
+
+    def add() -> None:
+        for _ in range(50):
+            with store.transaction() as transaction:
+                transaction["sum"] = str(int(transaction["sum"]) + 1).encode()
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store["sum"] == b"200"
+
+
+KILLED = """
+import sys, ebbtide
+store = ebbtide.Store(sys.argv[1], capacity="4MiB", dram="4MiB")
+for number in range(10**9):
+    with store.transaction() as transaction:
+        transaction["number"] = transaction["same"] = str(number).encode()
+        transaction[str(number % 50)] = b"x" * (number % 3000)
+    print(number, flush=True)
+"""
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    for acknowledged in (3, 40, 10):
+        child = subprocess.Popen([sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        lines = [int(child.stdout.readline()) for _ in range(acknowledged)]
+        child.send_signal(signal.SIGKILL)
+        lines += [int(line) for line in child.stdout.read().split()]
+        child.wait()
+        with ebbtide.Store(path, dram="4MiB") as store:
+            number = int(store["number"])
+            assert number in (lines[-1], lines[-1] + 1), "what was acknowledged, or one more"
+            assert store["same"] == store["number"]
+            assert len(store[str(number % 50)]) == number % 3000
