@@ -6,6 +6,32 @@ from typing import Literal
 
 from ._section import Root, Section, Size, Table
 
+Attachment = Literal["pcie", "ddr"]
+Discipline = Literal["priority", "fifo"]
+Fill = Literal["page", "footprint"]
+Meets = Literal["equal", "at-least"]
+Mode = Literal["extend", "persist"]
+PageTables = Literal["flat", "cached"]
+PolicyKind = Literal[
+    "fifo",
+    "random",
+    "lru",
+    "clock",
+    "cflru",
+    "srrip-hp",
+    "srrip-fp",
+    "brrip",
+    "drrip",
+    "s3-fifo",
+    "adaptive-lrfu",
+    "dueling",
+]
+PrefetcherKind = Literal["none", "next-n-line", "feedback-directed", "best-offset", "leap"]
+Preset = Literal["original", "atc23"]
+Reset = Literal["strict", "windowed"]
+Wakeup = Literal["guessed", "notified"]
+WriteBack = Literal["dirty", "all"]
+
 
 class Parts(Section):
     """Sides of the machine that come from other designs than Config::design."""
@@ -76,7 +102,7 @@ class Tlb(Section):
     walk_levels: int
     """Page-table entries that a walk fetches one after another. The upper levels are in walk
     caches."""
-    page_tables: Literal["flat", "cached"]
+    page_tables: PageTables
     """Where page tables lie."""
 
 
@@ -100,22 +126,9 @@ class DramCache(Section):
     """Capacity."""
     ways: int
     """Associativity. 0: fully associative."""
-    policy: Literal[
-        "fifo",
-        "random",
-        "lru",
-        "clock",
-        "cflru",
-        "srrip-hp",
-        "srrip-fp",
-        "brrip",
-        "drrip",
-        "s3-fifo",
-        "adaptive-lrfu",
-        "dueling",
-    ]
+    policy: PolicyKind
     """The replacement policy."""
-    fill: Literal["page", "footprint"]
+    fill: Fill
     """How much of a page is fetched."""
     mshr: int
     """Entries of the miss status table."""
@@ -154,9 +167,9 @@ class Device(Section):
 class Prefetch(Section):
     """Prefetching by a device."""
 
-    policy: Literal["none", "next-n-line", "feedback-directed", "best-offset", "leap"]
+    policy: PrefetcherKind
     """The prefetcher."""
-    preset: Literal["original", "atc23"]
+    preset: Preset
     """The variant of the prefetcher."""
     in_flight: int
     """The most prefetches in flight."""
@@ -175,9 +188,9 @@ class Switch(Section):
     """User-level threads per core."""
     cost_ns: int
     """Time of a switch."""
-    scheduler: Literal["priority", "fifo"]
+    scheduler: Discipline
     """The scheduler that chooses the next thread."""
-    arrivals: Literal["guessed", "notified"]
+    arrivals: Wakeup
     """How the scheduler learns that a page has arrived."""
     ripe_after_us: int
     """Age of a miss after which its page is assumed to be present, if arrivals are guessed."""
@@ -240,9 +253,9 @@ class Mos(Section):
 
     page: Size
     """The page that moves between flash and the NVDIMM."""
-    attachment: Literal["pcie", "ddr"]
+    attachment: Attachment
     """How flash is attached."""
-    mode: Literal["extend", "persist"]
+    mode: Mode
     """What may be in flight at once, and what survives a power cut."""
     lookup_ns: int
     """Time of the lookup in the SSD's mapping table for each command."""
@@ -259,26 +272,13 @@ class Promotion(Section):
 
     size: Size
     """Size of host DRAM for promoted pages."""
-    policy: Literal[
-        "fifo",
-        "random",
-        "lru",
-        "clock",
-        "cflru",
-        "srrip-hp",
-        "srrip-fp",
-        "brrip",
-        "drrip",
-        "s3-fifo",
-        "adaptive-lrfu",
-        "dueling",
-    ]
+    policy: PolicyKind
     """The replacement policy, which chooses the page to demote."""
-    write_back: Literal["dirty", "all"]
+    write_back: WriteBack
     """Which demoted pages are written to flash."""
-    reset: Literal["strict", "windowed"]
+    reset: Reset
     """When the counts of an epoch are reset."""
-    meets: Literal["equal", "at-least"]
+    meets: Meets
     """Which counts promote a page."""
     lower_ratio: float
     """See Parameters::lower_ratio."""

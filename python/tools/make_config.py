@@ -1,4 +1,4 @@
-"""Writes `ebbtide/_config.py`: a class for every section of a configuration.
+"""Writes `ebbtide/_config.py`: a class for every section and a name for every choice.
 
 Names, units, types and descriptions come from the structs of `crates/sim/src/config`, so that
 completion shows what the model has. `--check` fails when the file differs from what would be
@@ -61,6 +61,8 @@ def main() -> int:
         for doc, attributes, name, body in STRUCT.findall(text):
             if "Deserialize" in attributes:
                 structs[name] = (described(doc), FIELD.findall(body))
+    used = set()
+
     def python_type(rust: str) -> str:
         optional = re.fullmatch(r"Option<(.*)>", rust)
         if optional:
@@ -69,8 +71,8 @@ def main() -> int:
             return PLAIN[rust]
         if rust in structs:
             return rust
-        names = ", ".join(f'"{name}"' for name in choices[rust])
-        return f"Literal[{names}]"
+        used.add(rust)
+        return rust
 
     out = [
         '"""The parameters of a design, as typed objects. Made by `tools/make_config.py`."""',
@@ -82,6 +84,15 @@ def main() -> int:
         "from ._section import Root, Section, Size, Table",
         "",
     ]
+    for _, fields in structs.values():
+        for *_, rust in fields:
+            python_type(rust)
+    for name in sorted(used):
+        line = ", ".join(f'"{value}"' for value in choices[name])
+        if len(f"{name} = Literal[{line}]") > 100:
+            line = "\n" + "".join(f'    "{value}",\n' for value in choices[name])
+        out.append(f"{name} = Literal[{line}]")
+    out.append("")
     ordered = [name for name in structs if name != "Config"] + ["Config"]
     for name in ordered:
         doc, fields = structs[name]
@@ -91,11 +102,6 @@ def main() -> int:
         out += [wrapped(doc, "    "), ""]
         for field_doc, _, field, rust in fields:
             line = f"    {field}: {python_type(rust)}"
-            if len(line) > 100:
-                names = re.findall(r'"[^"]+"', line)
-                suffix = " | None" if line.endswith("| None") else ""
-                body = "".join(f"        {item},\n" for item in names)
-                line = f"    {field}: Literal[\n{body}    ]{suffix}"
             out += [line, wrapped(described(field_doc), "    ")]
         out.append("")
     text = "\n".join(out).rstrip() + "\n"
