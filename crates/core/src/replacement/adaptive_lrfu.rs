@@ -87,7 +87,7 @@ const AGE_MAX: u16 = 0x4000;
 
 /// The logarithm of a page's weight in units of 1/16 octave, plus the tick at which it was formed.
 /// Both grow alike with time, so keys of different ages compare; modulo 2¹⁶.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Key(u16);
 
 impl Key {
@@ -103,6 +103,11 @@ impl Key {
 
     fn of_level(level: i32, now: u16) -> Key {
         Key(now.wrapping_add(level as u16))
+    }
+
+    /// The same, or a key that is as old as history can be at tick `now`.
+    fn not_older_than_history(self, now: u16) -> Key {
+        if self.level(now) < -i32::from(AGE_MAX) { Key(now.wrapping_sub(AGE_MAX)) } else { self }
     }
 
     /// The list among those of a set that frames of this key wait in at tick `now`.
@@ -123,8 +128,18 @@ fn lowest_bucket(now: u16) -> usize {
 }
 
 /// What the policy knows of a frame.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
+struct Known {
+    page: u32,
+    /// The page's, as `key_of` has it.
+    key: Key,
+    place: Place,
+}
+
+/// Where a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
+    #[default]
     Unknown,
     /// Among the set's newest.
     Window,
@@ -139,9 +154,8 @@ enum Place {
 pub(super) struct AdaptiveLrfu {
     geometry: Geometry,
     /// `BUCKETS` lists a set by weight, then a list a set of its newest frames, oldest in front.
-    lists: LinkedLists,
-    place: Vec<Place>,
-    page_of: Vec<PageId>,
+    lists: LinkedLists<Known>,
+    /// By page, cached or not. Of a cached one it is only written: a copy lies beside its links.
     key_of: Vec<Key>,
     /// For each set, the bit of every list by weight that may hold a frame.
     occupied: Vec<u64>,
@@ -163,12 +177,11 @@ pub(super) struct AdaptiveLrfu {
 impl AdaptiveLrfu {
     pub(super) fn new(geometry: Geometry, pages: u64) -> AdaptiveLrfu {
         let frames = geometry.frames();
+        assert!(pages <= 1 << 32, "{pages} pages cannot be numbered");
         let pages = pages as usize;
         AdaptiveLrfu {
             geometry,
             lists: LinkedLists::new(frames, geometry.sets * (BUCKETS + 1)),
-            place: vec![Place::Unknown; frames],
-            page_of: vec![PageId(0); frames],
             key_of: vec![Key(0); pages],
             occupied: vec![0; geometry.sets],
             window_lengths: vec![0; geometry.sets],
@@ -187,8 +200,7 @@ impl AdaptiveLrfu {
 
     pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
         size_of::<AdaptiveLrfu>()
-            + LinkedLists::memory_bytes(geometry.frames(), geometry.sets * (BUCKETS + 1))
-            + geometry.frames() * (size_of::<Place>() + size_of::<PageId>())
+            + LinkedLists::<Known>::memory_bytes(geometry.frames(), geometry.sets * (BUCKETS + 1))
             + geometry.sets * (size_of::<u64>() + size_of::<usize>())
             + pages as usize * size_of::<Key>()
     }
@@ -197,27 +209,28 @@ impl AdaptiveLrfu {
         self.geometry.sets * BUCKETS + set
     }
 
-    /// Adds `accesses` accesses now to the weight of `page`.
-    fn weigh(&mut self, page: PageId, accesses: u8) {
-        let key = &mut self.key_of[page.index()];
-        let level = self.weights.add(key.level(self.now), accesses);
-        *key = Key::of_level(level, self.now);
+    /// Adds `accesses` accesses now to the weight of the page in `frame`.
+    fn weigh(&mut self, frame: FrameId, accesses: u8) {
+        let known = self.lists.value_mut(frame);
+        let level = self.weights.add(known.key.level(self.now), accesses);
+        known.key = Key::of_level(level, self.now);
+        self.key_of[known.page as usize] = known.key;
     }
 
     /// Puts `frame`, which is in no list, behind those of the same weight.
     fn rank(&mut self, frame: FrameId) {
         let set = self.geometry.set_of(frame);
-        let bucket = self.key_of[self.page_of[frame.index()].index()].bucket(self.now);
+        let bucket = self.lists.value(frame).key.bucket(self.now);
         self.lists.push_back(set * BUCKETS + bucket, frame);
         self.occupied[set] |= 1 << bucket;
-        self.place[frame.index()] = Place::Ranked;
+        self.lists.value_mut(frame).place = Place::Ranked;
     }
 
     /// Counts the touches of a ranked frame since it was last looked at; whether there were any.
     fn look(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
         let touches = frames.take_touches(frame);
         if touches > 0 {
-            self.weigh(self.page_of[frame.index()], touches);
+            self.weigh(frame, touches);
             self.lists.remove(frame);
             self.rank(frame);
         }
@@ -248,16 +261,18 @@ impl AdaptiveLrfu {
 
     /// Compares what was forecast for `frame` a turnover ago with its touches since.
     fn check_forecast(&mut self, frame: FrameId, frames: &mut dyn Frames) {
-        let place = self.place[frame.index()];
+        let Known { key, place, .. } = *self.lists.value(frame);
         if matches!(place, Place::Unknown | Place::Window) {
             return;
         }
-        let level = self.key_of[self.page_of[frame.index()].index()].level(self.now);
+        let level = key.level(self.now);
         let touched = self.look(frame, frames);
         if place == Place::Forecast {
             self.forecasts.count(level, touched);
         }
-        self.place[frame.index()] = Place::Forecast;
+        let known = self.lists.value_mut(frame);
+        known.place = Place::Forecast;
+        known.key = known.key.not_older_than_history(self.now);
     }
 
     fn tick(&mut self) {
@@ -279,9 +294,7 @@ impl AdaptiveLrfu {
     fn limit_ages(&mut self) {
         for _ in 0..self.ageing_stride {
             let key = &mut self.key_of[self.ageing_page];
-            if key.level(self.now) < -i32::from(AGE_MAX) {
-                *key = Key(self.now.wrapping_sub(AGE_MAX));
-            }
+            *key = key.not_older_than_history(self.now);
             self.ageing_page = (self.ageing_page + 1) % self.key_of.len();
         }
     }
@@ -293,8 +306,7 @@ impl AdaptiveLrfu {
             if self.look(frame, frames) {
                 continue;
             }
-            let page = self.page_of[frame.index()];
-            if self.key_of[page.index()].bucket(self.now) == bucket {
+            if self.lists.value(frame).key.bucket(self.now) == bucket {
                 return Some(frame);
             }
             // Its weight grew when it was looked at between.
@@ -321,19 +333,19 @@ impl AdaptiveLrfu {
     pub(super) fn look_between(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
         let touches = frames.take_touches(frame);
         if touches > 0 {
-            let (place, page) = (self.place[frame.index()], self.page_of[frame.index()]);
-            if place == Place::Forecast {
-                self.forecasts.count(self.level_of(page), true);
-                self.place[frame.index()] = Place::Ranked;
+            let known = self.lists.value_mut(frame);
+            if known.place == Place::Forecast {
+                self.forecasts.count(known.key.level(self.now), true);
+                known.place = Place::Ranked;
             }
-            self.weigh(page, touches);
+            self.weigh(frame, touches);
         }
         touches > 0
     }
 
     /// Whether `frame` is known.
     pub(super) fn knows(&self, frame: FrameId) -> bool {
-        self.place[frame.index()] != Place::Unknown
+        self.lists.value(frame).place != Place::Unknown
     }
 
     /// The level of `page`'s weight now.
@@ -366,16 +378,16 @@ impl AdaptiveLrfu {
 
 impl Replacement for AdaptiveLrfu {
     fn insert(&mut self, frame: FrameId, page: PageId) {
-        assert!(self.place[frame.index()] == Place::Unknown, "{frame:?} is known already");
+        assert!(!self.knows(frame), "{frame:?} is known already");
         self.limit_ages();
-        self.page_of[frame.index()] = page;
-        self.forecasts.count_miss(self.key_of[page.index()].level(self.now));
-        self.weigh(page, 1);
+        let key = self.key_of[page.index()];
+        self.forecasts.count_miss(key.level(self.now));
+        *self.lists.value_mut(frame) = Known { page: page.0 as u32, key, place: Place::Window };
+        self.weigh(frame, 1);
 
         let set = self.geometry.set_of(frame);
         let window = self.window_of(set);
         self.lists.push_back(window, frame);
-        self.place[frame.index()] = Place::Window;
         self.window_lengths[set] += 1;
         if self.window_lengths[set] > self.window_target {
             let oldest = self.lists.front(window).expect("the window holds more than its target");
@@ -392,10 +404,11 @@ impl Replacement for AdaptiveLrfu {
 
     fn remove(&mut self, frame: FrameId) {
         self.lists.remove(frame);
-        if self.place[frame.index()] == Place::Window {
+        let known = self.lists.value_mut(frame);
+        if known.place == Place::Window {
             self.window_lengths[self.geometry.set_of(frame)] -= 1;
         }
-        self.place[frame.index()] = Place::Unknown;
+        known.place = Place::Unknown;
     }
 }
 

@@ -354,7 +354,7 @@ impl Dueling {
     pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
         size_of::<Dueling>() - size_of::<AdaptiveLrfu>()
             + AdaptiveLrfu::memory_bytes(geometry, pages)
-            + LinkedLists::memory_bytes(geometry.frames(), geometry.sets)
+            + LinkedLists::<()>::memory_bytes(geometry.frames(), geometry.sets)
             + geometry.frames() * size_of::<u32>()
             + pages as usize * size_of::<Tick>()
             + Newest::memory_bytes(geometry)

@@ -1,5 +1,6 @@
 //! Doubly linked lists of frames with their links in one array: every operation is O(1) and
-//! allocates nothing. A frame is in one list at most.
+//! allocates nothing. A frame is in one list at most. What a policy knows of a frame can lie beside its
+//! links, where it costs no cache line of its own.
 
 use crate::addr::FrameId;
 
@@ -7,42 +8,56 @@ use crate::addr::FrameId;
 const UNLINKED: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Link {
+struct Node<T> {
     previous: u32,
     next: u32,
+    value: T,
 }
 
-/// The lists numbered `0..lists` over the frames `0..frames`.
+/// The lists numbered `0..lists` over the frames `0..frames`, each with a `T` beside its links.
 #[derive(Clone)]
-pub(super) struct LinkedLists {
+pub(super) struct LinkedLists<T = ()> {
     /// A node a frame, then a node a list: its sentinel, which closes the list to a ring.
-    links: Vec<Link>,
+    nodes: Vec<Node<T>>,
     frames: usize,
 }
 
-impl LinkedLists {
-    pub(super) fn new(frames: usize, lists: usize) -> LinkedLists {
+impl<T: Copy + Default> LinkedLists<T> {
+    pub(super) fn new(frames: usize, lists: usize) -> LinkedLists<T> {
         assert!(frames + lists < UNLINKED as usize, "too many frames to link");
-        let mut links = Vec::with_capacity(frames + lists);
-        links.resize(frames, Link { previous: UNLINKED, next: UNLINKED });
+        let mut nodes = Vec::with_capacity(frames + lists);
+        let value = T::default();
+        nodes.resize(frames, Node { previous: UNLINKED, next: UNLINKED, value });
         let sentinels = frames as u32..(frames + lists) as u32;
-        links.extend(sentinels.map(|own| Link { previous: own, next: own }));
-        LinkedLists { links, frames }
+        nodes.extend(sentinels.map(|own| Node { previous: own, next: own, value }));
+        LinkedLists { nodes, frames }
     }
 
     pub(super) fn memory_bytes(frames: usize, lists: usize) -> usize {
-        (frames + lists) * size_of::<Link>()
+        (frames + lists) * size_of::<Node<T>>()
+    }
+
+    /// What lies beside the links of `frame`, in a list or not.
+    pub(super) fn value(&self, frame: FrameId) -> &T {
+        debug_assert!(frame.index() < self.frames, "{frame:?} does not exist");
+        &self.nodes[frame.index()].value
+    }
+
+    /// The same, to change it.
+    pub(super) fn value_mut(&mut self, frame: FrameId) -> &mut T {
+        debug_assert!(frame.index() < self.frames, "{frame:?} does not exist");
+        &mut self.nodes[frame.index()].value
     }
 
     /// The first frame of `list`.
     pub(super) fn front(&self, list: usize) -> Option<FrameId> {
-        self.frame_at(self.links[self.frames + list].next)
+        self.frame_at(self.nodes[self.frames + list].next)
     }
 
     /// The frame behind `frame` in its list.
     pub(super) fn next(&self, frame: FrameId) -> Option<FrameId> {
-        debug_assert_ne!(self.links[frame.index()].next, UNLINKED, "{frame:?} is not known");
-        self.frame_at(self.links[frame.index()].next)
+        debug_assert_ne!(self.nodes[frame.index()].next, UNLINKED, "{frame:?} is not known");
+        self.frame_at(self.nodes[frame.index()].next)
     }
 
     /// The frames of `list` from front to back.
@@ -52,39 +67,39 @@ impl LinkedLists {
 
     /// Puts `frame`, which is in no list, behind all others of `list`.
     pub(super) fn push_back(&mut self, list: usize, frame: FrameId) {
-        assert_eq!(self.links[frame.index()].next, UNLINKED, "{frame:?} is known already");
+        assert_eq!(self.nodes[frame.index()].next, UNLINKED, "{frame:?} is known already");
         let sentinel = (self.frames + list) as u32;
-        let last = self.links[sentinel as usize].previous;
-        self.links[frame.index()] = Link { previous: last, next: sentinel };
-        self.links[last as usize].next = frame.0;
-        self.links[sentinel as usize].previous = frame.0;
+        let last = self.nodes[sentinel as usize].previous;
+        self.link(frame, last, sentinel);
+        self.nodes[last as usize].next = frame.0;
+        self.nodes[sentinel as usize].previous = frame.0;
     }
 
     /// Puts `frame`, which is in no list, behind the first `count` frames of `list`, or behind all of
     /// them if there are fewer. Walks over those.
     pub(super) fn insert_behind(&mut self, list: usize, count: usize, frame: FrameId) {
-        assert_eq!(self.links[frame.index()].next, UNLINKED, "{frame:?} is known already");
+        assert_eq!(self.nodes[frame.index()].next, UNLINKED, "{frame:?} is known already");
         let sentinel = (self.frames + list) as u32;
         let mut previous = sentinel;
         for _ in 0..count {
-            let next = self.links[previous as usize].next;
+            let next = self.nodes[previous as usize].next;
             if next == sentinel {
                 break;
             }
             previous = next;
         }
-        let next = std::mem::replace(&mut self.links[previous as usize].next, frame.0);
-        self.links[next as usize].previous = frame.0;
-        self.links[frame.index()] = Link { previous, next };
+        let next = std::mem::replace(&mut self.nodes[previous as usize].next, frame.0);
+        self.nodes[next as usize].previous = frame.0;
+        self.link(frame, previous, next);
     }
 
     /// Takes `frame` out of its list.
     pub(super) fn remove(&mut self, frame: FrameId) {
-        let Link { previous, next } = self.links[frame.index()];
+        let Node { previous, next, .. } = self.nodes[frame.index()];
         assert_ne!(next, UNLINKED, "{frame:?} is not known");
-        self.links[previous as usize].next = next;
-        self.links[next as usize].previous = previous;
-        self.links[frame.index()] = Link { previous: UNLINKED, next: UNLINKED };
+        self.nodes[previous as usize].next = next;
+        self.nodes[next as usize].previous = previous;
+        self.link(frame, UNLINKED, UNLINKED);
     }
 
     /// Takes `frame` out of its list and puts it behind all others of `list`.
@@ -96,15 +111,22 @@ impl LinkedLists {
     /// Moves all of list `from` in front of all of list `to`, in its order.
     pub(super) fn prepend(&mut self, from: usize, to: usize) {
         let (source, target) = (self.frames + from, self.frames + to);
-        let Link { previous: last, next: first } = self.links[source];
+        let Node { previous: last, next: first, .. } = self.nodes[source];
         if first as usize == source {
             return;
         }
-        let second = std::mem::replace(&mut self.links[target].next, first);
-        self.links[first as usize].previous = target as u32;
-        self.links[last as usize].next = second;
-        self.links[second as usize].previous = last;
-        self.links[source] = Link { previous: source as u32, next: source as u32 };
+        let second = std::mem::replace(&mut self.nodes[target].next, first);
+        self.nodes[first as usize].previous = target as u32;
+        self.nodes[last as usize].next = second;
+        self.nodes[second as usize].previous = last;
+        self.nodes[source].previous = source as u32;
+        self.nodes[source].next = source as u32;
+    }
+
+    fn link(&mut self, frame: FrameId, previous: u32, next: u32) {
+        let node = &mut self.nodes[frame.index()];
+        node.previous = previous;
+        node.next = next;
     }
 
     fn frame_at(&self, node: u32) -> Option<FrameId> {
