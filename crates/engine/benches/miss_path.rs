@@ -1,0 +1,222 @@
+//! What a miss costs the engine itself: jobs load or store at random pages, of which a twentieth is
+//! cached, over a device that moves nothing and answers when it is next looked at. CPU time of the
+//! core's thread, less that of the same jobs when every page is resident.
+//!
+//! *Warm*: jobs do nothing else. *Cold*: before each access a job walks over 64 KiB of its own, so that
+//! what the engine keeps is found in a cache further away. `cargo bench -p ebbtide-engine --bench
+//! miss_path`, with `quick` for fewer rounds.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, Time};
+use ebbtide_engine::device::{Completion, Device, Queue, Request, Sleeper};
+use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing, affinity};
+
+/// Pages of the address space: 1 GiB.
+const PAGES: u64 = 1 << 18;
+
+/// DRAM for the cache and all else.
+const DRAM_BYTES: usize = 64 << 20;
+
+/// Jobs of a round, and accesses of each.
+const JOBS: u32 = 20_000;
+const ACCESSES: u32 = 4;
+
+/// Bytes that a cold job walks over before each access.
+const WALK_BYTES: usize = 64 << 10;
+
+/// Answers everything at once, and moves nothing.
+struct Nowhere;
+
+#[derive(Default)]
+struct NowhereQueue {
+    staged: Vec<(u64, usize)>,
+    handed_over: Vec<(u64, usize)>,
+}
+
+struct Awake;
+
+impl Sleeper for Awake {
+    fn sleep(&self, _at_most: Duration) {}
+
+    fn wake(&self) {}
+}
+
+impl Device for Nowhere {
+    fn queue(&self, _depth: usize) -> io::Result<Box<dyn Queue>> {
+        Ok(Box::new(NowhereQueue::default()))
+    }
+
+    fn name(&self) -> &'static str {
+        "nowhere"
+    }
+}
+
+impl Queue for NowhereQueue {
+    fn push(&mut self, request: Request) {
+        self.staged.push((request.token, request.bytes()));
+    }
+
+    fn submit(&mut self) {
+        self.handed_over.append(&mut self.staged);
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        let ended = self.handed_over.drain(..);
+        completions.extend(ended.map(|(token, bytes)| Completion { token, result: Ok(bytes) }));
+    }
+
+    fn unsubmitted(&self) -> usize {
+        self.staged.len()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.handed_over.len()
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        Arc::new(Awake)
+    }
+}
+
+/// What the jobs of a round do.
+#[derive(Clone, Copy)]
+struct Work {
+    /// Pages that they use.
+    pages: u64,
+    stores: bool,
+    cold: bool,
+}
+
+/// A round of jobs on one core.
+struct Round {
+    work: Work,
+    jobs_left: Cell<u32>,
+    jobs_done: Cell<u32>,
+    random: Cell<u64>,
+    walked: RefCell<Vec<u8>>,
+    started: Cell<Duration>,
+    took: Cell<Duration>,
+}
+
+impl Round {
+    fn new(work: Work, seed: u64) -> Round {
+        Round {
+            work,
+            jobs_left: Cell::new(JOBS),
+            jobs_done: Cell::new(0),
+            random: Cell::new(seed * 2 + 1),
+            walked: RefCell::new(vec![1; WALK_BYTES]),
+            started: Cell::default(),
+            took: Cell::default(),
+        }
+    }
+
+    fn draw(&self) -> u64 {
+        let mut random = self.random.get();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        self.random.set(random);
+        random
+    }
+
+    fn walk(&self) {
+        self.walked.borrow_mut().iter_mut().step_by(LINE_BYTES).for_each(|byte| *byte ^= 1);
+    }
+}
+
+impl Service for Round {
+    type Job = ();
+
+    fn next(&self, _now: Time) -> Offer<()> {
+        match self.jobs_left.get() {
+            0 => Offer::End,
+            left => {
+                if left == JOBS {
+                    self.started.set(cpu_time());
+                }
+                self.jobs_left.set(left - 1);
+                Offer::Job(())
+            }
+        }
+    }
+
+    fn run(&self, _job: &mut (), memory: &mut FlashMemory<'_>) {
+        for _ in 0..ACCESSES {
+            if self.work.cold {
+                self.walk();
+            }
+            let draw = self.draw();
+            let page = draw % self.work.pages;
+            let line = draw >> 32 & 63;
+            let at = Addr(page * PAGE_BYTES as u64 + line * LINE_BYTES as u64);
+            if self.work.stores {
+                memory.store(at, draw);
+            } else {
+                std::hint::black_box(memory.load::<u64>(at));
+            }
+        }
+    }
+
+    fn done(&self, _job: (), result: Result<(), JobError>, _timing: Timing) {
+        result.expect("a device without contents does not fail");
+        self.jobs_done.set(self.jobs_done.get() + 1);
+        if self.jobs_done.get() == JOBS {
+            self.took.set(cpu_time() - self.started.get());
+        }
+    }
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills in the structure it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Runs a round; gives nanoseconds a job, and misses a job.
+fn round(engine: &Engine, work: Work, seed: u64) -> (f64, f64) {
+    let misses = || engine.counters().snapshot().misses;
+    let before = misses();
+    let took = engine.run(|_| Round::new(work, seed), |round| round.took.get());
+    let took: Duration = took.expect("a core runs").iter().sum();
+    let missed = (misses() - before) as f64 / f64::from(JOBS);
+    (took.as_nanos() as f64 / f64::from(JOBS), missed)
+}
+
+fn main() {
+    let rounds = if std::env::args().any(|argument| argument == "quick") { 5 } else { 25 };
+    let mut options = Options::new(DRAM_BYTES);
+    options.cpus = affinity::allowed().expect("the kernel says where we may run")[..1].to_vec();
+    let engine = Engine::over_device(Arc::new(Nowhere), PAGES, &options)
+        .expect("the engine fits its budget");
+    println!("{:<16}{:>12}  median (10th-90th percentile), CPU ns a miss", "", "misses a job");
+    for (name, stores, cold) in [
+        ("loads, warm", false, false),
+        ("stores, warm", true, false),
+        ("loads, cold", false, true),
+        ("stores, cold", true, true),
+    ] {
+        let few = Work { pages: 256, stores, cold };
+        let all = Work { pages: PAGES, ..few };
+        let mut ns = Vec::new();
+        let mut missed = 0.0;
+        for seed in 0..=rounds {
+            let (without, _) = round(&engine, few, seed);
+            let (with, misses) = round(&engine, all, seed);
+            // The first round warms up.
+            if seed > 0 {
+                ns.push((with - without) / misses);
+                missed = misses;
+            }
+        }
+        ns.sort_by(f64::total_cmp);
+        let at = |share: f64| ns[((ns.len() - 1) as f64 * share).round() as usize];
+        println!("{name:<16}{missed:>12.2}  {:.0} ({:.0}-{:.0})", at(0.5), at(0.1), at(0.9));
+    }
+}
