@@ -158,7 +158,8 @@ pub(super) fn total(stream: &Stream, cores: Vec<CoreTimes>) -> Result<WindowTime
     })
 }
 
-fn latency(ns: &Histogram<u64>) -> Latency {
+/// Quantiles of times in nanoseconds.
+pub(super) fn latency(ns: &Histogram<u64>) -> Latency {
     let us = |quantile| ns.value_at_quantile(quantile) as f64 / 1e3;
     Latency { p50: us(0.5), p99: us(0.99), p999: us(0.999) }
 }

@@ -11,13 +11,16 @@ use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::store::{Access, Store, StoreError};
 use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
 use ebbtide_workloads::{Kind, Program, Shape, Workload};
+use hdrhistogram::Histogram;
 
 use super::calibrate::calibrate;
 use super::data::spare_pages;
 use super::error::BenchError;
-use super::job_stream::{CoreTimes, Stream, StreamService, WindowTimes, run_threads, total};
+use super::job_stream::{
+    CoreTimes, Stream, StreamService, WindowTimes, latency, run_threads, total,
+};
 use super::options::{Flash, Mode};
-use super::protocol::{Command, Reply, Setup, Window, WindowArrivals};
+use super::protocol::{Command, Latency, Reply, Setup, Window, WindowArrivals};
 use super::replay;
 use crate::usage;
 
@@ -170,9 +173,9 @@ impl Under {
             Tested::Engine(engine) => engine.now(),
         };
         let stream = Arc::new(Stream::new(program, self.next_job, start, seconds, arrivals));
-        let before = (self.usage(), self.snapshot());
+        let before = (self.usage(), self.counted());
         let cores = self.run_stream(&stream)?;
-        let after = (self.usage(), self.snapshot());
+        let after = (self.usage(), self.counted());
         self.next_job += stream.jobs();
         let total = total(&stream, cores)?;
         Ok(self.window(&stream, &total, &before, &after))
@@ -200,10 +203,13 @@ impl Under {
         usage
     }
 
-    fn snapshot(&self) -> Option<Snapshot> {
+    fn counted(&self) -> Option<Counted> {
         match &self.tested {
             Tested::Mapped { .. } => None,
-            Tested::Engine(engine) => Some(engine.counters().snapshot()),
+            Tested::Engine(engine) => {
+                let counters = engine.counters();
+                Some(Counted { counts: counters.snapshot(), reads_ns: counters.flash_read_ns() })
+            }
         }
     }
 
@@ -211,8 +217,8 @@ impl Under {
         &self,
         stream: &Stream,
         total: &WindowTimes,
-        before: &(usage::Usage, Option<Snapshot>),
-        after: &(usage::Usage, Option<Snapshot>),
+        before: &(usage::Usage, Option<Counted>),
+        after: &(usage::Usage, Option<Counted>),
     ) -> Window {
         let usage = after.0.since(&before.0);
         let mut window = Window {
@@ -225,8 +231,10 @@ impl Under {
             rss_bytes: usage::resident_bytes().saturating_sub(self.in_place_of_drive_bytes),
             ..Window::default()
         };
-        match (&self.tested, &before.1, &after.1) {
-            (Tested::Engine(engine), Some(before), Some(after)) => {
+        match (&before.1, &after.1) {
+            (Some(earlier), Some(later)) => {
+                window.flash_read_us = later.reads_since(earlier);
+                let (before, after) = (&earlier.counts, &later.counts);
                 window.misses = after.misses - before.misses;
                 window.hits_under_miss = after.hits_under_miss - before.hits_under_miss;
                 window.flash_reads = after.flash_reads - before.flash_reads;
@@ -238,8 +246,6 @@ impl Under {
                 window.ahead_late = after.ahead_late - before.ahead_late;
                 window.polluted = after.polluted - before.polluted;
                 window.idle_s = (after.idle_ns - before.idle_ns) as f64 / 1e9;
-                let read_ns = engine.counters().flash_read_ns();
-                window.flash_read_us = read_ns.value_at_quantile(0.5) as f64 / 1e3;
             }
             _ => {
                 window.misses = usage.major_faults;
@@ -248,6 +254,21 @@ impl Under {
             }
         }
         window
+    }
+}
+
+/// What an engine has counted so far.
+struct Counted {
+    counts: Snapshot,
+    reads_ns: Histogram<u64>,
+}
+
+impl Counted {
+    /// How long the flash reads took that have ended since `earlier`.
+    fn reads_since(&self, earlier: &Counted) -> Latency {
+        let mut since = self.reads_ns.clone();
+        since.subtract(&earlier.reads_ns).expect("an engine only adds to its counts");
+        latency(&since)
     }
 }
 
@@ -344,4 +365,22 @@ pub(super) fn engine_options(setup: &Setup) -> Options {
         options.tuning.hints = false;
     }
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_before_a_window_do_not_count_in_it() {
+        let counted = |reads_us: &[u64]| {
+            let mut reads_ns = Histogram::new_with_max(1_000_000_000, 2).expect("valid bounds");
+            reads_us.iter().for_each(|us| reads_ns.saturating_record(us * 1000));
+            Counted { counts: Snapshot::default(), reads_ns }
+        };
+        let (before, after) = (counted(&[900; 99]), counted(&[&[900; 99][..], &[100; 9]].concat()));
+        let reads = after.reads_since(&before);
+        assert!((99.0..101.0).contains(&reads.p50), "{reads:?}");
+        assert_eq!((reads.p50, reads.p999), (reads.p99, reads.p99));
+    }
 }

@@ -77,7 +77,8 @@ impl Measured<'_> {
             response_us: LatencySpread::of(&response),
             flash_reads_per_s: spread(&|turn| per_s(turn.window.flash_reads, turn)),
             flash_writes_per_s: spread(&|turn| per_s(turn.window.flash_writes, turn)),
-            flash_read_us: engine.then(|| spread(&|turn| turn.window.flash_read_us)),
+            flash_read_us: engine.then(|| spread(&|turn| turn.window.flash_read_us.p50)),
+            flash_read_p99_us: engine.then(|| spread(&|turn| turn.window.flash_read_us.p99)),
             pages_per_write: turns.iter().all(|turn| turn.window.write_requests > 0).then(|| {
                 spread(&|turn| turn.window.flash_writes as f64 / turn.window.write_requests as f64)
             }),

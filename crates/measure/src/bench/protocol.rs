@@ -173,8 +173,8 @@ pub struct Window {
     pub hits_under_miss: u64,
     /// Seconds in which a core had nothing to run, summed over cores.
     pub idle_s: f64,
-    /// Median flash read, from the miss to the page's arrival, in microseconds.
-    pub flash_read_us: f64,
+    /// Flash reads, from the miss to the page's arrival.
+    pub flash_read_us: Latency,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
 }

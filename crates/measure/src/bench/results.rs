@@ -120,6 +120,9 @@ pub struct ModeOutcome {
     pub flash_writes_per_s: Spread,
     /// Median flash read, from the miss to the page's arrival, in microseconds.
     pub flash_read_us: Option<Spread>,
+    /// The 99th percentile of the same.
+    #[serde(default)]
+    pub flash_read_p99_us: Option<Spread>,
     /// Pages that a write to flash carried, where the engine wrote.
     pub pages_per_write: Option<Spread>,
     /// Pages handed to the kernel at a time, those read and those written.

@@ -253,6 +253,7 @@ pub(super) mod tests {
             flash_reads_per_s: at(1e4),
             flash_writes_per_s: at(0.0),
             flash_read_us: missed,
+            flash_read_p99_us: missed,
             pages_per_write: None,
             requests_per_submission: missed,
             ahead: None,
