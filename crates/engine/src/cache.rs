@@ -60,10 +60,18 @@ fn holding(page: PageId, origin: Origin) -> u64 {
 /// policy's lock alone.
 const SETTLED: u32 = 1 << 30;
 
-/// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, whose it is, and its
-/// page's slot.
+/// What the miss path keeps of a frame, together, so that it is one cache line.
+struct Contents {
+    /// Which page, and how that came to be there.
+    holds: AtomicU64,
+    /// Where that page has its copy on flash, up to date or not, or [`BLANK`], and whether the frame is
+    /// [`SETTLED`].
+    slot: AtomicU32,
+}
+
+/// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, and what it holds.
 pub(crate) const FRAME_BYTES: usize =
-    PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<AtomicU64>() + size_of::<AtomicU32>();
+    PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<Contents>();
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,10 +110,7 @@ pub(crate) struct Cache {
     states: Mapping,
     touches: Box<[AtomicU8]>,
     dirty: Box<[AtomicU8]>,
-    holds: Box<[AtomicU64]>,
-    /// Where the page in a frame has its copy on flash, up to date or not, or [`BLANK`], and whether
-    /// the frame is [`SETTLED`].
-    slots: Box<[AtomicU32]>,
+    contents: Box<[Contents]>,
     pages: u64,
     misses: Box<[Mutex<MissTable<Waiter>>]>,
     policy: Mutex<Box<dyn Replacement>>,
@@ -122,16 +127,17 @@ impl Cache {
         blank: bool,
     ) -> io::Result<Cache> {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
+        let contents =
+            || Contents { holds: AtomicU64::new(HOLDS_NOTHING), slot: AtomicU32::new(BLANK) };
         let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
         let geometry = Geometry::fully_associative(frames);
         assert!(pages <= SLOTS_MAX, "{pages} pages cannot be numbered");
         let cache = Cache {
             frames: Mapping::zeroed(frames * PAGE_BYTES)?,
             states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
-            slots: (0..frames).map(|_| AtomicU32::new(BLANK)).collect(),
             touches: marks(),
             dirty: marks(),
-            holds: (0..frames).map(|_| AtomicU64::new(HOLDS_NOTHING)).collect(),
+            contents: (0..frames).map(|_| contents()).collect(),
             pages,
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
             policy: Mutex::new(admission.build(policy, geometry, pages, 0)),
@@ -172,7 +178,7 @@ impl Cache {
 
     /// The memory of all frames.
     pub(crate) fn memory(&self) -> FrameMemory {
-        FrameMemory { base: self.frames.base(), bytes: self.holds.len() * PAGE_BYTES }
+        FrameMemory { base: self.frames.base(), bytes: self.frame_count() * PAGE_BYTES }
     }
 
     /// The memory of a frame.
@@ -201,14 +207,14 @@ impl Cache {
 
     /// The page that `frame` holds or last held.
     pub(crate) fn page_in(&self, frame: FrameId) -> PageId {
-        let word = self.holds[frame.index()].load(Ordering::Relaxed);
+        let word = self.contents[frame.index()].holds.load(Ordering::Relaxed);
         debug_assert_ne!(word, HOLDS_NOTHING, "{frame:?} was never used");
         PageId(word & ((1 << ORIGIN_SHIFT) - 1))
     }
 
     /// The page that `frame`, which is free, last held, and how that had come to be there.
     pub(crate) fn left_by(&self, frame: FrameId) -> Option<(PageId, Origin)> {
-        let word = self.holds[frame.index()].load(Ordering::Relaxed);
+        let word = self.contents[frame.index()].holds.load(Ordering::Relaxed);
         (word != HOLDS_NOTHING)
             .then(|| (self.page_in(frame), ORIGINS[(word >> ORIGIN_SHIFT) as usize]))
     }
@@ -279,7 +285,9 @@ impl Cache {
         let used =
             word.compare_exchange(ahead, resident, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if used {
-            self.holds[frame.index()].store(holding(page, Origin::Used), Ordering::Relaxed);
+            self.contents[frame.index()]
+                .holds
+                .store(holding(page, Origin::Used), Ordering::Relaxed);
         }
         used
     }
@@ -313,8 +321,8 @@ impl Cache {
             (_, true) => (Origin::Used, 0),
             (_, false) => (Origin::Demand, 0),
         };
-        self.holds[frame.index()].store(holding(page, origin), Ordering::Relaxed);
-        self.slots[frame.index()].store(slot.unwrap_or(BLANK), Ordering::Relaxed);
+        self.contents[frame.index()].holds.store(holding(page, origin), Ordering::Relaxed);
+        self.contents[frame.index()].slot.store(slot.unwrap_or(BLANK), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
         self.state_word(page).store(flags | frame.0, Ordering::Release);
@@ -322,7 +330,7 @@ impl Cache {
 
     /// Where the page in `frame` has its copy on flash, up to date or not.
     pub(crate) fn slot_of(&self, frame: FrameId) -> Option<u32> {
-        let slot = self.slots[frame.index()].load(Ordering::Relaxed) & !SETTLED;
+        let slot = self.contents[frame.index()].slot.load(Ordering::Relaxed) & !SETTLED;
         (slot != BLANK).then_some(slot)
     }
 
@@ -360,7 +368,7 @@ impl Cache {
         let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
             return None;
         };
-        let settled = self.slots[frame.index()].load(Ordering::Relaxed) & SETTLED != 0;
+        let settled = self.contents[frame.index()].slot.load(Ordering::Relaxed) & SETTLED != 0;
         if !settled || self.page_in(frame) != page {
             return None;
         }
@@ -373,7 +381,7 @@ impl Cache {
 
     /// Notes whether the policy knows `frame`. The policy is locked.
     fn set_settled(&self, frame: FrameId, settled: u32) {
-        let slot = &self.slots[frame.index()];
+        let slot = &self.contents[frame.index()].slot;
         slot.store(slot.load(Ordering::Relaxed) & !SETTLED | settled, Ordering::Relaxed);
     }
 

@@ -106,6 +106,7 @@ impl<S: Service> Worker<S> {
                 shared,
                 core: setup.core,
                 outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
+                halted_at: Cell::new(None),
                 merged: Cell::new(0),
                 word_waiters: Cell::new(0),
                 log_waiters: Cell::new(0),
@@ -322,7 +323,7 @@ impl<S: Service> Worker<S> {
     /// Runs a fiber until it halts or its job ends; gives the time at which it did.
     fn switch_to(&mut self, fiber: u32) -> Time {
         let signal = self.fibers[fiber as usize].resume(());
-        let now = self.local.shared.pool.now();
+        let now = self.local.halted_at.take().unwrap_or_else(|| self.local.shared.pool.now());
         match signal.expect("the body of a fiber never returns") {
             Signal::Halted => self.scheduler.halted(fiber, now),
             Signal::Yielded => {

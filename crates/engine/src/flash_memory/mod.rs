@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
 use ebbtide_core::prefetch::Demand;
-use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Value, check_access};
+use ebbtide_core::{
+    Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Time, Value, check_access,
+};
 use ebbtide_fiber::Suspend;
 
 use crate::atomic_words;
@@ -38,6 +40,8 @@ pub(crate) struct Local {
     pub(crate) core: usize,
     /// The outcome that each fiber was sent, until it is resumed.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
+    /// When the fiber that ran last halted, if it has looked at the clock.
+    pub(crate) halted_at: Cell<Option<Time>>,
     /// Fibers that wait for a page another core may be reading, or for a latch.
     pub(crate) merged: Cell<u32>,
     /// Fibers that wait on a word.
@@ -175,12 +179,14 @@ impl<'a> FlashMemory<'a> {
             let begin = shard.begin(page, self.waiter());
             assert!(begin != Begin::Full, "the miss table holds every fiber there is");
             let starts = matches!(state, PageState::Absent(_));
+            let mut halted_at = None;
             match state {
                 PageState::Absent(slot) => {
                     shared.pool.cache.begin_fetch(page, &shard);
                     drop(shard);
                     counters.misses.add(1);
                     let now = shared.pool.now();
+                    halted_at = Some(now);
                     let mut backside = shared.backsides[self.local.core].lock();
                     backside.fetch(&shared.pool, page, slot, now);
                     backside.look_ahead(&shared.pool, page, Demand::Miss, now);
@@ -192,6 +198,7 @@ impl<'a> FlashMemory<'a> {
                 }
                 PageState::Busy | PageState::Ahead(_) | PageState::Resident(_) => drop(shard),
             }
+            self.local.halted_at.set(halted_at);
             match self.halt(!starts) {
                 Outcome::Retry => {}
                 Outcome::Installed(frame) => {
