@@ -28,9 +28,6 @@ const HELP_AFTER: Span = Span::from_us(200);
 /// A core with nothing to run polls for this long before it sleeps.
 const POLL_BEFORE_SLEEP: Span = Span::from_us(5);
 
-/// A core with jobs to resume drives its backside at least once in this many turns.
-const TURNS_NOT_DRIVEN_MAX: u32 = 8;
-
 /// The longest sleep: work from outside rouses a sleeper, so this is only a safety net.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
@@ -80,7 +77,6 @@ pub(crate) struct Worker<S: Service> {
     next_arrival: Option<Time>,
     ended: bool,
     helped_at: Time,
-    turns_not_driven: u32,
     own_wakes: Vec<(u32, Outcome)>,
     /// Fibers that let others run.
     yielded: Vec<u32>,
@@ -124,7 +120,6 @@ impl<S: Service> Worker<S> {
             next_arrival: None,
             ended: false,
             helped_at: Time::ZERO,
-            turns_not_driven: 0,
             own_wakes: Vec::with_capacity(threads),
             yielded: Vec::new(),
             network,
@@ -144,11 +139,11 @@ impl<S: Service> Worker<S> {
             let new_job = self.has_new_job(now);
             match self.scheduler.next(now, new_job) {
                 Next::Resume(fiber) => {
-                    self.drive_now_and_then(now);
+                    self.drive(now, Drive::Busy { runnable: self.runnable() });
                     now = self.switch_to(fiber);
                 }
                 Next::Start => {
-                    self.drive_now_and_then(now);
+                    self.drive(now, Drive::Busy { runnable: self.runnable() });
                     let job = self.offered.take().expect("a new job is at hand");
                     now = self.start(job, now);
                     self.resume_yielded();
@@ -210,16 +205,6 @@ impl<S: Service> Worker<S> {
             }
         }
         self.offered.is_some()
-    }
-
-    /// Drives the backside of a busy core: at every turn if nothing else is ready to be resumed, else
-    /// only at some, since pages that arrive meanwhile would have to wait anyway.
-    fn drive_now_and_then(&mut self, now: Time) {
-        self.turns_not_driven += 1;
-        if self.scheduler.ripe() == 0 || self.turns_not_driven >= TURNS_NOT_DRIVEN_MAX {
-            self.turns_not_driven = 0;
-            self.drive(now, Drive::Busy { runnable: self.runnable() });
-        }
     }
 
     /// Jobs that this core can run: those whose page is there, and new ones as long as the service has

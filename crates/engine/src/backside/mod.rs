@@ -213,6 +213,9 @@ impl Backside {
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
     pub(crate) fn advance(&mut self, pool: &BufferPool, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
+        if drive == Drive::Idle {
+            self.requests.idle(now);
+        }
         self.reap(pool, now, drive == Drive::Idle);
         self.end_grace_periods(pool, by, now);
         self.clean(pool, by, now);

@@ -11,13 +11,13 @@ use ebbtide_core::{Span, Time};
 /// A running mean gives a new sample this share of its weight.
 const SHARE: u64 = 16;
 
-/// A core that was idle says nothing about its pace: longer gaps between misses do not count.
+/// Longer gaps between misses, as of a core that slept, say nothing about its pace.
 const GAP_MAX: Span = Span::from_us(1_000);
 
 /// A request waits for others no longer than this many reads take.
 const HOLD_READS: u64 = 4;
 
-/// Running means of how long the device takes for a read and how far apart a core's misses are.
+/// Running means of how long the device takes for a read and how far apart a busy core's misses are.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     read_ps: u64,
@@ -33,6 +33,11 @@ impl Pace {
         if gap < GAP_MAX {
             follow(&mut self.gap_ps, gap);
         }
+    }
+
+    /// The core has nothing to run at `now`: the gap to its next miss counts from here.
+    pub(super) fn idle(&mut self, now: Time) {
+        self.missed_at = now;
     }
 
     /// A read was seen to end `span` after it was handed over. A core that was `waiting` saw it at
@@ -85,6 +90,19 @@ mod tests {
         let before = pace.gap_ps;
         pace.missed(pace.missed_at + Span::from_us(1_000_000));
         assert_eq!(pace.gap_ps, before);
+    }
+
+    /// A core at a third of its load seems to miss a third as often as it would if it were busy, and held
+    /// requests back that nothing else hid.
+    #[test]
+    fn time_without_work_between_misses_is_not_part_of_the_pace() {
+        let mut pace = Pace::default();
+        for miss in 1..200 {
+            pace.idle(Time::from_ns(30_000 * miss));
+            pace.missed(Time::from_ns(30_000 * miss + 10_000));
+            pace.read_took(Span::from_us(300), true);
+        }
+        assert!(pace.hides_a_read(31) && !pace.hides_a_read(29));
     }
 
     #[test]

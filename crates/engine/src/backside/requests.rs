@@ -135,6 +135,11 @@ impl Requests {
         self.pace.missed(now);
     }
 
+    /// Its core has nothing to run.
+    pub(super) fn idle(&mut self, now: Time) {
+        self.pace.idle(now);
+    }
+
     /// Whether the queue also drives sockets.
     pub(super) fn has_network(&self) -> bool {
         self.queue.has_network()
