@@ -3,7 +3,7 @@
 use ebbtide_core::durability::{Mistake, Planted};
 use ebbtide_testbed::power_loss::{
     EngineMistake, Setting, Tally, Violation, damage, explore, finds, finds_in_engine, mangle,
-    sample,
+    recover_with_less, sample,
 };
 
 fn all(seeds: u64, run: impl Fn(u64) -> Result<Tally, Violation>) -> Tally {
@@ -42,6 +42,11 @@ fn a_device_that_fails_midway_loses_nothing_acknowledged() {
 fn a_damaged_block_is_named_and_nothing_else_is_lost() {
     let tally = all(60, |seed| damage(&Setting::SMALL, seed, 300));
     assert!(tally.refused > 100 && tally.poisoned > 20, "{tally:?}");
+}
+
+#[test]
+fn recovery_says_how_much_it_reads_and_needs_no_more_dram_than_it_gets() {
+    all(200, |seed| recover_with_less(&Setting::SMALL, seed, 100 + seed * 5));
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod scan;
 mod slots;
 mod superblock;
 mod unmapped;
+mod work;
 mod write_set;
 
 pub use base_map::{Mapped, PageMap, SLOTS_MAX};
@@ -50,4 +51,5 @@ pub use planted::{Mistake, Planted};
 pub use policy::{NotPolicy, Policy};
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use superblock::{Superblock, format};
+pub use work::RecoveryWork;
 pub use write_set::WriteSet;

@@ -20,6 +20,7 @@ use super::record::{Map, Record, runs};
 use super::scan::{End, Extent, check_end, scan};
 use super::slots::Slots;
 use super::superblock::Superblock;
+use super::work::RecoveryWork;
 use crate::addr::{PAGE_BYTES, PageId};
 use crate::placement::Run;
 use crate::watch::Watch;
@@ -39,6 +40,8 @@ pub struct Recovered {
     pub log_blocks: u64,
     /// Pages to which stores of the log were applied.
     pub pages: u64,
+    /// What it had to do, as it was told beforehand.
+    pub work: RecoveryWork,
     /// Damaged pages, now or before. To touch one is an error.
     pub poisoned: Vec<PageId>,
 }
@@ -65,6 +68,8 @@ pub(super) struct Found {
     pub(super) records: u64,
     /// Damaged blocks of the base map.
     pub(super) damaged_blocks: u64,
+    /// Copies of pages that were looked at.
+    pub(super) copies_read: u64,
 }
 
 /// The copies of a page that may be its newest one.
@@ -99,6 +104,7 @@ impl Copies {
         disk: &mut impl Disk,
         flushed: Lsn,
         planted: Planted,
+        copies_read: &mut u64,
     ) -> Result<(Mapped, Lsn), DiskError> {
         let mut block = Box::new([0; PAGE_BYTES]);
         while let Some((end, mapped, covered)) = self.copies.pop_back() {
@@ -108,6 +114,7 @@ impl Copies {
                 return Ok((mapped, covered));
             }
             disk.read_block(geometry.slot(slot), &mut block)?;
+            *copies_read += 1;
             if geometry.checksum(&block[..]) == checksum {
                 return Ok((mapped, covered));
             }
@@ -174,8 +181,10 @@ pub(super) fn look(
         check_end(geometry, disk, &superblock, &end, planted)?;
     }
     let mut covers: HashMap<PageId, Lsn> = HashMap::new();
+    let mut copies_read = 0;
     for (page, copies) in copies_of {
-        let (mapped, covered) = copies.newest_sound(geometry, disk, end.flushed, planted)?;
+        let (mapped, covered) =
+            copies.newest_sound(geometry, disk, end.flushed, planted, &mut copies_read)?;
         map.set(page, mapped);
         covers.insert(page, covered);
     }
@@ -185,7 +194,7 @@ pub(super) fn look(
         .filter(|&(page, last)| last >= from(page) && map.get(page) != Mapped::Poisoned)
         .map(|(page, _)| (page, from(page)))
         .collect();
-    Ok(Found { superblock, map, end, redo, transactions, records, damaged_blocks })
+    Ok(Found { superblock, map, end, redo, transactions, records, damaged_blocks, copies_read })
 }
 
 /// The slots that hold a page, a bit each.
@@ -222,8 +231,11 @@ pub fn recover(
     let mut left = Vec::new();
     let pages: Vec<PageId> = redo.keys().copied().collect();
     let at_once = options.pages_at_once.max(1);
+    let log_blocks = end.number - superblock.horizon.block();
+    let work = RecoveryWork::new(&geometry, pages.len(), at_once, log_blocks, found.copies_read);
+    let stage = work.to_string();
     for (done, portion) in pages.chunks(at_once).enumerate() {
-        watch.tell("applying the log", (done * at_once) as f64 / pages.len() as f64)?;
+        watch.tell(&stage, (done * at_once) as f64 / pages.len() as f64)?;
         let mut contents = read_pages(&geometry, disk, map, portion, planted)?;
         apply(&geometry, disk, &found, planted, &mut contents)?;
         let mut free = Run { first: 0, count: 0 };
@@ -283,8 +295,9 @@ pub fn recover(
     left.into_iter().for_each(|slot| slots.release(slot));
     let recovered = Recovered {
         transactions: found.transactions,
-        log_blocks: end.number - superblock.horizon.block(),
+        log_blocks,
         pages: pages.len() as u64,
+        work,
         poisoned: poisons().collect(),
     };
     let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);

@@ -41,6 +41,8 @@ pub struct DiskModel {
     power: Option<u64>,
     /// Writes and flushes that [`Disk`] has carried out.
     calls: u64,
+    /// Blocks that [`Disk`] has read.
+    reads: u64,
 }
 
 impl DiskModel {
@@ -96,6 +98,11 @@ impl DiskModel {
         let cached = |write: &&Write| write.completed && write.block == block;
         let newest = self.unflushed.iter().rev().find(cached).map(|write| &write.page);
         newest.or_else(|| self.stable.get(&block)).map_or(&ZEROS, |page| page)
+    }
+
+    /// Blocks that were read by recovery.
+    pub fn reads(&self) -> u64 {
+        self.reads
     }
 
     /// Writes that were not flushed.
@@ -161,6 +168,7 @@ impl DiskModel {
 
 impl Disk for DiskModel {
     fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
+        self.reads += 1;
         into.copy_from_slice(self.contents(block));
         Ok(())
     }

@@ -152,6 +152,39 @@ pub fn sample(setting: &Setting, seed: u64, steps: u64, crash: f64) -> Result<Ta
     Ok(tally)
 }
 
+/// Runs a history of `steps` steps from `seed`, lets power go, and recovers copies of what is left with
+/// DRAM for one page, for two, and for all. They must be alike, and none may read more than it said
+/// beforehand.
+///
+/// # Errors
+/// At the first violation.
+pub fn recover_with_less(setting: &Setting, seed: u64, steps: u64) -> Result<Tally, Violation> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x1e55);
+    let mut world = fresh(setting, seed)?;
+    for _ in 0..steps {
+        world.step()?;
+    }
+    let disk = world.disk.after_power_loss(draw_kept(&mut random));
+    let mut first: Option<Back> = None;
+    for pages_at_once in [setting.geometry.pages as usize, 2, 1] {
+        let mut copy = disk.clone();
+        let back = oracle::bring_back_with(setting, &mut copy, pages_at_once);
+        let back = back.map_err(|error| Violation::new(format!("seed {seed}: {error}")))?;
+        oracle::check(&back, &world.states, world.acknowledged)?;
+        let (reads, said) = (copy.reads(), back.recovered.work);
+        if reads > said.reads_max() {
+            return Err(Violation::new(format!("seed {seed}: {reads} reads, but it said {said}")));
+        }
+        if let Some(first) = &first
+            && !first.state.differences(&back.state).is_empty()
+        {
+            return Err(Violation::new(format!("seed {seed}: less DRAM gives another state")));
+        }
+        first.get_or_insert(back);
+    }
+    Ok(Tally { histories: 1, steps, crashes: 3, ..Tally::default() })
+}
+
 /// What a drawn loss of power keeps.
 fn draw_kept(random: &mut Pcg64Mcg) -> impl FnMut(usize) -> Kept + '_ {
     let share = [0.0, 0.3, 0.7, 0.95, 1.0][random.random_range(0..5)];

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use ebbtide_core::durability::{Journal, Mapped, Page, Recovered, RecoveryError, recover};
+use ebbtide_core::durability::{
+    Journal, Mapped, Page, Recovered, RecoveryError, RecoveryOptions, recover,
+};
 use ebbtide_core::{Addr, PageId, Watch};
 use thiserror::Error;
 
@@ -89,8 +91,18 @@ pub struct Back {
 /// # Errors
 /// When recovery fails.
 pub fn bring_back(setting: &Setting, disk: &mut DiskModel) -> Result<Back, RecoveryError> {
+    bring_back_with(setting, disk, setting.recovery().pages_at_once)
+}
+
+/// As [`bring_back`], with DRAM for `pages_at_once` pages.
+pub(super) fn bring_back_with(
+    setting: &Setting,
+    disk: &mut DiskModel,
+    pages_at_once: usize,
+) -> Result<Back, RecoveryError> {
+    let options = RecoveryOptions { pages_at_once, ..setting.recovery() };
     let watch = Watch::unattended();
-    let (journal, recovered) = recover(setting.geometry, disk, &setting.recovery(), watch)?;
+    let (journal, recovered) = recover(setting.geometry, disk, &options, watch)?;
     let read = |page| match journal.map().get(page) {
         Mapped::Slot { slot, .. } => Rc::new(*disk.contents(setting.geometry.slot(slot))),
         Mapped::Blank | Mapped::Poisoned => Rc::new([0; 4096]),
