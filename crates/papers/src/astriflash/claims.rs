@@ -163,7 +163,7 @@ pub(crate) const CLAIMS: Claims = Claims(&[
         .tested(&[Simulation], "as AS37"),
     claim("AS39", "§VI-D", "requests blocked by garbage collection, 256 GB")
         .value("4%", "%", Between(2.0, 6.0))
-        .tested(&[Simulation, Real], "plane-blocking collection under a mix with writes"),
+        .tested(&[Simulation, Real], "plane-blocking collection under AstriFlash's own requests"),
     claim("AS40", "§VI-D", "garbage collection with 1 TB")
         .values(&[
             part("reduction", ">4×", "×", Above(4.0)),

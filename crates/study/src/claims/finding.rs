@@ -124,6 +124,7 @@ fn written(ours: Ours, part: &Part) -> String {
     match ours {
         Ours::Holds(true) => "holds".to_string(),
         Ours::Holds(false) => "does not hold".to_string(),
+        Ours::Number(number) if number.is_nan() => "no number".to_string(),
         Ours::Number(number) => format!("{}{}", digits(number), part.unit),
         Ours::Range(from, to) if digits(from) == digits(to) => {
             format!("{}{}", digits(from), part.unit)

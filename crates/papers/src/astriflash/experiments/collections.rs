@@ -1,6 +1,7 @@
 //! How many requests garbage collection blocks (AS39, AS40).
 
 use ebbtide_core::Watch;
+use ebbtide_sim::Outcome;
 use serde::Serialize;
 
 use crate::ReproduceError;
@@ -9,59 +10,130 @@ use ebbtide_study::gc_share::{AgedSsd, GcShare};
 /// Aged to 66% of the raw capacity, half of it valid, as Tiny-Tail's configuration has it.
 const VALID_PERCENT: f64 = 33.0;
 
-/// An assumption: §V-A only says that writes are limited. The sweep goes to half and twice.
+/// Requests a second of the sweep over the share of writes. An assumption, beside the requests of
+/// AstriFlash's own runs.
 const REQUESTS_PER_S: u64 = 100_000;
 
-/// Shares of writes; see [`REQUESTS_PER_S`].
+/// Shares of writes of the sweep.
 const WRITE_PERCENTS: [f64; 3] = [5.0, 10.0, 20.0];
-
-/// The share of writes at which the claims are judged.
-const MIDDLE: usize = 1;
 
 const WRITES: u64 = 50_000;
 
-/// A device of 256 GiB and one of 1 TiB under the same requests, over the share of writes.
+/// What a design asks of flash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Requests {
+    per_s: u64,
+    write_percent: f64,
+}
+
+impl Requests {
+    /// The mean over `outcomes`.
+    pub(crate) fn of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Requests {
+        let (mut runs, mut reads_per_s, mut writes_per_s) = (0.0, 0.0, 0.0);
+        for Outcome { flash, simulated_ns, .. } in outcomes {
+            let seconds = *simulated_ns as f64 / 1e9;
+            runs += 1.0;
+            reads_per_s += flash.reads as f64 / seconds;
+            writes_per_s += flash.writes as f64 / seconds;
+        }
+        let per_s = reads_per_s + writes_per_s;
+        let write_percent = 100.0 * writes_per_s / per_s;
+        Requests { per_s: (per_s / runs) as u64, write_percent }
+    }
+}
+
+/// A device of 256 GiB and one of 1 TiB under the same requests.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Collections {
-    /// With 64 planes.
-    pub small: Vec<GcShare>,
-    /// With 256 planes, as full.
-    pub large: Vec<GcShare>,
-    /// With 256 planes and the data of 64, where the claims are judged.
+    /// Under AstriFlash's own requests, where the claims are judged: with 64 planes, and with 256 as
+    /// full.
+    pub own: [GcShare; 2],
+    /// The same with 256 planes and the data of 64.
     pub same_data: GcShare,
+    /// Over the share of writes, with 64 planes.
+    pub small: Vec<GcShare>,
+    /// The same with 256 planes, as full.
+    pub large: Vec<GcShare>,
+}
+
+/// The devices in the steady state of random overwrites.
+pub(super) struct Devices {
+    small: AgedSsd,
+    large: AgedSsd,
+    /// With 256 planes and the data of 64.
+    emptier: AgedSsd,
+}
+
+impl Devices {
+    pub(super) fn new(watch: Watch<'_>) -> Result<Devices, ReproduceError> {
+        let device = |preset, percent| {
+            watch.go_on()?;
+            Ok::<AgedSsd, ReproduceError>(AgedSsd::new(preset, percent)?)
+        };
+        Ok(Devices {
+            small: device("astriflash-256g", VALID_PERCENT)?,
+            large: device("astriflash-1t", VALID_PERCENT)?,
+            emptier: device("astriflash-1t", VALID_PERCENT / 4.0)?,
+        })
+    }
+
+    /// Measures collections under `own` requests, and under those of the sweep.
+    pub(super) fn measure(
+        &self,
+        own: Requests,
+        watch: Watch<'_>,
+    ) -> Result<Collections, ReproduceError> {
+        let run = |ssd: &AgedSsd, Requests { per_s, write_percent }| {
+            watch.go_on()?;
+            Ok::<GcShare, ReproduceError>(ssd.run(per_s, write_percent, WRITES))
+        };
+        let over_writes = |ssd| {
+            let each = |write_percent| run(ssd, Requests { per_s: REQUESTS_PER_S, write_percent });
+            WRITE_PERCENTS.into_iter().map(each).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Collections {
+            own: [run(&self.small, own)?, run(&self.large, own)?],
+            same_data: run(&self.emptier, own)?,
+            small: over_writes(&self.small)?,
+            large: over_writes(&self.large)?,
+        })
+    }
 }
 
 impl Collections {
-    pub(crate) fn measure(watch: Watch<'_>) -> Result<Collections, ReproduceError> {
-        let over_writes = |preset| {
-            watch.go_on()?;
-            let ssd = AgedSsd::new(preset, VALID_PERCENT)?;
-            let run = |percent| {
-                watch.go_on()?;
-                Ok(ssd.run(REQUESTS_PER_S, percent, WRITES))
-            };
-            WRITE_PERCENTS.into_iter().map(run).collect::<Result<Vec<GcShare>, ReproduceError>>()
-        };
-        let [small, large] = ["astriflash-256g", "astriflash-1t"].map(over_writes);
-        watch.go_on()?;
-        let emptier = AgedSsd::new("astriflash-1t", VALID_PERCENT / 4.0)?;
-        let same_data = emptier.run(REQUESTS_PER_S, WRITE_PERCENTS[MIDDLE], WRITES);
-        Ok(Collections { small: small?, large: large?, same_data })
+    /// Percent of requests blocked on the devices of 256 GiB and 1 TiB, no number for a device that
+    /// cannot keep up.
+    pub(crate) fn blocked(&self) -> [f64; 2] {
+        self.own.each_ref().map(|share| share.blocked_percent.unwrap_or(f64::NAN))
     }
 
-    /// Percent of requests blocked on the devices of 256 GiB and 1 TiB, where the claims are judged.
-    pub(crate) fn middle(&self) -> [f64; 2] {
-        [&self.small, &self.large].map(|shares| shares[MIDDLE].blocked_percent.unwrap_or(100.0))
+    /// The requests at which the claims are judged, in words.
+    pub(crate) fn asked(&self) -> String {
+        let [small, large] = &self.own;
+        let keeps_up = |share: &GcShare| match share.blocked_percent {
+            Some(percent) => format!("{percent:.1}% are blocked"),
+            None => "it cannot keep up".to_string(),
+        };
+        format!(
+            "AstriFlash makes {} requests a second here, {:.0}% of them writes, on the mean of its runs \
+             over flash without limits. With 64 planes {}, with 256 {}.",
+            small.requests_per_s,
+            small.write_percent,
+            keeps_up(small),
+            keeps_up(large),
+        )
     }
 
     /// Why the larger device blocks far fewer requests.
     pub(crate) fn with_same_data(&self) -> String {
-        let percent = self.same_data.blocked_percent.unwrap_or(100.0);
+        let with_same_data = match self.same_data.blocked_percent {
+            Some(percent) => format!("{percent:.2}% are blocked"),
+            None => "it cannot keep up either".to_string(),
+        };
         format!(
             "Four times the planes, as full, under the same writes: each collects a fourth as often, \
              and as long. With only the smaller device's data on it, so that collections have less to \
-             copy, {percent:.2}% are blocked: {:.0} times fewer.",
-            self.middle()[0] / percent,
+             copy, {with_same_data}.",
         )
     }
 

@@ -17,6 +17,7 @@ use ebbtide_study::size::figure1;
 use ebbtide_workloads::Kind;
 
 pub(super) use self::collections::Collections;
+use self::collections::{Devices, Requests};
 pub(super) use self::host::Host;
 pub(super) use self::rows::{
     AssumptionRow, BlockedRow, ByDesign, IntervalRow, LoadRow, ScaleRow, SkewRow, TailCauseRow,
@@ -135,7 +136,7 @@ pub(super) fn run(
     // This machine is measured first, while nothing else runs.
     let host = options.real.then(|| Host::measure(Path::new("."))).transpose()?;
     let takes = |ids: &[&str]| options.selection.takes_any(ids);
-    let (outcomes, (collections, miss_curves)) = thread::scope(|scope| {
+    let (outcomes, (devices, miss_curves)) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
             let unseen = watch.telling(&|_, _| ());
             let programs = &figure1::PROGRAMS;
@@ -143,13 +144,18 @@ pub(super) fn run(
                 true => figure1::figure1(programs, FIGURE1_BYTES, options.seed, unseen)?,
                 false => Vec::new(),
             };
-            let collections = takes(&COLLECTIONS).then(|| Collections::measure(watch));
-            Ok((collections.transpose()?, curves))
+            let devices = takes(&COLLECTIONS).then(|| Devices::new(watch)).transpose()?;
+            Ok((devices, curves))
         });
         let outcomes = Outcomes::new(options, watch);
         let beside: Result<_, ReproduceError> = beside.join().expect("it does not panic");
         Ok::<_, ReproduceError>((outcomes?, beside?))
     })?;
+    let own = |devices: Devices| {
+        let runs = WORKLOADS.map(|(_, workload)| Run::of("astriflash", workload));
+        devices.measure(Requests::of(runs.iter().map(|run| outcomes.of(run))), watch)
+    };
+    let collections = devices.map(own).transpose()?;
     let denominator = options.scale_denominator();
     let [table, swept, loaded] = [&TABLE[..], &INTERVALS, &LOADED_CLAIMS].map(takes);
     let [mean_throughput, geometric_mean_p99] = match table {
@@ -273,7 +279,7 @@ pub(super) const CURVES: [&str; 2] = ["AS6", "AS11"];
 /// Claims that the sweep over skews decides.
 pub(super) const SKEWED: [&str; 1] = ["AS11"];
 
-/// Claims that garbage collection decides.
+/// Claims that garbage collection decides, under the requests of AstriFlash's own runs.
 pub(super) const COLLECTIONS: [&str; 2] = ["AS39", "AS40"];
 
 /// Every run that the selected claims need.
@@ -296,6 +302,9 @@ fn all(quick: bool, selection: &Selection) -> Vec<Run> {
     if takes(&SKEWED) {
         let skewed = |theta| Run::of("astriflash", SWEPT).set("workload.theta", theta);
         runs.extend(SKEWS.map(skewed).into_iter().chain([Run::of("astriflash", SWEPT)]));
+    }
+    if takes(&COLLECTIONS) {
+        runs.extend(WORKLOADS.map(|(_, workload)| Run::of("astriflash", workload)));
     }
     if takes(&TABLE) {
         runs.extend(table(quick));
@@ -434,7 +443,8 @@ mod tests {
     #[test]
     fn a_part_of_the_claims_runs_a_part() {
         let runs = |ids: &[&'static str]| all(true, &Selection::Claims(ids.to_vec()));
-        assert!(runs(&["AS4", "AS39"]).is_empty(), "formulas and the device alone need none");
+        assert!(runs(&["AS4", "AS24"]).is_empty(), "formulas need none");
+        assert_eq!(runs(&["AS39"]).len(), WORKLOADS.len());
         assert_eq!(runs(&["AS37"]).len(), LOADED.len() * LOADS.len() * SEEDS as usize);
         assert_eq!(runs(&["AS16"]).len(), INTERVALS_US.len() * DESIGNS.len());
         let everything = all(true, &Selection::All);

@@ -344,7 +344,7 @@ fn loads(r: &AstriFlash) -> Vec<Finding> {
 
 /// AS39 and AS40.
 fn collections(measured: &Collections) -> Vec<Finding> {
-    let [small, large] = measured.middle();
+    let [small, large] = measured.blocked();
     let reduction = CLAIMS.found("AS40", "reduction", small / large);
     let reduction = match reduction.verdict {
         Verdict::Outside => reduction.note(measured.with_same_data()),
@@ -353,12 +353,14 @@ fn collections(measured: &Collections) -> Vec<Finding> {
     vec![
         CLAIMS
             .found("AS39", "", small)
-            .note(
-                "The share of writes is an assumption: the paper only says that they are limited.",
-            )
+            .note(measured.asked())
+            .note("The paper only says that writes are limited.")
             .note(measured.sweep()),
-        reduction.note(measured.sweep()),
-        CLAIMS.found("AS40", "requests blocked", large).note(measured.sweep()),
+        reduction.note(measured.asked()).note(measured.sweep()),
+        CLAIMS
+            .found("AS40", "requests blocked", large)
+            .note(measured.asked())
+            .note(measured.sweep()),
     ]
 }
 
