@@ -135,14 +135,18 @@ impl<S: Source> Source for Folded<S> {
         let more = self.source.fill(batch)?;
         let region_bytes = self.region_pages * PAGE_BYTES as u64;
         // Neighbours in time are neighbours in space, mostly.
-        let (mut from, mut to) = (u64::MAX, 0);
+        let mut last = None;
         for access in batch.iter_mut() {
             let address = access.address.0;
-            if address.wrapping_sub(from) >= region_bytes {
+            let offset = |from| address.checked_sub(from).filter(|offset| *offset < region_bytes);
+            let known = last.and_then(|(from, to)| Some(to + offset(from)?));
+            let place = known.unwrap_or_else(|| {
                 let region = address / region_bytes;
-                (from, to) = (region * region_bytes, self.place(region) * region_bytes);
-            }
-            access.address = Addr(to + (address - from));
+                let to = self.place(region) * region_bytes;
+                last = Some((region * region_bytes, to));
+                to + address % region_bytes
+            });
+            access.address = Addr(place);
         }
         Ok(more)
     }
@@ -184,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_lies_on_the_device_stays_there() {
-        let addresses = [7, REGION + 64, 3 * REGION, 8];
+        let addresses = [0, 7, REGION + 64, 3 * REGION, 8];
         assert_eq!(folded(&addresses, 4 * REGION_PAGES), addresses);
     }
 
