@@ -469,7 +469,7 @@ impl Service for Front {
             Job::Upkeep => {
                 let oldest = self.running.borrow().first().copied();
                 self.upkeep.run(memory, &self.state, oldest.unwrap_or(0), self.jobs.get());
-                if self.rounds.replace(self.rounds.get() + 1) % ROUNDS_PER_SAMPLE == 0 {
+                if self.rounds.replace(self.rounds.get() + 1).is_multiple_of(ROUNDS_PER_SAMPLE) {
                     self.state.storage.borrow().sample(&self.state.statistics);
                 }
             }
