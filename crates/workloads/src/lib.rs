@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod array_swap;
+mod commit;
 pub mod file_metadata;
 pub mod graph;
 mod gups;

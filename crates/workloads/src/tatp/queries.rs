@@ -3,6 +3,8 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::latch;
 
+use crate::commit::commit;
+
 use super::mix::TatpMix;
 use super::rows::{Digits, Forwarding, Subscriber};
 use super::tables::half;
@@ -66,7 +68,9 @@ impl TatpMix {
             return self.apply_for(memory, s_id, transaction);
         }
         let latch = self.tables.subscriber_address(s_id);
-        latch::write(memory, latch, |memory| self.apply_for(memory, s_id, transaction))
+        commit(memory, |memory| {
+            latch::write(memory, latch, |memory| self.apply_for(memory, s_id, transaction))
+        })
     }
 
     /// [`apply`](TatpMix::apply) for subscriber `s_id`.

@@ -5,6 +5,8 @@ use std::ops::Range;
 use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
+use crate::commit::commit;
+
 use super::rows::Population;
 use super::tables::{ROWS_PER_PAGE, Tables, agree};
 use super::transaction::UpdateSubscriberData;
@@ -90,7 +92,7 @@ impl Tatp {
             return Ok(None);
         }
         let latch = self.tables.subscriber_address(update.s_id);
-        latch::write(memory, latch, |memory| self.apply(memory, update))
+        commit(memory, |memory| latch::write(memory, latch, |memory| self.apply(memory, update)))
     }
 
     /// The transaction itself, for arguments in range. The caller holds the subscriber's latch.

@@ -9,6 +9,8 @@ use std::ops::Range;
 use bytemuck::Pod;
 use ebbtide_core::{LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
+
+use crate::commit::commit;
 use rand::RngExt;
 
 use self::layout::{LINES_PER_PAGE, Layout, ROWS_PER_PAGE, Table};
@@ -160,9 +162,13 @@ impl Tpcb {
         let account = self.layout.address(Table::Account, transaction.account);
         let branch = self.layout.address(Table::Branch, transaction.branch());
         let history = self.layout.address(Table::History, self.layout.place(transaction));
-        latch::write(memory, account, |memory| {
-            latch::write(memory, branch, |memory| {
-                latch::write(memory, history, |memory| self.apply(memory, transaction).map(Some))
+        commit(memory, |memory| {
+            latch::write(memory, account, |memory| {
+                latch::write(memory, branch, |memory| {
+                    latch::write(memory, history, |memory| {
+                        self.apply(memory, transaction).map(Some)
+                    })
+                })
             })
         })
     }

@@ -6,6 +6,8 @@ use std::ops::Range;
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 use ebbtide_structures::latch;
 
+use crate::commit::commit;
+
 use super::key::Key;
 use super::names::Names;
 use super::record::{self, Record, first_line, not_as_expected, told};
@@ -222,7 +224,9 @@ impl<R: Record> Table<R> {
     /// # Errors
     /// [`Wrong`] when it reads invalid data. Nothing is then stored.
     pub fn update<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Option<u64>, Wrong> {
-        latch::write(memory, self.latch(key), |memory| self.apply_update(memory, key))
+        commit(memory, |memory| {
+            latch::write(memory, self.latch(key), |memory| self.apply_update(memory, key))
+        })
     }
 
     /// The update itself. The caller holds the latch.
@@ -239,7 +243,9 @@ impl<R: Record> Table<R> {
     /// # Errors
     /// [`Wrong`] when it reads invalid data. Nothing is then stored.
     pub fn insert<M: Memory>(&self, memory: &mut M, key: &Key) -> Result<Inserted, Wrong> {
-        latch::write(memory, self.latch(key), |memory| self.apply_insert(memory, key))
+        commit(memory, |memory| {
+            latch::write(memory, self.latch(key), |memory| self.apply_insert(memory, key))
+        })
     }
 
     /// The insert itself. The caller holds the latch.

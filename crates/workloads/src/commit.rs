@@ -1,0 +1,19 @@
+//! Where a program's transaction begins and ends, marked once for every memory.
+
+use ebbtide_core::Memory;
+
+use crate::Wrong;
+
+/// Runs `body` as one transaction and waits until it survives a crash, as far as the memory's policy asks
+/// for that. A memory without a persist part just runs it.
+///
+/// # Errors
+/// What `body` gives, which must then have stored nothing; or that it could not be committed.
+pub(crate) fn commit<M: Memory, R>(
+    memory: &mut M,
+    body: impl FnMut(&mut M) -> Result<R, Wrong>,
+) -> Result<R, Wrong> {
+    let (result, lsn) = memory.transaction(body).map_err(|error| Wrong(error.to_string()))?;
+    memory.durable(lsn).map_err(|error| Wrong(error.to_string()))?;
+    result
+}
