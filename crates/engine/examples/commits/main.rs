@@ -110,9 +110,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let budget = modes[1].jobs.engine().budget();
     println!();
     println!(
-        "DRAM a page of the persist part: {:.1} bytes of {}",
-        mode::dram_bytes_a_page(&budget),
-        "states, slots, map and policy"
+        "DRAM a page of the persist part: {:.1} bytes of states, slots, map and policy",
+        mode::dram_bytes_a_page(&budget)
     );
     modes.into_iter().try_for_each(|mode| mode.remove(&folder))
 }
