@@ -88,8 +88,8 @@ fn the_sums_of_a_bank_are_right_after_the_store_is_opened_again() {
 }
 
 #[test]
-fn subscribers_and_records_are_there_after_the_store_is_opened_again() {
-    for kind in [Kind::Tatp, Kind::TatpMix, Kind::YcsbA] {
+fn subscribers_records_and_orders_are_there_after_the_store_is_opened_again() {
+    for kind in [Kind::Tatp, Kind::TatpMix, Kind::YcsbA, Kind::YcsbF, Kind::TpccMix] {
         let folder = folder();
         let (program, jobs) = run_and_reopen(kind, &folder);
         // Every row that a job reads is checked against what may have been written.

@@ -8,6 +8,7 @@ use super::input::{Delivery, Who};
 use super::rows::{District, Order, OrderLine};
 use super::scale::DISTRICTS;
 use crate::Wrong;
+use crate::commit::commit;
 use crate::keys::share;
 
 /// The order that a Delivery delivered in each district; `None` if there was none.
@@ -31,8 +32,9 @@ impl Database {
             memory.work(share(work, part, DISTRICTS.into()));
             self.touch_oldest(memory, delivery.w_id, d_id)?;
             let latch = self.layout.district(delivery.w_id, d_id);
-            delivered[usize::from(d_id - 1)] =
-                latch::write(memory, latch, |memory| self.deliver(memory, delivery, d_id))?;
+            delivered[usize::from(d_id - 1)] = commit(memory, |memory| {
+                latch::write(memory, latch, |memory| self.deliver(memory, delivery, d_id))
+            })?;
         }
         Ok(delivered)
     }

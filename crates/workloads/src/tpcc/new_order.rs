@@ -11,6 +11,7 @@ use super::rows::{
     District, Item, ORIGINAL, Order, OrderLine, Stock, StockData, StockDistricts, left_in_stock,
 };
 use crate::Wrong;
+use crate::commit::commit;
 use crate::keys::share;
 
 const LINE: u64 = LINE_BYTES as u64;
@@ -63,8 +64,10 @@ impl Database {
         let stocks = each_once(prepared.goods.iter().map(|goods| goods.stock));
         let latches: SmallVec<[Addr; LINES_MAX + 1]> =
             std::iter::once(district).chain(stocks.iter().copied()).collect();
-        latch::write_all(memory, &latches, |memory| {
-            self.place(memory, order, &prepared, &stocks).map(Some)
+        commit(memory, |memory| {
+            latch::write_all(memory, &latches, |memory| {
+                self.place(memory, order, &prepared, &stocks).map(Some)
+            })
         })
     }
 

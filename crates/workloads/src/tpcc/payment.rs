@@ -8,6 +8,7 @@ use super::database::Database;
 use super::input::Payment;
 use super::rows::{CustomerData, District, History, Warehouse};
 use crate::Wrong;
+use crate::commit::commit;
 use crate::keys::share;
 
 /// The result of a Payment.
@@ -50,7 +51,9 @@ impl Database {
             [self.layout.district(c_w_id, c_d_id), district, warehouse].into_iter().collect();
         latches.sort_unstable();
         latches.dedup();
-        latch::write_all(memory, &latches, |memory| self.pay(memory, payment, c_id, data))
+        commit(memory, |memory| {
+            latch::write_all(memory, &latches, |memory| self.pay(memory, payment, c_id, data))
+        })
     }
 
     /// The transaction itself, with all latches held. `data` is H_DATA.
