@@ -1,0 +1,270 @@
+//! How a store is made: where it may go, and how it is filled.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ebbtide_core::durability::{LOG_BLOCKS_MIN, format};
+use ebbtide_core::{PAGE_BYTES, PageId, Watch};
+use parking_lot::Mutex;
+
+use super::error::fault;
+use super::file::{Purpose, buffer, check_aligned, is_blank, lock, may_make, open, reserve};
+use super::header::{bytes_of, whole_header};
+use super::{Access, Header, Store, StoreError, TAG_BYTES_MAX};
+
+/// Bytes in each write of the image.
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_PAGES: u64 = (CHUNK_BYTES / PAGE_BYTES) as u64;
+
+/// Where a new store goes and what it will hold.
+#[derive(Debug, Clone)]
+pub struct NewStore {
+    /// The file, made if it does not exist, or the block device.
+    pub path: PathBuf,
+    /// Where the store begins in it, in bytes; a multiple of the page size. Several stores may share
+    /// a file, each locked for itself.
+    pub offset: u64,
+    /// Size of the address space in pages.
+    pub pages: u64,
+    /// Spare places for pages behind them. With half as many as pages, pages that leave DRAM together
+    /// are written together ([`ebbtide_core::Placement`]); with none, nearly one by one.
+    pub spare_pages: u64,
+    /// What the image is; [`Header::tag`] later says so.
+    pub tag: String,
+    /// Overwrite whatever is there. Without it only a whole store, of whatever image, or an empty
+    /// place is written over.
+    pub force: bool,
+}
+
+impl NewStore {
+    /// Bytes that the store takes up.
+    pub fn bytes(&self) -> u64 {
+        bytes_of(self.pages, self.spare_pages)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if self.tag.len() > TAG_BYTES_MAX {
+            return Err(StoreError::LongTag(self.tag.len()));
+        }
+        check_aligned(self.offset)
+    }
+
+    /// Whether this very store is in its place already, whole and clean. Nothing is written.
+    ///
+    /// # Errors
+    /// What would keep [`Store::create`] from writing there, as far as looking can tell.
+    pub fn is_there(&self) -> Result<bool, StoreError> {
+        self.check()?;
+        if !self.path.exists() {
+            return may_make(&self.path).map(|()| false);
+        }
+        let file = open(&self.path, Purpose::Look)?;
+        let bytes = self.bytes();
+        lock(&file, &self.path, Access::SharedReadOnly, self.offset, bytes)?;
+        let header = self.found(&file)?;
+        Ok(header.is_some_and(|found| {
+            found.clean
+                && found.log_blocks == 0
+                && !found.blank
+                && found.pages == self.pages
+                && found.spare_pages == self.spare_pages
+                && found.tag == self.tag
+        }))
+    }
+
+    /// The header of the whole store in this place, or none where nothing is that must be kept.
+    fn found(&self, file: &File) -> Result<Option<Header>, StoreError> {
+        let foreign = |found| StoreError::Foreign { found: Box::new(found), bytes: self.bytes() };
+        match whole_header(file, &self.path, self.offset) {
+            Ok(header) => Ok(Some(header)),
+            Err(StoreError::Io { path, doing, source }) => {
+                Err(StoreError::Io { path, doing, source })
+            }
+            Err(_) if self.force || is_blank(file, &self.path, self.offset)? => Ok(None),
+            Err(found) => Err(foreign(found)),
+        }
+    }
+}
+
+impl Store {
+    /// Makes a store and fills it: `image` writes the contents of each page into a buffer of unknown
+    /// contents, on several threads at once.
+    ///
+    /// # Errors
+    /// Whatever keeps the file from being written in full. A file that was made here is removed
+    /// again then, unless it was stopped: that leaves it marked as dirty.
+    pub fn create(
+        new: &NewStore,
+        image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
+        watch: Watch<'_>,
+    ) -> Result<Store, StoreError> {
+        let written = |store: &Store| store.write_image(image, watch);
+        Store::make(new, false, &written)
+    }
+
+    /// Makes a store whose pages are zeros. Nothing but its header is written, now or before the first
+    /// change of a page leaves DRAM.
+    ///
+    /// # Errors
+    /// As [`Store::create`].
+    pub fn create_blank(new: &NewStore) -> Result<Store, StoreError> {
+        Store::make(new, true, &|_| Ok(()))
+    }
+
+    /// Makes a store that survives crashes: [transactions](ebbtide_core::Memory::transaction) on its
+    /// pages, which are zeros, go to a log of `log_bytes` bytes first. All pages belong to the persist
+    /// part; the spare ones are where changed pages go before their last copies are free, so there
+    /// should be at least as many as the DRAM cache has frames.
+    ///
+    /// # Errors
+    /// As [`Store::create`], and when the log or the spare places are too few.
+    pub fn create_persistent(new: &NewStore, log_bytes: u64) -> Result<Store, StoreError> {
+        let log_blocks = log_bytes / PAGE_BYTES as u64;
+        if log_blocks < LOG_BLOCKS_MIN || new.spare_pages == 0 {
+            return Err(StoreError::TooSmall {
+                log_bytes,
+                log_bytes_min: LOG_BLOCKS_MIN * PAGE_BYTES as u64,
+                spare_pages: new.spare_pages,
+            });
+        }
+        let existed = new.path.exists();
+        let created = Store::write_new(new, true, log_blocks, &|store| store.write_superblocks());
+        if created.is_err() && !existed {
+            let _ = std::fs::remove_file(&new.path);
+        }
+        created
+    }
+
+    fn write_superblocks(&self) -> Result<(), StoreError> {
+        let Some(geometry) = self.header().persist() else { return Ok(()) };
+        let mut page = buffer(PAGE_BYTES, &self.path)?;
+        for (block, contents) in format(&geometry) {
+            page.as_mut_slice().copy_from_slice(&contents[..]);
+            self.file
+                .write_all_at(page.as_slice(), self.persist_offset() + block.0 * PAGE_BYTES as u64)
+                .map_err(|error| fault(&self.path, "write the superblocks", error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a store that `fill` fills, and removes its file again if that fails.
+    fn make(
+        new: &NewStore,
+        blank: bool,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
+        let existed = new.path.exists();
+        let created = Store::write_new(new, blank, 0, fill);
+        if let Err(error) = &created
+            && !existed
+            && !matches!(error, StoreError::Stopped(_))
+        {
+            // The error at hand says more than one about the removal would.
+            let _ = std::fs::remove_file(&new.path);
+        }
+        created
+    }
+
+    fn write_new(
+        new: &NewStore,
+        blank: bool,
+        log_blocks: u64,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
+        new.check()?;
+        let header = Header {
+            pages: new.pages,
+            spare_pages: new.spare_pages,
+            tag: new.tag.clone(),
+            clean: false,
+            blank,
+            id: if log_blocks > 0 { new_id() } else { 0 },
+            log_blocks,
+        };
+        let file = open(&new.path, Purpose::Make)?;
+        let (access, bytes) = (Access::Exclusive, header.bytes());
+        lock(&file, &new.path, access, new.offset, bytes)?;
+        new.found(&file)?;
+        reserve(&file, &new.path, new.offset + bytes)?;
+        let store = Store {
+            file: Arc::new(file),
+            path: new.path.clone(),
+            offset: new.offset,
+            access,
+            header: Mutex::new(header),
+            claimed: AtomicBool::new(false),
+            process: std::process::id(),
+        };
+        store.write_header(false)?;
+        fill(&store)?;
+        store.write_header(true)?;
+        Ok(store)
+    }
+
+    fn write_image(
+        &self,
+        image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
+        watch: Watch<'_>,
+    ) -> Result<(), StoreError> {
+        let Header { pages, spare_pages, .. } = *self.header.lock();
+        let places = pages + spare_pages;
+        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
+        let write_chunks = || -> Result<(), StoreError> {
+            let mut chunk = buffer(CHUNK_BYTES, &self.path)?;
+            while !stop.load(Ordering::Relaxed) {
+                let first = next.fetch_add(CHUNK_PAGES, Ordering::Relaxed);
+                if first >= places {
+                    break;
+                }
+                let count = CHUNK_PAGES.min(places - first);
+                let bytes = &mut chunk.as_mut_slice()[..count as usize * PAGE_BYTES];
+                for (number, page) in bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
+                    let number = first + number as u64;
+                    if number < pages {
+                        image(PageId(number), page.try_into().expect("a whole page"));
+                    } else {
+                        // Written once, so that the file system need not do it in passing later.
+                        page.fill(0);
+                    }
+                }
+                let offset = self.pages_offset() + first * PAGE_BYTES as u64;
+                self.file
+                    .write_all_at(bytes, offset)
+                    .map_err(|error| fault(&self.path, "write", error))?;
+                let done = done.fetch_add(count, Ordering::Relaxed) + count;
+                if let Err(stopped) = watch.tell("writing data", done as f64 / places as f64) {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(stopped.into());
+                }
+            }
+            Ok(())
+        };
+        let threads = std::thread::available_parallelism().map_or(1, |count| count.get()).min(8);
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let result = write_chunks();
+                        if result.is_err() {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        result
+                    })
+                })
+                .collect();
+            writers.into_iter().try_for_each(|writer| {
+                writer.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+            })
+        })
+    }
+}
+
+/// A number that no other store has, as far as chance goes.
+fn new_id() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::time::SystemTime::now())
+}

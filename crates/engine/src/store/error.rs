@@ -1,0 +1,74 @@
+//! Why a data file cannot be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ebbtide_core::{PAGE_BYTES, Stopped};
+use thiserror::Error;
+
+use super::{TAG_BYTES_MAX, VERSION};
+
+/// Why a data file cannot be used.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum StoreError {
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Io { path: PathBuf, doing: &'static str, source: io::Error },
+    #[error("{}: cannot open it: {source}", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("{}: the folder it should be made in does not exist", .0.display())]
+    NoFolder(PathBuf),
+    #[error("{}: the folder it should be made in cannot be written to: {source}", path.display())]
+    FolderReadOnly { path: PathBuf, source: io::Error },
+    #[error("{}: neither a file nor a block device", .0.display())]
+    NotAFile(PathBuf),
+    #[error("{}: this file system does not support O_DIRECT; use one that does (ext4, xfs, btrfs) or a block device", .0.display())]
+    NoDirectIo(PathBuf),
+    #[error("{}: in use by another process", .0.display())]
+    InUse(PathBuf),
+    #[error("{}: in use by another engine of this process", .0.display())]
+    HasEngine(PathBuf),
+    #[error("{}: in use by the system: mounted, or part of a volume", .0.display())]
+    Mounted(PathBuf),
+    #[error("{found}; --force would overwrite {} MiB of it", bytes.div_ceil(1 << 20))]
+    Foreign { found: Box<StoreError>, bytes: u64 },
+    #[error("{}: holds something that is not an Ebbtide data file", .0.display())]
+    NotAStore(PathBuf),
+    #[error("{}: an Ebbtide data file whose header is damaged: its checksum does not match", .0.display())]
+    Damaged(PathBuf),
+    #[error("{}: an Ebbtide data file of version {found}, expected {VERSION}: create it again with this version", path.display())]
+    Version { path: PathBuf, found: u32 },
+    #[error("{}: its pages were changed, by an engine or by a write that was cut off, and are no longer its image; create it again", .0.display())]
+    Dirty(PathBuf),
+    #[error("{}: an Ebbtide data file cut short: {found_bytes} bytes, expected {expected_bytes}", path.display())]
+    Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
+    #[error("{}: no space left: {} MiB are needed", path.display(), needed_bytes.div_ceil(1 << 20))]
+    NoSpace { path: PathBuf, needed_bytes: u64 },
+    #[error("{}: opened for reading only", .0.display())]
+    ReadOnly(PathBuf),
+    #[error("{}: has {found_bytes} bytes, expected {bytes} from byte {offset} on", path.display())]
+    Beyond { path: PathBuf, offset: u64, bytes: u64, found_bytes: u64 },
+    #[error(
+        "a persistent store with a log of {log_bytes} bytes and {spare_pages} spare pages, expected at least {log_bytes_min} bytes and one page"
+    )]
+    TooSmall { log_bytes: u64, log_bytes_min: u64, spare_pages: u64 },
+    #[error(transparent)]
+    Recovery(#[from] ebbtide_core::durability::RecoveryError),
+    #[error("a store's tag has {0} bytes, expected at most {TAG_BYTES_MAX}")]
+    LongTag(usize),
+    #[error("a store begins {0} bytes into its file, expected a multiple of {PAGE_BYTES}")]
+    Unaligned(u64),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl StoreError {
+    /// Whether what the user named, rather than the device, is at fault.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, StoreError::Io { .. } | StoreError::Stopped(_) | StoreError::Recovery(_))
+    }
+}
+
+pub(super) fn fault(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
+    StoreError::Io { path: path.to_path_buf(), doing, source }
+}

@@ -1,0 +1,230 @@
+//! The file or block device beneath a store: opened past the page cache, locked, and long enough.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ebbtide_core::PAGE_BYTES;
+
+use super::error::fault;
+use super::{Access, StoreError};
+use crate::mapping::Mapping;
+
+/// Opens a file of any kind to read `bytes` bytes from `offset` on, past the page cache where its file
+/// system can.
+pub(crate) fn open_to_read(path: &Path, offset: u64, bytes: u64) -> Result<File, StoreError> {
+    let unopened = |source| StoreError::Open { path: path.to_path_buf(), source };
+    let kind = std::fs::metadata(path).map_err(unopened)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(StoreError::NotAFile(path.to_path_buf()));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_DIRECT | libc::O_CLOEXEC);
+    let direct = options.open(path);
+    let file = match direct {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            options.custom_flags(libc::O_CLOEXEC).open(path)
+        }
+        other => other,
+    };
+    let file = file.map_err(unopened)?;
+    let found_bytes = size_bytes(&file, path)?;
+    if offset.checked_add(bytes).is_none_or(|end| end > found_bytes) {
+        let path = path.to_path_buf();
+        return Err(StoreError::Beyond { path, offset, bytes, found_bytes });
+    }
+    Ok(file)
+}
+
+pub(super) fn check_aligned(offset: u64) -> Result<(), StoreError> {
+    let aligned = offset.is_multiple_of(PAGE_BYTES as u64);
+    if aligned { Ok(()) } else { Err(StoreError::Unaligned(offset)) }
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To see what it holds.
+    Look,
+    /// To write a new store into it; it is made if it does not exist.
+    Make,
+    /// To use the store in it.
+    Use,
+}
+
+pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
+    let kind = std::fs::metadata(path).map(|metadata| metadata.file_type()).ok();
+    let is_device = kind.is_some_and(|kind| kind.is_block_device());
+    if kind.is_some_and(|kind| !kind.is_file() && !kind.is_block_device()) {
+        return Err(StoreError::NotAFile(path.to_path_buf()));
+    }
+    // A device that the system has mounted cannot be had exclusively. Users of one store share it.
+    let exclusive = if is_device && purpose != Purpose::Use { libc::O_EXCL } else { 0 };
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(purpose == Purpose::Make && !is_device)
+        .truncate(false)
+        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive)
+        .open(path)
+        .map_err(|source| match source.raw_os_error() {
+            Some(libc::EINVAL) => StoreError::NoDirectIo(path.to_path_buf()),
+            Some(libc::EBUSY) if is_device => StoreError::Mounted(path.to_path_buf()),
+            _ => StoreError::Open { path: path.to_path_buf(), source },
+        })
+}
+
+/// Whether a file can be made at `path`, as far as its folder tells.
+pub(super) fn may_make(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() || path.file_name().is_none() {
+        return Err(StoreError::NoFolder(path.to_path_buf()));
+    }
+    let name = CString::new(folder.as_os_str().as_bytes())
+        .map_err(|_| StoreError::NoFolder(path.to_path_buf()))?;
+    // SAFETY: `name` is a string that ends in a zero byte and outlives the call.
+    let result = unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) };
+    if result == 0 {
+        return Ok(());
+    }
+    let source = io::Error::last_os_error();
+    Err(StoreError::FolderReadOnly { path: path.to_path_buf(), source })
+}
+
+/// Gives a lock up. If that fails, the file stays locked until the kernel closes it.
+pub(super) fn unlock(file: &File, offset: u64, bytes: u64) {
+    let range = range_of(libc::F_UNLCK, offset, bytes);
+    // SAFETY: the descriptor is open and `range` outlives the call.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
+}
+
+/// Locks a range of the file against other openers (an open-file-description lock).
+pub(super) fn lock(
+    file: &File,
+    path: &Path,
+    access: Access,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), StoreError> {
+    let kind = match access {
+        Access::Exclusive => libc::F_WRLCK,
+        Access::SharedReadOnly => libc::F_RDLCK,
+    };
+    let range = range_of(kind, offset, bytes);
+    let since = Instant::now();
+    loop {
+        // SAFETY: the descriptor is open and `range` outlives the call.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // The kernel closes a dead process's rings, and the files in them, a little later.
+            Some(libc::EAGAIN | libc::EACCES) if since.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_PATIENCE / 100);
+            }
+            Some(libc::EAGAIN | libc::EACCES) => {
+                return Err(StoreError::InUse(path.to_path_buf()));
+            }
+            _ => return Err(fault(path, "lock", error)),
+        }
+    }
+}
+
+/// A lock of this kind on a range of a file.
+fn range_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: offset as libc::off_t,
+        l_len: bytes as libc::off_t,
+        l_pid: 0,
+    }
+}
+
+/// How long a locked file is tried again before it counts as in use.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
+    use std::io::{Seek, SeekFrom};
+    // Seeking to the end works for files and block devices alike.
+    (&mut &*file).seek(SeekFrom::End(0)).map_err(|error| fault(path, "find the size", error))
+}
+
+fn is_block_device(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// Makes sure that there is room on the device. A file that cannot grow keeps its length.
+pub(super) fn reserve(file: &File, path: &Path, end: u64) -> Result<(), StoreError> {
+    let no_space = || StoreError::NoSpace { path: path.to_path_buf(), needed_bytes: end };
+    let bytes_before = size_bytes(file, path)?;
+    if is_block_device(file) {
+        return if bytes_before < end { Err(no_space()) } else { Ok(()) };
+    }
+    // SAFETY: the descriptor is open; the range is not negative.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, end as libc::off_t) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
+            // What was had in vain goes back; that there is too little room is what matters.
+            let _ = file.set_len(bytes_before);
+            Err(no_space())
+        }
+        // A file system that cannot reserve will say when it is full.
+        Some(libc::EOPNOTSUPP) if bytes_before >= end => Ok(()),
+        Some(libc::EOPNOTSUPP) => file.set_len(end).map_err(|error| fault(path, "grow", error)),
+        _ => Err(fault(path, "reserve space", error)),
+    }
+}
+
+/// How much of each end is looked at to tell that a place holds nothing: the headers of file
+/// systems and volumes lie in the first or the last MiB.
+const ENDS_BYTES: u64 = 1 << 20;
+
+/// Whether nothing is there: the file ends before, or has only zeros at both ends.
+pub(super) fn is_blank(file: &File, path: &Path, offset: u64) -> Result<bool, StoreError> {
+    let size = size_bytes(file, path)?;
+    let page_bytes = PAGE_BYTES as u64;
+    let last = size.saturating_sub(ENDS_BYTES) / page_bytes * page_bytes;
+    let mut bytes = buffer(ENDS_BYTES as usize + PAGE_BYTES, path)?;
+    for start in [offset, last.max(offset)] {
+        let read = file
+            .read_at(bytes.as_mut_slice(), start)
+            .map_err(|error| fault(path, "read", error))?;
+        if bytes.as_slice()[..read].iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A buffer that O_DIRECT accepts.
+pub(crate) struct Buffer(Mapping, usize);
+
+pub(crate) fn buffer(bytes: usize, path: &Path) -> Result<Buffer, StoreError> {
+    let mapping = Mapping::zeroed(bytes).map_err(|error| fault(path, "map a buffer", error))?;
+    Ok(Buffer(mapping, bytes))
+}
+
+impl Buffer {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: the mapping is at least this long, initialised, and only borrowed through here.
+        unsafe { std::slice::from_raw_parts(self.0.base(), self.1) }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes the borrow exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.0.base(), self.1) }
+    }
+}
