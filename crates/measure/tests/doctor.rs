@@ -27,7 +27,15 @@ fn a_folder_is_examined_and_left_as_it_was() {
     let shares = shares.into_inner().unwrap();
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     assert!(shares.is_sorted() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
-    for subject in ["kernel", "io_uring", "direct I/O", "memory cgroup", "huge pages", "memlock"] {
+    for subject in [
+        "kernel",
+        "io_uring",
+        "direct I/O",
+        "memory cgroup",
+        "huge pages",
+        "memlock",
+        "durable commits",
+    ] {
         assert!(report.findings.iter().any(|found| found.subject == subject), "{subject}");
     }
     for found in &report.findings {

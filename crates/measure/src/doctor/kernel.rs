@@ -163,7 +163,10 @@ fn memlock(permissions: &Permissions) -> Diagnosis {
         return Diagnosis::good("memlock", found);
     }
     Diagnosis::limited("memlock", found)
-        .costs("buffers cannot be registered or locked; nothing measurable in throughput")
+        .costs(
+            "frames cannot be registered with the ring: the kernel looks their memory up at every read, \
+             for up to half a microsecond of CPU",
+        )
         .fix("ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit")
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::disk::{self, Disk, Medium};
+use super::flush::Flushes;
 use super::probe::{self, ProbeError, Reads, Target};
 
 /// The machine in brief. What cannot be found out is "unknown", or absent where it is a number.
@@ -30,6 +31,9 @@ pub struct MachineSummary {
     pub reads: Vec<Reads>,
     /// What served these reads.
     pub reads_from: ServedBy,
+    /// How long flushes take, where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flushes: Option<Flushes>,
 }
 
 /// What serves reads of a file.
@@ -65,6 +69,7 @@ impl MachineSummary {
             disks: Vec::new(),
             reads: Vec::new(),
             reads_from: ServedBy::Disk,
+            flushes: None,
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod costs;
 mod diagnosis;
 pub mod disk;
+mod flush;
 mod kernel;
 pub mod machine;
 mod memory;
@@ -19,6 +20,7 @@ use ebbtide_core::{Stopped, Watch};
 use thiserror::Error;
 
 pub use diagnosis::{Diagnosis, DoctorReport, Status};
+pub use flush::Flushes;
 use machine::{MachineSummary, ServedBy};
 use probe::{ProbeError, Reads, Target};
 
@@ -91,6 +93,7 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
     machine.disks = disks.clone().unwrap_or_default();
     machine.reads = measured.reads.clone();
     machine.reads_from = measured.served_by();
+    machine.flushes = measured.flushes.clone().ok();
     let mut findings = kernel::findings();
     findings.extend(memory::findings());
     findings.extend(storage::findings(&folder, disks, &measured));
@@ -98,7 +101,7 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
 }
 
 /// The disks with the medium that their reads tell.
-fn disks_judged(mut disks: Vec<disk::Disk>, measured: &MeasuredReads) -> Vec<disk::Disk> {
+fn disks_judged(mut disks: Vec<disk::Disk>, measured: &Measured) -> Vec<disk::Disk> {
     let one = measured.reads.iter().find(|reads| reads.queue_depth == 1);
     let read_us = one.map(|reads| reads.mean_us).filter(|_| measured.direct.is_ok());
     for disk in &mut disks {
@@ -107,15 +110,17 @@ fn disks_judged(mut disks: Vec<disk::Disk>, measured: &MeasuredReads) -> Vec<dis
     disks
 }
 
-/// Measured reads by queue depth, and why they used the page cache, if they did.
+/// Measured reads by queue depth, why they used the page cache, if they did, and flushes or why they were
+/// not measured.
 #[derive(Debug)]
-struct MeasuredReads {
+struct Measured {
     reads: Vec<Reads>,
     direct: Result<(), String>,
     failure: Option<String>,
+    flushes: Result<Flushes, String>,
 }
 
-impl MeasuredReads {
+impl Measured {
     fn served_by(&self) -> ServedBy {
         if self.direct.is_ok() { ServedBy::Disk } else { ServedBy::Dram }
     }
@@ -126,10 +131,11 @@ fn measure(
     data: &Path,
     is_folder: bool,
     watch: Watch<'_>,
-) -> Result<MeasuredReads, DoctorError> {
-    let mut measured = MeasuredReads { reads: Vec::new(), direct: Ok(()), failure: None };
+) -> Result<Measured, DoctorError> {
+    let flushes = Err("only a folder is written to: give --data one".into());
+    let mut measured = Measured { reads: Vec::new(), direct: Ok(()), failure: None, flushes };
     // Writing the test file takes about as long as two measurements.
-    let steps = options.queue_depths.len() as f64 + 2.0;
+    let steps = options.queue_depths.len() as f64 + 3.0;
     let target = if is_folder {
         // Without measurements, one page tells whether direct I/O works.
         let wanted = if options.seconds_per_depth > 0.0 { options.test_file_bytes } else { 1 };
@@ -145,6 +151,7 @@ fn measure(
         Err(error) => {
             measured.direct = Err(error.to_string());
             measured.failure = Some(error.to_string());
+            measured.flushes = Err(error.to_string());
             return Ok(measured);
         }
     };
@@ -153,12 +160,13 @@ fn measure(
         None => target.direct().map_err(str::to_string),
     };
     if options.seconds_per_depth == 0.0 {
+        measured.flushes = Err("no measurement was asked for".into());
         return Ok(measured);
     }
+    let duration = Duration::from_secs_f64(options.seconds_per_depth);
     for (index, &depth) in options.queue_depths.iter().enumerate() {
         let step = format!("reading at queue depth {depth}");
         watch.tell(&step, (index as f64 + 2.0) / steps)?;
-        let duration = Duration::from_secs_f64(options.seconds_per_depth);
         match probe::random_reads(&target, depth, duration) {
             Ok(reads) => measured.reads.push(reads),
             Err(error) => {
@@ -166,6 +174,13 @@ fn measure(
                 break;
             }
         }
+    }
+    if is_folder {
+        watch.tell("flushing", (steps - 1.0) / steps)?;
+        measured.flushes = match &measured.direct {
+            Ok(()) => flush::measure(&target, duration).map_err(|error| error.to_string()),
+            Err(reason) => Err(reason.clone()),
+        };
     }
     Ok(measured)
 }

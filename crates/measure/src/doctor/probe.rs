@@ -149,6 +149,18 @@ impl Target {
         self.direct.as_ref().copied().map_err(String::as_str)
     }
 
+    /// Writes a random page of a target that was made for this.
+    pub(super) fn write_a_page(&self, random: &mut Pcg64) -> io::Result<()> {
+        let mut page = Page::touched(1);
+        random.fill_bytes(&mut page[0].0);
+        self.file.write_all_at(&page[0].0, self.random_offset(random))
+    }
+
+    /// Puts on the device what was written.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
     /// Byte offset of a random page.
     fn random_offset(&self, random: &mut Pcg64) -> u64 {
         let pages = u128::from(self.bytes / PAGE_BYTES as u64);

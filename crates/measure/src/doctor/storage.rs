@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use super::MeasuredReads;
+use super::Measured;
 use super::diagnosis::Diagnosis;
 use super::disk::{Disk, Known, Medium};
+use super::flush::Flushes;
 use super::probe::Issued;
 
 pub(super) fn findings(
     folder: &Path,
     disks: Result<Vec<Disk>, String>,
-    measured: &MeasuredReads,
+    measured: &Measured,
 ) -> Vec<Diagnosis> {
     let mut findings = vec![direct_io(measured)];
     match disks {
@@ -31,6 +32,7 @@ pub(super) fn findings(
     }
     findings.push(free_space(folder));
     findings.push(speed(measured));
+    findings.push(durable_commits(&measured.flushes));
     findings
 }
 
@@ -40,7 +42,7 @@ pub(super) fn free_bytes(path: &Path) -> Option<u64> {
     Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
-fn direct_io(measured: &MeasuredReads) -> Diagnosis {
+fn direct_io(measured: &Measured) -> Diagnosis {
     match &measured.direct {
         Ok(()) => Diagnosis::good("direct I/O", "O_DIRECT works on the data's file system"),
         Err(reason) => Diagnosis::missing(
@@ -158,7 +160,7 @@ fn free_space(folder: &Path) -> Diagnosis {
 const GOOD_LATENCY_US: f64 = 150.0;
 const GOOD_IOPS: f64 = 100_000.0;
 
-fn speed(measured: &MeasuredReads) -> Diagnosis {
+fn speed(measured: &Measured) -> Diagnosis {
     const NAME: &str = "flash speed";
     let best = measured.reads.iter().max_by(|a, b| a.iops.total_cmp(&b.iops));
     let Some(best) = best else {
@@ -197,6 +199,39 @@ fn speed(measured: &MeasuredReads) -> Diagnosis {
         .fix("a faster disk, a local one rather than a network volume, or more DRAM (fewer misses)")
 }
 
+/// CPU that a small commit takes (an assumption, for a transaction of a few hundred bytes).
+const COMMIT_CPU_US: f64 = 10.0;
+
+/// Longer flushes make `always` slow for all who commit alone.
+const GOOD_FLUSH_US: f64 = 1_000.0;
+
+/// What `--durability always` costs with flushes like these.
+fn durable_commits(flushes: &Result<Flushes, String>) -> Diagnosis {
+    const NAME: &str = "durable commits";
+    let flushes = match flushes {
+        Ok(flushes) => flushes,
+        Err(reason) => return Diagnosis::limited(NAME, format!("not measured: {reason}")),
+    };
+    // All who wait together share a flush, and commits go on meanwhile.
+    let commits_per_s = |waiting: f64| waiting * 1e6 / (flushes.mean_us + waiting * COMMIT_CPU_US);
+    let found = format!(
+        "{} page writes with a flush take {:.0} µs ({:.0} at the 99th percentile)",
+        flushes.pages, flushes.mean_us, flushes.p99_us
+    );
+    let meaning = format!(
+        "with durability 'always' at most {:.0} commits/s by one client and {:.0} by 64 that wait \
+         together; 'every:1s' waits for none",
+        commits_per_s(1.0),
+        commits_per_s(64.0)
+    );
+    if flushes.mean_us <= GOOD_FLUSH_US {
+        return Diagnosis::good(NAME, format!("{found}: {meaning}"));
+    }
+    Diagnosis::limited(NAME, found)
+        .costs(meaning)
+        .fix("a drive with capacitors, more clients at once, or durability 'every:1s'")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,8 +250,8 @@ mod tests {
         }
     }
 
-    fn measured(reads: Vec<Reads>) -> MeasuredReads {
-        MeasuredReads { reads, direct: Ok(()), failure: None }
+    fn measured(reads: Vec<Reads>) -> Measured {
+        Measured { reads, direct: Ok(()), failure: None, flushes: Err("a test".into()) }
     }
 
     #[test]
@@ -236,5 +271,16 @@ mod tests {
         assert!(speed(&cached).found.contains("DRAM"));
         assert_eq!(direct_io(&cached).status, Status::Missing);
         assert!(speed(&measured(Vec::new())).found.contains("not measured"));
+    }
+
+    #[test]
+    fn who_waits_together_shares_a_flush() {
+        let flushes = |us| Ok(Flushes { pages: 16, mean_us: us, p50_us: us, p99_us: us });
+        let slow = durable_commits(&flushes(8_000.0));
+        assert_eq!(slow.status, Status::Limited);
+        let cost = slow.cost.expect("a cost");
+        assert!(cost.contains("125 commits/s by one client and 7407 by 64"), "{cost}");
+        assert_eq!(durable_commits(&flushes(40.0)).status, Status::Good);
+        assert!(durable_commits(&Err("no room".into())).found.contains("no room"));
     }
 }
