@@ -5,8 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
-use crate::command::{self, Access};
-use crate::resp::{Limits, Parser, Protocol, Reply, Request};
+use crate::command::{self, Access, Arguments};
+use crate::large::{PIECE_BYTES, Staged};
+use crate::resp::{Coming, Limits, Parser, Protocol, Reply, Request};
 use crate::session::Session;
 use crate::state::{Message, State};
 
@@ -37,6 +38,8 @@ pub struct Client {
     input: Vec<u8>,
     /// Whether there may be a whole request in the input.
     more: bool,
+    /// Long arguments of the request at the start of the input, which lie in memory.
+    staged: Vec<Staged>,
     /// The length of the replies before the one under way.
     whole_replies: usize,
 }
@@ -50,6 +53,7 @@ impl Client {
             parser: Parser::default(),
             input: Vec::new(),
             more: false,
+            staged: Vec::new(),
             whole_replies: 0,
         }
     }
@@ -81,6 +85,11 @@ impl Client {
     /// Runs the requests that have come whole, or some of them, and writes their replies.
     pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
         state.now_ms.set(now_ms());
+        if self.reply.has_large()
+            && let Some(keyspace) = state.keys.get()
+        {
+            return self.reply.fetch(memory, &keyspace);
+        }
         let mut requests: Vec<(usize, Request)> = Vec::new();
         let limits = self.limits(state);
         let most = if self.is_trusted(state) { REQUESTS_MAX } else { 1 };
@@ -111,14 +120,18 @@ impl Client {
         }
         let mut done = 0;
         for (start, request) in &requests {
-            if self.session.closing || self.reply.len() >= REPLY_BYTES_MAX {
+            let full = self.reply.len() >= REPLY_BYTES_MAX || self.reply.has_large();
+            if self.session.closing || full {
                 break;
             }
             done = start + request.end;
             self.whole_replies = self.reply.len();
             let arguments = arguments(&input, *start, request);
             if !arguments.is_empty() {
-                command::execute(memory, state, &mut self.session, &arguments, &mut self.reply);
+                // Only the first request can have come in parts.
+                let staged = std::mem::take(&mut self.staged);
+                let arguments = Arguments { words: &arguments, staged: &staged };
+                command::execute(memory, state, &mut self.session, arguments, &mut self.reply);
             }
         }
         self.whole_replies = self.reply.len();
@@ -131,10 +144,40 @@ impl Client {
             self.session.closing = true;
         }
         self.keep(input, done);
+        if done == taken && !self.session.closing {
+            self.stage(memory, state);
+        }
+    }
+
+    /// Moves what has come of a long argument from the input to memory.
+    fn stage<M: Memory>(&mut self, memory: &mut M, state: &State) {
+        let Some(keyspace) = state.keys.get() else { return };
+        let mut moved = false;
+        while let Some(Coming { argument, at, left }) = self.parser.coming() {
+            let piece = left.min(PIECE_BYTES);
+            let Some(bytes) = self.input.get(at..at + piece) else { return };
+            if self.staged.last().is_none_or(|staged| staged.argument != argument) {
+                let staged = Staged::begin(memory, &keyspace, &state.holds, argument);
+                self.staged.push(staged);
+            }
+            let staged = self.staged.last_mut().expect("it was pushed");
+            staged.add(memory, &keyspace, bytes);
+            self.input.drain(at..at + piece);
+            self.parser.taken(piece);
+            moved = true;
+        }
+        // What is behind it may be there already.
+        self.more |= moved;
     }
 
     /// The command under way has failed with an error of flash, or of the program.
     pub fn fail(&mut self, reason: &str) {
+        if self.reply.has_large() {
+            // The reply that is half sent cannot become an error.
+            self.reply.truncate(0);
+            self.session.closing = true;
+            return;
+        }
         self.reply.truncate(self.whole_replies);
         self.reply.error(&format!("ERR {reason}"));
         // What it has sent behind the command is lost with the job.
@@ -184,6 +227,7 @@ impl Client {
             arguments_max: ARGUMENTS_MAX,
             argument_bytes_max,
             request_bytes_max: argument_bytes_max + REQUEST_BYTES_BEYOND,
+            streams: |name| command::find(name).is_some_and(|spec| spec.streams),
         }
     }
 

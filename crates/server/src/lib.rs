@@ -16,6 +16,7 @@ pub mod client;
 pub mod command;
 mod documentation;
 mod glob;
+pub mod large;
 mod metrics;
 mod number;
 mod options;

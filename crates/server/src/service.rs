@@ -223,13 +223,13 @@ impl Front {
             self.held.borrow_mut().insert(index);
             return;
         }
-        if connection.sending.is_none() && !client.reply.is_empty() && !connection.killed {
+        if connection.sending.is_none() && client.reply.ready() > 0 && !connection.killed {
             let bytes = client.reply.take(std::mem::take(&mut connection.spare));
             add(&self.state.statistics.output_bytes, bytes.len() as u64);
             connection.sending = Some(bytes.len());
             network.send(connection.socket, bytes);
         }
-        let quiet = connection.sending.is_none();
+        let quiet = connection.sending.is_none() && !client.reply.has_large();
         let over = client.session.closing || connection.ended && !client.has_more();
         if connection.killed || over && quiet {
             let closed = connections[index].take().expect("it is there");
@@ -237,11 +237,15 @@ impl Front {
             self.closed(closed);
             return;
         }
-        if client.session.closing || connection.queued {
+        let on_flash = client.reply.has_large();
+        if client.session.closing && !on_flash || connection.queued {
             return;
         }
         let unsent = connection.sending.unwrap_or(0) + client.reply.len();
-        if unsent >= REPLY_BYTES_MAX {
+        if on_flash && client.reply.ready() == 0 {
+            connection.queued = true;
+            self.ready.borrow_mut().push_back(index);
+        } else if on_flash || unsent >= REPLY_BYTES_MAX {
             // It is read again once it has taken some.
         } else if client.has_more() {
             connection.queued = true;

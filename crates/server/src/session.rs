@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use ebbtide_core::durability::Lsn;
 
+use crate::large::Staged;
 use crate::resp::Protocol;
 
 /// The number of a connection. It is never used again.
@@ -14,12 +15,21 @@ pub type ClientId = u64;
 /// Commands that wait for `EXEC`.
 #[derive(Debug, Default)]
 pub struct Queued {
-    /// The commands with their arguments.
-    pub commands: Vec<Vec<Vec<u8>>>,
+    /// The commands.
+    pub commands: Vec<QueuedCommand>,
     /// Bytes of all arguments.
     pub bytes: usize,
     /// Whether a command could not be queued, so that `EXEC` fails.
     pub failed: bool,
+}
+
+/// A command that waits for `EXEC`.
+#[derive(Debug)]
+pub struct QueuedCommand {
+    /// Its name and arguments.
+    pub words: Vec<Vec<u8>>,
+    /// Those arguments that lie in memory.
+    pub staged: Vec<Staged>,
 }
 
 /// What a connection is in the middle of.

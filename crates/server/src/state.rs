@@ -7,6 +7,7 @@ use std::rc::Rc;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::Keyspace;
 
+use crate::large::Holds;
 use crate::session::ClientId;
 use crate::slow::Slow;
 
@@ -132,6 +133,8 @@ pub struct State {
     pub choices: Cell<u64>,
     /// Which clients are named how, for `CLIENT LIST`.
     pub clients: RefCell<BTreeMap<ClientId, ClientInfo>>,
+    /// Large values that are being written or read.
+    pub holds: Rc<Holds>,
     /// Connections that a client wants closed.
     pub kills: RefCell<Vec<ClientId>>,
     /// The last change of a key of each stripe.
@@ -184,6 +187,7 @@ impl State {
             clears: Cell::new(0),
             choices: Cell::new(now_ms),
             clients: RefCell::default(),
+            holds: Rc::default(),
             kills: RefCell::default(),
             written: [const { Cell::new(Lsn::ZERO) }; STRIPES],
             watchers: RefCell::default(),

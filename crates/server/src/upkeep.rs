@@ -1,5 +1,5 @@
-//! Upkeep: removes keys that have expired and gives back the pages of cleared databases, a little at a
-//! time.
+//! Upkeep: removes keys that have expired and gives back the pages of cleared databases and of large values
+//! that were removed, a little at a time.
 
 use std::cell::Cell;
 
@@ -37,6 +37,7 @@ impl Upkeep {
     pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State, oldest: u64, next: u64) {
         let Some(keyspace) = state.keys.get() else { return };
         self.expire(memory, state, keyspace);
+        reclaim_large(memory, state, keyspace);
         if self.clears_seen.replace(state.clears.get()) != state.clears.get() {
             self.safe_from.set(next);
         } else if oldest >= self.safe_from.get() {
@@ -79,5 +80,16 @@ impl Upkeep {
             }
         }
         self.place.set((database, from));
+    }
+}
+
+/// Gives back large values that no key has and nobody holds.
+fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: Keyspace) {
+    for _ in 0..PAGES_PER_ROUND {
+        let more =
+            memory.transaction(|memory| keyspace.reclaim_large(memory, |id| state.holds.holds(id)));
+        if !more.is_ok_and(|(more, _)| more) {
+            break;
+        }
     }
 }

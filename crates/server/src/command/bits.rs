@@ -1,10 +1,14 @@
 //! Commands on the bits of strings. Bit 0 is the highest of the first byte.
 
+use std::collections::BTreeMap;
+
 use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::{Entry, Key, WHOLE_BYTES_MAX};
 
 use super::arguments::{clamped, range};
 use super::strings::write_at;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, large};
+use crate::large::PIECE_BYTES;
 use crate::number::integer;
 
 const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
@@ -17,19 +21,40 @@ fn offset(text: &[u8]) -> Result<u64, Failure> {
     number.map(|number| number as u64).ok_or(Failure::from(BAD_OFFSET))
 }
 
+/// A value that was found, or nothing, whose bytes are read as they are needed.
+struct Bytes {
+    entry: Option<Entry>,
+    inline: Vec<u8>,
+}
+
+impl Bytes {
+    fn find<M: Memory>(call: &mut Call<'_, M>, key: &Key<'_>) -> Bytes {
+        let mut inline = Vec::new();
+        let entry = call.find(key, &mut inline);
+        Bytes { entry, inline }
+    }
+
+    fn len(&self) -> u64 {
+        self.entry.as_ref().map_or(0, |entry| entry.value_bytes)
+    }
+
+    /// `count` bytes from byte `at` on; zeros beyond the end.
+    fn read<M: Memory>(&self, call: &mut Call<'_, M>, at: u64, count: usize) -> Vec<u8> {
+        let there = self.len().saturating_sub(at).min(count as u64) as usize;
+        let mut bytes = match &self.entry {
+            _ if there == 0 => Vec::new(),
+            Some(entry) if !entry.is_inline() => call.bytes_at(entry, at, there),
+            _ => self.inline[at as usize..at as usize + there].to_vec(),
+        };
+        bytes.resize(count, 0);
+        bytes
+    }
+}
+
 /// The byte of a value at `index`; 0 beyond its end.
 fn byte<M: Memory>(call: &mut Call<'_, M>, index: u64) -> u8 {
     let key = call.key(1);
-    let mut value = Vec::new();
-    match call.find(&key, &mut value) {
-        Some(entry) if index >= entry.value_bytes => 0,
-        Some(entry) if entry.is_inline() => value[index as usize],
-        Some(entry) => {
-            call.keyspace().read_range(call.memory, &entry, index, 1, &mut value);
-            value[0]
-        }
-        None => 0,
-    }
+    Bytes::find(call, &key).read(call, index, 1)[0]
 }
 
 pub(super) fn getbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -56,9 +81,38 @@ pub(super) fn setbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 /// The bits of a value that `start end [BYTE|BIT]` names, if anything: the value, the first bit and one
 /// beyond the last.
 struct Part {
-    value: Vec<u8>,
+    bytes: Bytes,
     from: u64,
     to: u64,
+}
+
+impl Part {
+    /// Calls `each` with pieces of the part, until it gives something, and the bit where each begins. `change`
+    /// is applied to every byte; bits beside the part are zeros after that.
+    fn each<M: Memory, R>(
+        &self,
+        call: &mut Call<'_, M>,
+        change: fn(u8) -> u8,
+        mut each: impl FnMut(u64, &[u8]) -> Option<R>,
+    ) -> Option<R> {
+        let (mut at, end) = (self.from / 8, self.to.div_ceil(8));
+        while self.from < self.to && at < end {
+            let count = (end - at).min(PIECE_BYTES as u64) as usize;
+            let mut piece = self.bytes.read(call, at, count);
+            piece.iter_mut().for_each(|byte| *byte = change(*byte));
+            if at == self.from / 8 {
+                piece[0] &= 0xff >> (self.from % 8);
+            }
+            if at + count as u64 == end {
+                piece[count - 1] &= 0xff << (end * 8 - self.to);
+            }
+            if let Some(found) = each(at * 8, &piece) {
+                return Some(found);
+            }
+            at += count as u64;
+        }
+        None
+    }
 }
 
 /// `index` is where the range begins among the arguments.
@@ -68,7 +122,10 @@ fn part<M: Memory>(
     range: fn(i64, i64, u64) -> (u64, u64),
 ) -> Result<Option<Part>, Failure> {
     let key = call.key(1);
-    let Some(value) = call.value(&key)? else { return Ok(None) };
+    let bytes = Bytes::find(call, &key);
+    if bytes.entry.is_none() {
+        return Ok(None);
+    }
     let start = if call.arguments.len() > index { call.integer(index)? } else { 0 };
     let by_bits = match call.arguments.len() - index.min(call.arguments.len()) {
         3 if call.is(index + 2, "BIT") => true,
@@ -77,7 +134,7 @@ fn part<M: Memory>(
         _ => return Err(SYNTAX.into()),
     };
     let end = if call.arguments.len() > index + 1 { call.integer(index + 1)? } else { -1 };
-    let length = value.len() as u64;
+    let length = bytes.len();
     let (from, to) = if by_bits {
         let (from, count) = range(start, end, length * 8);
         (from, from + count)
@@ -85,7 +142,7 @@ fn part<M: Memory>(
         let (from, count) = range(start, end, length);
         (from * 8, (from + count) * 8)
     };
-    Ok(Some(Part { value, from, to }))
+    Ok(Some(Part { bytes, from, to }))
 }
 
 pub(super) fn bitcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
@@ -100,19 +157,18 @@ pub(super) fn bitcount<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             }
         };
     }
-    let part = part(call, 2, range)?;
-    let count = part.map_or(0, |part| {
-        let (first, last) = (part.from.div_ceil(8), part.to / 8);
-        let bit = |at: u64| u64::from(part.value[at as usize / 8] >> (7 - at % 8) & 1);
-        if first > last {
-            return (part.from..part.to).map(bit).sum::<u64>();
-        }
-        let whole = &part.value[first as usize..last as usize];
-        let whole: u64 = whole.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        let ends = (part.from..first * 8).chain(last * 8..part.to);
-        whole + ends.map(bit).sum::<u64>()
-    });
-    call.reply.integer(count as i64);
+    let mut count = 0;
+    if let Some(part) = part(call, 2, range)? {
+        part.each(
+            call,
+            |byte| byte,
+            |_, piece| {
+                count += piece.iter().map(|byte| i64::from(byte.count_ones())).sum::<i64>();
+                None::<()>
+            },
+        );
+    }
+    call.reply.integer(count);
     Ok(())
 }
 
@@ -127,25 +183,16 @@ pub(super) fn bitpos<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.reply.integer(if wanted == 1 { -1 } else { 0 });
         return Ok(());
     };
-    let skip = if wanted == 1 { 0x00 } else { 0xff };
-    let mut at = part.from;
-    while at < part.to {
-        let byte = part.value[at as usize / 8];
-        if at % 8 == 0 && byte == skip {
-            at += 8;
-        } else if byte >> (7 - at % 8) & 1 == wanted {
-            break;
-        } else {
-            at += 1;
-        }
-    }
-    let found = if at < part.to {
-        at as i64
-    } else if wanted == 0 && !has_end && part.from < part.to {
+    let change: fn(u8) -> u8 = if wanted == 1 { |byte| byte } else { |byte| !byte };
+    let found = part.each(call, change, |at, piece| {
+        let index = piece.iter().position(|byte| *byte != 0)?;
+        Some(at + index as u64 * 8 + u64::from(piece[index].leading_zeros()))
+    });
+    let found = match found {
+        Some(at) => at as i64,
         // Zeros follow a string.
-        part.to as i64
-    } else {
-        -1
+        None if wanted == 0 && !has_end && part.from < part.to => part.to as i64,
+        None => -1,
     };
     call.reply.integer(found);
     Ok(())
@@ -162,30 +209,36 @@ pub(super) fn bitop<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         b"NOT" => return Err("ERR BITOP NOT must be called with a single source key.".into()),
         _ => return Err(SYNTAX.into()),
     };
-    let mut result: Option<Vec<u8>> = None;
+    let mut sources = Vec::new();
     for index in 3..call.arguments.len() {
         let key = call.key(index);
-        let mut value = call.value(&key)?.unwrap_or_default();
-        result = Some(match result {
-            None if operation == b"NOT" => value.iter().map(|byte| !byte).collect(),
-            None => value,
-            Some(mut result) => {
-                let length = result.len().max(value.len());
-                result.resize(length, 0);
-                value.resize(length, 0);
-                result.iter_mut().zip(&value).for_each(|(a, b)| *a = combine(*a, *b));
-                result
-            }
-        });
+        sources.push(Bytes::find(call, &key));
     }
-    let result = result.unwrap_or_default();
+    let length = sources.iter().map(Bytes::len).max().unwrap_or(0);
+    let inverted = operation == b"NOT";
+    let piece = |call: &mut Call<'_, M>, at: u64, count: usize| {
+        let mut result = sources[0].read(call, at, count);
+        if inverted {
+            result.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        for source in &sources[1..] {
+            let other = source.read(call, at, count);
+            result.iter_mut().zip(other).for_each(|(a, b)| *a = combine(*a, b));
+        }
+        result
+    };
     let key = call.key(2);
-    if result.is_empty() {
+    if length == 0 {
         call.remove(&key);
-    } else {
+    } else if length <= PIECE_BYTES as u64 {
+        let result = piece(call, 0, length as usize);
         call.set(&key, &result, None)?;
+    } else if call.steps.is_some() {
+        large::build(call, (call.session.database, &key), length, None, piece)?;
+    } else {
+        return Err(Failure::TooLarge);
     }
-    call.reply.integer(result.len() as i64);
+    call.reply.integer(length as i64);
     Ok(())
 }
 
@@ -225,11 +278,14 @@ impl Width {
         Ok(Width { signed, bits })
     }
 
-    /// The number at bit `at` of `value`, beyond whose end are zeros.
+    /// The bytes that the number at bit `at` touches.
+    fn bytes(self, at: u64) -> std::ops::RangeInclusive<u64> {
+        at / 8..=(at + u64::from(self.bits) - 1) / 8
+    }
+
+    /// The number at bit `at` of `value`.
     fn get(self, value: &[u8], at: u64) -> i64 {
-        let bit = |at: u64| {
-            value.get(at as usize / 8).map_or(0, |byte| u64::from(byte >> (7 - at % 8) & 1))
-        };
+        let bit = |at: u64| u64::from(value[at as usize / 8] >> (7 - at % 8) & 1);
         let raw = (at..at + u64::from(self.bits)).fold(0u64, |raw, at| raw << 1 | bit(at));
         self.of(raw.into())
     }
@@ -322,38 +378,52 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
         index += if is_get { 3 } else { 4 };
     }
     let key = call.key(1);
-    let old = call.value_and_entry(&key)?;
-    let (mut value, expires_at_ms) =
-        old.map_or((Vec::new(), None), |(value, entry)| (value, entry.expires_at_ms));
-    let writes = operations.iter().filter(|(operation, ..)| !matches!(operation, Operation::Get));
-    let end = writes.map(|(_, width, at, _)| (at + u64::from(width.bits)).div_ceil(8)).max();
-    if let Some(end) = end {
-        value.resize(value.len().max(end as usize), 0);
-    }
+    let old = Bytes::find(call, &key);
+    // What was written so far, and where.
+    let mut written: BTreeMap<u64, u8> = BTreeMap::new();
     call.reply.array(operations.len());
     for (operation, width, at, overflow) in operations {
-        let found = width.get(&value, at);
+        let touched = width.bytes(at);
+        let first = *touched.start();
+        let mut value = old.read(call, first, (touched.end() - first) as usize + 1);
+        for (index, byte) in written.range(touched) {
+            value[(index - first) as usize] = *byte;
+        }
+        let within = at - first * 8;
+        let found = width.get(&value, within);
         let (new, told) = match operation {
             Operation::Get => (None, Some(found)),
             Operation::Set(number) => {
                 let new = width.fit(number.into(), overflow);
-                (new, new.map(|_| found))
+                (Some(new.unwrap_or(found)), new.map(|_| found))
             }
             Operation::Add(by) => {
                 let new = width.fit(i128::from(found) + i128::from(by), overflow);
-                (new, new)
+                (Some(new.unwrap_or(found)), new)
             }
         };
         if let Some(new) = new {
-            width.put(&mut value, at, new);
+            width.put(&mut value, within, new);
+            written.extend((first..).zip(value));
         }
         match told {
             Some(number) => call.reply.integer(number),
             None => call.reply.null(),
         }
     }
-    if end.is_some() {
-        call.set(&key, &value, expires_at_ms)?;
+    let (Some((&first, _)), Some((&last, _))) =
+        (written.first_key_value(), written.last_key_value())
+    else {
+        return Ok(());
+    };
+    if last - first >= PIECE_BYTES as u64 && last >= WHOLE_BYTES_MAX as u64 {
+        return Err(
+            format!("ERR BITFIELD changes at most {PIECE_BYTES} bytes of such a value").into()
+        );
     }
-    Ok(())
+    let mut value = old.read(call, first, (last - first) as usize + 1);
+    for (index, byte) in written {
+        value[(index - first) as usize] = byte;
+    }
+    write_at(call, 1, first, &value).map(drop)
 }

@@ -3,7 +3,7 @@
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{HASHES, Scanned};
 
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, check_key};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, check_key, large};
 use crate::glob;
 use crate::number::integer;
 
@@ -112,11 +112,26 @@ pub(super) fn copy<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if to_database == call.session.database && from.bytes == to.bytes {
         return Err("ERR source and destination objects are the same".into());
     }
-    let value = call.value_and_entry(&from)?;
+    let mut value = Vec::new();
+    let entry = call.find(&from, &mut value);
     let taken = !replace && call.find_in(to_database, &to, &mut Vec::new()).is_some();
-    let copied = match value {
-        Some((value, entry)) if !taken => {
-            call.set_in(to_database, &to, &value, entry.expires_at_ms)?;
+    let copied = match entry {
+        Some(entry) if !taken => {
+            if entry.large().is_none() {
+                call.complete(&entry, &mut value)?;
+                call.set_in(to_database, &to, &value, entry.expires_at_ms)?;
+            } else if call.steps.is_none() {
+                return Err(Failure::TooLarge);
+            } else {
+                let (length, expires_at_ms) = (entry.value_bytes, entry.expires_at_ms);
+                large::build(
+                    call,
+                    (to_database, &to),
+                    length,
+                    expires_at_ms,
+                    |call, at, count| call.bytes_at(&entry, at, count),
+                )?;
+            }
             true
         }
         _ => false,
@@ -252,12 +267,15 @@ pub(super) fn object<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Err(text.into());
     }
     let key = call.key(2);
-    let Some(value) = call.value(&key)? else {
+    let mut value = Vec::new();
+    let Some(entry) = call.find(&key, &mut value) else {
         call.reply.null();
         return Ok(());
     };
     if call.is(1, "ENCODING") {
-        call.reply.bulk(encoding(&value).as_bytes());
+        // What is not inline is longer than any number.
+        let encoding = if entry.is_inline() { encoding(&value) } else { "raw" };
+        call.reply.bulk(encoding.as_bytes());
     } else if call.is(1, "FREQ") {
         return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
                     Please note that when switching between policies at runtime LRU and LFU data \

@@ -8,6 +8,7 @@ mod dump;
 mod expiry;
 mod info;
 mod keys;
+mod large;
 mod lcs;
 mod pubsub;
 mod server;
@@ -17,13 +18,16 @@ mod table;
 mod transactions;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::time::Instant;
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace};
+use ebbtide_core::durability::{Lsn, TransactionError};
+use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, WHOLE_BYTES_MAX};
 
+use crate::large::{Outgoing, Staged};
 use crate::resp::Reply;
-use crate::session::{Queued, Session, Silent};
+use crate::session::{Queued, QueuedCommand, Session, Silent};
 use crate::state::{State, add};
 
 pub use pubsub::leave_all;
@@ -34,22 +38,45 @@ pub use transactions::forget;
 const QUEUED_MAX: usize = 100_000;
 const QUEUED_BYTES_MAX: usize = 4 << 20;
 
-/// The longest value that a command takes into DRAM as a whole.
-const WHOLE_BYTES_MAX: u64 = 64 << 20;
+/// What an argument that lies in memory takes of DRAM.
+const STAGED_BYTES: usize = 1 << 10;
 
-/// An error reply.
+/// Why a command has no reply but an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure(pub Cow<'static, str>);
+pub enum Failure {
+    /// The error reply.
+    Reply(Cow<'static, str>),
+    /// It concerns a value that a single transaction cannot write. Nothing has changed.
+    TooLarge,
+}
+
+impl Failure {
+    /// The error reply.
+    pub fn text(&self) -> &str {
+        match self {
+            Failure::Reply(text) => text,
+            Failure::TooLarge => {
+                "ERR a value of this size cannot be written by this command, or not between MULTI and EXEC"
+            }
+        }
+    }
+}
 
 impl From<&'static str> for Failure {
     fn from(text: &'static str) -> Failure {
-        Failure(text.into())
+        Failure::Reply(text.into())
     }
 }
 
 impl From<String> for Failure {
     fn from(text: String) -> Failure {
-        Failure(text.into())
+        Failure::Reply(text.into())
+    }
+}
+
+impl From<TransactionError> for Failure {
+    fn from(error: TransactionError) -> Failure {
+        format!("ERR {error}").into()
     }
 }
 
@@ -75,8 +102,12 @@ pub struct Call<'a, M> {
     pub session: &'a mut Session,
     /// The command's name and arguments.
     pub arguments: &'a [&'a [u8]],
+    /// Those arguments that lie in memory, and are empty in `arguments`.
+    pub staged: &'a [Staged],
     /// Where the reply goes.
     pub reply: &'a mut Reply,
+    /// Outside of a transaction, with the keys' stripes held: where the last transaction is noted.
+    pub steps: Option<&'a Cell<Lsn>>,
 }
 
 impl<'a, M: Memory> Call<'a, M> {
@@ -108,11 +139,46 @@ impl<'a, M: Memory> Call<'a, M> {
         entry
     }
 
+    /// Replies with a value that was found. An inline one is in `value`.
+    fn reply_value(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
+        match entry.large() {
+            Some(id) => {
+                let hold = self.state.holds.hold(id);
+                let bytes = Outgoing::new(entry, 0, entry.value_bytes, hold);
+                self.reply.large(entry.value_bytes, bytes);
+            }
+            None => {
+                self.complete(entry, value)?;
+                self.reply.bulk(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replies with the value of a key, or with nothing. Gives its entry.
+    fn reply_key(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
+        let mut value = Vec::new();
+        let entry = self.find(key, &mut value);
+        match &entry {
+            Some(entry) => self.reply_value(entry, &mut value)?,
+            None => self.reply.null(),
+        }
+        Ok(entry)
+    }
+
+    /// `count` bytes from byte `at` on of a value in pages.
+    fn bytes_at(&mut self, entry: &Entry, at: u64, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(count);
+        self.keyspace().read_range(self.memory, entry, at, count, &mut bytes);
+        bytes
+    }
+
     /// Appends the bytes of a value that was found to `value`, which has them already if they are inline.
     fn complete(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
         if !entry.is_inline() {
-            if entry.value_bytes > WHOLE_BYTES_MAX {
-                return Err("ERR the value is too large for this command".into());
+            let most = self.state.settings.borrow().argument_bytes_max as u64;
+            if entry.value_bytes > most {
+                return Err(format!("ERR the command takes values of at most {most} bytes").into());
             }
             let length = entry.value_bytes as usize;
             self.keyspace().read_range(self.memory, entry, 0, length, value);
@@ -136,6 +202,38 @@ impl<'a, M: Memory> Call<'a, M> {
         }
     }
 
+    /// As [`value_and_entry`](Call::value_and_entry). A large value fails with `otherwise`.
+    fn small_value(
+        &mut self,
+        key: &Key<'_>,
+        otherwise: &'static str,
+    ) -> Result<Option<(Vec<u8>, Entry)>, Failure> {
+        let mut value = Vec::new();
+        let Some(entry) = self.find(key, &mut value) else { return Ok(None) };
+        if entry.large().is_some() {
+            return Err(otherwise.into());
+        }
+        self.complete(&entry, &mut value)?;
+        Ok(Some((value, entry)))
+    }
+
+    /// As [`set`](Call::set), with the argument at `index` as the value.
+    fn set_argument(&mut self, key: &Key<'_>, index: usize, expires_at_ms: Option<u64>) -> Outcome {
+        let Some(staged) = self.staged.iter().find(|staged| staged.argument == index) else {
+            return self.set(key, self.arguments[index], expires_at_ms);
+        };
+        let large = staged.value()?;
+        check_key(key)?;
+        let database = self.session.database;
+        if expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
+            self.keyspace().remove(self.memory, database, key);
+        } else {
+            self.keyspace().attach_large(self.memory, database, key, large, expires_at_ms)?;
+        }
+        self.state.changed(database, key.bytes);
+        Ok(())
+    }
+
     /// Gives a key a value and a time of expiry, or removes it if that has passed.
     fn set(&mut self, key: &Key<'_>, value: &[u8], expires_at_ms: Option<u64>) -> Outcome {
         let database = self.session.database;
@@ -150,6 +248,15 @@ impl<'a, M: Memory> Call<'a, M> {
         expires_at_ms: Option<u64>,
     ) -> Outcome {
         check_key(key)?;
+        if self.steps.is_some() {
+            let length = value.len() as u64;
+            return large::build(self, (database, key), length, expires_at_ms, |_, at, count| {
+                value[at as usize..at as usize + count].to_vec()
+            });
+        }
+        if value.len() > WHOLE_BYTES_MAX {
+            return Err(Failure::TooLarge);
+        }
         if expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
             self.keyspace().remove(self.memory, database, key);
         } else {
@@ -193,22 +300,31 @@ fn check_key(key: &Key<'_>) -> Outcome {
     Ok(())
 }
 
-/// Runs the request `arguments`, which are not empty, and writes its reply.
+/// A request: words, of which some lie in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// The command's name and its arguments.
+    pub words: &'a [&'a [u8]],
+    /// The arguments that lie in memory, and are empty words.
+    pub staged: &'a [Staged],
+}
+
+/// Runs a request, which is not empty, and writes its reply.
 pub fn execute<M: Memory>(
     memory: &mut M,
     state: &State,
     session: &mut Session,
-    arguments: &[&[u8]],
+    arguments: Arguments<'_>,
     reply: &mut Reply,
 ) {
     add(&state.statistics.commands, 1);
     let start = reply.len();
     let silent = session.silent;
     let outcome = dispatch(memory, state, session, arguments, reply);
-    if let Err(Failure(text)) = outcome {
+    if let Err(failure) = outcome {
         add(&state.statistics.errors, 1);
         reply.truncate(start);
-        reply.error(&text);
+        reply.error(failure.text());
     }
     match silent {
         Silent::Never => {}
@@ -232,7 +348,7 @@ fn dispatch<M: Memory>(
     memory: &mut M,
     state: &State,
     session: &mut Session,
-    arguments: &[&[u8]],
+    Arguments { words: arguments, staged }: Arguments<'_>,
     reply: &mut Reply,
 ) -> Outcome {
     let spec = match check(state, session, arguments) {
@@ -250,10 +366,10 @@ fn dispatch<M: Memory>(
     if let Some(queued) = &mut session.queued
         && !spec.in_transaction
     {
-        return queue(queued, arguments, reply);
+        return queue(queued, arguments, staged, reply);
     }
     let began = Instant::now();
-    let mut call = Call { memory, state, session, arguments, reply };
+    let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
     let outcome = isolated(spec, &mut call);
     let (took, now_ms) = (began.elapsed(), state.now_ms.get());
     state.slow.borrow_mut().note(spec.id as usize, took, arguments, &session.name, now_ms);
@@ -295,8 +411,14 @@ fn state_protocol_is_two(session: &Session) -> bool {
     session.protocol == crate::resp::Protocol::Two
 }
 
-fn queue(queued: &mut Queued, arguments: &[&[u8]], reply: &mut Reply) -> Outcome {
+fn queue(
+    queued: &mut Queued,
+    arguments: &[&[u8]],
+    staged: &[Staged],
+    reply: &mut Reply,
+) -> Outcome {
     let bytes: usize = arguments.iter().map(|argument| argument.len() + 32).sum();
+    let bytes = bytes + staged.len() * STAGED_BYTES;
     if queued.commands.len() >= QUEUED_MAX || queued.bytes + bytes > QUEUED_BYTES_MAX {
         queued.failed = true;
         return Err(format!(
@@ -305,7 +427,8 @@ fn queue(queued: &mut Queued, arguments: &[&[u8]], reply: &mut Reply) -> Outcome
         .into());
     }
     queued.bytes += bytes;
-    queued.commands.push(arguments.iter().map(|argument| argument.to_vec()).collect());
+    let words = arguments.iter().map(|argument| argument.to_vec()).collect();
+    queued.commands.push(QueuedCommand { words, staged: staged.to_vec() });
     reply.status("QUEUED");
     Ok(())
 }
@@ -348,20 +471,28 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
             keys.map(|key| keyspace.key(key).hash).collect()
         }
     };
-    let Call { memory, state, session, arguments, reply } = call;
+    let Call { memory, state, session, arguments, staged, reply, .. } = call;
+    let steps = None;
     if spec.access == Access::Read && hashes.len() == 1 {
         let outcome = keyspace.consistent(*memory, hashes[0], |memory| {
             reply.truncate(start);
-            run_by_id(spec.id, &mut Call { memory, state, session, arguments, reply })
+            run_by_id(
+                spec.id,
+                &mut Call { memory, state, session, arguments, staged, reply, steps },
+            )
         });
         session.written = session.written.max(state.last_written(&hashes));
         return outcome;
     }
     let run = keyspace.exclusive(*memory, &hashes, |memory| {
         reply.truncate(start);
-        run_by_id(spec.id, &mut Call { memory, state, session, arguments, reply })
+        run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     });
     match run {
+        Ok((Err(Failure::TooLarge), _)) => {
+            reply.truncate(start);
+            large::run(spec.id, call, &hashes)
+        }
         Ok((outcome, lsn)) => {
             let lsn = if spec.access == Access::Read {
                 state.last_written(&hashes)
@@ -372,7 +503,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
             session.written = session.written.max(lsn);
             outcome
         }
-        Err(error) => Err(format!("ERR {error}").into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,19 +1,19 @@
 //! Commands on strings and counters.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::VALUE_BYTES_MAX;
+use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
 use super::arguments::{expiry_option, positive_expiry, range, syntax};
+use super::large::{self, Source};
 use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
 
-const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
 pub(super) fn get<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let value = call.value(&key)?;
-    call.reply.bulk_or_null(value.as_deref());
-    Ok(())
+    call.reply_key(&key).map(drop)
 }
 
 /// The options of `SET`.
@@ -64,27 +64,23 @@ pub(super) fn set<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let mut expires_at_ms = options.expires_at_ms;
     let looks = options.if_absent || options.if_present || options.get || options.keep_expiry;
     if looks {
-        let mut old = Vec::new();
-        let entry = call.find(&key, &mut old);
-        if let Some(entry) = entry.as_ref().filter(|_| options.get) {
-            call.complete(entry, &mut old)?;
-        }
+        let entry =
+            if options.get { call.reply_key(&key)? } else { call.find(&key, &mut Vec::new()) };
         let refused = if entry.is_some() { options.if_absent } else { options.if_present };
         if options.keep_expiry {
             expires_at_ms = entry.as_ref().and_then(|entry| entry.expires_at_ms);
         }
         if !refused {
-            let value = call.arguments[2];
-            call.set(&key, value, expires_at_ms)?;
+            call.set_argument(&key, 2, expires_at_ms)?;
         }
-        match (options.get, entry.is_some(), refused) {
-            (true, true, _) => call.reply.bulk(&old),
-            (true, false, _) | (false, _, true) => call.reply.null(),
-            (false, _, false) => call.reply.ok(),
+        match (options.get, refused) {
+            (true, _) => {}
+            (false, true) => call.reply.null(),
+            (false, false) => call.reply.ok(),
         }
         return Ok(());
     }
-    call.set(&key, call.arguments[2], expires_at_ms)?;
+    call.set_argument(&key, 2, expires_at_ms)?;
     call.reply.ok();
     Ok(())
 }
@@ -93,7 +89,7 @@ pub(super) fn setnx<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let absent = call.find(&key, &mut Vec::new()).is_none();
     if absent {
-        call.set(&key, call.arguments[2], None)?;
+        call.set_argument(&key, 2, None)?;
     }
     call.reply.integer(absent.into());
     Ok(())
@@ -112,24 +108,21 @@ fn set_with_expiry<M: Memory>(call: &mut Call<'_, M>, option: &[u8], name: &str)
     let now_ms = call.state.now_ms.get();
     let at = positive_expiry(call.arguments[2], unit, from, now_ms, name)?;
     let key = call.key(1);
-    call.set(&key, call.arguments[3], Some(at))?;
+    call.set_argument(&key, 3, Some(at))?;
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn getset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let old = call.value(&key)?;
-    call.set(&key, call.arguments[2], None)?;
-    call.reply.bulk_or_null(old.as_deref());
-    Ok(())
+    call.reply_key(&key)?;
+    call.set_argument(&key, 2, None)
 }
 
 pub(super) fn getdel<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
-    let old = call.value(&key)?;
+    call.reply_key(&key)?;
     call.remove(&key);
-    call.reply.bulk_or_null(old.as_deref());
     Ok(())
 }
 
@@ -142,10 +135,9 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     };
     let key = call.key(1);
-    let Some(value) = call.value(&key)? else {
-        call.reply.null();
+    if call.reply_key(&key)?.is_none() {
         return Ok(());
-    };
+    }
     let now_ms = call.state.now_ms.get();
     let expires_at_ms = match expiry {
         Some((unit, from)) => {
@@ -160,7 +152,6 @@ pub(super) fn getex<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         call.keyspace().set_expiry(call.memory, database, &key, expires_at_ms)?;
         call.state.changed(database, key.bytes);
     }
-    call.reply.bulk(&value);
     Ok(())
 }
 
@@ -168,8 +159,7 @@ pub(super) fn mget<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     call.reply.array(call.arguments.len() - 1);
     for index in 1..call.arguments.len() {
         let key = call.key(index);
-        let value = call.value(&key)?;
-        call.reply.bulk_or_null(value.as_deref());
+        call.reply_key(&key)?;
     }
     Ok(())
 }
@@ -205,7 +195,7 @@ fn set_all<M: Memory>(call: &mut Call<'_, M>, name: &str) -> Outcome {
     check_pairs(call, name)?;
     for index in (1..call.arguments.len()).step_by(2) {
         let key = call.key(index);
-        call.set(&key, call.arguments[index + 1], None)?;
+        call.set_argument(&key, index + 1, None)?;
     }
     Ok(())
 }
@@ -228,6 +218,9 @@ pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let (from, length) = range(start, end, entry.value_bytes);
     if entry.is_inline() {
         call.reply.bulk(&value[from as usize..(from + length) as usize]);
+    } else if let Some(id) = entry.large().filter(|_| length > PIECE_BYTES as u64) {
+        let bytes = Outgoing::new(&entry, from, length, call.state.holds.hold(id));
+        call.reply.large(length, bytes);
     } else {
         call.keyspace().read_range(call.memory, &entry, from, length as usize, &mut value);
         call.reply.bulk(&value);
@@ -252,6 +245,20 @@ pub(super) fn write_at<M: Memory>(
     if end > VALUE_BYTES_MAX {
         return Err(TOO_LONG.into());
     }
+    if call.steps.is_some() {
+        return large::write_value(call, &key, offset, Source::Bytes(bytes));
+    }
+    let at_once = match entry.as_ref().and_then(Entry::large) {
+        Some(id) => {
+            // Those who read it must not see the change.
+            let is_read = offset < length && call.state.holds.holds(id);
+            end.saturating_sub(length).max(bytes.len() as u64) <= PIECE_BYTES as u64 && !is_read
+        }
+        None => end <= WHOLE_BYTES_MAX as u64,
+    };
+    if !at_once {
+        return Err(Failure::TooLarge);
+    }
     match entry {
         Some(entry) if !entry.is_inline() => {
             call.keyspace().write_range(call.memory, database, &key, &entry, offset, bytes)?;
@@ -267,10 +274,29 @@ pub(super) fn write_at<M: Memory>(
     Ok(length.max(end))
 }
 
+/// As [`write_at`], with an argument that came in pieces. Replies with the new length.
+fn write_staged<M: Memory>(call: &mut Call<'_, M>, offset: u64, staged: &Staged) -> Outcome {
+    let key = call.key(1);
+    let value = staged.value()?;
+    let length = if offset == 0 && call.find(&key, &mut Vec::new()).is_none() {
+        call.set_argument(&key, staged.argument, None)?;
+        value.bytes
+    } else if call.steps.is_some() {
+        large::write_value(call, &key, offset, Source::Large(value))?
+    } else {
+        return Err(Failure::TooLarge);
+    };
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
 pub(super) fn setrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let offset = call.integer(2)?;
     if offset < 0 {
         return Err("ERR offset is out of range".into());
+    }
+    if let [staged] = call.staged {
+        return write_staged(call, offset as u64, staged);
     }
     let bytes = call.arguments[3];
     if bytes.is_empty() {
@@ -287,6 +313,9 @@ pub(super) fn setrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn append<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);
     let length = call.find(&key, &mut Vec::new()).map_or(0, |entry| entry.value_bytes);
+    if let [staged] = call.staged {
+        return write_staged(call, length, staged);
+    }
     let length = write_at(call, 1, length, call.arguments[2])?;
     call.reply.integer(length as i64);
     Ok(())
@@ -313,7 +342,7 @@ pub(super) fn decrby<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 
 fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
     let key = call.key(1);
-    let old = call.value_and_entry(&key)?;
+    let old = call.small_value(&key, NOT_INTEGER)?;
     let (value, expires_at_ms) = match &old {
         Some((text, entry)) => {
             (number::integer(text).ok_or(Failure::from(NOT_INTEGER))?, entry.expires_at_ms)
@@ -330,7 +359,7 @@ fn add<M: Memory>(call: &mut Call<'_, M>, by: i64) -> Outcome {
 pub(super) fn incrbyfloat<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     const NOT_FLOAT: &str = "ERR value is not a valid float";
     let key = call.key(1);
-    let old = call.value_and_entry(&key)?;
+    let old = call.small_value(&key, NOT_FLOAT)?;
     let (text, expires_at_ms) = match &old {
         Some((text, entry)) => (text.as_slice(), entry.expires_at_ms),
         None => (&b"0"[..], None),

@@ -44,6 +44,8 @@ pub struct Spec {
     pub in_transaction: bool,
     /// Whether a client may run it before it has given the password.
     pub before_authentication: bool,
+    /// Whether it takes arguments of any length, which come to it in memory.
+    pub streams: bool,
     /// Whether a RESP2 client may run it while it is subscribed to channels.
     pub while_subscribed: bool,
 }
@@ -136,6 +138,11 @@ macro_rules! define_table {
                 Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset
             ),
             before_authentication: matches!(Id::$id, Id::Auth | Id::Hello | Id::Quit | Id::Reset),
+            streams: matches!(
+                Id::$id,
+                Id::Append | Id::Getset | Id::Mset | Id::Msetnx | Id::Psetex | Id::Set | Id::Setex
+                    | Id::Setnx | Id::Setrange
+            ),
             while_subscribed: matches!(
                 Id::$id,
                 Id::Subscribe | Id::Unsubscribe | Id::Psubscribe | Id::Punsubscribe | Id::Ping

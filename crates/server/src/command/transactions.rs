@@ -3,8 +3,9 @@
 use ebbtide_core::Memory;
 
 use super::table::{self, Access};
-use super::{Call, Failure, Outcome};
-use crate::session::{Queued, Session};
+use super::{Call, Outcome};
+use crate::large::Staged;
+use crate::session::{Queued, QueuedCommand, Session};
 use crate::state::{State, add};
 
 /// The most keys that a connection watches.
@@ -73,12 +74,14 @@ pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     run_all(call, &queued.commands)
 }
 
-fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[Vec<Vec<u8>>]) -> Outcome {
-    let commands: Vec<Vec<&[u8]>> =
-        commands.iter().map(|command| command.iter().map(Vec::as_slice).collect()).collect();
+fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Outcome {
+    let commands: Vec<(Vec<&[u8]>, &[Staged])> = commands
+        .iter()
+        .map(|command| (command.words.iter().map(Vec::as_slice).collect(), &command.staged[..]))
+        .collect();
     let mut hashes = Vec::new();
     let mut alone = false;
-    for arguments in &commands {
+    for (arguments, _) in &commands {
         let spec = table::find(arguments[0]).expect("it was looked up when it was queued");
         alone |= matches!(spec.access, Access::Everything | Access::Unordered);
         hashes.extend(spec.keys(arguments).map(|key| call.keyspace().key(key).hash));
@@ -95,8 +98,8 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[Vec<Vec<u8>>]) -> Outc
         reply.truncate(start);
         session.database = database;
         reply.array(commands.len());
-        for arguments in &commands {
-            let mut call = Call { memory, state, session, arguments, reply };
+        for (arguments, staged) in &commands {
+            let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
             run_one(&mut call);
         }
     };
@@ -118,9 +121,9 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[Vec<Vec<u8>>]) -> Outc
 fn run_one<M: Memory>(call: &mut Call<'_, M>) {
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
-    if let Err(Failure(text)) = super::run_by_id(spec.id, call) {
+    if let Err(failure) = super::run_by_id(spec.id, call) {
         add(&call.state.statistics.errors, 1);
         call.reply.truncate(start);
-        call.reply.error(&text);
+        call.reply.error(failure.text());
     }
 }

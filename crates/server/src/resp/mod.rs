@@ -3,5 +3,5 @@
 mod parse;
 mod reply;
 
-pub use parse::{Limits, Parser, ProtocolError, Request};
+pub use parse::{Coming, Limits, Parser, ProtocolError, Request};
 pub use reply::{Protocol, Reply};

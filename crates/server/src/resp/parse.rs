@@ -2,14 +2,17 @@
 
 use std::ops::Range;
 
+use ebbtide_structures::keyspace::VALUE_BYTES_MAX;
 use memchr::memchr;
 use thiserror::Error;
+
+use crate::large::PIECE_BYTES;
 
 /// The longest line: an inline request, or a count.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// What a client may send. A client that is not trusted yet gets less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most arguments of a request.
     pub arguments_max: usize,
@@ -17,12 +20,19 @@ pub struct Limits {
     pub argument_bytes_max: usize,
     /// The most bytes of a request.
     pub request_bytes_max: usize,
+    /// Whether the command of this name takes arguments beyond [`PIECE_BYTES`], up to [`VALUE_BYTES_MAX`], that the
+    /// caller takes out of the input [as they come](Parser::coming).
+    pub streams: fn(&[u8]) -> bool,
 }
 
 impl Limits {
     /// What a client may send before it has given the password (as in Redis).
-    pub const UNAUTHENTICATED: Limits =
-        Limits { arguments_max: 10, argument_bytes_max: 16384, request_bytes_max: 256 << 10 };
+    pub const UNAUTHENTICATED: Limits = Limits {
+        arguments_max: 10,
+        argument_bytes_max: 16384,
+        request_bytes_max: 256 << 10,
+        streams: |_| false,
+    };
 }
 
 /// What a client sent is no request. The connection is closed after the error.
@@ -39,6 +49,17 @@ pub struct Request {
     pub end: usize,
 }
 
+/// A long argument that is taken out of the input as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coming {
+    /// Which argument it is.
+    pub argument: usize,
+    /// Where its next byte lies in the input, or will.
+    pub at: usize,
+    /// How many of its bytes were not taken yet.
+    pub left: usize,
+}
+
 /// The state of a request that has come in part. Input that was looked at is not looked at again.
 #[derive(Debug, Default)]
 pub struct Parser {
@@ -48,6 +69,8 @@ pub struct Parser {
     left: usize,
     /// The length of the argument that is coming.
     bytes: Option<usize>,
+    /// Whether the caller takes that out of the input as it comes.
+    streams: bool,
     arguments: Vec<Range<usize>>,
     /// How much of a line that has no end yet was looked at.
     searched: usize,
@@ -95,34 +118,54 @@ impl Parser {
                         }
                     }
                     let Some(bytes) = self.count(input, "bulk", "bulk")? else { return Ok(None) };
+                    self.streams = bytes > PIECE_BYTES as i64
+                        && (self.arguments.first())
+                            .is_some_and(|name| (limits.streams)(&input[name.clone()]));
+                    let most = match self.streams {
+                        true => VALUE_BYTES_MAX as usize,
+                        false => limits.argument_bytes_max,
+                    };
                     let fits = usize::try_from(bytes).ok();
-                    let Some(bytes) = fits.filter(|bytes| *bytes <= limits.argument_bytes_max)
-                    else {
+                    let Some(bytes) = fits.filter(|bytes| *bytes <= most) else {
                         return Err(match limits.arguments_max {
                             10 if bytes > 0 => ProtocolError("unauthenticated bulk length".into()),
                             _ => ProtocolError("invalid bulk length".into()),
                         });
                     };
-                    if self.position + bytes > limits.request_bytes_max {
+                    if !self.streams && self.position + bytes > limits.request_bytes_max {
                         return Err(ProtocolError("request too large".into()));
                     }
                     *self.bytes.insert(bytes)
                 }
             };
-            if input.len() < self.position + bytes + 2 {
+            if self.streams && bytes > 0 || input.len() < self.position + bytes + 2 {
                 return Ok(None);
             }
             self.arguments.push(self.position..self.position + bytes);
             self.position += bytes + 2;
             self.bytes = None;
+            self.streams = false;
             self.left -= 1;
         }
         Ok(Some(self.finish()))
     }
 
-    /// How many more bytes the request needs at least, as far as that is known.
+    /// The long argument that is coming, which the caller has to take out of the input.
+    pub fn coming(&self) -> Option<Coming> {
+        let left = self.bytes.filter(|left| self.streams && *left > 0)?;
+        Some(Coming { argument: self.arguments.len(), at: self.position, left })
+    }
+
+    /// So many bytes of the argument that is [coming](Parser::coming) are no longer in the input.
+    pub fn taken(&mut self, bytes: usize) {
+        self.bytes = self.bytes.map(|left| left - bytes);
+    }
+
+    /// How many more bytes have to come at least before anything can be done, as far as that is known.
     pub fn missing(&self, input: &[u8]) -> usize {
-        self.bytes.map_or(0, |bytes| (self.position + bytes + 2).saturating_sub(input.len()))
+        let bytes =
+            if self.streams { self.bytes.map(|left| left.min(PIECE_BYTES)) } else { self.bytes };
+        bytes.map_or(0, |bytes| (self.position + bytes + 2).saturating_sub(input.len()))
     }
 
     fn finish(&mut self) -> Request {
@@ -201,8 +244,12 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { arguments_max: 1000, argument_bytes_max: 5000, request_bytes_max: 100_000 };
+    const LIMITS: Limits = Limits {
+        arguments_max: 1000,
+        argument_bytes_max: 5000,
+        request_bytes_max: 100_000,
+        streams: |name| name == b"SET",
+    };
 
     /// All requests in `input`, which comes in pieces of these lengths.
     fn requests(
@@ -263,6 +310,47 @@ mod tests {
             let largest = rng.random_range(1..60);
             assert_eq!(requests(&input, || rng.random_range(1..=largest)), sent);
         }
+    }
+
+    #[test]
+    fn a_long_argument_of_some_commands_is_taken_out_of_the_input_as_it_comes() {
+        let value: Vec<u8> = (0..100_000u32).map(|at| (at ^ at >> 8) as u8).collect();
+        let set = [b"SET".to_vec(), b"k".to_vec(), value.clone(), b"NX".to_vec()];
+        let sent = [encoded(&set), encoded(&[b"PING".to_vec()])].concat();
+        for piece in [1, 1_000, 40_000, 1 << 20] {
+            let (mut parser, mut input, mut found, mut came) =
+                (Parser::default(), Vec::new(), Vec::new(), Vec::new());
+            for piece in sent.chunks(piece) {
+                input.extend_from_slice(piece);
+                loop {
+                    match parser.parse(&input, &LIMITS).expect("a request") {
+                        Some(request) => {
+                            let arguments = request.arguments.iter();
+                            let arguments = arguments.map(|at| input[at.clone()].to_vec());
+                            found.push(arguments.collect::<Vec<_>>());
+                            input.drain(..request.end);
+                        }
+                        None => {
+                            let Some(Coming { argument, at, left }) = parser.coming() else {
+                                break;
+                            };
+                            let count = left.min(input.len() - at);
+                            if count == 0 {
+                                break;
+                            }
+                            assert_eq!(argument, 2);
+                            came.extend(input.drain(at..at + count));
+                            parser.taken(count);
+                        }
+                    }
+                }
+            }
+            assert!(came == value, "in pieces of {piece}");
+            let set = vec![b"SET".to_vec(), b"k".to_vec(), vec![], b"NX".to_vec()];
+            assert_eq!(found, [set, vec![b"PING".to_vec()]]);
+        }
+        let refused = requests(b"*2\r\n$3\r\nGET\r\n$100000\r\n", || usize::MAX);
+        assert_eq!(refused, [Err("Protocol error: invalid bulk length".into())]);
     }
 
     #[test]

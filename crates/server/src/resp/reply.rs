@@ -1,5 +1,12 @@
 //! Replies, written in the version of the protocol that the client has chosen.
 
+use std::collections::VecDeque;
+
+use ebbtide_core::Memory;
+use ebbtide_structures::keyspace::Keyspace;
+
+use crate::large::Outgoing;
+
 /// A version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
@@ -14,6 +21,8 @@ pub enum Protocol {
 #[derive(Debug, Default)]
 pub struct Reply {
     bytes: Vec<u8>,
+    /// Large values, and before which of the bytes each belongs.
+    large: VecDeque<(usize, Outgoing)>,
     /// How replies are written from now on.
     pub protocol: Protocol,
 }
@@ -24,24 +33,62 @@ impl Reply {
         &self.bytes
     }
 
-    /// Bytes that were not taken yet.
+    /// Bytes in DRAM that were not taken yet.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether all was taken.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.is_empty() && self.large.is_empty()
     }
 
-    /// Takes all, and goes on in the empty buffer `next`.
+    /// Bytes before the next that is still on flash.
+    pub fn ready(&self) -> usize {
+        self.large.front().map_or(self.bytes.len(), |(at, _)| *at)
+    }
+
+    /// Whether there is more on flash.
+    pub fn has_large(&self) -> bool {
+        !self.large.is_empty()
+    }
+
+    /// Takes what is ready, and goes on in the empty buffer `next`.
     pub fn take(&mut self, next: Vec<u8>) -> Vec<u8> {
-        std::mem::replace(&mut self.bytes, next)
+        let ready = self.ready();
+        if ready == self.bytes.len() && self.large.is_empty() {
+            return std::mem::replace(&mut self.bytes, next);
+        }
+        let behind = self.bytes.split_off(ready);
+        self.large.iter_mut().for_each(|(at, _)| *at -= ready);
+        std::mem::replace(&mut self.bytes, behind)
+    }
+
+    /// Brings the next bytes from flash.
+    pub fn fetch<M: Memory>(&mut self, memory: &mut M, keyspace: &Keyspace) {
+        let Some((at, outgoing)) = self.large.front_mut() else { return };
+        let mut piece = Vec::new();
+        let last = outgoing.read(memory, keyspace, &mut piece);
+        let (at, length) = (*at, piece.len());
+        if last {
+            self.large.pop_front();
+        }
+        self.large.iter_mut().for_each(|(at, _)| *at += length);
+        self.bytes.splice(at..at, piece);
+    }
+
+    /// A string of `length` bytes that are on flash.
+    pub fn large(&mut self, length: u64, bytes: Outgoing) {
+        self.number_line(b'$', length as i64);
+        self.large.push_back((self.bytes.len(), bytes));
+        self.raw(b"\r\n");
     }
 
     /// Takes back what was written after the length was `len`.
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
+        // What belongs to the replies before has its line end behind it.
+        self.large.retain(|(at, _)| *at < len);
     }
 
     /// Bytes as they are.

@@ -5,5 +5,6 @@ mod client;
 mod commands;
 mod connections;
 mod documentation;
+mod large;
 mod redis;
 mod stores;

@@ -4,15 +4,19 @@ use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
 
 use super::layout::{DATA_BYTES, PageNumber, copy_out, equals};
+use super::pages::HELD_MAX;
 
 /// The largest entry with its value inline, in words. Larger values lie in pages of their own.
 pub(super) const INLINE_WORDS_MAX: usize = 240;
 
 /// Pages of a value that its entry lists. Beyond, it lists pages of page numbers.
-pub(super) const LISTED_MAX: usize = 64;
+pub(super) const LISTED_MAX: usize = 8;
 
 /// Page numbers in a page of them.
-pub(super) const NUMBERS_PER_PAGE: usize = DATA_BYTES / 4;
+const NUMBERS_PER_PAGE: usize = HELD_MAX as usize;
+
+/// The largest value that is written at once. Larger ones are written [piece by piece](super::large).
+pub const WHOLE_BYTES_MAX: usize = LISTED_MAX * DATA_BYTES;
 
 /// The largest value, in bytes: what Redis allows.
 pub const VALUE_BYTES_MAX: u64 = 512 << 20;
@@ -20,7 +24,7 @@ pub const VALUE_BYTES_MAX: u64 = 512 << 20;
 /// Where a value lies.
 const INLINE: u8 = 0;
 const LISTED: u8 = 1;
-const INDIRECT: u8 = 2;
+const CHAINED: u8 = 2;
 
 /// The entry has a time of expiry.
 const EXPIRES: u8 = 1;
@@ -82,9 +86,13 @@ pub(super) enum Place {
     Inline,
     /// In these pages.
     Listed(Numbers),
-    /// In pages whose numbers are in these pages.
-    Indirect(Numbers),
+    /// In pages whose numbers are in these pages, each of which also names the next.
+    Chained(Numbers),
 }
+
+/// A value of more than [`WHOLE_BYTES_MAX`], by the page where its list of pages begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LargeId(pub(super) PageNumber);
 
 /// What a keyspace knows of a key beside its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +108,14 @@ impl Entry {
     /// Whether the value lies beside its key, where reading the key reads it too.
     pub fn is_inline(&self) -> bool {
         self.place == Place::Inline
+    }
+
+    /// Which large value it has, if it has one. Two values that are there at the same time differ.
+    pub fn large(&self) -> Option<LargeId> {
+        match &self.place {
+            Place::Chained(lists) => lists.first().map(|first| LargeId(*first)),
+            _ => None,
+        }
     }
 
     /// Reads the entry at `at`, which ends before `end`, and appends an inline value to `value`.
@@ -127,7 +143,7 @@ impl Entry {
                 Place::Inline
             }
             LISTED => Place::Listed(numbers()),
-            _ => Place::Indirect(numbers()),
+            _ => Place::Chained(numbers()),
         };
         let value_bytes = u64::from(header.value_bytes);
         Some(Entry { value_bytes, expires_at_ms, place })
@@ -166,7 +182,7 @@ pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryWords {
     let (place, numbers): (u8, &[u32]) = match &entry.place {
         Place::Inline => (INLINE, &[]),
         Place::Listed(numbers) => (LISTED, numbers),
-        Place::Indirect(numbers) => (INDIRECT, numbers),
+        Place::Chained(numbers) => (CHAINED, numbers),
     };
     let header = EntryHeader {
         key_bytes: key.len() as u16,

@@ -2,10 +2,11 @@
 //!
 //! It is what a key-value server keeps. Every database has a tree of 4 KiB leaves over 48-bit
 //! hashes of its keys. A small value lies beside its key, so a cold look-up reads one page; a larger one has
-//! pages of its own, which the entry lists. Nothing outside of memory grows with the number of keys.
+//! pages of its own, which the entry lists. One of more than [`WHOLE_BYTES_MAX`] is written and read
+//! [piece by piece](Large). Nothing outside of memory grows with the number of keys.
 //!
 //! ```text
-//! page 0     identity, allocator, a line a database, discarded trees, 256 stripe latches
+//! page 0     identity, detached values, allocator, a line a database, discarded trees, 256 stripe latches
 //! page 1–8   keys and keys with expiry, by database and stripe
 //! page 9 on  leaves, inner pages, values, lists of free pages
 //! ```
@@ -35,10 +36,12 @@
 //! # Ok::<(), ebbtide_core::durability::TransactionError>(())
 //! ```
 
+mod detached;
 mod discard;
 mod entry;
 mod inner;
 mod key;
+mod large;
 mod layout;
 mod leaf;
 mod pages;
@@ -49,17 +52,18 @@ use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use smallvec::SmallVec;
 
-pub use entry::{Entry, VALUE_BYTES_MAX};
+pub use entry::{Entry, LargeId, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 pub use key::{HashSecret, KEY_BYTES_MAX, Key, slot};
+pub use large::Large;
 pub use layout::HASHES;
 pub use pages::Full;
 
 use crate::latch;
-use entry::{Place, encode, fits_inline, load_key};
-use layout::{DATA_BYTES, PageNumber};
+use entry::{Numbers, Place, encode, fits_inline, load_key};
+use layout::PageNumber;
 use pages::Pages;
 use tree::{Step, Tree};
-use values::{PagedValue, give_lists};
+use values::{Listed, pages_of};
 
 /// Databases of a keyspace.
 pub const DATABASES: usize = 16;
@@ -67,9 +71,10 @@ pub const DATABASES: usize = 16;
 /// Stripes of keys.
 const STRIPES: u64 = 256;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x02");
 
 /// Where the parts of the header page lie.
+const DETACHED: u64 = 32;
 const ALLOCATOR: u64 = 64;
 const DATABASE_LINES: u64 = 128;
 const DISCARDED: u64 = DATABASE_LINES + DATABASES as u64 * 64;
@@ -173,13 +178,24 @@ impl Keyspace {
         hashes: &[u64],
         body: impl FnMut(&mut M) -> R,
     ) -> Result<(R, Lsn), TransactionError> {
+        self.alone(memory, hashes, |memory| memory.transaction(body))
+    }
+
+    /// Runs `body`, which changes keys of these hashes and of no others, while nobody else changes them or sees
+    /// them. `body` makes what transactions it needs. No hash stands for all keys.
+    pub fn alone<M: Memory, R>(
+        &self,
+        memory: &mut M,
+        hashes: &[u64],
+        body: impl FnOnce(&mut M) -> R,
+    ) -> R {
         let mut latches: SmallVec<[Addr; 4]> = match hashes {
             [] => (0..STRIPES).map(|stripe| self.latch_of(stripe)).collect(),
             hashes => hashes.iter().map(|hash| self.latch_of(stripe(*hash))).collect(),
         };
         latches.sort_unstable();
         latches.dedup();
-        latch::write_all(memory, &latches, |memory| memory.transaction(body))
+        latch::write_all(memory, &latches, body)
     }
 
     /// Runs `body`, which reads the key of this hash, until nobody changed a key of its stripe meanwhile.
@@ -225,8 +241,7 @@ impl Keyspace {
         length: usize,
         into: &mut Vec<u8>,
     ) {
-        let paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
-        paged.read(&self.pages, memory, offset, length, into);
+        values::read(&self.pages, memory, &entry.place, (offset, length), into);
     }
 
     /// Gives a key this value and time of expiry. Says whether the key was there before.
@@ -235,7 +250,7 @@ impl Keyspace {
     /// [`Full`] when there is no room for it; the key then is as before.
     ///
     /// # Panics
-    /// When the key or the value is longer than [`KEY_BYTES_MAX`] or [`VALUE_BYTES_MAX`].
+    /// When the key or the value is longer than [`KEY_BYTES_MAX`] or [`WHOLE_BYTES_MAX`].
     pub fn set<M: Memory>(
         &self,
         memory: &mut M,
@@ -244,7 +259,7 @@ impl Keyspace {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<bool, Full> {
-        assert!(key.bytes.len() <= KEY_BYTES_MAX && value.len() as u64 <= VALUE_BYTES_MAX);
+        assert!(key.bytes.len() <= KEY_BYTES_MAX && value.len() <= WHOLE_BYTES_MAX);
         let value_bytes = value.len() as u64;
         if fits_inline(key.bytes, expires_at_ms.is_some(), value.len()) {
             self.check_room(memory, 1)?;
@@ -252,20 +267,21 @@ impl Keyspace {
             let old = self.put(memory, database, key, &entry, value)?;
             return Ok(self.give_replaced(memory, old));
         }
-        let count = value.len().div_ceil(DATA_BYTES);
-        self.check_room(memory, count as u64)?;
-        let mut paged = PagedValue { numbers: Vec::new() };
-        paged.resize(&self.pages, memory, count)?;
-        paged.write(&self.pages, memory, 0, value);
-        let old = self.put_paged(memory, database, key, paged, value_bytes, expires_at_ms)?;
+        let listed = self.list(memory, Numbers::new(), value_bytes)?;
+        values::write(&self.pages, memory, &Place::Listed(listed.0.clone()), 0, value);
+        let entry = Entry { value_bytes, expires_at_ms, place: Place::Listed(listed.0) };
+        let old = self.put_listed(memory, database, key, &entry, 0)?;
         Ok(self.give_replaced(memory, old))
     }
 
-    /// Writes `bytes` into the value of an entry that was found, from byte `offset` on. Bytes between its
-    /// end and `offset` become zeros. The value is not [inline](Entry::is_inline).
+    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into the value of an entry that was found, from byte `offset`
+    /// on. Bytes between its end and `offset` become zeros. The value is not [inline](Entry::is_inline).
     ///
     /// # Errors
     /// [`Full`] when there is no room for it; the value then is as before.
+    ///
+    /// # Panics
+    /// When a value that is not [large](Entry::large) would become longer than [`WHOLE_BYTES_MAX`].
     pub fn write_range<M: Memory>(
         &self,
         memory: &mut M,
@@ -278,28 +294,46 @@ impl Keyspace {
         const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
         assert!(!entry.is_inline() && offset + bytes.len() as u64 <= VALUE_BYTES_MAX);
         let end = (offset + bytes.len() as u64).max(entry.value_bytes);
-        let mut paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
-        let (count_before, count) = (paged.numbers.len(), end.div_ceil(DATA_BYTES as u64) as usize);
-        self.check_room(memory, (count - count_before) as u64)?;
-        paged.resize(&self.pages, memory, count)?;
-        let mut zeroed = entry.value_bytes;
-        while zeroed < offset {
-            let piece = (offset - zeroed).min(PAGE_BYTES as u64) as usize;
-            paged.write(&self.pages, memory, zeroed, &ZEROS[..piece]);
-            zeroed += piece as u64;
+        let gap = (entry.value_bytes..offset).step_by(ZEROS.len());
+        let gap = gap.map(|at| (at, (offset - at).min(ZEROS.len() as u64) as usize));
+        if let Some(mut large) = self.open_large(memory, entry) {
+            for (at, count) in gap {
+                self.write_large(memory, &mut large, at, &ZEROS[..count])?;
+            }
+            self.write_large(memory, &mut large, offset, bytes)?;
+            return if end == entry.value_bytes {
+                Ok(())
+            } else {
+                self.extend_large(memory, database, key, &large, entry.expires_at_ms)
+            };
         }
-        paged.write(&self.pages, memory, offset, bytes);
-        if end == entry.value_bytes {
-            return Ok(());
+        let Place::Listed(numbers) = &entry.place else { unreachable!("it is in pages") };
+        let before = numbers.len();
+        let listed = self.list(memory, numbers.clone(), end)?;
+        let place = Place::Listed(listed.0.clone());
+        for (at, count) in gap {
+            values::write(&self.pages, memory, &place, at, &ZEROS[..count]);
         }
-        if count == count_before {
-            let entry = Entry { value_bytes: end, ..entry.clone() };
-            return self.put(memory, database, key, &entry, &[]).map(drop);
+        values::write(&self.pages, memory, &place, offset, bytes);
+        if end > entry.value_bytes {
+            let entry = Entry { value_bytes: end, place, ..*entry };
+            self.put_listed(memory, database, key, &entry, before)?;
         }
-        let old = entry.place.clone();
-        self.put_paged(memory, database, key, paged, end, entry.expires_at_ms)?;
-        give_lists(&self.pages, memory, &old);
         Ok(())
+    }
+
+    /// Adds pages to `numbers` until they are enough for so many bytes.
+    fn list<M: Memory>(
+        &self,
+        memory: &mut M,
+        numbers: Numbers,
+        value_bytes: u64,
+    ) -> Result<Listed, Full> {
+        let wanted = pages_of(value_bytes);
+        self.check_room(memory, wanted - numbers.len() as u64)?;
+        let mut listed = Listed(numbers);
+        listed.resize(&self.pages, memory, wanted as usize)?;
+        Ok(listed)
     }
 
     /// Removes a key. Says whether it was there.
@@ -461,22 +495,21 @@ impl Keyspace {
         Ok(old)
     }
 
-    /// As [`put`](Keyspace::put), for a value in pages, which are given back if there is no room.
-    fn put_paged<M: Memory>(
+    /// As [`put`](Keyspace::put), for a value in pages, of which those from `before` on are given back if there is
+    /// no room.
+    fn put_listed<M: Memory>(
         &self,
         memory: &mut M,
         database: usize,
         key: &Key<'_>,
-        mut paged: PagedValue,
-        value_bytes: u64,
-        expires_at_ms: Option<u64>,
+        entry: &Entry,
+        before: usize,
     ) -> Result<Option<Entry>, Full> {
-        let put = paged.list(&self.pages, memory).and_then(|place| {
-            let entry = Entry { value_bytes, expires_at_ms, place };
-            let put = self.put(memory, database, key, &entry, &[]);
-            put.inspect_err(|_| give_lists(&self.pages, memory, &entry.place))
-        });
-        put.inspect_err(|_| paged.give_from(&self.pages, memory, 0))
+        let put = self.put(memory, database, key, entry, &[]);
+        if let (Err(Full), Place::Listed(numbers)) = (&put, &entry.place) {
+            Listed(numbers.clone()).give_from(&self.pages, memory, before);
+        }
+        put
     }
 
     /// Takes an entry out and leaves its pages alone.
@@ -503,15 +536,19 @@ impl Keyspace {
         })
     }
 
-    /// Gives back the pages of an entry's value.
+    /// Gives back the pages of an entry's value. A large one waits for [`reclaim_large`](Keyspace::reclaim_large).
     fn give_pages<M: Memory>(&self, memory: &mut M, entry: &Entry) {
-        let mut paged = PagedValue::load(&self.pages, memory, &entry.place, entry.value_bytes);
-        paged.give_from(&self.pages, memory, 0);
-        give_lists(&self.pages, memory, &entry.place);
+        match (&entry.place, entry.large()) {
+            (Place::Listed(numbers), _) => {
+                Listed(numbers.clone()).give_from(&self.pages, memory, 0);
+            }
+            (_, Some(large)) => detached::add(self, memory, large),
+            _ => {}
+        }
     }
 
     fn check_room<M: Memory>(&self, memory: &mut M, pages: u64) -> Result<(), Full> {
-        let needed = pages + pages / entry::NUMBERS_PER_PAGE as u64 + 1 + RESERVE_PAGES;
+        let needed = pages + pages / pages::HELD_MAX + 1 + RESERVE_PAGES;
         if self.pages.free(memory) < needed { Err(Full) } else { Ok(()) }
     }
 

@@ -6,11 +6,13 @@ use super::layout::PageNumber;
 use crate::latch;
 
 /// Page numbers that a page of the list holds beside its header.
-const HELD_MAX: u64 = (PAGE_BYTES as u64 - 16) / 4;
+pub(super) const HELD_MAX: u64 = (PAGE_BYTES as u64 - NUMBERS) / 4;
 
-/// Where its header and its numbers begin, behind the word of a latch.
+/// Where its header, the neighbours of a [detached](super::detached) value and its numbers begin, behind the
+/// word of a latch.
 const HEADER: u64 = 8;
-const NUMBERS: u64 = 16;
+pub(super) const NEIGHBOURS: u64 = 16;
+const NUMBERS: u64 = 24;
 
 /// Where the allocator's words lie in the header page.
 const LATCH: u64 = 0;
@@ -26,7 +28,8 @@ pub struct Full;
 /// The pages of a keyspace that nothing uses.
 ///
 /// Pages beyond the highest one ever used are free. Those that were given back lie in a chain of
-/// pages, each of which holds the numbers of up to 1,020 others: only its first is touched.
+/// pages, each of which holds the numbers of up to 1,018 others: only its first is touched. The pages that
+/// list those of a large value have the same form, so that a whole value is given back in a few stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pages {
     base: Addr,
@@ -53,6 +56,73 @@ impl Pages {
         self.base + u64::from(page) * PAGE_BYTES as u64
     }
 
+    /// As [`address`](Pages::address), of a number that may have been torn by a writer.
+    pub(super) fn address_of_any(&self, page: PageNumber) -> Addr {
+        self.address(u64::from(page).min(self.pages - 1) as PageNumber)
+    }
+
+    /// The page that follows in a chain of lists, and how many numbers the list at `number` holds.
+    pub(super) fn list_header<M: Memory>(
+        &self,
+        memory: &mut M,
+        number: PageNumber,
+    ) -> (PageNumber, u64) {
+        let header: u64 = memory.load(self.address_of_any(number) + HEADER);
+        (header as PageNumber, (header >> 32).min(HELD_MAX))
+    }
+
+    /// Writes the header of a list.
+    pub(super) fn set_list_header<M: Memory>(
+        &self,
+        memory: &mut M,
+        number: PageNumber,
+        (following, held): (PageNumber, u64),
+    ) {
+        memory.store(self.address(number) + HEADER, held << 32 | u64::from(following));
+    }
+
+    /// The number at `index` of a list.
+    pub(super) fn listed<M: Memory>(
+        &self,
+        memory: &mut M,
+        list: PageNumber,
+        index: u64,
+    ) -> PageNumber {
+        let pair: [u32; 2] = memory.load(self.address_of_any(list) + NUMBERS + index / 2 * 8);
+        pair[index as usize % 2]
+    }
+
+    /// Writes the number at `index` of a list.
+    pub(super) fn set_listed<M: Memory>(
+        &self,
+        memory: &mut M,
+        list: PageNumber,
+        index: u64,
+        number: PageNumber,
+    ) {
+        let at = self.address(list) + NUMBERS + index / 2 * 8;
+        let mut pair: [u32; 2] = memory.load(at);
+        pair[index as usize % 2] = number;
+        memory.store(at, pair);
+    }
+
+    /// Gives back a chain of lists from `first` to `last` with all that they hold: `count` pages.
+    pub(super) fn give_chain<M: Memory>(
+        &self,
+        memory: &mut M,
+        (first, last): (PageNumber, PageNumber),
+        count: u64,
+    ) {
+        latch::write(memory, self.state + LATCH, |memory| {
+            let free: u64 = memory.load(self.state + FREE);
+            memory.store(self.state + FREE, free + count);
+            let list: u64 = memory.load(self.state + LIST);
+            let held = self.list_header(memory, last).1;
+            self.set_list_header(memory, last, (list as PageNumber, held));
+            memory.store(self.state + LIST, u64::from(first));
+        });
+    }
+
     /// How many pages are free.
     pub(super) fn free<M: Memory>(&self, memory: &mut M) -> u64 {
         let given_back: u64 = memory.load(self.state + FREE);
@@ -76,17 +146,15 @@ impl Pages {
             }
             let free: u64 = memory.load(self.state + FREE);
             memory.store(self.state + FREE, free - 1);
-            let page = self.address(list as PageNumber);
-            let header: u64 = memory.load(page + HEADER);
-            let (following, held) = (header as u32, header >> 32);
+            let list = list as PageNumber;
+            let (following, held) = self.list_header(memory, list);
             if held == 0 {
                 // The list's own page is free too.
                 memory.store(self.state + LIST, u64::from(following));
-                return Ok(list as PageNumber);
+                return Ok(list);
             }
-            memory.store(page + HEADER, (held - 1) << 32 | u64::from(following));
-            let pair: [u32; 2] = memory.load(page + NUMBERS + (held - 1) / 2 * 8);
-            Ok(pair[(held as usize - 1) % 2])
+            self.set_list_header(memory, list, (following, held - 1));
+            Ok(self.listed(memory, list, held - 1))
         })
     }
 
@@ -96,20 +164,16 @@ impl Pages {
             let free: u64 = memory.load(self.state + FREE);
             memory.store(self.state + FREE, free + 1);
             let list: u64 = memory.load(self.state + LIST);
+            let list = list as PageNumber;
             if list != 0 {
-                let page = self.address(list as PageNumber);
-                let header: u64 = memory.load(page + HEADER);
-                let held = header >> 32;
+                let (following, held) = self.list_header(memory, list);
                 if held < HELD_MAX {
-                    let at = page + NUMBERS + held / 2 * 8;
-                    let mut pair: [u32; 2] = memory.load(at);
-                    pair[held as usize % 2] = number;
-                    memory.store(at, pair);
-                    memory.store(page + HEADER, header + (1 << 32));
+                    self.set_listed(memory, list, held, number);
+                    self.set_list_header(memory, list, (following, held + 1));
                     return;
                 }
             }
-            memory.store(self.address(number) + HEADER, list);
+            self.set_list_header(memory, number, (list, 0));
             memory.store(self.state + LIST, u64::from(number));
         });
     }

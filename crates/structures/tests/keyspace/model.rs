@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use ebbtide_core::{Addr, PAGE_BYTES};
-use ebbtide_structures::keyspace::{Counts, HASHES, HashSecret, Key, Keyspace, Scanned};
+use ebbtide_structures::keyspace::{
+    Counts, HASHES, HashSecret, Key, Keyspace, Large, Scanned, WHOLE_BYTES_MAX,
+};
 use ebbtide_testbed::Plain;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -38,10 +40,23 @@ impl Pair {
 
     fn set(&mut self, key: &[u8], value: Vec<u8>, expiry: Option<u64>) {
         let database = self.database;
-        let existed = self.change(key, |keys, memory, key| {
-            keys.set(memory, database, key, &value, expiry).expect("room")
+        let large = (value.len() > WHOLE_BYTES_MAX).then(|| self.large(&value));
+        let existed = self.change(key, |keys, memory, key| match &large {
+            Some(large) => keys.attach_large(memory, database, key, large, expiry).expect("room"),
+            None => keys.set(memory, database, key, &value, expiry).expect("room"),
         });
         assert_eq!(existed, self.model.insert(key.to_vec(), (value, expiry)).is_some());
+    }
+
+    /// A large value without a key.
+    fn large(&mut self, value: &[u8]) -> Large {
+        let mut large = self.keys.begin_large(&mut self.memory).expect("room");
+        for piece in value.chunks(20_000) {
+            let offset = large.bytes;
+            let written = self.keys.write_large(&mut self.memory, &mut large, offset, piece);
+            written.expect("room");
+        }
+        large
     }
 
     fn remove(&mut self, key: &[u8]) {
@@ -63,7 +78,11 @@ impl Pair {
         let database = self.database;
         let written = self.change(key, |keys, memory, key| {
             let entry = keys.find(memory, database, key, &mut Vec::new());
-            let paged = entry.filter(|entry| !entry.is_inline());
+            let end = offset as usize + bytes.len();
+            let paged = entry.filter(|entry| {
+                let fits = end <= WHOLE_BYTES_MAX || entry.large().is_some();
+                !entry.is_inline() && fits && bytes.len() <= WHOLE_BYTES_MAX
+            });
             paged.map(|entry| {
                 keys.write_range(memory, database, key, &entry, offset, bytes).expect("room");
             })
@@ -132,7 +151,7 @@ fn bytes(rng: &mut Pcg64Mcg, length: usize) -> Vec<u8> {
     (0..length).map(|_| rng.next_u32() as u8).collect()
 }
 
-/// Lengths around every boundary: inline, one page, lists, pages of lists.
+/// Lengths around every boundary: inline, one page, listed pages, pages of lists.
 fn length(rng: &mut Pcg64Mcg) -> usize {
     match rng.random_range(0..100) {
         0..60 => rng.random_range(0..300),
@@ -178,6 +197,7 @@ fn a_keyspace_answers_as_a_map_does() {
             }
         }
         pair.check_all();
+        while pair.keys.reclaim_large(&mut pair.memory, |_| false) {}
         let before = pair.keys.free_pages(&mut pair.memory);
         for key in pair.model.keys().cloned().collect::<Vec<_>>() {
             pair.remove(&key);

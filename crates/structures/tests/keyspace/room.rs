@@ -23,7 +23,7 @@ fn a_full_keyspace_keeps_every_key_and_has_room_again_after_deletes() {
             count += 1;
         }
         let free = keys.free_pages(&mut memory);
-        assert_eq!(set(&mut memory, count, 100_000), Err(Full));
+        assert_eq!(set(&mut memory, count, 30_000), Err(Full));
         assert_eq!(keys.free_pages(&mut memory), free);
     }
     assert_eq!(keys.counts(&mut memory, 0).keys, count);

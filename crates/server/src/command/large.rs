@@ -1,0 +1,179 @@
+//! Changes of values that one transaction cannot write: piece by piece, while the keys' stripes are held.
+//!
+//! A command that meets such a value fails with [`Failure::TooLarge`] before it has changed anything, and runs
+//! again outside of a transaction. It then makes its only change by [`build`] or [`write_value`]. These write
+//! where nobody looks, and show the result in a last transaction.
+
+use std::cell::Cell;
+
+use ebbtide_core::Memory;
+use ebbtide_core::durability::Lsn;
+use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
+
+use super::strings::TOO_LONG;
+use super::table::Id;
+use super::{Call, Failure, Outcome, run_by_id};
+use crate::large::{PIECE_BYTES, begin, write};
+
+/// Runs a command that needs several transactions. `hashes` are those of its keys.
+pub(super) fn run<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> Outcome {
+    let keyspace = call.keyspace();
+    let last = Cell::new(Lsn::ZERO);
+    let Call { memory, state, session, arguments, staged, reply, .. } = call;
+    let outcome = keyspace.alone(*memory, hashes, |memory| {
+        let steps = Some(&last);
+        let outcome =
+            run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps });
+        state.wrote(hashes, last.get());
+        outcome
+    });
+    session.written = session.written.max(last.get());
+    outcome
+}
+
+/// The bytes that are written into a value.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// They are here.
+    Bytes(&'a [u8]),
+    /// They came piece by piece.
+    Large(&'a Large),
+}
+
+impl Source<'_> {
+    fn length(&self) -> u64 {
+        match self {
+            Source::Bytes(bytes) => bytes.len() as u64,
+            Source::Large(large) => large.bytes,
+        }
+    }
+
+    /// `length` bytes from byte `offset` on.
+    fn piece<M: Memory>(&self, call: &mut Call<'_, M>, offset: u64, length: usize) -> Vec<u8> {
+        let mut piece = Vec::with_capacity(length);
+        match self {
+            Source::Bytes(bytes) => {
+                piece.extend_from_slice(&bytes[offset as usize..offset as usize + length]);
+            }
+            Source::Large(large) => {
+                call.keyspace().read_large(call.memory, large, offset, length, &mut piece);
+            }
+        }
+        piece
+    }
+}
+
+/// Appends what `fill` gives for `length` bytes from byte 0 on, piece by piece.
+fn append<M: Memory>(
+    call: &mut Call<'_, M>,
+    large: &mut Large,
+    length: u64,
+    mut fill: impl FnMut(&mut Call<'_, M>, u64, usize) -> Vec<u8>,
+) -> Outcome {
+    let keyspace = call.keyspace();
+    let start = large.bytes;
+    while large.bytes < start + length {
+        let at = large.bytes - start;
+        let piece = fill(call, at, (length - at).min(PIECE_BYTES as u64) as usize);
+        let end = large.bytes;
+        write(call.memory, &keyspace, large, end, &piece)?;
+    }
+    Ok(())
+}
+
+/// Gives a key of a database a value of `length` bytes, at least one, which `fill` gives in pieces.
+pub(super) fn build<M: Memory>(
+    call: &mut Call<'_, M>,
+    (database, key): (usize, &Key<'_>),
+    length: u64,
+    expires_at_ms: Option<u64>,
+    fill: impl FnMut(&mut Call<'_, M>, u64, usize) -> Vec<u8>,
+) -> Outcome {
+    super::check_key(key)?;
+    let keyspace = call.keyspace();
+    let (mut large, _hold) = begin(call.memory, &keyspace, &call.state.holds)?;
+    append(call, &mut large, length, fill)?;
+    show(call, |call| {
+        keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
+    })?;
+    call.state.changed(database, key.bytes);
+    Ok(())
+}
+
+/// Runs the transaction that shows what was written.
+fn show<M: Memory>(
+    call: &mut Call<'_, M>,
+    mut body: impl FnMut(&mut Call<'_, M>) -> Result<(), Full>,
+) -> Outcome {
+    let Call { memory, state, session, arguments, staged, reply, steps } = call;
+    let (shown, lsn) = memory.transaction(|memory| {
+        body(&mut Call { memory, state, session, arguments, staged, reply, steps: *steps })
+    })?;
+    if let Some(last) = steps {
+        last.set(lsn);
+    }
+    Ok(shown?)
+}
+
+/// Writes into the value of a key from byte `offset` on. Bytes between its end and `offset` become zeros. Gives
+/// the new length.
+pub(super) fn write_value<M: Memory>(
+    call: &mut Call<'_, M>,
+    key: &Key<'_>,
+    offset: u64,
+    source: Source<'_>,
+) -> Result<u64, Failure> {
+    super::check_key(key)?;
+    let (keyspace, database) = (call.keyspace(), call.session.database);
+    let mut value = Vec::new();
+    let entry = call.find(key, &mut value);
+    let before = entry.as_ref().map_or(0, |entry| entry.value_bytes);
+    let expires_at_ms = entry.as_ref().and_then(|entry| entry.expires_at_ms);
+    let (length, end) = (source.length(), offset.saturating_add(source.length()));
+    if end > VALUE_BYTES_MAX {
+        return Err(TOO_LONG.into());
+    }
+    // What is written beyond the end is not seen; what is there already changes in one transaction, or in a copy.
+    let changes = offset < before;
+    let in_place = entry
+        .as_ref()
+        .and_then(Entry::large)
+        .is_some_and(|id| !changes || length <= PIECE_BYTES as u64 && !call.state.holds.holds(id));
+    let opened = match &entry {
+        Some(entry) if in_place => keyspace.open_large(call.memory, entry),
+        _ => None,
+    };
+    let (mut large, _hold) = match opened {
+        Some(large) => (large, None),
+        None => {
+            let (mut copy, hold) = begin(call.memory, &keyspace, &call.state.holds)?;
+            append(call, &mut copy, before, |call, at, count| match &entry {
+                Some(entry) if !entry.is_inline() => call.bytes_at(entry, at, count),
+                _ => value[at as usize..at as usize + count].to_vec(),
+            })?;
+            (copy, Some(hold))
+        }
+    };
+    let gap = offset.saturating_sub(large.bytes);
+    append(call, &mut large, gap, |_, _, count| vec![0; count])?;
+    let mut done = 0;
+    while length - done > PIECE_BYTES as u64 {
+        let piece = source.piece(call, done, PIECE_BYTES);
+        write(call.memory, &keyspace, &mut large, offset + done, &piece)?;
+        done += PIECE_BYTES as u64;
+    }
+    let last = source.piece(call, done, (length - done) as usize);
+    show(call, |call| {
+        let mut large = large.clone();
+        keyspace.write_large(call.memory, &mut large, offset + done, &last)?;
+        if !in_place {
+            keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
+        } else if large.bytes > before {
+            keyspace.extend_large(call.memory, database, key, &large, expires_at_ms)
+        } else {
+            Ok(())
+        }
+    })?;
+    call.state.changed(database, key.bytes);
+    Ok(end.max(before))
+}

@@ -1,0 +1,166 @@
+//! Values that never lie in DRAM as a whole: those that a client sends, and those that are sent to it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ebbtide_core::Memory;
+use ebbtide_core::durability::Lsn;
+use ebbtide_structures::keyspace::{Entry, Keyspace, Large, LargeId, WHOLE_BYTES_MAX};
+
+use crate::command::Failure;
+
+/// Bytes of a value that one step moves between DRAM and flash.
+pub const PIECE_BYTES: usize = WHOLE_BYTES_MAX;
+
+/// Which large values connections write or read. Their pages stay.
+#[derive(Debug, Default)]
+pub struct Holds(RefCell<BTreeMap<LargeId, usize>>);
+
+impl Holds {
+    /// Keeps the pages of a value until what is given is dropped.
+    pub fn hold(self: &Rc<Self>, id: LargeId) -> Hold {
+        *self.0.borrow_mut().entry(id).or_default() += 1;
+        Hold { holds: self.clone(), id }
+    }
+
+    /// Whether somebody writes or reads a value.
+    pub fn holds(&self, id: LargeId) -> bool {
+        self.0.borrow().contains_key(&id)
+    }
+}
+
+/// A value whose pages stay while this is there.
+#[derive(Debug)]
+pub struct Hold {
+    holds: Rc<Holds>,
+    id: LargeId,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut holds = self.holds.0.borrow_mut();
+        if let Some(count) = holds.get_mut(&self.id) {
+            *count -= 1;
+            if *count == 0 {
+                holds.remove(&self.id);
+            }
+        }
+    }
+}
+
+/// Bytes of a large value that a reply consists of.
+#[derive(Debug)]
+pub struct Outgoing {
+    entry: Entry,
+    /// Where the next byte lies, and how many there are.
+    offset: u64,
+    left: u64,
+    _hold: Hold,
+}
+
+impl Outgoing {
+    /// `length` bytes from byte `offset` on of the large value of `entry`.
+    pub fn new(entry: &Entry, offset: u64, length: u64, hold: Hold) -> Outgoing {
+        Outgoing { entry: entry.clone(), offset, left: length, _hold: hold }
+    }
+
+    /// The next piece, appended to `into`. Says whether it was the last.
+    pub fn read<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        keyspace: &Keyspace,
+        into: &mut Vec<u8>,
+    ) -> bool {
+        let length = self.left.min(PIECE_BYTES as u64);
+        keyspace.read_range(memory, &self.entry, self.offset, length as usize, into);
+        self.offset += length;
+        self.left -= length;
+        self.left == 0
+    }
+}
+
+/// An argument that lies in memory, or comes there.
+#[derive(Debug, Clone)]
+pub struct Staged {
+    /// Which argument of its request it is.
+    pub argument: usize,
+    value: Result<Written, Failure>,
+}
+
+/// A value without a key that is held.
+#[derive(Debug, Clone)]
+struct Written {
+    large: Large,
+    _hold: Rc<Hold>,
+}
+
+impl Staged {
+    /// An argument of which nothing has come.
+    pub fn begin<M: Memory>(
+        memory: &mut M,
+        keyspace: &Keyspace,
+        holds: &Rc<Holds>,
+        argument: usize,
+    ) -> Staged {
+        let value = begin(memory, keyspace, holds)
+            .map(|(large, hold)| Written { large, _hold: Rc::new(hold) });
+        Staged { argument, value }
+    }
+
+    /// Adds at most [`PIECE_BYTES`]. After an error the rest is dropped.
+    pub fn add<M: Memory>(&mut self, memory: &mut M, keyspace: &Keyspace, bytes: &[u8]) {
+        if let Ok(written) = &mut self.value {
+            let offset = written.large.bytes;
+            if let Err(failure) = write(memory, keyspace, &mut written.large, offset, bytes) {
+                self.value = Err(failure);
+            }
+        }
+    }
+
+    /// The whole argument.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub fn value(&self) -> Result<&Large, Failure> {
+        self.value.as_ref().map(|written| &written.large).map_err(Failure::clone)
+    }
+}
+
+/// Begins a large value without a key, in a transaction of its own.
+///
+/// # Errors
+/// When there is no room, or the log cannot be written.
+pub fn begin<M: Memory>(
+    memory: &mut M,
+    keyspace: &Keyspace,
+    holds: &Rc<Holds>,
+) -> Result<(Large, Hold), Failure> {
+    // It is held before others can see it.
+    let begun = memory.transaction(|memory| {
+        keyspace.begin_large(memory).map(|large| {
+            let hold = holds.hold(large.id());
+            (large, hold)
+        })
+    });
+    Ok(begun?.0?)
+}
+
+/// Writes at most [`PIECE_BYTES`] into a large value, in a transaction of its own.
+///
+/// # Errors
+/// When there is no room, or the log cannot be written.
+pub fn write<M: Memory>(
+    memory: &mut M,
+    keyspace: &Keyspace,
+    large: &mut Large,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<Lsn, Failure> {
+    let (written, lsn) = memory.transaction(|memory| {
+        let mut larger = large.clone();
+        keyspace.write_large(memory, &mut larger, offset, bytes).map(|()| larger)
+    })?;
+    *large = written?;
+    Ok(lsn)
+}

@@ -1,0 +1,106 @@
+//! Large values that no key has: those that are still written, and those that were removed.
+//!
+//! They are in a list that survives crashes, from the header page on, by the neighbours that the first page of
+//! each names. So nothing is lost if the server goes down while a value is written, and a value that was removed
+//! stays for those who read it until they are done.
+
+use ebbtide_core::{Addr, Memory};
+
+use super::entry::LargeId;
+use super::layout::PageNumber;
+use super::pages::NEIGHBOURS;
+use super::{DETACHED, Keyspace};
+use crate::latch;
+
+/// Where the first one's number lies behind the list's latch.
+const FIRST: u64 = 8;
+
+/// Values that one call looks at.
+const LOOKED_AT_MAX: usize = 4096;
+
+fn list(keyspace: &Keyspace) -> Addr {
+    keyspace.base + DETACHED
+}
+
+fn neighbours<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) -> [u32; 2] {
+    memory.load(keyspace.pages.address(number) + NEIGHBOURS)
+}
+
+fn set_neighbours<M: Memory>(
+    keyspace: &Keyspace,
+    memory: &mut M,
+    number: PageNumber,
+    to: [u32; 2],
+) {
+    memory.store(keyspace.pages.address(number) + NEIGHBOURS, to);
+}
+
+/// Adds a value.
+pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, LargeId(number): LargeId) {
+    let list = list(keyspace);
+    latch::write(memory, list, |memory| {
+        let first = memory.load::<u64>(list + FIRST) as PageNumber;
+        set_neighbours(keyspace, memory, number, [0, first]);
+        if first != 0 {
+            let [_, next] = neighbours(keyspace, memory, first);
+            set_neighbours(keyspace, memory, first, [number, next]);
+        }
+        memory.store(list + FIRST, u64::from(number));
+    });
+}
+
+/// Takes a value off the list.
+pub(super) fn remove<M: Memory>(keyspace: &Keyspace, memory: &mut M, value: LargeId) {
+    latch::write(memory, list(keyspace), |memory| unlink(keyspace, memory, value.0));
+}
+
+fn unlink<M: Memory>(keyspace: &Keyspace, memory: &mut M, number: PageNumber) {
+    let [before, next] = neighbours(keyspace, memory, number);
+    if before == 0 {
+        memory.store(list(keyspace) + FIRST, u64::from(next));
+    } else {
+        let [first, _] = neighbours(keyspace, memory, before);
+        set_neighbours(keyspace, memory, before, [first, next]);
+    }
+    if next != 0 {
+        let [_, last] = neighbours(keyspace, memory, next);
+        set_neighbours(keyspace, memory, next, [before, last]);
+    }
+}
+
+/// Gives back the pages of one value that nobody holds. Says whether there was one.
+pub(super) fn reclaim<M: Memory>(
+    keyspace: &Keyspace,
+    memory: &mut M,
+    is_held: impl Fn(LargeId) -> bool,
+) -> bool {
+    let list = list(keyspace);
+    latch::write(memory, list, |memory| {
+        let mut number = memory.load::<u64>(list + FIRST) as PageNumber;
+        for _ in 0..LOOKED_AT_MAX {
+            if number == 0 {
+                break;
+            }
+            if !is_held(LargeId(number)) {
+                unlink(keyspace, memory, number);
+                give(keyspace, memory, number);
+                return true;
+            }
+            [_, number] = neighbours(keyspace, memory, number);
+        }
+        false
+    })
+}
+
+fn give<M: Memory>(keyspace: &Keyspace, memory: &mut M, first: PageNumber) {
+    let (mut last, mut count) = (first, 0);
+    loop {
+        let (following, held) = keyspace.pages.list_header(memory, last);
+        count += 1 + held;
+        if following == 0 {
+            break;
+        }
+        last = following;
+    }
+    keyspace.pages.give_chain(memory, (first, last), count);
+}

@@ -1,0 +1,181 @@
+//! Values of more than [`WHOLE_BYTES_MAX`](super::WHOLE_BYTES_MAX), written piece by piece.
+//!
+//! A piece is a transaction of its own. Until the last one a value is [detached](super::detached), or what was
+//! written lies beyond the end that its entry names; so nobody sees it, and a crash leaves the value before.
+
+use ebbtide_core::Memory;
+
+use super::entry::{Entry, LargeId, Numbers, Place, WHOLE_BYTES_MAX};
+use super::key::Key;
+use super::pages::{Full, HELD_MAX};
+use super::values::{self, pages_of};
+use super::{Keyspace, VALUE_BYTES_MAX, detached};
+
+/// A value that is written piece by piece.
+#[derive(Clone, Debug)]
+pub struct Large {
+    lists: Numbers,
+    /// Page numbers in the last list.
+    held: u64,
+    /// Bytes of it that were written.
+    pub bytes: u64,
+}
+
+impl Large {
+    /// Which one it is.
+    pub fn id(&self) -> LargeId {
+        LargeId(self.lists[0])
+    }
+
+    fn place(&self) -> Place {
+        Place::Chained(self.lists.clone())
+    }
+}
+
+impl Keyspace {
+    /// Begins a value without a key.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room.
+    pub fn begin_large<M: Memory>(&self, memory: &mut M) -> Result<Large, Full> {
+        self.check_room(memory, 1)?;
+        let first = self.pages.take(memory)?;
+        self.pages.set_list_header(memory, first, (0, 0));
+        let large = Large { lists: Numbers::from_slice(&[first]), held: 0, bytes: 0 };
+        detached::add(self, memory, large.id());
+        Ok(large)
+    }
+
+    /// The value of an entry that was found, to write beyond its end. `None` if it is not a large one.
+    pub fn open_large<M: Memory>(&self, memory: &mut M, entry: &Entry) -> Option<Large> {
+        let Place::Chained(lists) = &entry.place else { return None };
+        let mut large = Large { lists: lists.clone(), held: 0, bytes: entry.value_bytes };
+        let mut last = *lists.last()?;
+        loop {
+            let following;
+            (following, large.held) = self.pages.list_header(memory, last);
+            if following == 0 {
+                return Some(large);
+            }
+            // Written beyond the end, and never shown.
+            large.lists.push(following);
+            last = following;
+        }
+    }
+
+    /// Writes at most [`WHOLE_BYTES_MAX`] bytes into a value from byte `offset` on, which is not beyond its end.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; the transaction must then have no effect.
+    pub fn write_large<M: Memory>(
+        &self,
+        memory: &mut M,
+        large: &mut Large,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Full> {
+        let end = offset + bytes.len() as u64;
+        assert!(offset <= large.bytes && bytes.len() <= WHOLE_BYTES_MAX && end <= VALUE_BYTES_MAX);
+        self.grow(memory, large, pages_of(end))?;
+        values::write(&self.pages, memory, &large.place(), offset, bytes);
+        large.bytes = large.bytes.max(end);
+        Ok(())
+    }
+
+    /// Sees to it that a value has so many pages. Some may be there from a time before a crash.
+    fn grow<M: Memory>(&self, memory: &mut M, large: &mut Large, wanted: u64) -> Result<(), Full> {
+        let mut count = (large.lists.len() as u64 - 1) * HELD_MAX + large.held;
+        if count >= wanted {
+            return Ok(());
+        }
+        self.check_room(memory, wanted - count)?;
+        while count < wanted {
+            let last = large.lists[large.lists.len() - 1];
+            if large.held == HELD_MAX {
+                let next = self.pages.take(memory)?;
+                self.pages.set_list_header(memory, next, (0, 0));
+                self.pages.set_list_header(memory, last, (next, HELD_MAX));
+                large.lists.push(next);
+                large.held = 0;
+                continue;
+            }
+            let number = self.pages.take(memory)?;
+            self.pages.set_listed(memory, last, large.held, number);
+            large.held += 1;
+            self.pages.set_list_header(memory, last, (0, large.held));
+            count += 1;
+        }
+        Ok(())
+    }
+
+    /// Appends `length` bytes from byte `offset` on of a value without a key to `into`.
+    pub fn read_large<M: Memory>(
+        &self,
+        memory: &mut M,
+        large: &Large,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) {
+        values::read(&self.pages, memory, &large.place(), (offset, length), into);
+    }
+
+    /// Gives a key a value that had none, with a time of expiry. Says whether the key was there before.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for the entry; nothing has changed then.
+    pub fn attach_large<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        large: &Large,
+        expires_at_ms: Option<u64>,
+    ) -> Result<bool, Full> {
+        self.check_room(memory, 1)?;
+        let old = self.put_large(memory, database, key, large, expires_at_ms)?;
+        detached::remove(self, memory, large.id());
+        Ok(self.give_replaced(memory, old))
+    }
+
+    /// Lets the entry of a key, whose value was [opened](Keyspace::open_large), name what was written beyond
+    /// its end.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for the entry.
+    pub fn extend_large<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        large: &Large,
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), Full> {
+        self.put_large(memory, database, key, large, expires_at_ms).map(drop)
+    }
+
+    fn put_large<M: Memory>(
+        &self,
+        memory: &mut M,
+        database: usize,
+        key: &Key<'_>,
+        large: &Large,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Option<Entry>, Full> {
+        assert!(large.bytes > 0, "a value without bytes is no large one");
+        let lists = pages_of(large.bytes).div_ceil(HELD_MAX) as usize;
+        let place = Place::Chained(Numbers::from_slice(&large.lists[..lists]));
+        let entry = Entry { value_bytes: large.bytes, expires_at_ms, place };
+        self.put(memory, database, key, &entry, &[])
+    }
+
+    /// Gives back the pages of one large value that no key has any more, unless somebody holds it: who writes
+    /// or reads it. Says whether there was one.
+    pub fn reclaim_large<M: Memory>(
+        &self,
+        memory: &mut M,
+        is_held: impl Fn(LargeId) -> bool,
+    ) -> bool {
+        detached::reclaim(self, memory, is_held)
+    }
+}
