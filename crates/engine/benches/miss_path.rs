@@ -6,14 +6,15 @@
 //! what the engine keeps is found in a cache further away. `cargo bench -p ebbtide-engine --bench
 //! miss_path`, with `quick` for fewer rounds.
 
+mod nowhere;
+
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, Time};
-use ebbtide_engine::device::{Completion, Device, Queue, Request, Sleeper};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Timing, affinity};
+use nowhere::Nowhere;
 
 /// Pages of the address space: 1 GiB.
 const PAGES: u64 = 1 << 18;
@@ -27,60 +28,6 @@ const ACCESSES: u32 = 4;
 
 /// Bytes that a cold job walks over before each access.
 const WALK_BYTES: usize = 64 << 10;
-
-/// Answers everything at once, and moves nothing.
-struct Nowhere;
-
-#[derive(Default)]
-struct NowhereQueue {
-    staged: Vec<(u64, usize)>,
-    handed_over: Vec<(u64, usize)>,
-}
-
-struct Awake;
-
-impl Sleeper for Awake {
-    fn sleep(&self, _at_most: Duration) {}
-
-    fn wake(&self) {}
-}
-
-impl Device for Nowhere {
-    fn queue(&self, _depth: usize) -> io::Result<Box<dyn Queue>> {
-        Ok(Box::new(NowhereQueue::default()))
-    }
-
-    fn name(&self) -> &'static str {
-        "nowhere"
-    }
-}
-
-impl Queue for NowhereQueue {
-    fn push(&mut self, request: Request) {
-        self.staged.push((request.token, request.bytes()));
-    }
-
-    fn submit(&mut self) {
-        self.handed_over.append(&mut self.staged);
-    }
-
-    fn reap(&mut self, completions: &mut Vec<Completion>) {
-        let ended = self.handed_over.drain(..);
-        completions.extend(ended.map(|(token, bytes)| Completion { token, result: Ok(bytes) }));
-    }
-
-    fn unsubmitted(&self) -> usize {
-        self.staged.len()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.handed_over.len()
-    }
-
-    fn sleeper(&self) -> Arc<dyn Sleeper> {
-        Arc::new(Awake)
-    }
-}
 
 /// What the jobs of a round do.
 #[derive(Clone, Copy)]

@@ -45,7 +45,8 @@ impl Service for Jobs {
     type Job = u64;
 
     fn next(&self, _now: Time) -> Offer<u64> {
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        let left =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         left.map_or(Offer::End, |number| {
             self.taken.set(self.taken.get() + 1);
             Offer::Job(number)
@@ -150,7 +151,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             rounds.push(round(&device, cores)?);
         }
     }
-    println!("{:<14}{:>24}{:>26}{:>28}", "engine cores", "CPU us a miss", "helps a 100 misses", "jobs/s");
+    println!(
+        "{:<14}{:>24}{:>26}{:>28}",
+        "engine cores", "CPU us a miss", "helps a 100 misses", "jobs/s"
+    );
     for (rounds, cores) in rounds.iter().zip(CORES) {
         let spread = |of: fn(&Round) -> f64, digits: usize| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();

@@ -18,6 +18,7 @@ use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::FrameMemory;
+use crate::hit_table::{HitTable, Lookup};
 use crate::mailbox::Waiter;
 use crate::mapping::Mapping;
 
@@ -69,7 +70,8 @@ struct Contents {
     slot: AtomicU32,
 }
 
-/// Bytes of DRAM that each frame costs: the page, its touches and dirty mark, and what it holds.
+/// Bytes of DRAM that each frame costs beside the table of resident pages: the page, its touches and
+/// dirty mark, and what it holds.
 pub(crate) const FRAME_BYTES: usize =
     PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<Contents>();
 
@@ -108,6 +110,7 @@ const SHARDS: usize = 16;
 pub(crate) struct Cache {
     frames: Mapping,
     states: Mapping,
+    hits: HitTable,
     touches: Box<[AtomicU8]>,
     dirty: Box<[AtomicU8]>,
     contents: Box<[Contents]>,
@@ -135,6 +138,7 @@ impl Cache {
         let cache = Cache {
             frames: Mapping::zeroed(frames * PAGE_BYTES)?,
             states: Mapping::zeroed(pages as usize * PAGE_STATE_BYTES)?,
+            hits: HitTable::new(frames)?,
             touches: marks(),
             dirty: marks(),
             contents: (0..frames).map(|_| contents()).collect(),
@@ -154,6 +158,11 @@ impl Cache {
         self.state_word(page).store(MISSING | slot, Ordering::Relaxed);
     }
 
+    /// Bytes that `frames` frames take.
+    pub(crate) fn frames_bytes(frames: usize) -> usize {
+        frames * FRAME_BYTES + HitTable::bytes(frames)
+    }
+
     /// Bytes of the miss table when at most `waiters` fibers wait at once. Every shard has room for all
     /// of them; the lists of waiters are as many as there were entries at once in each shard.
     pub(crate) fn miss_table_bytes(waiters: usize) -> usize {
@@ -168,6 +177,7 @@ impl Cache {
     /// What the hit path needs, as plain pointers.
     pub(crate) fn hit_path(&self) -> HitPath {
         HitPath {
+            lookup: self.hits.lookup(),
             states: self.states.base().cast_const().cast(),
             pages: self.pages,
             frames: self.frames.base(),
@@ -326,6 +336,10 @@ impl Cache {
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
         self.state_word(page).store(flags | frame.0, Ordering::Release);
+        if flags == 0 {
+            // Nobody gives the page up before the policy knows its frame.
+            self.hits.add(page, frame);
+        }
     }
 
     /// Where the page in `frame` has its copy on flash, up to date or not.
@@ -393,6 +407,7 @@ impl Cache {
         // that was fetched ahead changes its state only as long as it is still that.
         let state = self.state_word(page).swap(BUSY, Ordering::AcqRel);
         debug_assert!([frame.0, AHEAD | frame.0].contains(&state), "{page:?} is elsewhere");
+        self.hits.remove(page);
     }
 }
 
@@ -423,6 +438,7 @@ impl Frames for Marks<'_> {
 /// but a mark in the frame that is stored only when it changes.
 #[derive(Clone, Copy)]
 pub(crate) struct HitPath {
+    lookup: Lookup,
     states: *const AtomicU32,
     pages: u64,
     frames: *mut u8,
@@ -445,6 +461,12 @@ impl HitPath {
     #[inline(always)]
     pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
         debug_assert!(page.0 < self.pages);
+        self.lookup.find(page).or_else(|| self.find_state(page))
+    }
+
+    /// As [`find`](HitPath::find), for a page that the table of resident ones does not know.
+    #[inline(never)]
+    fn find_state(&self, page: PageId) -> Option<FrameId> {
         // SAFETY: the caller has checked the page number; states live as long as the cache.
         let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
         (state & MISSING == 0).then_some(FrameId(state))

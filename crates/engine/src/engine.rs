@@ -163,7 +163,7 @@ pub enum EngineError {
 pub struct Budget {
     /// Frames of the DRAM cache.
     pub frames: usize,
-    /// Bytes for frames and their marks.
+    /// Bytes for frames, their marks and the table of resident pages.
     pub frames_bytes: usize,
     /// Bytes for the state of every page and slot.
     pub states_bytes: usize,
@@ -202,7 +202,7 @@ impl Budget {
             options.tuning.admission.memory_bytes(options.tuning.replacement, geometry, pages)
         };
         let needed = |frames: usize| {
-            states_bytes + cores_bytes + policy_bytes(frames) + frames * FRAME_BYTES
+            states_bytes + cores_bytes + policy_bytes(frames) + Cache::frames_bytes(frames)
         };
         let frames_min = options.cores * FRAMES_PER_CORE_MIN;
         if needed(frames_min) > options.dram_bytes {
@@ -224,7 +224,7 @@ impl Budget {
         let frames = fits.min(pages as usize).clamp(frames_min, FRAMES_MAX - 1);
         Ok(Budget {
             frames,
-            frames_bytes: frames * FRAME_BYTES,
+            frames_bytes: Cache::frames_bytes(frames),
             states_bytes,
             policy_bytes: policy_bytes(frames),
             cores_bytes,

@@ -1,0 +1,169 @@
+//! Which resident page is in which frame, small enough to stay in a core's own cache.
+//!
+//! The states of all pages are four bytes each, most of them of pages that are on flash only, so that a
+//! hot page costs a whole cache line there. This table holds resident pages alone. It is open to every
+//! reader without a lock, and only a hint: what is not in it is looked up in the states.
+//!
+//! A line has eight places. A page has one of them for its own, and takes another of its line if that
+//! one is taken, or none if the line is full.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebbtide_core::{FrameId, PageId};
+
+use crate::mapping::Mapping;
+
+/// Places in a cache line.
+const LINE_PLACES: usize = 8;
+
+/// In a place that no page has taken. No page has this number.
+const FREE: u64 = u64::MAX;
+
+/// The table of a cache.
+pub(crate) struct HitTable {
+    places: Mapping,
+    count: usize,
+}
+
+/// What a reader needs, as plain values. The table must outlive it.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup {
+    places: *const AtomicU64,
+    last: usize,
+}
+
+impl HitTable {
+    /// For a cache of `frames` frames.
+    pub(crate) fn new(frames: usize) -> io::Result<HitTable> {
+        let count = HitTable::place_count(frames);
+        let places = Mapping::zeroed(HitTable::bytes(frames))?;
+        let table = HitTable { places, count };
+        let lookup = table.lookup();
+        (0..count).for_each(|place| lookup.place(place).store(FREE, Ordering::Relaxed));
+        Ok(table)
+    }
+
+    fn place_count(frames: usize) -> usize {
+        (frames + frames / 2).next_power_of_two().max(LINE_PLACES)
+    }
+
+    /// Bytes that a table for `frames` frames takes.
+    pub(crate) fn bytes(frames: usize) -> usize {
+        HitTable::place_count(frames) * size_of::<AtomicU64>()
+    }
+
+    pub(crate) fn lookup(&self) -> Lookup {
+        Lookup { places: self.places.base().cast_const().cast(), last: self.count - 1 }
+    }
+
+    /// Notes that `page` is in `frame` from now on, if there is a place for it. Nobody else adds or
+    /// removes this page meanwhile.
+    pub(crate) fn add(&self, page: PageId, frame: FrameId) {
+        let entry = page.0 << 32 | u64::from(frame.0);
+        let lookup = self.lookup();
+        for place in lookup.line(page) {
+            let place = lookup.place(place);
+            if place.load(Ordering::Relaxed) == FREE
+                && place.compare_exchange(FREE, entry, Ordering::Release, Ordering::Relaxed).is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Forgets `page`.
+    pub(crate) fn remove(&self, page: PageId) {
+        let lookup = self.lookup();
+        for place in lookup.line(page) {
+            let place = lookup.place(place);
+            if place.load(Ordering::Relaxed) >> 32 == page.0 {
+                place.store(FREE, Ordering::Release);
+                return;
+            }
+        }
+    }
+}
+
+impl Lookup {
+    /// The frame of `page`, if the table knows it.
+    #[inline(always)]
+    pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
+        let entry = self.place(self.own_place(page)).load(Ordering::Acquire);
+        if entry >> 32 == page.0 {
+            return Some(FrameId(entry as u32));
+        }
+        self.find_elsewhere(page)
+    }
+
+    /// As [`find`](Lookup::find), in the other places of the line.
+    #[inline(never)]
+    fn find_elsewhere(&self, page: PageId) -> Option<FrameId> {
+        self.line(page).skip(1).find_map(|place| {
+            let entry = self.place(place).load(Ordering::Acquire);
+            (entry >> 32 == page.0).then_some(FrameId(entry as u32))
+        })
+    }
+
+    /// The place of `page`. No hash: one would take longer than the rest of a hit, and neighbours share
+    /// a line as it is.
+    #[inline(always)]
+    fn own_place(&self, page: PageId) -> usize {
+        page.index() & self.last
+    }
+
+    /// The places that `page` may have, its own first.
+    fn line(&self, page: PageId) -> impl Iterator<Item = usize> + use<> {
+        let own = self.own_place(page);
+        (0..LINE_PLACES).map(move |step| own ^ step)
+    }
+
+    #[inline(always)]
+    fn place(&self, place: usize) -> &AtomicU64 {
+        // SAFETY: a place comes from `own_place`, which masks it, or lies in the same line; the table
+        // outlives its readers.
+        unsafe { &*self.places.add(place) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_found_in_their_frames_until_they_are_removed() {
+        let table = HitTable::new(1_000).unwrap();
+        let pages: Vec<PageId> = (0..1_000).map(|n| PageId(n * 37)).collect();
+        for (frame, &page) in (0..).map(FrameId).zip(&pages) {
+            assert_eq!(table.lookup().find(page), None);
+            table.add(page, frame);
+        }
+        let known = |range: std::ops::Range<usize>| {
+            let found = |frame: &usize| {
+                let found = table.lookup().find(pages[*frame]);
+                assert!(found.is_none_or(|found| found.index() == *frame), "page of {frame}");
+                found.is_some()
+            };
+            range.filter(found).count()
+        };
+        assert!(known(0..1_000) > 980, "a few may find their line full");
+        pages[..500].iter().for_each(|&page| table.remove(page));
+        assert_eq!(known(0..500), 0);
+        assert!(known(500..1_000) > 480);
+    }
+
+    #[test]
+    fn a_full_line_takes_no_page_more_and_loses_none() {
+        let table = HitTable::new(1).unwrap();
+        assert_eq!(table.count, LINE_PLACES);
+        for n in 0..LINE_PLACES as u64 + 1 {
+            table.add(PageId(n), FrameId(n as u32));
+        }
+        let known = |n: u64| table.lookup().find(PageId(n)) == Some(FrameId(n as u32));
+        assert_eq!((0..LINE_PLACES as u64 + 1).filter(|&n| known(n)).count(), LINE_PLACES);
+        assert!(!known(LINE_PLACES as u64));
+        table.remove(PageId(3));
+        table.add(PageId(8), FrameId(8));
+        assert!(known(8) && !known(3));
+    }
+}
