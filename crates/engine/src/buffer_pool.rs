@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use crossbeam_utils::CachePadded;
 use ebbtide_core::{FrameId, Placement, Span, Time};
 use parking_lot::Mutex;
 
@@ -21,6 +22,8 @@ pub(crate) struct BufferPool {
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) counters: Counters,
+    /// When the backside of each core was last driven, in nanoseconds since the start.
+    pub(crate) driven: Box<[CachePadded<AtomicU64>]>,
     pub(crate) placement: Mutex<Placement>,
     /// Where slot 0 lies on the device, in bytes.
     pub(crate) base_offset: u64,
@@ -42,6 +45,11 @@ impl BufferPool {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         Time::from_ns(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// How long nobody has driven the backside of `core`.
+    pub(crate) fn left_alone(&self, core: usize, now: Time) -> Span {
+        now.since(Time::from_ns(self.driven[core].load(Ordering::Relaxed)))
     }
 
     /// Whether all of the file is still there. Looked at after reads: what was cut off a file that has

@@ -28,12 +28,16 @@ use crate::mapping::Mapping;
 const MISSING: u32 = 1 << 31;
 /// Beside the number of the frame it is in: a page that was fetched ahead of demand.
 const AHEAD: u32 = MISSING | 1 << 30;
-/// Above all of those.
-const BUSY: u32 = u32::MAX;
-const COMING: u32 = u32::MAX - 1;
+/// Above all of those, beside the number of the core that brings the page in or out.
+const BUSY: u32 = u32::MAX - (CORES_MAX as u32 - 1);
+const COMING: u32 = BUSY - CORES_MAX as u32;
 
-/// The most frames a cache can have: frame numbers share a word with two flags and two states.
-pub(crate) const FRAMES_MAX: usize = (1 << 30) - 2;
+/// The most cores that can bring pages.
+pub(crate) const CORES_MAX: usize = 1 << 10;
+
+/// The most frames a cache can have: frame numbers share a word with two flags, and with two states of
+/// every core.
+pub(crate) const FRAMES_MAX: usize = (1 << 30) - 2 * CORES_MAX;
 
 /// Bytes of DRAM that each page of the address space costs, resident or not, beside its history in
 /// the replacement policy.
@@ -80,10 +84,10 @@ pub(crate) const FRAME_BYTES: usize =
 pub(crate) enum PageState {
     /// On flash only, in this slot, or [`BLANK`].
     Absent(u32),
-    /// On its way in or out: wait.
-    Busy,
-    /// On its way in, and no job has asked for it yet.
-    Coming,
+    /// On its way in or out by this core: wait.
+    Busy(usize),
+    /// On its way in by this core, and no job has asked for it yet.
+    Coming(usize),
     /// In this frame, and no job has asked for it yet.
     Ahead(FrameId),
     /// In this frame.
@@ -262,29 +266,29 @@ impl Cache {
     pub(crate) fn state(&self, page: PageId) -> PageState {
         match self.state_word(page).load(Ordering::Acquire) {
             frame if frame & MISSING == 0 => PageState::Resident(FrameId(frame)),
-            BUSY => PageState::Busy,
-            COMING => PageState::Coming,
+            busy if busy >= BUSY => PageState::Busy((busy - BUSY) as usize),
+            coming if coming >= COMING => PageState::Coming((coming - COMING) as usize),
             ahead if ahead & AHEAD == AHEAD => PageState::Ahead(FrameId(ahead & !AHEAD)),
             absent => PageState::Absent(absent & !MISSING),
         }
     }
 
-    /// An absent page starts to move in.
-    pub(crate) fn begin_fetch(&self, page: PageId, _shard: &Shard<'_>) {
+    /// `core` starts to move an absent page in.
+    pub(crate) fn begin_fetch(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
         debug_assert!(matches!(self.state(page), PageState::Absent(_)));
-        self.state_word(page).store(BUSY, Ordering::Release);
+        self.state_word(page).store(BUSY + core as u32, Ordering::Release);
     }
 
-    /// An absent page starts to move in ahead of demand.
-    pub(crate) fn begin_ahead(&self, page: PageId, _shard: &Shard<'_>) {
+    /// `core` starts to move an absent page in ahead of demand.
+    pub(crate) fn begin_ahead(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
         debug_assert!(matches!(self.state(page), PageState::Absent(_)));
-        self.state_word(page).store(COMING, Ordering::Release);
+        self.state_word(page).store(COMING + core as u32, Ordering::Release);
     }
 
-    /// A job asks for a coming page, which becomes busy.
-    pub(crate) fn await_coming(&self, page: PageId, _shard: &Shard<'_>) {
-        debug_assert_eq!(self.state(page), PageState::Coming);
-        self.state_word(page).store(BUSY, Ordering::Release);
+    /// A job asks for a page that is coming by `core`, which becomes busy.
+    pub(crate) fn await_coming(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
+        debug_assert_eq!(self.state(page), PageState::Coming(core));
+        self.state_word(page).store(BUSY + core as u32, Ordering::Release);
     }
 
     /// A job asks for a page that was fetched ahead, in `frame`. It becomes resident unless it is being
@@ -310,7 +314,7 @@ impl Cache {
     /// As [`set_absent`](Cache::set_absent), for a page without waiters: it became
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
-        debug_assert!(matches!(self.state(page), PageState::Busy | PageState::Coming));
+        debug_assert!(matches!(self.state(page), PageState::Busy(_) | PageState::Coming(_)));
         debug_assert!(slot <= BLANK);
         self.state_word(page).store(MISSING | slot, Ordering::Release);
     }
@@ -325,9 +329,9 @@ impl Cache {
     ) {
         let Installed { slot, dirty, ahead } = installed;
         let state = self.state(page);
-        debug_assert!(matches!(state, PageState::Busy | PageState::Coming));
+        debug_assert!(matches!(state, PageState::Busy(_) | PageState::Coming(_)));
         let (origin, flags) = match (state, ahead) {
-            (PageState::Coming, _) => (Origin::Unused, AHEAD),
+            (PageState::Coming(_), _) => (Origin::Unused, AHEAD),
             (_, true) => (Origin::Used, 0),
             (_, false) => (Origin::Demand, 0),
         };
@@ -361,9 +365,9 @@ impl Cache {
         }
     }
 
-    /// Lets the policy choose at most `count` victims and unpublishes their pages, which stay busy.
-    /// The frames may be looked at, written back or reused only after a grace period.
-    pub(crate) fn give_up(&self, count: usize, victims: &mut Vec<FrameId>) {
+    /// Lets the policy choose at most `count` victims for `core` and unpublishes their pages, which stay
+    /// busy. The frames may be looked at, written back or reused only after a grace period.
+    pub(crate) fn give_up(&self, count: usize, core: usize, victims: &mut Vec<FrameId>) {
         let first = victims.len();
         let mut policy = self.policy.lock();
         while victims.len() - first < count {
@@ -372,12 +376,12 @@ impl Cache {
             victims.push(frame);
         }
         drop(policy);
-        victims[first..].iter().for_each(|&frame| self.unpublish(frame));
+        victims[first..].iter().for_each(|&frame| self.unpublish(frame, core));
     }
 
     /// Takes the resident `page` off the policy and unpublishes it, as [`give_up`](Cache::give_up) does.
     /// `None` if it is not resident, or not under the policy.
-    pub(crate) fn give_up_page(&self, page: PageId) -> Option<FrameId> {
+    pub(crate) fn give_up_page(&self, page: PageId, core: usize) -> Option<FrameId> {
         let mut policy = self.policy.lock();
         let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
             return None;
@@ -389,7 +393,7 @@ impl Cache {
         policy.remove(frame);
         self.set_settled(frame, 0);
         drop(policy);
-        self.unpublish(frame);
+        self.unpublish(frame, core);
         Some(frame)
     }
 
@@ -399,13 +403,13 @@ impl Cache {
         slot.store(slot.load(Ordering::Relaxed) & !SETTLED | settled, Ordering::Relaxed);
     }
 
-    /// Makes the page in `frame`, which the policy no longer knows, busy.
-    fn unpublish(&self, frame: FrameId) {
+    /// Makes the page in `frame`, which the policy no longer knows, busy on behalf of `core`.
+    fn unpublish(&self, frame: FrameId, core: usize) {
         let page = self.page_in(frame);
         // No shard: no other thread changes a resident page's state, and a fiber that finds it resident
         // under the shard's lock only goes back to the hit path to look again. The first use of a page
         // that was fetched ahead changes its state only as long as it is still that.
-        let state = self.state_word(page).swap(BUSY, Ordering::AcqRel);
+        let state = self.state_word(page).swap(BUSY + core as u32, Ordering::AcqRel);
         debug_assert!([frame.0, AHEAD | frame.0].contains(&state), "{page:?} is elsewhere");
         self.hits.remove(page);
     }

@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::affinity;
 use crate::backside::{Backside, Limits};
 use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
-use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
+use crate::cache::{CORES_MAX, Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::device::threads::Threads;
@@ -504,6 +504,7 @@ impl Engine {
             epochs,
             mailboxes,
             counters: Counters::new(cores),
+            driven: (0..cores).map(|_| CachePadded::default()).collect(),
             placement: Mutex::new(Placement::new(
                 slots.min(SLOTS_MAX),
                 if blank { 0 } else { pages },
@@ -647,7 +648,7 @@ const HOLD_MAX: Duration = Duration::from_secs(24 * 3600);
 
 fn check(options: &Options) -> Result<(), EngineError> {
     let bad = |what, expected| Err(EngineError::BadOption { what, expected });
-    if options.cores == 0 || options.cores > 1024 {
+    if options.cores == 0 || options.cores > CORES_MAX {
         return bad("the number of cores", "1 to 1024");
     }
     if options.threads_per_core() == 0 || options.threads_per_core() > 1 << 16 {

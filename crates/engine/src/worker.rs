@@ -22,7 +22,8 @@ use crate::job_error::JobError;
 use crate::mailbox::Outcome;
 use crate::net::{NetEvent, Network};
 
-/// After this wait for a page or frame that another core brings, that core's backside is driven.
+/// A backside that nobody has driven for this long is driven by a core that waits for a page it brings,
+/// or for a frame.
 const HELP_AFTER: Span = Span::from_us(200);
 
 /// A core with nothing to run polls for this long before it sleeps.
@@ -93,6 +94,7 @@ impl<S: Service> Worker<S> {
     ) -> std::io::Result<Worker<S>> {
         IN_A_CORE.set(true);
         let threads = setup.threads;
+        let cores = shared.backsides.len();
         let network = Network::new(shared.backsides[setup.core].lock().has_network());
         service.attach(&network);
         let slot =
@@ -103,7 +105,8 @@ impl<S: Service> Worker<S> {
                 core: setup.core,
                 outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
                 halted_at: Cell::new(None),
-                merged: Cell::new(0),
+                awaited: (0..cores).map(|_| Cell::new(0)).collect(),
+                await_others: Cell::new(0),
                 word_waiters: Cell::new(0),
                 log_waiters: Cell::new(0),
             }),
@@ -233,26 +236,33 @@ impl<S: Service> Worker<S> {
             self.scheduler.arrived(fiber);
         }
         self.network_events.drain(..).for_each(|event| self.service.network(event));
-        // Others may be reading a page that a fiber here waits for, or keep frames from the policy.
-        let needs_others = self.local.merged.get() > 0 || starved;
+        let needs_others = self.local.await_others.get() > 0 || starved;
         if needs_others && now.since(self.helped_at) >= HELP_AFTER {
-            self.help(now);
+            self.help(now, starved);
         }
     }
 
-    /// Drives the other cores' backsides, one of which may have what a fiber here waits for.
-    fn help(&mut self, now: Time) {
+    /// Drives the backsides that bring a page which a fiber here waits for and that nobody has driven for
+    /// long. When this core is `starved`, any other may keep frames from the policy.
+    fn help(&mut self, now: Time, starved: bool) {
         self.helped_at = now;
         let shared = &*self.local.shared;
-        // A core that computes has no occasion to take what the kernel holds back for it.
-        shared.pool.epochs.interrupt_all();
         for (core, backside) in shared.backsides.iter().enumerate() {
-            if core != self.local.core
-                && let Some(mut backside) = backside.try_lock()
+            let has_what_is_needed = starved || self.local.awaited[core].get() > 0;
+            if core == self.local.core
+                || !has_what_is_needed
+                || shared.pool.left_alone(core, now) < HELP_AFTER
             {
-                backside.advance(&shared.pool, self.local.core, now, Drive::Help);
-                self.counters().helped.add(1);
+                continue;
             }
+            let Some(mut backside) = backside.try_lock() else { continue };
+            // A core that computes has no occasion to take what the kernel holds back for it. Nor has
+            // this one had, for what it has submitted for another: the call into the kernel is one.
+            if backside.has_held_back() {
+                shared.pool.epochs.interrupt_all();
+            }
+            backside.advance(&shared.pool, self.local.core, now, Drive::Help);
+            self.counters().helped.add(1);
         }
     }
 
@@ -364,7 +374,7 @@ impl<S: Service> Worker<S> {
             at_most =
                 at_most.min(Duration::from_nanos(at.since(now).as_ns().saturating_sub(50_000)));
         }
-        if self.local.merged.get() > 0 || self.needs_frames() {
+        if self.local.await_others.get() > 0 || self.needs_frames() {
             at_most = at_most.min(Duration::from_nanos(HELP_AFTER.as_ns()));
         }
         let waiting = self.local.word_waiters.get();

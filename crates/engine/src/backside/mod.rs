@@ -2,7 +2,7 @@
 //!
 //! Every core has one. It reads pages in, keeps free frames ahead of need, writes dirty victims back
 //! behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between jobs. When
-//! that core is busy for long, any other core that waits for one of its pages drives it.
+//! that core is busy for long, another core that waits for one of its pages drives it.
 
 mod eviction;
 mod pace;
@@ -13,6 +13,7 @@ mod write_back;
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ebbtide_core::durability::{Frozen, Lsn};
 use ebbtide_core::prefetch::{Demand, Prefetching};
@@ -177,11 +178,16 @@ impl Backside {
         if slot == BLANK || slot == POISONED {
             return;
         }
-        pool.cache.begin_ahead(page, &shard);
+        pool.cache.begin_ahead(page, self.core, &shard);
         drop(shard);
         self.prefetch.issued(pool.counters.core(self.core));
         let frame = self.free.pop().expect("one can be spared");
         self.start_read(pool, page, slot, frame, true, now);
+    }
+
+    /// Whether the kernel holds completions back for the core that submitted them.
+    pub(crate) fn has_held_back(&mut self) -> bool {
+        self.requests.has_held_back()
     }
 
     /// Whether this core's ring takes sockets.
@@ -213,6 +219,7 @@ impl Backside {
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.
     pub(crate) fn advance(&mut self, pool: &BufferPool, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
+        pool.driven[self.core].store(now.as_ns(), Ordering::Relaxed);
         if drive == Drive::Idle {
             self.requests.idle(now);
         }
@@ -462,7 +469,7 @@ impl Backside {
         }
         pool.cache.settle(&mut self.installed);
         let mut frames = Vec::with_capacity(wanted - coming);
-        pool.cache.give_up(wanted - coming, &mut frames);
+        pool.cache.give_up(wanted - coming, self.core, &mut frames);
         self.take_over(pool, frames, by, now);
     }
 
@@ -470,7 +477,7 @@ impl Backside {
     /// any memory call.
     pub(crate) fn drop_page(&mut self, pool: &BufferPool, page: PageId, by: usize, now: Time) {
         pool.cache.settle(&mut self.installed);
-        if let Some(frame) = pool.cache.give_up_page(page) {
+        if let Some(frame) = pool.cache.give_up_page(page, self.core) {
             self.take_over(pool, vec![frame], by, now);
         }
     }
@@ -481,7 +488,7 @@ impl Backside {
         for _ in 0..self.limits.batch_max {
             let Some(page) = persist.to_clean.pop() else { return };
             pool.cache.settle(&mut self.installed);
-            if let Some(frame) = pool.cache.give_up_page(page) {
+            if let Some(frame) = pool.cache.give_up_page(page, self.core) {
                 self.cleaning.insert(frame);
                 self.take_over(pool, vec![frame], by, now);
             }
@@ -532,13 +539,10 @@ impl Backside {
     }
 
     fn submit_when_due(&mut self, pool: &BufferPool, now: Time, drive: Drive) {
-        let runnable = match drive {
-            Drive::Busy { runnable } => Some(runnable),
-            Drive::Idle | Drive::Help => None,
-        };
-        let hurried = runnable.is_some() || self.free.len() < self.limits.reserve / 4;
+        let hurried =
+            matches!(drive, Drive::Busy { .. }) || self.free.len() < self.limits.reserve / 4;
         let writes = self.write_back.ready(&self.limits, hurried);
-        if !self.requests.is_due(&self.limits, writes, runnable, now) {
+        if !self.requests.is_due(&self.limits, writes, drive, now) {
             return;
         }
         let frames = self.write_back.take(writes);

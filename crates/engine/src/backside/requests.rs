@@ -7,8 +7,8 @@ use ebbtide_core::durability::Lsn;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::SmallVec;
 
-use super::Limits;
 use super::pace::Pace;
+use super::{Drive, Limits};
 use crate::buffer_pool::BufferPool;
 use crate::counters::CoreCounters;
 use crate::device::{Completion, Direction, Queue, Request};
@@ -210,27 +210,26 @@ impl Requests {
         Some((ended, error))
     }
 
-    /// Whether it is time to submit, given how many `more` requests would join, on a core that can run
-    /// `runnable` jobs at once, or none at all.
-    pub(super) fn is_due(
-        &mut self,
-        limits: &Limits,
-        more: usize,
-        runnable: Option<usize>,
-        now: Time,
-    ) -> bool {
+    /// Whether the kernel holds completions back.
+    pub(super) fn has_held_back(&mut self) -> bool {
+        self.queue.has_held_back()
+    }
+
+    /// Whether it is time to submit, given how many `more` requests would join. What the kernel holds
+    /// back comes with a submission, but not with another core's.
+    pub(super) fn is_due(&mut self, limits: &Limits, more: usize, drive: Drive, now: Time) -> bool {
         let unsubmitted = self.queue.unsubmitted() + more;
-        let held_back = self.queue.has_held_back();
+        let held_back = drive != Drive::Help && self.queue.has_held_back();
         let waited = now.since(self.held_since.unwrap_or(now)).max(if held_back {
             now.since(self.submitted_at)
         } else {
             Span::ZERO
         });
-        let may_wait = match (runnable, limits.hold) {
-            (None, _) => false,
-            (Some(_), Some(hold)) => waited < hold,
-            (Some(jobs), None) => {
-                let jobs = jobs + self.queue.in_flight();
+        let may_wait = match (drive, limits.hold) {
+            (Drive::Idle | Drive::Help, _) => false,
+            (Drive::Busy { .. }, Some(hold)) => waited < hold,
+            (Drive::Busy { runnable }, None) => {
+                let jobs = runnable + self.queue.in_flight();
                 self.pace.hides_a_read(jobs) && waited < self.pace.hold_max()
             }
         };

@@ -42,12 +42,25 @@ pub(crate) struct Local {
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
     /// When the fiber that ran last halted, if it has looked at the clock.
     pub(crate) halted_at: Cell<Option<Time>>,
-    /// Fibers that wait for a page another core may be reading, or for a latch.
-    pub(crate) merged: Cell<u32>,
+    /// By core: fibers that wait for a page which that one brings in or out.
+    pub(crate) awaited: Box<[Cell<u32>]>,
+    /// Fibers that wait for pages which other cores bring.
+    pub(crate) await_others: Cell<u32>,
     /// Fibers that wait on a word.
     pub(crate) word_waiters: Cell<u32>,
     /// Fibers that wait for the log, which goes on without them.
     pub(crate) log_waiters: Cell<u32>,
+}
+
+impl Local {
+    /// One fiber more or less waits for a page that `owner` brings.
+    fn note_awaited(&self, owner: usize, change: i32) {
+        if owner != self.core {
+            let add = |count: &Cell<u32>| count.set(count.get().wrapping_add_signed(change));
+            add(&self.awaited[owner]);
+            add(&self.await_others);
+        }
+    }
 }
 
 /// The memory a job runs over in the engine: an address space on flash behind the DRAM cache.
@@ -180,9 +193,10 @@ impl<'a> FlashMemory<'a> {
             assert!(begin != Begin::Full, "the miss table holds every fiber there is");
             let starts = matches!(state, PageState::Absent(_));
             let mut halted_at = None;
+            let mut owner = self.local.core;
             match state {
                 PageState::Absent(slot) => {
-                    shared.pool.cache.begin_fetch(page, &shard);
+                    shared.pool.cache.begin_fetch(page, self.local.core, &shard);
                     drop(shard);
                     counters.misses.add(1);
                     let now = shared.pool.now();
@@ -191,15 +205,22 @@ impl<'a> FlashMemory<'a> {
                     backside.fetch(&shared.pool, page, slot, now);
                     backside.look_ahead(&shared.pool, page, Demand::Miss, now);
                 }
-                PageState::Coming => {
-                    shared.pool.cache.await_coming(page, &shard);
+                PageState::Coming(core) => {
+                    shared.pool.cache.await_coming(page, core, &shard);
                     drop(shard);
+                    owner = core;
                     self.look_ahead(page, Demand::Late);
                 }
-                PageState::Busy | PageState::Ahead(_) | PageState::Resident(_) => drop(shard),
+                PageState::Busy(core) => {
+                    drop(shard);
+                    owner = core;
+                }
+                PageState::Ahead(_) | PageState::Resident(_) => {
+                    unreachable!("those were dealt with before, under the same lock")
+                }
             }
             self.local.halted_at.set(halted_at);
-            match self.halt(!starts) {
+            match self.halt(owner) {
                 Outcome::Retry => {}
                 Outcome::Installed(frame) => {
                     if !starts {
@@ -241,12 +262,11 @@ impl<'a> FlashMemory<'a> {
         Waiter { core: self.local.core as u32, fiber: self.fiber }
     }
 
-    /// Suspends the fiber until it is sent an outcome.
-    fn halt(&mut self, merged: bool) -> Outcome {
-        let waiting = self.local.merged.get() + u32::from(merged);
-        self.local.merged.set(waiting);
+    /// Suspends the fiber until it is sent an outcome, which `owner` or who drives it will send.
+    fn halt(&mut self, owner: usize) -> Outcome {
+        self.local.note_awaited(owner, 1);
         self.suspend.suspend(Signal::Halted);
-        self.local.merged.set(self.local.merged.get() - u32::from(merged));
+        self.local.note_awaited(owner, -1);
         let outcome = self.local.outcomes[self.fiber as usize].take();
         outcome.expect("a fiber is resumed only with an outcome")
     }
@@ -334,7 +354,7 @@ impl Memory for FlashMemory<'_> {
         };
         if at.page().0 < self.pages && local.shared.wait_queues.add(at, self.waiter(), still) {
             local.word_waiters.set(local.word_waiters.get() + 1);
-            let outcome = self.halt(true);
+            let outcome = self.halt(local.core);
             local.word_waiters.set(local.word_waiters.get() - 1);
             if let Outcome::Deadlocked(waiting) = outcome {
                 std::panic::resume_unwind(Box::new(Deadlock { at, waiting }));
