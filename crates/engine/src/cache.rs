@@ -212,6 +212,12 @@ impl Cache {
         look(unsafe { &*self.frame_memory(frame).cast::<[u8; PAGE_BYTES]>() })
     }
 
+    /// Gives a frame that holds no page yet the contents `bytes`.
+    pub(crate) fn fill(&self, frame: FrameId, bytes: &[u8; PAGE_BYTES]) {
+        // SAFETY: a whole frame, and no other thread looks at one that holds no page.
+        unsafe { self.frame_memory(frame).copy_from_nonoverlapping(bytes.as_ptr(), PAGE_BYTES) };
+    }
+
     /// Fills a frame that holds no page yet with zeros from `first` on.
     pub(crate) fn clear_end(&self, frame: FrameId, first: usize) {
         assert!(first <= PAGE_BYTES, "a page has no byte {first}");

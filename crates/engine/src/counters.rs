@@ -13,9 +13,11 @@ pub(crate) struct CoreCounters {
     pub(crate) accesses: Counter,
     pub(crate) misses: Counter,
     pub(crate) hits_under_miss: Counter,
+    pub(crate) overwritten: Counter,
     pub(crate) evictions_clean: Counter,
     pub(crate) evictions_dirty: Counter,
     pub(crate) revived: Counter,
+    pub(crate) revived_unwritten: Counter,
     pub(crate) flash_reads: Counter,
     pub(crate) flash_writes: Counter,
     pub(crate) write_requests: Counter,
@@ -61,12 +63,16 @@ pub struct Snapshot {
     pub misses: u64,
     /// Accesses that found their page in flight and waited with others.
     pub hits_under_miss: u64,
+    /// Whole pages stored without a read of what they held.
+    pub overwritten: u64,
     /// Evicted frames whose page was unchanged.
     pub evictions_clean: u64,
     /// Evicted frames whose page had to be written back.
     pub evictions_dirty: u64,
     /// Evicted pages that a job asked for before their frames were reused, and that stayed in DRAM.
     pub revived: u64,
+    /// Those of them that had to be written back, and came back before that had begun.
+    pub revived_unwritten: u64,
     /// Pages read from flash.
     pub flash_reads: u64,
     /// Pages written to flash.
@@ -167,14 +173,17 @@ impl Counters {
         };
         let (accesses, misses) = (sum(|c| &c.accesses), sum(|c| &c.misses));
         let hits_under_miss = sum(|c| &c.hits_under_miss);
+        let overwritten = sum(|c| &c.overwritten);
         Snapshot {
             accesses,
-            hits: accesses.saturating_sub(misses + hits_under_miss),
+            hits: accesses.saturating_sub(misses + hits_under_miss + overwritten),
             misses,
             hits_under_miss,
+            overwritten,
             evictions_clean: sum(|c| &c.evictions_clean),
             evictions_dirty: sum(|c| &c.evictions_dirty),
             revived: sum(|c| &c.revived),
+            revived_unwritten: sum(|c| &c.revived_unwritten),
             flash_reads: sum(|c| &c.flash_reads),
             flash_writes: sum(|c| &c.flash_writes),
             write_requests: sum(|c| &c.write_requests),

@@ -109,6 +109,35 @@ fn a_range_of_many_pages_is_read_in_one_submission() {
 }
 
 #[test]
+fn whole_pages_are_stored_without_a_read_and_the_ends_of_a_range_with_one() {
+    let (engine, log) = engine(100, 1);
+    let written: Vec<u8> = (0..10 * PAGE_BYTES).map(|byte| (byte % 251) as u8).collect();
+    let work = || {
+        let (written, log) = (written.clone(), log.clone());
+        vec![job(move |memory| {
+            let at = word(20) + 100;
+            memory.write_bytes(at, &written);
+            assert_eq!((log.reads(20), log.reads(30), log.all_reads()), (1, 1, 2));
+            // The pages are evicted, and so written, and read again.
+            for page in (31..PAGES).chain(0..20) {
+                memory.load::<u64>(word(page));
+            }
+            let mut read = vec![0; written.len() + 2 * 100];
+            memory.read_bytes(word(20), &mut read);
+            assert!(read[100..][..written.len()] == written);
+            let all = initial_bytes();
+            assert!(read[..100] == all[20 * PAGE_BYTES..][..100]);
+            let after = 20 * PAGE_BYTES + 100 + written.len();
+            assert!(read[100 + written.len()..] == all[after..][..100]);
+        })]
+    };
+    run_alone(&engine, work).order();
+    let counted = engine.counters().snapshot();
+    assert_eq!(counted.overwritten, 9);
+    assert_eq!(counted.hits + counted.misses + counted.hits_under_miss + 9, counted.accesses);
+}
+
+#[test]
 fn a_view_shows_the_page_and_keeps_it_for_as_long_as_it_lives() {
     for cores in [1, 2] {
         let (engine, _) = engine(16, cores);

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use ebbtide_core::durability::{Frozen, Lsn};
 use ebbtide_core::prefetch::{Demand, Prefetching};
-use ebbtide_core::{FrameId, PageId, Span, Time};
+use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::smallvec;
 
 use crate::buffer_pool::BufferPool;
@@ -149,6 +149,46 @@ impl Backside {
                 self.starved.push_back((page, slot, now));
             }
         }
+    }
+
+    /// A job of this core waits for `page`, which is on its way in or out. It comes back at once if it
+    /// only waits to be written.
+    pub(crate) fn revive(&mut self, pool: &BufferPool, page: PageId) {
+        let waits = |&frame: &FrameId| {
+            // What is written for a checkpoint has to be written.
+            pool.cache.page_in(frame) == page && !self.cleaning.contains(&frame)
+        };
+        if let Some(frame) = self.write_back.take_waiting(waits) {
+            self.counters(pool).revived.add(1);
+            self.counters(pool).revived_unwritten.add(1);
+            let slot = pool.cache.slot_of(frame);
+            self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
+        }
+    }
+
+    /// Gives an absent page, on flash in some slot or blank, the contents `bytes` without reading it.
+    /// Says whether that was possible.
+    pub(crate) fn overwrite(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        bytes: &[u8; PAGE_BYTES],
+    ) -> bool {
+        let shard = pool.cache.shard(page);
+        let PageState::Absent(slot) = pool.cache.state(page) else { return false };
+        // What survives a crash is told apart from damage by its checksum: it is read as ever.
+        if slot == POISONED || pool.persist.is_some() {
+            return false;
+        }
+        let Some(frame) = self.free.pop() else { return false };
+        pool.cache.begin_fetch(page, self.core, &shard);
+        drop(shard);
+        self.counters(pool).overwritten.add(1);
+        self.prefetch.replaced(&pool.cache, frame, false);
+        pool.cache.fill(frame, bytes);
+        let slot = (slot != BLANK).then_some(slot);
+        self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
+        true
     }
 
     /// A job of this core asked for `page` and found what `demand` says. Fetches the pages that the

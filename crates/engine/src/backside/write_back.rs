@@ -34,6 +34,12 @@ impl WriteBack {
         self.waiting.push_back(frame);
     }
 
+    /// Takes back the frame that waits and that `is_it`.
+    pub(super) fn take_waiting(&mut self, is_it: impl Fn(&FrameId) -> bool) -> Option<FrameId> {
+        let at = self.waiting.iter().position(is_it)?;
+        self.waiting.remove(at)
+    }
+
     /// Whether no frame waits to be written. Writes under way are requests and count there.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Value, check_access};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId, Value, check_access};
 
 use super::{FlashMemory, out_of_bounds};
 use crate::atomic_words;
@@ -50,18 +50,28 @@ impl<'a> FlashMemory<'a> {
         if self.in_transaction() {
             return self.write_bytes_in_transaction(at, from);
         }
+        // Without a log whole pages are stored without a read, so that only the ends may need one.
+        let reads = self.local.shared.pool.persist.is_some();
+        let end = at + from.len() as u64;
+        if !reads && end.page() != at.page() && !end.page_offset().is_multiple_of(PAGE_BYTES) {
+            self.hint(Hint::WillNeed(end));
+        }
         let (mut at, mut rest) = (at, from);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES - at.page_offset()));
-            self.fetch_pages(at, rest.len());
-            // SAFETY: as in `read_bytes`.
-            self.access_page(
-                at,
-                |()| true,
-                |memory| unsafe {
-                    atomic_words::copy_in(memory, piece);
-                },
-            );
+            if reads {
+                self.fetch_pages(at, rest.len());
+            }
+            if reads || !self.overwrite(at, piece) {
+                // SAFETY: as in `read_bytes`.
+                self.access_page(
+                    at,
+                    |()| true,
+                    |memory| unsafe {
+                        atomic_words::copy_in(memory, piece);
+                    },
+                );
+            }
             (at, rest) = (at + piece.len() as u64, later);
         }
     }
@@ -71,7 +81,7 @@ impl<'a> FlashMemory<'a> {
     /// before it goes.
     ///
     /// ```compile_fail
-    /// # use ebbtide_core::{Addr, Memory, PageId};
+    /// # use ebbtide_core::{Addr, Hint, Memory, PageId};
     /// # fn job(memory: &mut ebbtide_engine::FlashMemory<'_>) {
     /// let view = memory.page(PageId(3));
     /// memory.load::<u64>(Addr(0));
@@ -126,6 +136,18 @@ impl<'a> FlashMemory<'a> {
         if at.0.checked_add(bytes as u64).is_none_or(|end| end > size_bytes) {
             out_of_bounds(at, self.pages);
         }
+    }
+
+    /// Stores `piece` at `at` without reading anything, if it is a whole page that is not in DRAM and a
+    /// frame is free. Says whether it has.
+    fn overwrite(&mut self, at: Addr, piece: &[u8]) -> bool {
+        let Ok(bytes) = piece.try_into() else { return false };
+        let (shared, core) = (&*self.local.shared, self.local.core);
+        let absent = matches!(shared.pool.cache.state(at.page()), PageState::Absent(_));
+        let done =
+            absent && shared.backsides[core].lock().overwrite(&shared.pool, at.page(), bytes);
+        self.accesses += u64::from(done);
+        done
     }
 
     /// Asks for the pages of the next `bytes` bytes behind the page of `at`, now and then for many.

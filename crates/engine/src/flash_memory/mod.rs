@@ -214,6 +214,9 @@ impl<'a> FlashMemory<'a> {
                 PageState::Busy(core) => {
                     drop(shard);
                     owner = core;
+                    if owner == self.local.core {
+                        shared.backsides[owner].lock().revive(&shared.pool, page);
+                    }
                 }
                 PageState::Ahead(_) | PageState::Resident(_) => {
                     unreachable!("those were dealt with before, under the same lock")
