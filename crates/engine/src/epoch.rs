@@ -86,9 +86,11 @@ impl Epochs {
         })
     }
 
-    /// Makes every core of the process run a barrier now, so that those outside any call count.
-    pub(crate) fn run_barrier(&self, moment: &mut Moment) {
-        moment.barrier_run |= self.interrupt_all();
+    /// Makes every core of the process run a barrier now, so that those outside any call count for all
+    /// these moments, which have begun.
+    pub(crate) fn run_barrier<'a>(&self, moments: impl IntoIterator<Item = &'a mut Moment>) {
+        let run = self.interrupt_all();
+        moments.into_iter().for_each(|moment| moment.barrier_run |= run);
     }
 
     /// Interrupts every core of the process, so that the kernel delivers what it holds back for them.
@@ -186,7 +188,7 @@ mod tests {
         epochs.core(1).exit();
         let mut moment = epochs.begin_grace();
         assert!(!epochs.is_over(moment, 0), "it may be loading an old state right now");
-        epochs.run_barrier(&mut moment);
+        epochs.run_barrier([&mut moment]);
         assert_eq!(epochs.is_over(moment, 0), epochs.barrier_works());
     }
 
@@ -196,7 +198,7 @@ mod tests {
         epochs.core(1).enter();
         epochs.core(1).exit();
         let mut moment = epochs.begin_grace();
-        epochs.run_barrier(&mut moment);
+        epochs.run_barrier([&mut moment]);
         assert!(!epochs.is_over(moment, 0));
     }
 
@@ -205,7 +207,7 @@ mod tests {
         let epochs = Epochs::new(2);
         epochs.core(1).enter();
         let mut moment = epochs.begin_grace();
-        epochs.run_barrier(&mut moment);
+        epochs.run_barrier([&mut moment]);
         assert!(!epochs.is_over(moment, 0));
     }
 }

@@ -50,7 +50,7 @@ mod grace_periods {
         page.state.swap(GONE, Ordering::AcqRel);
         let mut moment = epochs.begin_grace();
         if barrier && !epochs.is_over(moment, 0) {
-            epochs.run_barrier(&mut moment);
+            epochs.run_barrier([&mut moment]);
         }
         if epochs.is_over(moment, 0) {
             page.frame.store(OTHERS, Ordering::Relaxed);
@@ -111,7 +111,7 @@ mod grace_periods {
             page.state.swap(GONE, Ordering::AcqRel);
             let mut moment = epochs.begin_grace();
             if barrier && !epochs.is_over(moment, 0) {
-                epochs.run_barrier(&mut moment);
+                epochs.run_barrier([&mut moment]);
             }
             let frozen = epochs
                 .is_over(moment, 0)

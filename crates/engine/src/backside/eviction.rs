@@ -43,16 +43,48 @@ impl Evictions {
         by: usize,
         now: Time,
     ) -> Option<Vec<FrameId>> {
-        let batch = self.batches.front_mut()?;
+        let batch = self.batches.front()?;
         if !epochs.is_over(batch.moment, by) {
             if now.since(batch.since) < GRACE_PATIENCE {
                 return None;
             }
-            epochs.run_barrier(&mut batch.moment);
-            if !epochs.is_over(batch.moment, by) {
+            // One barrier serves all that wait.
+            epochs.run_barrier(self.batches.iter_mut().map(|batch| &mut batch.moment));
+            if !self.batches.front().is_some_and(|batch| epochs.is_over(batch.moment, by)) {
                 return None;
             }
         }
         self.batches.pop_front().map(|batch| batch.frames)
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    static BARRIERS: AtomicU32 = AtomicU32::new(0);
+
+    #[test]
+    fn one_barrier_ends_the_grace_periods_of_all_victims_that_wait() {
+        let counted = || {
+            BARRIERS.fetch_add(1, Ordering::Relaxed);
+            true
+        };
+        let epochs = Epochs::with_barrier(2, counted);
+        // It computes, outside any call, and saw no later epoch.
+        epochs.core(1).awake();
+        let mut evictions = Evictions::default();
+        for frame in 0..3 {
+            evictions.begin(&epochs, vec![FrameId(frame)], Time::ZERO);
+        }
+        assert_eq!(evictions.next_over(&epochs, 0, Time::ZERO), None);
+        if epochs.barrier_works() {
+            let later = Time::ZERO + GRACE_PATIENCE;
+            let over = std::iter::from_fn(|| evictions.next_over(&epochs, 0, later));
+            assert_eq!(over.collect::<Vec<_>>().concat(), [FrameId(0), FrameId(1), FrameId(2)]);
+            assert_eq!(BARRIERS.load(Ordering::Relaxed), 1);
+        }
     }
 }
