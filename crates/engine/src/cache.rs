@@ -466,20 +466,23 @@ impl HitPath {
         self.pages = pages;
     }
 
-    /// The frame of `page` if it is resident. Call inside an epoch (see [`crate::epoch`]); the
-    /// answer is good until its end.
+    /// The frame of `page` if that has its own place in the table of resident pages, as nearly all
+    /// have. Call inside an epoch (see [`crate::epoch`]); the answer is good until its end.
     #[inline(always)]
-    pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
+    pub(crate) fn find_at_once(&self, page: PageId) -> Option<FrameId> {
         debug_assert!(page.0 < self.pages);
-        self.lookup.find(page).or_else(|| self.find_state(page))
+        self.lookup.find(page)
     }
 
-    /// As [`find`](HitPath::find), for a page that the table of resident ones does not know.
-    #[inline(never)]
-    fn find_state(&self, page: PageId) -> Option<FrameId> {
-        // SAFETY: the caller has checked the page number; states live as long as the cache.
-        let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
-        (state & MISSING == 0).then_some(FrameId(state))
+    /// The frame of `page` if it is resident. Call inside an epoch; the answer is good until its end.
+    pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
+        debug_assert!(page.0 < self.pages);
+        let known = self.lookup.find(page).or_else(|| self.lookup.find_elsewhere(page));
+        known.or_else(|| {
+            // SAFETY: the caller has checked the page number; states live as long as the cache.
+            let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
+            (state & MISSING == 0).then_some(FrameId(state))
+        })
     }
 
     /// The memory `offset` bytes into `frame`.

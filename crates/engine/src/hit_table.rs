@@ -86,19 +86,15 @@ impl HitTable {
 }
 
 impl Lookup {
-    /// The frame of `page`, if the table knows it.
+    /// The frame of `page`, if that has its own place.
     #[inline(always)]
     pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
         let entry = self.place(self.own_place(page)).load(Ordering::Acquire);
-        if entry >> 32 == page.0 {
-            return Some(FrameId(entry as u32));
-        }
-        self.find_elsewhere(page)
+        (entry >> 32 == page.0).then_some(FrameId(entry as u32))
     }
 
-    /// As [`find`](Lookup::find), in the other places of the line.
-    #[inline(never)]
-    fn find_elsewhere(&self, page: PageId) -> Option<FrameId> {
+    /// The frame of `page`, if that has another place of its line.
+    pub(crate) fn find_elsewhere(&self, page: PageId) -> Option<FrameId> {
         self.line(page).skip(1).find_map(|place| {
             let entry = self.place(place).load(Ordering::Acquire);
             (entry >> 32 == page.0).then_some(FrameId(entry as u32))
@@ -130,17 +126,22 @@ impl Lookup {
 mod tests {
     use super::*;
 
+    fn find(table: &HitTable, page: PageId) -> Option<FrameId> {
+        let lookup = table.lookup();
+        lookup.find(page).or_else(|| lookup.find_elsewhere(page))
+    }
+
     #[test]
     fn pages_are_found_in_their_frames_until_they_are_removed() {
         let table = HitTable::new(1_000).unwrap();
         let pages: Vec<PageId> = (0..1_000).map(|n| PageId(n * 37)).collect();
         for (frame, &page) in (0..).map(FrameId).zip(&pages) {
-            assert_eq!(table.lookup().find(page), None);
+            assert_eq!(find(&table, page), None);
             table.add(page, frame);
         }
         let known = |range: std::ops::Range<usize>| {
             let found = |frame: &usize| {
-                let found = table.lookup().find(pages[*frame]);
+                let found = find(&table, pages[*frame]);
                 assert!(found.is_none_or(|found| found.index() == *frame), "page of {frame}");
                 found.is_some()
             };
@@ -159,7 +160,7 @@ mod tests {
         for n in 0..LINE_PLACES as u64 + 1 {
             table.add(PageId(n), FrameId(n as u32));
         }
-        let known = |n: u64| table.lookup().find(PageId(n)) == Some(FrameId(n as u32));
+        let known = |n: u64| find(&table, PageId(n)) == Some(FrameId(n as u32));
         assert_eq!((0..LINE_PLACES as u64 + 1).filter(|&n| known(n)).count(), LINE_PLACES);
         assert!(!known(LINE_PLACES as u64));
         table.remove(PageId(3));

@@ -146,18 +146,27 @@ impl<'a> FlashMemory<'a> {
     #[inline(always)]
     fn enter(&mut self, page: PageId) -> FrameId {
         self.presence.enter();
-        match self.hit_path.find(page) {
+        match self.hit_path.find_at_once(page) {
             Some(frame) => {
                 self.hit_path.touch(frame);
                 frame
             }
-            None => self.miss(page),
+            None => self.find_or_miss(page),
         }
     }
 
-    /// Waits until `page` is resident and gives its frame, inside a new epoch.
+    /// The frame of `page`, which may be resident all the same.
     #[cold]
     #[inline(never)]
+    fn find_or_miss(&mut self, page: PageId) -> FrameId {
+        if let Some(frame) = self.hit_path.find(page) {
+            self.hit_path.touch(frame);
+            return frame;
+        }
+        self.miss(page)
+    }
+
+    /// Waits until `page` is resident and gives its frame, inside a new epoch.
     fn miss(&mut self, page: PageId) -> FrameId {
         self.presence.exit();
         self.publish_accesses();
