@@ -308,6 +308,11 @@ impl Cache {
             self.contents[frame.index()]
                 .holds
                 .store(holding(page, Origin::Used), Ordering::Relaxed);
+            // While the policy is locked and knows the frame, nobody is about to give the page up.
+            let _policy = self.policy.lock();
+            if self.is_settled(frame) {
+                self.hits.add(page, frame);
+            }
         }
         used
     }
@@ -392,8 +397,7 @@ impl Cache {
         let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
             return None;
         };
-        let settled = self.contents[frame.index()].slot.load(Ordering::Relaxed) & SETTLED != 0;
-        if !settled || self.page_in(frame) != page {
+        if !self.is_settled(frame) || self.page_in(frame) != page {
             return None;
         }
         policy.remove(frame);
@@ -401,6 +405,11 @@ impl Cache {
         drop(policy);
         self.unpublish(frame, core);
         Some(frame)
+    }
+
+    /// Whether the policy, which is locked, knows `frame`.
+    fn is_settled(&self, frame: FrameId) -> bool {
+        self.contents[frame.index()].slot.load(Ordering::Relaxed) & SETTLED != 0
     }
 
     /// Notes whether the policy knows `frame`. The policy is locked.
@@ -511,6 +520,57 @@ impl HitPath {
         let mark = unsafe { &*self.dirty.add(frame.index()) };
         if mark.load(Ordering::Relaxed) == 0 {
             mark.store(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    const PAGE: PageId = PageId(70);
+    const FRAME: FrameId = FrameId(3);
+
+    fn cache() -> Cache {
+        Cache::new(100, 4, (Admission::Always, PolicyKind::Fifo), 4, false).unwrap()
+    }
+
+    fn publish(cache: &Cache, ahead: bool) {
+        let shard = cache.shard(PAGE);
+        if ahead {
+            cache.begin_ahead(PAGE, 0, &shard);
+        } else {
+            cache.begin_fetch(PAGE, 0, &shard);
+        }
+        let installed = Installed { slot: Some(70), dirty: false, ahead };
+        cache.publish(PAGE, FRAME, installed, &shard);
+    }
+
+    #[test]
+    fn a_page_is_found_at_once_from_its_arrival_until_it_is_given_up() {
+        let cache = cache();
+        publish(&cache, false);
+        assert_eq!(cache.hit_path().find_at_once(PAGE), Some(FRAME));
+        cache.settle(&mut vec![FRAME]);
+        let mut victims = Vec::new();
+        cache.give_up(1, 2, &mut victims);
+        assert_eq!(victims, [FRAME]);
+        assert_eq!(cache.hit_path().find(PAGE), None);
+        assert_eq!(cache.state(PAGE), PageState::Busy(2));
+    }
+
+    #[test]
+    fn a_page_that_was_fetched_ahead_is_found_from_its_first_use_on() {
+        for settled in [true, false] {
+            let cache = cache();
+            publish(&cache, true);
+            if settled {
+                cache.settle(&mut vec![FRAME]);
+            }
+            assert_eq!(cache.hit_path().find(PAGE), None, "the first use is to be noticed");
+            assert!(cache.use_ahead(PAGE, FRAME, &cache.shard(PAGE)));
+            assert_eq!(cache.hit_path().find(PAGE), Some(FRAME));
+            assert_eq!(cache.hit_path().find_at_once(PAGE), settled.then_some(FRAME));
         }
     }
 }
