@@ -111,7 +111,8 @@ impl Region {
         let claim = |known: &&Known| {
             known.region.compare_exchange(free, region, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        if let Some(known) = KNOWN.iter().find(claim) {
+        if let Some((place, known)) = KNOWN.iter().enumerate().find(|(_, known)| claim(known)) {
+            KNOWN_END.fetch_max(place + 1, Ordering::AcqRel);
             let start = self.base.as_ptr() as usize;
             known.start.store(start, Ordering::Release);
             known.end.store(start + self.bytes(), Ordering::Release);
@@ -149,6 +150,10 @@ static KNOWN: [Known; 4096] = [const {
     }
 }; 4096];
 
+/// Places of [`KNOWN`] from this one on have never held a region: most processes have few, and looking
+/// at all places takes a microsecond.
+static KNOWN_END: AtomicUsize = AtomicUsize::new(0);
+
 /// Calls `found` with the region and state of the stack at `address`, if there is one, and with whether
 /// the address is in its guard. Safe in a signal handler.
 ///
@@ -162,7 +167,8 @@ pub(crate) unsafe fn lookup<R>(
     let holds = |known: &&Known| {
         (known.start.load(Ordering::Acquire)..known.end.load(Ordering::Acquire)).contains(&address)
     };
-    let region = KNOWN.iter().find(holds)?.region.load(Ordering::Acquire);
+    let known = &KNOWN[..KNOWN_END.load(Ordering::Acquire)];
+    let region = known.iter().find(holds)?.region.load(Ordering::Acquire);
     // SAFETY: the address lies in this region, which the caller promises to be alive.
     let region = unsafe { region.as_ref() }?;
     region.find(address).map(|(state, in_guard)| found(region, state, in_guard))
