@@ -11,8 +11,9 @@ use ebbtide_core::replacement::{Frames, Geometry, Replacement};
 use ebbtide_core::{FrameId, PageId, Stop};
 use ebbtide_fiber::on_the_threads_stack;
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyInt, PyList};
 
 /// The first exception of a policy, which stops its run.
 #[derive(Clone)]
@@ -45,6 +46,30 @@ impl Trouble {
             }
         });
         answer
+    }
+}
+
+/// Calls `callable` with one to three arguments, without making a tuple of them first.
+#[allow(unsafe_code)]
+fn call<'py>(
+    py: Python<'py>,
+    callable: &Py<PyAny>,
+    first: &Bound<'py, PyAny>,
+    more: [Option<&Bound<'py, PyAny>>; 2],
+) -> PyResult<Bound<'py, PyAny>> {
+    let end = std::ptr::null_mut::<ffi::PyObject>();
+    let [second, third] = more.map(|argument| argument.map_or(end, Bound::as_ptr));
+    // SAFETY: the interpreter is attached, all objects live until the call returns, and the list of
+    // arguments ends with a null pointer. The result is a new reference, or null with an exception.
+    unsafe {
+        let result = ffi::PyObject_CallFunctionObjArgs(
+            callable.as_ptr(),
+            first.as_ptr(),
+            second,
+            third,
+            end,
+        );
+        Bound::from_owned_ptr_or_err(py, result)
     }
 }
 
@@ -125,27 +150,36 @@ impl Clone for PythonPolicy {
 impl Replacement for PythonPolicy {
     fn insert(&mut self, frame: FrameId, page: PageId) {
         self.known[frame.0 as usize] = true;
-        self.trouble.ask(|py| self.insert.call1(py, (frame.0, page.0)).map(drop));
+        self.trouble.ask(|py| {
+            let (frame, page) = (PyInt::new(py, frame.0), PyInt::new(py, page.0));
+            call(py, &self.insert, &frame, [Some(&page), None]).map(drop)
+        });
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let (mut candidates, mut touches, mut dirty) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut candidates, mut touches, mut dirty) =
+            ([0; WAYS_MAX], [0; WAYS_MAX], [0; WAYS_MAX]);
+        let mut count = 0;
         for frame in set * self.ways..(set + 1) * self.ways {
             let id = FrameId(frame as u32);
             if self.known[frame] && !frames.is_pinned(id) {
-                candidates.push(id.0);
-                touches.push(frames.take_touches(id));
-                dirty.push(u8::from(frames.is_dirty(id)));
+                candidates[count] = id.0;
+                touches[count] = frames.take_touches(id);
+                dirty[count] = u8::from(frames.is_dirty(id));
+                count += 1;
             }
         }
+        let candidates = &candidates[..count];
         let first = *candidates.first()?;
         let chosen = self.trouble.ask(|py| {
-            let told = (&candidates, PyBytes::new(py, &touches), PyBytes::new(py, &dirty));
-            let chosen = self.victim.call1(py, told)?;
-            match chosen.extract::<u32>(py) {
+            let frames = PyList::new(py, candidates)?;
+            let (touches, dirty) =
+                (PyBytes::new(py, &touches[..count]), PyBytes::new(py, &dirty[..count]));
+            let chosen = call(py, &self.victim, &frames, [Some(&touches), Some(&dirty)])?;
+            match chosen.extract::<u32>() {
                 Ok(frame) if candidates.contains(&frame) => Ok(Some(frame)),
                 _ => {
-                    let chosen = chosen.bind(py).repr()?;
+                    let chosen = chosen.repr()?;
                     let text = format!("victim() gave {chosen}: expected one of {candidates:?}");
                     Err(PyValueError::new_err(text))
                 }
@@ -158,7 +192,8 @@ impl Replacement for PythonPolicy {
 
     fn remove(&mut self, frame: FrameId) {
         self.known[frame.0 as usize] = false;
-        self.trouble.ask(|py| self.remove.call1(py, (frame.0,)).map(drop));
+        self.trouble
+            .ask(|py| call(py, &self.remove, &PyInt::new(py, frame.0), [None, None]).map(drop));
     }
 }
 
