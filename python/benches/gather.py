@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import mmap
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -45,10 +46,18 @@ def make(path: Path, rows: int, row_bytes: int) -> None:
     data.flush()
 
 
+def copied(path: Path, way: str) -> Path:
+    """The copy of the rows at `path` for `way`."""
+    return path.with_suffix(f".{way.replace(', ', '-').replace(' ', '-')}.npy")
+
+
 def drop_cached(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fdatasync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    """Takes the files of all ways out of the page cache, where a process before has left them."""
+    beside = [*path.parent.glob(f"{path.stem}.*"), *path.with_suffix(".lance").rglob("*")]
+    for one in filter(Path.is_file, beside):
+        with one.open("rb") as file:
+            os.fdatasync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class Cgroup:
@@ -82,7 +91,7 @@ def gatherer(way: str, path: Path, dram: int):
         return lambda indices: array[indices]
     if way in ("arrow", "lance"):
         return table_gatherer(way, path)
-    data = np.load(path, mmap_mode="r")
+    data = np.load(copied(path, way), mmap_mode="r")
     if way == "memmap":
         return lambda indices: data[indices]
     data._mmap.madvise(mmap.MADV_RANDOM)
@@ -122,26 +131,25 @@ def table_gatherer(way: str, path: Path):
     if not beside.exists():
         schema = pa.schema({"row": kind})
         with pa.ipc.new_file(str(beside), schema) as writer:
-            for batch in batches(data, schema):
+            # One batch: `take` of several copies all of them together first.
+            for batch in batches(data, schema, len(data)):
                 writer.write(batch)
-    table = pa.ipc.open_file(pa.memory_map(str(beside))).read_all()
-    return lambda indices: rows_of(table["row"].take(pa.array(indices)), data.shape[1])
+    column = pa.ipc.open_file(pa.memory_map(str(beside))).get_batch(0).column(0)
+    return lambda indices: rows_of(column.take(pa.array(indices)), data.shape[1])
 
 
-def batches(data, schema):
+def batches(data, schema, rows: int = 1 << 16):
     import pyarrow as pa
 
-    for first in range(0, len(data), 1 << 16):
-        part = np.ascontiguousarray(data[first : first + (1 << 16)])
+    for first in range(0, len(data), rows):
+        part = np.ascontiguousarray(data[first : first + rows])
         buffers = [None, pa.py_buffer(part)]
         array = pa.FixedSizeBinaryArray.from_buffers(schema[0].type, len(part), buffers)
         yield pa.record_batch([array], schema=schema)
 
 
 def rows_of(column, row_bytes: int):
-    joined = column.combine_chunks()
-    if hasattr(joined, "chunks"):
-        joined = joined.chunk(0)
+    joined = column.combine_chunks() if hasattr(column, "chunks") else column
     buffer = np.frombuffer(joined.buffers()[1], np.uint8)
     return buffer[joined.offset * row_bytes :][: len(joined) * row_bytes]
 
@@ -173,7 +181,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=40_000, help="rows a gather")
     parser.add_argument("--slow-count", type=int, default=2_000, help="rows of the slow ways")
-    parser.add_argument("--ways", default="")
+    parser.add_argument("--ways", default="", help="some of the ways, with ';' between them")
+    parser.add_argument("--draw", choices=["uniform", "Zipf 0.99"], help="one draw only")
     parser.add_argument("--child")
     arguments = parser.parse_args()
     if arguments.child:
@@ -183,12 +192,24 @@ def main() -> None:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     plain = target / "release/examples/plain_gather"
     own = [sys.executable, __file__, "--file", arguments.file, "--dram", arguments.dram >> 20]
+    own = [str(part) for part in own]
     ways = {
         "io_uring alone": [plain, arguments.file, 128, arguments.row_bytes, 128],
         **{way: [*own, "--child", way] for way in ("ebbtide", *OF_PAGE_CACHE)},
     }
     if arguments.ways:
         ways = {way: ways[way] for way in arguments.ways.split(";")}
+    for way in filter(lambda way: way.startswith("memmap"), ways):
+        # A file of its own: the kernel lets a mapping use the pages that another one has fetched.
+        if not copied(arguments.file, way).exists():
+            shutil.copyfile(arguments.file, copied(arguments.file, way))
+    for way in ("arrow", "lance"):
+        # Makes the file of that format, in a process of its own: what is mapped stays in DRAM.
+        if way in ways and not arguments.file.with_suffix(f".{way}").exists():
+            making = [*own, "--child", way]
+            subprocess.run(
+                making, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False
+            )
     random, data = np.random.default_rng(2), np.load(arguments.file, mmap_mode="r")
     ranks = 1 / np.arange(1, rows + 1) ** 0.99
     shares = np.cumsum(ranks) / ranks.sum()
@@ -198,6 +219,8 @@ def main() -> None:
         "Zipf 0.99": lambda count: order[np.searchsorted(shares, random.random(count))],
     }
     for name, draw in draws.items():
+        if arguments.draw not in (None, name):
+            continue
         print(f"\n{name}: {rows} rows of {arguments.row_bytes} bytes, "
               f"{arguments.dram >> 20} MiB of DRAM, {arguments.count} rows a gather")
         compare(ways, draw, data, arguments)
@@ -205,6 +228,18 @@ def main() -> None:
 
 def compare(ways, draw, data, arguments) -> None:
     processes, groups, found = {}, [], {way: [] for way in ways}
+    path = arguments.file.with_suffix(".indices")
+
+    def ask(way: str, indices) -> list[str]:
+        """Seconds, CPU seconds and the sum of the bytes; nothing if the process has died."""
+        indices.tofile(path)
+        try:
+            processes[way].stdin.write(f"{path}\n")
+            processes[way].stdin.flush()
+        except BrokenPipeError:
+            return []
+        return processes[way].stdout.readline().split()
+
     for way, command in ways.items():
         drop_cached(arguments.file)
         processes[way] = subprocess.Popen(
@@ -220,27 +255,27 @@ def compare(ways, draw, data, arguments) -> None:
     try:
         # The first rounds fill the caches.
         for number in range(arguments.rounds + 2):
-            for way, process in processes.items():
+            for way in list(processes):
                 slow = way in OF_PAGE_CACHE and "threads" not in way
                 count = arguments.slow_count if slow else arguments.count
                 indices = draw(count).astype(np.uint64)
-                path = arguments.file.with_suffix(".indices")
-                indices.tofile(path)
-                process.stdin.write(f"{path}\n")
-                process.stdin.flush()
-                seconds, cpu, total = process.stdout.readline().split()
-                if number == 0:
-                    expected = int(data[indices[:200]].sum(dtype=np.uint64))
-                    indices[:200].tofile(path)
-                    process.stdin.write(f"{path}\n")
-                    process.stdin.flush()
-                    assert int(process.stdout.readline().split()[2]) == expected, way
-                if number >= 2:
+                answer = ask(way, indices)
+                if answer and number == 0:
+                    some = indices[:200]
+                    expected = int(data[some].sum(dtype=np.uint64))
+                    answer = ask(way, some)
+                    assert not answer or int(answer[2]) == expected, way
+                if not answer:
+                    processes.pop(way).wait()
+                    print(f"{way}: died, for example of too little memory")
+                elif number >= 2:
+                    seconds, cpu, _ = answer
                     found[way].append((count / float(seconds), float(cpu) / count * 1e6))
     finally:
         for process in processes.values():
             process.stdin.close()
             process.wait()
+            process.stdout.close()
         for group in groups:
             Cgroup.remove(type("", (), {"path": group})())
     base = found.get("io_uring alone")
