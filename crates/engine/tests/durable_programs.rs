@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebbtide_core::durability::Policy;
-use ebbtide_core::{Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, Jobs, Options};
 use ebbtide_workloads::tpcb::Balance;
@@ -29,22 +29,9 @@ fn filled(program: &Program, path: &std::path::Path) -> Jobs {
     let pages = program.size_bytes().div_ceil(PAGE_BYTES as u64);
     let (path, tag) = (path.to_path_buf(), "programs".into());
     let new = NewStore { path, offset: 0, pages, spare_pages: pages / 2, tag, force: false };
-    let jobs = start(Store::create_persistent(&new, LOG_BYTES).unwrap());
-    let fill = program.clone();
-    let filled = jobs.submit(move |memory| {
-        for page in (0..pages).map(PageId) {
-            let mut image = [0; PAGE_BYTES];
-            fill.image(page, &mut image);
-            let stored = memory.transaction(|memory| {
-                for (line, bytes) in image.as_chunks::<64>().0.iter().enumerate() {
-                    memory.store(page.start() + line as u64 * 64, *bytes);
-                }
-            });
-            stored.unwrap();
-        }
-    });
-    filled.wait().unwrap();
-    jobs
+    let image = |page: PageId, out: &mut _| program.image(page, out);
+    let unattended = Watch::unattended();
+    start(Store::create_persistent_image(&new, LOG_BYTES, &image, unattended).unwrap())
 }
 
 fn run(program: &Program, jobs: &Jobs) {

@@ -50,6 +50,6 @@ pub use lsn::Lsn;
 pub use planted::{Mistake, Planted};
 pub use policy::{NotPolicy, Policy};
 pub use recovery::{Recovered, RecoveryOptions, recover};
-pub use superblock::{Superblock, format};
+pub use superblock::{Superblock, format, format_filled};
 pub use work::RecoveryWork;
 pub use write_set::WriteSet;

@@ -4,9 +4,10 @@
 //! new one is on the device.
 
 use super::Lsn;
+use super::base_map::{Mapped, PageMap};
 use super::geometry::{Block, Geometry, Page, SUPERBLOCKS, get_u32, get_u64, put_u32, put_u64};
 use super::log_block::NUMBER_MAX;
-use crate::addr::PAGE_BYTES;
+use crate::addr::{PAGE_BYTES, PageId};
 
 const MAGIC: [u8; 8] = *b"EBBTSUPR";
 
@@ -109,12 +110,37 @@ impl Superblock {
     }
 }
 
-/// The blocks of a new store's superblocks, which must be on the device before it is used. A log of
-/// zeros is empty.
+/// The blocks that a new store of blank pages begins with, which must be on the device before it is used.
+/// A log of zeros is empty.
 pub fn format(geometry: &Geometry) -> Vec<(Block, Box<Page>)> {
+    format_as(geometry, &Superblock::FIRST)
+}
+
+/// As [`format()`], for a store whose page `n` has a copy with the checksum `checksums[n]` in slot `n`.
+/// Names a base map, so its blocks are many.
+///
+/// # Panics
+/// If there is not one checksum a page.
+pub fn format_filled(geometry: &Geometry, checksums: &[u32]) -> Vec<(Block, Box<Page>)> {
+    assert_eq!(checksums.len() as u64, geometry.pages, "a checksum for each page");
+    let map = PageMap::blank(geometry.pages);
+    for (slot, &checksum) in (0..).zip(checksums) {
+        map.set(PageId(u64::from(slot)), Mapped::Slot { slot, checksum });
+    }
+    let generation = Superblock::FIRST.generation;
+    let first = Superblock { base: Some(0), base_generation: generation, ..Superblock::FIRST };
+    let base = (0..geometry.base_blocks()).map(|index| {
+        let mut block = Box::new([0; PAGE_BYTES]);
+        map.encode(geometry, index, generation, &mut block);
+        (geometry.base(0, index), block)
+    });
+    base.chain(format_as(geometry, &first)).collect()
+}
+
+fn format_as(geometry: &Geometry, first: &Superblock) -> Vec<(Block, Box<Page>)> {
     let mut page = Box::new([0; PAGE_BYTES]);
-    Superblock::FIRST.encode(geometry, &mut page);
-    let named = Superblock::FIRST.places(geometry);
+    first.encode(geometry, &mut page);
+    let named = first.places(geometry);
     (0..SUPERBLOCKS)
         .map(|copy| geometry.superblock(copy))
         .map(|place| {

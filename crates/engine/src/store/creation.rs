@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use ebbtide_core::durability::{LOG_BLOCKS_MIN, format};
+use ebbtide_core::durability::{Block, LOG_BLOCKS_MIN, Page, format, format_filled};
 use ebbtide_core::{PAGE_BYTES, PageId, Watch};
 use parking_lot::Mutex;
 
@@ -43,6 +43,17 @@ impl NewStore {
     /// Bytes that the store takes up.
     pub fn bytes(&self) -> u64 {
         bytes_of(self.pages, self.spare_pages)
+    }
+
+    /// Bytes that it takes up if it is to survive crashes, with a log of `log_bytes`.
+    pub fn persistent_bytes(&self, log_bytes: u64) -> u64 {
+        self.header(log_bytes / PAGE_BYTES as u64, 0).bytes()
+    }
+
+    fn header(&self, log_blocks: u64, id: u64) -> Header {
+        let NewStore { pages, spare_pages, .. } = *self;
+        let tag = self.tag.clone();
+        Header { pages, spare_pages, tag, clean: false, blank: false, id, log_blocks }
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -102,7 +113,7 @@ impl Store {
         watch: Watch<'_>,
     ) -> Result<Store, StoreError> {
         let written = |store: &Store| store.write_image(image, watch);
-        Store::make(new, false, &written)
+        Store::make(new, false, 0, &written)
     }
 
     /// Makes a store whose pages are zeros. Nothing but its header is written, now or before the first
@@ -111,7 +122,7 @@ impl Store {
     /// # Errors
     /// As [`Store::create`].
     pub fn create_blank(new: &NewStore) -> Result<Store, StoreError> {
-        Store::make(new, true, &|_| Ok(()))
+        Store::make(new, true, 0, &|_| Ok(()))
     }
 
     /// Makes a store that survives crashes: [transactions](ebbtide_core::Memory::transaction) on its
@@ -122,6 +133,43 @@ impl Store {
     /// # Errors
     /// As [`Store::create`], and when the log or the spare places are too few.
     pub fn create_persistent(new: &NewStore, log_bytes: u64) -> Result<Store, StoreError> {
+        Store::make_persistent(new, true, log_bytes, &|store| {
+            let Some(geometry) = store.header().persist() else { return Ok(()) };
+            store.write_blocks(&format(&geometry))
+        })
+    }
+
+    /// Makes a store that survives crashes, as [`Store::create_persistent`], whose pages begin with what
+    /// `image` writes, as [`Store::create`].
+    ///
+    /// # Errors
+    /// As both.
+    pub fn create_persistent_image(
+        new: &NewStore,
+        log_bytes: u64,
+        image: &(dyn Fn(PageId, &mut [u8; PAGE_BYTES]) + Sync),
+        watch: Watch<'_>,
+    ) -> Result<Store, StoreError> {
+        Store::make_persistent(new, false, log_bytes, &|store| {
+            let Some(geometry) = store.header().persist() else { return Ok(()) };
+            let checksums: Vec<AtomicU32> = (0..new.pages).map(|_| AtomicU32::new(0)).collect();
+            let summed = |page: PageId, out: &mut [u8; PAGE_BYTES]| {
+                image(page, out);
+                checksums[page.index()].store(geometry.checksum(out), Ordering::Relaxed);
+            };
+            store.write_image(&summed, watch)?;
+            let checksums: Vec<u32> = checksums.into_iter().map(AtomicU32::into_inner).collect();
+            store.write_blocks(&format_filled(&geometry, &checksums))
+        })
+    }
+
+    /// Makes a store with a log that `fill` fills. Its file is removed again if that fails.
+    fn make_persistent(
+        new: &NewStore,
+        blank: bool,
+        log_bytes: u64,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
         let log_blocks = log_bytes / PAGE_BYTES as u64;
         if log_blocks < LOG_BLOCKS_MIN || new.spare_pages == 0 {
             return Err(StoreError::TooSmall {
@@ -130,22 +178,17 @@ impl Store {
                 spare_pages: new.spare_pages,
             });
         }
-        let existed = new.path.exists();
-        let created = Store::write_new(new, true, log_blocks, &|store| store.write_superblocks());
-        if created.is_err() && !existed {
-            let _ = std::fs::remove_file(&new.path);
-        }
-        created
+        Store::make(new, blank, log_blocks, fill)
     }
 
-    fn write_superblocks(&self) -> Result<(), StoreError> {
-        let Some(geometry) = self.header().persist() else { return Ok(()) };
+    /// Writes blocks of the persist part.
+    fn write_blocks(&self, blocks: &[(Block, Box<Page>)]) -> Result<(), StoreError> {
         let mut page = buffer(PAGE_BYTES, &self.path)?;
-        for (block, contents) in format(&geometry) {
+        for (block, contents) in blocks {
             page.as_mut_slice().copy_from_slice(&contents[..]);
             self.file
                 .write_all_at(page.as_slice(), self.persist_offset() + block.0 * PAGE_BYTES as u64)
-                .map_err(|error| fault(&self.path, "write the superblocks", error))?;
+                .map_err(|error| fault(&self.path, "write the superblocks and the map", error))?;
         }
         Ok(())
     }
@@ -154,10 +197,11 @@ impl Store {
     fn make(
         new: &NewStore,
         blank: bool,
+        log_blocks: u64,
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
-        let created = Store::write_new(new, blank, 0, fill);
+        let created = Store::write_new(new, blank, log_blocks, fill);
         if let Err(error) = &created
             && !existed
             && !matches!(error, StoreError::Stopped(_))
@@ -175,15 +219,8 @@ impl Store {
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         new.check()?;
-        let header = Header {
-            pages: new.pages,
-            spare_pages: new.spare_pages,
-            tag: new.tag.clone(),
-            clean: false,
-            blank,
-            id: if log_blocks > 0 { new_id() } else { 0 },
-            log_blocks,
-        };
+        let id = if log_blocks > 0 { new_id() } else { 0 };
+        let header = Header { blank, ..new.header(log_blocks, id) };
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;
