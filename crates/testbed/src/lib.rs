@@ -25,6 +25,7 @@
 mod fault;
 mod interleave;
 mod plain;
+#[cfg(feature = "power-loss")]
 pub mod power_loss;
 mod sparse;
 

@@ -40,19 +40,22 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// What cargo prints, asked in the workspace.
+fn cargo(arguments: &[&str]) -> Vec<u8> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
+    let output =
+        Command::new(cargo).args(arguments).current_dir(workspace()).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
 /// A crate's folder under `crates` and the folders of the workspace's crates that it needs.
 type Needs = BTreeMap<String, BTreeSet<String>>;
 
 /// What every crate of the workspace needs to be built; what its tests need is left out.
 fn needs() -> Needs {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .current_dir(workspace())
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let metadata: Value = serde_json::from_slice(&metadata).expect("JSON");
     let folder = |path: &Value| {
         let path = Path::new(path.as_str().expect("a path"));
         path.file_name().expect("a name").to_string_lossy().into_owned()
@@ -86,6 +89,16 @@ fn crossed(layers: &[&str], needs: &Needs) -> Vec<String> {
         crossed.extend(below.map(|name| format!("{own} depends on {name}, which is not above it")));
     }
     crossed
+}
+
+#[test]
+fn mistakes_that_tests_plant_are_in_no_program() {
+    let features = |edges| {
+        let tree = ["tree", "--workspace", "--offline", "-i", "ebbtide-core", "-e", edges];
+        String::from_utf8(cargo(&tree)).expect("UTF-8")
+    };
+    assert!(features("features").contains("\"planted\""), "tests plant none");
+    assert!(!features("features,no-dev").contains("\"planted\""), "a build of all has them");
 }
 
 #[test]

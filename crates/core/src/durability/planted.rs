@@ -40,7 +40,7 @@ pub enum Mistake {
 }
 
 /// The mistake that a journal is to make. There is none, and this is empty, unless the crate is built
-/// with the feature `planted`, as the testbed asks for: what people run has no mistake to make.
+/// with the feature `planted`, as tests ask for: what people run has no mistake to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Planted {
     #[cfg(feature = "planted")]
