@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
+use ebbtide_core::durability::Policy;
 use ebbtide_core::prefetch::PrefetcherKind;
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{Bytes, Span, UnknownName};
 use ebbtide_engine::Tuning;
 use ebbtide_measure::bench::{
-    self, Arrivals, BenchOptions, Dram, Earlier, Flash, GRAPH_WORKLOADS, Mode,
+    self, Arrivals, BenchOptions, DURABLE_WORKLOADS, Dram, Earlier, Flash, GRAPH_WORKLOADS, Mode,
 };
 use ebbtide_report::{Report, check_folder, write_whole};
 use ebbtide_study::predict;
@@ -92,6 +93,11 @@ pub(crate) struct Arguments {
     /// Whether Ebbtide prefetches the pages that a workload hints at: on or off
     #[arg(long, value_parser = hints, action = ArgAction::Set, default_value = "on", value_name = "ON|OFF")]
     hints: bool,
+    /// Also run Ebbtide over a store that survives crashes, beside the one that does not, and acknowledge
+    /// transactions as this says: none (at once), always (when durable) or every:TIME, such as every:1s
+    /// (at once, at most so long before they are)
+    #[arg(long, value_name = "POLICY")]
+    durability: Option<Policy>,
     /// Placement of keys: pages (popular keys share pages, which lie anywhere), or keys (each key
     /// lies anywhere)
     #[arg(long, default_value = "pages")]
@@ -217,6 +223,8 @@ fn options(arguments: &Arguments) -> BenchOptions {
         options.workloads = GRAPH_WORKLOADS.map(Kind::name).to_vec();
     } else if arguments.trace.is_some() {
         options.workloads = vec![Replay::NAME];
+    } else if arguments.durability.is_some() {
+        options.workloads = DURABLE_WORKLOADS.map(Kind::name).to_vec();
     }
     if !arguments.mode.is_empty() {
         options.modes = arguments.mode.clone();
@@ -241,6 +249,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
         threads: arguments.threads,
         batch_max: arguments.batch,
     };
+    options.durability = arguments.durability;
     options.scatter = arguments.scatter;
     options.theta = arguments.theta;
     options.seed = arguments.seed;

@@ -173,25 +173,29 @@ impl Prediction<'_> {
         let threads = match self.conditions.setup.mode {
             Mode::Dram | Mode::Sync => 1,
             Mode::Paging => self.conditions.threads_per_core.unwrap_or(1),
-            Mode::Ebbtide | Mode::Plain => self.conditions.engine_options().threads_per_core(),
+            Mode::Ebbtide | Mode::Plain | Mode::Durable => {
+                self.conditions.engine_options().threads_per_core()
+            }
         };
         let discipline = match self.conditions.setup.mode {
-            Mode::Ebbtide | Mode::Plain => self.conditions.setup.tuning.scheduler,
+            Mode::Ebbtide | Mode::Plain | Mode::Durable => self.conditions.setup.tuning.scheduler,
             _ => Discipline::Priority,
         };
         let core_side = match self.conditions.setup.mode {
             // The read is in what a miss costs.
             Mode::Dram | Mode::Sync => CoreSide::Block,
-            Mode::Paging | Mode::Ebbtide | Mode::Plain => CoreSide::Switch(Switching {
-                threads,
-                discipline,
-                arrivals: Arrive::Notified,
-                // Switches are in what a miss costs.
-                flush: Span::ZERO,
-                switch_out: Span::ZERO,
-                switch_in: Span::ZERO,
-                forward_progress: true,
-            }),
+            Mode::Paging | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
+                CoreSide::Switch(Switching {
+                    threads,
+                    discipline,
+                    arrivals: Arrive::Notified,
+                    // Switches are in what a miss costs.
+                    flush: Span::ZERO,
+                    switch_out: Span::ZERO,
+                    switch_in: Span::ZERO,
+                    forward_progress: true,
+                })
+            }
         };
         let transfers = match self.conditions.setup.mode {
             Mode::Dram | Mode::Sync => vec![(1, Span::ZERO)],
@@ -206,7 +210,7 @@ impl Prediction<'_> {
         // What the engine does about misses, the kernel does not.
         let (admission, prefetcher, hints, ahead_max) = match self.conditions.setup.mode {
             Mode::Dram | Mode::Paging => (Admission::Always, PrefetcherKind::None, false, 0),
-            Mode::Sync | Mode::Ebbtide | Mode::Plain => {
+            Mode::Sync | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
                 let options = self.conditions.engine_options();
                 let ahead_max = options.ahead_max() * self.conditions.setup.cpus.len();
                 {

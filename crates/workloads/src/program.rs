@@ -246,6 +246,10 @@ impl Workload for Program {
     fn writes(&self) -> bool {
         each!(self, workload => workload.writes())
     }
+
+    fn commits(&self) -> bool {
+        each!(self, workload => workload.commits())
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::time::{NotSpan, Span};
 
 /// When a transaction counts as durable towards its program. The log is flushed at least every second
 /// whatever the policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Policy {
     /// At once. A crash loses what was not flushed yet.
     None,
@@ -50,6 +52,20 @@ impl fmt::Display for Policy {
             Policy::Always => f.write_str("always"),
             Policy::Every(span) => write!(f, "every:{span}"),
         }
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> String {
+        policy.to_string()
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = NotPolicy;
+
+    fn try_from(text: String) -> Result<Policy, NotPolicy> {
+        text.parse()
     }
 }
 

@@ -52,6 +52,18 @@ pub(crate) struct Guarded {
     pub(crate) flushes: (u64, Duration),
     /// Bytes of the log, base maps and superblocks that were written.
     pub(crate) written_bytes: u64,
+    pub(crate) stored: Stored,
+}
+
+/// What transactions have stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stored {
+    /// Transactions that stored anything.
+    pub transactions: u64,
+    /// The pages that each of them stored to, added up.
+    pub pages: u64,
+    /// Bytes of the words that they stored.
+    pub bytes: u64,
 }
 
 impl Guarded {
@@ -133,6 +145,7 @@ impl Persist {
             gather_until: None,
             flushes: (0, Duration::ZERO),
             written_bytes: 0,
+            stored: Stored::default(),
             journal,
         };
         Ok(Some(Persist {
@@ -218,6 +231,9 @@ impl Persist {
         if set.is_empty() {
             return Ok(lsn);
         }
+        guarded.stored.transactions += 1;
+        guarded.stored.pages += set.pages().count() as u64;
+        guarded.stored.bytes += set.bytes() as u64;
         let first = guarded.behind_since.is_none();
         if first {
             guarded.behind_since = Some(Instant::now());
@@ -330,6 +346,7 @@ impl Persist {
             flushes: guarded.flushes.0,
             flush_time: guarded.flushes.1,
             written_bytes: guarded.written_bytes,
+            stored: guarded.stored,
         }
     }
 
@@ -386,6 +403,8 @@ pub struct Progress {
     pub flush_time: Duration,
     /// Bytes of the log, base maps and superblocks that were written since then.
     pub written_bytes: u64,
+    /// What transactions have stored since then.
+    pub stored: Stored,
 }
 
 impl Store {

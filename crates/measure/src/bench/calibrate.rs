@@ -11,7 +11,7 @@ use ebbtide_engine::MappedMemory;
 use ebbtide_workloads::{Observed, Program, Work, Workload};
 
 use super::protocol::Calibration;
-use super::results::Spread;
+use super::spread::Spread;
 
 /// Turnovers of the LRU cache before its misses are counted.
 const WARM_TURNOVERS: u64 = 3;

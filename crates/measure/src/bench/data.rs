@@ -2,7 +2,7 @@
 //!
 //! Every mode starts from the same image. If jobs write, each mode has a copy: the engine uses the
 //! data file itself, and the others use files beside it (`FILE.sync`, `FILE.paging`, `FILE.plain`)
-//! or quarters of a block device. If jobs only read, all modes share the data file.
+//! or quarters of a block device; one that survives crashes is `FILE.durable`. If jobs only read, all modes share the data file.
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom};
@@ -16,6 +16,26 @@ use rustix::process::{Resource, getrlimit};
 
 use super::error::BenchError;
 use super::options::Mode;
+
+/// The log of a store that survives crashes has this share of its pages, and at most so many bytes.
+const LOG_SHARE: u64 = 8;
+const LOG_BYTES_MAX: u64 = 256 << 20;
+
+/// A copy of the data to write.
+pub(super) struct NewCopy {
+    store: NewStore,
+    /// The size of its log, if it is to survive crashes.
+    log_bytes: Option<u64>,
+}
+
+impl NewCopy {
+    fn bytes(&self) -> u64 {
+        match self.log_bytes {
+            Some(log_bytes) => self.store.persistent_bytes(log_bytes),
+            None => self.store.bytes(),
+        }
+    }
+}
 
 /// The places of one workload's data.
 pub(super) struct DataPlaces {
@@ -50,6 +70,8 @@ impl DataPlaces {
             Mode::Paging if !self.shared => (2, ".paging"),
             Mode::Sync if !self.shared => (1, ".sync"),
             Mode::Plain if !self.shared => (3, ".plain"),
+            // Never beside the one before.
+            Mode::Durable => (3, ".durable"),
             _ => (0, ""),
         };
         if let Some(bytes) = self.part_bytes {
@@ -60,16 +82,23 @@ impl DataPlaces {
         (path.into(), 0)
     }
 
-    /// The stores that `modes` need and that do not exist yet as clean stores with the same tag.
-    /// Writes nothing.
+    /// The copies that `modes` need and that do not exist yet as clean stores with the same tag. A store
+    /// that survives crashes holds what earlier runs did, and is always made anew. Writes nothing.
     ///
     /// # Errors
     /// When a store cannot be written, or would overwrite something else.
-    pub(super) fn missing(&self, modes: &[Mode]) -> Result<Vec<NewStore>, StoreError> {
-        let mut places: Vec<(PathBuf, u64)> = modes.iter().map(|mode| self.place(*mode)).collect();
+    pub(super) fn missing(&self, modes: &[Mode]) -> Result<Vec<NewCopy>, StoreError> {
+        let place = |mode: &Mode| (self.place(*mode), *mode == Mode::Durable);
+        let mut places: Vec<((PathBuf, u64), bool)> = modes.iter().map(place).collect();
         places.sort();
         places.dedup();
-        let bytes = self.store(self.data.clone(), 0, false).bytes();
+        let copy = |store: NewStore, durable: bool| {
+            let pages_bytes = store.pages * PAGE_BYTES as u64;
+            let log_bytes = durable.then(|| (pages_bytes / LOG_SHARE).min(LOG_BYTES_MAX));
+            NewCopy { store, log_bytes }
+        };
+        let durable = modes.contains(&Mode::Durable);
+        let bytes = copy(self.store(self.data.clone(), 0, false), durable).bytes();
         if self.part_bytes.is_some_and(|part| bytes > part) {
             return Err(StoreError::NoSpace {
                 path: self.data.clone(),
@@ -77,7 +106,7 @@ impl DataPlaces {
             });
         }
         let mut missing = Vec::new();
-        for (path, offset) in places {
+        for ((path, offset), durable) in places {
             let mut new = self.store(path, offset, self.force);
             if offset > 0 {
                 // The store at the beginning of a device decides whether the device may be
@@ -85,8 +114,8 @@ impl DataPlaces {
                 self.store(new.path.clone(), 0, self.force).is_there()?;
                 new.force = true;
             }
-            if !new.is_there()? {
-                missing.push(new);
+            if !new.is_there()? || durable {
+                missing.push(copy(new, durable));
             }
         }
         Ok(missing)
@@ -126,40 +155,44 @@ pub(super) fn spare_pages(pages: u64, writes: bool) -> u64 {
     if writes { pages / 2 } else { 0 }
 }
 
-/// Bytes that `stores` take up.
-pub(super) fn bytes(stores: &[NewStore]) -> u64 {
-    stores.iter().map(NewStore::bytes).sum()
+/// Bytes that `copies` take up.
+pub(super) fn bytes(copies: &[NewCopy]) -> u64 {
+    copies.iter().map(NewCopy::bytes).sum()
 }
 
-/// Writes the image of `program` into each of `stores`.
+/// Writes the image of `program` into each of `copies`.
 ///
 /// # Errors
 /// When a store cannot be written, or `watch` requests a stop.
 pub(super) fn write(
-    stores: &[NewStore],
+    copies: &[NewCopy],
     program: &Program,
     watch: Watch<'_>,
 ) -> Result<(), StoreError> {
     let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| program.image(page, out);
-    for (number, new) in stores.iter().enumerate() {
+    for (number, NewCopy { store, log_bytes }) in copies.iter().enumerate() {
         let written = |stage: &str, share: f64| {
-            watch.show(stage, (number as f64 + share) / stores.len() as f64)
+            watch.show(stage, (number as f64 + share) / copies.len() as f64)
         };
-        Store::create(new, &image, watch.telling(&written))?;
+        let watch = watch.telling(&written);
+        match log_bytes {
+            Some(bytes) => Store::create_persistent_image(store, *bytes, &image, watch)?,
+            None => Store::create(store, &image, watch)?,
+        };
     }
     Ok(())
 }
 
-/// Checks that `stores`, of all workloads and written one after the other to the same places, fit
+/// Checks that `copies`, of all workloads and written one after the other to the same places, fit
 /// onto the file system and under this process's limit on the size of a file.
 ///
 /// # Errors
 /// When they do not fit, with the space that is free.
-pub(super) fn check_room(stores: &[NewStore]) -> Result<(), BenchError> {
+pub(super) fn check_room(copies: &[NewCopy]) -> Result<(), BenchError> {
     let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
-    for new in stores.iter().filter(|new| device_bytes(&new.path).is_none()) {
-        let needed = files.entry(&new.path).or_default();
-        *needed = (*needed).max(new.offset + new.bytes());
+    for copy in copies.iter().filter(|copy| device_bytes(&copy.store.path).is_none()) {
+        let needed = files.entry(&copy.store.path).or_default();
+        *needed = (*needed).max(copy.store.offset + copy.bytes());
     }
     let (mut more_bytes, mut free_bytes) = (0, u64::MAX);
     for (path, &needed) in &files {

@@ -3,7 +3,8 @@
 use ebbtide_report::figure as number;
 
 use super::options::Mode;
-use super::results::{ModeOutcome, Spread};
+use super::results::ModeOutcome;
+use super::spread::Spread;
 use crate::disturbance::Disturbance;
 
 /// DRAM-only is the upper bound. A memory that is faster by more than this was compared with

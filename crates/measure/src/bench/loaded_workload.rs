@@ -18,6 +18,10 @@ use super::shape;
 /// The workloads that can run on a graph from a file.
 pub const GRAPH_WORKLOADS: [Kind; 2] = [Kind::PageRank, Kind::ConnectedComponents];
 
+/// The workloads that run over a store that survives crashes, unless others are named.
+pub const DURABLE_WORKLOADS: [Kind; 5] =
+    [Kind::Tpcb, Kind::TatpMix, Kind::TpccMix, Kind::YcsbA, Kind::YcsbF];
+
 /// A workload to measure.
 pub(super) struct LoadedWorkload {
     /// The program, with its image.

@@ -9,7 +9,7 @@ use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_engine::device::dma::{self, Dma};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::store::{Access, Store, StoreError};
-use ebbtide_engine::{Engine, MappedMemory, Options, Snapshot, affinity};
+use ebbtide_engine::{Engine, MappedMemory, Options, Progress, Snapshot, affinity};
 use ebbtide_workloads::{Kind, Program, Shape, Workload};
 use hdrhistogram::Histogram;
 
@@ -20,7 +20,7 @@ use super::job_stream::{
     CoreTimes, Stream, StreamService, WindowTimes, latency, run_threads, total,
 };
 use super::options::{Flash, Mode};
-use super::protocol::{Command, Latency, Reply, Setup, Window, WindowArrivals};
+use super::protocol::{Command, Committed, Latency, Reply, Setup, Window, WindowArrivals};
 use super::replay;
 use crate::usage;
 
@@ -109,7 +109,7 @@ impl Under {
                 Tested::Mapped { memory, threads: setup.cpus.len() }
             }
             Mode::Paging => paging(&setup, &program).map_err(failed)?,
-            Mode::Sync | Mode::Ebbtide | Mode::Plain => {
+            Mode::Sync | Mode::Ebbtide | Mode::Plain | Mode::Durable => {
                 let (engine, bytes) = engine(&setup, &elsewhere, &program).map_err(failed)?;
                 in_place_of_drive_bytes = bytes;
                 frames = Some(engine.budget().frames as u64);
@@ -208,7 +208,8 @@ impl Under {
             Tested::Mapped { .. } => None,
             Tested::Engine(engine) => {
                 let counters = engine.counters();
-                Some(Counted { counts: counters.snapshot(), reads_ns: counters.flash_read_ns() })
+                let (counts, reads_ns) = (counters.snapshot(), counters.flash_read_ns());
+                Some(Counted { counts, reads_ns, log: engine.progress() })
             }
         }
     }
@@ -234,6 +235,7 @@ impl Under {
         match (&before.1, &after.1) {
             (Some(earlier), Some(later)) => {
                 window.flash_read_us = later.reads_since(earlier);
+                window.committed = later.committed_since(earlier);
                 let (before, after) = (&earlier.counts, &later.counts);
                 window.misses = after.misses - before.misses;
                 window.hits_under_miss = after.hits_under_miss - before.hits_under_miss;
@@ -261,9 +263,26 @@ impl Under {
 struct Counted {
     counts: Snapshot,
     reads_ns: Histogram<u64>,
+    /// How far the log is, if there is one.
+    log: Option<Progress>,
 }
 
 impl Counted {
+    /// What transactions have stored since `earlier`.
+    fn committed_since(&self, earlier: &Counted) -> Committed {
+        let (Some(before), Some(after)) = (&earlier.log, &self.log) else {
+            return Committed::default();
+        };
+        Committed {
+            transactions: after.stored.transactions - before.stored.transactions,
+            stored_pages: after.stored.pages - before.stored.pages,
+            stored_bytes: after.stored.bytes - before.stored.bytes,
+            log_bytes: after.written_bytes - before.written_bytes,
+            flushes: after.flushes - before.flushes,
+            flush_s: (after.flush_time - before.flush_time).as_secs_f64(),
+        }
+    }
+
     /// How long the flash reads took that have ended since `earlier`.
     fn reads_since(&self, earlier: &Counted) -> Latency {
         let mut since = self.reads_ns.clone();
@@ -358,6 +377,7 @@ pub(super) fn engine_options(setup: &Setup) -> Options {
     options.cpus = setup.cpus.clone();
     options.stack_bytes = setup.stack_bytes;
     options.tuning = setup.tuning;
+    options.durability = setup.durability;
     if setup.mode == Mode::Sync {
         // Blocking reads cannot run ahead of demand.
         options.tuning.threads = Some(1);
@@ -376,7 +396,7 @@ mod tests {
         let counted = |reads_us: &[u64]| {
             let mut reads_ns = Histogram::new_with_max(1_000_000_000, 2).expect("valid bounds");
             reads_us.iter().for_each(|us| reads_ns.saturating_record(us * 1000));
-            Counted { counts: Snapshot::default(), reads_ns }
+            Counted { counts: Snapshot::default(), reads_ns, log: None }
         };
         let (before, after) = (counted(&[900; 99]), counted(&[&[900; 99][..], &[100; 9]].concat()));
         let reads = after.reads_since(&before);

@@ -13,6 +13,7 @@ mod children;
 mod conditions;
 mod data;
 mod doubts;
+mod durable;
 mod error;
 mod job_stream;
 mod loaded_workload;
@@ -28,29 +29,33 @@ mod results;
 mod round;
 mod rounds;
 mod runner;
+mod spread;
 mod text;
 
 use std::path::PathBuf;
 
+use ebbtide_core::durability::Policy;
 use ebbtide_core::{PAGE_BYTES, Watch};
 use ebbtide_engine::{Budget, EngineError, Tuning, affinity, check_replacement};
-use ebbtide_workloads::{Shape, Workload};
+use ebbtide_workloads::{Kind, Shape, Workload};
 
 pub use against::Earlier;
 pub use changes::{Against, Change, Verdict};
 pub use child::{CHILD_VERB, die_with_parent};
 pub use conditions::{BenchRun, Conditions};
+pub use durable::Durable;
 pub use error::BenchError;
-pub use loaded_workload::{GRAPH_WORKLOADS, GraphFile};
+pub use loaded_workload::{DURABLE_WORKLOADS, GRAPH_WORKLOADS, GraphFile};
 pub use memory_server::serve;
 pub use options::{Arrivals, BenchOptions, Dram, Flash, Mode};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission};
 pub use profiling::measure as measure_profile;
-pub use protocol::{Calibration, Latency, Setup, WindowArrivals};
+pub use protocol::{Calibration, Committed, Latency, Setup, WindowArrivals};
 pub use results::{
     AheadSpread, BenchConfig, BenchMachine, BenchReport, ByRound, Effect, Failure, LatencySpread,
-    ModeOutcome, Spread, Tried, WorkloadFacts,
+    ModeOutcome, Tried, WorkloadFacts,
 };
+pub use spread::Spread;
 
 use crate::doctor::machine::MachineSummary;
 use data::DataPlaces;
@@ -68,7 +73,7 @@ fn warm_up_s(mode: Mode, options: &BenchOptions) -> f64 {
         // Paging is warmed while its number of threads is chosen.
         Mode::Paging => 0.0,
         Mode::Sync => 2.0,
-        Mode::Ebbtide | Mode::Plain => 2.0,
+        Mode::Ebbtide | Mode::Plain | Mode::Durable => 2.0,
     };
     seconds * (options.rounds as f64 * options.seconds / SHORT_BENCH_S).min(1.0)
 }
@@ -209,6 +214,9 @@ fn check_room(
             options.dataset_bytes
         )));
     }
+    if let Some(policy) = options.durability {
+        check_durability(options, policy, subjects)?;
+    }
     let stored: Vec<Mode> = stored_modes(options).collect();
     check_memory(options, stored.len() as u64)?;
     let mut missing = Vec::new();
@@ -221,6 +229,35 @@ fn check_room(
         }
     }
     data::check_room(&missing)
+}
+
+/// Refuses what cannot be compared with a store that survives crashes.
+fn check_durability(
+    options: &BenchOptions,
+    policy: Policy,
+    subjects: &[LoadedWorkload],
+) -> Result<(), BenchError> {
+    let bad =
+        |reason: String| Err(BenchError::BadInput(format!("--durability {policy}: {reason}")));
+    if !options.modes.contains(&Mode::Ebbtide) {
+        return bad("it is compared with Ebbtide without, so --mode must name ebbtide".into());
+    }
+    if !options.tries().is_empty() {
+        return bad(format!("one thing is tried at a time, leave out {}", options.tries()));
+    }
+    if options.device != Flash::Data {
+        return bad("memory does not survive crashes, leave out --device".into());
+    }
+    if options.predict {
+        return bad("the simulator does not predict it, leave out --predict".into());
+    }
+    match subjects.iter().find(|subject| !subject.program.commits()) {
+        Some(subject) => {
+            let names = DURABLE_WORKLOADS.map(Kind::name).join(", ");
+            bad(format!("{} has no transactions, {names} have", subject.program.name()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// DRAM-only has all of the data resident, and so has each of `stored` memories over memory.
@@ -292,9 +329,11 @@ fn stored_modes(options: &BenchOptions) -> impl Iterator<Item = Mode> {
     let here = move |mode: &Mode| match mode {
         Mode::Dram => false,
         Mode::Paging => file,
-        Mode::Sync | Mode::Ebbtide | Mode::Plain => true,
+        Mode::Sync | Mode::Ebbtide | Mode::Plain | Mode::Durable => true,
     };
-    chosen.filter(move |mode| here(mode) && options.modes.contains(mode)).chain(plain)
+    let durable = options.durability.map(|_| Mode::Durable);
+    let chosen = chosen.filter(move |mode| here(mode) && options.modes.contains(mode));
+    chosen.chain(plain).chain(durable)
 }
 
 /// The data files of `subject`. The tag names everything that the image depends on.
@@ -336,6 +375,7 @@ fn setup(
         device: options.device,
         data,
         offset,
+        durability: options.durability.unwrap_or_default(),
         tuning,
         work_instructions: 0,
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ebbtide_core::durability::Policy;
 use ebbtide_core::{Bytes, Span, UnknownName, choice, find_by_name};
 use ebbtide_engine::Tuning;
 use ebbtide_trace::Format;
@@ -24,6 +25,8 @@ pub enum Mode {
     Ebbtide,
     /// Ebbtide without the techniques that are [tried](BenchOptions::tries), for comparison.
     Plain,
+    /// Ebbtide over a store that survives crashes ([`BenchOptions::durability`]).
+    Durable,
 }
 
 impl Mode {
@@ -38,6 +41,7 @@ impl Mode {
             Mode::Sync => "sync",
             Mode::Ebbtide => "ebbtide",
             Mode::Plain => "plain",
+            Mode::Durable => "durable",
         }
     }
 }
@@ -186,6 +190,8 @@ pub struct BenchOptions {
     pub tuning: Tuning,
     /// Zipf skew of the keys.
     pub theta: f64,
+    /// When a transaction is acknowledged, if Ebbtide also runs over a store that survives crashes.
+    pub durability: Option<Policy>,
     /// Placement of keys on pages.
     pub scatter: Scatter,
     /// Seed of layouts and job streams.
@@ -219,6 +225,7 @@ impl BenchOptions {
             loads: vec![0.1, 0.3, 0.5, 0.7, 0.8, 0.9],
             tuning: Tuning::default(),
             theta: 0.99,
+            durability: None,
             scatter: Scatter::Pages,
             seed: 1,
             force: false,

@@ -1,10 +1,14 @@
 //! From the rounds of one memory to its [`ModeOutcome`].
 
+use ebbtide_core::durability::Policy;
+
 use super::doubts::doubts;
+use super::durable::Durable;
 use super::options::Mode;
 use super::protocol::{Calibration, Latency};
-use super::results::{AheadSpread, ByRound, LatencySpread, ModeOutcome, Spread};
+use super::results::{AheadSpread, ByRound, LatencySpread, ModeOutcome};
 use super::round::{Round, Turn};
+use super::spread::Spread;
 use crate::disturbance::Disturbance;
 
 /// What the figures of an outcome are made of.
@@ -23,9 +27,19 @@ pub(super) struct Measured<'a> {
     pub(super) rounds_measured: usize,
     pub(super) threads_per_core: Option<usize>,
     pub(super) page_cache_bytes: Option<u64>,
+    /// When a transaction is acknowledged in [`Mode::Durable`].
+    pub(super) durability: Option<Policy>,
 }
 
 impl Measured<'_> {
+    /// Its figures beside those of extend memory, if its store survives crashes.
+    fn durable(&self, turns: &[&Turn]) -> Option<Durable> {
+        let policy = self.durability.filter(|_| self.mode == Mode::Durable)?;
+        let extend: Option<Vec<&Turn>> =
+            self.rounds.iter().map(|round| round.get(&Mode::Ebbtide)).collect();
+        Some(Durable::of(policy, turns, &extend?))
+    }
+
     pub(super) fn outcome(&self) -> ModeOutcome {
         let turns: Vec<&Turn> = self.rounds.iter().filter_map(|one| one.get(&self.mode)).collect();
         let dram: Vec<&Turn> = self.dram.iter().filter_map(|one| one.get(&Mode::Dram)).collect();
@@ -45,7 +59,7 @@ impl Measured<'_> {
             let mut values = values.map(|(number, turn)| figure(number, turn)).peekable();
             values.peek().is_some().then(|| Spread::of(values))
         };
-        let engine = matches!(self.mode, Mode::Sync | Mode::Ebbtide | Mode::Plain);
+        let engine = !matches!(self.mode, Mode::Dram | Mode::Paging);
         let per_s = |count: u64, turn: &Turn| count as f64 / turn.window.seconds;
         let service: Vec<Latency> = turns.iter().map(|turn| turn.window.service_us).collect();
         let response: Vec<Latency> = turns.iter().map(|turn| turn.window.response_us).collect();
@@ -94,6 +108,7 @@ impl Measured<'_> {
                 .then(|| spread(&|turn| turn.window.idle_s / (turn.window.seconds * cores))),
             rss_mib: spread(&|turn| turn.window.rss_bytes as f64 / (1 << 20) as f64),
             page_cache_bytes: self.page_cache_bytes,
+            durable: self.durable(&turns),
             ratio_without_work: None,
             threads_per_core: self.threads_per_core,
             by_round: ByRound {

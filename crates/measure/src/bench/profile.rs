@@ -72,9 +72,12 @@ fn one() -> f64 {
 }
 
 impl Profile {
-    /// The costs of `mode`. [`Mode::Plain`] has the engine's costs.
+    /// The costs of `mode`. [`Mode::Plain`] and [`Mode::Durable`] have the engine's costs.
     pub fn mode(&self, mode: Mode) -> Option<&ModeCosts> {
-        let mode = if mode == Mode::Plain { Mode::Ebbtide } else { mode };
+        let mode = match mode {
+            Mode::Plain | Mode::Durable => Mode::Ebbtide,
+            mode => mode,
+        };
         self.modes.iter().find(|costs| costs.mode == mode)
     }
 

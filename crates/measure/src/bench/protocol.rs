@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use ebbtide_core::durability::Policy;
 use ebbtide_engine::Tuning;
 use ebbtide_workloads::Scatter;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct Setup {
     pub data: PathBuf,
     /// Where its store begins in the data file, in bytes.
     pub offset: u64,
+    /// When a transaction is acknowledged in [`Mode::Durable`].
+    pub durability: Policy,
     /// Tuning of the engine. Under paging, `threads` is the maximum of kernel threads to try.
     pub tuning: Tuning,
     /// Instructions of added work a job, for trials during set-up.
@@ -177,6 +180,26 @@ pub struct Window {
     pub flash_read_us: Latency,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
+    /// What transactions have stored, over a store that survives crashes.
+    #[serde(default)]
+    pub committed: Committed,
+}
+
+/// Counts of transactions in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Committed {
+    /// Transactions that stored anything.
+    pub transactions: u64,
+    /// The pages that each of them stored to, added up.
+    pub stored_pages: u64,
+    /// Bytes of the words that they stored.
+    pub stored_bytes: u64,
+    /// Bytes written to the log, its maps and superblocks.
+    pub log_bytes: u64,
+    /// Flushes of the log.
+    pub flushes: u64,
+    /// How long these took in all, in seconds.
+    pub flush_s: f64,
 }
 
 impl Window {

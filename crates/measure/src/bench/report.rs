@@ -1,7 +1,8 @@
 //! A bench as a page of charts and tables, and as CSV.
 
 use super::options::{Arrivals, Mode};
-use super::results::{BenchReport, LatencySpread, ModeOutcome, Spread};
+use super::results::{BenchReport, LatencySpread, ModeOutcome};
+use super::spread::Spread;
 use ebbtide_report::{BarChart, LineChart, Page, PageReport, Range, Table};
 
 impl PageReport for BenchReport {
@@ -163,6 +164,7 @@ fn name(mode: Mode) -> &'static str {
         Mode::Sync => "blocking reads",
         Mode::Ebbtide => "Ebbtide",
         Mode::Plain => "Ebbtide, nothing tried",
+        Mode::Durable => "Ebbtide, durable",
     }
 }
 
@@ -198,6 +200,14 @@ fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     columns.spread("ahead_pollution", outcome.ahead.map(|ahead| ahead.pollution));
     columns.spread("idle_share", outcome.idle_share);
     columns.spread("rss_mib", Some(outcome.rss_mib));
+    let durable = outcome.durable;
+    columns.spread("ratio_to_extend", durable.map(|durable| durable.ratio_to_extend));
+    columns.spread("transactions_per_s", durable.map(|durable| durable.transactions_per_s));
+    columns.number("stored_bytes", durable.map(|durable| durable.stored_bytes));
+    columns.number("stored_pages", durable.map(|durable| durable.stored_pages));
+    columns.number("log_bytes", durable.map(|durable| durable.log_bytes));
+    columns.number("pages_written", durable.map(|durable| durable.pages_written));
+    columns.number("pages_written_extend", durable.map(|durable| durable.pages_written_extend));
     columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));

@@ -5,33 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::changes::Against;
+use super::durable::Durable;
 use super::options::Mode;
 use super::protocol::{Calibration, Latency, Window};
+use super::spread::Spread;
 use crate::doctor::machine::{MachineSummary, ServedBy};
-
-/// A figure over several rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
-    /// The middle one, or the mean of the two middle ones.
-    pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-impl Spread {
-    /// The spread of `values`; zeros of an empty list.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
-            return Spread { median: 0.0, min: 0.0, max: 0.0 };
-        };
-        let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
-        Spread { median, min, max }
-    }
-}
 
 /// A latency over several rounds, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -135,6 +113,8 @@ pub struct ModeOutcome {
     pub rss_mib: Spread,
     /// Bytes of the data that the kernel held in DRAM in the end, where it was what paged.
     pub page_cache_bytes: Option<u64>,
+    /// What surviving crashes costs, in [`Mode::Durable`].
+    pub durable: Option<Durable>,
     /// Throughput over DRAM-only's with no work added to jobs, measured once.
     pub ratio_without_work: Option<f64>,
     /// Kernel threads a core, where they were chosen by trial.
@@ -188,6 +168,7 @@ impl Failure {
         let without = format!("leave it out with --mode {}", others.join(","));
         let advice = match mode {
             Mode::Paging => format!("give it more with --dram, or {without}"),
+            Mode::Durable => "leave out --durability".into(),
             _ => format!("run it alone with --mode {mode}, or {without}"),
         };
         Failure { workload, mode: Some(mode), reason: reason.to_string(), advice }

@@ -249,6 +249,7 @@ impl Bench<'_> {
             rounds_measured: measured.measured(),
             threads_per_core: runner.threads_per_core,
             page_cache_bytes: runner.limit.as_ref().and_then(MemoryCgroup::file_bytes),
+            durability: self.options.durability,
         }
     }
 

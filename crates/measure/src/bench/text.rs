@@ -5,7 +5,8 @@ use std::fmt;
 use ebbtide_report::Table;
 
 use super::options::{Flash, Mode};
-use super::results::{BenchReport, ModeOutcome, Spread, Tried};
+use super::results::{BenchReport, ModeOutcome, Tried};
+use super::spread::Spread;
 
 impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,6 +58,9 @@ impl fmt::Display for BenchReport {
                         ahead.lateness.median * 100.0,
                         ahead.pollution.median * 100.0,
                     )?;
+                }
+                if let Some(durable) = &outcome.durable {
+                    write!(f, "{durable}")?;
                 }
                 if let Some(ratio) = outcome.ratio_without_work {
                     writeln!(f, "  without added work, {} keeps {ratio:.3} of DRAM", outcome.mode)?;
@@ -260,6 +264,7 @@ pub(super) mod tests {
             idle_share: missed.map(|_| at(0.0)),
             rss_mib: at(64.0),
             page_cache_bytes: None,
+            durable: None,
             ratio_without_work: None,
             threads_per_core: None,
             by_round: ByRound::default(),

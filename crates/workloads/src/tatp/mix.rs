@@ -230,4 +230,8 @@ impl Workload for TatpMix {
     fn writes(&self) -> bool {
         true
     }
+
+    fn commits(&self) -> bool {
+        true
+    }
 }

@@ -201,4 +201,8 @@ impl Workload for Tatp {
     fn writes(&self) -> bool {
         true
     }
+
+    fn commits(&self) -> bool {
+        true
+    }
 }

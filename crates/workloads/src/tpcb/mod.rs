@@ -364,4 +364,8 @@ impl Workload for Tpcb {
     fn writes(&self) -> bool {
         true
     }
+
+    fn commits(&self) -> bool {
+        true
+    }
 }

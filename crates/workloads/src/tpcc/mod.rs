@@ -158,4 +158,8 @@ impl<const FULL_MIX: bool> Workload for LatchedTpcc<FULL_MIX> {
     fn writes(&self) -> bool {
         true
     }
+
+    fn commits(&self) -> bool {
+        true
+    }
 }

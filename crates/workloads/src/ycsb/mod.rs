@@ -125,4 +125,8 @@ impl<C: CoreWorkload> Workload for Ycsb<C> {
     fn writes(&self) -> bool {
         C::MIX.writes()
     }
+
+    fn commits(&self) -> bool {
+        self.writes()
+    }
 }
