@@ -109,6 +109,7 @@ impl<S: Service> Worker<S> {
                 await_others: Cell::new(0),
                 word_waiters: Cell::new(0),
                 log_waiters: Cell::new(0),
+                spare_transactions: Cell::default(),
             }),
             service: Rc::new(service),
             slots: (0..threads).map(slot).collect(),

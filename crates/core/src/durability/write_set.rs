@@ -1,7 +1,5 @@
 //! [`WriteSet`]: what a transaction has stored and nobody else sees yet.
 
-use std::collections::BTreeMap;
-
 use crate::addr::{Addr, LINE_BYTES, PageId};
 
 const WORD: usize = 8;
@@ -18,7 +16,8 @@ struct Line {
 /// Words stored by a transaction, by address.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
-    lines: BTreeMap<u64, Line>,
+    /// By their numbers, in order. A transaction stores to few, mostly one after the other.
+    lines: Vec<(u64, Line)>,
     words: usize,
 }
 
@@ -43,7 +42,12 @@ impl WriteSet {
     pub fn store(&mut self, at: Addr, bytes: &[u8]) {
         debug_assert!(at.0.is_multiple_of(WORD as u64) && bytes.len().is_multiple_of(WORD));
         debug_assert!(at.0 as usize % LINE_BYTES + bytes.len() <= LINE_BYTES);
-        let line = self.lines.entry(at.0 / LINE_BYTES as u64).or_default();
+        let number = at.0 / LINE_BYTES as u64;
+        let place = self.place(number).unwrap_or_else(|place| {
+            self.lines.insert(place, (number, Line::default()));
+            place
+        });
+        let line = &mut self.lines[place].1;
         let first = at.0 as usize % LINE_BYTES / WORD;
         for (index, word) in (first..).zip(bytes.as_chunks::<WORD>().0) {
             self.words += usize::from(line.stored & 1 << index == 0);
@@ -55,7 +59,7 @@ impl WriteSet {
     /// Puts the words that were stored over `bytes`, which were loaded from `at` and lie within one
     /// line.
     pub fn overlay(&self, at: Addr, bytes: &mut [u8]) {
-        let Some(line) = self.lines.get(&(at.0 / LINE_BYTES as u64)) else { return };
+        let Some(line) = self.line(at) else { return };
         let first = at.0 as usize % LINE_BYTES / WORD;
         for (index, word) in (first..).zip(bytes.as_chunks_mut::<WORD>().0) {
             if line.stored & 1 << index != 0 {
@@ -64,16 +68,28 @@ impl WriteSet {
         }
     }
 
+    /// Where the line is, or would have to be.
+    fn place(&self, number: u64) -> Result<usize, usize> {
+        match self.lines.last() {
+            Some((last, _)) if *last < number => Err(self.lines.len()),
+            _ => self.lines.binary_search_by_key(&number, |(number, _)| *number),
+        }
+    }
+
+    fn line(&self, at: Addr) -> Option<&Line> {
+        let place = self.place(at.0 / LINE_BYTES as u64).ok()?;
+        Some(&self.lines[place].1)
+    }
+
     /// Whether the word at `at` was stored.
     pub fn holds(&self, at: Addr) -> bool {
         let index = at.0 as usize % LINE_BYTES / WORD;
-        let line = self.lines.get(&(at.0 / LINE_BYTES as u64));
-        line.is_some_and(|line| line.stored & 1 << index != 0)
+        self.line(at).is_some_and(|line| line.stored & 1 << index != 0)
     }
 
     /// Every word with its address, in the order of addresses.
     pub fn words(&self) -> impl Iterator<Item = (Addr, u64)> {
-        self.lines.iter().flat_map(|(&number, line)| {
+        self.lines.iter().flat_map(|(number, line)| {
             let stored = (0..WORDS_PER_LINE).filter(|index| line.stored & 1 << index != 0);
             stored.map(move |index| {
                 (Addr(number * LINE_BYTES as u64 + (index * WORD) as u64), line.words[index])
@@ -84,7 +100,7 @@ impl WriteSet {
     /// The pages it stores to, in order.
     pub fn pages(&self) -> impl Iterator<Item = PageId> {
         let mut last = None;
-        self.lines.keys().filter_map(move |&number| {
+        self.lines.iter().filter_map(move |&(number, _)| {
             let page = Addr(number * LINE_BYTES as u64).page();
             (last.replace(page) != Some(page)).then_some(page)
         })
@@ -93,6 +109,8 @@ impl WriteSet {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -50,6 +50,9 @@ pub(crate) struct Local {
     pub(crate) word_waiters: Cell<u32>,
     /// Fibers that wait for the log, which goes on without them.
     pub(crate) log_waiters: Cell<u32>,
+    /// Transactions that are over, whose memory the next ones use.
+    #[expect(clippy::vec_box, reason = "a job holds the box while its transaction is under way")]
+    pub(crate) spare_transactions: Cell<Vec<Box<Transaction>>>,
 }
 
 impl Local {

@@ -13,8 +13,12 @@ use crate::atomic_words;
 use crate::mailbox::{Outcome, Waiter};
 use crate::persist::{FIRST_RESERVATION_BYTES, Persist};
 
+/// Transactions beyond this size are not kept for the next one, in bytes of words.
+const KEPT_BYTES_MAX: usize = 1024;
+
 /// A transaction under way.
-pub(super) struct Transaction {
+#[derive(Default)]
+pub(crate) struct Transaction {
     set: WriteSet,
     latches: HeldLatches,
     /// Words that were exchanged, with what they were in memory.
@@ -126,13 +130,11 @@ impl FlashMemory<'_> {
         let mut reserve = FIRST_RESERVATION_BYTES.min(persist.bytes_max);
         loop {
             self.reserve(&persist, reserve)?;
-            let transaction = Transaction {
-                set: WriteSet::default(),
-                latches: HeldLatches::default(),
-                exchanged: Vec::new(),
-                reserved: Some(reserve),
-            };
-            self.transaction = Some(Box::new(transaction));
+            let mut spare = self.local.spare_transactions.take();
+            let mut begun = spare.pop().unwrap_or_default();
+            self.local.spare_transactions.set(spare);
+            begun.reserved = Some(reserve);
+            self.transaction = Some(begun);
             self.hit_path.set_pages(0);
             // A run that unwinds leaves nothing behind but what it did outside of memory.
             let ran = catch_unwind(AssertUnwindSafe(|| body(self)));
@@ -148,6 +150,7 @@ impl FlashMemory<'_> {
                 Err(_) => Ok(Ok(None)),
             };
             self.give_back(&persist, &transaction);
+            self.keep(transaction);
             match (ran, committed) {
                 (Ok(value), Ok(Ok(Some(lsn)))) => return Ok((value, lsn)),
                 // Something that it read has changed.
@@ -203,6 +206,21 @@ impl FlashMemory<'_> {
         for &at in transaction.latches.held().iter().rev() {
             latch::release_taken(self, at);
         }
+    }
+
+    /// Keeps the memory of a transaction that is over for the next one.
+    fn keep(&self, mut over: Box<Transaction>) {
+        if over.set.bytes() > KEPT_BYTES_MAX {
+            return;
+        }
+        let Transaction { set, latches, exchanged, reserved } = &mut *over;
+        set.clear();
+        latches.clear();
+        exchanged.clear();
+        *reserved = None;
+        let mut spare = self.local.spare_transactions.take();
+        spare.push(over);
+        self.local.spare_transactions.set(spare);
     }
 
     fn wake_starved(&self, waiters: Vec<Waiter>) {
