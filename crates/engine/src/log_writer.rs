@@ -63,7 +63,7 @@ fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
         if guarded.journal.wants_checkpoint() {
             guarded.journal.begin_checkpoint();
         }
-        ask_cores(persist, state, &guarded);
+        ask_cores(persist, state, &mut guarded);
         let due =
             guarded.behind_since.is_some_and(|since| since.elapsed() >= persist.flush_every());
         let gathers = guarded.gathers_for().filter(|_| guarded.flush_asked);
@@ -79,7 +79,10 @@ fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
             if guarded.stop {
                 return;
             }
-            let waits_for_pages = guarded.journal.in_checkpoint() || !persist.to_clean.is_empty();
+            let waits_for_pages = guarded.journal.in_checkpoint()
+                || !persist.to_clean.is_empty()
+                || guarded.journal.wants_cleaning();
+            guarded.cleaning = waits_for_pages;
             let patience = if waits_for_pages {
                 ASK_AGAIN
             } else {
@@ -144,11 +147,11 @@ fn tell_tickets<'a>(
 }
 
 /// Lets cores write the pages that should be written.
-fn ask_cores(persist: &Persist, state: &EngineState, guarded: &Guarded) {
+fn ask_cores(persist: &Persist, state: &EngineState, guarded: &mut Guarded) {
     if !persist.to_clean.is_empty() {
         return;
     }
-    let pages = guarded.journal.to_clean();
+    let pages = guarded.journal.next_to_clean();
     if pages.is_empty() {
         return;
     }

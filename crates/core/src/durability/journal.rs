@@ -32,8 +32,8 @@ pub struct Limits {
     pub buffer_blocks_max: u64,
     /// The most pages with stores that no copy on flash has. Transactions wait at this bound.
     pub unmapped_pages_max: usize,
-    /// From this many pages with stores in DRAM alone on, some are to be written. It must be less than
-    /// half of the bound above.
+    /// From this many pages with stores in DRAM alone on, some are to be written. With an eighth of the bound
+    /// above, which may wait for their map records, it must be less than that bound.
     pub dirty_pages_max: usize,
 }
 
@@ -338,12 +338,16 @@ impl Journal {
             && !self.wants_checkpoint()
     }
 
-    /// Whether whoever writes the log has something to do that is more urgent than the next flush in
-    /// time.
+    /// Whether there are pages to write because too many have stores that are in DRAM alone.
+    pub fn wants_cleaning(&self) -> bool {
+        self.wants_cleaned() > 0
+    }
+
+    /// Whether whoever writes the log has something to do, beside cleaning, that is more urgent than the
+    /// next flush in time.
     pub fn wants_attention(&self) -> bool {
         self.wants_write()
             || self.wants_settled()
-            || self.wants_cleaned() > 0
             || self.wants_checkpoint() && !self.in_checkpoint()
     }
 
@@ -354,12 +358,12 @@ impl Journal {
 
     /// Pages that should be written: a checkpoint under way waits for them, or too many have stores that
     /// no copy has.
-    pub fn to_clean(&self) -> Vec<PageId> {
+    pub fn next_to_clean(&mut self) -> Vec<PageId> {
         match self.checkpoint {
             Checkpoint::Cleaning { target } => self.unmapped.to_clean(target).collect(),
             _ => match self.wants_cleaned() {
                 0 => Vec::new(),
-                count => self.unmapped.oldest(self.log.tail(), count),
+                count => self.unmapped.next_to_clean(self.log.tail(), count),
             },
         }
     }

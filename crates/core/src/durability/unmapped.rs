@@ -4,6 +4,7 @@
 //! stored to again, until a record of a copy that has the store is on the device.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use rustc_hash::FxHashMap;
 
@@ -12,6 +13,9 @@ use crate::addr::PageId;
 
 /// No place in the log.
 const NONE: Lsn = Lsn::ZERO;
+
+/// A look for pages to clean ends after this many, or four times as many as are wanted.
+const LOOKS_MAX: usize = 256;
 
 /// What has become of the stores to a page since the first that is in the log alone.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +47,8 @@ pub(super) struct Unmapped {
     by_first: BTreeSet<(Lsn, PageId)>,
     /// Map records that are not on the device yet, by where they end.
     mapping: VecDeque<(Lsn, PageId)>,
+    /// Where the last look for pages to clean has ended.
+    hand: (Lsn, PageId),
 }
 
 impl Unmapped {
@@ -129,15 +135,32 @@ impl Unmapped {
         })
     }
 
-    /// `count` pages that are in no copy yet, the oldest first. Pages that are stored to again and again
-    /// are left out, unless there are no others: jobs would have to wait for them.
-    pub(super) fn oldest(&self, tail: Lsn, count: usize) -> Vec<PageId> {
-        let is_cold = |page: &PageId| {
-            let Stores { first, last, .. } = self.pages[page];
-            last.0 - first.0 <= (tail.0 - first.0) / 2
-        };
-        let cold: Vec<PageId> = self.to_clean(tail).filter(is_cold).take(count).collect();
-        if cold.is_empty() { self.to_clean(tail).take(count).collect() } else { cold }
+    /// At most `count` pages that are in no copy yet, the oldest first, from where the last call has ended.
+    /// Pages that are stored to again and again are left out, unless there are no others: jobs would have to
+    /// wait for them. One call looks at a few pages only, since jobs wait meanwhile.
+    pub(super) fn next_to_clean(&mut self, tail: Lsn, count: usize) -> Vec<PageId> {
+        let looks = self.by_first.len().min(LOOKS_MAX.max(4 * count));
+        let behind = self.by_first.range((Excluded(self.hand), Unbounded));
+        let around = behind.chain(self.by_first.range(..=self.hand)).take(looks);
+        let (mut cold, mut hot, mut hand) = (Vec::new(), Vec::new(), self.hand);
+        for &(first, page) in around {
+            if cold.len() == count {
+                break;
+            }
+            hand = (first, page);
+            let Stores { last, open, .. } = self.pages[&page];
+            if open == NONE {
+                continue;
+            }
+            let is_cold = last.0 - first.0 <= (tail.0 - first.0) / 2;
+            if is_cold { &mut cold } else { &mut hot }.push(page);
+        }
+        self.hand = hand;
+        if cold.is_empty() && looks == self.by_first.len() {
+            hot.truncate(count);
+            return hot;
+        }
+        cold
     }
 }
 
@@ -188,10 +211,10 @@ mod tests {
             unmapped.note_store(hot, Lsn(at * 10));
             unmapped.note_store(PageId(1 + at), Lsn(at * 10 + 5));
         }
-        assert_eq!(unmapped.oldest(Lsn(100), 2), [PageId(2), PageId(3)]);
+        assert_eq!(unmapped.next_to_clean(Lsn(100), 2), [PageId(2), PageId(3)]);
         (2..10).for_each(|page| unmapped.freeze(PageId(page)));
         (2..10).for_each(|page| unmapped.note_mapped(PageId(page), Lsn(90 + page)));
-        assert_eq!(unmapped.oldest(Lsn(100), 2), [hot], "there is no other");
+        assert_eq!(unmapped.next_to_clean(Lsn(100), 2), [hot], "there is no other");
     }
 
     #[test]

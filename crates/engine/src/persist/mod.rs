@@ -44,6 +44,8 @@ pub(crate) struct Guarded {
     /// When the oldest transaction was committed that is not on the device.
     pub(crate) behind_since: Option<Instant>,
     pub(crate) flush_asked: bool,
+    /// Cores have been asked to write pages, and are asked again soon: nobody needs to say so.
+    pub(crate) cleaning: bool,
     pub(crate) stop: bool,
     /// How many waited for the last flush, and until when the next one waits for as many.
     pub(crate) gathered: usize,
@@ -128,7 +130,7 @@ impl Persist {
             buffer_blocks_max: buffer_blocks_max(fibers),
             unmapped_pages_max,
             // If writing ends, the frames with these pages keep them, and reading needs others.
-            dirty_pages_max: (frames / 2).min(unmapped_pages_max / 2),
+            dirty_pages_max: (frames - frames / 8).min(unmapped_pages_max / 4 * 3),
         };
         let options =
             RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, planted: Planted::NONE };
@@ -140,6 +142,7 @@ impl Persist {
             starved: Vec::new(),
             behind_since: None,
             flush_asked: false,
+            cleaning: false,
             stop: false,
             gathered: 0,
             gather_until: None,
@@ -238,7 +241,8 @@ impl Persist {
         if first {
             guarded.behind_since = Some(Instant::now());
         }
-        if first || guarded.journal.wants_attention() {
+        let cleaning = guarded.journal.wants_cleaning() && !guarded.cleaning;
+        if first || cleaning || guarded.journal.wants_attention() {
             self.news.notify_one();
         }
         Ok(lsn)

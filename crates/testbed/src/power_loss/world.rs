@@ -155,7 +155,7 @@ impl World {
                     let job = self.random.random_range(0..self.jobs.len());
                     if self.jobs[job].is_some() { Step::Continue(job) } else { Step::Begin(job) }
                 }
-                8 => match self.journal.to_clean().first() {
+                8 => match self.journal.next_to_clean().first() {
                     Some(page) => Step::Evict(page.0),
                     None => Step::Evict(page),
                 },
@@ -435,7 +435,7 @@ impl World {
                     self.go_on(job)?;
                 }
             }
-            for page in self.journal.to_clean() {
+            for page in self.journal.next_to_clean() {
                 self.evict(page.0);
             }
             match (&self.io, self.page_writes.is_empty()) {
