@@ -47,6 +47,13 @@ pub enum NetRequest {
     Receive(SocketId),
     /// [`Network::send`].
     Send(SocketId, Vec<u8>),
+    /// [`Network::limit_buffers`].
+    LimitBuffers {
+        /// The socket.
+        socket: SocketId,
+        /// Bytes each way.
+        bytes: u32,
+    },
     /// [`Network::close`].
     Close(SocketId),
 }
@@ -128,6 +135,12 @@ impl Network {
     /// Sends all of `bytes`, which are not empty.
     pub fn send(&self, socket: SocketId, bytes: Vec<u8>) {
         self.push(NetRequest::Send(socket, bytes));
+    }
+
+    /// Lets the kernel buffer about so many bytes of a socket each way, or its least. It takes up to four times as
+    /// much memory for that, as it counts its own records of what is buffered too.
+    pub fn limit_buffers(&self, socket: SocketId, bytes: u32) {
+        self.push(NetRequest::LimitBuffers { socket, bytes });
     }
 
     /// Closes a socket. What is under way on it ends without an event.

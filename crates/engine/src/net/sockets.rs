@@ -32,9 +32,6 @@ pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
 /// The number of the group of buffers in its ring.
 const GROUP: u16 = 0;
 
-/// What the kernel may buffer of what a client has not taken: a slow reader costs this much.
-const SEND_BUFFER_BYTES: libc::c_int = 64 << 10;
-
 /// Whether a completion belongs to a socket.
 pub(crate) fn is_network(token: u64) -> bool {
     token & NETWORK != 0 && token != u64::MAX
@@ -84,6 +81,14 @@ impl Sockets {
                     assert!(slot.sending.is_none(), "one send of a socket at a time");
                     slot.sending = Some((bytes, 0));
                     self.send(id);
+                }
+            }
+            NetRequest::LimitBuffers { socket, bytes } => {
+                if let Some(slot) = self.slot(socket) {
+                    let socket = slot.socket.as_ref().expect("an open slot has a socket");
+                    for direction in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
+                        set_option(socket, libc::SOL_SOCKET, direction, bytes as libc::c_int);
+                    }
                 }
             }
             NetRequest::Close(id) => {
@@ -216,7 +221,6 @@ impl Sockets {
             // SAFETY: the kernel has just opened this descriptor for us; it has no other owner.
             let socket = unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) };
             set_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-            set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER_BYTES);
             self.open(socket)
         });
         self.events.push(NetEvent::Accepted { listener, socket });
