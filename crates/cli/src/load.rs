@@ -14,9 +14,10 @@ use crate::output::Output;
 use crate::{numbers, progress};
 
 /// What a comparison chooses itself, or has no use for.
-const ALONE: [&str; 9] = [
+const ALONE: [&str; 10] = [
     "server",
     "password",
+    "tls",
     "no_fill",
     "writes",
     "deletes",
@@ -59,6 +60,9 @@ pub(crate) struct Arguments {
     /// Password to give
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
+    /// Speak TLS, and trust the certificates in this PEM file
+    #[arg(long, value_name = "FILE")]
+    tls: Option<PathBuf>,
     /// Keys; all are written first [default: 100000; 2000000 in a comparison]
     #[arg(long, value_parser = numbers::at_least_one)]
     keys: Option<u64>,
@@ -115,6 +119,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let options = LoadOptions {
         server: arguments.server,
         password: arguments.password,
+        trust: arguments.tls,
         keys: arguments.keys.unwrap_or(keys) as usize,
         fill: !arguments.no_fill,
         value_bytes: arguments.value,
@@ -130,7 +135,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         check_all: arguments.check_all,
         seed: arguments.seed,
     };
-    let failed = |error: LoadError| Failure::of(matches!(error, LoadError::Option { .. }), error);
+    let failed = |error: LoadError| {
+        Failure::of(matches!(error, LoadError::Option { .. } | LoadError::Trust { .. }), error)
+    };
     if let Some(Against::Redis) = arguments.against {
         let options = AgainstOptions {
             load: options,

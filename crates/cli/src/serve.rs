@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
-use ebbtide_server::{ServeOptions, Started, serve};
+use ebbtide_server::{ServeOptions, Started, TlsFiles, serve};
 use serde_json::json;
 
 use crate::exit::{Failure, print, say};
@@ -39,6 +39,12 @@ pub(crate) struct Arguments {
     /// Password that clients must give
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// Certificate in PEM, with those that vouch for it: the TCP port then speaks TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// The most connections at once
     #[arg(long, default_value = "10000")]
     maxclients: usize,
@@ -99,6 +105,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         force: arguments.force,
         cpu: arguments.cpu,
         metrics: arguments.metrics,
+        tls: arguments
+            .tls_cert
+            .zip(arguments.tls_key)
+            .map(|(certificate, key)| TlsFiles { certificate, key }),
     };
     let stop = progress::on_interrupt()?;
     let log = arguments.log;

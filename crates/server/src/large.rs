@@ -8,7 +8,7 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::{Entry, Keyspace, Large, LargeId, WHOLE_BYTES_MAX};
 
-use crate::command::Failure;
+use crate::failure::Failure;
 
 /// Bytes of a value that one step moves between DRAM and flash.
 pub const PIECE_BYTES: usize = WHOLE_BYTES_MAX;

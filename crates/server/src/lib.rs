@@ -15,6 +15,7 @@ mod beneath;
 pub mod client;
 pub mod command;
 mod documentation;
+pub mod failure;
 mod glob;
 pub mod large;
 mod metrics;
@@ -26,8 +27,9 @@ mod service;
 pub mod session;
 pub mod slow;
 pub mod state;
+mod tls;
 mod upkeep;
 
 pub use documentation::commands_page;
-pub use options::{CAPACITY_BYTES, ServeError, ServeOptions};
+pub use options::{CAPACITY_BYTES, ServeError, ServeOptions, TlsFiles};
 pub use run::{Started, serve};

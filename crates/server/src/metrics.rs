@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ebbtide_core::Stop;
@@ -42,12 +44,12 @@ impl Metrics {
         self.address
     }
 
-    /// Answers until `over`. The server is at `server`.
-    pub(crate) fn answer(&self, server: SocketAddr, password: Option<&str>, over: &Stop) {
+    /// Answers until `over`.
+    pub(crate) fn answer(&self, server: &Way, password: Option<&str>, over: &Stop) {
         while !over.is_stopped() {
             match self.listener.accept() {
                 // Who has asked badly, or has gone, has no answer.
-                Ok((socket, _)) => drop(answer_one(socket, reachable(server), password)),
+                Ok((socket, _)) => drop(answer_one(socket, server, password)),
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }
@@ -57,6 +59,24 @@ impl Metrics {
     pub(crate) fn rouse(&self) {
         // Without a connection it does not wait.
         let _ = TcpStream::connect_timeout(&reachable(self.address), PATIENCE);
+    }
+}
+
+/// How the server is reached from this machine without TLS.
+#[derive(Debug, Clone)]
+pub(crate) enum Way {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Way {
+    /// The way to a server with these options that listens at `address`. `None` if all of them have TLS.
+    pub(crate) fn to(options: &ServeOptions, address: SocketAddr) -> Option<Way> {
+        match (&options.tls, &options.unix) {
+            (None, _) => Some(Way::Tcp(reachable(address))),
+            (Some(_), Some(path)) => Some(Way::Unix(path.clone())),
+            (Some(_), None) => None,
+        }
     }
 }
 
@@ -70,7 +90,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn answer_one(socket: TcpStream, server: SocketAddr, password: Option<&str>) -> io::Result<()> {
+fn answer_one(socket: TcpStream, server: &Way, password: Option<&str>) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     let mut request = BufReader::new((&socket).take(REQUEST_BYTES_MAX));
@@ -99,9 +119,22 @@ fn answer_one(socket: TcpStream, server: SocketAddr, password: Option<&str>) -> 
 }
 
 /// What the server answers to `INFO`.
-fn info(server: SocketAddr, password: Option<&str>) -> io::Result<String> {
-    let socket = TcpStream::connect_timeout(&server, PATIENCE)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+fn info(server: &Way, password: Option<&str>) -> io::Result<String> {
+    match server {
+        Way::Tcp(address) => {
+            let socket = TcpStream::connect_timeout(address, PATIENCE)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            ask(socket, password)
+        }
+        Way::Unix(path) => {
+            let socket = UnixStream::connect(path)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            ask(socket, password)
+        }
+    }
+}
+
+fn ask(socket: impl Read + Write, password: Option<&str>) -> io::Result<String> {
     let mut socket = BufReader::new(socket);
     let mut line = String::new();
     if let Some(password) = password {

@@ -12,6 +12,15 @@ use thiserror::Error;
 /// The capacity of a new store.
 pub const CAPACITY_BYTES: u64 = 4 << 30;
 
+/// Where a server's certificate and key are.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate and those that vouch for it, in PEM.
+    pub certificate: PathBuf,
+    /// The private key, in PEM.
+    pub key: PathBuf,
+}
+
 /// How a server is set up.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
@@ -42,6 +51,8 @@ pub struct ServeOptions {
     pub cpu: Option<usize>,
     /// Where Prometheus is told what `INFO` tells.
     pub metrics: Option<SocketAddr>,
+    /// With these the TCP port speaks TLS. The Unix socket does not.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for ServeOptions {
@@ -60,6 +71,7 @@ impl Default for ServeOptions {
             force: false,
             cpu: None,
             metrics: None,
+            tls: None,
         }
     }
 }
@@ -73,6 +85,12 @@ pub enum ServeError {
          --requirepass, or --allow-open if that is meant"
     )]
     Open(IpAddr),
+    #[error("{}: {reason}", path.display())]
+    Tls { path: PathBuf, reason: String },
+    #[error(
+        "--metrics asks the server without TLS: expected --unix PATH beside --tls-cert, for it to ask there"
+    )]
+    MetricsOverTls,
     #[error("cannot listen on {at}: {source}")]
     Listen { at: String, source: std::io::Error },
     #[error(

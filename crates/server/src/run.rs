@@ -13,13 +13,15 @@ use ebbtide_core::{PAGE_BYTES, Stop};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, Network, Options};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::beneath::Beneath;
 use crate::client::now_ms;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
-use crate::service::{Front, Setup};
+use crate::service::{Front, SOCKET_BYTES_MAX, Setup};
 use crate::state::{Settings, State};
+use crate::tls;
 
 /// What the tags of a server's stores say.
 const TAG: &str = "keys of ebbtide serve";
@@ -65,12 +67,17 @@ pub fn serve(
     started: impl Fn(&Started) + Send + Sync,
 ) -> Result<(), ServeError> {
     check(options)?;
+    let tls = options.tls.as_ref().map(tls::load).transpose()?;
     let buffers_bytes = (options.dram_bytes / 8).max(BUFFERS_BYTES_MIN);
     let (address, listeners) = patiently(|| listen(options))?;
     let metrics = match options.metrics {
         Some(at) => Some(Metrics::listen(at, options)?),
         None => None,
     };
+    let way = Way::to(options, address);
+    if metrics.is_some() && way.is_none() {
+        return Err(ServeError::MetricsOverTls);
+    }
     let opening = Instant::now();
     let (engine, capacity_bytes) = patiently(|| open(options, buffers_bytes))?;
     let engine = Arc::new(engine);
@@ -99,9 +106,9 @@ pub fn serve(
         });
         let send = Mutex::new(Some(send));
         let password = options.password.as_deref();
-        let answers = metrics.as_ref().map(|metrics| {
+        let answers = metrics.as_ref().zip(way.as_ref()).map(|(metrics, way)| {
             let over = &over;
-            scope.spawn(move || metrics.answer(address, password, over))
+            scope.spawn(move || metrics.answer(way, password, over))
         });
         let make = move |_core| {
             let state = State::new(settings.clone(), now_ms());
@@ -113,6 +120,7 @@ pub fn serve(
                 stop,
                 listeners: listeners.lock().ok().and_then(|mut l| l.take()).unwrap_or_default(),
                 buffers_max: buffers_bytes as usize,
+                tls: tls.clone(),
                 secret,
                 progress: Box::new(move || {
                     if always {
@@ -198,11 +206,14 @@ fn settings(
     }
 }
 
-/// The sockets that listen, and the address of TCP.
+/// The sockets that listen, that of TCP first, and its address.
 fn listen(options: &ServeOptions) -> Result<(SocketAddr, Vec<OwnedFd>), ServeError> {
     let at = SocketAddr::new(options.bind, options.port);
     let failed = |at: String| move |source| ServeError::Listen { at, source };
     let tcp = TcpListener::bind(at).map_err(failed(at.to_string()))?;
+    // What comes before a client is accepted.
+    set_socket_recv_buffer_size(&tcp, SOCKET_BYTES_MAX)
+        .map_err(|error| failed(at.to_string())(error.into()))?;
     let address = tcp.local_addr().map_err(failed(at.to_string()))?;
     let mut listeners = vec![OwnedFd::from(tcp)];
     if let Some(path) = &options.unix {

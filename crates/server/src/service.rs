@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ebbtide_core::durability::Lsn;
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Span, Stop, Time};
@@ -11,11 +12,13 @@ use ebbtide_engine::{
     FlashMemory, JobError, NetEvent, Network, Offer, Progress, Service, SocketId, Timing,
 };
 use ebbtide_structures::keyspace::{HashSecret, Keyspace};
+use rustls::ServerConfig;
 
 use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
 use crate::command::{forget, leave_all};
 use crate::session::{ClientId, Session};
 use crate::state::{ClientInfo, Message, State, add};
+use crate::tls::{TLS_BYTES, Tls};
 use crate::upkeep::Upkeep;
 
 /// Time between two rounds of upkeep.
@@ -29,6 +32,18 @@ const ACCEPT_AGAIN_AFTER: Span = Span::from_us(100_000);
 
 /// A connection may always hold this; beyond, all share what is left of the budget.
 const BUFFERS_EACH: usize = 96 << 10;
+
+/// What the kernel may hold of all sockets' bytes, whatever clients do, while there are not too many for its least.
+const SOCKETS_BYTES: usize = 16 << 20;
+
+/// The most bytes that the kernel buffers of a socket each way.
+pub(crate) const SOCKET_BYTES_MAX: usize = 64 << 10;
+
+/// What the kernel takes for a byte each way.
+const PER_SOCKET_BYTE: usize = 4;
+
+/// The listener of TCP: it is the first.
+const TCP: u32 = 0;
 
 /// What a job of a core does.
 pub(crate) enum Job {
@@ -44,6 +59,8 @@ pub(crate) enum Job {
 struct Connection {
     socket: SocketId,
     id: ClientId,
+    /// Its TLS, if the socket speaks that.
+    tls: Option<Box<Tls>>,
     /// Its requests and replies, unless a job has them.
     client: Option<Box<Client>>,
     receiving: bool,
@@ -75,6 +92,8 @@ pub(crate) struct Front {
     next_id: Cell<ClientId>,
     buffered: Cell<usize>,
     buffers_max: usize,
+    /// What connections over TCP speak TLS with.
+    tls: Option<Arc<ServerConfig>>,
     opened: Cell<bool>,
     failed: RefCell<Option<String>>,
     upkeep: Upkeep,
@@ -104,6 +123,8 @@ pub(crate) struct Setup {
     pub(crate) stop: &'static Stop,
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) buffers_max: usize,
+    /// With it connections over TCP, the first of the listeners, speak TLS.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) secret: HashSecret,
     /// Called once the keyspace is open.
     pub(crate) ready: Box<dyn Fn()>,
@@ -113,7 +134,7 @@ pub(crate) struct Setup {
 
 impl Front {
     pub(crate) fn new(setup: Setup) -> Front {
-        let Setup { state, stop, listeners, buffers_max, secret, ready, progress } = setup;
+        let Setup { state, stop, listeners, buffers_max, tls, secret, ready, progress } = setup;
         Front {
             state,
             stop,
@@ -125,6 +146,7 @@ impl Front {
             next_id: Cell::new(1),
             buffered: Cell::new(0),
             buffers_max,
+            tls,
             opened: Cell::new(false),
             failed: RefCell::default(),
             upkeep: Upkeep::default(),
@@ -157,7 +179,7 @@ impl Front {
         self.network.borrow().clone().expect("attached before anything else")
     }
 
-    fn accepted(&self, socket: SocketId) {
+    fn accepted(&self, listener: u32, socket: SocketId) {
         let settings = self.state.settings.borrow();
         let statistics = &self.state.statistics;
         let id = self.next_id.replace(self.next_id.get() + 1);
@@ -171,6 +193,8 @@ impl Front {
         }
         drop(settings);
         add(&statistics.clients, 1);
+        let tls = self.tls.as_ref().filter(|_| listener == TCP);
+        let tls = tls.map(Tls::new).transpose();
         let mut connections = self.connections.borrow_mut();
         let index = socket.index();
         if connections.len() <= index {
@@ -179,6 +203,8 @@ impl Front {
         connections[index] = Some(Connection {
             socket,
             id,
+            killed: tls.is_err(),
+            tls: tls.ok().flatten().map(Box::new),
             client: Some(client),
             receiving: false,
             sending: None,
@@ -186,14 +212,30 @@ impl Front {
             messages: Vec::new(),
             queued: false,
             ended: false,
-            killed: false,
             counted: 0,
         });
         drop(connections);
         self.by_id.borrow_mut().insert(id, index);
+        self.limit_sockets(socket);
         let info = ClientInfo { since_ms: now_ms(), command: "NULL", ..ClientInfo::default() };
         self.state.clients.borrow_mut().insert(id, info);
         self.advance(index);
+    }
+
+    /// Sees to it that the kernel's buffers of all sockets stay within [`SOCKETS_BYTES`]: those of the one that
+    /// was just accepted, and of all each time that they have doubled.
+    fn limit_sockets(&self, accepted: SocketId) {
+        let network = self.network();
+        let clients = self.state.statistics.clients.get().max(1) as usize;
+        let bytes = SOCKETS_BYTES / PER_SOCKET_BYTE / clients.next_power_of_two();
+        let bytes = bytes.min(SOCKET_BYTES_MAX) as u32;
+        network.limit_buffers(accepted, bytes);
+        let fewest = SOCKETS_BYTES / PER_SOCKET_BYTE / SOCKET_BYTES_MAX;
+        if clients > fewest && (clients - 1).is_power_of_two() {
+            for connection in self.connections.borrow().iter().flatten() {
+                network.limit_buffers(connection.socket, bytes);
+            }
+        }
     }
 
     /// Changes the connection of a socket, if it is open, and does what follows.
@@ -219,15 +261,27 @@ impl Front {
         for message in connection.messages.drain(..) {
             client.deliver(&message);
         }
-        if self.waits(client) && !connection.killed {
+        let may_reply = connection.tls.as_ref().is_none_or(|tls| tls.is_ready());
+        if self.waits(client) && !connection.killed && may_reply {
             self.held.borrow_mut().insert(index);
             return;
         }
-        if connection.sending.is_none() && client.reply.ready() > 0 && !connection.killed {
-            let bytes = client.reply.take(std::mem::take(&mut connection.spare));
-            add(&self.state.statistics.output_bytes, bytes.len() as u64);
-            connection.sending = Some(bytes.len());
-            network.send(connection.socket, bytes);
+        if connection.sending.is_none() && !connection.killed {
+            let mut bytes = match client.reply.ready() {
+                1.. if may_reply => client.reply.take(std::mem::take(&mut connection.spare)),
+                _ => Vec::new(),
+            };
+            if let Some(tls) = &mut connection.tls {
+                bytes = tls.encrypt(&bytes);
+                if client.session.closing && client.reply.is_empty() {
+                    bytes.append(&mut tls.end());
+                }
+            }
+            if !bytes.is_empty() {
+                add(&self.state.statistics.output_bytes, bytes.len() as u64);
+                connection.sending = Some(bytes.len());
+                network.send(connection.socket, bytes);
+            }
         }
         let quiet = connection.sending.is_none() && !client.reply.has_large();
         let over = client.session.closing || connection.ended && !client.has_more();
@@ -263,6 +317,7 @@ impl Front {
         let bytes = client.buffered()
             + connection.spare.capacity()
             + connection.sending.unwrap_or(0)
+            + connection.tls.as_ref().map_or(0, |_| TLS_BYTES)
             + messages;
         let all = self.buffered.get() - connection.counted + bytes;
         if bytes > BUFFERS_EACH && bytes > connection.counted && all > self.buffers_max {
@@ -423,7 +478,7 @@ impl Service for Front {
         match event {
             NetEvent::Accepted { listener, socket: Ok(socket) } => {
                 self.network().accept(listener);
-                self.accepted(socket);
+                self.accepted(listener, socket);
             }
             NetEvent::Accepted { listener, socket: Err(_) } => {
                 let at = self.now.get() + ACCEPT_AGAIN_AFTER;
@@ -434,7 +489,13 @@ impl Service for Front {
                 match (bytes, &mut connection.client) {
                     (Ok(bytes), Some(client)) if !bytes.is_empty() => {
                         add(&self.state.statistics.input_bytes, bytes.len() as u64);
-                        client.receive(&bytes);
+                        match connection.tls.as_mut().map(|tls| tls.receive(&bytes)) {
+                            None => client.receive(&bytes),
+                            Some(Ok(said)) if said.is_empty() => {}
+                            Some(Ok(said)) => client.receive(&said),
+                            // It is told so, and closed.
+                            Some(Err(_)) => client.session.closing = true,
+                        }
                     }
                     _ => connection.ended = true,
                 }

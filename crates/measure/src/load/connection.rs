@@ -2,20 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Instant;
+
+use rustls::ClientConfig;
 
 use super::ledger::Ledger;
 use super::options::{LoadError, Server};
 use super::replies::{self, Reply};
-
-/// A socket of either kind.
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
+use super::socket::Socket;
 
 /// A command whose reply has not come.
 struct Pending {
@@ -59,16 +55,13 @@ pub(super) struct Connection {
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 impl Connection {
-    pub(super) fn open(server: &Server, password: Option<&str>) -> Result<Connection, LoadError> {
+    pub(super) fn open(
+        server: &Server,
+        password: Option<&str>,
+        trust: Option<&Arc<ClientConfig>>,
+    ) -> Result<Connection, LoadError> {
         let failed = |source| LoadError::Connect { server: server.clone(), source };
-        let socket = match server {
-            Server::Tcp(address) => {
-                let socket = TcpStream::connect(address).map_err(failed)?;
-                socket.set_nodelay(true).map_err(failed)?;
-                Socket::Tcp(socket)
-            }
-            Server::Unix(path) => Socket::Unix(UnixStream::connect(path).map_err(failed)?),
-        };
+        let socket = Socket::connect(server, trust)?;
         let mut connection = Connection {
             socket,
             out: Vec::new(),
@@ -80,7 +73,7 @@ impl Connection {
         if let Some(password) = password {
             connection.log_in(server, password)?;
         }
-        connection.set_nonblocking().map_err(failed)?;
+        connection.socket.set_nonblocking().map_err(failed)?;
         Ok(connection)
     }
 
@@ -101,13 +94,6 @@ impl Connection {
         Ok(())
     }
 
-    fn set_nonblocking(&self) -> io::Result<()> {
-        match &self.socket {
-            Socket::Tcp(socket) => socket.set_nonblocking(true),
-            Socket::Unix(socket) => socket.set_nonblocking(true),
-        }
-    }
-
     /// Commands that were not answered.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
@@ -115,7 +101,7 @@ impl Connection {
 
     /// Whether commands wait for room in the socket.
     pub(super) fn wants_to_send(&self) -> bool {
-        self.sent < self.out.len()
+        self.sent < self.out.len() || self.socket.holds_back()
     }
 
     /// Queues a read.
@@ -151,7 +137,10 @@ impl Connection {
         }
         self.out.clear();
         self.sent = 0;
-        Ok(())
+        match self.socket.flush() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Takes the replies that have come and checks them. `answered` is told when each command was meant to
@@ -163,18 +152,23 @@ impl Connection {
         piece: &mut [u8],
         mut answered: impl FnMut(Instant),
     ) -> io::Result<()> {
-        match self.socket.read(piece) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(received) => self.input.extend_from_slice(&piece[..received]),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                return Ok(());
+        loop {
+            match self.socket.read(piece) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(received) => self.input.extend_from_slice(&piece[..received]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) =>
+                {
+                    break;
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) => return Err(error),
+            if !self.socket.reads_ahead() {
+                break;
+            }
         }
         let mut taken = 0;
         loop {
@@ -241,31 +235,6 @@ fn command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
-            Socket::Tcp(socket) => socket.as_fd(),
-            Socket::Unix(socket) => socket.as_fd(),
-        }
-    }
-}
-
-impl Read for Socket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(socket) => socket.read(into),
-            Socket::Unix(socket) => socket.read(into),
-        }
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(socket) => socket.write(from),
-            Socket::Unix(socket) => socket.write(from),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.socket.as_fd()
     }
 }

@@ -77,9 +77,11 @@ impl Connections {
     fn open(options: &LoadOptions) -> Result<Connections, LoadError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|error| LoadError::Wait(error.into()))?;
+        let trust = options.trust.as_deref().map(super::socket::trust).transpose()?;
         let mut list = Vec::with_capacity(options.clients);
         for number in 0..options.clients {
-            let connection = Connection::open(&options.server, options.password.as_deref())?;
+            let password = options.password.as_deref();
+            let connection = Connection::open(&options.server, password, trust.as_ref())?;
             let data = epoll::EventData::new_u64(number as u64);
             epoll::add(&epoll, &connection, data, epoll::EventFlags::IN)
                 .map_err(|error| LoadError::Wait(error.into()))?;

@@ -12,6 +12,7 @@ mod ledger;
 mod options;
 mod replies;
 mod report;
+mod socket;
 
 pub use drive::run;
 pub use options::{LoadError, LoadOptions, Server};

@@ -57,6 +57,8 @@ pub struct LoadOptions {
     /// The password to give.
     #[serde(skip)]
     pub password: Option<String>,
+    /// Speak TLS over TCP, and trust servers for which the certificates in this PEM file vouch.
+    pub trust: Option<PathBuf>,
     /// Keys, all of which are written before the load unless `fill` is off.
     pub keys: usize,
     /// Whether all keys are written first.
@@ -93,6 +95,7 @@ impl Default for LoadOptions {
         LoadOptions {
             server: Server::Tcp("127.0.0.1:6379".into()),
             password: None,
+            trust: None,
             keys: 100_000,
             fill: true,
             value_bytes: (230, 230),
@@ -119,6 +122,8 @@ pub enum LoadError {
     Option { option: &'static str, given: String, expected: &'static str },
     #[error("cannot connect to {server}: {source}")]
     Connect { server: Server, source: std::io::Error },
+    #[error("{}: {reason}", path.display())]
+    Trust { path: PathBuf, reason: String },
     #[error("the connection to {server} broke: {reason}")]
     Broken { server: Server, reason: String },
     #[error("{server} refused the password: {reply}")]

@@ -1,7 +1,7 @@
 //! `CONFIG`: the settings of the server.
 
 use ebbtide_core::Memory;
-use ebbtide_structures::keyspace::DATABASES;
+use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 
 use super::{Call, Failure, Outcome};
 use crate::glob;
@@ -29,18 +29,22 @@ fn settings(state: &State) -> Vec<(&'static str, String)> {
         ("maxmemory", settings.dram_bytes.to_string()),
         ("maxmemory-policy", "noeviction".into()),
         ("port", settings.port.to_string()),
-        ("proto-max-bulk-len", settings.argument_bytes_max.to_string()),
+        ("proto-max-bulk-len", VALUE_BYTES_MAX.to_string()),
         ("save", String::new()),
     ]
 }
 
-/// Changes a setting, if it is one that may change while the server runs.
+/// Changes a setting, if it is one that may change while the server runs. Any other may be set to what it is.
 fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
     let name = String::from_utf8_lossy(call.arguments[2]).to_lowercase();
     let most = match name.as_str() {
         SLOWLOG_THRESHOLD | LATENCY_THRESHOLD => i64::MAX / 1000,
         SLOWLOG_LENGTH => KEPT_MAX as i64,
-        _ => return Ok(false),
+        name => {
+            let is_it =
+                |(of, value): &(&str, String)| *of == name && value.as_bytes() == call.arguments[3];
+            return Ok(settings(call.state).iter().any(is_it));
+        }
     };
     let least = if name == SLOWLOG_THRESHOLD { -1 } else { 0 };
     let value = integer(call.arguments[3]).filter(|value| (least..=most).contains(value));

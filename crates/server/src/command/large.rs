@@ -10,9 +10,8 @@ use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::{Entry, Full, Key, Large, VALUE_BYTES_MAX};
 
-use super::strings::TOO_LONG;
 use super::table::Id;
-use super::{Call, Failure, Outcome, run_by_id};
+use super::{Call, Failure, Outcome, TOO_LONG, run_by_id};
 use crate::large::{PIECE_BYTES, begin, write};
 
 /// Runs a command that needs several transactions. `hashes` are those of its keys.

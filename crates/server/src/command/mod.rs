@@ -17,14 +17,14 @@ mod strings;
 mod table;
 mod transactions;
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::time::Instant;
 
 use ebbtide_core::Memory;
-use ebbtide_core::durability::{Lsn, TransactionError};
-use ebbtide_structures::keyspace::{Entry, Full, Key, Keyspace, WHOLE_BYTES_MAX};
+use ebbtide_core::durability::Lsn;
+use ebbtide_structures::keyspace::{Entry, Key, Keyspace, WHOLE_BYTES_MAX};
 
+use crate::failure::Failure;
 use crate::large::{Outgoing, Staged};
 use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
@@ -41,54 +41,10 @@ const QUEUED_BYTES_MAX: usize = 4 << 20;
 /// What an argument that lies in memory takes of DRAM.
 const STAGED_BYTES: usize = 1 << 10;
 
-/// Why a command has no reply but an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// The error reply.
-    Reply(Cow<'static, str>),
-    /// It concerns a value that a single transaction cannot write. Nothing has changed.
-    TooLarge,
-}
-
-impl Failure {
-    /// The error reply.
-    pub fn text(&self) -> &str {
-        match self {
-            Failure::Reply(text) => text,
-            Failure::TooLarge => {
-                "ERR a value of this size cannot be written by this command, or not between MULTI and EXEC"
-            }
-        }
-    }
-}
-
-impl From<&'static str> for Failure {
-    fn from(text: &'static str) -> Failure {
-        Failure::Reply(text.into())
-    }
-}
-
-impl From<String> for Failure {
-    fn from(text: String) -> Failure {
-        Failure::Reply(text.into())
-    }
-}
-
-impl From<TransactionError> for Failure {
-    fn from(error: TransactionError) -> Failure {
-        format!("ERR {error}").into()
-    }
-}
-
-impl From<Full> for Failure {
-    fn from(_: Full) -> Failure {
-        "OOM command not allowed when used memory > 'maxmemory'.".into()
-    }
-}
-
 /// What came of a command: its reply is written, or it is an error.
 pub type Outcome = Result<(), Failure>;
 
+const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 const SYNTAX: &str = "ERR syntax error";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 

@@ -99,6 +99,16 @@ pub(super) fn lastsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
+/// There are no functions to be listed or removed.
+pub(super) fn function<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.is(1, "LIST") {
+        call.reply.array(0);
+    } else {
+        call.reply.ok();
+    }
+    Ok(())
+}
+
 pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let Some(subcommand) = call.arguments.get(1) else {
         call.reply.array(TABLE.len());

@@ -5,11 +5,9 @@ use ebbtide_structures::keyspace::{Entry, VALUE_BYTES_MAX, WHOLE_BYTES_MAX};
 
 use super::arguments::{expiry_option, positive_expiry, range, syntax};
 use super::large::{self, Source};
-use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX};
+use super::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
 use crate::large::{Outgoing, PIECE_BYTES, Staged};
 use crate::number;
-
-pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
 pub(super) fn get<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let key = call.key(1);

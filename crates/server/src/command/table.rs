@@ -66,6 +66,7 @@ impl Spec {
             ],
             Id::Command => &["COUNT", "DOCS", "GETKEYS", "INFO", "LIST"],
             Id::Config => &["GET", "RESETSTAT", "SET"],
+            Id::Function => &["FLUSH", "LIST"],
             Id::Latency => &["HELP", "HISTOGRAM", "HISTORY", "LATEST", "RESET"],
             Id::Memory => &["USAGE"],
             Id::Object => &["ENCODING", "FREQ", "HELP", "IDLETIME", "REFCOUNT"],
@@ -208,6 +209,8 @@ macro_rules! for_each_command {
         "Removes all keys of all databases at once; their flash comes back later.";
     Flushdb "flushdb" -1 Everything (0 0 0) "server" "1.0.0" server::flushdb,
         "Removes all keys of the database at once; their flash comes back later.";
+    Function "function" -2 Nothing (0 0 0) "scripting" "7.0.0" server::function,
+        "LIST and FLUSH, for clients that ask for functions to be removed: there are none.";
     Get "get" 2 Read (1 1 1) "string" "1.0.0" strings::get,
         "Gives the value of a key.";
     Getbit "getbit" 3 Read (1 1 1) "bitmap" "2.2.0" bits::getbit,

@@ -8,3 +8,4 @@ mod documentation;
 mod large;
 mod redis;
 mod stores;
+mod tls;

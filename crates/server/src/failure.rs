@@ -1,0 +1,51 @@
+//! [`Failure`]: why a command has no reply but an error.
+
+use std::borrow::Cow;
+
+use ebbtide_core::durability::TransactionError;
+use ebbtide_structures::keyspace::Full;
+
+/// Why a command has no reply but an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The error reply.
+    Reply(Cow<'static, str>),
+    /// It concerns a value that a single transaction cannot write. Nothing has changed.
+    TooLarge,
+}
+
+impl Failure {
+    /// The error reply.
+    pub fn text(&self) -> &str {
+        match self {
+            Failure::Reply(text) => text,
+            Failure::TooLarge => {
+                "ERR a value of this size cannot be written by this command, or not between MULTI and EXEC"
+            }
+        }
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Failure {
+        Failure::Reply(text.into())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure::Reply(text.into())
+    }
+}
+
+impl From<TransactionError> for Failure {
+    fn from(error: TransactionError) -> Failure {
+        format!("ERR {error}").into()
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(_: Full) -> Failure {
+        "OOM command not allowed when used memory > 'maxmemory'.".into()
+    }
+}
