@@ -219,23 +219,40 @@ impl MemoryFault {
 mod tests {
     use super::*;
 
-    /// One word, and nothing that a trait does not demand.
-    struct Word(u64);
+    /// Two lines, and nothing that a trait does not demand.
+    struct Lines([u64; LINES_BYTES / 8]);
 
-    impl Memory for Word {
+    const LINES_BYTES: usize = 2 * LINE_BYTES;
+
+    impl Lines {
+        /// Every word holds its own address.
+        fn new() -> Lines {
+            Lines(std::array::from_fn(|word| word as u64 * 8))
+        }
+
+        fn bytes_of<T: Value>(&mut self, at: Addr) -> &mut [u8] {
+            check_access::<T>(at);
+            &mut bytemuck::cast_slice_mut(&mut self.0)[at.0 as usize..][..size_of::<T>()]
+        }
+    }
+
+    impl Memory for Lines {
         fn size_bytes(&self) -> u64 {
-            8
+            LINES_BYTES as u64
         }
         fn load<T: Value>(&mut self, at: Addr) -> T {
-            check_access::<T>(at);
-            bytemuck::pod_read_unaligned(bytemuck::bytes_of(&self.0))
+            bytemuck::pod_read_unaligned(self.bytes_of::<T>(at))
         }
         fn store<T: Value>(&mut self, at: Addr, value: T) {
-            check_access::<T>(at);
-            self.0 = bytemuck::pod_read_unaligned(bytemuck::bytes_of(&value));
+            self.bytes_of::<T>(at).copy_from_slice(bytemuck::bytes_of(&value));
         }
-        fn compare_exchange(&mut self, _at: Addr, _current: u64, _new: u64) -> Result<u64, u64> {
-            Err(self.0)
+        fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
+            let found = self.load(at);
+            if found != current {
+                return Err(found);
+            }
+            self.store(at, new);
+            Ok(found)
         }
         fn work(&mut self, _instructions: u64) {}
         fn wait(&mut self, _at: Addr, _seen: u64) {}
@@ -244,16 +261,54 @@ mod tests {
 
     #[test]
     fn a_memory_without_a_persist_part_runs_a_transaction_once_on_itself() {
-        let mut memory = Word(7);
+        let mut memory = Lines::new();
         let mut runs = 0;
         let committed = memory.transaction(|memory| {
             runs += 1;
-            let seen: u64 = memory.load(Addr(0));
-            memory.store(Addr(0), seen + 1);
-            memory.load::<u64>(Addr(0))
+            let seen: u64 = memory.load(Addr(8));
+            memory.store(Addr(8), seen + 1);
+            memory.load::<u64>(Addr(8))
         });
-        assert_eq!(committed, Ok((8, Lsn::ZERO)));
-        assert_eq!((runs, memory.0), (1, 8));
+        assert_eq!(committed, Ok((9, Lsn::ZERO)));
+        assert_eq!((runs, memory.0[1]), (1, 9));
         assert_eq!(memory.durable(Lsn::ZERO), Ok(()));
+    }
+
+    #[test]
+    fn a_memory_without_a_persist_part_logs_nothing_and_keeps_no_latches() {
+        let mut memory = Lines::new();
+        assert_eq!(memory.persist(Addr(0), 8), Ok(Lsn::ZERO));
+        assert_eq!(memory.exchange_latch(Addr(8), 8, 3), Ok(8));
+        assert_eq!(memory.exchange_latch(Addr(8), 8, 4), Err(3));
+        assert!(memory.latches().is_none());
+        assert_eq!(memory.boot(), 0);
+    }
+
+    #[test]
+    fn values_at_independent_addresses_are_loaded_each_to_its_place() {
+        let mut values = [0u64; 3];
+        Lines::new().load_all(&[Addr(80), Addr(0), Addr(8)], &mut values);
+        assert_eq!(values, [80, 0, 8]);
+    }
+
+    #[test]
+    fn a_line_begins_at_the_line_of_its_address() {
+        assert_eq!(Lines::new().line(Addr(72)), [64, 72, 80, 88, 96, 104, 112, 120]);
+    }
+
+    #[test]
+    fn an_access_is_aligned_to_words_and_stays_within_a_line() {
+        fn check<T: Value>() {
+            for at in 0..LINES_BYTES {
+                let checked = std::panic::catch_unwind(|| check_access::<T>(Addr(at as u64)));
+                let last = at + size_of::<T>() - 1;
+                let fits = at % 8 == 0 && at / LINE_BYTES == last / LINE_BYTES;
+                assert_eq!(checked.is_ok(), fits, "{} bytes at {at}", size_of::<T>());
+            }
+        }
+        check::<u64>();
+        check::<[u64; 2]>();
+        check::<[u64; 3]>();
+        check::<[u64; 8]>();
     }
 }

@@ -19,6 +19,9 @@ pub enum Begin {
     Full,
 }
 
+/// The smallest hash table.
+const BUCKETS_MIN: usize = 4;
+
 /// Pages in flight with their waiters, bounded in both.
 ///
 /// `W` identifies a waiter: a fiber on a core in the engine, a request in the simulator.
@@ -56,6 +59,7 @@ impl<W> MissTable<W> {
     pub const fn table_bytes(entries_max: usize) -> usize {
         // The hash table fills seven of eight buckets, each with an entry and a byte of control.
         let buckets = (entries_max * 8 / 7 + 1).next_power_of_two();
+        let buckets = if buckets < BUCKETS_MIN { BUCKETS_MIN } else { buckets };
         buckets * (size_of::<(PageId, Vec<W>)>() + 1)
     }
 
@@ -158,6 +162,52 @@ mod tests {
         assert_eq!(table.begin(PageId(1), 2), Begin::Merged);
         assert_eq!(table.begin(PageId(1), 3), Begin::Full);
         assert_eq!((table.len(), table.peak()), (1, 1));
+    }
+
+    #[test]
+    fn the_bytes_that_a_table_is_said_to_take_are_those_it_takes_at_most_doubled() {
+        for entries_max in 1..=1000 {
+            let table = MissTable::<u64>::new(entries_max, 1);
+            let buckets = (table.entries.capacity() * 8).div_ceil(7);
+            let bytes = buckets * (size_of::<(PageId, Vec<u64>)>() + 1);
+            let said = MissTable::<u64>::table_bytes(entries_max);
+            assert!((bytes..=2 * bytes).contains(&said), "{said} for {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn the_bytes_that_a_page_in_flight_is_said_to_take_hold_a_list_of_four_waiters() {
+        /// What an allocator keeps of an allocation.
+        const ALLOCATION_BYTES: usize = 16;
+        let mut table = MissTable::new(1, 4);
+        (0u64..4).for_each(|waiter| drop(table.begin(PageId(1), waiter)));
+        table.complete(PageId(1), drop);
+        let list = table.spare.pop().expect("the list is kept for the next page");
+        let bytes = size_of_val(&list) + list.capacity() * size_of::<u64>() + ALLOCATION_BYTES;
+        let said = MissTable::<u64>::ENTRY_BYTES;
+        assert!((bytes..=2 * bytes).contains(&said), "{said} for {bytes} bytes");
+    }
+
+    #[test]
+    fn a_table_knows_how_many_pages_are_in_flight_and_were_at_most() {
+        let mut table = MissTable::new(3, 1);
+        assert!(table.is_empty() && table.peak() == 0);
+        (1..=3).for_each(|page| drop(table.begin(PageId(page), ())));
+        assert_eq!((table.len(), table.is_empty(), table.peak()), (3, false, 3));
+        (1..=2).for_each(|page| drop(table.complete(PageId(page), drop)));
+        assert_eq!((table.len(), table.is_empty(), table.peak()), (1, false, 3));
+        table.complete(PageId(3), drop);
+        assert_eq!((table.len(), table.is_empty(), table.peak()), (0, true, 3));
+    }
+
+    #[test]
+    fn an_entry_for_one_waiter_is_full_at_once_and_no_longer_when_it_is_complete() {
+        let mut table = MissTable::new(2, 1);
+        assert!(!table.is_full());
+        table.begin(PageId(1), ());
+        assert!(table.is_full());
+        table.complete(PageId(1), drop);
+        assert!(!table.is_full());
     }
 
     proptest! {

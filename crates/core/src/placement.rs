@@ -249,6 +249,20 @@ mod tests {
         assert_eq!(taken, slots);
     }
 
+    #[test]
+    fn the_bytes_that_a_placement_is_said_to_take_are_those_it_takes_and_hardly_more() {
+        for slots in [1, 64, 65, 5_000, 1 << 20] {
+            let mut placement = Placement::new(slots, slots);
+            (0..slots.min(2_000) as u32).for_each(|slot| placement.retire(slot));
+            let Placement { free, next, previous, retired, .. } = &placement;
+            let numbers = next.capacity() + previous.capacity() + retired.capacity();
+            let lists = size_of_val(&free[..]) + numbers * size_of::<u32>();
+            let bytes = size_of::<Placement>() + lists;
+            let said = Placement::memory_bytes(slots);
+            assert!((bytes..=bytes + 8192).contains(&said), "{said} for {bytes} bytes");
+        }
+    }
+
     proptest! {
         /// Against the obvious model: a set of free slots.
         #[test]
