@@ -27,9 +27,8 @@ pub(crate) struct Epochs {
     global: CachePadded<AtomicU64>,
     /// A core's last seen epoch, shifted by one, with [`INSIDE`]; or [`ASLEEP`].
     cores: Box<[CachePadded<AtomicU64>]>,
-    barrier_works: bool,
     /// Makes every core run a barrier and says whether they did.
-    barrier: fn() -> bool,
+    barrier: Option<fn() -> bool>,
 }
 
 /// A moment from which a grace period counts.
@@ -41,22 +40,22 @@ pub(crate) struct Moment {
 
 impl Epochs {
     pub(crate) fn new(cores: usize) -> Epochs {
-        Epochs::with_barrier(cores, membarrier::run)
+        let works = cores > 1 && membarrier::register();
+        Epochs::with_barrier(cores, works.then_some(membarrier::run))
     }
 
-    /// `barrier` stands for the kernel's.
-    pub(crate) fn with_barrier(cores: usize, barrier: fn() -> bool) -> Epochs {
+    /// `barrier` stands for the kernel's, if there is one.
+    pub(crate) fn with_barrier(cores: usize, barrier: Option<fn() -> bool>) -> Epochs {
         Epochs {
             global: CachePadded::new(AtomicU64::new(1)),
             cores: (0..cores).map(|_| CachePadded::new(AtomicU64::new(ASLEEP))).collect(),
-            barrier_works: cores > 1 && membarrier::register(),
             barrier,
         }
     }
 
     /// Whether a core that computes without memory calls can be passed over.
     pub(crate) fn barrier_works(&self) -> bool {
-        self.barrier_works || self.alone()
+        self.barrier.is_some() || self.alone()
     }
 
     /// Whether there is only one core. No other can see what it unpublishes between two calls.
@@ -66,7 +65,12 @@ impl Epochs {
 
     /// The marks of one core, for its hit path.
     pub(crate) fn core(&self, core: usize) -> Presence<'_> {
-        Presence { global: &self.global, seen: &self.cores[core] }
+        Presence {
+            global: &self.global,
+            seen: &self.cores[core],
+            #[cfg(all(test, loom))]
+            runs_barriers: self.barrier.is_some(),
+        }
     }
 
     /// Starts a grace period for what was unpublished before this call.
@@ -96,7 +100,7 @@ impl Epochs {
     /// Interrupts every core of the process, so that the kernel delivers what it holds back for them.
     /// Says whether all of them have run a barrier.
     pub(crate) fn interrupt_all(&self) -> bool {
-        self.barrier_works && (self.barrier)()
+        self.barrier.is_some_and(|run| run())
     }
 }
 
@@ -105,6 +109,8 @@ impl Epochs {
 pub(crate) struct Presence<'a> {
     global: &'a AtomicU64,
     seen: &'a AtomicU64,
+    #[cfg(all(test, loom))]
+    runs_barriers: bool,
 }
 
 impl Presence<'_> {
@@ -113,9 +119,20 @@ impl Presence<'_> {
     pub(crate) fn enter(self) {
         let epoch = self.global.load(Ordering::Acquire);
         self.seen.store(epoch << 1 | INSIDE, Ordering::Release);
-        // No model can make other threads run a barrier: there, each runs one at every call.
+        self.meet_barrier();
+    }
+
+    /// What was stored before is visible before anything behind is loaded, to a core that runs a barrier.
+    /// The barrier interrupts this core, so only the compiler has to be kept from exchanging the two.
+    #[inline(always)]
+    fn meet_barrier(self) {
+        #[cfg(not(all(test, loom)))]
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        // No model can interrupt a thread: there, each runs every barrier itself.
         #[cfg(all(test, loom))]
-        fence(Ordering::SeqCst);
+        if self.runs_barriers {
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Ends a memory call: nothing obtained in it is used any more.
@@ -194,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_barrier_that_the_kernel_refuses_ends_no_grace_period() {
-        let epochs = Epochs::with_barrier(2, || false);
+        let epochs = Epochs::with_barrier(2, Some(|| false));
         epochs.core(1).enter();
         epochs.core(1).exit();
         let mut moment = epochs.begin_grace();

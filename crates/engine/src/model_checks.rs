@@ -2,7 +2,8 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ebbtide-engine --lib --release model_checks` tries every
 //! order that the memory model allows for grace periods. A membarrier is modelled as sequentially
-//! consistent fences of all threads: a model checker cannot interrupt a thread as the kernel does.
+//! consistent fences of all threads: a model checker cannot interrupt a thread as the kernel does. The
+//! checks without a barrier have no such fences, which would hide that others are missing.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ebbtide-engine --lib --release model_checks` tries drawn
 //! orders of mailboxes and the miss table. Shuttle models sequential consistency.
@@ -20,6 +21,7 @@ mod grace_periods {
     const RESIDENT: u64 = 1;
     /// In the frame: it was reused.
     const OTHERS: u64 = 99;
+    const UNTOUCHED: u64 = 7;
 
     fn run_fence() -> bool {
         fence(Ordering::SeqCst);
@@ -29,15 +31,24 @@ mod grace_periods {
     struct Page {
         state: AtomicU64,
         frame: AtomicU64,
+        dirty: AtomicU64,
     }
 
-    fn page() -> Arc<Page> {
-        Arc::new(Page { state: AtomicU64::new(RESIDENT), frame: AtomicU64::new(7) })
+    /// How the other core's calls lie between its sleeps.
+    #[derive(Clone, Copy)]
+    struct Calls {
+        count: u64,
+        /// It begins asleep.
+        wakes: bool,
+        /// It ends asleep.
+        sleeps: bool,
     }
+
+    const AWAKE: Calls = Calls { count: 2, wakes: false, sleeps: false };
 
     /// One memory call: what it finds in the frame, if the page is there.
-    fn access(epochs: &Epochs, core: usize, page: &Page) -> Option<u64> {
-        let presence = epochs.core(core);
+    fn load(epochs: &Epochs, page: &Page) -> Option<u64> {
+        let presence = epochs.core(1);
         presence.enter();
         let resident = page.state.load(Ordering::Acquire) == RESIDENT;
         let found = resident.then(|| page.frame.load(Ordering::Relaxed));
@@ -45,103 +56,123 @@ mod grace_periods {
         found
     }
 
-    /// Unpublishes the page and reuses its frame if its grace period is over, with a barrier or not.
-    fn evict(epochs: &Epochs, page: &Page, barrier: bool) {
-        page.state.swap(GONE, Ordering::AcqRel);
-        let mut moment = epochs.begin_grace();
-        if barrier && !epochs.is_over(moment, 0) {
-            epochs.run_barrier([&mut moment]);
-        }
-        if epochs.is_over(moment, 0) {
-            page.frame.store(OTHERS, Ordering::Relaxed);
-        }
-    }
-
-    fn check(barrier: bool, calls: usize, sleeps: bool) {
-        loom::model(move || {
-            let (epochs, page) = (Arc::new(Epochs::with_barrier(2, run_fence)), page());
-            let (others_epochs, others_page) = (epochs.clone(), page.clone());
-            if !sleeps {
-                epochs.core(1).awake();
-            }
-            let reader = thread::spawn(move || {
-                if sleeps {
-                    others_epochs.core(1).awake();
-                }
-                for _ in 0..calls {
-                    let found = access(&others_epochs, 1, &others_page);
-                    assert_ne!(found, Some(OTHERS), "a frame was reused within a call");
-                }
-                if sleeps {
-                    others_epochs.core(1).sleep();
-                }
-            });
-            evict(&epochs, &page, barrier);
-            reader.join().unwrap();
-        });
-    }
-
     /// A store within a memory call: the frame first, then the dirty mark, which is stored only when it
     /// changes. Says whether the page was there.
-    fn store(epochs: &Epochs, core: usize, page: &Page, dirty: &AtomicU64) -> bool {
-        let presence = epochs.core(core);
+    fn store(epochs: &Epochs, page: &Page, value: u64) -> bool {
+        let presence = epochs.core(1);
         presence.enter();
         let resident = page.state.load(Ordering::Acquire) == RESIDENT;
         if resident {
-            page.frame.store(8, Ordering::Relaxed);
-            if dirty.load(Ordering::Relaxed) == 0 {
-                dirty.store(1, Ordering::Relaxed);
+            page.frame.store(value, Ordering::Relaxed);
+            if page.dirty.load(Ordering::Relaxed) == 0 {
+                page.dirty.store(1, Ordering::Relaxed);
             }
         }
         presence.exit();
         resident
     }
 
+    /// Core 0 unpublishes the page and, if the grace period is over, with a barrier or not, does `then`,
+    /// while core 1 makes its calls. Gives what came of both.
+    fn evict_beside<R: 'static>(
+        barrier: bool,
+        calls: Calls,
+        then: impl Fn(&Page) -> R,
+        call: impl Fn(&Epochs, &Page, u64) -> bool + Copy + Send + 'static,
+    ) -> (Option<R>, u64) {
+        let page = Page {
+            state: AtomicU64::new(RESIDENT),
+            frame: AtomicU64::new(UNTOUCHED),
+            dirty: AtomicU64::new(0),
+        };
+        let run_fence: fn() -> bool = run_fence;
+        let epochs = Epochs::with_barrier(2, barrier.then_some(run_fence));
+        if !calls.wakes {
+            epochs.core(1).awake();
+        }
+        let shared = Arc::new((epochs, page));
+        let others = shared.clone();
+        let other = thread::spawn(move || {
+            let (epochs, page) = &*others;
+            if calls.wakes {
+                epochs.core(1).awake();
+            }
+            let found = (1..=calls.count).filter(|number| call(epochs, page, *number)).count();
+            if calls.sleeps {
+                epochs.core(1).sleep();
+            }
+            found as u64
+        });
+        let (epochs, page) = &*shared;
+        page.state.swap(GONE, Ordering::AcqRel);
+        let mut moment = epochs.begin_grace();
+        if barrier && !epochs.is_over(moment, 0) {
+            epochs.run_barrier([&mut moment]);
+        }
+        let evicted = epochs.is_over(moment, 0).then(|| then(page));
+        (evicted, other.join().unwrap())
+    }
+
+    /// No call finds in a frame what was put there for another page.
+    fn check_reuse(barrier: bool, calls: Calls) {
+        loom::model(move || {
+            let reuse = |page: &Page| page.frame.store(OTHERS, Ordering::Relaxed);
+            evict_beside(barrier, calls, reuse, |epochs, page, _| {
+                let found = load(epochs, page);
+                assert_ne!(found, Some(OTHERS), "a frame was reused within a call");
+                found.is_some()
+            });
+        });
+    }
+
     /// What is frozen has every store that came before, and a mark that says so: a page that counts as
     /// clean is not written, and its stores would be lost.
-    fn check_freezing(barrier: bool) {
+    fn check_freezing(barrier: bool, calls: Calls) {
         loom::model(move || {
-            let (epochs, page) = (Arc::new(Epochs::with_barrier(2, run_fence)), page());
-            let dirty = Arc::new(AtomicU64::new(0));
-            let (others_epochs, others_page, others_dirty) =
-                (epochs.clone(), page.clone(), dirty.clone());
-            epochs.core(1).awake();
-            let writer =
-                thread::spawn(move || store(&others_epochs, 1, &others_page, &others_dirty));
-            page.state.swap(GONE, Ordering::AcqRel);
-            let mut moment = epochs.begin_grace();
-            if barrier && !epochs.is_over(moment, 0) {
-                epochs.run_barrier([&mut moment]);
-            }
-            let frozen = epochs
-                .is_over(moment, 0)
-                .then(|| (dirty.load(Ordering::Relaxed), page.frame.load(Ordering::Relaxed)));
-            let stored = writer.join().unwrap();
+            let look = |page: &Page| {
+                (page.dirty.load(Ordering::Relaxed), page.frame.load(Ordering::Relaxed))
+            };
+            let (frozen, stored) = evict_beside(barrier, calls, look, |epochs, page, number| {
+                store(epochs, page, UNTOUCHED + number)
+            });
             if let Some(frozen) = frozen {
-                assert_eq!(frozen, if stored { (1, 8) } else { (0, 7) });
+                assert_eq!(frozen, (u64::from(stored > 0), UNTOUCHED + stored));
             }
         });
     }
 
     #[test]
-    fn a_frozen_page_has_every_store_and_the_mark_that_says_so() {
-        check_freezing(false);
-        check_freezing(true);
-    }
-
-    #[test]
     fn a_frame_is_never_reused_within_a_call() {
-        check(false, 2, false);
+        check_reuse(false, AWAKE);
     }
 
     #[test]
     fn a_frame_is_never_reused_within_a_call_after_a_barrier() {
-        check(true, 2, false);
+        check_reuse(true, AWAKE);
     }
 
     #[test]
     fn a_frame_is_never_reused_within_a_call_of_a_core_that_wakes_up() {
-        check(false, 1, true);
+        for barrier in [false, true] {
+            check_reuse(barrier, Calls { count: 1, wakes: true, sleeps: true });
+        }
+    }
+
+    #[test]
+    fn a_frozen_page_has_every_store_and_the_mark_that_says_so() {
+        check_freezing(false, AWAKE);
+    }
+
+    #[test]
+    fn a_page_frozen_after_a_barrier_has_every_store_and_the_mark_that_says_so() {
+        check_freezing(true, AWAKE);
+    }
+
+    #[test]
+    fn a_page_frozen_beside_a_core_that_falls_asleep_has_every_store() {
+        for barrier in [false, true] {
+            check_freezing(barrier, Calls { count: 1, wakes: false, sleeps: true });
+        }
     }
 }
 
