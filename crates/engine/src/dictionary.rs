@@ -1,5 +1,6 @@
 //! [`Dictionary`]: keys and values of any bytes in a store that survives crashes.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -39,6 +40,13 @@ pub struct Dictionary {
     jobs: ManuallyDrop<Jobs>,
     keys: Keyspace,
     process: u32,
+}
+
+/// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
+impl fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dictionary").field("jobs", &self.jobs).finish_non_exhaustive()
+    }
 }
 
 /// A key, and its new value or `None` to remove it.

@@ -1,6 +1,7 @@
 //! Jobs from outside: any thread hands a closure to the engine's cores and waits for its result.
 
 use std::cell::Cell;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -154,6 +155,13 @@ impl Jobs {
         self.close();
         let Some(runner) = self.runner.take() else { return Ok(()) };
         runner.join().unwrap_or_else(|payload| resume_unwind(payload))
+    }
+}
+
+/// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("engine", &self.engine).finish_non_exhaustive()
     }
 }
 

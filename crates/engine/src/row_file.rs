@@ -1,5 +1,6 @@
 //! [`RowFile`]: rows of one width in a file that is only read, gathered by many jobs at once.
 
+use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process;
@@ -33,6 +34,13 @@ pub struct RowFile {
     jobs: ManuallyDrop<Jobs>,
     rows: Arc<Rows>,
     process: u32,
+}
+
+/// Says what every core is doing and who waits for which page or word, as [`Engine`] does.
+impl fmt::Debug for RowFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowFile").field("jobs", &self.jobs).finish_non_exhaustive()
+    }
 }
 
 /// Where each row lies.

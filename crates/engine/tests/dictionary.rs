@@ -1,8 +1,11 @@
 //! A dictionary in a store that survives crashes: changes are there together or not at all, and a file
 //! that holds something else is refused.
 
+mod common;
+
 use std::path::Path;
 
+use common::watched;
 use ebbtide_core::Bytes;
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Change, Dictionary, DictionaryError, Options};
@@ -22,23 +25,32 @@ fn what_was_changed_is_there_when_it_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let made = open(&path).unwrap();
-    made.change(vec![set("a", b"1"), set("b", &[7; 20_000]), set("c", b"3")]).unwrap();
-    made.change(vec![("c".into(), None), ("none".into(), None), set("a", b"2")]).unwrap();
+    watched(&made, || {
+        made.change(vec![set("a", b"1"), set("b", &[7; 20_000]), set("c", b"3")]).unwrap();
+        made.change(vec![("c".into(), None), ("none".into(), None), set("a", b"2")]).unwrap();
+    });
     drop(made);
     let again = open(&path).unwrap();
-    assert_eq!(again.get(b"a").unwrap().as_deref(), Some(&b"2"[..]));
-    assert_eq!(again.get(b"b").unwrap(), Some(vec![7; 20_000]));
-    assert_eq!(again.get(b"c").unwrap(), None);
-    assert!(again.contains(b"b").unwrap() && !again.contains(b"none").unwrap());
-    let (mut keys, next) = again.keys(0).unwrap();
-    keys.sort();
-    assert_eq!((keys, next, again.len().unwrap()), (vec![b"a".into(), b"b".into()], None, 2));
+    watched(&again, || {
+        assert_eq!(again.get(b"a").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(again.get(b"b").unwrap(), Some(vec![7; 20_000]));
+        assert_eq!(again.get(b"c").unwrap(), None);
+        assert!(again.contains(b"b").unwrap() && !again.contains(b"none").unwrap());
+        let (mut keys, next) = again.keys(0).unwrap();
+        keys.sort();
+        assert_eq!((keys, next, again.len().unwrap()), (vec![b"a".into(), b"b".into()], None, 2));
+    });
 }
 
 #[test]
 fn a_change_that_does_not_fit_leaves_everything_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let dictionary = open(&folder.path().join("store")).unwrap();
+    watched(&dictionary, || fill(&dictionary));
+}
+
+/// Adds keys until there is no room for another.
+fn fill(dictionary: &Dictionary) {
     let many = |number: u32| vec![set("last", &number.to_le_bytes()), set("x", b"")];
     let mut fitted = 0;
     let error = loop {

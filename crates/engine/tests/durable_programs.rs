@@ -1,5 +1,7 @@
 //! Programs that mark their transactions once commit durably on a persistent store.
 
+mod common;
+
 use std::sync::Arc;
 
 use ebbtide_core::durability::Policy;
@@ -21,7 +23,9 @@ fn start(store: Store) -> Jobs {
     let mut options = Options { durability: Policy::Always, ..Options::new(4 << 20) };
     options.cores = 2;
     options.tuning.threads = Some(8);
-    Arc::new(Engine::open(&Arc::new(store), &options).unwrap()).start().unwrap()
+    let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());
+    common::watch(&engine);
+    engine.start().unwrap()
 }
 
 /// A store that holds the image of `program`.

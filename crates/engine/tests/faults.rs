@@ -347,7 +347,8 @@ fn an_engine_dropped_with_requests_under_way_waits_for_them() {
     let log = device.log();
     let options = small_cache(16, 1, 8, PAGES);
     let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
-    let run = || engine.run(|_| Panics(log.clone(), Default::default()), drop).map(drop);
+    let panics = |_: usize| Panics(log.clone(), Default::default());
+    let run = || common::watched(&engine, || engine.run(panics, drop).map(drop));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     drop(engine);
 
@@ -356,7 +357,8 @@ fn an_engine_dropped_with_requests_under_way_waits_for_them() {
         let device = common::recorder::Recorder::new(Uring::new(file.clone()).unwrap(), PAGES);
         let log = device.log();
         let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
-        let run = || engine.run(|_| Panics(log.clone(), Default::default()), drop).map(drop);
+        let panics = |_: usize| Panics(log.clone(), Default::default());
+        let run = || common::watched(&engine, || engine.run(panics, drop).map(drop));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     }
 }

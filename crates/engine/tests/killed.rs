@@ -3,6 +3,8 @@
 //!
 //! `EBBTIDE_KILLS=500 cargo test -p ebbtide-engine --test killed` kills it that many times.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +33,9 @@ fn start(path: &Path) -> Jobs {
     let mut options = Options { durability: Policy::Always, ..Options::new(4 << 20) };
     options.tuning.threads = Some(LANES as usize);
     options.tuning.batch_max = 8;
-    Arc::new(Engine::open(&Arc::new(store), &options).unwrap()).start().unwrap()
+    let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());
+    common::watch(&engine);
+    engine.start().unwrap()
 }
 
 /// A lane's count lies on two pages, and on a third chosen by the count.

@@ -3,6 +3,8 @@
 
 mod common;
 
+mod common;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -116,7 +118,8 @@ fn serve(body: impl FnOnce(SocketAddr)) -> usize {
                 stop: stop.clone(),
                 closed: Cell::new(0),
             };
-            engine.run(make, |echo| echo.closed.get()).expect("it ran")
+            let run = || engine.run(make, |echo| echo.closed.get()).expect("it ran");
+            common::watched(engine, run)
         });
         body(address);
         stop.store(true, Ordering::SeqCst);

@@ -1,5 +1,7 @@
 //! Transactions on a persistent store: whole, in order, and there again after the store is opened.
 
+mod common;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +35,9 @@ fn options(cores: usize, durability: Policy) -> Options {
 }
 
 fn start(store: &Arc<Store>, options: &Options) -> Jobs {
-    Arc::new(Engine::open(store, options).unwrap()).start().unwrap()
+    let engine = Arc::new(Engine::open(store, options).unwrap());
+    common::watch(&engine);
+    engine.start().unwrap()
 }
 
 fn reopen(path: &Path) -> Arc<Store> {

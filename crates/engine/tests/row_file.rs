@@ -1,8 +1,11 @@
 //! Rows gathered from a file are the file's rows, in any order, from any number of threads.
 
+mod common;
+
 use std::fs;
 use std::path::PathBuf;
 
+use common::watched;
 use ebbtide_engine::{Options, RowError, RowFile, RowRun};
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
@@ -33,9 +36,11 @@ fn rows_of_any_width_and_place_are_those_of_the_file() {
         assert_eq!((file.rows(), file.row_bytes()), (rows, row_bytes));
         for count in [0, 1, 3, 1000] {
             let indices: Vec<u64> = (0..count).map(|_| random.random_range(0..rows)).collect();
-            file.prefetch(&indices[..count / 2]).expect("they exist");
             let mut into = vec![0; count * row_bytes];
-            file.gather(&indices, &mut into).expect("read");
+            watched(&file, || {
+                file.prefetch(&indices[..count / 2]).expect("they exist");
+                file.gather(&indices, &mut into).expect("read");
+            });
             for (index, row) in indices.iter().zip(into.chunks(row_bytes)) {
                 let at = offset + *index as usize * row_bytes;
                 assert!(row == &contents[at..at + row_bytes], "row {index} of {row_bytes} bytes");
@@ -57,7 +62,7 @@ fn rows_in_several_runs_are_numbered_through() {
     assert_eq!(file.rows(), 1107);
     let indices: Vec<u64> = (0..1107).rev().collect();
     let mut into = vec![0; 1107 * 48];
-    file.gather(&indices, &mut into).expect("read");
+    watched(&file, || file.gather(&indices, &mut into).expect("read"));
     for (index, row) in indices.iter().zip(into.chunks(48)) {
         let at = places[*index as usize];
         assert!(row == &contents[at..at + 48], "row {index}");
@@ -71,7 +76,7 @@ fn the_file_may_end_a_little_behind_the_rows() {
     let run = RowRun { offset: 100, rows: (1 << 20) / 100 };
     let file = RowFile::open(&path, &[run], 100, &options()).expect("it opens");
     let mut into = vec![0; 100];
-    file.gather(&[run.rows - 1], &mut into).expect("read");
+    watched(&file, || file.gather(&[run.rows - 1], &mut into).expect("read"));
     let at = 100 + (run.rows - 1) as usize * 100;
     assert!(into == contents[at..at + 100]);
 }
@@ -82,23 +87,22 @@ fn threads_gather_at_once() {
     let run = RowRun { offset: 0, rows: 8192 };
     let options = Options { cores: 2, ..options() };
     let file = RowFile::open(&path, &[run], 512, &options).expect("it opens");
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (file, contents) = (&file, &contents);
-            scope.spawn(move || {
-                let mut random = rand_pcg::Pcg64::seed_from_u64(thread);
-                for _ in 0..20 {
-                    let indices: Vec<u64> =
-                        (0..200).map(|_| random.random_range(0..8192)).collect();
-                    let mut into = vec![0; 200 * 512];
-                    file.gather(&indices, &mut into).expect("read");
-                    for (index, row) in indices.iter().zip(into.chunks(512)) {
-                        let at = *index as usize * 512;
-                        assert!(row == &contents[at..at + 512], "row {index}");
-                    }
-                }
-            });
+    let gather = &|thread: u64| {
+        let mut random = rand_pcg::Pcg64::seed_from_u64(thread);
+        for _ in 0..20 {
+            let indices: Vec<u64> = (0..200).map(|_| random.random_range(0..8192)).collect();
+            let mut into = vec![0; 200 * 512];
+            file.gather(&indices, &mut into).expect("read");
+            for (index, row) in indices.iter().zip(into.chunks(512)) {
+                let at = *index as usize * 512;
+                assert!(row == &contents[at..at + 512], "row {index}");
+            }
         }
+    };
+    watched(&file, || {
+        std::thread::scope(|scope| {
+            (0..4).for_each(|thread| drop(scope.spawn(move || gather(thread))));
+        });
     });
     assert!(file.counters().misses > 0);
 }
@@ -129,6 +133,6 @@ fn what_cannot_be_gathered_is_told_in_a_line() {
 
     // What was cut off cannot be read; the rest can.
     fs::File::options().write(true).open(&path).unwrap().set_len(1 << 19).unwrap();
-    let error = file.gather(&[2047], &mut into).unwrap_err().to_string();
+    let error = watched(&file, || file.gather(&[2047], &mut into)).unwrap_err().to_string();
     assert!(error.starts_with("a row cannot be read: page 255"), "{error}");
 }

@@ -9,6 +9,7 @@ pub mod recorder;
 pub mod swarm;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
@@ -166,10 +167,10 @@ pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
     options
 }
 
-/// Runs `body`, which works on `engine`. If it does not come to an end, says who waits for what and
-/// ends the process. The bound is far beyond what any machine needs, and nothing waits for it when all
-/// is well.
-pub fn watched<R>(engine: &Engine, body: impl FnOnce() -> R) -> R {
+/// Runs `body`, which works on `engine` or something that has one. If it does not come to an end, says
+/// who waits for what and ends the process. The bound is far beyond what any machine needs, and nothing
+/// waits for it when all is well.
+pub fn watched<R>(engine: &(impl fmt::Debug + Sync), body: impl FnOnce() -> R) -> R {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
