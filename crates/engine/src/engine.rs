@@ -87,7 +87,7 @@ const THREADS_MIN: usize = 8;
 
 /// Frames that a job needs for the pages it works on. With fewer, jobs evict each other's pages, and
 /// throughput falls as more jobs are under way.
-const FRAMES_PER_THREAD: usize = 32;
+const FRAMES_PER_THREAD: usize = 64;
 
 impl Options {
     /// The defaults, with a budget of `dram_bytes`.
@@ -108,13 +108,18 @@ impl Options {
         self.tuning.threads.unwrap_or_else(|| self.threads_that_fit())
     }
 
-    /// How many threads a core should have under this budget: few enough that stacks take an eighth
-    /// of it at most, and every job under way finds frames for its pages.
+    /// How many threads a core should have under this budget: few enough that they take an eighth of it
+    /// at most, and every job under way finds frames for its pages.
     fn threads_that_fit(&self) -> usize {
         let share = self.dram_bytes / self.cores.max(1);
-        let by_stacks = share / 8 / self.stack_bytes.saturating_add(STACK_KERNEL_BYTES);
+        let by_memory = share / 8 / self.thread_bytes();
         let by_frames = share / PAGE_BYTES / FRAMES_PER_THREAD;
-        by_stacks.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
+        by_memory.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
+    }
+
+    /// What a thread takes: its stack, and what is kept of its job.
+    fn thread_bytes(&self) -> usize {
+        self.stack_bytes.saturating_add(STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES)
     }
 
     /// The most pages that a core fetches ahead of demand at once.
@@ -186,15 +191,14 @@ impl Budget {
         // A store has at most half as many spare slots as pages.
         let states_bytes =
             pages as usize * PAGE_STATE_BYTES + Placement::memory_bytes(pages * 3 / 2);
-        let stacks = options.threads_per_core() * (options.stack_bytes + STACK_KERNEL_BYTES);
         let prefetching = match options.tuning.prefetch {
             PrefetcherKind::None => 0,
             kind => Prefetching::memory_bytes(pages) + kind.memory_bytes(Preset::Original, pages),
         };
         let depth = queue_depth(options);
         let requests = Uring::ring_bytes(depth) + depth * REQUEST_BYTES;
-        let threads = options.threads_per_core() * (THREAD_BYTES + QUEUED_JOB_BYTES);
-        let core = CORE_BYTES + stacks + threads + requests + prefetching;
+        let threads = options.threads_per_core() * options.thread_bytes();
+        let core = CORE_BYTES + threads + requests + prefetching;
         let waiters = options.cores * options.threads_per_core();
         let cores_bytes = options.cores * core + Cache::miss_table_bytes(waiters);
         let policy_bytes = |frames| {
@@ -717,8 +721,16 @@ mod tests {
     #[test]
     fn a_small_budget_gets_few_threads_and_a_great_one_no_more_than_hide_a_read() {
         let threads = |mib: usize| Options::new(mib << 20).threads_per_core();
-        assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 126, 256]);
+        assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 124, 256]);
         let shared = Options { cores: 4, ..Options::new(64 << 20) };
         assert_eq!(shared.threads_that_fit(), threads(16));
+    }
+
+    #[test]
+    fn jobs_on_small_stacks_are_no_more_than_find_frames_for_their_pages() {
+        let threads = |mib: usize| {
+            Options { stack_bytes: 16 << 10, ..Options::new(mib << 20) }.threads_per_core()
+        };
+        assert_eq!([1, 4, 8, 61].map(threads), [8, 16, 32, 244]);
     }
 }
