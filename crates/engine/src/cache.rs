@@ -378,16 +378,17 @@ impl Cache {
 
     /// Lets the policy choose at most `count` victims for `core` and unpublishes their pages, which stay
     /// busy. The frames may be looked at, written back or reused only after a grace period.
-    pub(crate) fn give_up(&self, count: usize, core: usize, victims: &mut Vec<FrameId>) {
-        let first = victims.len();
+    pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
+        let mut victims = Vec::with_capacity(count);
         let mut policy = self.policy.lock();
-        while victims.len() - first < count {
+        while victims.len() < count {
             let Some(frame) = policy.victim(0, &mut Marks(self)) else { break };
             self.set_settled(frame, 0);
             victims.push(frame);
         }
         drop(policy);
-        victims[first..].iter().for_each(|&frame| self.unpublish(frame, core));
+        victims.iter().for_each(|&frame| self.unpublish(frame, core));
+        victims
     }
 
     /// Takes the resident `page` off the policy and unpublishes it, as [`give_up`](Cache::give_up) does.
@@ -552,9 +553,7 @@ mod tests {
         publish(&cache, false);
         assert_eq!(cache.hit_path().find_at_once(PAGE), Some(FRAME));
         cache.settle(&mut vec![FRAME]);
-        let mut victims = Vec::new();
-        cache.give_up(1, 2, &mut victims);
-        assert_eq!(victims, [FRAME]);
+        assert_eq!(cache.give_up(1, 2), [FRAME]);
         assert_eq!(cache.hit_path().find(PAGE), None);
         assert_eq!(cache.state(PAGE), PageState::Busy(2));
     }
@@ -572,5 +571,43 @@ mod tests {
             assert_eq!(cache.hit_path().find(PAGE), Some(FRAME));
             assert_eq!(cache.hit_path().find_at_once(PAGE), settled.then_some(FRAME));
         }
+    }
+
+    /// A cache whose every page is in the frame of its number, known to the policy.
+    fn full(pages: u32) -> Cache {
+        let policy = (Admission::Always, PolicyKind::Lru);
+        let cache = Cache::new(u64::from(pages), pages as usize, policy, 1, false).expect("memory");
+        for number in 0..pages {
+            let (page, frame) = (PageId(u64::from(number)), FrameId(number));
+            let shard = cache.shard(page);
+            cache.begin_fetch(page, 0, &shard);
+            let installed = Installed { slot: Some(number), dirty: false, ahead: false };
+            cache.publish(page, frame, installed, &shard);
+        }
+        cache.settle(&mut (0..pages).map(FrameId).collect());
+        cache
+    }
+
+    #[test]
+    fn as_many_frames_are_given_up_as_asked_for_and_only_their_pages_become_busy() {
+        let cache = full(8);
+        let victims = cache.give_up(3, 0);
+        assert_eq!(victims.len(), 3);
+        for frame in (0..8).map(FrameId) {
+            let state = cache.state(PageId(u64::from(frame.0)));
+            let given_up = victims.contains(&frame);
+            assert_eq!(state == PageState::Busy(0), given_up);
+            assert_eq!(state == PageState::Resident(frame), !given_up);
+        }
+        assert_eq!(cache.give_up(9, 0).len(), 5, "there are no more");
+    }
+
+    #[test]
+    fn a_page_is_given_up_once_and_keeps_its_slot() {
+        let cache = full(4);
+        let frame = cache.give_up_page(PageId(2), 0).expect("it is there");
+        assert_eq!((frame, cache.slot_of(frame)), (FrameId(2), Some(2)));
+        assert_eq!(cache.give_up_page(PageId(2), 0), None);
+        assert_eq!(cache.give_up(4, 0).len(), 3, "the policy knows it no longer");
     }
 }

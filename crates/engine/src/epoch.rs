@@ -160,7 +160,7 @@ mod membarrier {
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    fn call(command: libc::c_int) -> bool {
+    pub(super) fn call(command: libc::c_int) -> bool {
         // SAFETY: membarrier takes two integers and touches no memory of ours.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
@@ -226,5 +226,16 @@ mod tests {
         let mut moment = epochs.begin_grace();
         epochs.run_barrier([&mut moment]);
         assert!(!epochs.is_over(moment, 0));
+    }
+
+    #[test]
+    fn only_one_core_is_alone_and_needs_no_barrier() {
+        assert!(Epochs::new(1).alone() && Epochs::new(1).barrier_works());
+        assert!(!Epochs::new(2).alone() && !Epochs::with_barrier(2, None).barrier_works());
+    }
+
+    #[test]
+    fn a_barrier_that_the_kernel_does_not_know_is_no_barrier() {
+        assert!(!membarrier::call(-1));
     }
 }

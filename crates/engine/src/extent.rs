@@ -62,3 +62,71 @@ impl Extent {
         u64::try_from(hole).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    /// A file whose first `pages` pages are written.
+    fn file(pages: u64) -> Arc<File> {
+        let file = tempfile::tempfile_in(".").expect("a file");
+        file.write_all_at(&vec![7; (pages * PAGE) as usize], 0).expect("written");
+        file.sync_all().expect("on the device");
+        Arc::new(file)
+    }
+
+    /// The pages from the second to the fourth of `file`.
+    fn extent(file: &Arc<File>, sparse: bool) -> Extent {
+        Extent::of(file.clone(), PAGE, 4 * PAGE, sparse).expect("it is there")
+    }
+
+    #[test]
+    fn a_file_that_loses_only_what_lies_behind_stays_whole() {
+        for sparse in [false, true] {
+            let file = file(9);
+            let extent = extent(&file, sparse);
+            for pages in [7, 4] {
+                file.set_len(pages * PAGE).expect("cut short");
+                assert!(extent.is_whole(), "of {pages} pages");
+            }
+            file.set_len(4 * PAGE - 1).expect("cut short");
+            assert!(!extent.is_whole());
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_is_missed_also_when_the_file_has_grown_again_and_for_ever() {
+        for sparse in [false, true] {
+            let file = file(4);
+            let extent = extent(&file, sparse);
+            file.set_len(2 * PAGE).expect("cut short");
+            file.set_len(9 * PAGE).expect("grown");
+            assert!(!extent.is_whole());
+            file.write_all_at(&[7; 7 * PAGE as usize], 2 * PAGE).expect("written");
+            assert!(!extent.is_whole(), "what is there now is another's");
+        }
+    }
+
+    #[test]
+    fn a_file_with_holes_from_the_start_is_whole_until_one_grows() {
+        let file = file(4);
+        file.set_len(9 * PAGE).expect("grown");
+        let extent = Extent::of(file.clone(), 0, 9 * PAGE, true).expect("it is there");
+        assert!(extent.is_whole());
+        file.write_all_at(&[7; PAGE as usize], 8 * PAGE).expect("written");
+        assert!(extent.is_whole());
+        file.set_len(2 * PAGE).expect("cut short");
+        file.set_len(9 * PAGE).expect("grown");
+        assert!(!extent.is_whole());
+    }
+
+    #[test]
+    fn what_is_no_file_cannot_be_cut_short() {
+        let null = Arc::new(File::open("/dev/null").expect("it is there"));
+        assert!(Extent::of(null, 0, 0, false).expect("it opens").is_whole());
+    }
+}

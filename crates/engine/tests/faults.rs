@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::jobs::{Ended, Work, ends, job, run_jobs, word};
+use common::recorder::Recorder;
 use common::{WORDS_PER_PAGE, image, initial, small_cache};
 use ebbtide_core::{Memory, PAGE_BYTES, PageId, Time, Watch};
 use ebbtide_engine::device::faulty::{Faults, Faulty};
@@ -143,11 +144,10 @@ fn writes_that_come_to_work_again_free_the_frames() {
     const FAILING: u64 = 500;
     static TRIED: AtomicU64 = AtomicU64::new(0);
     ends(|| {
-        let device = common::recorder::Recorder::new(
-            Ram::new(PAGES as usize, Latency::Looks(1), image),
-            PAGES,
-        );
-        let device = device.failing_writes(|| TRIED.fetch_add(1, Ordering::SeqCst) < FAILING);
+        let device = Recorder::new(Ram::new(PAGES as usize, Latency::Looks(1), image), PAGES);
+        let device = device.failing(|direction| {
+            direction == Direction::Write && TRIED.fetch_add(1, Ordering::SeqCst) < FAILING
+        });
         let options = small_cache(16, 1, 8, PAGES);
         let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
         let store = |page: u64| job(move |memory| memory.store::<u64>(word(page), stored(page)));
@@ -343,7 +343,7 @@ impl Service for Panics {
 #[test]
 fn an_engine_dropped_with_requests_under_way_waits_for_them() {
     let ram = Ram::new(PAGES as usize, Latency::Looks(0), image);
-    let device = common::recorder::Recorder::new(ram, PAGES).holding_writes(1_000_000);
+    let device = Recorder::new(ram, PAGES).holding_writes(1_000_000);
     let log = device.log();
     let options = small_cache(16, 1, 8, PAGES);
     let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
@@ -354,11 +354,63 @@ fn an_engine_dropped_with_requests_under_way_waits_for_them() {
 
     let file = common::file::page_file(PAGES, image);
     for _ in 0..20 {
-        let device = common::recorder::Recorder::new(Uring::new(file.clone()).unwrap(), PAGES);
+        let device = Recorder::new(Uring::new(file.clone()).unwrap(), PAGES);
         let log = device.log();
         let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
         let panics = |_: usize| Panics(log.clone(), Default::default());
         let run = || common::watched(&engine, || engine.run(panics, drop).map(drop));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     }
+}
+
+#[test]
+fn a_request_is_tried_eight_times_before_its_error_counts() {
+    const ATTEMPTS: u64 = 8;
+    for failing in [ATTEMPTS - 1, ATTEMPTS] {
+        let tried = AtomicU64::new(0);
+        let device = Recorder::new(Ram::new(PAGES as usize, Latency::Looks(1), image), PAGES)
+            .failing(move |_| tried.fetch_add(1, Ordering::SeqCst) < failing);
+        let log = device.log();
+        let options = small_cache(16, 1, 8, PAGES);
+        let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+        let ended = run_jobs(&engine, |_| vec![common::jobs::loads(3)]).remove(0);
+        assert_eq!(ended.jobs[0].1.is_ok(), failing < ATTEMPTS);
+        let counted = engine.counters().snapshot();
+        let errors = u64::from(failing == ATTEMPTS);
+        assert_eq!((counted.retries, counted.read_errors), (ATTEMPTS - 1, errors));
+        assert_eq!(u64::from(log.reads(3)), ATTEMPTS);
+    }
+}
+
+#[test]
+fn an_engine_comes_to_rest_when_all_that_it_writes_has_reached_the_device() {
+    for cores in [1, 2] {
+        let ram = Ram::new(PAGES as usize, Latency::Looks(1), image);
+        let device = Recorder::new(ram, PAGES).holding_writes(20);
+        let log = device.log();
+        let options = small_cache(16, cores, 8, PAGES);
+        let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+        let store = |page| job(move |memory| memory.store::<u64>(word(page), stored(page)));
+        run_jobs(&engine, |_| (0..PAGES).map(store).collect());
+        assert!(log.all_writes() > 0);
+        assert_eq!(log.held(), 0);
+    }
+}
+
+#[test]
+fn an_engine_says_who_waits_for_which_page() {
+    let device = Ram::new(PAGES as usize, Latency::Looks(1), image);
+    let options = small_cache(16, 1, 8, PAGES);
+    let engine = Arc::new(Engine::over_device(Arc::new(device), PAGES, &options).unwrap());
+    let told = engine.clone();
+    let jobs = |_| {
+        let told = told.clone();
+        let look = job(move |_| {
+            let text = format!("{told:?}");
+            let waits = "pages_waited_for: [(PageId(9), [fiber 0 of core 0])]";
+            assert!(text.contains(waits), "{text}");
+        });
+        vec![common::jobs::loads(9), look]
+    };
+    run_jobs(&engine, jobs).remove(0).order();
 }

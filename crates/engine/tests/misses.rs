@@ -269,3 +269,18 @@ fn what_is_counted_adds_up() {
         assert_eq!(errors, [0; 3]);
     }
 }
+
+#[test]
+fn a_page_stays_as_long_as_jobs_come_back_to_it_and_goes_when_none_does() {
+    let mut options = small_cache(16, 1, 1, PAGES);
+    options.tuning.replacement = PolicyKind::Clock;
+    let options = common::of_frames(16, options, PAGES);
+    let (engine, log) = engine(recorded(Latency::Looks(1)), &options);
+    let half = PAGES / 2;
+    let visits = || (1..half).flat_map(|page| [loads(0), loads(page)]).collect();
+    run_alone(&engine, visits).order();
+    assert_eq!(log.reads(0), 1, "it was hit between all misses");
+    let others = || (half..PAGES).map(loads).chain([loads(0)]).collect();
+    run_alone(&engine, others).order();
+    assert_eq!(log.reads(0), 2, "nobody came back to it");
+}

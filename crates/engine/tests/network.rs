@@ -3,8 +3,6 @@
 
 mod common;
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{Read, Write};

@@ -320,6 +320,20 @@ fn a_damaged_page_is_a_named_error_and_the_rest_is_there() {
 }
 
 #[test]
+fn either_superblock_of_a_new_store_is_enough() {
+    use std::os::unix::fs::FileExt;
+    let folder = folder();
+    for kept in 1..3 {
+        let path = folder.path().join(format!("store{kept}"));
+        drop(create(&path, 1 << 20));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&[9; 4096], (3 - kept) * 4096).unwrap();
+        let jobs = start(&reopen(&path), &options(1, Policy::None));
+        assert_eq!(jobs.submit(|memory| memory.load::<u64>(word(3))).wait(), Ok(0));
+    }
+}
+
+#[test]
 fn a_damaged_superblock_or_another_version_is_refused_with_what_is_wrong() {
     use std::os::unix::fs::FileExt;
     let folder = folder();

@@ -177,3 +177,43 @@ fn cores_that_use_what_others_fetched_ahead_read_nothing_twice() {
         assert_eq!(counted.misses + counted.ahead_used, 128);
     });
 }
+
+#[test]
+fn no_more_pages_are_under_way_ahead_of_demand_than_may_be() {
+    let mut options = small_cache(64, 1, 4, PAGES);
+    options.tuning.batch_max = 1;
+    let options = of_frames(200, options, PAGES);
+    assert_eq!(options.ahead_max(), 2);
+    let (engine, log) = recorded(Latency::Looks(1), &options);
+    let told = log.clone();
+    let jobs = || {
+        let log = told.clone();
+        vec![job(move |memory| {
+            (0..4).for_each(|page| load(memory, page));
+            let before = log.all_reads();
+            (9..19).for_each(|page| memory.hint(Hint::WillNeed(word(page))));
+            assert_eq!(log.all_reads() - before, 2);
+        })]
+    };
+    run_alone(&engine, jobs).order();
+    assert_eq!(engine.counters().snapshot().fetched_ahead, 2);
+}
+
+#[test]
+fn a_miss_on_a_page_that_made_room_for_a_fetched_one_is_counted() {
+    let mut options = small_cache(32, 1, 1, PAGES);
+    options.tuning.prefetch = PrefetcherKind::NextNLine;
+    options.tuning.replacement = PolicyKind::Fifo;
+    let options = of_frames(32, options, PAGES);
+    let (engine, _) = recorded(Latency::Looks(1), &options);
+    // These fit, but not with the pages behind each that are fetched in vain.
+    let round = || (0..24).map(|number| job(move |memory| load(memory, number * 5))).collect();
+    run_alone(&engine, round).order();
+    assert_eq!(engine.counters().snapshot().polluted, 0, "nothing was used twice yet");
+    for _ in 0..3 {
+        run_alone(&engine, round).order();
+    }
+    let counted = engine.counters().snapshot();
+    assert!(counted.fetched_ahead > 0);
+    assert!((1..=counted.misses).contains(&counted.polluted), "{counted:?}");
+}

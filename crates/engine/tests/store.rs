@@ -329,3 +329,54 @@ fn a_long_tag_and_an_offset_within_a_page_are_refused_and_nothing_is_made() {
     let error = open(&unaligned).unwrap_err();
     assert!(matches!(error, StoreError::Unaligned(100)), "{error}");
 }
+
+#[test]
+fn the_longest_tag_is_kept() {
+    let (_folder, new) = place();
+    let new = NewStore { tag: "x".repeat(1024), ..new };
+    assert_eq!(create(&new).expect("a store").header().tag, new.tag);
+}
+
+/// A ring of the kernel may keep the file open for a while.
+#[test]
+fn a_store_is_free_once_it_is_dropped_while_its_file_is_still_open() {
+    let (_folder, new) = made();
+    let store = open(&new).expect("a store");
+    let file = store.file();
+    drop(store);
+    open(&new).expect("nobody has it");
+    drop(file);
+}
+
+#[test]
+fn the_smallest_persistent_store_is_made_and_a_smaller_one_refused_with_the_bound() {
+    let page_bytes = PAGE_BYTES as u64;
+    let least = ebbtide_core::durability::LOG_BLOCKS_MIN * page_bytes;
+    let (_folder, new) = place();
+    let new = NewStore { spare_pages: 1, ..new };
+    let none = NewStore { spare_pages: 0, ..new.clone() };
+    for (new, log_bytes) in [(&new, least - page_bytes), (&none, least), (&none, 0)] {
+        let error = Store::create_persistent(new, log_bytes).unwrap_err();
+        let StoreError::TooSmall { log_bytes_min, spare_pages, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((log_bytes_min, spare_pages), (least, new.spare_pages));
+    }
+    assert!(!new.path.exists());
+    let first = Store::create_persistent(&new, least).expect("the smallest").header();
+    assert_eq!((first.log_blocks * page_bytes, first.spare_pages), (least, 1));
+    let second = Store::create_persistent(&new, least).expect("in its place").header();
+    assert_ne!(first.id, second.id, "a store is told from all others");
+    assert_eq!(open(&new).expect("a store").header(), second);
+}
+
+#[test]
+fn a_persistent_store_that_cannot_be_made_leaves_no_file_behind_and_none_of_somebody_elses_goes() {
+    let (_folder, new) = place();
+    let new = NewStore { pages: 1 << 50, spare_pages: 1, ..new };
+    Store::create_persistent(&new, 1 << 20).unwrap_err();
+    assert!(!new.path.exists());
+    fs::write(&new.path, "a letter").expect("written");
+    Store::create_persistent(&new, 1 << 20).unwrap_err();
+    assert_eq!(fs::read(&new.path).expect("it is there"), b"a letter");
+}

@@ -72,7 +72,7 @@ mod tests {
             BARRIERS.fetch_add(1, Ordering::Relaxed);
             true
         };
-        let epochs = Epochs::with_barrier(2, counted);
+        let epochs = Epochs::with_barrier(2, Some(counted));
         // It computes, outside any call, and saw no later epoch.
         epochs.core(1).awake();
         let mut evictions = Evictions::default();

@@ -508,8 +508,7 @@ impl Backside {
             return;
         }
         pool.cache.settle(&mut self.installed);
-        let mut frames = Vec::with_capacity(wanted - coming);
-        pool.cache.give_up(wanted - coming, self.core, &mut frames);
+        let frames = pool.cache.give_up(wanted - coming, self.core);
         self.take_over(pool, frames, by, now);
     }
 

@@ -259,3 +259,61 @@ impl fmt::Debug for Requests {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::Device;
+    use crate::device::ram::{Latency, Ram};
+
+    const LIMITS: Limits =
+        Limits { depth: 8, batch_max: 4, hold: None, reserve: 4, prefetches_max: 4 };
+
+    fn us(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    fn busy(runnable: usize) -> Drive {
+        Drive::Busy { runnable }
+    }
+
+    /// A request since 1,000 us, of a core that misses every 10 us, on a device that takes 100 us.
+    fn requests() -> Requests {
+        let ram = Arc::new(Ram::new(1, Latency::Looks(1), |_, _| {}));
+        let mut requests = Requests::new(ram.queue(LIMITS.depth).expect("a queue"), LIMITS.depth);
+        for miss in 1..100 {
+            requests.missed(us(10 * miss));
+            requests.pace.read_took(Span::from_us(100), true);
+        }
+        requests.request_network(&mut Vec::new(), us(1000));
+        requests
+    }
+
+    #[test]
+    fn a_request_waits_for_others_while_the_jobs_of_a_busy_core_hide_a_read() {
+        let mut requests = requests();
+        let mut due = |more, jobs, at| requests.is_due(&LIMITS, more, jobs, us(at));
+        assert!(!due(1, busy(10), 1000), "ten jobs take as long as a read");
+        assert!(due(1, busy(9), 1000), "nine do not");
+        assert!(due(1, Drive::Idle, 1000), "nothing can run");
+        assert!(!due(0, Drive::Idle, 1000), "there is nothing to submit");
+    }
+
+    #[test]
+    fn a_request_waits_until_the_batch_is_full_or_four_reads_take_no_longer() {
+        let mut requests = requests();
+        let mut due = |more, at| requests.is_due(&LIMITS, more, busy(100), us(at));
+        assert!(!due(3, 1000) && due(4, 1000));
+        assert!(!due(1, 1399) && due(1, 1400));
+    }
+
+    #[test]
+    fn a_request_waits_as_long_as_the_options_say() {
+        let mut requests = requests();
+        let limits = Limits { hold: Some(Span::from_us(50)), ..LIMITS };
+        let mut due = |at| requests.is_due(&limits, 1, busy(0), us(at));
+        assert!(!due(1049) && due(1050));
+    }
+}

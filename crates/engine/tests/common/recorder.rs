@@ -13,6 +13,8 @@ use parking_lot::{Condvar, Mutex};
 pub struct Log {
     reads: Box<[AtomicU32]>,
     writes: Box<[AtomicU32]>,
+    /// Writes that wait to reach the device.
+    held: AtomicUsize,
     submissions: Mutex<Vec<usize>>,
 }
 
@@ -37,6 +39,11 @@ impl Log {
         (0..self.writes.len() as u64).map(|page| u64::from(self.writes(page))).sum()
     }
 
+    /// Writes that were asked for and have not reached the device.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::SeqCst)
+    }
+
     /// The number of requests in every submission that had some.
     pub fn submissions(&self) -> Vec<usize> {
         self.submissions.lock().clone()
@@ -51,17 +58,22 @@ pub struct Recorder<D> {
     write_looks: u32,
     /// Cores that sleep while nothing of theirs is under way hear of nothing but a call.
     deep_sleep: bool,
-    fails_write: Option<FailsWrite>,
+    fails: Option<Fails>,
 }
 
-/// Whether the next write fails.
-type FailsWrite = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Whether the next request of this direction fails.
+type Fails = Arc<dyn Fn(Direction) -> bool + Send + Sync>;
 
 impl<D: Device> Recorder<D> {
     pub fn new(inner: D, pages: u64) -> Recorder<D> {
         let counts = || (0..pages).map(|_| AtomicU32::new(0)).collect();
-        let log = Log { reads: counts(), writes: counts(), submissions: Mutex::default() };
-        Recorder { inner, log: Arc::new(log), write_looks: 0, deep_sleep: false, fails_write: None }
+        let log = Log {
+            reads: counts(),
+            writes: counts(),
+            held: AtomicUsize::new(0),
+            submissions: Mutex::default(),
+        };
+        Recorder { inner, log: Arc::new(log), write_looks: 0, deep_sleep: false, fails: None }
     }
 
     pub fn holding_writes(mut self, looks: u32) -> Recorder<D> {
@@ -74,8 +86,8 @@ impl<D: Device> Recorder<D> {
         self
     }
 
-    pub fn failing_writes(mut self, fails: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.fails_write = Some(Arc::new(fails));
+    pub fn failing(mut self, fails: impl Fn(Direction) -> bool + Send + Sync + 'static) -> Self {
+        self.fails = Some(Arc::new(fails));
         self
     }
 
@@ -106,7 +118,7 @@ impl<D: Device> Device for Recorder<D> {
             log: self.log.clone(),
             write_looks: self.write_looks,
             held: Vec::new(),
-            fails_write: self.fails_write.clone(),
+            fails: self.fails.clone(),
             failed: Vec::new(),
         }))
     }
@@ -123,7 +135,7 @@ struct RecordedQueue {
     log: Arc<Log>,
     write_looks: u32,
     held: Vec<(Request, u32)>,
-    fails_write: Option<FailsWrite>,
+    fails: Option<Fails>,
     failed: Vec<Completion>,
 }
 
@@ -136,11 +148,12 @@ impl Queue for RecordedQueue {
         };
         counts[page].fetch_add(1, Ordering::SeqCst);
         let write = request.direction == Direction::Write;
-        if write && self.fails_write.as_ref().is_some_and(|fails| fails()) {
+        if self.fails.as_ref().is_some_and(|fails| fails(request.direction)) {
             let result = Err(io::Error::from_raw_os_error(libc::EIO));
             self.failed.push(Completion { token: request.token, result });
         } else if write && self.write_looks > 0 {
             self.held.push((request, self.write_looks));
+            self.log.held.fetch_add(1, Ordering::SeqCst);
         } else {
             self.inner.push(request);
         }
@@ -159,6 +172,7 @@ impl Queue for RecordedQueue {
         self.held.iter_mut().for_each(|(_, looks)| *looks -= 1);
         for (request, _) in self.held.extract_if(.., |(_, looks)| *looks == 0) {
             self.inner.push(request);
+            self.log.held.fetch_sub(1, Ordering::SeqCst);
         }
         completions.append(&mut self.failed);
         self.inner.reap(completions);
