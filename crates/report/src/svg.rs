@@ -59,10 +59,11 @@ pub(super) fn line(out: &mut String, from: (f64, f64), to: (f64, f64), class: &s
     );
 }
 
-/// A mark of the shape that goes with colour `index`, so that colour is never all there is.
+/// A mark of the shape and colour of series `index`, so that colour is never all there is. When all
+/// colours are used, they come again with other shapes: series differ as far as 49 go.
 pub(super) fn mark(out: &mut String, x: f64, y: f64, index: usize) {
     let class = format!("mark fill{}", index % COLOURS);
-    let path = match index % COLOURS {
+    let path = match (index + index / COLOURS) % COLOURS {
         0 => "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
         1 => "M-3.6 -3.6h7.2v7.2h-7.2z",
         2 => "M0 -5L4.6 3.4H-4.6z",
@@ -97,6 +98,18 @@ pub(super) fn frame(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn twenty_series_have_marks_of_their_own() {
+        let marks: std::collections::HashSet<String> = (0..20)
+            .map(|index| {
+                let mut out = String::new();
+                mark(&mut out, 0.0, 0.0, index);
+                out
+            })
+            .collect();
+        assert_eq!(marks.len(), 20);
+    }
 
     #[test]
     fn what_could_be_markup_is_escaped() {
