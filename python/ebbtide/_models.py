@@ -173,6 +173,10 @@ def compare(
     jobs: int | None = None,
     seed: int | None = None,
     energy: Path | None = None,
+    dram_price: float | None = None,
+    flash_price: float | None = None,
+    cells: str | None = None,
+    ssd: str | int | None = None,
     progress: Progress = None,
 ) -> Comparison:
     """Compares designs on the same program or trace, cores, data and amount of DRAM, as `ebbtide
@@ -183,10 +187,14 @@ def compare(
         trace: a trace to replay instead.
         designs: the designs to compare beside DRAM-only; all of them without.
         set: parameters of every design that has them.
-        scale: scale of the capacities; 1/64 without, and 1/1 with a trace.
+        scale: scale of the capacities; without, 1/64, and for a trace as much data as it touches.
         jobs: jobs to measure; 10,000 without.
         seed: seed of data and jobs; 1 without.
         energy: a TOML file with the energy of operations.
+        dram_price: dollars a GB of DRAM.
+        flash_price: dollars a GB of flash.
+        cells: `"ull"`, `"slc"`, `"mlc"`, `"tlc"` or `"qlc"`, for lifetimes by formula.
+        ssd: capacity of an SSD; as many are taken as hold the data.
         progress: see `ebbtide.Progress`.
     """
     if isinstance(designs, str):
@@ -198,6 +206,10 @@ def compare(
         jobs=jobs,
         seed=seed,
         energy=energy,
+        dram_price=dram_price,
+        flash_price=flash_price,
+        cells=cells,
+        ssd=ssd,
     )
     keys = [(key, text_of(value)) for key, value in (set or {}).items()]
     with shown(progress) as tell:
@@ -222,6 +234,7 @@ def size(
     cells: str | None = None,
     min_lifetime: float | None = None,
     machine: Path | None = None,
+    claims: bool = False,
     policies: Iterable[str] | None = None,
     progress: Progress = None,
 ) -> Sizing:
@@ -241,10 +254,12 @@ def size(
         dram_price: dollars a GB of DRAM.
         flash_price: dollars a GB of flash.
         cores: cores that share the flash.
-        ssd: size of the SSD; that of the data without.
-        cells: `"ull"`, `"slc"`, `"mlc"` or `"tlc"`.
+        ssd: capacity of an SSD, such as `"3.84TB"`; as many are taken as hold the data.
+        cells: `"ull"`, `"slc"`, `"mlc"`, `"tlc"` or `"qlc"`.
         min_lifetime: least lifetime of the SSD in years of continuous use.
-        machine: a file that `ebbtide doctor --write` has written: size Ebbtide on that machine.
+        machine: a file that `ebbtide doctor --write` has written, or `"published"` for the published
+            designs; without, `machine.toml` if it is here, and else a drive of today.
+        claims: also compare the trace with what AstriFlash's paper says of services.
         policies: further replacement policies to draw curves for.
         progress: see `ebbtide.Progress`.
     """
@@ -265,6 +280,7 @@ def size(
         cells=cells,
         min_lifetime=min_lifetime,
         machine=machine,
+        claims=claims or None,
     )
     kinds = None if policies is None else list(policies)
     with shown(progress) as tell:

@@ -9,8 +9,8 @@ use ebbtide_papers::{ReproduceOptions, Selection, astriflash::judge_trace};
 use ebbtide_sim::Offered;
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, with_policy, with_prefetcher};
-use ebbtide_study::analytic::cost::Prices;
 use ebbtide_study::compare::{CompareError, CompareOptions, Work};
+use ebbtide_study::market::Market;
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::simulate::{self as simulation, SimOptions, SimWork, SimulateError};
 use ebbtide_study::size::{Cells, Input, Machine, SizeError, SizeOptions};
@@ -173,26 +173,42 @@ fn compare_options(
     designs: Vec<String>,
     set: Set,
 ) -> Result<CompareOptions, Failure> {
-    let (work, usual) = match arguments.path("trace") {
-        Some(path) => (Work::Trace(path, None), Scale::WHOLE),
+    let work = match arguments.path("trace") {
+        Some(path) => Work::Trace(path, None),
         None => {
             let workload = arguments.value("workload")?.unwrap_or(Kind::HashTable);
             let jobs = arguments.count("jobs", 1)?.unwrap_or(10_000);
             let seed = arguments.count("seed", 0)?.unwrap_or(1);
-            let quick = Scale { numerator: 1, denominator: 64 };
-            (Work::Program { workload, jobs, seed }, quick)
+            Work::Program { workload, jobs, seed }
         }
     };
     Ok(CompareOptions {
         designs,
         work,
         set,
-        scale: arguments.value("scale")?.unwrap_or(usual),
+        scale: arguments.value("scale")?,
         threads: host_threads(),
         energy: arguments.energy()?,
-        prices: Prices::default(),
-        cells: Cells::Tlc,
+        market: market(arguments)?,
     })
+}
+
+/// What memory costs and which drives hold the data.
+fn market(arguments: &Arguments) -> Result<Market, Failure> {
+    let mut market = Market::default();
+    if let Some(price) = arguments.number("dram_price")? {
+        market.prices.dram = price;
+    }
+    if let Some(price) = arguments.number("flash_price")? {
+        market.prices.flash = price;
+    }
+    if let Some(Bytes(bytes)) = arguments.value("ssd")? {
+        market.drive_bytes = bytes;
+    }
+    if let Some(cells) = arguments.text("cells") {
+        market.cells = cells.to_uppercase().parse::<Cells>().map_err(Failure::input)?;
+    }
+    Ok(market)
 }
 
 /// The DRAM that a program needs.
@@ -205,14 +221,14 @@ pub(crate) fn size(
 ) -> PyResult<Report> {
     let arguments = Arguments(arguments);
     let options = size_options(&arguments, policies)?;
-    let machine = match arguments.path("machine") {
-        None => Machine::published().map_err(Failure::input)?,
-        Some(path) => Machine::measured(&path).map_err(Failure::input)?,
-    };
+    let machine = Machine::chosen(arguments.path("machine").as_deref()).map_err(Failure::input)?;
+    let claims = arguments.is_set("claims");
     watched(py, progress.as_ref(), move |watch| {
         let report = ebbtide_study::size::run(&options, &machine, watch);
         let mut report = report.map_err(size_failed)?;
-        judge_trace(&mut report, &machine);
+        if claims {
+            judge_trace(&mut report, &machine);
+        }
         Ok(Report::new(report))
     })
 }
@@ -232,16 +248,10 @@ fn size_options(
     Ok(SizeOptions {
         slo_us: arguments.value::<Span>("slo")?.map_or(usual.slo_us, Span::as_us_f64),
         load: arguments.number("load")?.unwrap_or(usual.load),
-        dram_price: arguments.number("dram_price")?.unwrap_or(usual.dram_price),
-        flash_price: arguments.number("flash_price")?.unwrap_or(usual.flash_price),
+        market: market(arguments)?,
         cores: match arguments.count("cores", 1)? {
             None => usual.cores,
             Some(cores) => u32::try_from(cores).unwrap_or(u32::MAX),
-        },
-        ssd_bytes: arguments.value::<Bytes>("ssd")?.map(|Bytes(bytes)| bytes),
-        cells: match arguments.text("cells") {
-            None => usual.cells,
-            Some(cells) => cells.to_uppercase().parse::<Cells>().map_err(Failure::input)?,
         },
         min_lifetime_years: arguments.number("min_lifetime")?,
         policies: policies.map_or(Ok(usual.policies), kinds)?,

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbtide_sim::config::Scale;
-use ebbtide_study::analytic::cost::Prices;
 use ebbtide_study::compare::{self, CompareOptions, Work};
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_trace::Format;
@@ -34,7 +33,8 @@ pub(crate) struct Arguments {
     /// Set a parameter of every design, such as flash.preset=tlc. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = numbers::setting)]
     set: Vec<(String, String)>,
-    /// Scale of dataset, DRAM cache and last-level cache [default: 1/64; 1/1 with a trace]
+    /// Scale of dataset, DRAM cache and last-level cache [default: 1/64; with a trace, as much data
+    /// as it touches]
     #[arg(long, value_name = "FRACTION")]
     scale: Option<Scale>,
     /// Jobs to measure after the warm-up
@@ -54,11 +54,6 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
-    let prices = [arguments.market.dram_price, arguments.market.flash_price];
-    if let Some(price) = prices.into_iter().find(|price| !(price.is_finite() && *price > 0.0)) {
-        let said = format!("--dram-price or --flash-price {price}: expected dollars, more than 0");
-        return Err(Failure::input(said));
-    }
     let options = options(arguments)?;
     let comparison = progress::watched(|watch| compare::compare(&options, watch))?;
     arguments.output.finish(&comparison.map_err(|error| Failure::of(error.is_input(), error))?)
@@ -66,25 +61,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn options(arguments: &Arguments) -> Result<CompareOptions, Failure> {
     let Arguments { workload, trace, design, set, scale, jobs, seed, .. } = arguments;
-    let (work, usual) = match trace {
+    let work = match trace {
         Some(path) if path.as_os_str() == "-" => {
             return Err(Failure::input("--trace -: expected a file, which every design can read"));
         }
-        Some(path) => (Work::Trace(path.clone(), arguments.format), Scale::WHOLE),
+        Some(path) => Work::Trace(path.clone(), arguments.format),
         None => {
             let workload = workload.unwrap_or(Kind::HashTable);
-            let quick = Scale { numerator: 1, denominator: 64 };
-            (Work::Program { workload, jobs: *jobs, seed: *seed }, quick)
+            Work::Program { workload, jobs: *jobs, seed: *seed }
         }
     };
     Ok(CompareOptions {
         designs: design.clone(),
         work,
         set: set.clone(),
-        scale: scale.unwrap_or(usual),
+        scale: *scale,
         threads: host_threads(),
         energy: energy_table(arguments.energy.as_deref())?,
-        prices: Prices { dram: arguments.market.dram_price, flash: arguments.market.flash_price },
-        cells: arguments.market.cells,
+        market: arguments.market.options(),
     })
 }

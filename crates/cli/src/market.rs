@@ -2,8 +2,9 @@
 //! they matter.
 
 use clap::Args;
-use ebbtide_core::UnknownName;
+use ebbtide_core::{Bytes, UnknownName};
 use ebbtide_study::analytic::cost::Prices;
+use ebbtide_study::market;
 use ebbtide_study::size::Cells;
 
 use crate::numbers;
@@ -12,15 +13,47 @@ use crate::numbers;
 pub(crate) struct Market {
     /// Price of a GB of DRAM in dollars
     #[arg(long, value_parser = numbers::number, default_value_t = Prices::default().dram)]
-    pub(crate) dram_price: f64,
+    dram_price: f64,
     /// Price of a GB of flash in dollars
     #[arg(long, value_parser = numbers::number, default_value_t = Prices::default().flash)]
-    pub(crate) flash_price: f64,
+    flash_price: f64,
     /// Kind of flash cells: ull, slc, mlc, tlc or qlc
     #[arg(long, value_parser = cells, default_value = "tlc", value_name = "KIND")]
-    pub(crate) cells: Cells,
+    cells: Cells,
+    /// Capacity of an SSD, on which its lifetime depends. As many are taken as hold the data
+    #[arg(long, default_value = "3.84TB", value_name = "SIZE")]
+    ssd: Bytes,
+}
+
+impl Market {
+    pub(crate) fn options(&self) -> market::Market {
+        market::Market {
+            prices: Prices { dram: self.dram_price, flash: self.flash_price },
+            cells: self.cells,
+            drive_bytes: self.ssd.0,
+        }
+    }
 }
 
 fn cells(name: &str) -> Result<Cells, UnknownName> {
     name.to_uppercase().parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        market: Market,
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let given = Only::parse_from(["ebbtide"]).market.options();
+        assert_eq!(given, market::Market::default());
+    }
 }

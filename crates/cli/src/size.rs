@@ -58,15 +58,12 @@ pub(crate) struct Arguments {
     /// Cores that share the flash. Each has its own stream of jobs
     #[arg(long, value_parser = numbers::count::<u32>, default_value = "1", value_name = "COUNT")]
     cores: u32,
-    /// Size of the SSD, on which its lifetime depends [default: the size of the data]
-    #[arg(long, value_name = "SIZE")]
-    ssd: Option<Bytes>,
     /// Least lifetime of the SSD in years of continuous use. More DRAM means fewer writes
     #[arg(long, value_parser = numbers::number, value_name = "YEARS", allow_hyphen_values = true)]
     min_lifetime: Option<f64>,
-    /// Size Ebbtide with the costs in this file, which `doctor --write` has written, instead of the
-    /// published designs
-    #[arg(long, value_name = "FILE.toml")]
+    /// The machine to size: a file with the costs that `doctor --write` has measured, or `published`
+    /// for the published designs [default: machine.toml if it is here, else a drive of today]
+    #[arg(long, value_name = "FILE.toml|published")]
     machine: Option<PathBuf>,
     /// Also compare the trace with what AstriFlash's paper says of services
     #[arg(long)]
@@ -85,10 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     arguments.output.check()?;
-    let machine = match &arguments.machine {
-        None => Machine::published().map_err(Failure::input)?,
-        Some(path) => Machine::measured(path).map_err(Failure::input)?,
-    };
+    let machine = Machine::chosen(arguments.machine.as_deref()).map_err(Failure::input)?;
     let report = progress::watched(|watch| size::run(&options(arguments), &machine, watch))?;
     let mut report = report.map_err(|error| Failure::of(error.is_input(), error))?;
     if arguments.claims {
@@ -115,11 +109,8 @@ fn options(arguments: &Arguments) -> SizeOptions {
     SizeOptions {
         slo_us: arguments.slo.as_us_f64(),
         load: arguments.load,
-        dram_price: arguments.market.dram_price,
-        flash_price: arguments.market.flash_price,
+        market: arguments.market.options(),
         cores: arguments.cores,
-        ssd_bytes: arguments.ssd.map(|Bytes(bytes)| bytes),
-        cells: arguments.market.cells,
         min_lifetime_years: arguments.min_lifetime,
         policies: arguments.policy.clone(),
         ..SizeOptions::new(input)

@@ -108,6 +108,29 @@ fn designs_are_compared_on_a_trace() {
 }
 
 #[test]
+fn a_trace_is_compared_on_machines_as_large_as_what_it_touches() {
+    let folder = folder();
+    // 1,500 pages, far above any machine's data.
+    let lines = (0..3_000).map(|i| {
+        let page = 0x7f00_0000_0000_u64 + i * 7 % 1_500 * 3 * 4096;
+        format!("{} 0 {page} 64 {}\n", i * 2_000, i % 2)
+    });
+    fs::write(folder.path().join("trace.txt"), lines.collect::<String>()).expect("written");
+    let arguments = ["compare", "--trace=trace.txt", "--json"];
+    let found = json(&mut ebbtide(folder.path(), &arguments));
+    assert_eq!(found["touched_pages"], 1_500);
+    assert!(rows(&found).len() > ALL.len() / 2, "{}", found["left_out"]);
+    for row in rows(&found) {
+        let config = &row["outcome"]["config"];
+        assert_eq!(config["dataset"]["size"], "8MiB", "{}", row["design"]);
+        // 1,500 pages do not fit into a 32nd of the DRAM.
+        let (reads, has_flash) = (&row["flash_read_mb_per_s"], row["price"]["flash_gib"] != 0.0);
+        assert_eq!(reads.as_f64() > Some(0.0), has_flash, "{}", row["design"]);
+    }
+    assert_eq!(row(&found, "astriflash")["outcome"]["config"]["dram_cache"]["size"], "256KiB");
+}
+
+#[test]
 fn what_cannot_be_compared_is_refused() {
     let folder = folder();
     for (arguments, expected) in [
@@ -130,5 +153,7 @@ fn a_design_from_a_file_is_compared_under_its_name() {
     let found = json(&mut small(folder.path(), &["--design=mine.toml", "--jobs=200", "--json"]));
     let names: Vec<_> = rows(&found).iter().map(|row| row["design"].clone()).collect();
     assert_eq!(names, ["dram-only", "mine.toml"]);
-    assert_eq!(found["prices"]["dram"], 3.0, "as in `size`");
+    let market = &found["market"];
+    assert_eq!((&market["prices"]["dram"], &market["cells"]), (&3.0.into(), &"TLC".into()));
+    assert_eq!(market["drive_bytes"], 3_840_000_000_000_u64, "as in `size`");
 }

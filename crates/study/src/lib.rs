@@ -11,6 +11,7 @@
 //! * [`analytic`]: closed formulas for queues, bandwidth, cost and lifetime.
 //! * [`energy`]: the energy of a run, from its counters and a table of energies per operation.
 //! * [`claims`]: a paper's claim, its tolerance, and the verdict on a result.
+//! * [`market`]: what memory costs and which drives hold the data.
 //! * [`gc_share`]: the share of requests that garbage collection blocks.
 //! * [`side_by_side`]: runs on host threads with results that do not depend on their number.
 //!
@@ -38,6 +39,7 @@ pub mod claims;
 pub mod compare;
 pub mod energy;
 pub mod gc_share;
+pub mod market;
 pub mod predict;
 pub mod runs;
 pub mod side_by_side;

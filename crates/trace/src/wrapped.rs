@@ -157,7 +157,7 @@ mod tests {
     use ebbtide_core::Time;
 
     use super::*;
-    use crate::Op;
+    use crate::{Compacted, Footprint, Op};
 
     struct Fixed(Vec<u64>);
 
@@ -185,6 +185,18 @@ mod tests {
     }
 
     const REGION: u64 = REGION_PAGES * PAGE_BYTES as u64;
+
+    #[test]
+    fn a_compacted_trace_has_no_gaps_and_keeps_neighbours() {
+        let addresses = [0x7fff_0000_0008, 4096, 0x7fff_0000_1000, 3 * 4096 + 5];
+        let footprint = Footprint::of(Fixed(addresses.to_vec())).expect("no fault");
+        assert_eq!(footprint.pages(), 4);
+        let mut batch = Vec::new();
+        let mut source = Compacted::new(Fixed(addresses.to_vec()), &footprint);
+        source.fill(&mut batch).expect("no fault");
+        let places: Vec<u64> = batch.iter().map(|access| access.address.0).collect();
+        assert_eq!(places, [2 * 4096 + 8, 0, 3 * 4096, 4096 + 5]);
+    }
 
     #[test]
     fn what_lies_on_the_device_stays_there() {

@@ -86,9 +86,19 @@ impl Profile {
     /// # Errors
     /// [`BenchError::BadInput`] when the file cannot be read or is not a profile.
     pub fn read(path: &Path) -> Result<Profile, BenchError> {
-        let bad = |reason: String| BenchError::BadInput(format!("{}: {reason}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
-        let profile: Profile = toml::from_str(&text).map_err(|error| {
+        let name = path.display().to_string();
+        let text = fs::read_to_string(path)
+            .map_err(|error| BenchError::BadInput(format!("{name}: {error}")))?;
+        Profile::parse(&name, &text)
+    }
+
+    /// The profile that the contents of the file `name` are.
+    ///
+    /// # Errors
+    /// [`BenchError::BadInput`] when they are none.
+    pub fn parse(name: &str, text: &str) -> Result<Profile, BenchError> {
+        let bad = |reason: String| BenchError::BadInput(format!("{name}: {reason}"));
+        let profile: Profile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
             let message = error.message().lines().collect::<Vec<_>>().join("; ");
             bad(format!("line {line}: {message}; expected what `ebbtide doctor --write` writes"))

@@ -81,8 +81,9 @@ impl Machines {
 fn machine(
     design: &str,
     reference: &Config,
-    CompareOptions { set, scale, energy: table, prices, .. }: &CompareOptions,
+    options: &CompareOptions,
 ) -> Result<Machine, ConfigError> {
+    let CompareOptions { set, energy: table, market, .. } = options;
     let own = resolve(design, &[])?;
     let dram = reference.dram_cache.size.to_string();
     let of_dram = match &own.promotion {
@@ -97,13 +98,13 @@ fn machine(
     let set = set.iter().filter(|(key, _)| key != DRAM).cloned();
     let settings: Vec<Setting> = set.chain(common(reference)).chain(of_dram).collect();
     let whole = resolve_with(design, &own, &settings)?;
-    let config = scale.of(whole.clone());
+    let config = options.scale().of(whole.clone());
     config.check()?;
     let has_flash = designs::has_flash(&config)?;
     Ok(Machine {
         design: design.to_string(),
         config,
-        price: Price::of(&whole, has_flash, *prices),
+        price: Price::of(&whole, has_flash, market.prices),
         meter: Meter::new(table, &whole, has_flash)?,
     })
 }
@@ -141,20 +142,17 @@ fn as_json(config: &Config) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use ebbtide_sim::config::Scale;
+    use ebbtide_workloads::Kind;
 
     use super::super::Work;
     use super::*;
-    use crate::analytic::cost::Prices;
-    use crate::analytic::lifetime::Cells;
     use crate::energy::EnergyTable;
+    use crate::market::Market;
 
     fn machines(set: &[(&str, &str)]) -> Result<Machines, CompareError> {
         let set = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let work = Work::Trace(PathBuf::new(), None);
-        let scale = Scale { numerator: 1, denominator: 64 };
+        let work = Work::Program { workload: Kind::HashTable, jobs: 1, seed: 1 };
+        let scale = None;
         let energy = EnergyTable::shipped();
         Machines::of(&CompareOptions {
             designs: Vec::new(),
@@ -163,8 +161,7 @@ mod tests {
             scale,
             threads: 1,
             energy,
-            prices: Prices::default(),
-            cells: Cells::Tlc,
+            market: Market::default(),
         })
     }
 

@@ -14,11 +14,12 @@ use std::path::PathBuf;
 
 use ebbtide_core::{PAGE_BYTES, Stopped, UnknownName, Watch};
 use ebbtide_sim::config::{ConfigError, Scale};
+use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{
     Distribution, FlashOutcome, Lifetime, Offered, Outcome, Plan, Replay, ReplayError, SimError,
     Simulation, designs, replay,
 };
-use ebbtide_trace::{Format, TraceError};
+use ebbtide_trace::{Compacted, Footprint, Format, TraceError};
 use ebbtide_workloads::Kind;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,9 +27,10 @@ use thiserror::Error;
 
 pub use price::Price;
 
-use crate::analytic::cost::{Prices, effectiveness};
-use crate::analytic::lifetime::{Cells, Wear};
+use crate::analytic::cost::effectiveness;
+use crate::analytic::lifetime::Wear;
 use crate::energy::{Energy, EnergyTable};
+use crate::market::{Market, MarketError};
 use crate::side_by_side::side_by_side;
 use crate::watched::Watched;
 use machine::{Machine, Machines};
@@ -49,17 +51,33 @@ pub struct CompareOptions {
     pub work: Work,
     /// Parameters set for every design that has them.
     pub set: Vec<(String, String)>,
-    /// Scale of capacities in the runs. Prices are of the full size.
-    pub scale: Scale,
+    /// Scale of capacities in the runs; prices are of the full size. Without one, programs run at
+    /// [`USUAL_SCALE`], and a trace runs on as much data as it touches.
+    pub scale: Option<Scale>,
     /// Number of concurrent runs, which does not change the result.
     pub threads: usize,
     /// What operations take.
     pub energy: EnergyTable,
-    /// Prices of memory.
-    pub prices: Prices,
-    /// The kind of flash cells, for lifetimes by formula.
-    pub cells: Cells,
+    /// What memory costs, and which drives lifetimes by formula are of.
+    pub market: Market,
 }
+
+impl CompareOptions {
+    fn scale(&self) -> Scale {
+        match (&self.scale, &self.work) {
+            (Some(scale), _) => *scale,
+            (None, Work::Program { .. }) => USUAL_SCALE,
+            (None, Work::Trace(..)) => Scale::WHOLE,
+        }
+    }
+}
+
+/// The scale of programs.
+pub const USUAL_SCALE: Scale = Scale { numerator: 1, denominator: 64 };
+
+/// The least data of a machine that is fitted to a trace, in pages. Smaller ones have fewer frames than
+/// some designs need.
+const FITTED_PAGES_MIN: u64 = 1024;
 
 /// The work of every design.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,10 +104,10 @@ pub struct Comparison {
     pub unit: &'static str,
     /// Scale of capacities.
     pub scale: String,
-    /// Prices of memory.
-    pub prices: Prices,
-    /// The kind of flash cells of lifetimes by formula.
-    pub cells: Cells,
+    /// The pages that a trace touches, to which the machine is fitted unless options say otherwise.
+    pub touched_pages: Option<u64>,
+    /// What memory costs, and which drives lifetimes by formula are of.
+    pub market: Market,
     /// Computing time of a job beside its accesses, in microseconds; `None` for a trace.
     pub work_us: Option<f64>,
     /// The results, in the order of [`designs::ALL`].
@@ -166,6 +184,9 @@ pub enum CompareError {
     /// The parameters of the machine are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A price or a drive that makes no sense.
+    #[error(transparent)]
+    Market(#[from] MarketError),
     /// A run failed.
     #[error("{design}: {error}")]
     Run {
@@ -209,12 +230,18 @@ impl CompareError {
 /// # Errors
 /// [`CompareError`]. There is no result unless every run ended.
 pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison, CompareError> {
+    options.market.check()?;
+    let footprint = footprint(options, watch)?;
+    let touched_pages = footprint.as_ref().map(Footprint::pages);
+    let fitted = fitted(options, touched_pages)?;
+    let options = fitted.as_ref().unwrap_or(options);
     let Machines { baseline, others, left_out } = Machines::of(options)?;
+    let work = (&options.work, footprint.as_ref());
     let all = others.len() as f64 + 1.0;
     let show = |stage: &str, share: f64| {
         watch.show(&format!("{BASELINE}: {stage}"), share / all);
     };
-    let first = run(&baseline, None, &options.work, watch.telling(&show))?;
+    let first = run(&baseline, None, work, watch.telling(&show))?;
     let show_others =
         |stage: &str, share: f64| watch.show(stage, (1.0 + share * (all - 1.0)) / all);
     let work_us = first.work_us;
@@ -226,14 +253,14 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
             let machine = &others[number];
             let name = &machine.design;
             let show = |stage: &str, share: f64| watch.show(&format!("{name}: {stage}"), share);
-            run(machine, work_us, &options.work, watch.telling(&show))
+            run(machine, work_us, work, watch.telling(&show))
         },
     )?;
     let mut rows: Vec<ComparedDesign> = [&baseline]
         .into_iter()
         .chain(&others)
         .zip([&first].into_iter().chain(&rest))
-        .map(|(machine, ran)| row(machine, ran, (&baseline, &first), options.cells))
+        .map(|(machine, ran)| row(machine, ran, (&baseline, &first), options.market))
         .collect();
     let place = |row: &ComparedDesign| {
         let shipped = designs::ALL.iter().position(|design| design.name == row.design);
@@ -250,13 +277,50 @@ pub fn compare(options: &CompareOptions, watch: Watch<'_>) -> Result<Comparison,
             Work::Program { .. } => "jobs",
             Work::Trace(..) => "accesses",
         },
-        scale: options.scale.to_string(),
-        prices: options.prices,
-        cells: options.cells,
+        scale: options.scale().to_string(),
+        touched_pages,
+        market: options.market,
         work_us,
         designs: rows,
         left_out,
     })
+}
+
+/// The pages that the trace of `options` touches, if they have one.
+fn footprint(
+    options: &CompareOptions,
+    watch: Watch<'_>,
+) -> Result<Option<Footprint>, CompareError> {
+    let Work::Trace(path, format) = &options.work else { return Ok(None) };
+    watch.tell("counting the pages of the trace", 0.0)?;
+    let mut trace = Watched::new(ebbtide_trace::open_as(path, *format)?, watch);
+    let footprint = Footprint::of(&mut trace)?;
+    if trace.stopped() {
+        return Err(Stopped.into());
+    }
+    Ok(Some(footprint))
+}
+
+/// `options` with as much data as holds `touched_pages`, a power of two, and [`REFERENCE`]'s share of
+/// DRAM; `None` where they say how large the machine is, or no trace does.
+fn fitted(
+    options: &CompareOptions,
+    touched_pages: Option<u64>,
+) -> Result<Option<CompareOptions>, CompareError> {
+    let is_set = |key: &str| options.set.iter().any(|(set, _)| set == key);
+    let Some(touched_pages) = touched_pages else { return Ok(None) };
+    if options.scale.is_some() || is_set("dataset.size") {
+        return Ok(None);
+    }
+    let reference = resolve(REFERENCE, &[])?;
+    let bytes = touched_pages.max(FITTED_PAGES_MIN).next_power_of_two() * PAGE_BYTES as u64;
+    let share = reference.dataset.size.0 / reference.dram_cache.size.0;
+    let mut fitted = options.clone();
+    fitted.set.push(("dataset.size".to_string(), bytes.to_string()));
+    if !is_set("dram_cache.size") {
+        fitted.set.push(("dram_cache.size".to_string(), (bytes / share).to_string()));
+    }
+    Ok(Some(fitted))
 }
 
 /// The results that a program and a trace have in common.
@@ -275,7 +339,7 @@ struct Ran {
 fn run(
     machine: &Machine,
     work_us: Option<f64>,
-    work: &Work,
+    (work, footprint): (&Work, Option<&Footprint>),
     watch: Watch<'_>,
 ) -> Result<Ran, CompareError> {
     let mut config = machine.config.clone();
@@ -295,7 +359,10 @@ fn run(
             // The length of a trace is not known before its end.
             watch.tell("replaying", 0.5)?;
             let mut trace = Watched::new(ebbtide_trace::open_as(path, *format)?, watch);
-            let replayed = replay(&config, &mut trace);
+            let replayed = match footprint {
+                Some(footprint) => replay(&config, &mut Compacted::new(&mut trace, footprint)),
+                None => replay(&config, &mut trace),
+            };
             if trace.stopped() {
                 return Err(Stopped.into());
             }
@@ -337,7 +404,7 @@ fn row(
     machine: &Machine,
     ran: &Ran,
     (baseline, first): (&Machine, &Ran),
-    cells: Cells,
+    market: Market,
 ) -> ComparedDesign {
     let rate = |ran: &Ran| ran.count as f64 * 1e9 / ran.simulated_ns.max(1) as f64;
     let seconds = ran.simulated_ns.max(1) as f64 / 1e9;
@@ -352,7 +419,7 @@ fn row(
         p99_us: ran.latency.p99 as f64 / 1e3,
         flash_read_mb_per_s: mb_per_s(ran.flash.reads),
         flash_write_mb_per_s: mb_per_s(ran.flash.writes),
-        lifetime: life(machine, ran, seconds, cells),
+        lifetime: life(machine, ran, seconds, market),
         energy: ran.energy.clone(),
         price: machine.price.clone(),
         saving,
@@ -361,15 +428,15 @@ fn row(
     }
 }
 
-/// The lifetime by the device's model of wear; without one, by the formula, at the size that is
-/// priced.
-fn life(machine: &Machine, ran: &Ran, seconds: f64, cells: Cells) -> Option<Life> {
+/// The lifetime by the device's model of wear; without one, by the formula, of the drives that hold
+/// the data at its full size.
+fn life(machine: &Machine, ran: &Ran, seconds: f64, market: Market) -> Option<Life> {
     if let Some(years) = &ran.lifetime {
         return Some(Life { years: years.clone(), modelled: true });
     }
     let wear = Wear {
-        cycles: cells.endurance_cycles(),
-        device_bytes: machine.price.flash_gib * GIB,
+        cycles: market.cells.endurance_cycles(),
+        device_bytes: market.flash_bytes((machine.price.flash_gib * GIB) as u64) as f64,
         pages_written: ran.flash.writes as f64,
         seconds,
     };

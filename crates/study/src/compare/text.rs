@@ -45,8 +45,25 @@ impl Comparison {
         })
     }
 
+    /// Capacity of the drives that hold the data.
+    fn drives_bytes(&self) -> u64 {
+        let data_gib = self.designs.iter().map(|row| row.price.flash_gib).fold(0.0, f64::max);
+        self.market.flash_bytes((data_gib * super::GIB) as u64)
+    }
+
     /// What was done on which machine.
     pub(super) fn heading(&self) -> String {
+        if let Some(pages) = self.touched_pages {
+            let config = &self.designs[0].outcome["config"];
+            let size = |section: &str| config[section]["size"].as_str().unwrap_or("?").to_string();
+            return format!(
+                "{} on every design, into the memory side: {pages} pages are touched, on machines with \
+                 {} of data, the designs with little DRAM {}; caches as {REFERENCE} has them",
+                self.work,
+                size("dataset"),
+                size("dram_cache"),
+            );
+        }
         let computing = self.work_us.map(|us| format!("; jobs compute for {} us", figure(us)));
         format!(
             "{} on every design: the cores, caches, data and DRAM of {REFERENCE}, capacities {} of \
@@ -65,15 +82,16 @@ impl Comparison {
              clock; energy: per {unit}, cores included, by configs/energy.toml or --energy; prices: \
              ${} a GB of DRAM and what replaces it, ${} a GB of flash; saves and perf/$: relative to \
              DRAM-only",
-            self.unit, self.prices.dram, self.prices.flash,
+            self.unit, self.market.prices.dram, self.market.prices.flash,
         )];
         let formula =
             self.designs.iter().filter(|row| row.lifetime.as_ref().is_some_and(|l| !l.modelled));
         let formula: Vec<&str> = formula.map(|row| row.design.as_str()).collect();
         if !formula.is_empty() {
             notes.push(format!(
-                "years by formula, for {} flash, as the device model does not wear: {}",
-                self.cells,
+                "years by formula, for {} of {} flash, as the device model does not wear: {}",
+                ebbtide_report::bytes(self.drives_bytes() as f64),
+                self.market.cells,
                 formula.join(", ")
             ));
         }

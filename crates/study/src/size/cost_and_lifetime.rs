@@ -30,10 +30,8 @@ pub struct CostAndLifetime {
 pub struct CellLifetime {
     /// The kind of cell.
     pub cells: Cells,
-    /// Years round the clock.
+    /// Years of continuous use.
     pub years: Option<f64>,
-    /// Years of 2,080 hours, as CXL-flash (ATC'23) counts.
-    pub working_years: Option<f64>,
 }
 
 impl CostAndLifetime {
@@ -42,21 +40,18 @@ impl CostAndLifetime {
         const GB: f64 = 1e9;
         let dataset_bytes = dataset_bytes(demand);
         let all_dram = need.dram_bytes as f64 >= dataset_bytes;
-        let flash_dollars = if all_dram { 0.0 } else { dataset_bytes / GB * options.flash_price };
-        let dollars = need.dram_bytes as f64 / GB * options.dram_price + flash_dollars;
-        let dollars_dram_only = dataset_bytes / GB * options.dram_price;
+        let flash_dollars =
+            if all_dram { 0.0 } else { dataset_bytes / GB * options.market.prices.flash };
+        let dollars = need.dram_bytes as f64 / GB * options.market.prices.dram + flash_dollars;
+        let dollars_dram_only = dataset_bytes / GB * options.market.prices.dram;
         let saving = dollars_dram_only / dollars;
         let jobs_per_s = f64::from(options.cores) * options.load * 1e6 / demand.job_us;
         let page = PAGE_BYTES as f64;
         let writes_per_s = jobs_per_s * need.write_backs_per_job;
         let lifetimes = Cells::ALL.map(|cells| {
             let wear = wear(options, demand, cells.endurance_cycles(), writes_per_s);
-            let some = |years: f64| years.is_finite().then_some(years);
-            CellLifetime {
-                cells,
-                years: some(wear.years()),
-                working_years: some(wear.working_years()),
-            }
+            let years = wear.years();
+            CellLifetime { cells, years: years.is_finite().then_some(years) }
         });
         CostAndLifetime {
             dollars,
@@ -79,7 +74,7 @@ impl CostAndLifetime {
 /// The maximum of pages written a second with which the flash of `options` lasts as long as
 /// required; infinite if `options` require no lifetime.
 pub(super) fn writes_per_s_max(options: &SizeOptions, demand: &Demand) -> f64 {
-    let cycles = options.cells.endurance_cycles();
+    let cycles = options.market.cells.endurance_cycles();
     options
         .min_lifetime_years
         .map_or(f64::INFINITY, |years| wear(options, demand, cycles, 1.0).years() / years)
@@ -87,7 +82,8 @@ pub(super) fn writes_per_s_max(options: &SizeOptions, demand: &Demand) -> f64 {
 
 /// The wear of the flash of `options` under `writes_per_s` pages a second.
 fn wear(options: &SizeOptions, demand: &Demand, cycles: f64, writes_per_s: f64) -> Wear {
-    let device_bytes = options.ssd_bytes.map_or(dataset_bytes(demand), |bytes| bytes as f64);
+    let data_bytes = demand.dataset_pages * PAGE_BYTES as u64;
+    let device_bytes = options.market.flash_bytes(data_bytes) as f64;
     Wear { cycles, device_bytes, pages_written: writes_per_s, seconds: 1.0 }
 }
 
@@ -117,12 +113,13 @@ mod tests {
         let mut options = SizeOptions::new(Input::default());
         assert_eq!(writes_per_s_max(&options, &demand), f64::INFINITY);
         options.min_lifetime_years = Some(2.0);
+        options.market.drive_bytes = 4096 * 1000;
         // 3,000 erases of each of its pages in two years.
         let seconds = 2.0 * 365.0 * 86400.0;
         let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-9;
         assert!(near(writes_per_s_max(&options, &demand), 3000.0 * 1000.0 / seconds));
-        options.cells = Cells::Ull;
-        options.ssd_bytes = Some(4096 * 5000);
+        options.market.cells = Cells::Ull;
+        options.market.drive_bytes = 4096 * 5000;
         assert!(near(writes_per_s_max(&options, &demand), 100_000.0 * 5000.0 / seconds));
     }
 }

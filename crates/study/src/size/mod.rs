@@ -26,8 +26,8 @@ use ebbtide_workloads::{Kind, ShapeError};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::analytic::cost::Prices;
 pub use crate::analytic::lifetime::Cells;
+use crate::market::{Market, MarketError};
 pub use anatomy::{Anatomy, FlashLatency};
 pub use cost_and_lifetime::{CellLifetime, CostAndLifetime};
 pub use demand::{Demand, PolicyCurve};
@@ -75,16 +75,10 @@ pub struct SizeOptions {
     pub slo_us: f64,
     /// Jobs that arrive, as a share of what DRAM-only can do.
     pub load: f64,
-    /// Dollars for a GB of DRAM.
-    pub dram_price: f64,
-    /// Dollars for a GB of flash.
-    pub flash_price: f64,
+    /// What memory costs and which drives hold the data.
+    pub market: Market,
     /// Cores, each with its own stream of jobs.
     pub cores: u32,
-    /// Size of the SSD in bytes, on which its lifetime depends; the size of the data if `None`.
-    pub ssd_bytes: Option<u64>,
-    /// Its kind of cell.
-    pub cells: Cells,
     /// The required lifetime in years round the clock, if any.
     pub min_lifetime_years: Option<f64>,
     /// Replacement policies to draw curves of, in addition to those of the designs.
@@ -95,18 +89,13 @@ impl SizeOptions {
     /// The defaults, for `input`.
     ///
     /// 1 ms: service-level objectives are in milliseconds (AstriFlash's talk, slides 3 and 6).
-    /// Prices are an assumption: server DRAM and NVMe flash in 2025, 30 times apart. CXL-flash
-    /// (ATC'23, observation 3) counts with 17 to 100.
     pub fn new(input: Input) -> SizeOptions {
         SizeOptions {
             input,
             slo_us: 1000.0,
             load: 0.8,
-            dram_price: Prices::default().dram,
-            flash_price: Prices::default().flash,
+            market: Market::default(),
             cores: 1,
-            ssd_bytes: None,
-            cells: Cells::Tlc,
             min_lifetime_years: None,
             policies: vec![PolicyKind::AdaptiveLrfu],
         }
@@ -139,6 +128,9 @@ pub enum SizeError {
         /// What was expected.
         expected: String,
     },
+    /// A price or a drive that makes no sense.
+    #[error(transparent)]
+    Market(#[from] MarketError),
     /// The trace cannot be read to its end.
     #[error("{error}{}", read_before(*.accesses))]
     Trace {
@@ -286,7 +278,7 @@ pub fn run(
             best: least_dram::best(&demand, &chosen.anatomy, &goal),
         });
     }
-    let years = chosen.and_then(|chosen| chosen.worth.as_ref()?.years(options.cells));
+    let years = chosen.and_then(|chosen| chosen.worth.as_ref()?.years(options.market.cells));
     if options.min_lifetime_years.is_none() && years.is_some_and(|years| years < 1.0) {
         notices.push(SHORT_LIFE.to_string());
     }
@@ -304,8 +296,26 @@ pub fn run(
 }
 
 /// Note for flash that does not last a year.
-const SHORT_LIFE: &str = "the SSD, taken to be as large as the data unless `--ssd` says otherwise, \
-    does not last a year: `--min-lifetime YEARS` asks for DRAM enough to spare it the writes";
+const SHORT_LIFE: &str = "the SSD does not last a year: `--min-lifetime YEARS` asks for DRAM enough to \
+    spare it the writes, and `--ssd SIZE` for larger drives";
+
+/// Why the costs of a machine are not known.
+#[derive(Debug, Error)]
+pub enum MachineError {
+    /// The file is not what `ebbtide doctor --write` writes.
+    #[error(transparent)]
+    Measured(#[from] BenchError),
+    /// A published design's parameters do not resolve.
+    #[error(transparent)]
+    Published(#[from] ConfigError),
+}
+
+/// The file in which [`Machine::usual`] looks for the costs that were measured on this machine.
+pub const MEASURED_HERE: &str = "machine.toml";
+
+/// A drive of today: the name of its file, and its contents.
+const DRIVE_OF_TODAY: (&str, &str) =
+    ("micron-7500-pro.toml", include_str!("../../configs/drives/micron-7500-pro.toml"));
 
 /// The costs of a miss on a machine, by design.
 #[derive(Debug, Clone)]
@@ -349,6 +359,39 @@ impl Machine {
 }
 
 impl Machine {
+    /// The machine that `given` names: the file of one that was measured, `published` for
+    /// [`Machine::published`], and [`Machine::usual`] without a name.
+    ///
+    /// # Errors
+    /// As these.
+    pub fn chosen(given: Option<&Path>) -> Result<Machine, MachineError> {
+        match given {
+            None => Ok(Machine::usual()?),
+            Some(name) if name.as_os_str() == "published" => Ok(Machine::published()?),
+            Some(file) => Ok(Machine::measured(file)?),
+        }
+    }
+
+    /// A machine that can be bought: this one, if the current folder has a file [`MEASURED_HERE`] with
+    /// what `ebbtide doctor --write` has measured, else one with a drive of today.
+    ///
+    /// # Errors
+    /// As [`Machine::measured`].
+    pub fn usual() -> Result<Machine, BenchError> {
+        let here = Path::new(MEASURED_HERE);
+        if here.exists() {
+            return Machine::measured(here);
+        }
+        let (name, contents) = DRIVE_OF_TODAY;
+        let mut machine = Machine::from(&Profile::parse(name, contents)?);
+        machine.source = machine.source.replace("as measured on", "on");
+        machine.notes.push(format!(
+            "`ebbtide doctor --write {MEASURED_HERE}` measures this machine, which is sized instead \
+             where that file is; `--machine published` sizes the published designs"
+        ));
+        Ok(machine)
+    }
+
     /// The memories of a machine that `ebbtide doctor --write` has measured into the file at `path`.
     ///
     /// # Errors
@@ -380,8 +423,7 @@ fn check(options: &SizeOptions) -> Result<(), SizeError> {
         let expected = "at least 1us".to_string();
         return Err(SizeError::Option { option: "--slo", given, expected });
     }
-    positive("--dram-price", options.dram_price, "dollars a GB, more than 0")?;
-    positive("--flash-price", options.flash_price, "dollars a GB, more than 0")?;
+    options.market.check()?;
     positive("--load", options.load, "a share of DRAM-only's throughput, above 0 and below 1")?;
     if options.load >= 1.0 {
         let expected = "a share of DRAM-only's throughput, above 0 and below 1".to_string();

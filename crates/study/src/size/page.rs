@@ -1,5 +1,6 @@
 //! The result as a page of charts and tables.
 
+use super::text::MODELS_DIFFER;
 use super::{Demand, Report};
 use ebbtide_report::{LineChart, Page, PageReport, Table};
 use serde_json::Value;
@@ -36,11 +37,15 @@ impl PageReport for Report {
             .lines(self.responses("p99 by the analytic queue", |point| point.analytic_p99_us))
             .lines(self.responses("p99 by the event model", |point| point.simulated_p99_us))
             .section("What each design needs")
-            .table(self.needs())
+            .table(self.needs());
+        if self.models_differ() {
+            page = page.paragraph(&format!("{MODELS_DIFFER}."));
+        }
+        page = page
             .section("How long the SSD lasts")
             .paragraph(
-                "Wear is even and write amplification 1. A working year has 2,080 hours, as the \
-                 CXL-flash authors count.",
+                "In years of continuous use, if nothing else writes to the drives. Wear is even and \
+                 write amplification 1.",
             )
             .table(self.lifetimes());
         if !self.beside.claims.is_empty() {
@@ -144,13 +149,13 @@ impl Report {
     }
 
     fn lifetimes(&self) -> Table {
-        let header = ["design", "cells", "years round the clock", "working years"];
+        let header = ["design", "cells", "years"];
         let mut table = Table::new("Lifetimes", header);
         for design in &self.designs {
             for lifetime in design.worth.iter().flat_map(|worth| &worth.lifetimes) {
                 table = table.cells(
                     [design.anatomy.design.as_str(), lifetime.cells.name()],
-                    [lifetime.years, lifetime.working_years],
+                    [lifetime.years],
                 );
             }
         }

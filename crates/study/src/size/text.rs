@@ -14,11 +14,12 @@ impl Report {
         let answer = chosen.and_then(|design| Some((design.need?, design.worth.as_ref()?)));
         let Some((need, worth)) = answer else { return "nothing to recommend".to_string() };
         let options = &self.options;
-        let size = options.ssd_bytes.map_or(self.demand.dataset_pages * 4096, |bytes| bytes);
-        let lasts = match worth.years(options.cells) {
+        let market = &options.market;
+        let size = market.flash_bytes(self.demand.dataset_pages * 4096);
+        let lasts = match worth.years(market.cells) {
             Some(lifetime) => {
                 let size = bytes(size as f64);
-                format!("{} of {} flash last {}", size, options.cells, years(lifetime))
+                format!("{} of {} flash last {}", size, market.cells, years(lifetime))
             }
             None => "the SSD does not wear".to_string(),
         };
@@ -74,11 +75,29 @@ impl Display for Report {
             self.machine,
         )?;
         write!(f, "{}", designs(&self.designs))?;
+        if self.models_differ() {
+            writeln!(f, "{MODELS_DIFFER}")?;
+        }
         lifetimes(f, self)?;
         if !self.beside.claims.is_empty() {
             writeln!(f, "\nbeside what AstriFlash says of services\n{}", self.beside)?;
         }
         self.notices.iter().try_for_each(|notice| writeln!(f, "\nnote: {notice}"))
+    }
+}
+
+/// Why the two models need different sizes of DRAM.
+pub(super) const MODELS_DIFFER: &str = "the two differ because the queue lets each part of a job wait \
+    once, on a core that takes the place of several slow ones; in the event model a job waits for the \
+    core again after every read. The larger answer counts";
+
+impl Report {
+    /// Whether the two models differ by more than a quarter on some design.
+    pub(super) fn models_differ(&self) -> bool {
+        self.designs.iter().filter_map(|design| design.need).any(|need| {
+            let sizes = [need.analytic_dram_bytes as f64, need.simulated_dram_bytes as f64];
+            sizes[0].max(sizes[1]) > 1.25 * sizes[0].min(sizes[1])
+        })
     }
 }
 
@@ -171,17 +190,17 @@ fn lifetimes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     )?;
     let lasts = |lifetime: Option<f64>| lifetime.map_or("no wear".to_string(), years);
     let last = |lifetime: &CellLifetime| {
-        let CellLifetime { cells, years: all, working_years } = lifetime;
-        format!("{cells} {} ({})", lasts(*all), lasts(*working_years))
+        let CellLifetime { cells, years } = lifetime;
+        format!("{cells} {}", lasts(*years))
     };
     let all: Vec<String> = lifetimes.iter().map(last).collect();
-    writeln!(f, "until the SSD is worn out (in years of 2080 hours): {}", all.join(", "))?;
+    writeln!(f, "until the SSD is worn out, in continuous use: {}", all.join(", "))?;
     match (report.options.min_lifetime_years, chosen.and_then(|design| design.need)) {
         (Some(years), Some(need)) => writeln!(
             f,
             "to last {} years, {} flash needs {} of DRAM before it",
             figure(years),
-            report.options.cells,
+            report.options.market.cells,
             bytes(need.lasting_dram_bytes as f64),
         ),
         _ => Ok(()),

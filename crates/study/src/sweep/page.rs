@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Axis;
 use super::results::{SweepPoint, Swept};
+use ebbtide_report::statistics::Estimate;
 use ebbtide_report::{BarChart, Column, LineChart, Page, Range, Table};
 
 /// A figure of a run in tables and charts.
@@ -56,6 +57,27 @@ fn a_job(outcome: &Value, pointer: &str) -> f64 {
 }
 
 impl Swept {
+    /// The figures of what only the seed tells apart, as means with half the width of their 95%
+    /// confidence intervals; `None` where no run was repeated with another seed.
+    pub(super) fn means(&self) -> Option<Table> {
+        self.axes.iter().find(|axis| axis.key == "seed" && axis.varies())?;
+        let varying = |axis: &&Axis| axis.varies() && axis.key != "seed";
+        let header = self.axes.iter().filter(varying).map(|axis| axis.key.as_str());
+        let figures = FIGURES.iter().flat_map(|figure| [figure.heading, "+-"]);
+        let table = Table::new("Means of the seeds", header.chain(figures));
+        Some(self.groups(None).into_values().fold(table, |table, points| {
+            let values = self.axes.iter().zip(&points[0].values);
+            let values = values.filter(|(axis, _)| varying(axis)).map(|(_, value)| value);
+            let figures = FIGURES.iter().flat_map(|figure| {
+                let measured: Vec<f64> =
+                    points.iter().map(|point| (figure.of)(&point.outcome)).collect();
+                let estimate = Estimate::of(&measured);
+                [Some(estimate.mean), estimate.half_width()]
+            });
+            table.cells(values, figures)
+        }))
+    }
+
     /// Charts of the figures, and a data file of all columns.
     pub(super) fn page(&self, columns: &[Column]) -> Page {
         let fixed = self.axes.iter().filter(|axis| !axis.varies());
@@ -68,6 +90,10 @@ impl Swept {
             Some((axis, numbers)) => page.lines(self.lines(figure, *axis, numbers)),
             None => page.bars(self.bars(figure)),
         });
+        let page = match self.means() {
+            Some(means) => page.section("Means of the seeds, with 95% intervals").table(means),
+            None => page,
+        };
         let header = columns.iter().map(|column| column.name.as_str());
         let mut rows: Vec<_> = columns.iter().map(Column::texts).collect();
         let rows = self.points.iter().map(|_| {
@@ -190,6 +216,22 @@ mod tests {
         swept.points.retain(|point| point.values[5] == "8GiB");
         let html = swept.page(&swept.all_columns()).html().unwrap();
         assert!(html.contains("astriflash, dram_cache.size 8GiB"), "{html}");
+    }
+
+    #[test]
+    fn seeds_are_told_as_means_with_intervals() {
+        let mut swept = swept();
+        let text = swept.to_string();
+        // 0.50 and 0.51, 0.52 and 0.53, …: a row a pair. The interval of two is 12.7 / sqrt(2) of their
+        // deviation.
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains("GiB ")).collect();
+        assert_eq!(rows.len(), 4, "{text}");
+        assert!(rows[0].contains("0.505") && rows[0].contains("0.0635"), "{text}");
+        assert!(text.contains("means of 2 seeds"), "{text}");
+        let seed = swept.axes.iter_mut().find(|axis| axis.key == "seed").unwrap();
+        seed.values.truncate(1);
+        swept.points.retain(|point| point.values[6] == "1");
+        assert!(swept.means().is_none() && !swept.to_string().contains("means of"));
     }
 
     #[test]

@@ -12,6 +12,11 @@ impl Display for Swept {
         for axis in self.axes.iter().filter(|axis| !axis.varies()) {
             writeln!(f, "{} {}", axis.key, axis.values[0])?;
         }
+        if let Some(means) = self.means() {
+            let seeds = self.axes.iter().find(|axis| axis.key == "seed");
+            let seeds = seeds.map_or(0, |axis| axis.values.len());
+            return write!(f, "means of {seeds} seeds with 95% intervals\n\n{means}");
+        }
         let varying = self.axes.iter().filter(|axis| axis.varies());
         let header = varying.map(|axis| axis.key.as_str());
         let header = header.chain(FIGURES.iter().map(|figure| figure.heading));
