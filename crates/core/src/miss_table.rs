@@ -180,7 +180,9 @@ mod tests {
         /// What an allocator keeps of an allocation.
         const ALLOCATION_BYTES: usize = 16;
         let mut table = MissTable::new(1, 4);
-        (0u64..4).for_each(|waiter| drop(table.begin(PageId(1), waiter)));
+        for waiter in 0u64..4 {
+            table.begin(PageId(1), waiter);
+        }
         table.complete(PageId(1), drop);
         let list = table.spare.pop().expect("the list is kept for the next page");
         let bytes = size_of_val(&list) + list.capacity() * size_of::<u64>() + ALLOCATION_BYTES;
@@ -192,9 +194,13 @@ mod tests {
     fn a_table_knows_how_many_pages_are_in_flight_and_were_at_most() {
         let mut table = MissTable::new(3, 1);
         assert!(table.is_empty() && table.peak() == 0);
-        (1..=3).for_each(|page| drop(table.begin(PageId(page), ())));
+        for page in 1..=3 {
+            table.begin(PageId(page), ());
+        }
         assert_eq!((table.len(), table.is_empty(), table.peak()), (3, false, 3));
-        (1..=2).for_each(|page| drop(table.complete(PageId(page), drop)));
+        for page in 1..=2 {
+            table.complete(PageId(page), drop);
+        }
         assert_eq!((table.len(), table.is_empty(), table.peak()), (1, false, 3));
         table.complete(PageId(3), drop);
         assert_eq!((table.len(), table.is_empty(), table.peak()), (0, true, 3));

@@ -120,7 +120,7 @@ fn what_cannot_be_gathered_is_told_in_a_line() {
     assert!(matches!(open(0, 2049, 512), Err(RowError::Engine(_))));
     let small = Options::new(1 << 10);
     let run = RowRun { offset: 0, rows: 2048 };
-    let error = RowFile::open(&path, &[run], 512, &small).err().expect("it is refused");
+    let error = RowFile::open(&path, &[run], 512, &small).expect_err("it is refused");
     assert!(error.to_string().contains("a DRAM budget of 1024 bytes is too small"), "{error}");
 
     let file = open(0, 2048, 512).expect("it opens");
