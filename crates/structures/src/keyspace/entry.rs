@@ -15,7 +15,7 @@ pub(super) const LISTED_MAX: usize = 8;
 /// Page numbers in a page of them.
 const NUMBERS_PER_PAGE: usize = HELD_MAX as usize;
 
-/// The largest value that is written at once. Larger ones are written [piece by piece](super::large).
+/// The largest value that is written at once. Larger ones are written piece by piece: [`Large`](super::Large).
 pub const WHOLE_BYTES_MAX: usize = LISTED_MAX * DATA_BYTES;
 
 /// The largest value, in bytes: what Redis allows.
