@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ebbtide_core::durability::{Lsn, TransactionError};
 use ebbtide_core::{Addr, Bytes, Memory, PAGE_BYTES};
 use ebbtide_structures::keyspace::{
-    Full, HASHES, HashSecret, KEY_BYTES_MAX, Keyspace, NotKeyspace, PAGES_MIN, VALUE_BYTES_MAX,
+    Full, HASHES, HashSecret, KEY_BYTES_MAX, Keyspace, NotKeyspace, PAGES_MIN, WHOLE_BYTES_MAX,
 };
 use thiserror::Error;
 
@@ -68,7 +68,7 @@ pub enum DictionaryError {
     Damaged { path: PathBuf, error: NotKeyspace },
     #[error("a key of {0} bytes, expected at most {KEY_BYTES_MAX}")]
     LongKey(usize),
-    #[error("a value of {0} bytes, expected at most {VALUE_BYTES_MAX}")]
+    #[error("a value of {0} bytes, expected at most {WHOLE_BYTES_MAX}")]
     LongValue(usize),
     #[error("the store is full: nothing of the change took place")]
     Full,
@@ -168,7 +168,7 @@ impl Dictionary {
             if key.len() > KEY_BYTES_MAX {
                 return Err(DictionaryError::LongKey(key.len()));
             }
-            if let Some(value) = value.as_ref().filter(|v| v.len() as u64 > VALUE_BYTES_MAX) {
+            if let Some(value) = value.as_ref().filter(|v| v.len() > WHOLE_BYTES_MAX) {
                 return Err(DictionaryError::LongValue(value.len()));
             }
         }
