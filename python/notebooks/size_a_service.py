@@ -18,7 +18,7 @@ trace.info().accesses
 curves = ebbtide.mrc(trace=trace, policies=["clock", "s3-fifo"], progress=False)
 curves.plot()
 # %%
-sized = ebbtide.size(trace=trace, job="10us", slo="5ms", load=0.5, progress=False)
+sized = ebbtide.size(trace=trace, job="10us", slo="5ms", load=0.5, machine="published", progress=False)
 sized
 # %%
 table = sized.to_polars()
