@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::job_error::JobError;
+use crate::job_error::{JobError, discard};
 use crate::worker::check_not_in_a_job;
 
 /// A job's result, once it is there.
 ///
 /// It is waited for by a thread ([`wait`](Ticket::wait)) or, as a [`Future`], by a task of any
-/// executor. Dropping it does not wait for the job, which is run all the same. A ticket that is kept
-/// takes about 100 bytes and its result.
+/// executor. Dropping it does not wait for the job, which is run all the same, and drops the job's value
+/// in silence, should that panic. A ticket that is kept takes about 100 bytes and its result.
 #[must_use = "a job's result, also its error, is in its ticket"]
 pub struct Ticket<T> {
     place: Arc<Place<T>>,
@@ -137,6 +137,15 @@ impl<T> Ticket<T> {
                 return result.ok_or(self);
             }
         }
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        // Nobody wants the value, and the core would have dropped it had it come a moment later: a panic
+        // while it is dropped ends nothing, whichever of the two comes last.
+        let unwanted = std::mem::replace(&mut *self.place.state.lock(), State::Taken);
+        discard(unwanted);
     }
 }
 

@@ -387,7 +387,17 @@ fn a_panic_payload_that_panics_when_dropped_ends_its_job_alone() {
 fn a_value_whose_drop_panics_with_such_a_payload_harms_nobody() {
     let engine = engine(ram(Latency::Looks(0)), 1, 16);
     let jobs = engine.start().unwrap();
-    drop(jobs.submit(|_| Bomb(3)));
+    let (go, start) = channel::<()>();
+    let early = jobs.submit(move |_| {
+        start.recv().unwrap();
+        Bomb(3)
+    });
+    drop(early);
+    go.send(()).unwrap();
+    let late = jobs.submit(|_| Bomb(3));
+    // The one core has ended the jobs that came before.
+    assert_eq!(load(&jobs, Addr(0)), Ok(0));
+    drop(late);
     assert_eq!(load(&jobs, Addr(0)), Ok(0));
     jobs.stop().unwrap();
 }
