@@ -31,7 +31,7 @@ use crate::extent::Extent;
 use crate::job::Service;
 use crate::log_writer::LogWriter;
 use crate::mailbox::Mailboxes;
-use crate::persist::{Persist, Progress};
+use crate::persist::{FileDisk, LogDisk, Persist, Progress};
 use crate::store::{self, Claim, Store, StoreError};
 use crate::tuning::Tuning;
 use crate::wait_queues::WaitQueues;
@@ -315,7 +315,7 @@ impl Engine {
         watch: Watch<'_>,
     ) -> Result<Engine, EngineError> {
         let (device, notice) = default_device(store.file());
-        let mut engine = Engine::over_watched(store, device, options, watch)?;
+        let mut engine = Engine::over_watched(store, device, &|disk| disk, options, watch)?;
         engine.notices.extend(notice);
         Ok(engine)
     }
@@ -329,20 +329,35 @@ impl Engine {
         device: Arc<dyn Device>,
         options: &Options,
     ) -> Result<Engine, EngineError> {
-        Engine::over_watched(store, device, options, Watch::unattended())
+        Engine::over_disks(store, device, &|disk| disk, options)
+    }
+
+    /// As [`Engine::over`]; of a persistent store, the log and recovery go by what `around` makes of
+    /// the disk that they would go by: something that records or fails, for tests.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn over_disks(
+        store: &Arc<Store>,
+        device: Arc<dyn Device>,
+        around: &dyn Fn(LogDisk) -> LogDisk,
+        options: &Options,
+    ) -> Result<Engine, EngineError> {
+        Engine::over_watched(store, device, around, options, Watch::unattended())
     }
 
     fn over_watched(
         store: &Arc<Store>,
         device: Arc<dyn Device>,
+        around: &dyn Fn(LogDisk) -> LogDisk,
         options: &Options,
         watch: Watch<'_>,
     ) -> Result<Engine, EngineError> {
         let claim = store.claim()?;
         let header = store.header();
         let marks = store.clone();
-        let persist = header.persist();
-        let persists = persist.is_some();
+        let geometry = header.persist();
+        let persists = geometry.is_some();
         // A persistent store is never marked: its log says what is true of it.
         let before_first_write: Prepare = Box::new(move || match persists {
             true => Ok(()),
@@ -351,7 +366,7 @@ impl Engine {
         let mut options = options.clone();
         let fibers = options.cores.saturating_mul(options.threads_per_core());
         let dram_bytes = options.dram_bytes;
-        if let Some(geometry) = persist {
+        if let Some(geometry) = geometry {
             check(&options)?;
             // The threads stay as many as the whole budget gives.
             options.tuning.threads = Some(options.threads_per_core());
@@ -359,8 +374,14 @@ impl Engine {
             options.dram_bytes = options.dram_bytes.saturating_sub(taken);
         }
         let frames = Budget::divide(&options, header.pages)?.frames;
-        let persist =
-            Persist::open(store, options.durability, (dram_bytes, frames, fibers), watch)?;
+        let (mut persist, mut log) = (None, None);
+        if let Some(geometry) = geometry {
+            let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
+            let mut disk = around(Box::new(disk));
+            let (policy, sizes) = (options.durability, (dram_bytes, frames, fibers));
+            persist = Some(Persist::open(geometry, &mut disk, policy, sizes, watch)?);
+            log = Some(disk);
+        }
         let places = Places {
             pages: header.pages,
             slots: header.places(),
@@ -371,7 +392,11 @@ impl Engine {
             persist,
         };
         let mut engine = Engine::build(device, places, before_first_write, claim, &options)?;
-        engine.log_writer = LogWriter::start(store, &engine.shared)?;
+        if let (Some(persist), Some(disk)) = (engine.persist().cloned(), log) {
+            let started = LogWriter::start(persist, &engine.shared, disk);
+            let doing = "start the thread of the log";
+            engine.log_writer = Some(started.map_err(|source| EngineError::Io { doing, source })?);
+        }
         Ok(engine)
     }
 

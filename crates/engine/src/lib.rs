@@ -51,7 +51,7 @@ pub use job_error::{Deadlock, JobError};
 pub use job_queue::Jobs;
 pub use mapped_memory::MappedMemory;
 pub use net::{NetEvent, NetRequest, Network, SocketId};
-pub use persist::{Progress, Stored};
+pub use persist::{LogDisk, Progress, Stored};
 pub use row_file::{RowError, RowFile, RowRun};
 pub use ticket::Ticket;
 pub use tuning::Tuning;

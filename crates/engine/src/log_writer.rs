@@ -1,5 +1,6 @@
 //! The thread that writes and flushes what the journal says.
 
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,8 +11,7 @@ use parking_lot::MutexGuard;
 
 use crate::engine_state::EngineState;
 use crate::mailbox::Outcome;
-use crate::persist::{FileDisk, Guarded, Persist};
-use crate::store::{Store, StoreError};
+use crate::persist::{Guarded, LogDisk, Persist};
 
 /// While pages are to be written, cores are asked again this often.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
@@ -26,23 +26,17 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Starts the thread, if the engine has a persist part.
+    /// Starts the thread, which writes by `disk`.
     pub(crate) fn start(
-        store: &Store,
+        persist: Arc<Persist>,
         state: &Arc<EngineState>,
-    ) -> Result<Option<LogWriter>, StoreError> {
-        let Some(persist) = state.pool.persist.clone() else { return Ok(None) };
-        let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
+        disk: LogDisk,
+    ) -> io::Result<LogWriter> {
         let (state, shared) = (state.clone(), persist.clone());
         let thread = std::thread::Builder::new()
             .name("ebbtide-log".into())
-            .spawn(move || run(&shared, &state, disk))
-            .map_err(|source| StoreError::Io {
-                path: store.path().to_path_buf(),
-                doing: "start the thread of the log",
-                source,
-            })?;
-        Ok(Some(LogWriter { persist, thread: Some(thread) }))
+            .spawn(move || run(&shared, &state, disk))?;
+        Ok(LogWriter { persist, thread: Some(thread) })
     }
 }
 
@@ -57,7 +51,7 @@ impl Drop for LogWriter {
     }
 }
 
-fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
+fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
     let mut guarded = persist.lock();
     loop {
         if guarded.journal.wants_checkpoint() {
@@ -99,7 +93,7 @@ fn run(persist: &Persist, state: &EngineState, mut disk: FileDisk) {
             Io::Write(blocks) => (false, blocks.len() * PAGE_BYTES),
         };
         let result = match io {
-            Io::Write(blocks) => disk.write_all(&blocks),
+            Io::Write(blocks) => disk.write_blocks(&blocks),
             Io::Flush => disk.flush(),
         };
         guarded = persist.lock();

@@ -44,6 +44,24 @@ pub trait Disk {
     fn flush(&mut self) -> Result<(), DiskError>;
 }
 
+impl<D: Disk + ?Sized> Disk for Box<D> {
+    fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
+        (**self).read_block(block, into)
+    }
+    fn read_blocks(&mut self, blocks: &[Block], into: &mut [Page]) -> Result<(), DiskError> {
+        (**self).read_blocks(blocks, into)
+    }
+    fn write_block(&mut self, block: Block, page: &Page) -> Result<(), DiskError> {
+        (**self).write_block(block, page)
+    }
+    fn write_blocks(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        (**self).write_blocks(blocks)
+    }
+    fn flush(&mut self) -> Result<(), DiskError> {
+        (**self).flush()
+    }
+}
+
 /// Why the device could not do something.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{doing}: {reason}")]

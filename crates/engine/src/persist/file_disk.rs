@@ -44,7 +44,7 @@ impl FileDisk {
     }
 
     /// Writes blocks, neighbours together.
-    pub(crate) fn write_all(&mut self, mut blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+    fn write_all(&mut self, mut blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
         self.ahead_blocks = (0, 0);
         while let Some((first, _)) = blocks.first() {
             let follows = |(index, (block, _)): &(usize, &(Block, Box<Page>))| {

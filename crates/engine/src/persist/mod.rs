@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use ebbtide_core::durability::{
-    Geometry, Inspection, Journal, Limits, Lsn, Mapped, PageMap, Planted, Policy, Recovered,
+    Disk, Geometry, Inspection, Journal, Limits, Lsn, Mapped, PageMap, Planted, Policy, Recovered,
     RecoveryOptions, TransactionError, WriteSet, inspect, recover,
 };
 use ebbtide_core::{PageId, Watch};
@@ -83,6 +83,10 @@ impl Guarded {
     }
 }
 
+/// What the log, recovery and checkpoints read and write by. Pages that leave the cache go by a
+/// [`Device`](crate::device::Device).
+pub type LogDisk = Box<dyn Disk + Send>;
+
 /// The persist part of an engine.
 pub(crate) struct Persist {
     guarded: Mutex<Guarded>,
@@ -109,15 +113,15 @@ impl Persist {
         geometry.pages as usize * PageMap::ENTRY_BYTES + buffer + unmapped
     }
 
-    /// Recovers `store`, for an engine with `frames` frames under a budget of `dram_bytes`, and at most
-    /// `fibers` jobs at once.
+    /// Recovers the store on `disk`, for an engine with `frames` frames under a budget of `dram_bytes`,
+    /// and at most `fibers` jobs at once.
     pub(crate) fn open(
-        store: &Store,
+        geometry: Geometry,
+        disk: &mut LogDisk,
         policy: Policy,
         (dram_bytes, frames, fibers): (usize, usize, usize),
         watch: Watch<'_>,
-    ) -> Result<Option<Persist>, StoreError> {
-        let Some(geometry) = store.header().persist() else { return Ok(None) };
+    ) -> Result<Persist, StoreError> {
         let ring_share = geometry.log_blocks / 4;
         let transaction_bytes_max = (0..=TRANSACTION_BYTES_MAX)
             .rev()
@@ -134,8 +138,7 @@ impl Persist {
         };
         let options =
             RecoveryOptions { pages_at_once: (frames / 2).max(1), limits, planted: Planted::NONE };
-        let mut disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
-        let (journal, recovered) = recover(geometry, &mut disk, &options, watch)?;
+        let (journal, recovered) = recover(geometry, disk, &options, watch)?;
         let guarded = Guarded {
             waiting: Vec::new(),
             tickets: Vec::new(),
@@ -151,7 +154,7 @@ impl Persist {
             stored: Stored::default(),
             journal,
         };
-        Ok(Some(Persist {
+        Ok(Persist {
             map: guarded.journal.map().clone(),
             boot: guarded.journal.boot(),
             guarded: Mutex::new(guarded),
@@ -162,7 +165,7 @@ impl Persist {
             bytes_max: transaction_bytes_max,
             pages_max: (frames / 8).clamp(1, limits.unmapped_pages_max),
             to_clean: SegQueue::new(),
-        }))
+        })
     }
 
     pub(crate) fn lock(&self) -> parking_lot::MutexGuard<'_, Guarded> {

@@ -6,6 +6,7 @@
 pub mod file;
 pub mod jobs;
 pub mod recorder;
+pub mod step_recorder;
 pub mod swarm;
 
 use std::cell::RefCell;

@@ -25,7 +25,7 @@ use rand_pcg::Pcg64Mcg;
 pub use damage::damage;
 pub use disk::{DiskModel, Kept};
 pub use mangle::mangle;
-pub use oracle::{Back, State, Violation, bring_back};
+pub use oracle::{Back, State, Violation, bring_back, check_back};
 pub use setting::{EngineMistake, Setting};
 pub use world::World;
 
@@ -76,7 +76,7 @@ fn check(
     disk: &mut DiskModel,
 ) -> Result<(Back, usize), Violation> {
     let back = bring_back(setting, disk).map_err(|error| Violation::new(error.to_string()))?;
-    let found = oracle::check(&back, &world.states, world.acknowledged)?;
+    let found = oracle::check_back(&back, &world.states, world.acknowledged)?;
     Ok((back, found))
 }
 
@@ -170,7 +170,7 @@ pub fn recover_with_less(setting: &Setting, seed: u64, steps: u64) -> Result<Tal
         let mut copy = disk.clone();
         let back = oracle::bring_back_with(setting, &mut copy, pages_at_once);
         let back = back.map_err(|error| Violation::new(format!("seed {seed}: {error}")))?;
-        oracle::check(&back, &world.states, world.acknowledged)?;
+        oracle::check_back(&back, &world.states, world.acknowledged)?;
         let (reads, said) = (copy.reads(), back.recovered.work);
         if reads > said.reads_max() {
             return Err(Violation::new(format!("seed {seed}: {reads} reads, but it said {said}")));

@@ -1,0 +1,200 @@
+//! [`StepRecorder`]: what the engine writes and flushes on a store's file, step by step.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::durability::{Block, Disk, DiskError, Lsn, Page};
+use ebbtide_engine::LogDisk;
+use ebbtide_engine::device::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
+use parking_lot::Mutex;
+
+/// One step, as a disk sees it.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A write began. What it writes is known at its end at the latest.
+    Submitted {
+        write: usize,
+        block: Block,
+        page: Arc<OnceLock<Box<Page>>>,
+    },
+    /// It has ended well.
+    Completed {
+        write: usize,
+    },
+    FlushBegan,
+    FlushEnded,
+    /// A program was told that its transaction is durable.
+    Acknowledged(Lsn),
+}
+
+/// Writes down all steps of one engine, by whichever way it writes, in one order.
+#[derive(Clone)]
+pub struct StepRecorder {
+    steps: Arc<Mutex<Vec<Step>>>,
+    file: Arc<File>,
+    /// Where the persist part begins in the file.
+    offset: u64,
+}
+
+impl StepRecorder {
+    pub fn new(path: &Path, offset: u64) -> StepRecorder {
+        let file = Arc::new(File::open(path).unwrap());
+        StepRecorder { steps: Arc::default(), file, offset }
+    }
+
+    pub fn note(&self, step: Step) {
+        self.steps.lock().push(step);
+    }
+
+    pub fn take(&self) -> Vec<Step> {
+        std::mem::take(&mut *self.steps.lock())
+    }
+
+    /// Notes that a write begins, and gives its number and where its contents go.
+    fn submitted(&self, block: Block) -> (usize, Arc<OnceLock<Box<Page>>>) {
+        let page: Arc<OnceLock<_>> = Arc::default();
+        let mut steps = self.steps.lock();
+        let write = steps.len();
+        steps.push(Step::Submitted { write, block, page: page.clone() });
+        (write, page)
+    }
+
+    pub fn around_device<D: Device>(&self, inner: D) -> RecordedDevice<D> {
+        RecordedDevice { inner, recorder: self.clone() }
+    }
+
+    pub fn around_disk(&self, inner: LogDisk) -> LogDisk {
+        Box::new(RecordedDisk { inner, recorder: self.clone() })
+    }
+}
+
+struct RecordedDisk {
+    inner: LogDisk,
+    recorder: StepRecorder,
+}
+
+impl Disk for RecordedDisk {
+    fn read_block(&mut self, block: Block, into: &mut Page) -> Result<(), DiskError> {
+        self.inner.read_block(block, into)
+    }
+
+    fn read_blocks(&mut self, blocks: &[Block], into: &mut [Page]) -> Result<(), DiskError> {
+        self.inner.read_blocks(blocks, into)
+    }
+
+    fn write_block(&mut self, block: Block, page: &Page) -> Result<(), DiskError> {
+        self.write_blocks(&[(block, Box::new(*page))])
+    }
+
+    fn write_blocks(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        let submitted = blocks.iter().map(|(block, page)| {
+            let (write, contents) = self.recorder.submitted(*block);
+            contents.set(page.clone()).unwrap();
+            write
+        });
+        let submitted: Vec<usize> = submitted.collect();
+        self.inner.write_blocks(blocks)?;
+        let completed = submitted.into_iter().map(|write| Step::Completed { write });
+        completed.for_each(|step| self.recorder.note(step));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DiskError> {
+        self.recorder.note(Step::FlushBegan);
+        self.inner.flush()?;
+        self.recorder.note(Step::FlushEnded);
+        Ok(())
+    }
+}
+
+pub struct RecordedDevice<D> {
+    inner: D,
+    recorder: StepRecorder,
+}
+
+impl<D: Device> Device for RecordedDevice<D> {
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+        let (inner, recorder) = (self.inner.queue(depth)?, self.recorder.clone());
+        Ok(Box::new(RecordedQueue { inner, recorder, writing: HashMap::new() }))
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+}
+
+/// A write under way: its number, its block, and where its contents go.
+type Writing = (usize, Block, Arc<OnceLock<Box<Page>>>);
+
+struct RecordedQueue {
+    inner: Box<dyn Queue>,
+    recorder: StepRecorder,
+    /// The writes of each request, by its token.
+    writing: HashMap<u64, Vec<Writing>>,
+}
+
+impl RecordedQueue {
+    /// What the request wrote is read back from the file: nothing else is written there before the
+    /// engine knows that it has ended.
+    fn completed(&mut self, completion: &Completion) {
+        let Some(writes) = self.writing.remove(&completion.token) else { return };
+        assert_eq!(*completion.result.as_ref().unwrap(), writes.len() * PAGE_BYTES);
+        for (write, block, contents) in writes {
+            let mut page = Box::new([0; PAGE_BYTES]);
+            let at = self.recorder.offset + block.0 * PAGE_BYTES as u64;
+            self.recorder.file.read_exact_at(&mut page[..], at).unwrap();
+            contents.set(page).unwrap();
+            self.recorder.note(Step::Completed { write });
+        }
+    }
+}
+
+impl Queue for RecordedQueue {
+    fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
+        self.inner.register(memory)
+    }
+
+    fn push(&mut self, request: Request) {
+        if request.direction == Direction::Write {
+            let first = (request.offset - self.recorder.offset) / PAGE_BYTES as u64;
+            let blocks = (first..).map(Block).take(request.pages.len());
+            let writes = blocks.map(|block| {
+                let (write, contents) = self.recorder.submitted(block);
+                (write, block, contents)
+            });
+            self.writing.insert(request.token, writes.collect());
+        }
+        self.inner.push(request);
+    }
+
+    fn submit(&mut self) {
+        self.inner.submit();
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        let known = completions.len();
+        self.inner.reap(completions);
+        completions[known..].iter().for_each(|completion| self.completed(completion));
+    }
+
+    fn has_held_back(&mut self) -> bool {
+        self.inner.has_held_back()
+    }
+
+    fn unsubmitted(&self) -> usize {
+        self.inner.unsubmitted()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        self.inner.sleeper()
+    }
+}

@@ -1,0 +1,269 @@
+//! What the engine writes and flushes on a real file is recorded, and power goes after every step of
+//! that: whatever the disk has kept then, what comes back is a state after a whole number of
+//! transactions, with all that were acknowledged.
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use common::step_recorder::{Step, StepRecorder};
+use ebbtide_core::durability::{Block, Geometry, Lsn, Page, Policy};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_engine::device::Device;
+use ebbtide_engine::device::threads::Threads;
+use ebbtide_engine::device::uring::Uring;
+use ebbtide_engine::store::{Access, NewStore, Store};
+use ebbtide_engine::{Engine, Jobs, Options};
+use ebbtide_testbed::power_loss::{
+    Back, DiskModel, Kept, Setting, State, Violation, bring_back, check_back,
+};
+use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const PAGES: u64 = 512;
+const SPARE_PAGES: u64 = 256;
+const LOG_BYTES: u64 = 32 * PAGE_BYTES as u64;
+const TRANSACTIONS: u64 = 200;
+/// Jobs at once.
+const JOBS: usize = 8;
+
+/// What transaction `number` stores: its number in the first word of all, and in some words elsewhere.
+fn stores(number: u64) -> Vec<Addr> {
+    let mut random = Pcg64Mcg::seed_from_u64(number);
+    let count = random.random_range(1..12);
+    let scattered = (0..count).map(|_| {
+        let word = random.random_range(0..PAGE_BYTES as u64 / 8);
+        PageId(random.random_range(1..PAGES)).start() + word * 8
+    });
+    std::iter::once(Addr(0)).chain(scattered).collect()
+}
+
+/// A time that the engine had the store open: what the disk held before, what became of it, and the
+/// states after each transaction, from the one that it began with.
+struct Session {
+    geometry: Geometry,
+    before: Vec<(Block, Box<Page>)>,
+    steps: Vec<Step>,
+    states: Vec<(Lsn, State)>,
+}
+
+/// Runs transactions on the store at `path`, which is in the first of `states`.
+fn run(path: &Path, first: (Lsn, State), numbers: std::ops::Range<u64>) -> Session {
+    let store = Arc::new(Store::open(path, 0, Access::Exclusive).unwrap());
+    let geometry = store.header().persist().unwrap();
+    let before = blocks_of(path, &store);
+    let recorder = StepRecorder::new(path, store.persist_offset());
+    let file = store.file();
+    let device: Arc<dyn Device> = match Uring::new(file.clone()) {
+        Ok(uring) => Arc::new(recorder.around_device(uring)),
+        Err(_) => Arc::new(recorder.around_device(Threads::new(file, 2))),
+    };
+    let mut options = Options { durability: Policy::Always, ..Options::new(3 << 20) };
+    options.tuning.threads = Some(JOBS);
+    options.tuning.batch_max = 8;
+    let around = |disk| recorder.around_disk(disk);
+    let engine = Engine::over_disks(&store, device, &around, &options).unwrap();
+    let engine = Arc::new(engine);
+    common::watch(&engine);
+    let committed = transact(engine.start().unwrap(), &recorder, numbers);
+    let mut states = vec![first];
+    for (lsn, number) in committed {
+        let mut state = states[states.len() - 1].1.clone();
+        stores(number).into_iter().for_each(|at| state.set(at, number));
+        states.push((lsn, state));
+    }
+    Session { geometry, before, steps: recorder.take(), states }
+}
+
+/// Runs the transactions of `numbers`, several at once. Gives them in the order of the log.
+fn transact(
+    jobs: Jobs,
+    recorder: &StepRecorder,
+    numbers: std::ops::Range<u64>,
+) -> BTreeMap<Lsn, u64> {
+    let committed: Arc<Mutex<BTreeMap<Lsn, u64>>> = Arc::default();
+    let tickets: Vec<_> = numbers
+        .map(|number| {
+            let (recorder, committed) = (recorder.clone(), committed.clone());
+            jobs.submit(move |memory| {
+                let store_all = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+                    stores(number).into_iter().for_each(|at| memory.store(at, number));
+                };
+                let ((), lsn) = memory.transaction(store_all).unwrap();
+                committed.lock().insert(lsn, number);
+                memory.durable(lsn).unwrap();
+                recorder.note(Step::Acknowledged(lsn));
+            })
+        })
+        .collect();
+    tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    jobs.stop().unwrap();
+    Arc::into_inner(committed).unwrap().into_inner()
+}
+
+/// All blocks of the persist part of a store.
+fn blocks_of(path: &Path, store: &Store) -> Vec<(Block, Box<Page>)> {
+    let file = File::open(path).unwrap();
+    let bytes = file.metadata().unwrap().len() - store.persist_offset();
+    (0..bytes / PAGE_BYTES as u64)
+        .map(|block| {
+            let mut page = Box::new([0; PAGE_BYTES]);
+            let at = store.persist_offset() + block * PAGE_BYTES as u64;
+            file.read_exact_at(&mut page[..], at).unwrap();
+            (Block(block), page)
+        })
+        .collect()
+}
+
+/// Makes a file like the one at `from`, with what `disk` holds.
+fn materialise(disk: &DiskModel, from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    let offset = Store::open(to, 0, Access::Exclusive).unwrap().persist_offset();
+    let file = File::options().write(true).open(to).unwrap();
+    for block in disk.blocks() {
+        let at = offset + block.0 * PAGE_BYTES as u64;
+        file.write_all_at(disk.contents(block), at).unwrap();
+    }
+}
+
+impl Session {
+    fn setting(&self) -> Setting {
+        Setting { geometry: self.geometry, ..Setting::SMALL }
+    }
+
+    /// Recovers what power has left of `disk`, and checks it.
+    fn check(&self, mut disk: DiskModel, acknowledged: Lsn) -> Result<(Back, usize), Violation> {
+        let back = bring_back(&self.setting(), &mut disk)
+            .map_err(|error| Violation { what: error.to_string() })?;
+        let found = check_back(&back, &self.states, acknowledged)?;
+        Ok((back, found))
+    }
+
+    /// Replays the steps, and calls `visit` after each with the disk as it is then and what was
+    /// acknowledged.
+    fn replay(
+        &self,
+        mut visit: impl FnMut(usize, &DiskModel, Lsn) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let mut disk = DiskModel::holding(self.before.iter().cloned());
+        let mut numbers = HashMap::new();
+        let mut acknowledged = self.states[0].0;
+        for (index, step) in self.steps.iter().enumerate() {
+            match step {
+                Step::Submitted { write, block, page } => {
+                    let page = page.get().expect("it was written in the end");
+                    numbers.insert(write, disk.submit(*block, page));
+                }
+                Step::Completed { write } => disk.complete(numbers[write]),
+                Step::FlushBegan => disk.begin_flush(),
+                Step::FlushEnded => disk.end_flush(),
+                Step::Acknowledged(lsn) => acknowledged = acknowledged.max(*lsn),
+            }
+            visit(index, &disk, acknowledged)?;
+        }
+        Ok(())
+    }
+
+    /// Lets power go after every step, with nothing, everything and a drawn part of what was not
+    /// flushed.
+    fn replay_every_prefix(&self) -> Result<usize, Violation> {
+        let mut random = Pcg64Mcg::seed_from_u64(7);
+        let mut losses = 0;
+        self.replay(|index, disk, acknowledged| {
+            let mut lose = |name: &str, kept: &mut dyn FnMut(usize) -> Kept| {
+                losses += 1;
+                let checked = self.check(disk.after_power_loss(kept), acknowledged);
+                checked.map(drop).map_err(|violation| Violation {
+                    what: format!("after step {index}, {name} kept: {violation}"),
+                })
+            };
+            lose("nothing", &mut |_| Kept::Lost)?;
+            lose("everything", &mut |_| Kept::Whole)?;
+            lose("a part", &mut |_| match random.random_range(0..5) {
+                0 => Kept::Torn,
+                1 | 2 => Kept::Lost,
+                _ => Kept::Whole,
+            })
+        })?;
+        Ok(losses)
+    }
+}
+
+fn new_store(path: &Path) {
+    let (path, tag) = (path.to_path_buf(), "replay".into());
+    let (pages, spare_pages) = (PAGES, SPARE_PAGES);
+    let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
+    Store::create_persistent(&new, LOG_BYTES).unwrap();
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn first_session(path: &Path) -> Session {
+    new_store(path);
+    run(path, (Lsn::ZERO, State::blank(PAGES)), 1..TRANSACTIONS + 1)
+}
+
+#[test]
+fn every_prefix_of_what_reached_the_device_recovers() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let session = first_session(&path);
+    let slots = session.geometry.slots_start();
+    let is_page = |step: &&Step| matches!(step, Step::Submitted { block, .. } if block.0 >= slots);
+    assert!(session.steps.iter().filter(is_page).count() > 100, "pages were written, too");
+    let losses = session.replay_every_prefix().unwrap_or_else(|violation| panic!("{violation}"));
+    assert_eq!(losses, 3 * session.steps.len());
+    println!("{} steps, {losses} losses of power", session.steps.len());
+}
+
+#[test]
+fn every_prefix_of_a_recovery_and_what_follows_recovers() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let session = first_session(&path);
+    let mut random = Pcg64Mcg::seed_from_u64(8);
+    let stops: Vec<usize> = (0..3).map(|_| random.random_range(0..session.steps.len())).collect();
+    session
+        .replay(|index, disk, acknowledged| {
+            if !stops.contains(&index) {
+                return Ok(());
+            }
+            let kept = |_| if random.random_bool(0.5) { Kept::Whole } else { Kept::Lost };
+            let disk = disk.after_power_loss(kept);
+            let again = folder.path().join(format!("after-{index}"));
+            materialise(&disk, &path, &again);
+            let (_, found) = session.check(disk, acknowledged)?;
+            let first = session.states[found].clone();
+            let numbers = 1000 * index as u64..1000 * index as u64 + 20;
+            run(&again, first, numbers).replay_every_prefix().map(drop)
+        })
+        .unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+#[test]
+fn a_flush_or_a_page_that_never_reached_the_device_is_noticed() {
+    let folder = folder();
+    let session = first_session(&folder.path().join("store"));
+    let slots = session.geometry.slots_start();
+    let without_flushes = |step: &Step| !matches!(step, Step::FlushEnded);
+    let zeros = |step: &mut Step| {
+        if let Step::Submitted { block, page, .. } = step
+            && block.0 >= slots
+        {
+            *page = Arc::new(Box::new([0; PAGE_BYTES]).into());
+        }
+    };
+    let mut lying = Session { steps: session.steps.clone(), ..session };
+    lying.steps.retain(without_flushes);
+    assert!(lying.replay_every_prefix().is_err(), "flushes that flush nothing");
+    let mut losing = Session { steps: session.steps, ..lying };
+    losing.steps.iter_mut().for_each(zeros);
+    assert!(losing.replay_every_prefix().is_err(), "writes that write zeros");
+}
