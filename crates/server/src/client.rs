@@ -126,7 +126,7 @@ impl Client {
             }
             done = start + request.end;
             self.whole_replies = self.reply.len();
-            let arguments = arguments(&input, *start, request);
+            let arguments = request.arguments(&input[*start..]);
             if !arguments.is_empty() {
                 // Only the first request can have come in parts.
                 let staged = std::mem::take(&mut self.staged);
@@ -237,14 +237,6 @@ impl Client {
     }
 }
 
-fn arguments<'a>(
-    input: &'a [u8],
-    start: usize,
-    request: &Request,
-) -> smallvec::SmallVec<[&'a [u8]; 8]> {
-    request.arguments.iter().map(|at| &input[start + at.start..start + at.end]).collect()
-}
-
 /// Asks for the leaves of the keys of all requests, so that their reads overlap.
 fn fetch_ahead<M: Memory>(
     memory: &mut M,
@@ -255,7 +247,7 @@ fn fetch_ahead<M: Memory>(
 ) {
     let Some(keyspace): Option<Keyspace> = state.keys.get() else { return };
     for (start, request) in requests {
-        let arguments = arguments(input, *start, request);
+        let arguments = request.arguments(&input[*start..]);
         let Some(name) = arguments.first() else { continue };
         let spec = command::find(name).filter(|spec| spec.takes(arguments.len()));
         let spec = spec.filter(|spec| matches!(spec.access, Access::Read | Access::Write));

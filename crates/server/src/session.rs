@@ -63,6 +63,8 @@ pub struct Session {
     pub closing: bool,
     /// Whether the reply to the command under way is dropped (`CLIENT REPLY`).
     pub silent: Silent,
+    /// Whether the command under way told of subscriptions, which a client gets in any case.
+    pub pushed: bool,
 }
 
 /// Which replies a client does not want.

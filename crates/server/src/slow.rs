@@ -40,6 +40,10 @@ pub struct Times {
     pub calls: u64,
     /// All its time in microseconds.
     pub total_us: u64,
+    /// How often it was refused before it ran.
+    pub rejected: u64,
+    /// How often it ran and answered with an error.
+    pub failed: u64,
     buckets: [u64; BUCKETS],
 }
 
@@ -99,10 +103,7 @@ impl Slow {
         now_ms: u64,
     ) {
         let us = took.as_micros() as u64;
-        if self.times.len() <= command {
-            self.times.resize(command + 1, Times::default());
-        }
-        let times = &mut self.times[command];
+        let times = self.of(command);
         times.calls += 1;
         times.total_us += us;
         times.buckets[(u64::BITS - us.saturating_sub(1).leading_zeros()).min(31) as usize] += 1;
@@ -113,18 +114,33 @@ impl Slow {
             self.spikes.push_front((now_ms / 1000, ms));
         }
         if u64::try_from(self.threshold_us).is_ok_and(|threshold| us >= threshold) {
-            let cut =
-                |argument: &&[u8]| argument[..argument.len().min(ARGUMENT_BYTES_KEPT)].to_vec();
             self.log.push_front(SlowCommand {
                 id: self.next,
                 at_s: now_ms / 1000,
                 took,
-                arguments: arguments.iter().take(ARGUMENTS_KEPT).map(cut).collect(),
+                arguments: kept(arguments),
                 client: client.to_vec(),
             });
             self.next += 1;
             self.log.truncate(self.kept_max);
         }
+    }
+
+    /// Command number `command` was refused before it ran.
+    pub fn note_rejected(&mut self, command: usize) {
+        self.of(command).rejected += 1;
+    }
+
+    /// Command number `command`, which has ended, answered with an error.
+    pub fn note_failed(&mut self, command: usize) {
+        self.of(command).failed += 1;
+    }
+
+    fn of(&mut self, command: usize) -> &mut Times {
+        if self.times.len() <= command {
+            self.times.resize(command + 1, Times::default());
+        }
+        &mut self.times[command]
     }
 
     /// The commands that were kept, the last first.
@@ -166,6 +182,26 @@ impl Slow {
     }
 }
 
+/// What is kept of a command's arguments. As in Redis, it says what was left out.
+fn kept(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
+    let whole = match arguments.len() {
+        0..=ARGUMENTS_KEPT => arguments.len(),
+        _ => ARGUMENTS_KEPT - 1,
+    };
+    let cut = |argument: &&[u8]| match argument.len().checked_sub(ARGUMENT_BYTES_KEPT) {
+        None | Some(0) => argument.to_vec(),
+        Some(more) => {
+            let more = format!("... ({more} more bytes)");
+            [&argument[..ARGUMENT_BYTES_KEPT], more.as_bytes()].concat()
+        }
+    };
+    let mut kept: Vec<Vec<u8>> = arguments[..whole].iter().map(cut).collect();
+    if whole < arguments.len() {
+        kept.push(format!("... ({} more arguments)", arguments.len() - whole).into_bytes());
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,10 +215,21 @@ mod tests {
         }
         let kept: Vec<u64> = slow.log().iter().map(|one| one.took.as_micros() as u64).collect();
         assert_eq!(kept, [200, 3_000], "the first slow one made room");
-        assert_eq!(slow.log()[0].arguments[1].len(), ARGUMENT_BYTES_KEPT);
+        let long = format!("{}... (372 more bytes)", "x".repeat(128)).into_bytes();
+        assert_eq!(slow.log()[0].arguments[1], long);
         let times: Vec<_> = slow.times(7).cumulative().collect();
         assert_eq!(times, [(1, 1), (128, 3), (256, 4), (4096, 5)]);
         assert_eq!((slow.spikes()[0], slow.worst_ms()), ((5, 3), 3));
         assert!(slow.reset_spikes() && !slow.reset_spikes());
+    }
+
+    #[test]
+    fn of_many_arguments_the_first_are_kept_and_the_others_counted() {
+        let arguments: Vec<Vec<u8>> = (0..34).map(|n: u32| n.to_string().into_bytes()).collect();
+        let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+        assert_eq!(kept(&arguments[..32]), &arguments[..32]);
+        let many = kept(&arguments);
+        assert_eq!((many.len(), &many[..31]), (32, &kept(&arguments[..31])[..]));
+        assert_eq!(many[31], b"... (3 more arguments)");
     }
 }

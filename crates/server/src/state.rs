@@ -1,7 +1,7 @@
 //! [`State`]: what the commands of one core share beside memory. None of it grows with the keys.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ebbtide_core::durability::Lsn;
@@ -155,6 +155,8 @@ pub struct ClientInfo {
     pub since_ms: u64,
     /// Its database.
     pub database: usize,
+    /// Whether it is subscribed to a channel or a pattern.
+    pub subscribed: bool,
     /// Its last command.
     pub command: &'static str,
 }
@@ -251,11 +253,19 @@ impl State {
         }
     }
 
-    /// All keys of a database may have changed.
-    pub fn changed_all(&self, database: usize) {
+    /// The keys of a database that somebody watches.
+    pub fn watched(&self, database: usize) -> BTreeSet<Vec<u8>> {
+        let watchers = self.watchers.borrow();
+        let keys = watchers.keys().filter(|(of, _)| *of == database);
+        keys.map(|(_, key)| key.clone()).collect()
+    }
+
+    /// All keys of a database have changed but these.
+    pub fn changed_all(&self, database: usize, but: &BTreeSet<Vec<u8>>) {
         add(&self.statistics.changes, 1);
         let watchers = self.watchers.borrow();
-        let watched = watchers.iter().filter(|((of, _), _)| *of == database);
+        let watched =
+            watchers.iter().filter(|((of, key), _)| *of == database && !but.contains(key));
         watched.flat_map(|(_, list)| list).for_each(|(_, broken)| broken.set(true));
     }
 

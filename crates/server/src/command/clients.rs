@@ -189,6 +189,7 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             call.session.silent = match call.arguments[2].to_ascii_uppercase().as_slice() {
                 b"ON" => Silent::Never,
                 b"OFF" => Silent::Always,
+                b"SKIP" if call.session.silent == Silent::Always => Silent::Always,
                 b"SKIP" => Silent::Next,
                 _ => return Err(SYNTAX.into()),
             };
@@ -199,14 +200,9 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             let text = list(call, only);
             call.reply.verbatim(&text);
         }
-        (b"KILL", 4) if call.is(2, "ID") => {
-            let id = integer(call.arguments[3]).filter(|id| *id > 0);
-            let id = id.ok_or(Failure::from("ERR client-id should be greater than 0"))? as u64;
-            let there = call.state.clients.borrow().contains_key(&id);
-            if there {
-                call.state.kills.borrow_mut().push(id);
-            }
-            call.reply.integer(there.into());
+        (b"KILL", 4..) => {
+            let killed = kill(call)?;
+            call.reply.integer(killed as i64);
         }
         _ => {
             let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
@@ -215,6 +211,56 @@ pub(super) fn client<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Closes the connections that all of the filters `ID`, `TYPE`, `USER` and `SKIPME` name. Gives how many they are.
+fn kill<M: Memory>(call: &mut Call<'_, M>) -> Result<usize, Failure> {
+    let (mut only, mut subscribed, mut skips_me) = (None, None, true);
+    for index in (2..call.arguments.len()).step_by(2) {
+        let Some(value) = call.arguments.get(index + 1) else { return Err(SYNTAX.into()) };
+        if call.is(index, "ID") {
+            let id = integer(value).filter(|id| *id > 0);
+            let id = id.ok_or(Failure::from("ERR client-id should be greater than 0"))?;
+            only = Some(id as u64);
+        } else if call.is(index, "TYPE") {
+            subscribed = match value.to_ascii_lowercase().as_slice() {
+                b"normal" => Some(false),
+                b"pubsub" => Some(true),
+                _ => {
+                    let text = String::from_utf8_lossy(value);
+                    return Err(format!("ERR Unknown client type '{text}'").into());
+                }
+            };
+        } else if call.is(index, "USER") {
+            if *value != b"default" {
+                let text = String::from_utf8_lossy(value);
+                return Err(format!("ERR No such user '{text}'").into());
+            }
+        } else if call.is(index, "SKIPME") {
+            skips_me = match value.to_ascii_lowercase().as_slice() {
+                b"yes" => true,
+                b"no" => false,
+                _ => return Err(SYNTAX.into()),
+            };
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    let me = call.session.id;
+    let clients = call.state.clients.borrow();
+    let named = clients.iter().filter(|(id, client)| {
+        only.is_none_or(|only| **id == only)
+            && subscribed.is_none_or(|subscribed| client.subscribed == subscribed)
+            && !(skips_me && **id == me)
+    });
+    let named: Vec<u64> = named.map(|(id, _)| *id).collect();
+    if named.contains(&me) {
+        // It gets its reply before it goes.
+        call.session.closing = true;
+    }
+    let count = named.len();
+    call.state.kills.borrow_mut().extend(named.into_iter().filter(|id| *id != me));
+    Ok(count)
 }
 
 /// The connections as `CLIENT LIST` tells them, or one.

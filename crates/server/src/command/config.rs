@@ -103,7 +103,14 @@ pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     }
     if call.is(1, "SET") && call.arguments.len() >= 4 {
         let name = String::from_utf8_lossy(call.arguments[2]).into_owned();
-        return Err(format!("ERR '{name}' can only be set when the server starts").into());
+        let known = settings(call.state).iter().any(|(of, _)| name.eq_ignore_ascii_case(of));
+        return Err(match known {
+            true => format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
+            ),
+            false => format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"),
+        }
+        .into());
     }
     let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
     Err(format!("ERR wrong number of arguments for 'config|{name}' command").into())

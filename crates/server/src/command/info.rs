@@ -5,9 +5,13 @@ use ebbtide_structures::keyspace::DATABASES;
 
 use super::server::COMPATIBLE_VERSION;
 use super::{Call, Outcome, TABLE};
+use crate::slow::Times;
 
 /// The section on how often commands ran.
 const COMMANDS: &str = "Commandstats";
+
+/// There are no replicas.
+const REPLICATION: &str = "role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n";
 
 /// Writes a section of `INFO`.
 type Section<'a, M> = fn(&mut Call<'a, M>) -> String;
@@ -26,7 +30,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
         ("Memory", memory_section),
         ("Persistence", persistence_section),
         ("Stats", stats_section),
-        ("Replication", |_| "role:master\r\nconnected_slaves:0\r\n".into()),
+        ("Replication", |_| REPLICATION.into()),
         ("CPU", |_| cpu_section()),
         (COMMANDS, commands_section),
         ("Keyspace", keyspace_section),
@@ -47,7 +51,7 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let settings = call.state.settings.borrow();
     let uptime = (call.state.now_ms.get() - call.state.started_ms) / 1000;
     format!(
-        "redis_version:{COMPATIBLE_VERSION}\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
+        "redis_version:{COMPATIBLE_VERSION}\r\nredis_git_sha1:00000000\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
          os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
          uptime_in_days:{}\r\n",
         env!("CARGO_PKG_VERSION"),
@@ -110,11 +114,13 @@ fn cpu_section() -> String {
 fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let slow = call.state.slow.borrow();
     let ran = TABLE.iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
-    let ran = ran.filter(|(_, times)| times.calls > 0);
-    ran.map(|(name, times)| {
-        let (calls, us) = (times.calls, times.total_us);
-        let each_us = us as f64 / calls as f64;
-        format!("cmdstat_{name}:calls={calls},usec={us},usec_per_call={each_us:.2}\r\n")
+    let ran = ran.filter(|(_, times)| times.calls + times.rejected > 0);
+    ran.map(|(name, Times { calls, total_us, rejected, failed, .. })| {
+        let each_us = total_us as f64 / calls.max(1) as f64;
+        format!(
+            "cmdstat_{name}:calls={calls},usec={total_us},usec_per_call={each_us:.2},\
+             rejected_calls={rejected},failed_calls={failed}\r\n"
+        )
     })
     .collect()
 }

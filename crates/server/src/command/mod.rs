@@ -275,28 +275,21 @@ pub fn execute<M: Memory>(
 ) {
     add(&state.statistics.commands, 1);
     let start = reply.len();
-    let silent = session.silent;
+    session.pushed = false;
     let outcome = dispatch(memory, state, session, arguments, reply);
     if let Err(failure) = outcome {
         add(&state.statistics.errors, 1);
         reply.truncate(start);
         reply.error(failure.text());
     }
-    match silent {
-        Silent::Never => {}
-        Silent::Now => {
-            reply.truncate(start);
-            session.silent = Silent::Never;
-        }
-        Silent::Next | Silent::Always => {}
-    }
-    match session.silent {
-        Silent::Always => reply.truncate(start),
-        Silent::Next => {
-            reply.truncate(start);
-            session.silent = Silent::Now;
-        }
-        Silent::Never | Silent::Now => {}
+    let wanted = session.silent == Silent::Never;
+    session.silent = match session.silent {
+        Silent::Next => Silent::Now,
+        Silent::Now => Silent::Never,
+        other => other,
+    };
+    if !wanted && !session.pushed {
+        reply.truncate(start);
     }
 }
 
@@ -307,7 +300,13 @@ fn dispatch<M: Memory>(
     Arguments { words: arguments, staged }: Arguments<'_>,
     reply: &mut Reply,
 ) -> Outcome {
-    let spec = match check(state, session, arguments) {
+    let found = table::find(arguments[0]).ok_or_else(|| unknown(arguments));
+    let checked = found.and_then(|spec| {
+        let checked = check(spec, state, session, arguments);
+        checked.inspect_err(|_| state.slow.borrow_mut().note_rejected(spec.id as usize))?;
+        Ok(spec)
+    });
+    let spec = match checked {
         Ok(spec) => spec,
         Err(failure) => {
             if let Some(queued) = &mut session.queued {
@@ -327,14 +326,22 @@ fn dispatch<M: Memory>(
     let began = Instant::now();
     let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
     let outcome = isolated(spec, &mut call);
+    if session.pushed
+        && let Some(client) = state.clients.borrow_mut().get_mut(&session.id)
+    {
+        client.subscribed = session.subscriptions() > 0;
+    }
     let (took, now_ms) = (began.elapsed(), state.now_ms.get());
-    state.slow.borrow_mut().note(spec.id as usize, took, arguments, &session.name, now_ms);
+    let mut slow = state.slow.borrow_mut();
+    slow.note(spec.id as usize, took, arguments, &session.name, now_ms);
+    if outcome.is_err() {
+        slow.note_failed(spec.id as usize);
+    }
     outcome
 }
 
-/// The command that was asked for, if the client may run it now.
-fn check(state: &State, session: &Session, arguments: &[&[u8]]) -> Result<&'static Spec, Failure> {
-    let Some(spec) = table::find(arguments[0]) else { return Err(unknown(arguments)) };
+/// Whether the client may run a command now.
+fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> Outcome {
     if !spec.takes(arguments.len()) {
         return Err(format!("ERR wrong number of arguments for '{}' command", spec.name).into());
     }
@@ -351,6 +358,9 @@ fn check(state: &State, session: &Session, arguments: &[&[u8]]) -> Result<&'stat
     {
         return Err("NOAUTH Authentication required.".into());
     }
+    if session.queued.is_some() && spec.never_in_transaction {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
     let limited = session.subscriptions() > 0 && !spec.while_subscribed;
     if limited && state_protocol_is_two(session) {
         return Err(format!(
@@ -360,7 +370,7 @@ fn check(state: &State, session: &Session, arguments: &[&[u8]]) -> Result<&'stat
         )
         .into());
     }
-    Ok(spec)
+    Ok(())
 }
 
 fn state_protocol_is_two(session: &Session) -> bool {

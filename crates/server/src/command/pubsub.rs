@@ -63,6 +63,7 @@ fn leave<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcom
 }
 
 fn tell<M: Memory>(call: &mut Call<'_, M>, word: &str, channel: Option<&[u8]>) {
+    call.session.pushed = true;
     call.reply.push(3);
     call.reply.bulk(word.as_bytes());
     call.reply.bulk_or_null(channel);

@@ -1,11 +1,14 @@
 //! Commands on the server itself.
 
+use std::collections::BTreeSet;
+
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::keys::database;
 use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
+use crate::glob;
 
 /// The version of Redis whose commands are meant.
 pub(super) const COMPATIBLE_VERSION: &str = "7.0.15";
@@ -28,9 +31,28 @@ pub(super) fn flushall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 fn clear<M: Memory>(call: &mut Call<'_, M>, database: usize) {
+    let absent = absent(call, database, &[database]);
     call.keyspace().clear(call.memory, database);
     crate::state::add(&call.state.clears, 1);
-    call.state.changed_all(database);
+    call.state.changed_all(database, &absent);
+}
+
+/// Watched keys of `database` that none of these databases has: they stay as they are.
+fn absent<M: Memory>(
+    call: &mut Call<'_, M>,
+    database: usize,
+    databases: &[usize],
+) -> BTreeSet<Vec<u8>> {
+    let (keyspace, now_ms) = (call.keyspace(), call.state.now_ms.get());
+    let mut watched = call.state.watched(database);
+    watched.retain(|name| {
+        let key = keyspace.key(name);
+        !databases.iter().any(|of| {
+            let entry = keyspace.find(call.memory, *of, &key, &mut Vec::new());
+            entry.is_some_and(|entry| entry.expires_at_ms.is_none_or(|at| at > now_ms))
+        })
+    });
+    watched
 }
 
 /// `SYNC` and `ASYNC` mean the same: the keys go at once, their pages later.
@@ -48,9 +70,10 @@ pub(super) fn swapdb<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     parse(1).ok_or_else(|| bad("first"))?;
     parse(2).ok_or_else(|| bad("second"))?;
     let (one, other) = (database(call, 1)?, database(call, 2)?);
+    let absent = [one, other].map(|database| absent(call, database, &[one, other]));
     call.keyspace().swap(call.memory, one, other);
-    call.state.changed_all(one);
-    call.state.changed_all(other);
+    call.state.changed_all(one, &absent[0]);
+    call.state.changed_all(other, &absent[1]);
     call.reply.ok();
     Ok(())
 }
@@ -118,8 +141,21 @@ pub(super) fn command<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     match subcommand.to_ascii_uppercase().as_slice() {
         b"COUNT" => call.reply.integer(TABLE.len() as i64),
         b"LIST" => {
-            call.reply.array(TABLE.len());
-            TABLE.iter().for_each(|spec| call.reply.bulk(spec.name.as_bytes()));
+            let names = TABLE.iter().map(|spec| spec.name.as_bytes());
+            let listed: Vec<&[u8]> = match &call.arguments[2..] {
+                [] => names.collect(),
+                [by, kind, pattern] if by.eq_ignore_ascii_case(b"FILTERBY") => {
+                    match kind.to_ascii_uppercase().as_slice() {
+                        b"PATTERN" => names.filter(|name| glob::matches(pattern, name)).collect(),
+                        // There are neither modules nor categories.
+                        b"MODULE" | b"ACLCAT" => Vec::new(),
+                        _ => return Err(SYNTAX.into()),
+                    }
+                }
+                _ => return Err(SYNTAX.into()),
+            };
+            call.reply.array(listed.len());
+            listed.iter().for_each(|name| call.reply.bulk(name));
         }
         b"INFO" => {
             let names = &call.arguments[2..];

@@ -100,7 +100,8 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             ],
         );
     } else {
-        return Err(SYNTAX.into());
+        let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
+        return Err(format!("ERR wrong number of arguments for 'latency|{name}' command").into());
     }
     Ok(())
 }

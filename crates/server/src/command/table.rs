@@ -42,6 +42,8 @@ pub struct Spec {
     pub summary: &'static str,
     /// Whether it is run at once between `MULTI` and `EXEC`.
     pub in_transaction: bool,
+    /// Whether it is refused there.
+    pub never_in_transaction: bool,
     /// Whether a client may run it before it has given the password.
     pub before_authentication: bool,
     /// Whether it takes arguments of any length, which come to it in memory.
@@ -138,6 +140,7 @@ macro_rules! define_table {
                 Id::$id,
                 Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset
             ),
+            never_in_transaction: matches!(Id::$id, Id::Save | Id::Shutdown),
             before_authentication: matches!(Id::$id, Id::Auth | Id::Hello | Id::Quit | Id::Reset),
             streams: matches!(
                 Id::$id,
@@ -174,7 +177,7 @@ macro_rules! for_each_command {
     Bitpos "bitpos" -3 Read (1 1 1) "bitmap" "2.8.7" bits::bitpos,
         "Finds the first one or zero in a value or a range of it.";
     Client "client" -2 Nothing (0 0 0) "connection" "2.4.0" clients::client,
-        "ID, GETNAME, SETNAME, SETINFO, LIST, INFO, KILL ID, REPLY, NO-EVICT and NO-TOUCH.";
+        "ID, GETNAME, SETNAME, SETINFO, LIST, INFO, KILL by ID, TYPE, USER and SKIPME, REPLY, NO-EVICT and NO-TOUCH.";
     Command "command" -1 Nothing (0 0 0) "server" "2.8.13" server::command,
         "Describes the commands. COUNT, LIST, INFO, DOCS and GETKEYS.";
     Config "config" -2 Nothing (0 0 0) "server" "2.0.0" config::config,

@@ -1,5 +1,6 @@
 //! The protocol of Redis, version 2 and 3: requests in, replies out, no socket.
 
+mod inline;
 mod parse;
 mod reply;
 

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use ebbtide_structures::keyspace::VALUE_BYTES_MAX;
 use memchr::memchr;
+use smallvec::SmallVec;
 use thiserror::Error;
 
+use super::inline;
 use crate::large::PIECE_BYTES;
 
 /// The longest line: an inline request, or a count.
@@ -40,13 +42,23 @@ impl Limits {
 #[error("Protocol error: {0}")]
 pub struct ProtocolError(pub String);
 
-/// A request: where its arguments lie in the input, and how many bytes it took.
+/// A request: where its arguments lie, and how many bytes it took.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// The arguments, the first of which is the command. Empty for a request without one.
-    pub arguments: Vec<Range<usize>>,
+    /// Where the arguments lie, the first of which is the command. Empty for a request without one.
+    places: Vec<Range<usize>>,
+    /// What the places are in, of a request that was typed as a line; the input otherwise.
+    typed: Option<Vec<u8>>,
     /// Bytes from the start of the input to the end of the request.
     pub end: usize,
+}
+
+impl Request {
+    /// The arguments, the first of which is the command; `input` begins with the request.
+    pub fn arguments<'a>(&'a self, input: &'a [u8]) -> SmallVec<[&'a [u8]; 8]> {
+        let text = self.typed.as_deref().unwrap_or(input);
+        self.places.iter().map(|at| &text[at.clone()]).collect()
+    }
 }
 
 /// A long argument that is taken out of the input as it comes.
@@ -171,7 +183,7 @@ impl Parser {
     fn finish(&mut self) -> Request {
         let end = std::mem::take(&mut self.position);
         self.searched = 0;
-        Request { arguments: std::mem::take(&mut self.arguments), end }
+        Request { places: std::mem::take(&mut self.arguments), typed: None, end }
     }
 
     /// The line at the position, without its end. `None` if the end has not come.
@@ -217,23 +229,10 @@ impl Parser {
     /// A request as a person types it: words in one line.
     fn parse_inline(&mut self, input: &[u8]) -> Result<Option<Request>, ProtocolError> {
         let Some(line) = self.line(input, "too big inline request")? else { return Ok(None) };
-        if input[line.clone()].iter().any(|byte| matches!(byte, b'"' | b'\'')) {
-            return Err(ProtocolError("quotes are not supported in inline requests".into()));
-        }
-        let mut start = None;
-        let text = input[..line.end].iter().enumerate().skip(line.start);
-        let ends = text.map(|(at, byte)| (at, byte.is_ascii_whitespace()));
-        for (at, is_space) in ends.chain([(line.end, true)]) {
-            match start {
-                None if !is_space => start = Some(at),
-                Some(begun) if is_space => {
-                    self.arguments.push(begun..at);
-                    start = None;
-                }
-                _ => {}
-            }
-        }
-        Ok(Some(self.finish()))
+        let Some((text, places)) = inline::words(&input[line]) else {
+            return Err(ProtocolError("unbalanced quotes in request".into()));
+        };
+        Ok(Some(Request { places, typed: Some(text), ..self.finish() }))
     }
 }
 
@@ -262,8 +261,8 @@ mod tests {
             match parser.parse(&buffer, &LIMITS) {
                 Ok(Some(request)) => {
                     assert!(request.end <= buffer.len());
-                    let arguments = request.arguments.iter();
-                    found.push(Ok(arguments.map(|at| buffer[at.clone()].to_vec()).collect()));
+                    let arguments = request.arguments(&buffer);
+                    found.push(Ok(arguments.into_iter().map(<[u8]>::to_vec).collect()));
                     buffer.drain(..request.end);
                 }
                 Ok(None) if rest.is_empty() => return found,
@@ -325,9 +324,8 @@ mod tests {
                 loop {
                     match parser.parse(&input, &LIMITS).expect("a request") {
                         Some(request) => {
-                            let arguments = request.arguments.iter();
-                            let arguments = arguments.map(|at| input[at.clone()].to_vec());
-                            found.push(arguments.collect::<Vec<_>>());
+                            let arguments = request.arguments(&input).into_iter();
+                            found.push(arguments.map(<[u8]>::to_vec).collect::<Vec<_>>());
                             input.drain(..request.end);
                         }
                         None => {
@@ -356,7 +354,7 @@ mod tests {
     #[test]
     fn garbage_ends_in_an_error_or_waits_for_more_and_never_panics() {
         let mut rng = Pcg64Mcg::seed_from_u64(2);
-        const PARTS: [&[u8]; 14] = [
+        const PARTS: [&[u8]; 15] = [
             b"*3\r\n",
             b"$5\r\n",
             b"hello\r\n",
@@ -366,6 +364,7 @@ mod tests {
             b"*99999999999\r\n",
             b"$4294967296\r\n",
             b"GET a\r\n",
+            b"GET 'a \"\\x",
             b"*1\r\n",
             b"\n",
             b"$",
@@ -410,5 +409,8 @@ mod tests {
         assert_eq!(words("PING\r\n"), [request(&["PING"])]);
         assert_eq!(words("  SET a  b \n\r\n"), [request(&["SET", "a", "b"]), request(&[])]);
         assert_eq!(words("*0\r\nPING\n"), [request(&[]), request(&["PING"])]);
+        assert_eq!(words("SET a \"b c\"\n"), [request(&["SET", "a", "b c"])]);
+        let unbalanced = Err("Protocol error: unbalanced quotes in request".into());
+        assert_eq!(words("SET a \"b\nPING\n"), [unbalanced]);
     }
 }

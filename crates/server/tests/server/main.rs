@@ -7,5 +7,6 @@ mod connections;
 mod documentation;
 mod large;
 mod redis;
+mod sessions;
 mod stores;
 mod tls;

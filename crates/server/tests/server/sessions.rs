@@ -1,0 +1,107 @@
+//! What a connection may do to itself and to others: which replies it wants, who is closed, what it watches, and what
+//! it may not do in a transaction.
+
+use super::client::{Reply, Server, bulk, ok};
+
+fn error(text: &str) -> Reply {
+    Reply::Error(text.into())
+}
+
+#[test]
+fn replies_that_a_client_does_not_want_are_left_out_but_not_news_of_channels() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    client.send(b"client reply skip\r\nping 1\r\nping 2\r\n");
+    assert_eq!(client.reply(), Some(bulk("2")), "one is skipped");
+    client.send(b"client reply skip\r\nclient reply on\r\nping 3\r\n");
+    assert_eq!((client.reply(), client.reply()), (Some(ok()), Some(bulk("3"))));
+    client.send(b"hello 3\r\n");
+    client.reply().expect("what it says of itself");
+    client.send(b"client reply off\r\nping 4\r\nsubscribe news\r\n");
+    let told =
+        |word: &str, count| Reply::Push(vec![bulk(word), bulk("news"), Reply::Integer(count)]);
+    assert_eq!(client.reply(), Some(told("subscribe", 1)));
+    client.send(b"client reply skip\r\nping 5\r\nclient reply on\r\nping 6\r\n");
+    assert_eq!((client.reply(), client.reply()), (Some(ok()), Some(bulk("6"))));
+}
+
+#[test]
+fn clients_are_closed_by_all_filters_together() {
+    let server = Server::start(|_| ());
+    let (mut one, mut other, mut me) = (server.client(), server.client(), server.client());
+    let id = |client: &mut super::client::Client| match client.call("client id") {
+        Reply::Integer(id) => id,
+        other => panic!("{other:?}"),
+    };
+    other.send(b"subscribe news\r\n");
+    other.reply().expect("it is subscribed");
+    let first = id(&mut one);
+    assert_eq!(me.call(&format!("client kill id {first} type pubsub")), Reply::Integer(0));
+    assert_eq!(me.call("client kill type pubsub user default"), Reply::Integer(1));
+    assert!(other.is_closed());
+    assert_eq!(me.call("client kill skipme yes"), Reply::Integer(1));
+    assert!(one.is_closed());
+    for (wrong, expected) in [
+        ("id 0", "ERR client-id should be greater than 0"),
+        ("type wrong", "ERR Unknown client type 'wrong'"),
+        ("user wrong", "ERR No such user 'wrong'"),
+        ("skipme perhaps", "ERR syntax error"),
+        ("id 10 type", "ERR syntax error"),
+    ] {
+        assert_eq!(me.call(&format!("client kill {wrong}")), error(expected));
+    }
+    assert_eq!(me.call("client kill skipme no"), Reply::Integer(1), "it gets its reply");
+    assert!(me.is_closed());
+}
+
+#[test]
+fn clearing_a_database_touches_only_watched_keys_that_were_there() {
+    let server = Server::start(|_| ());
+    let (mut client, mut other) = (server.client(), server.client());
+    let pong = || Reply::Array(vec![Reply::Status("PONG".into())]);
+    for clear in ["flushdb", "flushall"] {
+        for (key, expected) in [("there", Reply::Null), ("absent", pong())] {
+            client.call("set there 1");
+            client.call(&format!("watch {key}"));
+            assert_eq!(other.call(clear), ok());
+            client.call("multi");
+            client.call("ping");
+            assert_eq!(client.call("exec"), expected, "{key} after {clear}");
+        }
+    }
+    client.call("watch absent");
+    other.call("select 1");
+    other.call("set absent 1");
+    assert_eq!(other.call("swapdb 0 1"), ok());
+    client.call("multi");
+    client.call("ping");
+    assert_eq!(client.call("exec"), Reply::Null, "swapped in");
+}
+
+#[test]
+fn a_transaction_with_what_it_may_not_have_is_given_up() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    for refused in ["save", "shutdown"] {
+        client.call("multi");
+        let expected = error("ERR Command not allowed inside a transaction");
+        assert_eq!(client.call(refused), expected);
+        let Reply::Error(reason) = client.call("exec") else { panic!("it ran") };
+        assert!(reason.starts_with("EXECABORT"), "{reason}");
+    }
+    let Reply::Bulk(text) = client.call("info commandstats") else { panic!("text") };
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("cmdstat_save:calls=0"), "{text}");
+    assert!(text.contains(",rejected_calls=1,failed_calls=0\r\n"), "{text}");
+}
+
+#[test]
+fn commands_are_listed_by_a_pattern_of_their_names() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    let found = |names: &[&str]| Reply::Array(names.iter().map(|name| bulk(name)).collect());
+    let list = "command list";
+    assert_eq!(client.call(&format!("{list} filterby pattern sete*")), found(&["setex"]));
+    assert_eq!(client.call(&format!("{list} filterby module search")), found(&[]));
+    assert_eq!(client.call(&format!("{list} pattern s*")), error("ERR syntax error"));
+}
