@@ -350,3 +350,24 @@ fn a_damaged_superblock_or_another_version_is_refused_with_what_is_wrong() {
     let error = Store::open(&path, 0, Access::Exclusive).unwrap_err();
     assert!(error.to_string().contains("version 1, expected 2"), "{error}");
 }
+
+#[test]
+fn what_a_transaction_read_before_it_took_the_latch_is_looked_at_again() {
+    const COUNTED: u64 = 64;
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let (latch_at, count_at) = (word(1), word(1) + 8);
+    let count = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+        memory
+            .transaction(|memory| {
+                let seen = latch::read(memory, latch_at, |memory| memory.load::<u64>(count_at));
+                memory.yield_now();
+                latch::write(memory, latch_at, |memory| memory.store(count_at, seen + 1));
+            })
+            .unwrap()
+    };
+    let tickets: Vec<_> = (0..COUNTED).map(|_| jobs.submit(count)).collect();
+    let ends: Vec<Lsn> = tickets.into_iter().map(|ticket| ticket.wait().unwrap().1).collect();
+    assert_eq!(ends.len() as u64, COUNTED);
+    assert_eq!(jobs.submit(move |memory| memory.load::<u64>(count_at)).wait(), Ok(COUNTED));
+}

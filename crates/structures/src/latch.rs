@@ -142,6 +142,11 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
     }
     if let Some(latches) = memory.latches() {
         latches.take(at);
+        let changed = |&(read, word): &(Addr, u64)| read == at && !is_unchanged(seen, word);
+        if latches.read().iter().any(changed) {
+            // What the transaction has read under it is no longer so.
+            Rerun { latch: None }.unwind();
+        }
     }
 }
 
