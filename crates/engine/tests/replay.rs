@@ -4,20 +4,15 @@
 
 mod common;
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::step_recorder::{Step, StepRecorder};
+use common::step_recorder::{Step, StepRecorder, blocks_of, materialise, replay};
 use ebbtide_core::durability::{Block, Geometry, Lsn, Page, Policy};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
-use ebbtide_engine::device::Device;
-use ebbtide_engine::device::threads::Threads;
-use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{Access, NewStore, Store};
-use ebbtide_engine::{Engine, Jobs, Options};
+use ebbtide_engine::{Jobs, Options};
 use ebbtide_testbed::power_loss::{
     Back, DiskModel, Kept, Setting, State, Violation, bring_back, check_back,
 };
@@ -56,20 +51,12 @@ struct Session {
 fn run(path: &Path, first: (Lsn, State), numbers: std::ops::Range<u64>) -> Session {
     let store = Arc::new(Store::open(path, 0, Access::Exclusive).unwrap());
     let geometry = store.header().persist().unwrap();
-    let before = blocks_of(path, &store);
+    let before = blocks_of(&store);
     let recorder = StepRecorder::new(path, store.persist_offset());
-    let file = store.file();
-    let device: Arc<dyn Device> = match Uring::new(file.clone()) {
-        Ok(uring) => Arc::new(recorder.around_device(uring)),
-        Err(_) => Arc::new(recorder.around_device(Threads::new(file, 2))),
-    };
     let mut options = Options { durability: Policy::Always, ..Options::new(3 << 20) };
     options.tuning.threads = Some(JOBS);
     options.tuning.batch_max = 8;
-    let around = |disk| recorder.around_disk(disk);
-    let engine = Engine::over_disks(&store, device, &around, &options).unwrap();
-    let engine = Arc::new(engine);
-    common::watch(&engine);
+    let engine = recorder.engine(&store, &options);
     let committed = transact(engine.start().unwrap(), &recorder, numbers);
     let mut states = vec![first];
     for (lsn, number) in committed {
@@ -106,31 +93,6 @@ fn transact(
     Arc::into_inner(committed).unwrap().into_inner()
 }
 
-/// All blocks of the persist part of a store.
-fn blocks_of(path: &Path, store: &Store) -> Vec<(Block, Box<Page>)> {
-    let file = File::open(path).unwrap();
-    let bytes = file.metadata().unwrap().len() - store.persist_offset();
-    (0..bytes / PAGE_BYTES as u64)
-        .map(|block| {
-            let mut page = Box::new([0; PAGE_BYTES]);
-            let at = store.persist_offset() + block * PAGE_BYTES as u64;
-            file.read_exact_at(&mut page[..], at).unwrap();
-            (Block(block), page)
-        })
-        .collect()
-}
-
-/// Makes a file like the one at `from`, with what `disk` holds.
-fn materialise(disk: &DiskModel, from: &Path, to: &Path) {
-    std::fs::copy(from, to).unwrap();
-    let offset = Store::open(to, 0, Access::Exclusive).unwrap().persist_offset();
-    let file = File::options().write(true).open(to).unwrap();
-    for block in disk.blocks() {
-        let at = offset + block.0 * PAGE_BYTES as u64;
-        file.write_all_at(disk.contents(block), at).unwrap();
-    }
-}
-
 impl Session {
     fn setting(&self) -> Setting {
         Setting { geometry: self.geometry, ..Setting::SMALL }
@@ -148,25 +110,9 @@ impl Session {
     /// acknowledged.
     fn replay(
         &self,
-        mut visit: impl FnMut(usize, &DiskModel, Lsn) -> Result<(), Violation>,
+        visit: impl FnMut(usize, &DiskModel, Lsn) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
-        let mut disk = DiskModel::holding(self.before.iter().cloned());
-        let mut numbers = HashMap::new();
-        let mut acknowledged = self.states[0].0;
-        for (index, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Submitted { write, block, page } => {
-                    let page = page.get().expect("it was written in the end");
-                    numbers.insert(write, disk.submit(*block, page));
-                }
-                Step::Completed { write } => disk.complete(numbers[write]),
-                Step::FlushBegan => disk.begin_flush(),
-                Step::FlushEnded => disk.end_flush(),
-                Step::Acknowledged(lsn) => acknowledged = acknowledged.max(*lsn),
-            }
-            visit(index, &disk, acknowledged)?;
-        }
-        Ok(())
+        replay(&self.before, &self.steps, self.states[0].0, visit)
     }
 
     /// Lets power go after every step, with nothing, everything and a drawn part of what was not

@@ -12,8 +12,12 @@ use ebbtide_core::durability::TransactionError;
 use ebbtide_core::{Addr, Memory, Value};
 use thiserror::Error;
 
-use super::{LINE, Map, PAGE, Region, RegionFull, Vector, check_base};
+use super::{
+    Database, Heap, LINE, Map, OrderedMap, PAGE, Region, RegionFull, StoredTable, Vector,
+    check_base,
+};
 use crate::latch;
+use crate::silo::Row;
 
 const MARK: u64 = u64::from_le_bytes(*b"EBBTROOT");
 const LATCH: u64 = 8;
@@ -41,7 +45,8 @@ struct Own {
 #[repr(C)]
 struct Entry {
     kind: u64,
-    /// The sizes of its keys and values, in bytes.
+    /// The sizes of its keys and values, in bytes; of a table, the address of its database and the size of
+    /// its rows.
     key_bytes: u64,
     value_bytes: u64,
     base: u64,
@@ -51,6 +56,10 @@ struct Entry {
 const VECTOR: u64 = 1;
 const MAP: u64 = 2;
 const RANGE: u64 = 3;
+const ORDERED_MAP: u64 = 4;
+const HEAP: u64 = 5;
+const DATABASE: u64 = 6;
+const TABLE: u64 = 7;
 
 /// Structures in a range of addresses, by name.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +104,13 @@ impl Entry {
             VECTOR => format!("a vector of {capacity} values of {value_bytes} bytes"),
             MAP => format!("a map for {capacity} entries of {key_bytes} and {value_bytes} bytes"),
             RANGE => format!("a range of {capacity} bytes"),
+            ORDERED_MAP => format!("an ordered map with room for {capacity} nodes"),
+            HEAP => format!("a heap of {capacity} bytes"),
+            DATABASE => "a database".into(),
+            TABLE => format!(
+                "a table for {capacity} rows of {value_bytes} bytes of the database at {:?}",
+                Addr(*key_bytes)
+            ),
             _ => "a structure of a later version".into(),
         }
     }
@@ -146,7 +162,8 @@ impl Catalogue {
     ) -> Result<Vector<T>, CatalogueError> {
         let value_bytes = size_of::<T>() as u64;
         let wanted = Entry { kind: VECTOR, key_bytes: 0, value_bytes, base: 0, capacity: len };
-        Ok(Vector::at(self.find(memory, name, wanted, Vector::<T>::bytes(len))?, len))
+        let at = self.find(memory, name, wanted, Vector::<T>::bytes(len), |_, _| ())?;
+        Ok(Vector::at(at, len))
     }
 
     /// The map of that name, which is made empty if there is none.
@@ -161,7 +178,8 @@ impl Catalogue {
     ) -> Result<Map<K, V>, CatalogueError> {
         let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<V>() as u64);
         let wanted = Entry { kind: MAP, key_bytes, value_bytes, base: 0, capacity };
-        Ok(Map::at(self.find(memory, name, wanted, Map::<K, V>::bytes(capacity))?, capacity))
+        let at = self.find(memory, name, wanted, Map::<K, V>::bytes(capacity), |_, _| ())?;
+        Ok(Map::at(at, capacity))
     }
 
     /// The range of `bytes` bytes of that name, for a structure of another kind; zeros if it is new.
@@ -175,7 +193,75 @@ impl Catalogue {
         bytes: u64,
     ) -> Result<Addr, CatalogueError> {
         let wanted = Entry { kind: RANGE, key_bytes: 0, value_bytes: 0, base: 0, capacity: bytes };
-        self.find(memory, name, wanted, bytes)
+        self.find(memory, name, wanted, bytes, |_, _| ())
+    }
+
+    /// The ordered map of that name, with room for `nodes` nodes ([`OrderedMap::bytes`]), which is made
+    /// empty if there is none.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn ordered_map<M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        nodes: u64,
+    ) -> Result<OrderedMap, CatalogueError> {
+        let kind = ORDERED_MAP;
+        let wanted = Entry { kind, key_bytes: 0, value_bytes: 8, base: 0, capacity: nodes };
+        let format = |memory: &mut M, at| OrderedMap::at(at, nodes).format(memory);
+        let at = self.find(memory, name, wanted, OrderedMap::bytes(nodes), format)?;
+        Ok(OrderedMap::at(at, nodes))
+    }
+
+    /// The heap of that name of `bytes` bytes, which is made empty if there is none.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn heap<M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Heap, CatalogueError> {
+        let wanted = Entry { kind: HEAP, key_bytes: 0, value_bytes: 0, base: 0, capacity: bytes };
+        Ok(Heap::at(self.find(memory, name, wanted, bytes, |_, _| ())?, bytes))
+    }
+
+    /// The database of that name, which is made without tables if there is none.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn database<M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+    ) -> Result<Database, CatalogueError> {
+        let wanted = Entry { kind: DATABASE, key_bytes: 0, value_bytes: 0, base: 0, capacity: 0 };
+        let format = |memory: &mut M, at| Database::at(at).format(memory);
+        Ok(Database::at(self.find(memory, name, wanted, Database::BYTES, format)?))
+    }
+
+    /// The table of that name of `database`, with `capacity` places for rows of type `R`, which is made
+    /// empty if there is none.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn table<R: Row, M: Memory>(
+        &self,
+        memory: &mut M,
+        database: &Database,
+        name: &str,
+        capacity: u64,
+    ) -> Result<StoredTable<R>, CatalogueError> {
+        let (key_bytes, value_bytes) = (database.base().0, size_of::<R>() as u64);
+        let wanted = Entry { kind: TABLE, key_bytes, value_bytes, base: 0, capacity };
+        let format = |memory: &mut M, at| {
+            StoredTable::<R>::at(at, database, capacity).format(memory);
+        };
+        let bytes = StoredTable::<R>::bytes(capacity);
+        let at = self.find(memory, name, wanted, bytes, format)?;
+        Ok(StoredTable::at(at, database, capacity))
     }
 
     /// Every name, with a description of its structure.
@@ -198,13 +284,15 @@ impl Catalogue {
         (bytemuck::cast(name), memory.load(at + LINE))
     }
 
-    /// The address of the structure of that name, for which `bytes` bytes are taken if it is new.
+    /// The address of the structure of that name. If it is new, `bytes` bytes are taken for it, which
+    /// `format` gets as zeros.
     fn find<M: Memory>(
         &self,
         memory: &mut M,
         name: &str,
         wanted: Entry,
         bytes: u64,
+        format: impl Fn(&mut M, Addr),
     ) -> Result<Addr, CatalogueError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
             return Err(CatalogueError::BadName(name.into()));
@@ -229,6 +317,7 @@ impl Catalogue {
             }
             let mut left = Region::new(Addr(own.next), own.end - own.next);
             let start = left.take(bytes)?;
+            format(memory, start);
             let at = base + ENTRIES + own.count * ENTRY_BYTES;
             memory.store(at, bytemuck::cast::<_, [u64; 8]>(key));
             memory.store(at + LINE, Entry { base: start.0, ..wanted });

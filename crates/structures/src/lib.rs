@@ -8,6 +8,10 @@
 //! | [`Vector`] | a fixed number of values | users |
 //! | [`Map`] | a hash table of fixed capacity | users |
 //! | [`Region`] | an allocator of address ranges for both | users |
+//! | [`OrderedMap`] | words by byte strings, in order: a Masstree under one latch | users |
+//! | [`Heap`] | pieces of memory, taken and given back | users |
+//! | [`Database`], [`StoredTable`] | Silo's transactions on tables that stay | users |
+//! | [`Catalogue`] | any of these, found again by name | users |
 //! | [`keyspace::Keyspace`] | keys and values of any size, with expiry, found by hash | the server |
 //! | [`masstree::Tree`] | an ordered map with variable-length keys, and scans | programs, the server |
 //! | [`silo::Silo`] | serialisable transactions on tables that Masstree indexes | programs |
@@ -45,7 +49,10 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+mod database;
+mod heap;
 mod map;
+mod ordered_map;
 mod region;
 mod retry;
 mod vector;
@@ -60,8 +67,11 @@ pub mod red_black_tree;
 pub mod silo;
 
 pub use catalogue::{Catalogue, CatalogueError, ENTRIES_MAX, NAME_BYTES_MAX};
+pub use database::{Database, StoredTable};
+pub use heap::Heap;
 pub use image::{ALL_LINES, PageBytes};
 pub use map::{Map, MapFull};
+pub use ordered_map::OrderedMap;
 pub use region::{Region, RegionFull};
 pub use vector::Vector;
 

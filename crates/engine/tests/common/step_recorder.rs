@@ -9,8 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::durability::{Block, Disk, DiskError, Lsn, Page};
-use ebbtide_engine::LogDisk;
+use ebbtide_engine::device::threads::Threads;
+use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::device::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
+use ebbtide_engine::store::{Access, Store};
+use ebbtide_engine::{Engine, LogDisk, Options};
+use ebbtide_testbed::power_loss::DiskModel;
 use parking_lot::Mutex;
 
 /// One step, as a disk sees it.
@@ -64,12 +68,72 @@ impl StepRecorder {
         (write, page)
     }
 
-    pub fn around_device<D: Device>(&self, inner: D) -> RecordedDevice<D> {
-        RecordedDevice { inner, recorder: self.clone() }
+    /// An engine over `store`, all of whose writes and flushes are noted.
+    pub fn engine(&self, store: &Arc<Store>, options: &Options) -> Arc<Engine> {
+        fn around<D: Device + 'static>(recorder: &StepRecorder, inner: D) -> Arc<dyn Device> {
+            Arc::new(RecordedDevice { inner, recorder: recorder.clone() })
+        }
+        let file = store.file();
+        let device = match Uring::new(file.clone()) {
+            Ok(uring) => around(self, uring),
+            Err(_) => around(self, Threads::new(file, 2)),
+        };
+        let around =
+            |inner| -> LogDisk { Box::new(RecordedDisk { inner, recorder: self.clone() }) };
+        let engine = Arc::new(Engine::over_disks(store, device, &around, options).unwrap());
+        super::watch(&engine);
+        engine
     }
+}
 
-    pub fn around_disk(&self, inner: LogDisk) -> LogDisk {
-        Box::new(RecordedDisk { inner, recorder: self.clone() })
+/// Replays `steps` on a disk that holds `before`, and calls `visit` after each with the disk as it is
+/// then and what was acknowledged.
+pub fn replay<E>(
+    before: &[(Block, Box<Page>)],
+    steps: &[Step],
+    mut acknowledged: Lsn,
+    mut visit: impl FnMut(usize, &DiskModel, Lsn) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut disk = DiskModel::holding(before.iter().cloned());
+    let mut numbers = HashMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        match step {
+            Step::Submitted { write, block, page } => {
+                let page = page.get().expect("it was written in the end");
+                numbers.insert(write, disk.submit(*block, page));
+            }
+            Step::Completed { write } => disk.complete(numbers[write]),
+            Step::FlushBegan => disk.begin_flush(),
+            Step::FlushEnded => disk.end_flush(),
+            Step::Acknowledged(lsn) => acknowledged = acknowledged.max(*lsn),
+        }
+        visit(index, &disk, acknowledged)?;
+    }
+    Ok(())
+}
+
+/// All blocks of the persist part of a store.
+pub fn blocks_of(store: &Store) -> Vec<(Block, Box<Page>)> {
+    let file = File::open(store.path()).unwrap();
+    let bytes = file.metadata().unwrap().len() - store.persist_offset();
+    (0..bytes / PAGE_BYTES as u64)
+        .map(|block| {
+            let mut page = Box::new([0; PAGE_BYTES]);
+            let at = store.persist_offset() + block * PAGE_BYTES as u64;
+            file.read_exact_at(&mut page[..], at).unwrap();
+            (Block(block), page)
+        })
+        .collect()
+}
+
+/// Makes a file like the one at `from`, with what `disk` holds.
+pub fn materialise(disk: &DiskModel, from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    let offset = Store::open(to, 0, Access::Exclusive).unwrap().persist_offset();
+    let file = File::options().write(true).open(to).unwrap();
+    for block in disk.blocks() {
+        let at = offset + block.0 * PAGE_BYTES as u64;
+        file.write_all_at(disk.contents(block), at).unwrap();
     }
 }
 

@@ -79,7 +79,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, PAGE_BYTES, PageId};
 
 use crate::checksum::Checksums;
 use crate::hash::mix;
-use crate::image::clear_records;
+use crate::image::{Line, clear_records};
 use crate::{ALL_LINES, PageBytes, Wrong};
 use descend::Place;
 use key::{Kind, Rest};
@@ -211,6 +211,21 @@ impl Tree {
             }
         }
         written
+    }
+
+    /// Stores an empty tree into its region, which must be zeros.
+    ///
+    /// # Panics
+    /// When the tree was given keys to begin with.
+    pub fn format<M: Memory>(&self, m: &mut M) {
+        let mut root = [0; PAGE_BYTES];
+        let no_key = |rank| panic!("a tree that is formatted has no key of rank {rank}");
+        self.image(self.root.page(), no_key, &mut root);
+        let lines: &[Line] = bytemuck::cast_slice(&root);
+        let at = (self.root.0..).step_by(LINE_BYTES).map(Addr);
+        at.zip(lines).filter(|(_, line)| **line != [0; LINE_BYTES / 8]).for_each(|(at, line)| {
+            m.store(at, *line);
+        });
     }
 
     /// The value of `key`.

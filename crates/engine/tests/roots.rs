@@ -1,0 +1,317 @@
+//! Structures of every kind are found again by name after power has gone at any step, with what a whole
+//! number of transactions has made of them.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use common::step_recorder::{Step, StepRecorder, blocks_of, materialise, replay};
+use ebbtide_core::durability::{Lsn, Policy};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_engine::store::{Access, NewStore, Store};
+use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
+use ebbtide_structures::silo::Isolation;
+use ebbtide_structures::{Catalogue, Database, Heap, OrderedMap, StoredTable, Vector};
+use ebbtide_testbed::Plain;
+use ebbtide_testbed::power_loss::Kept;
+use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const PAGES: u64 = 512;
+const BYTES: u64 = PAGES * PAGE_BYTES as u64;
+const TRANSACTIONS: u64 = 150;
+const STOPS: usize = 8;
+
+/// What a structure holds, as numbers.
+type Contents = Vec<Vec<u64>>;
+
+/// A structure that the catalogue has by name, and transactions on it.
+trait Root: Clone + Send + 'static {
+    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Self;
+    /// Does transaction `number`, inside a transaction of the memory.
+    fn change<M: Memory>(&self, memory: &mut M, number: u64);
+    fn contents<M: Memory>(&self, memory: &mut M) -> Contents;
+}
+
+/// The numbers that transaction `number` is about.
+fn drawn(number: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(number)
+}
+
+/// Keys of all lengths come and go.
+impl Root for OrderedMap {
+    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> OrderedMap {
+        catalogue.ordered_map(memory, "words", 400).unwrap()
+    }
+
+    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
+        let mut random = drawn(number);
+        for _ in 0..3 {
+            let key = random.random_range(0..300u32).to_string().repeat(3);
+            if random.random_bool(0.3) {
+                self.remove(memory, key.as_bytes()).unwrap();
+            } else {
+                self.put(memory, key.as_bytes(), number).unwrap();
+            }
+        }
+    }
+
+    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
+        let list = self.list(memory, b"", usize::MAX).unwrap();
+        let numbers =
+            |(key, value): (Vec<u8>, u64)| key.into_iter().map(u64::from).chain([value]).collect();
+        list.into_iter().map(numbers).collect()
+    }
+}
+
+/// A list in the heap: each piece has the address of the next, its size, and numbers. Pieces are put in
+/// front and taken from there.
+impl Root for Heap {
+    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Heap {
+        catalogue.heap(memory, "pieces", BYTES / 2).unwrap()
+    }
+
+    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
+        let mut random = drawn(number);
+        let first = self.root(memory);
+        if first != 0 && random.random_bool(0.4) {
+            let [next, bytes]: [u64; 2] = memory.load(Addr(first));
+            self.set_root(memory, next);
+            self.give_back(memory, Addr(first), bytes).unwrap();
+            return;
+        }
+        let bytes = random.random_range(3..200) * 8;
+        let at = self.take(memory, bytes).unwrap().unwrap();
+        memory.store(at, [first, bytes]);
+        (16..bytes).step_by(8).for_each(|offset| memory.store(at + offset, number + offset));
+        self.set_root(memory, at.0);
+    }
+
+    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
+        let mut next = self.root(memory);
+        let mut contents = Contents::new();
+        while next != 0 {
+            let [after, bytes]: [u64; 2] = memory.load(Addr(next));
+            let words = (16..bytes).step_by(8).map(|offset| memory.load(Addr(next) + offset));
+            contents.push(words.collect());
+            next = after;
+        }
+        contents
+    }
+}
+
+#[derive(Clone)]
+struct Bank {
+    database: Database,
+    accounts: StoredTable<[u64; 2]>,
+    branches: StoredTable<[u64; 9]>,
+}
+
+const ACCOUNTS: u64 = 60;
+
+/// Two tables: an account appears, moves an amount to its branch, or goes.
+impl Root for Bank {
+    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Bank {
+        let database = catalogue.database(memory, "bank").unwrap();
+        let accounts = catalogue.table(memory, &database, "accounts", ACCOUNTS).unwrap();
+        let branches = catalogue.table(memory, &database, "branches", 4).unwrap();
+        Bank { database, accounts, branches }
+    }
+
+    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
+        let mut random = drawn(number);
+        let (account, goes) = (random.random_range(0..ACCOUNTS), random.random_bool(0.3));
+        let branch = account % 4;
+        let Bank { database, accounts, branches } = self;
+        let committed = database.alone(memory, |memory| {
+            let at = accounts.place(memory, database.silo(), account);
+            let branch_at = branches.place(memory, database.silo(), branch);
+            database.silo().run(memory, number, Isolation::Serializable, |silo| {
+                let total = match silo.get(branches.table(), branch)? {
+                    Some(mut found) => {
+                        found.row[8] += number;
+                        silo.put(&found);
+                        found.row[8]
+                    }
+                    None => {
+                        let row = [branch, 0, 0, 0, 0, 0, 0, 0, number];
+                        silo.insert(branches.table(), branch, branch_at, &row)?;
+                        number
+                    }
+                };
+                match silo.get(accounts.table(), account)? {
+                    Some(found) if goes => silo.remove(accounts.table(), &found),
+                    Some(mut found) => {
+                        found.row = [number, total];
+                        silo.put(&found);
+                    }
+                    None => {
+                        silo.insert(accounts.table(), account, at, &[number, total])?;
+                    }
+                }
+                Ok(())
+            })
+        });
+        assert!(committed.unwrap().is_some());
+    }
+
+    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
+        let Bank { database, accounts, branches } = self;
+        let read = database.alone(memory, |memory| {
+            database.silo().run(memory, 1, Isolation::Serializable, |silo| {
+                let accounts = silo.scan(accounts.table(), 0..=u64::MAX - 1, usize::MAX)?;
+                let branches = silo.scan(branches.table(), 0..=u64::MAX - 1, usize::MAX)?;
+                let accounts =
+                    accounts.into_iter().map(|found| vec![found.key, found.row[0], found.row[1]]);
+                let branches = branches.into_iter().map(|found| vec![found.key, found.row[8]]);
+                Ok(accounts.chain(branches).collect())
+            })
+        });
+        read.unwrap().unwrap().value
+    }
+}
+
+/// The structure, and how many transactions it has seen.
+fn open<R: Root, M: Memory>(memory: &mut M) -> (R, Vector<u64>) {
+    let catalogue = Catalogue::open(memory, Addr(0), BYTES).unwrap();
+    // The other one is found in whichever order.
+    let count = catalogue.vector(memory, "count", 1).unwrap();
+    (R::open(memory, &catalogue), count)
+}
+
+/// One more transaction. Gives its number.
+fn step<R: Root, M: Memory>(memory: &mut M, root: &R, count: &Vector<u64>) -> (u64, Lsn) {
+    let stepped = memory.transaction(|memory| {
+        let number = count.update(memory, 0, |count| count + 1);
+        root.change(memory, number);
+        number
+    });
+    stepped.unwrap()
+}
+
+/// What it holds after each number of transactions, in plain memory.
+fn expected<R: Root>() -> Vec<Contents> {
+    let mut memory = Plain::zeroed(BYTES);
+    let (root, count) = open::<R, _>(&mut memory);
+    let mut expected = vec![root.contents(&mut memory)];
+    for _ in 0..TRANSACTIONS {
+        step(&mut memory, &root, &count);
+        expected.push(root.contents(&mut memory));
+    }
+    expected
+}
+
+fn options(cores: usize) -> Options {
+    let mut options = Options { cores, durability: Policy::Always, ..Options::new(4 << 20) };
+    options.tuning.threads = Some(8);
+    options.tuning.batch_max = 8;
+    options
+}
+
+/// Runs all transactions, on two cores at once and with others that read. Gives their numbers.
+fn run<R: Root>(jobs: Jobs, recorder: &StepRecorder, expected: &[Contents]) -> BTreeMap<Lsn, u64> {
+    let (root, count) = jobs.submit(|memory| open::<R, _>(memory)).wait().unwrap();
+    let committed: Arc<Mutex<BTreeMap<Lsn, u64>>> = Arc::default();
+    let mut tickets = Vec::new();
+    let mut readers = Vec::new();
+    for index in 0..TRANSACTIONS {
+        let (root_of_job, recorder, committed) =
+            (root.clone(), recorder.clone(), committed.clone());
+        tickets.push(jobs.submit(move |memory| {
+            let (number, lsn) = step(memory, &root_of_job, &count);
+            committed.lock().insert(lsn, number);
+            memory.durable(lsn).unwrap();
+            recorder.note(Step::Acknowledged(lsn));
+        }));
+        if index % 10 == 0 {
+            let root = root.clone();
+            let read = move |memory: &mut FlashMemory<'_>| root.contents(memory);
+            readers.push(jobs.submit(move |memory| memory.transaction(read).unwrap().0));
+        }
+    }
+    tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    for reader in readers {
+        let seen = reader.wait().unwrap();
+        assert!(expected.contains(&seen), "a reader saw what no number of transactions makes");
+    }
+    jobs.stop().unwrap();
+    Arc::into_inner(committed).unwrap().into_inner()
+}
+
+/// Opens the store and checks the structure, which `acknowledged` transactions are in at least.
+fn check<R: Root>(path: &Path, acknowledged: u64, expected: &[Contents]) {
+    let store = Arc::new(Store::open(path, 0, Access::Exclusive).unwrap());
+    let engine = Arc::new(Engine::open(&store, &options(1)).unwrap());
+    common::watch(&engine);
+    assert!(engine.recovered().unwrap().poisoned.is_empty());
+    let jobs = engine.start().unwrap();
+    let (count, contents) = jobs
+        .submit(|memory| {
+            let (root, count) = open::<R, _>(memory);
+            (count.get(memory, 0), root.contents(memory))
+        })
+        .wait()
+        .unwrap();
+    assert!(count >= acknowledged, "{acknowledged} were acknowledged, {count} are there");
+    assert!(contents == expected[count as usize], "after {count} transactions: {contents:?}");
+    // And it goes on.
+    if count < TRANSACTIONS {
+        let next = move |memory: &mut FlashMemory<'_>| {
+            let (root, count) = open::<R, _>(memory);
+            step(memory, &root, &count);
+            root.contents(memory)
+        };
+        assert!(jobs.submit(next).wait().unwrap() == expected[count as usize + 1]);
+    }
+}
+
+fn is_found_again<R: Root>() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("store");
+    let (tag, pages) = ("roots".into(), PAGES);
+    let new =
+        NewStore { path: path.clone(), offset: 0, pages, spare_pages: pages, tag, force: false };
+    drop(Store::create_persistent(&new, 512 << 10).unwrap());
+    let expected = expected::<R>();
+    let (before, steps, committed) = {
+        let store = Arc::new(Store::open(&path, 0, Access::Exclusive).unwrap());
+        let recorder = StepRecorder::new(&path, store.persist_offset());
+        let before = blocks_of(&store);
+        let jobs = recorder.engine(&store, &options(2)).start().unwrap();
+        let committed = run::<R>(jobs, &recorder, &expected);
+        (before, recorder.take(), committed)
+    };
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    let mut stops: Vec<usize> = (0..STOPS).map(|_| random.random_range(0..steps.len())).collect();
+    stops.push(steps.len() - 1);
+    let visited = replay(&before, &steps, Lsn::ZERO, |index, disk, acknowledged| {
+        if stops.contains(&index) {
+            let kept = |_| if random.random_bool(0.5) { Kept::Whole } else { Kept::Lost };
+            let again = folder.path().join(format!("after-{index}"));
+            materialise(&disk.after_power_loss(kept), &path, &again);
+            let last = committed.range(..=acknowledged).next_back();
+            check::<R>(&again, last.map_or(0, |(_, number)| *number), &expected);
+            std::fs::remove_file(again)?;
+        }
+        std::io::Result::Ok(())
+    });
+    visited.unwrap();
+}
+
+#[test]
+fn an_ordered_map_is_found_again_by_name_with_whole_transactions() {
+    is_found_again::<OrderedMap>();
+}
+
+#[test]
+fn a_heap_is_found_again_by_name_with_whole_transactions() {
+    is_found_again::<Heap>();
+}
+
+#[test]
+fn a_database_and_its_tables_are_found_again_by_name_with_whole_transactions() {
+    is_found_again::<Bank>();
+}
