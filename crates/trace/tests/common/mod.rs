@@ -14,7 +14,7 @@ pub fn any_trace() -> impl Strategy<Value = Vec<Access>> {
         prop_oneof![Just(None), (0..1_u64 << 52).prop_map(Some), (0..40_u64).prop_map(Some),];
     let device = prop_oneof![Just(0_u32), any::<u32>()];
     let any_access = (span, address, bytes, op, frame, device);
-    prop::collection::vec(any_access, 0..300).prop_map(|steps| {
+    prop::collection::vec(any_access, 1..300).prop_map(|steps| {
         let mut now = 0;
         let place =
             |(span, address, bytes, op, frame, device): (_, u64, u32, _, Option<u64>, _)| {
