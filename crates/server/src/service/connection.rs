@@ -1,0 +1,224 @@
+//! Connections: how they are accepted, what is done for each, what they cost, and their end.
+
+use ebbtide_engine::SocketId;
+
+use super::Front;
+use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
+use crate::command::{forget, leave_all};
+use crate::session::{ClientId, Session};
+use crate::state::{ClientInfo, Message, add};
+use crate::tls::{TLS_BYTES, Tls};
+
+/// A connection may always hold this; beyond, all share what is left of the budget.
+const BUFFERS_EACH: usize = 96 << 10;
+
+/// What the kernel may hold of all sockets' bytes, whatever clients do, while there are not too many for its least.
+const SOCKETS_BYTES: usize = 16 << 20;
+
+/// The most bytes that the kernel buffers of a socket each way.
+pub(crate) const SOCKET_BYTES_MAX: usize = 64 << 10;
+
+/// What the kernel takes for a byte each way.
+const PER_SOCKET_BYTE: usize = 4;
+
+/// The listener of TCP: it is the first.
+const TCP: u32 = 0;
+
+/// A connection, by the number of its socket.
+pub(super) struct Connection {
+    pub(super) socket: SocketId,
+    pub(super) id: ClientId,
+    /// Its TLS, if the socket speaks that.
+    pub(super) tls: Option<Box<Tls>>,
+    /// Its requests and replies, unless a job has them.
+    pub(super) client: Option<Box<Client>>,
+    pub(super) receiving: bool,
+    /// Bytes of the send under way.
+    pub(super) sending: Option<usize>,
+    /// An empty buffer for replies.
+    pub(super) spare: Vec<u8>,
+    /// Messages that came while a job had the client.
+    pub(super) messages: Vec<Message>,
+    /// Whether it waits for a job.
+    pub(super) queued: bool,
+    /// The client has closed its side, or the connection has failed.
+    pub(super) ended: bool,
+    /// It is closed without another reply.
+    pub(super) killed: bool,
+    /// What it is counted for in the bytes of all buffers.
+    pub(super) counted: usize,
+}
+
+impl Front {
+    pub(super) fn accepted(&self, listener: u32, socket: SocketId) {
+        let settings = self.state.settings.borrow();
+        let statistics = &self.state.statistics;
+        let id = self.next_id.replace(self.next_id.get() + 1);
+        add(&statistics.connections, 1);
+        let authenticated = settings.password.is_none();
+        let mut client = Box::new(Client::new(Session { id, authenticated, ..Session::default() }));
+        if statistics.clients.get() >= settings.clients_max as u64 {
+            add(&statistics.rejected, 1);
+            client.reply.error("ERR max number of clients reached");
+            client.session.closing = true;
+        }
+        drop(settings);
+        add(&statistics.clients, 1);
+        let tls = self.tls.as_ref().filter(|_| listener == TCP);
+        let tls = tls.map(Tls::new).transpose();
+        let mut connections = self.connections.borrow_mut();
+        let index = socket.index();
+        if connections.len() <= index {
+            connections.resize_with(index + 1, || None);
+        }
+        connections[index] = Some(Connection {
+            socket,
+            id,
+            killed: tls.is_err(),
+            tls: tls.ok().flatten().map(Box::new),
+            client: Some(client),
+            receiving: false,
+            sending: None,
+            spare: Vec::new(),
+            messages: Vec::new(),
+            queued: false,
+            ended: false,
+            counted: 0,
+        });
+        drop(connections);
+        self.by_id.borrow_mut().insert(id, index);
+        self.limit_sockets(socket);
+        let info = ClientInfo { since_ms: now_ms(), command: "NULL", ..ClientInfo::default() };
+        self.state.clients.borrow_mut().insert(id, info);
+        self.advance(index);
+    }
+
+    /// Sees to it that the kernel's buffers of all sockets stay within [`SOCKETS_BYTES`]: those of the one that
+    /// was just accepted, and of all each time that they have doubled.
+    fn limit_sockets(&self, accepted: SocketId) {
+        let network = self.network();
+        let clients = self.state.statistics.clients.get().max(1) as usize;
+        let bytes = SOCKETS_BYTES / PER_SOCKET_BYTE / clients.next_power_of_two();
+        let bytes = bytes.min(SOCKET_BYTES_MAX) as u32;
+        network.limit_buffers(accepted, bytes);
+        let fewest = SOCKETS_BYTES / PER_SOCKET_BYTE / SOCKET_BYTES_MAX;
+        if clients > fewest && (clients - 1).is_power_of_two() {
+            for connection in self.connections.borrow().iter().flatten() {
+                network.limit_buffers(connection.socket, bytes);
+            }
+        }
+    }
+
+    /// Changes the connection of a socket, if it is open, and does what follows.
+    pub(super) fn with(&self, socket: SocketId, change: impl FnOnce(&mut Connection)) {
+        let index = socket.index();
+        let mut connections = self.connections.borrow_mut();
+        let connection = connections.get_mut(index).and_then(Option::as_mut);
+        if let Some(connection) = connection.filter(|connection| connection.socket == socket) {
+            change(connection);
+            drop(connections);
+            self.advance(index);
+        }
+    }
+
+    pub(super) fn with_id(&self, id: ClientId, change: impl FnOnce(&mut Connection)) {
+        let Some(index) = self.by_id.borrow().get(&id).copied() else { return };
+        if let Some(connection) = &mut self.connections.borrow_mut()[index] {
+            change(connection);
+        }
+        self.advance(index);
+    }
+
+    /// Does what can be done for a connection now: sends, runs, receives or closes.
+    pub(super) fn advance(&self, index: usize) {
+        let mut connections = self.connections.borrow_mut();
+        let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else { return };
+        let network = self.network();
+        let stopping = self.is_stopping();
+        self.count(connection);
+        let Some(client) = &mut connection.client else { return };
+        for message in connection.messages.drain(..) {
+            client.deliver(&message);
+        }
+        let may_reply = connection.tls.as_ref().is_none_or(|tls| tls.is_ready());
+        if self.waits(client) && !connection.killed && may_reply {
+            self.held.borrow_mut().insert(index);
+            return;
+        }
+        if connection.sending.is_none() && !connection.killed {
+            let mut bytes = match client.reply.ready() {
+                1.. if may_reply => client.reply.take(std::mem::take(&mut connection.spare)),
+                _ => Vec::new(),
+            };
+            if let Some(tls) = &mut connection.tls {
+                bytes = tls.encrypt(&bytes);
+                if client.session.closing && client.reply.is_empty() {
+                    bytes.append(&mut tls.end());
+                }
+            }
+            if !bytes.is_empty() {
+                add(&self.state.statistics.output_bytes, bytes.len() as u64);
+                connection.sending = Some(bytes.len());
+                network.send(connection.socket, bytes);
+            }
+        }
+        let quiet = connection.sending.is_none() && !client.reply.has_large();
+        let over = client.session.closing || connection.ended && !client.has_more();
+        if connection.killed || over && quiet {
+            let closed = connections[index].take().expect("it is there");
+            drop(connections);
+            self.closed(closed);
+            return;
+        }
+        let on_flash = client.reply.has_large();
+        if client.session.closing && !on_flash || connection.queued {
+            return;
+        }
+        let unsent = connection.sending.unwrap_or(0) + client.reply.len();
+        if on_flash && client.reply.ready() == 0 {
+            connection.queued = true;
+            self.ready.borrow_mut().push_back(index);
+        } else if on_flash || unsent >= REPLY_BYTES_MAX {
+            // It is read again once it has taken some.
+        } else if client.has_more() {
+            connection.queued = true;
+            self.ready.borrow_mut().push_back(index);
+        } else if !connection.receiving && !connection.ended && !stopping {
+            connection.receiving = true;
+            network.receive(connection.socket);
+        }
+    }
+
+    /// Counts the bytes of a connection's buffers. One that grows when nothing is left is closed.
+    fn count(&self, connection: &mut Connection) {
+        let Some(client) = &connection.client else { return };
+        let messages: usize = connection.messages.iter().map(|m| m.text.len() + 64).sum();
+        let bytes = client.buffered()
+            + connection.spare.capacity()
+            + connection.sending.unwrap_or(0)
+            + connection.tls.as_ref().map_or(0, |_| TLS_BYTES)
+            + messages;
+        let all = self.buffered.get() - connection.counted + bytes;
+        if bytes > BUFFERS_EACH && bytes > connection.counted && all > self.buffers_max {
+            add(&self.state.statistics.rejected, 1);
+            connection.killed = true;
+        }
+        self.buffered.set(all);
+        self.state.statistics.buffers.set(all as u64);
+        connection.counted = bytes;
+    }
+
+    /// Forgets a connection, and closes its socket.
+    fn closed(&self, connection: Connection) {
+        self.network().close(connection.socket);
+        self.buffered.set(self.buffered.get() - connection.counted);
+        self.by_id.borrow_mut().remove(&connection.id);
+        self.state.clients.borrow_mut().remove(&connection.id);
+        let clients = &self.state.statistics.clients;
+        clients.set(clients.get() - 1);
+        if let Some(mut client) = connection.client {
+            forget(&self.state, &mut client.session);
+            leave_all(&self.state, &mut client.session);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Replies that wait until what they tell of is durable.
+
+use ebbtide_core::durability::Lsn;
+
+use super::Front;
+use crate::client::{Client, now_ms};
+
+impl Front {
+    /// Sends the replies that what is durable by now allows.
+    pub(super) fn release(&self) {
+        if self.held.borrow().is_empty() && self.state.saving.get().is_none() {
+            return;
+        }
+        let Some(progress) = (self.progress)() else { return };
+        let ended = progress.ended.map(|error| error.to_string());
+        let news = progress.acknowledged > self.acknowledged.get()
+            || progress.durable > self.durable.get();
+        self.acknowledged.set(progress.acknowledged);
+        self.durable.set(progress.durable);
+        // What a save waits for may have been durable before it was asked for.
+        if self.state.saving.get().is_some_and(|lsn| lsn <= progress.durable) {
+            self.state.saving.set(None);
+            self.state.saved_ms.set(now_ms());
+        }
+        if !news && ended.is_none() {
+            return;
+        }
+        let held = std::mem::take(&mut *self.held.borrow_mut());
+        for index in held {
+            if let Some(reason) = &ended {
+                self.give_up(index, reason);
+            }
+            self.advance(index);
+        }
+    }
+
+    /// Fails the replies of a connection that wait for what will never be durable.
+    fn give_up(&self, index: usize, reason: &str) {
+        let mut connections = self.connections.borrow_mut();
+        let connection = connections.get_mut(index).and_then(Option::as_mut);
+        let client = connection.and_then(|connection| connection.client.as_mut());
+        if let Some(client) = client.filter(|client| self.waits(client)) {
+            client.fail_all(reason);
+            client.session.written = Lsn::ZERO;
+            client.session.saved = Lsn::ZERO;
+        }
+    }
+
+    /// Whether a client's replies have to wait for the log.
+    pub(super) fn waits(&self, client: &Client) -> bool {
+        let session = &client.session;
+        session.written > self.acknowledged.get() || session.saved > self.durable.get()
+    }
+}
