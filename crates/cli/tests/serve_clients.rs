@@ -1,11 +1,13 @@
-//! What many clients, and bad ones, cost `ebbtide serve`: never more memory of the process than its budget
-//! allows. What the kernel holds of their sockets is not looked at.
+//! What many clients, and bad ones, cost `ebbtide serve`: never more memory of the process and of the kernel for its
+//! sockets than its budget allows.
 
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Child;
+use std::process::{Child, Command};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use common::{ebbtide, folder, wait_for};
 
@@ -21,10 +23,11 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Server {
+    fn start(more: &[&str]) -> Server {
         let folder = folder();
         let dram = format!("{DRAM_BYTES}B");
         let arguments = ["serve", "--port", "0", "--capacity", "256MiB", "--dram", &dram];
+        let arguments = [&arguments, more].concat();
         let mut process = ebbtide(folder.path(), &arguments).spawn().expect("it starts");
         let mut line = String::new();
         let output = process.stdout.as_mut().expect("piped");
@@ -45,6 +48,25 @@ impl Server {
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line");
         let kib: u64 = line.trim_end_matches("kB").trim().parse().expect("a number");
         kib << 10
+    }
+}
+
+impl Server {
+    /// What the kernel holds of the server's sockets, packets with their overhead; `None` if `ss` (Debian:
+    /// iproute2) is not there to tell.
+    fn socket_bytes(&self) -> Option<u64> {
+        let port = self.address.rsplit_once(':').expect("a port").1;
+        let output =
+            Command::new("ss").args(["-tmnH", "sport", "=", &format!(":{port}")]).output().ok()?;
+        let text = String::from_utf8(output.stdout).expect("text");
+        let fields = text.split("skmem:(").skip(1).filter_map(|rest| rest.split(')').next());
+        // Received, to be sent, and set aside for either.
+        let held = |field: &str| {
+            let number = field.trim_start_matches(['r', 'w', 'f']);
+            let is_one = field.starts_with(['r', 'w', 'f']) && !field.starts_with("rb");
+            is_one.then(|| number.parse::<u64>().expect("bytes"))
+        };
+        Some(fields.flat_map(|fields| fields.split(',').filter_map(held)).sum())
     }
 }
 
@@ -80,7 +102,7 @@ fn push(client: &mut TcpStream, bytes: &[u8]) {
 
 #[test]
 fn a_thousand_clients_of_every_bad_kind_stay_within_the_budget() {
-    let server = Server::start();
+    let server = Server::start(&[]);
     let value = vec![b'v'; 50_000];
     let mut good = server.client();
     let set = request(&[b"set", b"large", &value]);
@@ -115,9 +137,11 @@ fn a_thousand_clients_of_every_bad_kind_stay_within_the_budget() {
         good.read_exact(&mut reply).expect("a reply");
         assert_eq!(&reply, b"+PONG\r\n");
     }
-    let resident = server.resident_bytes();
+    let (resident, sockets) = (server.resident_bytes(), server.socket_bytes());
     let most = DRAM_BYTES + BEYOND_BYTES;
-    assert!(resident <= most, "{resident} bytes resident, at most {most} are allowed");
+    println!("{resident} bytes resident, {sockets:?} of sockets, {most} allowed");
+    let all = resident + sockets.unwrap_or(0);
+    assert!(all <= most, "{resident} bytes resident and {sockets:?} of sockets, of {most}");
     // Announcing 4 GiB is an error, and the end of the connection.
     let mut announced = clients.swap_remove(3);
     announced.set_nonblocking(false).expect("a socket");
@@ -131,4 +155,38 @@ fn a_thousand_clients_of_every_bad_kind_stay_within_the_budget() {
         let count = good.read(&mut text).expect("a reply");
         String::from_utf8_lossy(&text[..count]).contains("connected_clients:1\r\n").then_some(())
     });
+}
+
+#[test]
+fn ten_thousand_clients_are_served_and_one_more_is_refused() {
+    const CLIENTS: usize = 10_000;
+    // The sockets of this side, and of those that it starts.
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("up to the maximum");
+    let descriptors = limit.maximum.map_or(usize::MAX, |most| most as usize);
+    let count = CLIENTS.min(descriptors.saturating_sub(200));
+    let server = Server::start(&["--maxclients", &count.to_string()]);
+    let mut clients: Vec<TcpStream> = (0..count).map(|_| server.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let half = b"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$9\r\nhalf";
+        client.write_all(if number % 2 == 0 { b"PING\r\n" } else { half }).expect("sent");
+    }
+    for client in clients.iter_mut().step_by(2) {
+        let mut reply = [0; 7];
+        client.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
+    let mut refused = String::new();
+    server.client().read_to_string(&mut refused).expect("an error and the end");
+    assert_eq!(refused, "-ERR max number of clients reached\r\n");
+    let (resident, most) = (server.resident_bytes(), DRAM_BYTES + BEYOND_BYTES);
+    println!("{count} clients, {resident} bytes resident, {most} allowed");
+    assert!(resident <= most, "{resident} bytes resident, at most {most} are allowed");
+    for client in clients.iter_mut().skip(1).step_by(2) {
+        client.write_all(b"whole\r\n").expect("sent");
+        let mut reply = [0; 5];
+        client.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"+OK\r\n");
+    }
 }

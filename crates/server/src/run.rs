@@ -14,6 +14,7 @@ use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, Network, Options};
 use ebbtide_structures::keyspace::{HashSecret, PAGES_MIN};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::beneath::Beneath;
 use crate::client::now_ms;
@@ -39,6 +40,12 @@ const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The least budget for the buffers of connections.
 const BUFFERS_BYTES_MIN: u64 = 4 << 20;
+
+/// Connections that wait to be accepted before the kernel lets more wait a second.
+const BACKLOG: i32 = 1024;
+
+/// Open files beside those of connections.
+const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// What a server says once it answers.
 #[derive(Debug, Clone)]
@@ -85,13 +92,15 @@ pub fn serve(
     let seed = u64::from(std::process::id()) ^ now_ms() << 20;
     let secret = secret(seed);
     let recovered = engine.recovered().map(|found| (found.transactions, found.poisoned.len()));
+    let mut notices = engine.notices().to_vec();
+    notices.extend(descriptors(options.clients_max));
     let told = Started {
         address,
         capacity_bytes,
         recovered,
         opening: opening.elapsed(),
         metrics: metrics.as_ref().map(Metrics::address),
-        notices: engine.notices().to_vec(),
+        notices,
     };
     let listeners = Mutex::new(Some(listeners));
     let over = Stop::new();
@@ -188,6 +197,22 @@ fn check(options: &ServeOptions) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// Raises the limit of open files to what is permitted. Says so if that is too little for so many connections.
+fn descriptors(clients_max: usize) -> Option<String> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If it cannot be raised it stays as it is.
+    let _ = setrlimit(Resource::Nofile, limit);
+    let most = getrlimit(Resource::Nofile).current?;
+    let needed = clients_max as u64 + DESCRIPTORS_BESIDE;
+    (most < needed).then(|| {
+        format!(
+            "--maxclients {clients_max} needs {needed} open files, and {most} are permitted: \
+             raise the limit (ulimit -n, LimitNOFILE), or connections beyond it wait"
+        )
+    })
+}
+
 fn settings(
     options: &ServeOptions,
     port: u16,
@@ -214,6 +239,8 @@ fn listen(options: &ServeOptions) -> Result<(SocketAddr, Vec<OwnedFd>), ServeErr
     // What comes before a client is accepted.
     set_socket_recv_buffer_size(&tcp, SOCKET_BYTES_MAX)
         .map_err(|error| failed(at.to_string())(error.into()))?;
+    // The standard library asks for a short queue.
+    rustix::net::listen(&tcp, BACKLOG).map_err(|error| failed(at.to_string())(error.into()))?;
     let address = tcp.local_addr().map_err(failed(at.to_string()))?;
     let mut listeners = vec![OwnedFd::from(tcp)];
     if let Some(path) = &options.unix {
