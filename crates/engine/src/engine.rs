@@ -262,6 +262,8 @@ pub struct Engine {
     /// The first field, so that it ends first: what is committed becomes durable.
     log_writer: Option<LogWriter>,
     shared: Arc<EngineState>,
+    /// The store that it was opened over, if any.
+    store: Option<Arc<Store>>,
     options: Options,
     budget: Budget,
     device_name: &'static str,
@@ -392,6 +394,7 @@ impl Engine {
             persist,
         };
         let mut engine = Engine::build(device, places, before_first_write, claim, &options)?;
+        engine.store = Some(store.clone());
         if let (Some(persist), Some(disk)) = (engine.persist().cloned(), log) {
             let started = LogWriter::start(persist, &engine.shared, disk);
             let doing = "start the thread of the log";
@@ -556,6 +559,7 @@ impl Engine {
         };
         Ok(Engine {
             log_writer: None,
+            store: None,
             shared: Arc::new(shared),
             options: options.clone(),
             budget,
@@ -640,6 +644,10 @@ impl Engine {
         if let Some(persist) = &self.shared.pool.persist {
             persist.ask_flush();
         }
+    }
+
+    pub(crate) fn store(&self) -> Option<&Arc<Store>> {
+        self.store.as_ref()
     }
 
     pub(crate) fn persist(&self) -> Option<&Arc<Persist>> {

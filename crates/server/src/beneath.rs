@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,8 @@ use ebbtide_core::durability::Lsn;
 use ebbtide_engine::{Engine, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::state::{Statistics, Storage};
+use crate::copying::Copying;
+use crate::state::{Copied, Statistics, Storage};
 
 /// Full writes of a flash drive over its life that a lifetime is told for: that of common TLC flash.
 const FULL_WRITES: f64 = 1000.0;
@@ -25,13 +27,14 @@ pub(crate) struct Beneath {
     since: Instant,
     log_start: Lsn,
     costs: RefCell<Costs>,
+    copying: RefCell<Copying>,
 }
 
 impl Beneath {
     pub(crate) fn new(engine: Arc<Engine>, capacity_bytes: u64) -> Beneath {
         let log_start = engine.progress().map_or(Lsn::ZERO, |progress| progress.committed);
-        let (since, costs) = (Instant::now(), RefCell::default());
-        Beneath { engine, capacity_bytes, since, log_start, costs }
+        let (since, costs, copying) = (Instant::now(), RefCell::default(), RefCell::default());
+        Beneath { engine, capacity_bytes, since, log_start, costs, copying }
     }
 
     fn log_bytes(&self) -> u64 {
@@ -83,6 +86,14 @@ impl Storage for Beneath {
         let progress = self.engine.progress()?;
         self.engine.flush_soon();
         Some(progress.committed)
+    }
+
+    fn copy(&self, path: &Path) -> Result<(), String> {
+        self.copying.borrow_mut().begin(&self.engine, path)
+    }
+
+    fn copied(&self) -> Copied {
+        self.copying.borrow().state()
     }
 
     fn sample(&self, statistics: &Statistics) {

@@ -14,6 +14,7 @@
 mod beneath;
 pub mod client;
 pub mod command;
+mod copying;
 mod documentation;
 pub mod failure;
 mod glob;

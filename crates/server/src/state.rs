@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ebbtide_core::durability::Lsn;
@@ -51,8 +52,30 @@ pub trait Storage {
     /// `None` if nothing does.
     fn save(&self) -> Option<Lsn>;
 
+    /// Begins a copy of all that is there to a new file.
+    ///
+    /// # Errors
+    /// When one is under way, or the file is there.
+    fn copy(&self, path: &Path) -> Result<(), String>;
+
+    /// How the last copy went.
+    fn copied(&self) -> Copied;
+
     /// Looks at what commands and misses cost, about once a second.
     fn sample(&self, statistics: &Statistics);
+}
+
+/// How a copy of the store went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Copied {
+    /// There was none.
+    Never,
+    /// It is under way.
+    UnderWay,
+    /// It is complete, and here.
+    Done(PathBuf),
+    /// There is none, for this reason.
+    Failed(String),
 }
 
 /// Memory with nothing under it that could be told of.
@@ -65,6 +88,14 @@ impl Storage for NoStorage {
 
     fn save(&self) -> Option<Lsn> {
         None
+    }
+
+    fn copy(&self, _: &Path) -> Result<(), String> {
+        Err("there is no store".into())
+    }
+
+    fn copied(&self) -> Copied {
+        Copied::Never
     }
 
     fn sample(&self, _: &Statistics) {}

@@ -97,6 +97,12 @@ impl PageMap {
         put_u32(out, 0, checksum);
     }
 
+    /// The entries of a block of a base map, which may be fewer pages than it has room for: those are blank.
+    pub(super) fn entries(block: &Page) -> impl Iterator<Item = Mapped> {
+        (0..ENTRIES_PER_BLOCK)
+            .map(|place| Mapped::of_word(get_u64(block, HEADER_BYTES + place * ENTRY_BYTES)))
+    }
+
     /// Takes over block `index` of the base map of `generation`. If it is damaged, its pages are
     /// poisoned and this is false.
     pub(super) fn decode(

@@ -70,11 +70,11 @@ pub struct Journal {
     geometry: Geometry,
     pub(super) log: Log,
     map: Arc<PageMap>,
-    slots: Slots,
+    pub(super) slots: Slots,
     pub(super) unmapped: Unmapped,
     /// The newest on the device.
-    superblock: Superblock,
-    checkpoint: Checkpoint,
+    pub(super) superblock: Superblock,
+    pub(super) checkpoint: Checkpoint,
     limits: Limits,
     /// Log blocks that transactions under way may need.
     reserved: u64,
@@ -83,6 +83,8 @@ pub struct Journal {
     doing: Option<Doing>,
     /// The last flush came after the last blocks of a base map: both are to go on.
     flushed_last: bool,
+    /// The log from the horizon on stays, and so no new superblock is written.
+    pub(super) pinned: bool,
     ended: Option<String>,
     record: Vec<u8>,
     planted: Planted,
@@ -111,6 +113,7 @@ impl Journal {
             committed: Lsn::ZERO,
             doing: None,
             flushed_last: false,
+            pinned: false,
             ended: None,
             record: Vec::new(),
             planted,
@@ -375,10 +378,11 @@ impl Journal {
                 self.unmapped.first().is_some_and(|first| first < target)
                     && self.unmapped.to_clean(target).next().is_none()
             }
+            Checkpoint::BaseWritten { superblock: Some(_), .. } => !self.pinned,
             Checkpoint::BaseWritten { .. } | Checkpoint::SuperblockWritten { .. } => true,
             Checkpoint::Idle | Checkpoint::Base { .. } => false,
         };
-        waits || self.wants_settled() || self.slots.free_count() < self.slots.leaving_count() as u64
+        waits || self.wants_settled() || self.slots.wants_flush()
     }
 
     /// What to do next; `flush` asks that all that is committed becomes durable. Call
@@ -416,7 +420,7 @@ impl Journal {
             self.flushed_last = false;
             return Some(Io::Write(blocks));
         }
-        if let Some(superblock) = self.checkpoint.superblock() {
+        if let Some(superblock) = self.checkpoint.superblock().filter(|_| !self.pinned) {
             self.doing = Some(Doing::Superblock);
             let mut page = Box::new([0; crate::addr::PAGE_BYTES]);
             superblock.encode(&self.geometry, &mut page);
@@ -425,6 +429,11 @@ impl Journal {
         }
         let waits = self.checkpoint.waits_for_flush();
         (flush && (unflushed || waits)).then(|| self.begin_flush())
+    }
+
+    /// Whether a superblock is being written.
+    pub(super) fn writes_superblock(&self) -> bool {
+        matches!(self.doing, Some(Doing::Superblock))
     }
 
     fn begin_flush(&mut self) -> Io {

@@ -5,6 +5,7 @@
 //! * [`WriteSet`]: what a transaction has stored and nobody else sees yet.
 //! * [`Journal`]: the log, the page map and the slots of a persist part that is in use.
 //! * [`recover`]: from what a crash has left to a journal that goes on.
+//! * [`copy_log`], [`copy_pages`]: a copy of a store that is in use.
 //! * [`Policy`]: when a transaction is acknowledged.
 //! * [`Geometry`], [`format()`]: where everything lies, and what a new store begins with.
 //!
@@ -16,6 +17,7 @@
 
 mod base_map;
 mod checkpoint;
+mod copy;
 mod disk;
 mod error;
 mod geometry;
@@ -37,6 +39,7 @@ mod work;
 mod write_set;
 
 pub use base_map::{Mapped, PageMap, SLOTS_MAX};
+pub use copy::{CopyPoint, copy_log, copy_pages};
 pub use disk::{Disk, DiskError, RecoveryError};
 pub use error::TransactionError;
 pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};

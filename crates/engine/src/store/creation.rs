@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -193,15 +193,43 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a store that `fill` fills, and removes its file again if that fails.
+    /// Makes a store like this one, in a new file, that `fill` fills.
+    ///
+    /// # Errors
+    /// When the file is there already, cannot be made, or `fill` fails; it is removed again then.
+    pub(crate) fn make_like(
+        &self,
+        path: &Path,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
+        if path.exists() {
+            return Err(StoreError::Exists(path.to_path_buf()));
+        }
+        let header = self.header();
+        let (path, tag) = (path.to_path_buf(), header.tag.clone());
+        let Header { pages, spare_pages, .. } = header;
+        let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
+        Store::make_with(&new, header, fill)
+    }
+
     fn make(
         new: &NewStore,
         blank: bool,
         log_blocks: u64,
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
+        let id = if log_blocks > 0 { new_id() } else { 0 };
+        Store::make_with(new, Header { blank, ..new.header(log_blocks, id) }, fill)
+    }
+
+    /// Makes a store that `fill` fills, and removes its file again if that fails.
+    fn make_with(
+        new: &NewStore,
+        header: Header,
+        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
+    ) -> Result<Store, StoreError> {
         let existed = new.path.exists();
-        let created = Store::write_new(new, blank, log_blocks, fill);
+        let created = Store::write_new(new, header, fill);
         if let Err(error) = &created
             && !existed
             && !matches!(error, StoreError::Stopped(_))
@@ -214,13 +242,10 @@ impl Store {
 
     fn write_new(
         new: &NewStore,
-        blank: bool,
-        log_blocks: u64,
+        header: Header,
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         new.check()?;
-        let id = if log_blocks > 0 { new_id() } else { 0 };
-        let header = Header { blank, ..new.header(log_blocks, id) };
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;

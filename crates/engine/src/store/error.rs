@@ -44,6 +44,8 @@ pub enum StoreError {
     Short { path: PathBuf, found_bytes: u64, expected_bytes: u64 },
     #[error("{}: no space left: {} MiB are needed", path.display(), needed_bytes.div_ceil(1 << 20))]
     NoSpace { path: PathBuf, needed_bytes: u64 },
+    #[error("{}: is there already, expected a name that is free", .0.display())]
+    Exists(PathBuf),
     #[error("{}: opened for reading only", .0.display())]
     ReadOnly(PathBuf),
     #[error("{}: has {found_bytes} bytes, expected {bytes} from byte {offset} on", path.display())]

@@ -6,6 +6,7 @@ use ebbtide_structures::keyspace::DATABASES;
 use super::server::COMPATIBLE_VERSION;
 use super::{Call, Outcome, TABLE};
 use crate::slow::Times;
+use crate::state::Copied;
 
 /// The section on how often commands ran.
 const COMMANDS: &str = "Commandstats";
@@ -85,10 +86,16 @@ fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let state = call.state;
     let log = u8::from(state.settings.borrow().durability != "none");
+    let (status, copied) = match state.storage.borrow().copied() {
+        Copied::Never => ("ok", "never".into()),
+        Copied::UnderWay => ("ok", "under way".into()),
+        Copied::Done(path) => ("ok", format!("done:{}", path.display())),
+        Copied::Failed(reason) => ("err", format!("failed:{reason}")),
+    };
     format!(
         "loading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
-         rdb_last_bgsave_status:ok\r\naof_enabled:{log}\r\naof_last_write_status:ok\r\n",
-        u8::from(state.saving.get().is_some()),
+         rdb_last_bgsave_status:{status}\r\nlast_copy:{copied}\r\naof_enabled:{log}\r\naof_last_write_status:ok\r\n",
+        u8::from(state.saving.get().is_some() || copied == "under way"),
         state.saved_ms.get() / 1000,
     )
 }

@@ -92,10 +92,12 @@ pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     Ok(())
 }
 
+const NOTHING_KEPT: &str = "ERR nothing outlives this server: it runs with --durability none";
+
 /// With `none` nothing is kept, so nothing can be saved.
 fn ask_for_save<M: Memory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
     let lsn = call.state.storage.borrow().save();
-    let lsn = lsn.ok_or("ERR nothing outlives this server: it runs with --durability none")?;
+    let lsn = lsn.ok_or(NOTHING_KEPT)?;
     call.state.saving.set(Some(lsn));
     Ok(lsn)
 }
@@ -108,11 +110,26 @@ pub(super) fn save<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn bgsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    if call.arguments.len() == 3 && call.is(1, "TO") {
+        return copy_to(call);
+    }
     let schedule = call.arguments.len() == 2 && call.is(1, "SCHEDULE");
     if call.arguments.len() > 1 && !schedule {
         return Err(SYNTAX.into());
     }
     ask_for_save(call)?;
+    call.reply.status("Background saving started");
+    Ok(())
+}
+
+/// Begins a copy to a file. It has all that was answered before.
+fn copy_to<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
+    let path = std::str::from_utf8(call.arguments[2]).map_err(|_| "ERR the path is not UTF-8")?;
+    let storage = call.state.storage.borrow();
+    if storage.save().is_none() {
+        return Err(NOTHING_KEPT.into());
+    }
+    storage.copy(path.as_ref()).map_err(|reason| format!("ERR {reason}"))?;
     call.reply.status("Background saving started");
     Ok(())
 }

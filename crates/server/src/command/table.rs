@@ -165,7 +165,8 @@ macro_rules! for_each_command {
     Auth "auth" -2 Nothing (0 0 0) "connection" "1.0.0" clients::auth,
         "Gives the password.";
     Bgsave "bgsave" -1 Nothing (0 0 0) "server" "1.0.0" server::bgsave,
-        "Asks for a flush of all changes; LASTSAVE tells when it is complete.";
+        "Asks for a flush of all changes; LASTSAVE tells when it is complete. With TO PATH, copies all that is there to a \
+         new store while commands go on; INFO tells when it is complete.";
     Bitcount "bitcount" -2 Read (1 1 1) "bitmap" "2.6.0" bits::bitcount,
         "Counts the ones in a value or a range of it.";
     Bitfield "bitfield" -2 Write (1 1 1) "bitmap" "3.2.0" bits::bitfield,

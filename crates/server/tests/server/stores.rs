@@ -8,6 +8,8 @@ use ebbtide_engine::store::{Access, Store};
 use ebbtide_engine::{Engine, Options};
 use ebbtide_server::{ServeOptions, serve};
 
+use super::client::{Reply, Server, bulk, ok};
+
 /// Serves until it answers.
 fn serve_once(options: &ServeOptions) -> Result<(), String> {
     let stop: &'static Stop = Box::leak(Box::default());
@@ -47,4 +49,46 @@ fn a_store_that_holds_something_else_is_refused_and_left_as_it_is() {
     let error = serve_once(&options).expect_err("this is no keyspace");
     assert!(error.contains("no keyspace of this version"), "{error}");
     assert_eq!(first_word(None), 7);
+}
+
+#[test]
+fn a_copy_made_while_serving_is_served_by_another_server() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let copy = folder.path().join("copy");
+    let kept = Server::start(|options| options.durability = Policy::Always);
+    let mut client = kept.client();
+    for number in 0..500 {
+        assert_eq!(client.call(&format!("set k{number} {number}")), ok());
+    }
+    let large = vec![b'x'; 300_000];
+    assert_eq!(client.command(&[b"set", b"large", &large]), ok());
+    let begin = format!("bgsave to {}", copy.display());
+    assert_eq!(client.call(&begin), Reply::Status("Background saving started".into()));
+    // Changes after the answer may be in it or not.
+    client.call("set k0 later");
+    let state = loop {
+        let Reply::Bulk(text) = client.call("info persistence") else { panic!("text") };
+        let text = String::from_utf8(text).expect("text");
+        let state = text.lines().find_map(|line| line.strip_prefix("last_copy:"));
+        let state = state.expect("it says how the copy is").to_string();
+        if state != "under way" {
+            break state;
+        }
+    };
+    assert_eq!(state, format!("done:{}", copy.display()));
+    let Reply::Error(again) = client.call(&begin) else { panic!("it was overwritten") };
+    assert!(again.contains("is there already"), "{again}");
+    let other = Server::start(|options| {
+        options.durability = Policy::Always;
+        options.data = copy.clone();
+    });
+    let mut copied = other.client();
+    assert_eq!(copied.call("dbsize"), Reply::Integer(501));
+    assert_eq!(copied.command(&[b"get", b"large"]), Reply::Bulk(large));
+    for number in 1..500 {
+        assert_eq!(copied.call(&format!("get k{number}")), bulk(&number.to_string()));
+    }
+    let nothing = Server::start(|_| ()).client().call(&begin);
+    let Reply::Error(reason) = nothing else { panic!("{nothing:?}") };
+    assert!(reason.contains("--durability none"), "{reason}");
 }

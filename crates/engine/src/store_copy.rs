@@ -1,0 +1,122 @@
+//! A copy of a persistent store that is in use.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use ebbtide_core::durability::{CopyPoint, RecoveryError, TransactionError, copy_log, copy_pages};
+use ebbtide_core::{Stop, Stopped};
+use thiserror::Error;
+
+use crate::engine::Engine;
+use crate::persist::{FileDisk, Persist};
+use crate::store::{Store, StoreError};
+
+/// Whether a superblock is written by now is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Why a store was not copied.
+#[derive(Debug, Error)]
+pub enum CopyError {
+    /// It has no log.
+    #[error("the store does not survive crashes, so there is nothing to copy")]
+    NotPersistent,
+    /// One copy at a time.
+    #[error("a copy is under way")]
+    UnderWay,
+    /// Too much was written meanwhile.
+    #[error(
+        "the copy was given up: {pages_max} pages were written meanwhile, which is what the budget and the spare \
+         places allow; expected fewer writes, or a larger budget"
+    )]
+    GivenUp {
+        /// The bound.
+        pages_max: usize,
+    },
+    /// It was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The log cannot be written any more.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A copy that is under way. Dropping it lets the slots and the log go.
+struct Hold<'a>(&'a Persist);
+
+impl<'a> Hold<'a> {
+    fn begin(persist: &'a Persist) -> Result<Hold<'a>, CopyError> {
+        let begun = persist.lock().journal.hold(persist.held_max);
+        if begun { Ok(Hold(persist)) } else { Err(CopyError::UnderWay) }
+    }
+
+    /// Waits until all that is committed now is on the device, and gives where the copy ends.
+    fn point(&self) -> Result<CopyPoint, CopyError> {
+        let (tell, told) = channel();
+        let committed = self.0.lock().journal.committed();
+        // Nobody waits for what is told if this is given up.
+        self.0.when_flushed(committed, Box::new(move |result| drop(tell.send(result))));
+        if let Ok(result) = told.recv() {
+            result?;
+        }
+        loop {
+            if let Some(point) = self.0.lock().journal.copy_point() {
+                return Ok(point);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn unpin(&self) {
+        self.0.lock().journal.unpin();
+        self.0.news.notify_one();
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.lock().journal.let_go();
+        self.0.news.notify_one();
+    }
+}
+
+impl Engine {
+    /// Copies a persistent store to a new file while jobs go on. The copy has all that was committed when this was
+    /// called, and is a store of its own, as if this one had been killed at a moment soon after. It needs as much space
+    /// as the store, and is given up if so many pages are written meanwhile as the budget could hold, or a quarter of
+    /// the spare places. `stop` ends it.
+    ///
+    /// # Errors
+    /// When the file cannot be made or written, or the copy was given up or stopped. There is no new file then.
+    pub fn copy_to(&self, path: &Path, stop: &Stop) -> Result<(), CopyError> {
+        let (Some(persist), Some(store)) = (self.persist(), self.store()) else {
+            return Err(CopyError::NotPersistent);
+        };
+        let hold = Hold::begin(persist)?;
+        let point = hold.point()?;
+        let given_up = std::cell::Cell::new(false);
+        let made = store.make_like(path, &|copy| {
+            let damaged = |error: RecoveryError| StoreError::from(error);
+            let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
+            let (mut from, mut to, mut log) = (disk(store)?, disk(copy)?, disk(copy)?);
+            let geometry = &persist.geometry;
+            copy_log(geometry, &point, &mut from, &mut to).map_err(damaged)?;
+            hold.unpin();
+            let held = &mut || !stop.is_stopped() && persist.lock().journal.is_held();
+            let disks = (&mut log, &mut from, &mut to);
+            let whole = copy_pages(geometry, &point, disks, held).map_err(damaged)?;
+            given_up.set(!whole);
+            // Its file is removed.
+            if whole { Ok(()) } else { Err(StoreError::Dirty(path.to_path_buf())) }
+        });
+        drop(hold);
+        match made {
+            Err(_) if given_up.get() && stop.is_stopped() => Err(Stopped.into()),
+            Err(_) if given_up.get() => Err(CopyError::GivenUp { pages_max: persist.held_max }),
+            made => made.map(drop).map_err(CopyError::from),
+        }
+    }
+}
