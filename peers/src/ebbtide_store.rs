@@ -1,0 +1,155 @@
+//! Ebbtide: maps in durable memory; clients are jobs.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ebbtide_core::durability::{Lsn, Policy};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_engine::store::{Access, NewStore, Store};
+use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
+use ebbtide_structures::{Map, MapFull, Vector};
+use ebbtide_testbed::Plain;
+
+use crate::store::{Done, Failure, Measured, Sizes, Window};
+use crate::transactions::{BRANCHES, Row, TELLERS, Tables, Transaction, first_row, is_right};
+
+/// The history holds so many of the latest transactions.
+const HISTORY: u64 = 1 << 20;
+
+const LOG_BYTES: u64 = 256 << 20;
+
+/// DRAM that the process takes beside the engine's budget: code, the allocator, tickets.
+const BESIDE_BYTES: u64 = 6 << 20;
+
+#[derive(Clone, Copy)]
+struct Layout {
+    accounts: Map<u64, Row>,
+    tellers: Map<u64, Row>,
+    branches: Map<u64, Row>,
+    history: Vector<Row>,
+    bytes: u64,
+}
+
+impl Layout {
+    fn new(rows: u64) -> Layout {
+        let mut next = Addr(0);
+        let mut place = |bytes: u64| {
+            let at = next;
+            next = next + bytes.next_multiple_of(PAGE_BYTES as u64);
+            at
+        };
+        let map = |at, capacity| Map::at(at, capacity);
+        let accounts = map(place(Map::<u64, Row>::bytes(rows)), rows);
+        let tellers = map(place(Map::<u64, Row>::bytes(TELLERS)), TELLERS);
+        let branches = map(place(Map::<u64, Row>::bytes(BRANCHES)), BRANCHES);
+        let history = Vector::at(place(Vector::<Row>::bytes(HISTORY)), HISTORY);
+        Layout { accounts, tellers, branches, history, bytes: next.0 }
+    }
+}
+
+struct Open<'a, M> {
+    layout: Layout,
+    memory: &'a mut M,
+}
+
+impl<M: Memory> Tables for Open<'_, M> {
+    type Error = MapFull;
+
+    fn account(&mut self, key: u64) -> Result<Option<Row>, MapFull> {
+        Ok(self.layout.accounts.get(self.memory, key))
+    }
+    fn set_account(&mut self, key: u64, row: &Row) -> Result<(), MapFull> {
+        self.layout.accounts.insert(self.memory, key, *row).map(drop)
+    }
+    fn teller(&mut self, key: u64) -> Result<Option<Row>, MapFull> {
+        Ok(self.layout.tellers.get(self.memory, key))
+    }
+    fn set_teller(&mut self, key: u64, row: &Row) -> Result<(), MapFull> {
+        self.layout.tellers.insert(self.memory, key, *row).map(drop)
+    }
+    fn branch(&mut self, key: u64) -> Result<Option<Row>, MapFull> {
+        Ok(self.layout.branches.get(self.memory, key))
+    }
+    fn set_branch(&mut self, key: u64, row: &Row) -> Result<(), MapFull> {
+        self.layout.branches.insert(self.memory, key, *row).map(drop)
+    }
+    fn note(&mut self, number: u64, row: &Row) -> Result<(), MapFull> {
+        self.layout.history.set(self.memory, number % HISTORY, *row);
+        Ok(())
+    }
+}
+
+/// A running engine.
+pub struct Ebbtide {
+    jobs: Jobs,
+    layout: Layout,
+    rows: u64,
+}
+
+impl Ebbtide {
+    /// Fills the maps in plain memory, and makes that the image of a store.
+    pub fn create(folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
+        let layout = Layout::new(sizes.rows);
+        let mut memory = Plain::zeroed(layout.bytes);
+        let mut open = Open { layout, memory: &mut memory };
+        (0..sizes.rows).try_for_each(|key| open.set_account(key, &first_row(key)))?;
+        (0..TELLERS).try_for_each(|key| open.set_teller(key, &first_row(key)))?;
+        (0..BRANCHES).try_for_each(|key| open.set_branch(key, &first_row(key)))?;
+        let pages = layout.bytes / PAGE_BYTES as u64;
+        let (path, tag) = (folder.join("peers.ebbtide"), "peers".into());
+        let new = NewStore { path, offset: 0, pages, spare_pages: pages / 2, tag, force: true };
+        let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| {
+            let words = &memory.words[page.index() * PAGE_BYTES / 8..][..PAGE_BYTES / 8];
+            out.copy_from_slice(bytemuck::cast_slice(words));
+        };
+        Store::create_persistent_image(&new, LOG_BYTES, &image, Watch::unattended())?;
+        Ok(())
+    }
+
+    pub fn open(folder: &Path, sizes: &Sizes) -> Result<Ebbtide, Failure> {
+        let path = folder.join("peers.ebbtide");
+        let store = Store::open(&path, 0, Access::Exclusive)?;
+        let dram_bytes = sizes.dram_bytes.saturating_sub(BESIDE_BYTES) as usize;
+        let options = Options { durability: Policy::Always, ..Options::new(dram_bytes) };
+        let engine = Engine::open_watched(&Arc::new(store), &options, Watch::unattended())?;
+        let jobs = Arc::new(engine).start()?;
+        Ok(Ebbtide { jobs, layout: Layout::new(sizes.rows), rows: sizes.rows })
+    }
+}
+
+impl Measured for Ebbtide {
+    fn run(&mut self, window: &Window) -> Result<Done, Failure> {
+        let began = Instant::now();
+        let until = began + Duration::from_secs_f64(window.seconds);
+        let (layout, rows) = (self.layout, self.rows);
+        let mut next = window.first;
+        let mut done = Done::default();
+        let mut tickets = VecDeque::new();
+        while Instant::now() < until || !tickets.is_empty() {
+            while tickets.len() < window.clients && Instant::now() < until {
+                let transaction = Transaction::draw(window.load, next, rows);
+                next += 1;
+                done.commits += u64::from(transaction.writes());
+                tickets.push_back(self.jobs.submit_commit(move |memory| {
+                    if let Transaction::Read(key) = transaction {
+                        let row = layout.accounts.get(memory, key);
+                        return Ok((row.is_some_and(|row| is_right(key, &row)), Lsn::ZERO));
+                    }
+                    let run =
+                        |memory: &mut FlashMemory<'_>| Open { layout, memory }.run(&transaction);
+                    memory.transaction(|memory| run(memory) == Ok(true))
+                }));
+            }
+            if let Some(ticket) = tickets.pop_front()
+                && !ticket.wait()??
+            {
+                return Err("a row that was read is not right".into());
+            }
+        }
+        done.transactions = next - window.first;
+        done.seconds = began.elapsed().as_secs_f64();
+        Ok(done)
+    }
+}
