@@ -296,6 +296,16 @@ fn what_is_too_large_leaves_no_file_behind() {
 }
 
 #[test]
+fn a_file_system_in_the_place_is_told_by_its_name() {
+    let (_folder, new) = place();
+    let mut bytes = vec![0; 2 << 20];
+    // The mark of ext2, ext3 and ext4.
+    bytes[1024 + 56..][..2].copy_from_slice(&[0x53, 0xef]);
+    fs::write(&new.path, bytes).expect("written");
+    assert_kept_without_force(&new, "holds an ext2, ext3 or ext4 file system");
+}
+
+#[test]
 fn a_folder_or_a_missing_one_is_no_place() {
     let (folder, new) = place();
     let at = |path: PathBuf| NewStore { path, ..new.clone() };

@@ -11,7 +11,9 @@ use ebbtide_core::{PAGE_BYTES, PageId, Watch};
 use parking_lot::Mutex;
 
 use super::error::fault;
-use super::file::{Purpose, buffer, check_aligned, is_blank, lock, may_make, open, reserve};
+use super::file::{
+    Contents, Purpose, buffer, check_aligned, contents, lock, may_make, open, reserve,
+};
 use super::header::{bytes_of, whole_header};
 use super::{Access, Header, Store, StoreError, TAG_BYTES_MAX};
 
@@ -94,8 +96,14 @@ impl NewStore {
             Err(StoreError::Io { path, doing, source }) => {
                 Err(StoreError::Io { path, doing, source })
             }
-            Err(_) if self.force || is_blank(file, &self.path, self.offset)? => Ok(None),
-            Err(found) => Err(foreign(found)),
+            Err(_) if self.force => Ok(None),
+            Err(found) => match contents(file, &self.path, self.offset)? {
+                Contents::Blank => Ok(None),
+                Contents::Something(Some(what)) if matches!(found, StoreError::NotAStore(_)) => {
+                    Err(foreign(StoreError::Holds { path: self.path.clone(), what }))
+                }
+                Contents::Something(_) => Err(foreign(found)),
+            },
         }
     }
 }

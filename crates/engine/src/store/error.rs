@@ -28,8 +28,16 @@ pub enum StoreError {
     InUse(PathBuf),
     #[error("{}: in use by another engine of this process", .0.display())]
     HasEngine(PathBuf),
-    #[error("{}: in use by the system: mounted, or part of a volume", .0.display())]
+    #[error("{}: in use by the system: mounted, or part of a volume; --force does not change that", .0.display())]
     Mounted(PathBuf),
+    #[error("{}: you may not read and write this drive; expected root, or a user in the group of the device (ls -l)", .0.display())]
+    Forbidden(PathBuf),
+    #[error("{}: the drive behind it is gone", .0.display())]
+    Gone(PathBuf),
+    #[error("{}: its blocks have {block_bytes} bytes, expected {PAGE_BYTES} or fewer", path.display())]
+    LargeBlocks { path: PathBuf, block_bytes: i32 },
+    #[error("{}: holds {what}", path.display())]
+    Holds { path: PathBuf, what: &'static str },
     #[error("{found}; --force would overwrite {} MiB of it", bytes.div_ceil(1 << 20))]
     Foreign { found: Box<StoreError>, bytes: u64 },
     #[error("{}: holds something that is not an Ebbtide data file", .0.display())]

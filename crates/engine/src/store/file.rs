@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use ebbtide_core::PAGE_BYTES;
 
 use super::error::fault;
+use super::signature::{ENDS_BYTES, recognise};
 use super::{Access, StoreError};
 use crate::mapping::Mapping;
 
@@ -65,18 +66,51 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
     }
     // A device that the system has mounted cannot be had exclusively. Users of one store share it.
     let exclusive = if is_device && purpose != Purpose::Use { libc::O_EXCL } else { 0 };
-    OpenOptions::new()
+    let mut options = OpenOptions::new();
+    options
         .read(true)
         .write(true)
         .create(purpose == Purpose::Make && !is_device)
         .truncate(false)
-        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive)
-        .open(path)
+        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive);
+    let since = Instant::now();
+    let opened = loop {
+        match options.open(path) {
+            // The kernel closes the files in rings a little later than the rings.
+            Err(error)
+                if is_device
+                    && error.raw_os_error() == Some(libc::EBUSY)
+                    && since.elapsed() < LOCK_PATIENCE =>
+            {
+                std::thread::sleep(LOCK_PATIENCE / 100);
+            }
+            other => break other,
+        }
+    };
+    opened
         .map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => StoreError::NoDirectIo(path.to_path_buf()),
             Some(libc::EBUSY) if is_device => StoreError::Mounted(path.to_path_buf()),
+            Some(libc::EACCES | libc::EPERM) if is_device => {
+                StoreError::Forbidden(path.to_path_buf())
+            }
+            Some(libc::ENXIO | libc::ENODEV) if is_device => StoreError::Gone(path.to_path_buf()),
             _ => StoreError::Open { path: path.to_path_buf(), source },
         })
+        .and_then(|file| check_blocks(file, path, is_device))
+}
+
+/// `file`, if its drive can write a page for itself.
+fn check_blocks(file: File, path: &Path, is_device: bool) -> Result<File, StoreError> {
+    let mut block_bytes: libc::c_int = 0;
+    // SAFETY: the request writes an integer, which outlives the call, and asks a block device.
+    let asked = is_device
+        && unsafe { libc::ioctl(file.as_raw_fd(), libc::BLKSSZGET as _, &raw mut block_bytes) }
+            == 0;
+    if asked && !PAGE_BYTES.is_multiple_of(block_bytes.max(1) as usize) {
+        return Err(StoreError::LargeBlocks { path: path.to_path_buf(), block_bytes });
+    }
+    Ok(file)
 }
 
 /// Whether a file can be made at `path`, as far as its folder tells.
@@ -149,7 +183,7 @@ fn range_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
     }
 }
 
-/// How long a locked file is tried again before it counts as in use.
+/// How long a locked file or a drive in use is tried again before it counts as in use.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
@@ -188,25 +222,33 @@ pub(super) fn reserve(file: &File, path: &Path, end: u64) -> Result<(), StoreErr
     }
 }
 
-/// How much of each end is looked at to tell that a place holds nothing: the headers of file
-/// systems and volumes lie in the first or the last MiB.
-const ENDS_BYTES: u64 = 1 << 20;
+/// What lies at a place that is not a store.
+pub(super) enum Contents {
+    /// Nothing: the file ends before, or has only zeros at both ends.
+    Blank,
+    /// What its bytes say, if they are known.
+    Something(Option<&'static str>),
+}
 
-/// Whether nothing is there: the file ends before, or has only zeros at both ends.
-pub(super) fn is_blank(file: &File, path: &Path, offset: u64) -> Result<bool, StoreError> {
+/// What is there from `offset` to the end of the file.
+pub(super) fn contents(file: &File, path: &Path, offset: u64) -> Result<Contents, StoreError> {
     let size = size_bytes(file, path)?;
     let page_bytes = PAGE_BYTES as u64;
-    let last = size.saturating_sub(ENDS_BYTES) / page_bytes * page_bytes;
-    let mut bytes = buffer(ENDS_BYTES as usize + PAGE_BYTES, path)?;
-    for start in [offset, last.max(offset)] {
+    let last = size.saturating_sub(ENDS_BYTES as u64) / page_bytes * page_bytes;
+    let read = |start: u64| -> Result<(Buffer, usize), StoreError> {
+        let mut bytes = buffer(ENDS_BYTES + PAGE_BYTES, path)?;
         let read = file
             .read_at(bytes.as_mut_slice(), start)
             .map_err(|error| fault(path, "read", error))?;
-        if bytes.as_slice()[..read].iter().any(|&byte| byte != 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+        Ok((bytes, read))
+    };
+    let ((start, start_bytes), (end, end_bytes)) = (read(offset)?, read(last.max(offset))?);
+    let (start, end) = (&start.as_slice()[..start_bytes], &end.as_slice()[..end_bytes]);
+    Ok(if start.iter().chain(end).all(|&byte| byte == 0) {
+        Contents::Blank
+    } else {
+        Contents::Something(recognise(start, end))
+    })
 }
 
 /// A buffer that O_DIRECT accepts.

@@ -16,6 +16,7 @@ mod creation;
 mod error;
 mod file;
 mod header;
+mod signature;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
