@@ -10,6 +10,7 @@ mod flush;
 mod kernel;
 pub mod machine;
 mod memory;
+mod paths;
 pub mod probe;
 mod storage;
 
@@ -96,7 +97,7 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
     machine.flushes = measured.flushes.clone().ok();
     let mut findings = kernel::findings();
     findings.extend(memory::findings());
-    findings.extend(storage::findings(&folder, disks, &measured));
+    findings.extend(storage::findings((&data, &folder), disks, &measured));
     Ok(DoctorReport { machine, data, findings })
 }
 

@@ -6,10 +6,11 @@ use super::Measured;
 use super::diagnosis::Diagnosis;
 use super::disk::{Disk, Known, Medium};
 use super::flush::Flushes;
+use super::paths;
 use super::probe::Issued;
 
 pub(super) fn findings(
-    folder: &Path,
+    (data, folder): (&Path, &Path),
     disks: Result<Vec<Disk>, String>,
     measured: &Measured,
 ) -> Vec<Diagnosis> {
@@ -22,6 +23,7 @@ pub(super) fn findings(
                 findings.push(queue(disk));
                 findings.push(read_ahead(disk));
                 findings.push(write_cache(disk));
+                findings.push(paths::finding(data, disk));
             }
         }
         Err(reason) => findings.push(
