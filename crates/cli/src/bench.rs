@@ -9,6 +9,7 @@ use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::schedule::Discipline;
 use ebbtide_core::{Bytes, Span, UnknownName};
 use ebbtide_engine::Tuning;
+use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_measure::bench::{
     self, Arrivals, BenchOptions, DURABLE_WORKLOADS, Dram, Earlier, Flash, GRAPH_WORKLOADS, Mode,
 };
@@ -33,6 +34,10 @@ pub(crate) struct Arguments {
     /// Data file, created if it does not exist, or a block device
     #[arg(long, value_name = "FILE|BLOCKDEV", default_value = "ebbtide.data")]
     data: PathBuf,
+    /// Ebbtide's way to the drive: file, block (polled where the drive has polled queues) or nvme
+    /// (passthrough) [default: by what --data is]
+    #[arg(long, value_name = "PATH")]
+    device_path: Option<DevicePath>,
     /// What Ebbtide and sync keep their pages on: data (the data file), or ram: and a latency. Memory
     /// that answers after that time and costs the cores nothing shows the engine's own cost, without
     /// the kernel's and the drive's
@@ -229,6 +234,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
     if !arguments.mode.is_empty() {
         options.modes = arguments.mode.clone();
     }
+    (options.data, options.device_path) = path::resolve(&options.data, arguments.device_path);
     options.device = arguments.device;
     options.dataset_bytes = arguments.dataset.0;
     options.graph = arguments.graph.clone();

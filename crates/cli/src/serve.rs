@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use ebbtide_core::Bytes;
 use ebbtide_core::durability::Policy;
+use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_server::{ServeOptions, Started, TlsFiles, serve};
 use serde_json::json;
 
@@ -17,6 +18,10 @@ pub(crate) struct Arguments {
     /// File or block device of the keys
     #[arg(long, value_name = "PATH", default_value = "ebbtide-store")]
     data: PathBuf,
+    /// Way to the drive: file, block (polled where the drive has polled queues) or nvme
+    /// (passthrough) [default: by what --data is]
+    #[arg(long, value_name = "PATH")]
+    device_path: Option<DevicePath>,
     /// Flash for keys, values and the index: 4GiB for a new file; a file that is there keeps its own
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
@@ -91,8 +96,10 @@ impl Log {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (data, device_path) = path::resolve(&arguments.data, arguments.device_path);
     let options = ServeOptions {
-        data: arguments.data,
+        data,
+        device_path,
         capacity_bytes: arguments.capacity.map(|bytes| bytes.0),
         dram_bytes: arguments.dram.0,
         bind: arguments.bind,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
 use crate::cache::{CORES_MAX, Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::counters::Counters;
 use crate::device::Device;
-use crate::device::threads::Threads;
+use crate::device::path::{self, DevicePath, Opened};
 use crate::device::uring::Uring;
 use crate::engine_state::EngineState;
 use crate::epoch::Epochs;
@@ -75,6 +75,8 @@ pub struct Options {
     pub hold: Option<Duration>,
     /// When a transaction on a persistent store is acknowledged.
     pub durability: Policy,
+    /// The way to the drive. `None` takes the one that suits what the store lies on.
+    pub device_path: Option<DevicePath>,
 }
 
 /// The most user-level threads that a core is given unless asked for more: they cover a read of
@@ -100,6 +102,7 @@ impl Options {
             tuning: Tuning::default(),
             hold: None,
             durability: Policy::default(),
+            device_path: None,
         }
     }
 
@@ -159,6 +162,8 @@ pub enum EngineError {
     Running,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("{}: {reason}", path.display())]
+    Path { path: PathBuf, reason: String },
     #[error("cannot {doing}: {source}")]
     Io { doing: &'static str, source: io::Error },
 }
@@ -244,6 +249,12 @@ fn queue_depth(options: &Options) -> usize {
 /// What the kernel keeps for a mapped stack: page tables and the mapping's own record.
 const STACK_KERNEL_BYTES: usize = 1 << 10;
 
+/// The device that `options` ask for, over the open file at `path`.
+fn open_device(file: Arc<File>, path: &Path, options: &Options) -> Result<Opened, EngineError> {
+    path::open(file, options.device_path)
+        .map_err(|reason| EngineError::Path { path: path.to_path_buf(), reason })
+}
+
 /// Where the pages of an address space may lie on a device.
 struct Places {
     pages: u64,
@@ -316,7 +327,7 @@ impl Engine {
         options: &Options,
         watch: Watch<'_>,
     ) -> Result<Engine, EngineError> {
-        let (device, notice) = default_device(store.file());
+        let (device, notice) = open_device(store.file(), store.path(), options)?;
         let mut engine = Engine::over_watched(store, device, &|disk| disk, options, watch)?;
         engine.notices.extend(notice);
         Ok(engine)
@@ -428,7 +439,7 @@ impl Engine {
         let last_page_bytes = (end - (pages.max(1) - 1) * PAGE_BYTES as u64) as usize;
         let extent = Extent::of(file.clone(), offset, offset + bytes, true)
             .map_err(|source| EngineError::Io { doing: "look at the file", source })?;
-        let (device, notice) = default_device(file);
+        let (device, notice) = open_device(file, path, options)?;
         let blank = false;
         let extent = Some(extent);
         let persist = None;
@@ -483,8 +494,16 @@ impl Engine {
         options: &Options,
     ) -> Result<Engine, EngineError> {
         let Places { pages, slots, base_offset, blank, last_page_bytes, extent, persist } = places;
-        let budget = Budget::divide(options, pages)?;
-        check_mappings(options)?;
+        let mut options = options.clone();
+        check(&options)?;
+        let polled_bytes = options.cores * device.polled_ring_bytes(queue_depth(&options));
+        if polled_bytes > 0 {
+            // The threads stay as many as the whole budget gives.
+            options.tuning.threads = Some(options.threads_per_core());
+            options.dram_bytes = options.dram_bytes.saturating_sub(polled_bytes);
+        }
+        let budget = Budget::divide(&options, pages)?;
+        check_mappings(&options)?;
         let cores = options.cores;
         let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
@@ -496,7 +515,7 @@ impl Engine {
         }
         // Small caches keep a small reserve: most frames should hold pages.
         let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
-        let depth = queue_depth(options);
+        let depth = queue_depth(&options);
         let limits = Limits {
             depth,
             batch_max: options.tuning.batch_max,
@@ -561,7 +580,7 @@ impl Engine {
             log_writer: None,
             store: None,
             shared: Arc::new(shared),
-            options: options.clone(),
+            options,
             budget,
             device_name: device.name(),
             notices,
@@ -674,6 +693,11 @@ impl Engine {
         self.device_name
     }
 
+    /// Whether its cores' rings take sockets.
+    pub fn has_network(&self) -> bool {
+        self.shared.backsides[0].lock().has_network()
+    }
+
     /// Limits of this machine that the user should know of, a sentence each.
     pub fn notices(&self) -> &[String] {
         &self.notices
@@ -731,20 +755,6 @@ pub fn check_replacement(policy: PolicyKind) -> Result<(), EngineError> {
         return Err(EngineError::SearchesSet(policy.name()));
     }
     Ok(())
-}
-
-/// io_uring where it is permitted, else threads with a notice.
-fn default_device(file: Arc<File>) -> (Arc<dyn Device>, Option<String>) {
-    match Uring::new(file.clone()) {
-        Ok(uring) => (Arc::new(uring), None),
-        Err(error) => {
-            let notice = format!(
-                "io_uring is refused here ({error}): reads go through threads, at several times the \
-                 CPU cost; `ebbtide doctor` says how to permit it"
-            );
-            (Arc::new(Threads::new(file, 32)), Some(notice))
-        }
-    }
 }
 
 #[cfg(test)]

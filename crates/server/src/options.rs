@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ebbtide_core::Span;
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::EngineError;
+use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::StoreError;
 use thiserror::Error;
 
@@ -26,6 +27,8 @@ pub struct TlsFiles {
 pub struct ServeOptions {
     /// The file or block device of the keys.
     pub data: PathBuf,
+    /// The way to the drive; `None` takes the one that suits `data`.
+    pub device_path: Option<DevicePath>,
     /// Bytes for keys, values and the index. Without it a store that is there keeps its own, and a new one
     /// has [`CAPACITY_BYTES`].
     pub capacity_bytes: Option<u64>,
@@ -59,6 +62,7 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             data: "ebbtide-store".into(),
+            device_path: None,
             capacity_bytes: None,
             dram_bytes: 256 << 20,
             bind: Ipv4Addr::LOCALHOST.into(),

@@ -280,6 +280,7 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     let mut engine = Options::new(dram_bytes as usize);
     engine.cpus = options.cpu.into_iter().collect();
     engine.durability = options.durability;
+    engine.device_path = options.device_path;
     let failed = |error| match error {
         EngineError::BudgetTooSmall { needed_bytes, .. } => ServeError::Dram {
             given_bytes: options.dram_bytes,
@@ -306,7 +307,7 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
         (false, _) => Store::create_blank(&new)?,
     };
     let engine = Engine::open(&Arc::new(store), &engine).map_err(failed)?;
-    if engine.device_name() != "io_uring" {
+    if !engine.has_network() {
         return Err(ServeError::NoRing);
     }
     Ok((engine, capacity_bytes))

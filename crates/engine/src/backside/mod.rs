@@ -260,6 +260,7 @@ impl Backside {
     pub(crate) fn advance(&mut self, pool: &BufferPool, by: usize, now: Time, drive: Drive) {
         self.driven_by = by;
         pool.driven[self.core].store(now.as_ns(), Ordering::Relaxed);
+        self.requests.set_busy(matches!(drive, Drive::Busy { .. }));
         if drive == Drive::Idle {
             self.requests.idle(now);
         }

@@ -135,6 +135,11 @@ impl Requests {
         self.pace.missed(now);
     }
 
+    /// Whether its core drives it and has jobs to run.
+    pub(super) fn set_busy(&mut self, busy: bool) {
+        self.queue.set_busy(busy);
+    }
+
     /// Its core has nothing to run.
     pub(super) fn idle(&mut self, now: Time) {
         self.pace.idle(now);

@@ -88,6 +88,10 @@ impl Queue for FaultyQueue {
         self.inner.register(memory)
     }
 
+    fn set_busy(&mut self, busy: bool) {
+        self.inner.set_busy(busy);
+    }
+
     fn push(&mut self, request: Request) {
         let share = match request.direction {
             Direction::Read => self.faults.read_errors,

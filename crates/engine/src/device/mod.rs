@@ -7,7 +7,10 @@
 
 pub mod dma;
 pub mod faulty;
+mod nvme;
 pub mod page_reads;
+pub mod path;
+mod polled;
 pub mod ram;
 pub mod threads;
 pub mod uring;
@@ -102,6 +105,10 @@ pub trait Queue: Send {
         Ok(())
     }
 
+    /// Says whether the owner has jobs to run, or waits for what it asks for. A queue that can do
+    /// without interrupts does so for a busy owner.
+    fn set_busy(&mut self, _busy: bool) {}
+
     /// Takes a request without handing it over yet.
     fn push(&mut self, request: Request);
 
@@ -112,7 +119,7 @@ pub trait Queue: Send {
     /// Appends the completions there are, without waiting.
     fn reap(&mut self, completions: &mut Vec<Completion>);
 
-    /// Whether the kernel holds completions back until the next [`submit`](Queue::submit).
+    /// Whether completions may be held back until the next [`submit`](Queue::submit).
     fn has_held_back(&mut self) -> bool {
         false
     }
@@ -165,4 +172,9 @@ pub trait Device: Send + Sync {
 
     /// What this device is called in notices: "io_uring", "threads", …
     fn name(&self) -> &'static str;
+
+    /// Bytes that a queue of this depth takes beyond the ring of an ordinary one.
+    fn polled_ring_bytes(&self, _depth: usize) -> usize {
+        0
+    }
 }

@@ -35,11 +35,15 @@ impl Uring {
     pub fn ring_bytes(depth: usize) -> usize {
         (depth + 1).next_power_of_two() * (64 + 4 + 2 * 16)
     }
+
+    pub(super) fn ring_queue(&self, depth: usize) -> io::Result<UringQueue> {
+        UringQueue::new(self.file.clone(), depth)
+    }
 }
 
 impl Device for Uring {
     fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
-        Ok(Box::new(UringQueue::new(self.file.clone(), depth)?))
+        Ok(Box::new(self.ring_queue(depth)?))
     }
 
     fn name(&self) -> &'static str {
@@ -66,7 +70,7 @@ fn ring(depth: usize) -> io::Result<IoUring> {
     })
 }
 
-struct UringQueue {
+pub(super) struct UringQueue {
     ring: IoUring,
     depth: usize,
     /// Beyond `depth`, oldest first.
@@ -91,6 +95,22 @@ const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// The token of the poll on the wake-up descriptor; no request has it.
 const WAKEUP: u64 = u64::MAX;
+
+/// `memory` in the pieces in which the kernel registers it.
+pub(super) fn buffers(memory: FrameMemory) -> Vec<libc::iovec> {
+    let piece = |offset| libc::iovec {
+        iov_base: memory.base.wrapping_add(offset).cast(),
+        iov_len: BUFFER_BYTES_MAX.min(memory.bytes - offset),
+    };
+    (0..memory.bytes).step_by(BUFFER_BYTES_MAX).map(piece).collect()
+}
+
+/// The number of the buffer of `registered` memory in which `page` lies.
+pub(super) fn buffer_of(registered: Option<FrameMemory>, page: *mut u8) -> Option<u16> {
+    let frames = registered?;
+    let offset = (page as usize).checked_sub(frames.base as usize)?;
+    (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
+}
 
 impl UringQueue {
     fn new(file: Arc<File>, depth: usize) -> io::Result<UringQueue> {
@@ -124,13 +144,6 @@ impl UringQueue {
         self.staged += usize::from(self.wakeup_armed);
     }
 
-    /// The number of the registered buffer in which `page` lies.
-    fn buffer_of(&self, page: *mut u8) -> Option<u16> {
-        let frames = self.registered?;
-        let offset = (page as usize).checked_sub(frames.base as usize)?;
-        (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
-    }
-
     /// Puts operations on sockets into the submission ring, as many as there is room for.
     fn stage_sockets(&mut self) {
         while let Some(entry) = self.sockets.next_entry() {
@@ -152,7 +165,7 @@ impl UringQueue {
         let (file, offset) = (types::Fixed(0), request.offset);
         let entry = if let [page] = request.pages[..] {
             let bytes = PAGE_BYTES as u32;
-            match (request.direction, self.buffer_of(page)) {
+            match (request.direction, buffer_of(self.registered, page)) {
                 (Direction::Read, Some(buffer)) => {
                     opcode::ReadFixed::new(file, page, bytes, buffer).offset(offset).build()
                 }
@@ -190,16 +203,9 @@ unsafe impl Send for UringQueue {}
 
 impl Queue for UringQueue {
     fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
-        let buffers: Vec<libc::iovec> = (0..memory.bytes)
-            .step_by(BUFFER_BYTES_MAX)
-            .map(|offset| libc::iovec {
-                iov_base: memory.base.wrapping_add(offset).cast(),
-                iov_len: BUFFER_BYTES_MAX.min(memory.bytes - offset),
-            })
-            .collect();
         // SAFETY: the kernel holds the pages of registered memory for itself until the ring is gone,
         // and refuses memory that is not mapped.
-        unsafe { self.ring.submitter().register_buffers(&buffers) }?;
+        unsafe { self.ring.submitter().register_buffers(&buffers(memory)) }?;
         self.registered = Some(memory);
         Ok(())
     }
@@ -336,7 +342,7 @@ fn completion(entry: &cqueue::Entry) -> Completion {
     Completion { token: entry.user_data(), result }
 }
 
-const ENTER_GETEVENTS: u32 = 1;
+pub(super) const ENTER_GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 
 /// `struct io_uring_getevents_arg` of the kernel's interface.

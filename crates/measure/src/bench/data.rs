@@ -141,7 +141,7 @@ const GRAIN_BYTES: u64 = 1 << 20;
 
 /// The size of the block device at `path`; `None` if it is something else. Opening its store
 /// reports a device that cannot be opened.
-fn device_bytes(path: &Path) -> Option<u64> {
+pub(super) fn device_bytes(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.file_type().is_block_device() {
         return None;

@@ -14,7 +14,7 @@ use ebbtide_workloads::{Kind, Program, Shape, Workload};
 use hdrhistogram::Histogram;
 
 use super::calibrate::calibrate;
-use super::data::spare_pages;
+use super::data::{device_bytes, spare_pages};
 use super::error::BenchError;
 use super::job_stream::{
     CoreTimes, Stream, StreamService, WindowTimes, latency, run_threads, total,
@@ -114,6 +114,10 @@ impl Under {
                 in_place_of_drive_bytes = bytes;
                 frames = Some(engine.budget().frames as u64);
                 notices.extend_from_slice(engine.notices());
+                // Of a file there is little to say.
+                if setup.device_path.is_some() || device_bytes(&setup.data).is_some() {
+                    notices.push(format!("the drive is reached by {}", engine.device_name()));
+                }
                 Tested::Engine(Box::new(engine))
             }
         };
@@ -378,6 +382,7 @@ pub(super) fn engine_options(setup: &Setup) -> Options {
     options.stack_bytes = setup.stack_bytes;
     options.tuning = setup.tuning;
     options.durability = setup.durability;
+    options.device_path = setup.device_path;
     if setup.mode == Mode::Sync {
         // Blocking reads cannot run ahead of demand.
         options.tuning.threads = Some(1);

@@ -168,6 +168,12 @@ fn check(options: &BenchOptions) -> Result<Vec<usize>, BenchError> {
         if options.predict {
             return bad(format!("--device {}: --predict is for a drive", options.device));
         }
+        if let Some(path) = options.device_path {
+            return bad(format!(
+                "--device {}: --device-path {path} is for a drive",
+                options.device
+            ));
+        }
     }
     if options.rounds == 0 || !(options.seconds > 0.0 && options.seconds <= 3600.0) {
         return bad(format!(
@@ -374,6 +380,7 @@ fn setup(
         cpus: cpus.to_vec(),
         device: options.device,
         data,
+        device_path: options.device_path,
         offset,
         durability: options.durability.unwrap_or_default(),
         tuning,

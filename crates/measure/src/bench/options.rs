@@ -7,6 +7,7 @@ use std::str::FromStr;
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{Bytes, Span, UnknownName, choice, find_by_name};
 use ebbtide_engine::Tuning;
+use ebbtide_engine::device::path::DevicePath;
 use ebbtide_trace::Format;
 use ebbtide_workloads::{Kind, Scatter};
 use serde::{Deserialize, Serialize};
@@ -160,6 +161,8 @@ pub struct BenchOptions {
     pub modes: Vec<Mode>,
     /// The data file or block device.
     pub data: PathBuf,
+    /// Ebbtide's way to the drive; `None` takes the one that suits `data`.
+    pub device_path: Option<DevicePath>,
     /// What the pages of Ebbtide and of blocking reads lie on.
     pub device: Flash,
     /// Size of each workload's data in bytes; with a graph or a trace from a file, the size of
@@ -211,6 +214,7 @@ impl BenchOptions {
             workloads: Kind::ASTRIFLASH.map(Kind::name).to_vec(),
             modes: Mode::ALL.to_vec(),
             data,
+            device_path: None,
             device: Flash::Data,
             dataset_bytes: 2 << 30,
             graph: None,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use ebbtide_core::durability::Policy;
 use ebbtide_engine::Tuning;
+use ebbtide_engine::device::path::DevicePath;
 use ebbtide_workloads::Scatter;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,8 @@ pub struct Setup {
     pub device: Flash,
     /// The data file.
     pub data: PathBuf,
+    /// The engine's way to the drive; `None` takes the one that suits `data`.
+    pub device_path: Option<DevicePath>,
     /// Where its store begins in the data file, in bytes.
     pub offset: u64,
     /// When a transaction is acknowledged in [`Mode::Durable`].

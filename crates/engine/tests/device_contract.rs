@@ -1,0 +1,389 @@
+//! What every device promises to the engine, whatever the way to the drive: pages move whole, in runs
+//! and from anywhere in memory, each request ends once, no more are under way than there is room for, an
+//! error ends its request alone, and an owner that sleeps is woken.
+//!
+//! The drives are temporary files, unless EBBTIDE_DRIVES names block devices, which are overwritten.
+//! EBBTIDE_BAD_DRIVE names one whose page at 1 MiB cannot be read, and EBBTIDE_USED_DRIVE one that the
+//! system uses. `.ci/emulated-drive` has them all.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::file::page_file;
+use common::{Plan, image, run, small_cache};
+use ebbtide_core::{PAGE_BYTES, PageId, Watch};
+use ebbtide_engine::device::path::{self, DevicePath};
+use ebbtide_engine::device::threads::Threads;
+use ebbtide_engine::device::{Completion, Device, Direction, FrameMemory, Queue, Request};
+use ebbtide_engine::store::{NewStore, Store, StoreError};
+use ebbtide_engine::{Engine, Options};
+
+const PAGES: usize = 512;
+
+#[repr(align(4096))]
+#[derive(Clone)]
+struct Page([u8; PAGE_BYTES]);
+
+/// A device under test, what to call it, and how many bytes its drive has.
+struct Tested {
+    name: String,
+    device: Arc<dyn Device>,
+    file: Arc<File>,
+    end: u64,
+}
+
+fn open_drive(drive: &str) -> Arc<File> {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_DIRECT);
+    Arc::new(options.open(drive).unwrap_or_else(|error| panic!("{drive}: {error}")))
+}
+
+/// The devices over `file`, by every path that suits it.
+fn paths(drive: &str, file: &Arc<File>) -> Vec<Tested> {
+    use std::io::{Seek, SeekFrom};
+    let end = (&mut &**file).seek(SeekFrom::End(0)).unwrap();
+    let tested = |path: DevicePath| {
+        let (device, notice) = path::open(file.clone(), Some(path)).ok()?;
+        // The kernel may be too old for the best of passthrough.
+        assert!(notice.is_none() || path == DevicePath::Nvme, "{drive} by {path}: {notice:?}");
+        let name = format!("{drive} by {}", device.name());
+        Some(Tested { name, device, file: file.clone(), end })
+    };
+    let mut all: Vec<Tested> = DevicePath::ALL.into_iter().filter_map(tested).collect();
+    // A drive may be reached by every way but that of another kind.
+    let expected = [("/dev/nvme", 3), ("/dev/", 2), ("", 1)];
+    let ways = expected.into_iter().find(|(start, _)| drive.starts_with(start));
+    assert_eq!(Some(all.len()), ways.map(|(_, ways)| ways), "{drive}");
+    // QEMU's NVMe drive loses requests of several threads: the kernel resets it for minutes.
+    if !drive.starts_with("/dev/nvme") {
+        let device = Arc::new(Threads::new(file.clone(), 4));
+        let name = format!("{drive} by threads");
+        all.push(Tested { name, device, file: file.clone(), end });
+    }
+    all
+}
+
+fn every_device() -> Vec<Tested> {
+    let Ok(drives) = std::env::var("EBBTIDE_DRIVES") else {
+        return paths("a file", &page_file(PAGES as u64, image));
+    };
+    drives.split(',').flat_map(|drive| paths(drive, &open_drive(drive))).collect()
+}
+
+/// Runs `check` on every device with a busy owner and one with nothing to run, with its memory registered
+/// and not.
+fn on_every_device(check: impl Fn(&Tested, &mut Driver)) {
+    for tested in every_device() {
+        for (busy, register) in [(true, true), (true, false), (false, true), (false, false)] {
+            println!("{}, busy {busy}, registered {register}", tested.name);
+            check(&tested, &mut Driver::new(&tested, 8, busy, register));
+        }
+    }
+}
+
+/// A queue and the memory that it moves pages to and from.
+struct Driver {
+    queue: Box<dyn Queue>,
+    busy: bool,
+    /// After the queue, which waits for its requests when it is dropped.
+    memory: Vec<Page>,
+}
+
+impl Driver {
+    fn new(tested: &Tested, depth: usize, busy: bool, register: bool) -> Driver {
+        let mut memory = vec![Page([0; PAGE_BYTES]); PAGES];
+        let mut queue = tested.device.queue(depth).unwrap();
+        if register {
+            let base = memory.as_mut_ptr().cast();
+            queue.register(FrameMemory { base, bytes: PAGES / 2 * PAGE_BYTES }).unwrap();
+        }
+        Driver { queue, busy, memory }
+    }
+
+    fn push(&mut self, direction: Direction, first: usize, memory: &[usize]) {
+        let pages = memory.iter().map(|&page| self.memory[page].0.as_mut_ptr()).collect();
+        let (offset, token) = ((first * PAGE_BYTES) as u64, first as u64);
+        self.queue.push(Request { direction, offset, pages, token });
+    }
+
+    /// Submits what was pushed and waits for `count` completions as an engine's core does.
+    fn ended(&mut self, count: usize) -> BTreeMap<u64, io::Result<usize>> {
+        let mut all = BTreeMap::new();
+        // Far beyond what any machine needs.
+        let end = Instant::now() + Duration::from_secs(90);
+        self.queue.set_busy(self.busy);
+        while all.len() < count {
+            assert!(Instant::now() < end, "{} of {count} requests have ended", all.len());
+            self.queue.submit();
+            let mut ended = Vec::new();
+            self.queue.reap(&mut ended);
+            if ended.is_empty() {
+                // A core sleeps only after it has found nothing to run.
+                self.queue.set_busy(false);
+                self.queue.reap(&mut ended);
+                if ended.is_empty() {
+                    self.queue.sleeper().sleep(Duration::from_secs(10));
+                }
+                self.queue.set_busy(self.busy);
+            }
+            for Completion { token, result } in ended {
+                assert!(all.insert(token, result).is_none(), "request {token} ended twice");
+            }
+        }
+        assert_eq!((self.queue.unsubmitted(), self.queue.in_flight()), (0, 0));
+        all
+    }
+
+    /// One request to its end.
+    fn transfer(&mut self, direction: Direction, first: usize, memory: &[usize]) {
+        self.push(direction, first, memory);
+        let ended = self.ended(1).remove(&(first as u64)).expect("its own token");
+        assert_eq!(ended.unwrap(), memory.len() * PAGE_BYTES);
+    }
+
+    fn fill(&mut self, page: usize, with: u8) {
+        self.memory[page].0.fill(with);
+    }
+
+    fn holds(&self, page: usize, byte: u8) -> bool {
+        self.memory[page].0.iter().all(|&found| found == byte)
+    }
+}
+
+#[test]
+fn a_page_comes_back_as_it_was_written_at_both_ends_of_the_drive() {
+    on_every_device(|tested, driver| {
+        let last = tested.end as usize / PAGE_BYTES - 1;
+        // The second half of the memory is never registered.
+        for (number, (place, memory)) in
+            [(0, 0), (last, PAGES - 1), (1, PAGES / 2), (last, 7)].into_iter().enumerate()
+        {
+            let byte = number as u8 + 1;
+            driver.fill(memory, byte);
+            driver.transfer(Direction::Write, place, &[memory]);
+            driver.fill(memory, 0);
+            driver.transfer(Direction::Read, place, &[memory]);
+            assert!(driver.holds(memory, byte), "{place} {memory}");
+        }
+    });
+}
+
+#[test]
+fn a_run_is_written_from_and_read_to_pages_anywhere_in_memory() {
+    on_every_device(|_, driver| {
+        for count in [2, 3, 33, 64] {
+            // Backwards and with gaps, across the end of what is registered.
+            let memory: Vec<usize> = (0..count).map(|page| PAGES / 2 + 64 - 2 * page).collect();
+            memory
+                .iter()
+                .enumerate()
+                .for_each(|(number, &page)| driver.fill(page, number as u8 + 1));
+            driver.transfer(Direction::Write, 100, &memory);
+            let other: Vec<usize> = (0..count).collect();
+            driver.transfer(Direction::Read, 100, &other);
+            (0..count).for_each(|page| assert!(driver.holds(page, page as u8 + 1)));
+            driver.fill(5, 0);
+            driver.transfer(Direction::Read, 100 + count - 1, &[5]);
+            assert!(driver.holds(5, count as u8), "the last page of {count} alone");
+        }
+    });
+}
+
+#[test]
+fn every_request_ends_once_though_there_are_more_than_the_queue_has_room_for() {
+    on_every_device(|_, driver| {
+        let places: Vec<usize> = (200..300).collect();
+        for &place in &places {
+            driver.fill(place, place as u8);
+            driver.push(Direction::Write, place, &[place]);
+        }
+        let whole = |ended: BTreeMap<u64, io::Result<usize>>| {
+            ended.into_values().all(|result| result.unwrap() == PAGE_BYTES)
+        };
+        assert!(whole(driver.ended(places.len())));
+        for &place in &places {
+            driver.push(Direction::Read, place, &[place - 200]);
+        }
+        driver.queue.set_busy(driver.busy);
+        driver.queue.submit();
+        let (unsubmitted, in_flight) = (driver.queue.unsubmitted(), driver.queue.in_flight());
+        assert!(unsubmitted + in_flight <= places.len());
+        assert!(whole(driver.ended(places.len())));
+        assert!(places.iter().all(|&place| driver.holds(place - 200, place as u8)));
+    });
+}
+
+#[test]
+fn a_read_behind_the_end_moves_nothing_and_the_queue_goes_on() {
+    on_every_device(|tested, driver| {
+        let behind = tested.end as usize / PAGE_BYTES + 8;
+        driver.push(Direction::Read, behind, &[3]);
+        let ended = driver.ended(1).remove(&(behind as u64)).expect("its own token");
+        assert!(ended.is_err() || ended.is_ok_and(|moved| moved == 0));
+        driver.transfer(Direction::Read, 0, &[3]);
+    });
+}
+
+#[test]
+fn what_was_flushed_is_there_for_another_opener() {
+    on_every_device(|tested, driver| {
+        driver.fill(9, 77);
+        driver.transfer(Direction::Write, 40, &[9]);
+        tested.file.sync_data().unwrap();
+        let mut other = Driver::new(tested, 2, false, false);
+        other.transfer(Direction::Read, 40, &[0]);
+        assert!(other.holds(0, 77));
+    });
+}
+
+#[test]
+fn a_queue_that_is_dropped_waits_for_what_is_under_way() {
+    on_every_device(|_, driver| {
+        driver.queue.set_busy(driver.busy);
+        (0..8).for_each(|place| driver.push(Direction::Read, place, &[place]));
+        driver.queue.submit();
+        driver.queue = Box::new(Nothing);
+        // Nobody writes to it any more.
+        (0..8).for_each(|page| driver.fill(page, 1));
+        assert!((0..8).all(|page| driver.holds(page, 1)));
+    });
+}
+
+/// Takes the place of a queue that was dropped.
+struct Nothing;
+
+impl Queue for Nothing {
+    fn push(&mut self, _: Request) {}
+    fn submit(&mut self) {}
+    fn reap(&mut self, _: &mut Vec<Completion>) {}
+    fn unsubmitted(&self) -> usize {
+        0
+    }
+    fn in_flight(&self) -> usize {
+        0
+    }
+    fn sleeper(&self) -> Arc<dyn ebbtide_engine::device::Sleeper> {
+        unreachable!("nobody asks")
+    }
+}
+
+#[test]
+fn a_page_that_the_drive_cannot_read_fails_alone() {
+    let Ok(drive) = std::env::var("EBBTIDE_BAD_DRIVE") else { return };
+    let bad = (1 << 20) / PAGE_BYTES;
+    for tested in paths(&drive, &open_drive(&drive)) {
+        for busy in [true, false] {
+            let mut driver = Driver::new(&tested, 8, busy, true);
+            // Not neighbours, which the kernel may read as one.
+            for place in [bad - 16, bad, bad + 16] {
+                driver.push(Direction::Read, place, &[place]);
+            }
+            for (place, result) in driver.ended(3) {
+                println!("{}: page {place}: {result:?}", tested.name);
+                assert_eq!(result.is_err(), place == bad as u64, "{}", tested.name);
+            }
+        }
+    }
+}
+
+/// Jobs that check every word they read, through a cache of a few frames.
+#[test]
+fn every_word_is_right_through_a_small_cache() {
+    let seeds = std::env::var("EBBTIDE_SEEDS").map_or(1, |count| count.parse().unwrap());
+    for seed in 0..seeds {
+        for tested in every_device() {
+            let mut filler = Driver::new(&tested, 8, true, true);
+            for page in 0..PAGES {
+                image(page, &mut filler.memory[page].0);
+                filler.push(Direction::Write, page, &[page]);
+            }
+            assert!(filler.ended(PAGES).into_values().all(|result| result.is_ok()));
+            drop(filler);
+            let plan = Plan {
+                pages: PAGES as u64,
+                cores: 1,
+                lanes_per_core: 16,
+                jobs_per_lane: 20,
+                steps_per_job: 40,
+                write_share: 0.3,
+                seed,
+            };
+            let options = small_cache(48, 1, 16, PAGES as u64);
+            let options = Options { dram_bytes: options.dram_bytes + (1 << 20), ..options };
+            let (engine, failed) = run(tested.device.clone(), &plan, &options);
+            let counted = engine.counters().snapshot();
+            println!("{}: {} misses", tested.name, counted.misses);
+            assert_eq!((failed, counted.retries), (0, 0), "{}", tested.name);
+            assert!(counted.misses > 0 && counted.evictions_dirty > 0);
+        }
+    }
+}
+
+/// The drives that may be overwritten; none unless they are named.
+fn drives() -> Vec<String> {
+    let named = std::env::var("EBBTIDE_DRIVES").unwrap_or_default();
+    named.split(',').filter(|drive| !drive.is_empty()).map(str::to_string).collect()
+}
+
+fn new_store(drive: &str, force: bool) -> NewStore {
+    let (path, tag) = (drive.into(), "words".into());
+    NewStore { path, offset: 0, pages: PAGES as u64, spare_pages: PAGES as u64, tag, force }
+}
+
+fn create(new: &NewStore) -> Result<Store, StoreError> {
+    let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
+    Store::create(new, &image, Watch::unattended())
+}
+
+#[test]
+fn a_drive_that_holds_something_is_kept_without_force_and_is_polled_with_a_store() {
+    for drive in drives() {
+        let tested = paths(&drive, &open_drive(&drive)).swap_remove(0);
+        let mut driver = Driver::new(&tested, 2, false, false);
+        driver.fill(0, 0);
+        driver.memory[0].0[1024 + 56..][..2].copy_from_slice(&[0x53, 0xef]);
+        driver.transfer(Direction::Write, 0, &[0]);
+        for error in [
+            new_store(&drive, false).is_there().unwrap_err(),
+            create(&new_store(&drive, false)).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("holds an ext2, ext3 or ext4"), "{error}");
+        }
+        driver.memory[1].0[1024 + 56] = 0;
+        driver.transfer(Direction::Read, 0, &[1]);
+        assert_eq!(driver.memory[1].0[1024 + 56], 0x53, "nothing was written");
+        drop((driver, tested));
+
+        let huge = NewStore { pages: 1 << 30, ..new_store(&drive, true) };
+        assert!(matches!(create(&huge), Err(StoreError::NoSpace { .. })));
+        let store = Arc::new(create(&new_store(&drive, true)).unwrap());
+        assert!(new_store(&drive, false).is_there().is_err(), "it is in use");
+        let engine = Engine::open(&store, &Options::new(16 << 20)).unwrap();
+        assert!(engine.device_name().contains("polled"), "{}", engine.device_name());
+        assert!(engine.has_network());
+        drop((engine, store));
+        assert!(new_store(&drive, false).is_there().unwrap());
+    }
+}
+
+#[test]
+fn a_drive_that_the_system_uses_is_refused_even_with_force() {
+    let Ok(drive) = std::env::var("EBBTIDE_USED_DRIVE") else { return };
+    let error = create(&new_store(&drive, true)).unwrap_err();
+    assert!(matches!(error, StoreError::Mounted(_)), "{error}");
+}
+
+#[test]
+fn a_way_that_does_not_suit_what_is_there_is_refused_with_what_was_expected() {
+    let file = page_file(1, image);
+    for path in [DevicePath::Block, DevicePath::Nvme] {
+        let refused = path::open(file.clone(), Some(path)).err().expect("it is a file");
+        assert!(refused.contains("expects a block device"), "{refused}");
+    }
+}
