@@ -1,5 +1,7 @@
 //! `ebbtide store`.
 
+mod copy;
+
 use std::fmt;
 use std::path::PathBuf;
 
@@ -25,6 +27,8 @@ enum What {
     Info(File),
     /// Read all of a persistent store, verify every checksum, and name what is damaged
     Check(File),
+    /// Ask a running server for a consistent copy of its store in a new file, and wait for it
+    Copy(copy::Arguments),
 }
 
 #[derive(Args)]
@@ -69,6 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (file, read_pages) = match &arguments.what {
         What::Info(file) => (file, false),
         What::Check(file) => (file, true),
+        What::Copy(arguments) => return copy::run(arguments),
     };
     let failed = |error: StoreError| Failure::of(error.is_input(), error);
     let (header, inspection) = progress::watched(|watch| {

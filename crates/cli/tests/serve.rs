@@ -75,6 +75,27 @@ fn a_load_finds_every_value_right_and_every_acknowledged_write_there() {
 }
 
 #[test]
+fn a_running_server_gives_a_copy_of_its_store_that_another_serves() {
+    let server = Server::on(folder(), &["--port", "0", "--capacity", "64MiB"]);
+    let ask = |server: &Server, request: &str| {
+        let mut socket = TcpStream::connect(&server.address).expect("a connection");
+        socket.write_all(request.as_bytes()).expect("sent");
+        let mut reply = String::new();
+        BufReader::new(socket).read_line(&mut reply).expect("a reply");
+        reply
+    };
+    assert_eq!(ask(&server, "SET a 1\r\n"), "+OK\r\n");
+    let data = folder();
+    let copy = ["store", "copy", "store", "--server", &server.address];
+    let text = printed(&mut ebbtide(data.path(), &copy));
+    assert!(text.trim_end().ends_with("/store"), "{text}");
+    let error = complaint(&mut ebbtide(data.path(), &copy), 1);
+    assert!(error.contains("is there already"), "{error}");
+    let other = Server::on(data, &["--port", "0"]);
+    assert_eq!(ask(&other, "STRLEN a\r\n"), ":1\r\n");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_one_line() {
     let here = folder();
     let error = complaint(&mut ebbtide(here.path(), &["load", "--server", "127.0.0.1:1"]), 1);
