@@ -401,7 +401,8 @@ impl Engine {
             base_offset: store.pages_offset(),
             blank: header.blank,
             last_page_bytes: PAGE_BYTES,
-            extent: Some(store.extent()?),
+            // Every page that survives crashes has a checksum, which tells of what was cut off as well.
+            extent: if persists { None } else { Some(store.extent()?) },
             persist,
         };
         let mut engine = Engine::build(device, places, before_first_write, claim, &options)?;

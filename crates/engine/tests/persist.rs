@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::durability::{Lsn, Policy, TransactionError};
-use ebbtide_core::{Addr, Memory, PageId, Span};
+use ebbtide_core::{Addr, Memory, PageId, Span, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, Jobs, Options};
 use ebbtide_structures::{Map, Region, latch};
@@ -317,6 +317,60 @@ fn a_damaged_page_is_a_named_error_and_the_rest_is_there() {
         }
     }
     assert_eq!(damaged, 1);
+}
+
+/// A new store whose pages are not zeros, and whose log has not been written.
+fn with_image(path: &Path) -> Arc<Store> {
+    let image = |page: PageId, out: &mut [u8; 4096]| common::image(page.index(), out);
+    let new = new_store(path);
+    Arc::new(Store::create_persistent_image(&new, 1 << 20, &image, Watch::unattended()).unwrap())
+}
+
+/// Loads the first word of every page: what cannot be read, and nothing that is wrong.
+fn unreadable(jobs: &Jobs) -> Vec<String> {
+    let load = |page: u64| jobs.submit(move |memory| memory.load::<u64>(word(page))).wait();
+    let check = |page: u64| match load(page) {
+        Ok(found) => {
+            assert_eq!(found, common::initial(page * common::WORDS_PER_PAGE), "page {page}");
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    (0..PAGES).filter_map(check).collect()
+}
+
+/// A log that is reserved and not written yet was taken for what had been cut off, as soon as the file
+/// needed fewer blocks for whatever reason.
+#[test]
+fn a_store_whose_file_loses_only_what_lies_behind_it_is_read_on() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let store = with_image(&path);
+    let file = store.file();
+    let end = file.metadata().unwrap().len();
+    std::fs::write(folder.path().join("behind"), vec![7; 1 << 20]).unwrap();
+    let mut behind = std::fs::File::open(folder.path().join("behind")).unwrap();
+    let mut longer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    std::io::copy(&mut behind, &mut longer).unwrap();
+    longer.sync_all().unwrap();
+    let jobs = start(&store, &options(1, Policy::None));
+    file.set_len(end).unwrap();
+    assert_eq!(unreadable(&jobs).first(), None);
+    jobs.stop().unwrap();
+}
+
+#[test]
+fn a_store_cut_short_under_an_engine_gives_errors_and_no_zeros_also_when_it_has_grown_again() {
+    let folder = folder();
+    let store = with_image(&folder.path().join("store"));
+    let file = store.file();
+    let end = file.metadata().unwrap().len();
+    let jobs = start(&store, &options(1, Policy::None));
+    file.set_len(end / 2).unwrap();
+    file.set_len(end).unwrap();
+    let unreadable = unreadable(&jobs);
+    assert!(unreadable.len() > 100 && unreadable.len() < PAGES as usize, "{}", unreadable.len());
+    assert!(unreadable.iter().all(|error| error.contains("is not what was written there")));
 }
 
 #[test]
