@@ -610,4 +610,48 @@ mod tests {
         assert_eq!(cache.give_up_page(PageId(2), 0), None);
         assert_eq!(cache.give_up(4, 0).len(), 3, "the policy knows it no longer");
     }
+
+    #[test]
+    fn a_frame_knows_which_page_it_last_held_and_how_that_had_come() {
+        let cache = cache();
+        assert_eq!(cache.left_by(FRAME), None);
+        publish(&cache, false);
+        assert_eq!(cache.left_by(FRAME), Some((PAGE, Origin::Demand)));
+        let cache = self::cache();
+        publish(&cache, true);
+        assert_eq!(cache.left_by(FRAME), Some((PAGE, Origin::Unused)));
+        assert!(cache.use_ahead(PAGE, FRAME, &cache.shard(PAGE)));
+        assert_eq!(cache.left_by(FRAME), Some((PAGE, Origin::Used)));
+    }
+
+    #[test]
+    fn a_page_that_the_policy_does_not_know_yet_is_not_given_up() {
+        let cache = cache();
+        publish(&cache, false);
+        assert_eq!(cache.give_up_page(PAGE, 0), None);
+        assert_eq!(cache.state(PAGE), PageState::Resident(FRAME));
+    }
+
+    #[test]
+    fn the_policy_sees_which_frames_were_touched_and_written() {
+        let cache = cache();
+        publish(&cache, false);
+        let (hits, mut marks) = (cache.hit_path(), Marks(&cache));
+        assert_eq!((marks.take_touches(FRAME), marks.is_dirty(FRAME)), (0, false));
+        (0..2 * TOUCHES_MAX).for_each(|_| hits.touch(FRAME));
+        hits.mark_dirty(FRAME);
+        assert_eq!((marks.take_touches(FRAME), marks.is_dirty(FRAME)), (TOUCHES_MAX, true));
+        assert_eq!(marks.take_touches(FRAME), 0, "they are taken once");
+    }
+
+    #[test]
+    fn a_cache_says_what_it_takes() {
+        const WAITERS: usize = 100;
+        let cache = full(40 * SHARDS as u32);
+        assert_eq!(cache.memory().bytes, cache.frame_count() * PAGE_BYTES);
+        assert_eq!(Cache::frames_bytes(8), 8 * FRAME_BYTES + HitTable::bytes(8));
+        let (table, entry) =
+            (MissTable::<Waiter>::table_bytes(WAITERS), MissTable::<Waiter>::ENTRY_BYTES);
+        assert_eq!(Cache::miss_table_bytes(WAITERS), SHARDS * table + 4 * WAITERS * entry);
+    }
 }

@@ -777,4 +777,70 @@ mod tests {
         };
         assert_eq!([1, 4, 8, 61].map(threads), [8, 16, 32, 244]);
     }
+
+    /// A budget of each kind: cores, threads, batches and a prefetcher.
+    fn drawn_up() -> Vec<Options> {
+        let usual = Options::new(64 << 20);
+        let mut options = Options { cores: 3, stack_bytes: 16 << 10, ..Options::new(96 << 20) };
+        (options.tuning.threads, options.tuning.batch_max) = (Some(100), 40);
+        options.tuning.prefetch = PrefetcherKind::Leap;
+        vec![usual, options]
+    }
+
+    fn sum_of(budget: &Budget) -> usize {
+        budget.frames_bytes + budget.states_bytes + budget.policy_bytes + budget.cores_bytes
+    }
+
+    #[test]
+    fn a_budget_has_room_for_each_part_of_each_core() {
+        const PAGES: u64 = 1 << 20;
+        for options in drawn_up() {
+            let budget = Budget::divide(&options, PAGES).expect("it fits");
+            let states = 4 * PAGES as usize + Placement::memory_bytes(PAGES + PAGES / 2);
+            assert_eq!(budget.states_bytes, states);
+            let Options { cores, stack_bytes, .. } = options;
+            let threads = options.threads_per_core();
+            let depth = threads + 4 * options.tuning.batch_max;
+            let ahead = match options.tuning.prefetch {
+                PrefetcherKind::None => 0,
+                kind => {
+                    Prefetching::memory_bytes(PAGES) + kind.memory_bytes(Preset::Original, PAGES)
+                }
+            };
+            let each = [
+                CORE_BYTES,
+                threads * (stack_bytes + STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES),
+                Uring::ring_bytes(depth),
+                depth * REQUEST_BYTES,
+                ahead,
+            ];
+            let shared = Cache::miss_table_bytes(cores * threads);
+            assert_eq!(budget.cores_bytes, cores * each.iter().sum::<usize>() + shared);
+        }
+    }
+
+    #[test]
+    fn a_budget_is_used_up_to_its_last_frame() {
+        const PAGES: u64 = 1 << 20;
+        for mut options in drawn_up() {
+            // Else their number would follow the budget.
+            options.tuning.threads = Some(options.threads_per_core());
+            let budget = Budget::divide(&options, PAGES).expect("it fits");
+            assert!(budget.frames > 4 * options.cores && budget.frames < PAGES as usize);
+            options.dram_bytes = sum_of(&budget);
+            assert_eq!(Budget::divide(&options, PAGES).expect("it fits"), budget);
+            options.dram_bytes -= 1;
+            let less = Budget::divide(&options, PAGES).expect("it fits");
+            assert_eq!(less.frames, budget.frames - 1);
+
+            options.dram_bytes = 0;
+            let error = Budget::divide(&options, PAGES).expect_err("it does not fit");
+            let EngineError::BudgetTooSmall { needed_bytes, .. } = error else { panic!("{error}") };
+            options.dram_bytes = needed_bytes;
+            let least = Budget::divide(&options, PAGES).expect("it fits");
+            assert_eq!((least.frames, sum_of(&least)), (4 * options.cores, needed_bytes));
+            options.dram_bytes -= 1;
+            Budget::divide(&options, PAGES).expect_err("it does not fit");
+        }
+    }
 }

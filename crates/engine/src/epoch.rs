@@ -157,8 +157,8 @@ impl Presence<'_> {
 }
 
 mod membarrier {
-    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+    pub(super) const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    pub(super) const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
     pub(super) fn call(command: libc::c_int) -> bool {
         // SAFETY: membarrier takes two integers and touches no memory of ours.
@@ -185,6 +185,7 @@ mod tests {
         let moment = epochs.begin_grace();
         assert!(!epochs.is_over(moment, 0));
         epochs.core(1).exit();
+        assert!(epochs.is_over(moment, 0), "its call has ended since");
         epochs.core(1).enter();
         assert!(epochs.is_over(moment, 0), "its next call sees the new epoch");
     }
@@ -232,6 +233,17 @@ mod tests {
     fn only_one_core_is_alone_and_needs_no_barrier() {
         assert!(Epochs::new(1).alone() && Epochs::new(1).barrier_works());
         assert!(!Epochs::new(2).alone() && !Epochs::with_barrier(2, None).barrier_works());
+    }
+
+    #[test]
+    fn a_barrier_works_where_the_kernel_has_one() {
+        const QUERY: libc::c_int = 0;
+        // SAFETY: membarrier takes two integers and touches no memory of ours.
+        let known = unsafe { libc::syscall(libc::SYS_membarrier, QUERY, 0, 0) };
+        let wanted = membarrier::PRIVATE_EXPEDITED | membarrier::REGISTER_PRIVATE_EXPEDITED;
+        let has_it = known >= 0 && known & libc::c_long::from(wanted) == libc::c_long::from(wanted);
+        assert_eq!(Epochs::new(2).barrier_works(), has_it);
+        assert_eq!(Epochs::new(2).interrupt_all(), has_it);
     }
 
     #[test]

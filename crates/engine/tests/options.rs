@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{image, small_cache};
+use ebbtide_core::replacement::PolicyKind;
 use ebbtide_engine::device::ram::{Latency, Ram};
-use ebbtide_engine::{Budget, Engine, EngineError, Options};
+use ebbtide_engine::{Budget, Engine, EngineError, Options, check_replacement};
 
 const PAGES: u64 = 128;
 
@@ -84,4 +85,30 @@ fn address_spaces_that_cannot_be_numbered_are_refused() {
 fn a_budget_beyond_all_machines_gives_every_page_a_frame() {
     let options = changed(|options| options.dram_bytes = usize::MAX);
     assert_eq!(Budget::divide(&options, PAGES).unwrap().frames, PAGES as usize);
+}
+
+#[test]
+fn the_largest_options_are_accepted() {
+    for options in [
+        changed(|options| options.cores = 1024),
+        changed(|options| options.tuning.threads = Some(1 << 16)),
+        changed(|options| options.stack_bytes = 1 << 30),
+        changed(|options| options.tuning.batch_max = 4096),
+        changed(|options| options.hold = Some(Duration::from_secs(24 * 3600))),
+    ] {
+        let options = Options { dram_bytes: usize::MAX, ..options };
+        assert!(Budget::divide(&options, PAGES).is_ok(), "{options:?}");
+    }
+}
+
+#[test]
+fn policies_that_the_hit_path_cannot_serve_are_refused() {
+    for kind in PolicyKind::ALL {
+        let mut options = Options { dram_bytes: usize::MAX, ..changed(|_| ()) };
+        options.tuning.replacement = kind;
+        let unfit = kind.needs_every_hit() || kind.searches_set();
+        assert_eq!(Budget::divide(&options, PAGES).is_err(), unfit, "{kind}");
+    }
+    let refused = PolicyKind::ALL.into_iter().filter(|&kind| check_replacement(kind).is_err());
+    assert!(refused.count() > 0);
 }
