@@ -342,25 +342,27 @@ impl Service for Panics {
 /// The device may still move pages when an engine goes: their memory must not go first.
 #[test]
 fn an_engine_dropped_with_requests_under_way_waits_for_them() {
-    let ram = Ram::new(PAGES as usize, Latency::Looks(0), image);
-    let device = Recorder::new(ram, PAGES).holding_writes(1_000_000);
-    let log = device.log();
-    let options = small_cache(16, 1, 8, PAGES);
-    let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
-    let panics = |_: usize| Panics(log.clone(), Default::default());
-    let run = || common::watched(&engine, || engine.run(panics, drop).map(drop));
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
-    drop(engine);
-
-    let file = common::file::page_file(PAGES, image);
-    for _ in 0..20 {
-        let device = Recorder::new(Uring::new(file.clone()).unwrap(), PAGES);
+    ends(|| {
+        let ram = Ram::new(PAGES as usize, Latency::Looks(0), image);
+        let device = Recorder::new(ram, PAGES).holding_writes(1_000_000);
         let log = device.log();
+        let options = small_cache(16, 1, 8, PAGES);
         let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
         let panics = |_: usize| Panics(log.clone(), Default::default());
         let run = || common::watched(&engine, || engine.run(panics, drop).map(drop));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
-    }
+        drop(engine);
+
+        let file = common::file::page_file(PAGES, image);
+        for _ in 0..20 {
+            let device = Recorder::new(Uring::new(file.clone()).unwrap(), PAGES);
+            let log = device.log();
+            let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+            let panics = |_: usize| Panics(log.clone(), Default::default());
+            let run = || common::watched(&engine, || engine.run(panics, drop).map(drop));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+        }
+    });
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use ebbtide_core::{Addr, Memory, PageId, Time};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Service, Timing};
@@ -96,15 +95,15 @@ pub fn run_alone(engine: &Engine, make: impl Fn() -> Vec<Work> + Sync) -> Ended 
     run_jobs(engine, |_| make()).remove(0)
 }
 
-/// Runs `body`, which must come to an end. A test that hangs so fails by itself; the bound is far
-/// beyond what any machine needs, and nothing waits for it when all is well.
+/// Runs `body`, which must come to an end: a test that hangs so fails by itself. A watched engine in it
+/// has the time to say first who waits for what.
 pub fn ends(body: impl FnOnce() + Send + 'static) {
     let (tell, told) = mpsc::channel();
     let body = std::thread::spawn(move || {
         body();
         let _ = tell.send(());
     });
-    match told.recv_timeout(Duration::from_secs(100)) {
+    match told.recv_timeout(2 * super::HANGS_AFTER) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
         _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }

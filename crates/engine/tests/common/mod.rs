@@ -12,6 +12,7 @@ pub mod swarm;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
 use ebbtide_engine::device::Device;
@@ -168,15 +169,18 @@ pub fn of_frames(frames: usize, mut options: Options, pages: u64) -> Options {
     options
 }
 
+/// After this a test hangs: far beyond what any machine needs for one, also under load and with a slow
+/// disk. Nothing waits for it when all is well.
+pub const HANGS_AFTER: Duration = Duration::from_secs(300);
+
 /// Runs `body`, which works on `engine` or something that has one. If it does not come to an end, says
-/// who waits for what and ends the process. The bound is far beyond what any machine needs, and nothing
-/// waits for it when all is well.
+/// who waits for what and ends the process.
 pub fn watched<R>(engine: &(impl fmt::Debug + Sync), body: impl FnOnce() -> R) -> R {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let hung = std::sync::mpsc::RecvTimeoutError::Timeout;
-            if told.recv_timeout(std::time::Duration::from_secs(90)) == Err(hung) {
+            if told.recv_timeout(HANGS_AFTER) == Err(hung) {
                 eprintln!("it hangs: {engine:#?}");
                 std::process::exit(101);
             }
@@ -187,12 +191,12 @@ pub fn watched<R>(engine: &(impl fmt::Debug + Sync), body: impl FnOnce() -> R) -
     })
 }
 
-/// Watches an engine whose jobs other threads submit: if it is still there after longer than any
-/// machine needs for a test, says who waits for what and ends the process.
+/// Watches an engine whose jobs other threads submit: if it is still there after [`HANGS_AFTER`], says
+/// who waits for what and ends the process.
 pub fn watch(engine: &std::sync::Arc<Engine>) {
     let engine = std::sync::Arc::downgrade(engine);
     std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_secs(90));
+        std::thread::sleep(HANGS_AFTER);
         if let Some(engine) = engine.upgrade() {
             eprintln!("it hangs: {engine:#?}");
             std::process::exit(101);
