@@ -66,6 +66,31 @@ fn an_overflow_says_what_it_was_and_in_which_job() {
     assert!(said.contains(line), "{said}");
 }
 
+/// Not a test by itself: steps far over the end of the second of three stacks.
+#[test]
+fn steps_over_the_end() {
+    if !asked_for("steps_over_the_end") {
+        return;
+    }
+    let mut pool = StackPool::new(3, STACK_BYTES).unwrap();
+    let _first = pool.take().unwrap();
+    let mut fiber: Fiber<(), ()> = Fiber::new(pool.take().unwrap(), |_, ()| {
+        let mut local = 0u8;
+        let below = (&raw mut local).wrapping_sub(STACK_BYTES + 60 * 1024);
+        // SAFETY: it is not safe. It is what a large frame without stack probes does.
+        unsafe { black_box(below).write_volatile(1) };
+    });
+    fiber.resume(());
+}
+
+#[test]
+fn a_step_of_60_kib_over_the_end_of_a_stack_meets_its_guard_and_no_other_stack() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = again("steps_over_the_end", &[]);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{}", said(&output));
+    assert!(said(&output).contains("stack overflow"), "{}", said(&output));
+}
+
 /// Not a test by itself: dereferences an address where nothing is.
 #[test]
 fn faults_elsewhere() {
