@@ -275,7 +275,7 @@ impl Named for Masstree {
     /// Four blocks: 9 pages of tree and 8 of records.
     const MIN_BYTES: u64 = 17 * PAGE_BYTES as u64;
     /// Inserting into a full leaf splits nodes up to the root of its layer.
-    const STACK_BYTES: usize = 24 << 10;
+    const STACK_BYTES: usize = 20 << 10;
 
     fn with_shape(shape: &Shape) -> Masstree {
         let fits = |blocks: &u64| bytes(*blocks) <= shape.dataset_bytes;

@@ -88,6 +88,8 @@ impl<const IN_ORDER: bool, const STATEMENT: u8> Named for Sql<IN_ORDER, STATEMEN
     };
     const SOURCE: &'static str = "the SQLite benchmark of HAMS (ISCA'21); 64-byte rows are ours";
     const MIN_BYTES: u64 = <Masstree as Named>::MIN_BYTES;
+    /// An insertion walks down the index and back.
+    const STACK_BYTES: usize = 16 << 10;
 
     fn with_shape(shape: &Shape) -> Self {
         Sql { table: Masstree::with_shape(shape), seed: shape.seed, work: shape.work_instructions }

@@ -212,8 +212,12 @@ impl Under {
             Tested::Mapped { .. } => None,
             Tested::Engine(engine) => {
                 let counters = engine.counters();
-                let (counts, reads_ns) = (counters.snapshot(), counters.flash_read_ns());
-                Some(Counted { counts, reads_ns, log: engine.progress() })
+                Some(Counted {
+                    counts: counters.snapshot(),
+                    reads_ns: counters.flash_read_ns(),
+                    stack_used_bytes: counters.stack_used_bytes(),
+                    log: engine.progress(),
+                })
             }
         }
     }
@@ -239,6 +243,7 @@ impl Under {
         match (&before.1, &after.1) {
             (Some(earlier), Some(later)) => {
                 window.flash_read_us = later.reads_since(earlier);
+                window.stack_used_bytes = later.stack_used_bytes;
                 window.committed = later.committed_since(earlier);
                 let (before, after) = (&earlier.counts, &later.counts);
                 window.misses = after.misses - before.misses;
@@ -267,6 +272,7 @@ impl Under {
 struct Counted {
     counts: Snapshot,
     reads_ns: Histogram<u64>,
+    stack_used_bytes: u64,
     /// How far the log is, if there is one.
     log: Option<Progress>,
 }
@@ -401,7 +407,7 @@ mod tests {
         let counted = |reads_us: &[u64]| {
             let mut reads_ns = Histogram::new_with_max(1_000_000_000, 2).expect("valid bounds");
             reads_us.iter().for_each(|us| reads_ns.saturating_record(us * 1000));
-            Counted { counts: Snapshot::default(), reads_ns, log: None }
+            Counted { counts: Snapshot::default(), reads_ns, stack_used_bytes: 0, log: None }
         };
         let (before, after) = (counted(&[900; 99]), counted(&[&[900; 99][..], &[100; 9]].concat()));
         let reads = after.reads_since(&before);

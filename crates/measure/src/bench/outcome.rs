@@ -107,6 +107,11 @@ impl Measured<'_> {
             idle_share: engine
                 .then(|| spread(&|turn| turn.window.idle_s / (turn.window.seconds * cores))),
             rss_mib: spread(&|turn| turn.window.rss_bytes as f64 / (1 << 20) as f64),
+            stack_used_bytes: turns
+                .iter()
+                .map(|turn| turn.window.stack_used_bytes)
+                .max()
+                .filter(|_| engine),
             page_cache_bytes: self.page_cache_bytes,
             durable: self.durable(&turns),
             ratio_without_work: None,

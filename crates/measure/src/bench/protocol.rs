@@ -183,6 +183,8 @@ pub struct Window {
     pub flash_read_us: Latency,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
+    /// The most bytes of its stack that a job has used so far, in an engine.
+    pub stack_used_bytes: u64,
     /// What transactions have stored, over a store that survives crashes.
     #[serde(default)]
     pub committed: Committed,

@@ -208,6 +208,7 @@ fn columns(outcome: &ModeOutcome) -> Vec<(String, String)> {
     columns.number("log_bytes", durable.map(|durable| durable.log_bytes));
     columns.number("pages_written", durable.map(|durable| durable.pages_written));
     columns.number("pages_written_extend", durable.map(|durable| durable.pages_written_extend));
+    columns.number("stack_used_bytes", outcome.stack_used_bytes.map(|bytes| bytes as f64));
     columns.number("page_cache_bytes", outcome.page_cache_bytes.map(|bytes| bytes as f64));
     columns.number("ratio_without_work", outcome.ratio_without_work);
     columns.number("threads_per_core", outcome.threads_per_core.map(|count| count as f64));

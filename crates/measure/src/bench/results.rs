@@ -111,6 +111,8 @@ pub struct ModeOutcome {
     pub idle_share: Option<Spread>,
     /// Resident memory in MiB.
     pub rss_mib: Spread,
+    /// The most bytes of its stack that a job has used, in an engine.
+    pub stack_used_bytes: Option<u64>,
     /// Bytes of the data that the kernel held in DRAM in the end, where it was what paged.
     pub page_cache_bytes: Option<u64>,
     /// What surviving crashes costs, in [`Mode::Durable`].

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ebbtide_report::Table;
+use ebbtide_workloads::{Kind, Replay};
 
 use super::options::{Flash, Mode};
 use super::results::{BenchReport, ModeOutcome, Tried};
@@ -43,6 +44,9 @@ impl fmt::Display for BenchReport {
                     writeln!(f, "{line}")?;
                 }
                 if let Some(line) = on_other_drives(outcome) {
+                    writeln!(f, "{line}")?;
+                }
+                if let Some(line) = stacks(outcome) {
                     writeln!(f, "{line}")?;
                 }
                 if let Some(line) = predicted(outcome) {
@@ -126,6 +130,17 @@ fn where_the_rest_goes(outcome: &ModeOutcome) -> Option<String> {
         outcome.requests_per_submission?.median,
         outcome.flash_read_us?.median,
     ))
+}
+
+/// How much of its stack a job has used, for a choice of the stacks' size.
+fn stacks(outcome: &ModeOutcome) -> Option<String> {
+    if outcome.mode != Mode::Ebbtide || outcome.load.is_some() {
+        return None;
+    }
+    let kind = outcome.workload.parse::<Kind>();
+    let bytes = kind.map_or(Replay::STACK_BYTES, Kind::stack_bytes);
+    let used_kib = outcome.stack_used_bytes? as f64 / 1024.0;
+    Some(format!("  stacks: a job used at most {used_kib:.1} of {} KiB", bytes >> 10))
 }
 
 /// CPU that a read costs on drives that need less of the kernel, in microseconds: what is published
@@ -263,6 +278,7 @@ pub(super) mod tests {
             ahead: None,
             idle_share: missed.map(|_| at(0.0)),
             rss_mib: at(64.0),
+            stack_used_bytes: (mode == Mode::Ebbtide).then_some(5_000),
             page_cache_bytes: None,
             durable: None,
             ratio_without_work: None,
@@ -308,6 +324,13 @@ pub(super) mod tests {
         let text = report(vec![outcome(Mode::Dram), doubtful]).markdown();
         assert!(text.starts_with("a machine\n\n| workload | mode |"), "{text}");
         assert!(text.contains("\n* Doubtful: hash-table, sync: a reason\n"), "{text}");
+    }
+
+    #[test]
+    fn the_stack_that_jobs_used_stands_beside_what_they_have() {
+        let line = stacks(&outcome(Mode::Ebbtide)).expect("a line");
+        assert_eq!(line, "  stacks: a job used at most 4.9 of 12 KiB");
+        assert_eq!(stacks(&outcome(Mode::Dram)), None, "DRAM-only has no such stacks");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Named for SiloTpcc {
     /// One warehouse of a thousandth of the standard's size.
     const MIN_BYTES: u64 = 99 * PAGE_BYTES as u64;
     /// A transaction keeps its reads, its writes and a walk through a tree.
-    const STACK_BYTES: usize = 40 << 10;
+    const STACK_BYTES: usize = 32 << 10;
 
     fn with_shape(shape: &Shape) -> SiloTpcc {
         let database = Box::new(Database::fitting(shape.dataset_bytes, shape.seed));

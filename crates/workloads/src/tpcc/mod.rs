@@ -115,7 +115,7 @@ impl<const FULL_MIX: bool> Named for LatchedTpcc<FULL_MIX> {
     };
     const MIN_BYTES: u64 = bytes_of(LEAST);
     /// Five transactions, of which New-Order keeps 15 lines and its latches.
-    const STACK_BYTES: usize = if FULL_MIX { 24 << 10 } else { 16 << 10 };
+    const STACK_BYTES: usize = if FULL_MIX { 20 << 10 } else { 16 << 10 };
 
     fn with_shape(shape: &Shape) -> LatchedTpcc<FULL_MIX> {
         let size = size_within(shape.dataset_bytes);

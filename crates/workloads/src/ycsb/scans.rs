@@ -175,7 +175,7 @@ impl Named for YcsbE {
     /// The least index and the least table.
     const MIN_BYTES: u64 = 16 * PAGE_BYTES as u64;
     /// The table under it is a Masstree.
-    const STACK_BYTES: usize = 24 << 10;
+    const STACK_BYTES: usize = 20 << 10;
 
     fn with_shape(shape: &Shape) -> YcsbE {
         let (mut table_pages, mut too_many) =
