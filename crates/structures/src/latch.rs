@@ -132,6 +132,14 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
             seen = memory.load(at);
             continue;
         }
+        if let Some(latches) = memory.latches() {
+            let changed = |&(read, word): &(Addr, u64)| read == at && !is_unchanged(seen, word);
+            if latches.read().iter().any(changed) {
+                // What the transaction has read under it is no longer so. Nothing is taken, as releasing
+                // it would be a change to all others: each could make the next run again for ever.
+                Rerun { latch: None }.unwind();
+            }
+        }
         let taken = seen & !(BOOT | WAITED) | boot_bits(memory) | HELD;
         // Jobs wait only in this boot.
         let taken = if seen & BOOT == boot_bits(memory) { taken | seen & WAITED } else { taken };
@@ -142,11 +150,6 @@ fn acquire<M: Memory>(memory: &mut M, at: Addr) {
     }
     if let Some(latches) = memory.latches() {
         latches.take(at);
-        let changed = |&(read, word): &(Addr, u64)| read == at && !is_unchanged(seen, word);
-        if latches.read().iter().any(changed) {
-            // What the transaction has read under it is no longer so.
-            Rerun { latch: None }.unwind();
-        }
     }
 }
 
