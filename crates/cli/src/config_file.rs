@@ -33,7 +33,8 @@ pub(crate) fn added(verb: &Command, matches: &ArgMatches) -> Result<Vec<OsString
     added_by(verb, matches, path, &text)
 }
 
-fn added_by(
+/// As [`added`], for the contents `text` of the file `path`.
+pub(crate) fn added_by(
     verb: &Command,
     matches: &ArgMatches,
     path: &Path,

@@ -59,6 +59,11 @@ impl Failure {
         Failure { message: String::new(), status }
     }
 
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints the message in one line and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {

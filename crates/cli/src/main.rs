@@ -13,6 +13,8 @@ mod config_file;
 mod designs;
 mod doctor;
 mod exit;
+#[cfg(test)]
+mod fuzz;
 mod load;
 mod manual;
 mod market;
@@ -116,11 +118,15 @@ enum Verb {
     BenchChild,
 }
 
+/// What the command line may hold. A negative number is a value that the option itself refuses.
+fn command() -> clap::Command {
+    Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
+}
+
 /// The arguments of the command line, and those of the file that `--config` names.
 fn parsed() -> Result<Arguments, Failure> {
     let given: Vec<OsString> = std::env::args_os().collect();
-    // A negative number is a value that the option itself refuses.
-    let command = Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true));
+    let command = command();
     let matches = command.clone().try_get_matches_from(&given).map_err(exit::arguments)?;
     let (name, verb) = matches.subcommand().expect("clap requires a verb");
     let description = command.find_subcommand(name).expect("clap knows its verbs");

@@ -16,7 +16,7 @@ pub struct Bytes(pub u64);
 
 /// A text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is not a size; expected something like 2GiB, 500MB or 4096")]
+#[error("'{}' is not a size; expected something like 2GiB, 500MB or 4096", .0.escape_debug())]
 pub struct NotBytes(String);
 
 const UNITS: [(&str, u32); 5] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];

@@ -85,7 +85,7 @@ impl Span {
 
 /// A text that is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is not a time; expected something like 10us or 1.5ms")]
+#[error("'{}' is not a time; expected something like 10us or 1.5ms", .0.escape_debug())]
 pub struct NotSpan(String);
 
 impl FromStr for Span {

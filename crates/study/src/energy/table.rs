@@ -121,7 +121,11 @@ impl EnergyTable {
         EnergyTable::parse(&file, &text)
     }
 
-    fn parse(file: &str, text: &str) -> Result<EnergyTable, TableError> {
+    /// That of `text`, the contents of `file`.
+    ///
+    /// # Errors
+    /// [`TableError`] when it is none.
+    pub fn parse(file: &str, text: &str) -> Result<EnergyTable, TableError> {
         let wrong = |reason| TableError { file: file.to_string(), reason };
         let table: EnergyTable = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));

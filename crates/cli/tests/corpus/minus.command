@@ -1,0 +1,1 @@
+ebbtide bench --dataset -1 ÿ
