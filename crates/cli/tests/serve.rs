@@ -75,6 +75,30 @@ fn a_load_finds_every_value_right_and_every_acknowledged_write_there() {
 }
 
 #[test]
+fn a_load_over_tls_finds_every_value_right_and_trusts_nobody_else() {
+    let here = folder();
+    let certificate = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("made");
+        let paths = ["pem", "key"].map(|ending| here.path().join(format!("{name}.{ending}")));
+        std::fs::write(&paths[0], made.cert.pem()).expect("written");
+        std::fs::write(&paths[1], made.signing_key.serialize_pem()).expect("written");
+        paths.map(|path| path.to_str().expect("text").to_string())
+    };
+    let ([ours, key], [other, _]) = (certificate("ours"), certificate("other"));
+    let tls = ["--port", "0", "--capacity", "64MiB", "--tls-cert", &ours, "--tls-key", &key];
+    let server = Server::on(folder(), &tls);
+    let address = server.address.replace("127.0.0.1", "localhost");
+    let load = ["load", "--server", &address, "--keys", "2000", "--value", "16..3000"];
+    let load =
+        [&load[..], &["--warm-up", "0", "--seconds", "0.3", "--check-all", "--json"]].concat();
+    let text = printed(ebbtide(here.path(), &load).args(["--tls", &ours, "--pipeline", "4"]));
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&report["wrong"], &report["keys_checked"]), (&0.into(), &2_000.into()));
+    let error = complaint(ebbtide(here.path(), &load).args(["--tls", &other]), 1);
+    assert!(error.contains("certificate"), "{error}");
+}
+
+#[test]
 fn a_running_server_gives_a_copy_of_its_store_that_another_serves() {
     let server = Server::on(folder(), &["--port", "0", "--capacity", "64MiB"]);
     let ask = |server: &Server, request: &str| {
