@@ -15,11 +15,14 @@ use ebbtide_structures::keyspace::{
 };
 use thiserror::Error;
 
+use crate::budget::Budget;
 use crate::counters::Snapshot;
-use crate::engine::{Budget, Engine, EngineError, Options};
+use crate::engine::Engine;
+use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::job_queue::Jobs;
+use crate::options::Options;
 use crate::store::{Access, NewStore, Store, StoreError};
 
 const TAG: &str = "dictionary";

@@ -13,7 +13,8 @@ use ebbtide_core::Time;
 use ebbtide_core::durability::{Lsn, TransactionError};
 use parking_lot::{Condvar, Mutex};
 
-use crate::engine::{Engine, EngineError};
+use crate::engine::Engine;
+use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job::{Offer, Service, Timing};
 use crate::job_error::{JobError, discard};

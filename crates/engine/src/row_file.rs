@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ebbtide_core::{Addr, PageId};
 use thiserror::Error;
 
+use crate::budget::Budget;
 use crate::counters::Snapshot;
-use crate::engine::{Budget, Engine, EngineError, Options};
+use crate::engine::Engine;
+use crate::engine_error::EngineError;
 use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::job_queue::Jobs;
+use crate::options::Options;
 
 /// Rows that lie side by side in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,175 @@
+//! How an engine is set up, and what of it is refused.
+
+use std::time::Duration;
+
+use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::durability::Policy;
+use ebbtide_core::replacement::PolicyKind;
+use ebbtide_fiber::{STACK_BYTES_MAX, STACK_BYTES_MIN};
+
+use crate::cache::CORES_MAX;
+use crate::device::path::DevicePath;
+use crate::engine_error::EngineError;
+use crate::tuning::Tuning;
+
+/// What a user-level thread takes beside its stack: its fiber, job and places in queues.
+pub(crate) const THREAD_BYTES: usize = 512;
+
+/// What a job that waits in the queue of [`Jobs`](crate::Jobs) takes, with its ticket and a result. A
+/// closure that carries more than a few words takes that in addition.
+pub(crate) const QUEUED_JOB_BYTES: usize = 256;
+
+/// What the kernel keeps for a mapped stack: page tables and the mapping's own record.
+pub(crate) const STACK_KERNEL_BYTES: usize = 1 << 10;
+
+/// How an engine is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The DRAM budget in bytes. Frames, page states, the policy's memory, stacks and buffers all
+    /// come out of it.
+    pub dram_bytes: usize,
+    /// Cores to run jobs on, each a pinned kernel thread.
+    pub cores: usize,
+    /// The CPUs to pin them to, one a core. If empty, the kernel decides.
+    pub cpus: Vec<usize>,
+    /// Stack of a job in bytes: 64 KiB unless told otherwise, three times what the deepest of the
+    /// shipped programs uses. [`Counters::stack_used_bytes`](crate::Counters::stack_used_bytes) says what
+    /// jobs have used.
+    pub stack_bytes: usize,
+    /// How misses are treated.
+    pub tuning: Tuning,
+    /// How long a request of a busy core waits for others to join it, at most. `None` lets it wait as
+    /// long as the core's ready jobs hide what the device takes for a read.
+    pub hold: Option<Duration>,
+    /// When a transaction on a persistent store is acknowledged.
+    pub durability: Policy,
+    /// The way to the drive. `None` takes the one that suits what the store lies on.
+    pub device_path: Option<DevicePath>,
+}
+
+/// The most user-level threads that a core is given unless asked for more: they cover a read of
+/// 500 µs when a core misses every 4.
+const THREADS_MAX: usize = 256;
+
+/// The fewest user-level threads that a core is given unless asked for less: fewer hide little of a
+/// read.
+const THREADS_MIN: usize = 8;
+
+/// Frames that a job needs for the pages it works on. With fewer, jobs evict each other's pages, and
+/// throughput falls as more jobs are under way.
+const FRAMES_PER_THREAD: usize = 64;
+
+impl Options {
+    /// The defaults, with a budget of `dram_bytes`.
+    pub fn new(dram_bytes: usize) -> Options {
+        Options {
+            dram_bytes,
+            cores: 1,
+            cpus: Vec::new(),
+            stack_bytes: 64 << 10,
+            tuning: Tuning::default(),
+            hold: None,
+            durability: Policy::default(),
+            device_path: None,
+        }
+    }
+
+    /// User-level threads a core.
+    pub fn threads_per_core(&self) -> usize {
+        self.tuning.threads.unwrap_or_else(|| self.threads_that_fit())
+    }
+
+    /// How many threads a core should have under this budget: few enough that they take an eighth of it
+    /// at most, and every job under way finds frames for its pages.
+    fn threads_that_fit(&self) -> usize {
+        let share = self.dram_bytes / self.cores.max(1);
+        let by_memory = share / 8 / self.thread_bytes();
+        let by_frames = share / PAGE_BYTES / FRAMES_PER_THREAD;
+        by_memory.min(by_frames).clamp(THREADS_MIN, THREADS_MAX)
+    }
+
+    /// What a thread takes: its stack, and what is kept of its job.
+    pub(crate) fn thread_bytes(&self) -> usize {
+        self.stack_bytes.saturating_add(STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES)
+    }
+
+    /// The most pages that a core fetches ahead of demand at once.
+    pub fn ahead_max(&self) -> usize {
+        2 * self.tuning.batch_max
+    }
+}
+
+/// The longest time that requests may wait for others.
+const HOLD_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Whether an engine can be set up like this.
+pub(crate) fn check(options: &Options) -> Result<(), EngineError> {
+    let bad = |what, expected| Err(EngineError::BadOption { what, expected });
+    if options.cores == 0 || options.cores > CORES_MAX {
+        return bad("the number of cores", "1 to 1024");
+    }
+    if options.threads_per_core() == 0 || options.threads_per_core() > 1 << 16 {
+        return bad("the number of threads per core", "1 to 65536");
+    }
+    if !(STACK_BYTES_MIN..=STACK_BYTES_MAX).contains(&options.stack_bytes) {
+        return bad("the stack of a job", "8 KiB to 1 GiB");
+    }
+    if options.tuning.batch_max == 0 || options.tuning.batch_max > 4096 {
+        return bad("the submission batch", "1 to 4096 requests");
+    }
+    if options.hold.is_some_and(|hold| hold > HOLD_MAX) {
+        return bad("the time a request waits for others", "at most a day");
+    }
+    if !options.cpus.is_empty() && options.cpus.len() != options.cores {
+        return bad("the list of CPUs", "empty, or one for every core");
+    }
+    check_replacement(options.tuning.replacement)
+}
+
+/// Whether the kernel lets this process map all the stacks.
+pub(crate) fn check_mappings(options: &Options) -> Result<(), EngineError> {
+    let Ok(text) = std::fs::read_to_string("/proc/sys/vm/max_map_count") else { return Ok(()) };
+    let Ok(mappings_max) = text.trim().parse::<usize>() else { return Ok(()) };
+    let stacks = options.cores * options.threads_per_core();
+    // A stack and its guard are two mappings; the rest of a process needs some as well.
+    let stacks_max = mappings_max.saturating_sub(1024) / 2;
+    if stacks > stacks_max {
+        return Err(EngineError::TooManyStacks { stacks, stacks_max });
+    }
+    Ok(())
+}
+
+/// Whether an engine can run `policy`.
+///
+/// # Errors
+/// When its hit path cannot tell the policy what that must know, or its one set is too large for it.
+pub fn check_replacement(policy: PolicyKind) -> Result<(), EngineError> {
+    if policy.needs_every_hit() {
+        return Err(EngineError::NeedsEveryHit(policy.name()));
+    }
+    if policy.searches_set() {
+        return Err(EngineError::SearchesSet(policy.name()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_budget_gets_few_threads_and_a_great_one_no_more_than_hide_a_read() {
+        let threads = |mib: usize| Options::new(mib << 20).threads_per_core();
+        assert_eq!([1, 4, 8, 64, 1024].map(threads), [8, 8, 15, 124, 256]);
+        let shared = Options { cores: 4, ..Options::new(64 << 20) };
+        assert_eq!(shared.threads_that_fit(), threads(16));
+    }
+
+    #[test]
+    fn jobs_on_small_stacks_are_no_more_than_find_frames_for_their_pages() {
+        let threads = |mib: usize| {
+            Options { stack_bytes: 16 << 10, ..Options::new(mib << 20) }.threads_per_core()
+        };
+        assert_eq!([1, 4, 8, 61].map(threads), [8, 16, 32, 244]);
+    }
+}
