@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// A name that is not among those a choice offers.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown {what} '{given}'; {}", suggestion(.nearest.as_deref(), .known))]
+#[error("unknown {what} '{}'; {}", .given.escape_debug(), suggestion(.nearest.as_deref(), .known))]
 pub struct UnknownName {
     /// What kind of name it is: "replacement policy", "workload", …
     pub what: &'static str,
