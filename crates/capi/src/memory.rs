@@ -101,6 +101,8 @@ impl EbbtideMemory {
     pub(crate) fn run_body(&self, flash: &mut FlashMemory<'_>, body: impl FnOnce() -> i32) {
         let outer = self.flash.replace(std::ptr::from_mut(flash).cast());
         self.depth.set(self.depth.get() + 1);
+        // Before a transaction runs, for the first time or again, it may wait while other jobs run.
+        CURRENT.set(self);
         let result = body();
         self.depth.set(self.depth.get() - 1);
         self.flash.set(outer);
