@@ -66,6 +66,11 @@ fn transactions_are_whole_after_a_kill() {
 }
 
 #[test]
+fn transactions_that_waited_know_their_job() {
+    assert_eq!(run("sharing.c"), "transactions ran after they had waited\n");
+}
+
+#[test]
 fn threads_share_an_engine_until_it_is_closed() {
     assert_eq!(run("threads.c"), "threads shared the engine\n");
 }
