@@ -13,10 +13,11 @@ use ebbtide_engine::{CopyError, Engine, FlashMemory, Options};
 const PAGES: u64 = 4096;
 
 /// Pairs of words on pages far apart, which change together.
-const PAIRS: u64 = 2000;
+const PAIRS: u64 = 310;
 
-/// Changes while the copy is made: fewer than it is given up at.
-const CHANGES: u64 = 400;
+/// Changes while a copy is made. It is given up at 1,024 pages written meanwhile: a copy meets at most
+/// all pages, changed before it began, and three for each of its changes.
+const CHANGES: u64 = 100;
 
 /// Where the number of the last change is.
 const LAST: Addr = PageId(2 * PAIRS).start();
