@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use ebbtide_core::durability::{CopyPoint, RecoveryError, TransactionError, copy_log, copy_pages};
+use ebbtide_core::durability::{CopyPoint, TransactionError, copy_log, copy_pages};
 use ebbtide_core::{Stop, Stopped};
 use thiserror::Error;
 
@@ -54,7 +54,7 @@ impl<'a> Hold<'a> {
     }
 
     /// Waits until all that is committed now is on the device, and gives where the copy ends.
-    fn point(&self) -> Result<CopyPoint, CopyError> {
+    fn point(&self, stop: &Stop) -> Result<CopyPoint, CopyError> {
         let (tell, told) = channel();
         let committed = self.0.lock().journal.committed();
         // Nobody waits for what is told if this is given up.
@@ -65,6 +65,9 @@ impl<'a> Hold<'a> {
         loop {
             if let Some(point) = self.0.lock().journal.copy_point() {
                 return Ok(point);
+            }
+            if stop.is_stopped() {
+                return Err(Stopped.into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -96,18 +99,17 @@ impl Engine {
             return Err(CopyError::NotPersistent);
         };
         let hold = Hold::begin(persist)?;
-        let point = hold.point()?;
+        let point = hold.point(stop)?;
         let given_up = std::cell::Cell::new(false);
         let made = store.make_like(path, &|copy| {
-            let damaged = |error: RecoveryError| StoreError::from(error);
             let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
             let (mut from, mut to, mut log) = (disk(store)?, disk(copy)?, disk(copy)?);
             let geometry = &persist.geometry;
-            copy_log(geometry, &point, &mut from, &mut to).map_err(damaged)?;
+            copy_log(geometry, &point, &mut from, &mut to)?;
             hold.unpin();
             let held = &mut || !stop.is_stopped() && persist.lock().journal.is_held();
             let disks = (&mut log, &mut from, &mut to);
-            let whole = copy_pages(geometry, &point, disks, held).map_err(damaged)?;
+            let whole = copy_pages(geometry, &point, disks, held)?;
             given_up.set(!whole);
             // Its file is removed.
             if whole { Ok(()) } else { Err(StoreError::Dirty(path.to_path_buf())) }
