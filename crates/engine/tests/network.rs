@@ -47,8 +47,9 @@ impl Service for Echo {
         match event {
             NetEvent::Accepted { listener, socket } => {
                 network.accept(listener);
-                network.receive(socket.expect("accepted"));
+                network.open(listener, socket.expect("accepted"));
             }
+            NetEvent::Opened { socket, .. } => network.receive(socket),
             NetEvent::Received { socket, bytes } => match bytes {
                 Ok(bytes) if !bytes.is_empty() => {
                     self.received.borrow_mut().push_back((socket, bytes));

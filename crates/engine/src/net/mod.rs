@@ -43,6 +43,13 @@ pub enum NetRequest {
         /// The number of the listener.
         listener: u32,
     },
+    /// [`Network::open`].
+    Open {
+        /// The number that the event says.
+        listener: u32,
+        /// The socket.
+        socket: OwnedFd,
+    },
     /// [`Network::receive`].
     Receive(SocketId),
     /// [`Network::send`].
@@ -66,8 +73,15 @@ pub enum NetEvent {
     Accepted {
         /// The number that [`Network::listen`] gave.
         listener: u32,
+        /// The socket, for [`Network::open`] on this core or on another.
+        socket: io::Result<OwnedFd>,
+    },
+    /// The core has taken a socket over.
+    Opened {
+        /// The number that [`Network::open`] was given.
+        listener: u32,
         /// The socket, on which nothing is under way.
-        socket: io::Result<SocketId>,
+        socket: SocketId,
     },
     /// Bytes have come; none when the client has closed its side.
     Received {
@@ -101,7 +115,7 @@ struct Port {
 }
 
 impl Network {
-    /// The bytes that buffers for receives take on a core that listens, whatever its clients send.
+    /// The bytes that buffers for receives take on a core with sockets, whatever its clients send.
     pub const BUFFERS_BYTES: usize = sockets::BUFFERS_BYTES;
 
     pub(crate) fn new(available: bool) -> Network {
@@ -125,6 +139,12 @@ impl Network {
     /// Accepts one client.
     pub fn accept(&self, listener: u32) {
         self.push(NetRequest::Accept { listener });
+    }
+
+    /// Takes over a connected socket, which any core may have accepted, and says
+    /// [`Opened`](NetEvent::Opened) with this number of a listener.
+    pub fn open(&self, listener: u32, socket: OwnedFd) {
+        self.push(NetRequest::Open { listener, socket });
     }
 
     /// Receives what comes next, once. While nothing comes this holds no buffer.

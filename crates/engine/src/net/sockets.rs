@@ -26,7 +26,7 @@ const BUFFERS: u16 = 64;
 /// Bytes in each.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// The bytes that the buffers of a core take once it listens.
+/// The bytes that the buffers of a core take once it has a socket.
 pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
 
 /// The number of the group of buffers in its ring.
@@ -70,11 +70,15 @@ impl Sockets {
             NetRequest::Listen { listener, socket } => {
                 assert_eq!(listener as usize, self.listeners.len(), "listeners come in order");
                 self.listeners.push(socket);
+            }
+            NetRequest::Accept { listener } => self.accept(listener),
+            NetRequest::Open { listener, socket } => {
                 if self.buffers.is_none() {
                     self.buffers = Buffers::register(ring).ok();
                 }
+                let socket = self.open(socket);
+                self.events.push(NetEvent::Opened { listener, socket });
             }
-            NetRequest::Accept { listener } => self.accept(listener),
             NetRequest::Receive(id) => self.receive(id),
             NetRequest::Send(id, bytes) => {
                 if let Some(slot) = self.slot(id) {
@@ -221,7 +225,7 @@ impl Sockets {
             // SAFETY: the kernel has just opened this descriptor for us; it has no other owner.
             let socket = unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) };
             set_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-            self.open(socket)
+            socket
         });
         self.events.push(NetEvent::Accepted { listener, socket });
     }
