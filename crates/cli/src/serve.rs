@@ -56,9 +56,12 @@ pub(crate) struct Arguments {
     /// Listen beyond this machine even without a password
     #[arg(long)]
     allow_open: bool,
-    /// CPU to pin the server's core to
-    #[arg(long)]
-    cpu: Option<usize>,
+    /// Cores to run on; each takes its own part of the DRAM for connections
+    #[arg(long, default_value = "1")]
+    cores: usize,
+    /// CPUs to pin the cores to, one for each
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
+    cpu: Vec<usize>,
     /// Overwrite a data file of something else
     #[arg(long)]
     force: bool,
@@ -110,7 +113,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         clients_max: arguments.maxclients,
         allow_open: arguments.allow_open,
         force: arguments.force,
-        cpu: arguments.cpu,
+        cores: arguments.cores,
+        cpus: arguments.cpu,
         metrics: arguments.metrics,
         tls: arguments
             .tls_cert

@@ -18,14 +18,15 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Server {
+    fn with(arguments: &[&str]) -> Server {
+        let usual = ["--port", "0", "--capacity", "64MiB", "--durability", "none"];
         // Not the temporary directory: it may be in DRAM.
-        let folder = folder();
-        Server::on(folder, &["--port", "0", "--capacity", "64MiB", "--durability", "none"])
+        Server::on(folder(), &[&usual, arguments].concat())
     }
 
     fn on(folder: TempDir, arguments: &[&str]) -> Server {
-        let mut process = ebbtide(folder.path(), &["serve", "--dram", "16MiB", "--data", "store"])
+        let mut process = ebbtide(folder.path(), &["serve", "--data", "store"])
+            .args(["--dram", "16MiB"].iter().filter(|_| !arguments.contains(&"--dram")))
             .args(arguments)
             .stderr(Stdio::null())
             .spawn()
@@ -59,9 +60,17 @@ fn a_load_finds_every_value_right_and_every_acknowledged_write_there() {
     let load = ["--keys", "20000", "--writes", "0.5", "--deletes", "0.2", "--value", "16..3000"];
     let times =
         ["--warm-up", "0.1", "--seconds", "0.5", "--clients", "20", "--check-all", "--json"];
-    for more in [&[][..], &["--pipeline", "16"], &["--rate", "2000"]] {
+    let two_cores = ["--cores", "2", "--dram", "24MiB"];
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&[], &[]),
+        (&[], &["--pipeline", "16"]),
+        (&[], &["--rate", "2000"]),
+        (&two_cores, &[]),
+        (&two_cores, &["--pipeline", "16"]),
+    ];
+    for (of_server, more) in cases {
         // A load knows only what it has written itself.
-        let server = Server::start();
+        let server = Server::with(of_server);
         let mut arguments = vec!["load", "--server", server.address.as_str()];
         arguments.extend(load.iter().chain(&times).chain(more));
         let output = ebbtide(here.path(), &arguments).output().expect("it runs");

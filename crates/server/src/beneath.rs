@@ -1,6 +1,5 @@
 //! What lies under the keys: the engine, as `INFO` tells of it, and what its misses cost.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +8,11 @@ use std::time::Instant;
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::durability::Lsn;
 use ebbtide_engine::{Engine, Snapshot};
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::copying::Copying;
-use crate::state::{Copied, Statistics, Storage};
+use crate::storage::{Copied, Storage};
 
 /// Full writes of a flash drive over its life that a lifetime is told for: that of common TLC flash.
 const FULL_WRITES: f64 = 1000.0;
@@ -26,14 +26,14 @@ pub(crate) struct Beneath {
     capacity_bytes: u64,
     since: Instant,
     log_start: Lsn,
-    costs: RefCell<Costs>,
-    copying: RefCell<Copying>,
+    costs: Mutex<Costs>,
+    copying: Mutex<Copying>,
 }
 
 impl Beneath {
     pub(crate) fn new(engine: Arc<Engine>, capacity_bytes: u64) -> Beneath {
         let log_start = engine.progress().map_or(Lsn::ZERO, |progress| progress.committed);
-        let (since, costs, copying) = (Instant::now(), RefCell::default(), RefCell::default());
+        let (since, costs, copying) = (Instant::now(), Mutex::default(), Mutex::default());
         Beneath { engine, capacity_bytes, since, log_start, costs, copying }
     }
 
@@ -44,12 +44,11 @@ impl Beneath {
 }
 
 impl Storage for Beneath {
-    fn section(&self, statistics: &Statistics) -> String {
+    fn section(&self, commands: u64, buffers_bytes: u64) -> String {
         let Snapshot { accesses, hits, misses, flash_reads, flash_writes, jobs, .. } =
             self.engine.counters().snapshot();
         let budget = self.engine.budget();
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-        let commands = statistics.commands.get();
         let written_bytes = flash_writes * PAGE_BYTES as u64 + self.log_bytes();
         let days = self.since.elapsed().as_secs_f64() / 86_400.0;
         let writes_per_day = written_bytes as f64 / self.capacity_bytes as f64 / days.max(1e-9);
@@ -67,19 +66,23 @@ impl Storage for Beneath {
             budget.states_bytes,
             budget.policy_bytes,
             budget.cores_bytes,
-            statistics.buffers.get(),
+            buffers_bytes,
         );
         if writes_per_day > 0.0 {
             let years = FULL_WRITES / writes_per_day / 365.0;
             let _ = write!(text, "flash_years_for_{FULL_WRITES}_full_writes:{years:.1}\r\n");
         }
-        if let Some((command_us, miss_us)) = self.costs.borrow().estimate() {
+        if let Some((command_us, miss_us)) = self.costs.lock().estimate() {
             let _ = write!(
                 text,
                 "cpu_us_per_command_without_misses:{command_us:.2}\r\ncpu_us_per_miss:{miss_us:.2}\r\n"
             );
         }
         text
+    }
+
+    fn committed(&self) -> Lsn {
+        self.engine.progress().map_or(Lsn::ZERO, |progress| progress.committed)
     }
 
     fn save(&self) -> Option<Lsn> {
@@ -89,18 +92,22 @@ impl Storage for Beneath {
     }
 
     fn copy(&self, path: &Path) -> Result<(), String> {
-        self.copying.borrow_mut().begin(&self.engine, path)
+        self.copying.lock().begin(&self.engine, path)
     }
 
     fn copied(&self) -> Copied {
-        self.copying.borrow().state()
+        self.copying.lock().state()
     }
 
-    fn sample(&self, statistics: &Statistics) {
+    fn sample(&self, commands: u64) {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let cpu_us = time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3;
         let misses = self.engine.counters().snapshot().misses;
-        self.costs.borrow_mut().sample(statistics.commands.get(), misses, cpu_us);
+        self.costs.lock().sample(commands, misses, cpu_us);
+    }
+
+    fn rouse(&self, core: usize) {
+        self.engine.rouse(core);
     }
 }
 

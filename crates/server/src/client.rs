@@ -5,11 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::Keyspace;
 
+use crate::channels::Message;
 use crate::command::{self, Access, Arguments};
 use crate::large::{PIECE_BYTES, Staged};
 use crate::resp::{Coming, Limits, Parser, Protocol, Reply, Request};
 use crate::session::Session;
-use crate::state::{Message, State};
+use crate::state::State;
 
 /// Requests that are run before other connections have their turn.
 const REQUESTS_MAX: usize = 64;
@@ -86,7 +87,7 @@ impl Client {
     pub fn run<M: Memory>(&mut self, memory: &mut M, state: &State) {
         state.now_ms.set(now_ms());
         if self.reply.has_large()
-            && let Some(keyspace) = state.keys.get()
+            && let Some(keyspace) = state.keys()
         {
             return self.reply.fetch(memory, &keyspace);
         }
@@ -151,13 +152,13 @@ impl Client {
 
     /// Moves what has come of a long argument from the input to memory.
     fn stage<M: Memory>(&mut self, memory: &mut M, state: &State) {
-        let Some(keyspace) = state.keys.get() else { return };
+        let Some(keyspace) = state.keys() else { return };
         let mut moved = false;
         while let Some(Coming { argument, at, left }) = self.parser.coming() {
             let piece = left.min(PIECE_BYTES);
             let Some(bytes) = self.input.get(at..at + piece) else { return };
             if self.staged.last().is_none_or(|staged| staged.argument != argument) {
-                let staged = Staged::begin(memory, &keyspace, &state.holds, argument);
+                let staged = Staged::begin(memory, &keyspace, &state.shared.holds, argument);
                 self.staged.push(staged);
             }
             let staged = self.staged.last_mut().expect("it was pushed");
@@ -215,14 +216,14 @@ impl Client {
     }
 
     fn is_trusted(&self, state: &State) -> bool {
-        self.session.authenticated || state.settings.borrow().password.is_none()
+        self.session.authenticated || state.settings().password.is_none()
     }
 
     fn limits(&self, state: &State) -> Limits {
         if !self.is_trusted(state) {
             return Limits::UNAUTHENTICATED;
         }
-        let argument_bytes_max = state.settings.borrow().argument_bytes_max;
+        let argument_bytes_max = state.settings().argument_bytes_max;
         Limits {
             arguments_max: ARGUMENTS_MAX,
             argument_bytes_max,
@@ -245,7 +246,7 @@ fn fetch_ahead<M: Memory>(
     input: &[u8],
     requests: &[(usize, Request)],
 ) {
-    let Some(keyspace): Option<Keyspace> = state.keys.get() else { return };
+    let Some(keyspace): Option<Keyspace> = state.keys() else { return };
     for (start, request) in requests {
         let arguments = request.arguments(&input[*start..]);
         let Some(name) = arguments.first() else { continue };

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use ebbtide_core::Stop;
 use ebbtide_engine::Engine;
 
-use crate::state::Copied;
+use crate::storage::Copied;
 
 /// The copies of a store, one at a time.
 #[derive(Default)]

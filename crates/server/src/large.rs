@@ -1,45 +1,48 @@
 //! Values that never lie in DRAM as a whole: those that a client sends, and those that are sent to it.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::{Entry, Keyspace, Large, LargeId, WHOLE_BYTES_MAX};
+use parking_lot::Mutex;
 
 use crate::failure::Failure;
 
 /// Bytes of a value that one step moves between DRAM and flash.
 pub const PIECE_BYTES: usize = WHOLE_BYTES_MAX;
 
-/// Which large values connections write or read. Their pages stay.
+/// Which large values connections write or read, on any core. Their pages stay.
+///
+/// A reader holds a value before it knows that its key still had it then. So whoever has removed the value, and finds
+/// that nobody holds it, has it alone.
 #[derive(Debug, Default)]
-pub struct Holds(RefCell<BTreeMap<LargeId, usize>>);
+pub struct Holds(Mutex<BTreeMap<LargeId, usize>>);
 
 impl Holds {
     /// Keeps the pages of a value until what is given is dropped.
-    pub fn hold(self: &Rc<Self>, id: LargeId) -> Hold {
-        *self.0.borrow_mut().entry(id).or_default() += 1;
+    pub fn hold(self: &Arc<Self>, id: LargeId) -> Hold {
+        *self.0.lock().entry(id).or_default() += 1;
         Hold { holds: self.clone(), id }
     }
 
     /// Whether somebody writes or reads a value.
     pub fn holds(&self, id: LargeId) -> bool {
-        self.0.borrow().contains_key(&id)
+        self.0.lock().contains_key(&id)
     }
 }
 
 /// A value whose pages stay while this is there.
 #[derive(Debug)]
 pub struct Hold {
-    holds: Rc<Holds>,
+    holds: Arc<Holds>,
     id: LargeId,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut holds = self.holds.0.borrow_mut();
+        let mut holds = self.holds.0.lock();
         if let Some(count) = holds.get_mut(&self.id) {
             *count -= 1;
             if *count == 0 {
@@ -92,7 +95,7 @@ pub struct Staged {
 #[derive(Debug, Clone)]
 struct Written {
     large: Large,
-    _hold: Rc<Hold>,
+    _hold: Arc<Hold>,
 }
 
 impl Staged {
@@ -100,11 +103,11 @@ impl Staged {
     pub fn begin<M: Memory>(
         memory: &mut M,
         keyspace: &Keyspace,
-        holds: &Rc<Holds>,
+        holds: &Arc<Holds>,
         argument: usize,
     ) -> Staged {
         let value = begin(memory, keyspace, holds)
-            .map(|(large, hold)| Written { large, _hold: Rc::new(hold) });
+            .map(|(large, hold)| Written { large, _hold: Arc::new(hold) });
         Staged { argument, value }
     }
 
@@ -134,7 +137,7 @@ impl Staged {
 pub fn begin<M: Memory>(
     memory: &mut M,
     keyspace: &Keyspace,
-    holds: &Rc<Holds>,
+    holds: &Arc<Holds>,
 ) -> Result<(Large, Hold), Failure> {
     // It is held before others can see it.
     let begun = memory.transaction(|memory| {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod beneath;
+pub mod channels;
 pub mod client;
 pub mod command;
 mod copying;
@@ -26,10 +27,14 @@ pub mod resp;
 mod run;
 mod service;
 pub mod session;
+pub mod shared;
 pub mod slow;
 pub mod state;
+pub mod statistics;
+pub mod storage;
 mod tls;
 mod upkeep;
+pub mod watched;
 
 pub use documentation::commands_page;
 pub use options::{CAPACITY_BYTES, ServeError, ServeOptions, TlsFiles};

@@ -50,8 +50,10 @@ pub struct ServeOptions {
     pub allow_open: bool,
     /// Overwrite a file that is not a server's.
     pub force: bool,
-    /// The CPU to pin the core to.
-    pub cpu: Option<usize>,
+    /// Cores to run on, each a thread.
+    pub cores: usize,
+    /// The CPUs to pin them to, one a core. If empty, the kernel decides.
+    pub cpus: Vec<usize>,
     /// Where Prometheus is told what `INFO` tells.
     pub metrics: Option<SocketAddr>,
     /// With these the TCP port speaks TLS. The Unix socket does not.
@@ -73,7 +75,8 @@ impl Default for ServeOptions {
             clients_max: 10_000,
             allow_open: false,
             force: false,
-            cpu: None,
+            cores: 1,
+            cpus: Vec::new(),
             metrics: None,
             tls: None,
         }
@@ -89,6 +92,10 @@ pub enum ServeError {
          --requirepass, or --allow-open if that is meant"
     )]
     Open(IpAddr),
+    #[error("--cores {0} is out of range: expected 1 to 256")]
+    Cores(usize),
+    #[error("--cpu names {cpus} CPUs for {cores} cores: expected one for each, or none")]
+    Cpus { cores: usize, cpus: usize },
     #[error("{}: {reason}", path.display())]
     Tls { path: PathBuf, reason: String },
     #[error(

@@ -21,7 +21,8 @@ use crate::client::now_ms;
 use crate::metrics::{Metrics, Way};
 use crate::options::{CAPACITY_BYTES, ServeError, ServeOptions};
 use crate::service::{Front, SOCKET_BYTES_MAX, Setup};
-use crate::state::{Settings, State};
+use crate::shared::{Settings, Shared};
+use crate::state::State;
 use crate::tls;
 
 /// What the tags of a server's stores say.
@@ -35,10 +36,13 @@ const LOG_BYTES: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
 /// Pages of a store at most: page numbers have 32 bits, and spare places need some of them.
 const PAGES_MAX: u64 = 1 << 31;
 
+/// The most cores.
+const CORES_MAX: usize = 256;
+
 /// The longest argument of a command, as a share of the budget and at most.
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// The least budget for the buffers of connections.
+/// The least budget for the buffers of a core's connections.
 const BUFFERS_BYTES_MIN: u64 = 4 << 20;
 
 /// Connections that wait to be accepted before the kernel lets more wait a second.
@@ -75,7 +79,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     check(options)?;
     let tls = options.tls.as_ref().map(tls::load).transpose()?;
-    let buffers_bytes = (options.dram_bytes / 8).max(BUFFERS_BYTES_MIN);
+    let buffers_bytes = (options.dram_bytes / 8 / options.cores as u64).max(BUFFERS_BYTES_MIN);
     let (address, listeners) = patiently(|| listen(options))?;
     let metrics = match options.metrics {
         Some(at) => Some(Metrics::listen(at, options)?),
@@ -104,8 +108,10 @@ pub fn serve(
     };
     let listeners = Mutex::new(Some(listeners));
     let over = Stop::new();
+    let beneath = Box::new(Beneath::new(engine.clone(), capacity_bytes));
+    let shared = Arc::new(Shared::new(settings, beneath, now_ms()));
     let always = options.durability == Policy::Always;
-    let failures = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let (told, started, engine, listeners) = (&told, &started, &engine, &listeners);
         let (send, receive) = std::sync::mpsc::channel();
         scope.spawn(move || {
@@ -119,15 +125,16 @@ pub fn serve(
             let over = &over;
             scope.spawn(move || metrics.answer(way, password, over))
         });
-        let make = move |_core| {
-            let state = State::new(settings.clone(), now_ms());
+        let shared = &shared;
+        let make = move |core| {
             let log = engine.clone();
-            *state.storage.borrow_mut() = Box::new(Beneath::new(engine.clone(), capacity_bytes));
-            let send = send.lock().ok().and_then(|mut send| send.take());
+            let state = State::new(shared.clone(), core, now_ms());
+            let send = send.lock().ok().filter(|_| core == 0).and_then(|mut send| send.take());
+            let listeners = listeners.lock().ok().filter(|_| core == 0);
             Front::new(Setup {
                 state: Rc::new(state),
                 stop,
-                listeners: listeners.lock().ok().and_then(|mut l| l.take()).unwrap_or_default(),
+                listeners: listeners.and_then(|mut l| l.take()).unwrap_or_default(),
                 buffers_max: buffers_bytes as usize,
                 tls: tls.clone(),
                 secret,
@@ -145,7 +152,7 @@ pub fn serve(
                 }),
             })
         };
-        let ended = engine.run(make, |front| front.failure());
+        let ended = engine.run(make, drop);
         over.stop();
         if let (Some(metrics), Some(_)) = (&metrics, answers) {
             metrics.rouse();
@@ -156,8 +163,8 @@ pub fn serve(
         // Gone already is as good.
         let _ = std::fs::remove_file(path);
     }
-    match failures.into_iter().flatten().next() {
-        Some(failure) => Err(ServeError::Keyspace(failure)),
+    match shared.failure.get() {
+        Some(failure) => Err(ServeError::Keyspace(failure.clone())),
         None => Ok(()),
     }
 }
@@ -188,6 +195,12 @@ fn patiently<T>(what: impl Fn() -> Result<T, ServeError>) -> Result<T, ServeErro
 fn check(options: &ServeOptions) -> Result<(), ServeError> {
     if !options.bind.is_loopback() && options.password.is_none() && !options.allow_open {
         return Err(ServeError::Open(options.bind));
+    }
+    if !(1..=CORES_MAX).contains(&options.cores) {
+        return Err(ServeError::Cores(options.cores));
+    }
+    if !options.cpus.is_empty() && options.cpus.len() != options.cores {
+        return Err(ServeError::Cpus { cores: options.cores, cpus: options.cpus.len() });
     }
     let (least_bytes, most_bytes) = (PAGES_MIN * PAGE_BYTES as u64, PAGES_MAX * PAGE_BYTES as u64);
     let given_bytes = options.capacity_bytes.unwrap_or(CAPACITY_BYTES);
@@ -220,6 +233,7 @@ fn settings(
     buffers_bytes: u64,
 ) -> Settings {
     Settings {
+        cores: options.cores,
         password: options.password.as_ref().map(|password| password.clone().into_bytes()),
         clients_max: options.clients_max,
         argument_bytes_max: (buffers_bytes / 2).min(ARGUMENT_BYTES_MAX) as usize,
@@ -275,10 +289,11 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     }
     let capacity_bytes = found.filter(|_| keeps).or(given).unwrap_or(CAPACITY_BYTES);
     let pages = capacity_bytes / PAGE_BYTES as u64;
-    let beside = buffers_bytes + Network::BUFFERS_BYTES as u64;
+    let beside = (buffers_bytes + Network::BUFFERS_BYTES as u64) * options.cores as u64;
     let dram_bytes = options.dram_bytes.saturating_sub(beside);
     let mut engine = Options::new(dram_bytes as usize);
-    engine.cpus = options.cpu.into_iter().collect();
+    engine.cores = options.cores;
+    engine.cpus.clone_from(&options.cpus);
     engine.durability = options.durability;
     engine.device_path = options.device_path;
     let failed = |error| match error {

@@ -1,8 +1,8 @@
 //! [`Session`]: what a connection is in the middle of.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ebbtide_core::durability::Lsn;
 
@@ -50,7 +50,7 @@ pub struct Session {
     /// Keys watched for `EXEC`, by database.
     pub watched: BTreeSet<(usize, Vec<u8>)>,
     /// Whether a watched key was changed.
-    pub broken: Rc<Cell<bool>>,
+    pub broken: Arc<AtomicBool>,
     /// Channels that it is subscribed to.
     pub channels: BTreeSet<Vec<u8>>,
     /// Patterns of channels that it is subscribed to.

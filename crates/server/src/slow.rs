@@ -3,7 +3,12 @@
 //! Time is from the start of a command to its reply, waiting for flash included.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Arguments and bytes of an argument that are kept of a slow command.
 const ARGUMENTS_KEPT: usize = 32;
@@ -48,6 +53,15 @@ pub struct Times {
 }
 
 impl Times {
+    fn add(mut self, more: Times) -> Times {
+        self.calls += more.calls;
+        self.total_us += more.total_us;
+        self.rejected += more.rejected;
+        self.failed += more.failed;
+        self.buckets.iter_mut().zip(more.buckets).for_each(|(count, more)| *count += more);
+        self
+    }
+
     /// By rising microseconds: how many calls took at most as long. Only times that occurred.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
@@ -60,7 +74,7 @@ impl Times {
     }
 }
 
-/// How long commands took.
+/// How long commands took on one core.
 #[derive(Debug)]
 pub struct Slow {
     /// A command that takes as many microseconds is kept; none if negative.
@@ -70,7 +84,8 @@ pub struct Slow {
     /// A command that takes as many milliseconds is a spike; none if 0.
     pub spike_ms: u64,
     log: VecDeque<SlowCommand>,
-    next: u64,
+    /// The number of the next one that is kept, on any core.
+    next: Arc<AtomicU64>,
     spikes: VecDeque<(u64, u64)>,
     worst_ms: u64,
     /// By the number of the command.
@@ -84,7 +99,7 @@ impl Default for Slow {
             kept_max: 128,
             spike_ms: 0,
             log: VecDeque::new(),
-            next: 0,
+            next: Arc::default(),
             spikes: VecDeque::new(),
             worst_ms: 0,
             times: Vec::new(),
@@ -115,13 +130,12 @@ impl Slow {
         }
         if u64::try_from(self.threshold_us).is_ok_and(|threshold| us >= threshold) {
             self.log.push_front(SlowCommand {
-                id: self.next,
+                id: self.next.fetch_add(1, Ordering::Relaxed),
                 at_s: now_ms / 1000,
                 took,
                 arguments: kept(arguments),
                 client: client.to_vec(),
             });
-            self.next += 1;
             self.log.truncate(self.kept_max);
         }
     }
@@ -179,6 +193,64 @@ impl Slow {
     /// Forgets how long commands took.
     pub fn reset_times(&mut self) {
         self.times.clear();
+    }
+}
+
+/// How long commands took on all cores. Each notes its own, and they are put together when somebody asks.
+#[derive(Debug)]
+pub struct SlowOfCores(Box<[CachePadded<Mutex<Slow>>]>);
+
+impl SlowOfCores {
+    /// No command has run.
+    pub fn new(cores: usize) -> SlowOfCores {
+        let next = Arc::new(AtomicU64::new(0));
+        let slow = |_| CachePadded::new(Mutex::new(Slow { next: next.clone(), ..Slow::default() }));
+        SlowOfCores((0..cores).map(slow).collect())
+    }
+
+    /// Those of one core.
+    pub fn of(&self, core: usize) -> MutexGuard<'_, Slow> {
+        self.0[core].lock()
+    }
+
+    /// Changes those of all cores alike.
+    pub fn change(&self, mut change: impl FnMut(&mut Slow)) {
+        self.0.iter().for_each(|slow| change(&mut slow.lock()));
+    }
+
+    /// The commands that were kept, the last first.
+    pub fn log(&self) -> Vec<SlowCommand> {
+        let mut log: Vec<SlowCommand> = Vec::new();
+        self.change(|slow| log.extend(slow.log().iter().cloned()));
+        log.sort_by_key(|one| std::cmp::Reverse(one.id));
+        log.truncate(self.of(0).kept_max);
+        log
+    }
+
+    /// The last spikes, the last first: the time in seconds since the Unix epoch, and milliseconds.
+    pub fn spikes(&self) -> Vec<(u64, u64)> {
+        let mut spikes: Vec<(u64, u64)> = Vec::new();
+        self.change(|slow| spikes.extend(slow.spikes()));
+        spikes.sort_by_key(|(at_s, _)| std::cmp::Reverse(*at_s));
+        spikes.truncate(SPIKES_KEPT);
+        spikes
+    }
+
+    /// The longest spike in milliseconds.
+    pub fn worst_ms(&self) -> u64 {
+        self.0.iter().map(|slow| slow.lock().worst_ms()).max().unwrap_or(0)
+    }
+
+    /// Forgets the spikes. Says whether there were any.
+    pub fn reset_spikes(&self) -> bool {
+        let mut any = false;
+        self.change(|slow| any |= slow.reset_spikes());
+        any
+    }
+
+    /// The times of a command.
+    pub fn times(&self, command: usize) -> Times {
+        self.0.iter().map(|slow| slow.lock().times(command)).fold(Times::default(), Times::add)
     }
 }
 

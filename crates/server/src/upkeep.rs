@@ -6,7 +6,7 @@ use std::cell::Cell;
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::{DATABASES, HASHES, Keyspace};
 
-use crate::state::{State, add};
+use crate::state::State;
 
 /// Leaves that a round looks at for expired keys.
 const LEAVES_PER_ROUND: usize = 16;
@@ -15,44 +15,19 @@ const LEAVES_PER_ROUND: usize = 16;
 const PAGES_PER_ROUND: usize = 256;
 
 /// Where upkeep is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Upkeep {
     /// The database and the hash from which to go on.
     place: Cell<(usize, u64)>,
-    /// How often databases had been cleared when that was last looked at.
-    clears_seen: Cell<u64>,
-    /// Pages may be given back once no job below this number is under way.
-    safe_from: Cell<u64>,
-}
-
-impl Default for Upkeep {
-    fn default() -> Upkeep {
-        Upkeep { place: Cell::default(), clears_seen: Cell::new(u64::MAX), safe_from: Cell::new(0) }
-    }
 }
 
 impl Upkeep {
-    /// A round. `oldest` is the number of the oldest job under way, this one included, and `next` that of
-    /// the next one.
-    pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State, oldest: u64, next: u64) {
-        let Some(keyspace) = state.keys.get() else { return };
+    /// A round.
+    pub(crate) fn run<M: Memory>(&self, memory: &mut M, state: &State) {
+        let Some(keyspace) = state.keys() else { return };
         self.expire(memory, state, keyspace);
         reclaim_large(memory, state, keyspace);
-        if self.clears_seen.replace(state.clears.get()) != state.clears.get() {
-            self.safe_from.set(next);
-        } else if oldest >= self.safe_from.get() {
-            self.reclaim(memory, state, keyspace);
-        }
-    }
-
-    fn reclaim<M: Memory>(&self, memory: &mut M, state: &State, keyspace: Keyspace) {
-        for _ in 0..PAGES_PER_ROUND {
-            let clears = state.clears.get();
-            let more = memory.transaction(|memory| keyspace.reclaim(memory));
-            if !more.is_ok_and(|(more, _)| more) || clears != self.clears_seen.get() {
-                break;
-            }
-        }
+        reclaim_cleared(memory, state, keyspace);
     }
 
     fn expire<M: Memory>(&self, memory: &mut M, state: &State, keyspace: Keyspace) {
@@ -68,14 +43,17 @@ impl Upkeep {
             let is_over = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
             for scanned in found.iter().filter(|scanned| is_over(scanned.expires_at_ms)) {
                 let key = keyspace.key(&scanned.key);
-                let removed = keyspace.exclusive(memory, &[key.hash], |memory| {
+                let removed = state.exclusive(memory, &keyspace, (&[key.hash], true), |memory| {
                     let entry = keyspace.find(memory, database, &key, &mut Vec::new());
                     let over = entry.is_some_and(|entry| is_over(entry.expires_at_ms));
-                    over && keyspace.remove(memory, database, &key)
+                    let removed = over && keyspace.remove(memory, database, &key);
+                    if removed {
+                        state.changed(database, key.bytes);
+                    }
+                    removed
                 });
                 if removed.is_ok_and(|(removed, _)| removed) {
-                    add(&state.statistics.expired, 1);
-                    state.changed(database, key.bytes);
+                    state.statistics().expired.add(1);
                 }
             }
         }
@@ -83,11 +61,24 @@ impl Upkeep {
     }
 }
 
+/// Gives back pages of cleared databases, which no job may see any more.
+fn reclaim_cleared<M: Memory>(memory: &mut M, state: &State, keyspace: Keyspace) {
+    for _ in 0..PAGES_PER_ROUND {
+        let more = memory.transaction(|memory| {
+            keyspace.reclaim(memory, || state.shared.all_began_after_clears())
+        });
+        if !more.is_ok_and(|(more, _)| more) {
+            break;
+        }
+    }
+}
+
 /// Gives back large values that no key has and nobody holds.
 fn reclaim_large<M: Memory>(memory: &mut M, state: &State, keyspace: Keyspace) {
     for _ in 0..PAGES_PER_ROUND {
-        let more =
-            memory.transaction(|memory| keyspace.reclaim_large(memory, |id| state.holds.holds(id)));
+        let more = memory.transaction(|memory| {
+            keyspace.reclaim_large(memory, |id| state.shared.holds.holds(id))
+        });
         if !more.is_ok_and(|(more, _)| more) {
             break;
         }

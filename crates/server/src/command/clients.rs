@@ -8,6 +8,7 @@ use super::{Call, Failure, Outcome, SYNTAX};
 use crate::number::integer;
 use crate::resp::Protocol;
 use crate::session::{Session, Silent};
+use crate::shared::Note;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -35,9 +36,7 @@ pub(super) fn echo<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn select<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let number = database(call, 1)?;
     call.session.database = number;
-    if let Some(client) = call.state.clients.borrow_mut().get_mut(&call.session.id) {
-        client.database = number;
-    }
+    call.state.tell_of(call.session.id, |client| client.database = number);
     call.reply.ok();
     Ok(())
 }
@@ -52,7 +51,7 @@ pub(super) fn reset<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     forget(call.state, call.session);
     call.session.queued = None;
     super::pubsub::leave_all(call.state, call.session);
-    let needs_password = call.state.settings.borrow().password.is_some();
+    let needs_password = call.state.settings().password.is_some();
     let kept = std::mem::take(call.session);
     *call.session = Session {
         id: kept.id,
@@ -71,7 +70,7 @@ pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         [_, user, password] => (*user, *password),
         _ => return Err(SYNTAX.into()),
     };
-    if call.arguments.len() == 2 && call.state.settings.borrow().password.is_none() {
+    if call.arguments.len() == 2 && call.state.settings().password.is_none() {
         return Err("ERR AUTH <password> called without any password configured for the default \
                     user. Are you sure your configuration is correct?"
             .into());
@@ -82,7 +81,7 @@ pub(super) fn auth<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 fn log_in<M: Memory>(call: &mut Call<'_, M>, user: &[u8], password: &[u8]) -> Outcome {
-    let settings = call.state.settings.borrow();
+    let settings = call.state.settings();
     let right = settings.password.as_ref().is_none_or(|right| same_secret(right, password));
     if user != b"default" || !right {
         return Err(WRONG_PASSWORD.into());
@@ -124,7 +123,7 @@ pub(super) fn hello<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
             return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
         }
     }
-    if !call.session.authenticated && call.state.settings.borrow().password.is_some() {
+    if !call.session.authenticated && call.state.settings().password.is_some() {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                     the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
@@ -166,9 +165,7 @@ fn checked_name(name: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 fn set_name<M: Memory>(call: &mut Call<'_, M>, name: Vec<u8>) {
-    if let Some(client) = call.state.clients.borrow_mut().get_mut(&call.session.id) {
-        client.name.clone_from(&name);
-    }
+    call.state.tell_of(call.session.id, |client| client.name.clone_from(&name));
     call.session.name = name;
 }
 
@@ -247,28 +244,31 @@ fn kill<M: Memory>(call: &mut Call<'_, M>) -> Result<usize, Failure> {
         }
     }
     let me = call.session.id;
-    let clients = call.state.clients.borrow();
-    let named = clients.iter().filter(|(id, client)| {
+    let clients = call.state.shared.clients();
+    let named = clients.iter().filter(|(id, (_, client))| {
         only.is_none_or(|only| **id == only)
             && subscribed.is_none_or(|subscribed| client.subscribed == subscribed)
             && !(skips_me && **id == me)
     });
-    let named: Vec<u64> = named.map(|(id, _)| *id).collect();
-    if named.contains(&me) {
-        // It gets its reply before it goes.
-        call.session.closing = true;
+    let mut count = 0;
+    for (id, (core, _)) in named {
+        count += 1;
+        if *id == me {
+            // It gets its reply before it goes.
+            call.session.closing = true;
+        } else {
+            call.state.shared.tell(*core, Note::Kill(*id), call.state.core);
+        }
     }
-    let count = named.len();
-    call.state.kills.borrow_mut().extend(named.into_iter().filter(|id| *id != me));
     Ok(count)
 }
 
 /// The connections as `CLIENT LIST` tells them, or one.
 fn list<M: Memory>(call: &Call<'_, M>, only: Option<u64>) -> String {
-    let clients = call.state.clients.borrow();
+    let clients = call.state.shared.clients();
     let now_ms = call.state.now_ms.get();
     let shown = clients.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
-    let lines = shown.map(|(id, client)| {
+    let lines = shown.map(|(id, (_, client))| {
         format!(
             "id={id} name={} age={} db={} cmd={}\n",
             String::from_utf8_lossy(&client.name),

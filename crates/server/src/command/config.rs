@@ -6,7 +6,7 @@ use ebbtide_structures::keyspace::{DATABASES, VALUE_BYTES_MAX};
 use super::{Call, Failure, Outcome};
 use crate::glob;
 use crate::number::integer;
-use crate::slow::KEPT_MAX;
+use crate::slow::{KEPT_MAX, Slow};
 use crate::state::State;
 
 /// Settings that may change while the server runs.
@@ -16,7 +16,7 @@ const SLOWLOG_LENGTH: &str = "slowlog-max-len";
 
 /// The settings that `CONFIG GET` tells.
 fn settings(state: &State) -> Vec<(&'static str, String)> {
-    let (settings, slow) = (state.settings.borrow(), state.slow.borrow());
+    let (settings, slow) = (state.settings(), state.slow());
     vec![
         (LATENCY_THRESHOLD, slow.spike_ms.to_string()),
         (SLOWLOG_THRESHOLD, slow.threshold_us.to_string()),
@@ -55,12 +55,11 @@ fn change<M: Memory>(call: &mut Call<'_, M>) -> Result<bool, Failure> {
         );
         return Err(text.into());
     };
-    let mut slow = call.state.slow.borrow_mut();
-    match name.as_str() {
+    call.state.shared.slow.change(|slow| match name.as_str() {
         SLOWLOG_THRESHOLD => slow.threshold_us = value,
         LATENCY_THRESHOLD => slow.spike_ms = value as u64,
         _ => slow.kept_max = value as usize,
-    }
+    });
     Ok(true)
 }
 
@@ -81,19 +80,8 @@ pub(super) fn config<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         return Ok(());
     }
     if call.is(1, "RESETSTAT") && call.arguments.len() == 2 {
-        let statistics = &call.state.statistics;
-        for counter in [
-            &statistics.commands,
-            &statistics.connections,
-            &statistics.rejected,
-            &statistics.hits,
-            &statistics.misses,
-            &statistics.expired,
-            &statistics.errors,
-        ] {
-            counter.set(0);
-        }
-        call.state.slow.borrow_mut().reset_times();
+        call.state.shared.cores.iter().for_each(|core| core.statistics.reset());
+        call.state.shared.slow.change(Slow::reset_times);
         call.reply.ok();
         return Ok(());
     }

@@ -70,7 +70,7 @@ pub(super) fn restore<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if time < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
-    let value = restored(call.arguments[3], call.state.settings.borrow().argument_bytes_max)?;
+    let value = restored(call.arguments[3], call.state.settings().argument_bytes_max)?;
     let now_ms = call.state.now_ms.get() as i64;
     let expires_at_ms = match time {
         0 => None,

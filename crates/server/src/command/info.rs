@@ -1,12 +1,15 @@
 //! `INFO`: what the server tells of itself.
 
+use std::sync::atomic::Ordering;
+
 use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::server::COMPATIBLE_VERSION;
 use super::{Call, Outcome, TABLE};
 use crate::slow::Times;
-use crate::state::Copied;
+use crate::statistics::{Counter, Statistics};
+use crate::storage::Copied;
 
 /// The section on how often commands ran.
 const COMMANDS: &str = "Commandstats";
@@ -35,7 +38,7 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
         ("CPU", |_| cpu_section()),
         (COMMANDS, commands_section),
         ("Keyspace", keyspace_section),
-        ("Ebbtide", |call| call.state.storage.borrow().section(&call.state.statistics)),
+        ("Ebbtide", ebbtide_section),
     ];
     let wanted = sections.map(|(name, section)| (name, section, wanted(name)));
     for (name, section, _) in wanted.into_iter().filter(|(.., wanted)| *wanted) {
@@ -49,8 +52,8 @@ pub(super) fn info<'a, M: Memory>(call: &mut Call<'a, M>) -> Outcome {
 }
 
 fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let settings = call.state.settings.borrow();
-    let uptime = (call.state.now_ms.get() - call.state.started_ms) / 1000;
+    let settings = call.state.settings();
+    let uptime = (call.state.now_ms.get() - call.state.shared.started_ms) / 1000;
     format!(
         "redis_version:{COMPATIBLE_VERSION}\r\nredis_git_sha1:00000000\r\nebbtide_version:{}\r\nredis_mode:standalone\r\n\
          os:Linux\r\narch_bits:64\r\nprocess_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{uptime}\r\n\
@@ -63,16 +66,16 @@ fn server_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 }
 
 fn clients_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let statistics = &call.state.statistics;
-    let most = call.state.settings.borrow().clients_max;
-    format!("connected_clients:{}\r\nmaxclients:{most}\r\n", statistics.clients.get())
+    let most = call.state.settings().clients_max;
+    let clients = call.state.shared.total(|core| &core.clients);
+    format!("connected_clients:{clients}\r\nmaxclients:{most}\r\n")
 }
 
 fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let resident = resident.unwrap_or(0) * rustix::param::page_size() as u64;
-    let settings = call.state.settings.borrow();
+    let settings = call.state.settings();
     let (free, all) = call.keyspace().free_pages(call.memory);
     format!(
         "used_memory:{0}\r\nused_memory_rss:{resident}\r\nmaxmemory:{0}\r\nmaxmemory_policy:noeviction\r\nflash_bytes:{1}\r\n\
@@ -85,8 +88,8 @@ fn memory_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 
 fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let state = call.state;
-    let log = u8::from(state.settings.borrow().durability != "none");
-    let (status, copied) = match state.storage.borrow().copied() {
+    let log = u8::from(state.settings().durability != "none");
+    let (status, copied) = match state.shared.storage.copied() {
         Copied::Never => ("ok", "never".into()),
         Copied::UnderWay => ("ok", "under way".into()),
         Copied::Done(path) => ("ok", format!("done:{}", path.display())),
@@ -95,9 +98,16 @@ fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     format!(
         "loading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
          rdb_last_bgsave_status:{status}\r\nlast_copy:{copied}\r\naof_enabled:{log}\r\naof_last_write_status:ok\r\n",
-        u8::from(state.saving.get().is_some() || copied == "under way"),
-        state.saved_ms.get() / 1000,
+        u8::from(state.shared.saving().is_some() || copied == "under way"),
+        state.shared.saved_ms.load(Ordering::SeqCst) / 1000,
     )
+}
+
+fn ebbtide_section<M: Memory>(call: &mut Call<'_, M>) -> String {
+    let shared = &call.state.shared;
+    let (commands, buffers) =
+        (shared.total(|core| &core.commands), shared.total(|core| &core.buffers));
+    format!("cores:{}\r\n{}", shared.cores.len(), shared.storage.section(commands, buffers))
 }
 
 /// Fields 14 and 15 of proc_pid_stat(5): ticks in the program and in the kernel.
@@ -119,7 +129,7 @@ fn cpu_section() -> String {
 
 /// How often commands ran and how long they took; only those that ran.
 fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let slow = call.state.slow.borrow();
+    let slow = &call.state.shared.slow;
     let ran = TABLE.iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
     let ran = ran.filter(|(_, times)| times.calls + times.rejected > 0);
     ran.map(|(name, Times { calls, total_us, rejected, failed, .. })| {
@@ -133,20 +143,20 @@ fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
 }
 
 fn stats_section<M: Memory>(call: &mut Call<'_, M>) -> String {
-    let statistics = &call.state.statistics;
+    let total = |of: fn(&Statistics) -> &Counter| call.state.shared.total(of);
     format!(
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_net_input_bytes:{}\r\n\
          total_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\nevicted_keys:0\r\n\
          keyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n",
-        statistics.connections.get(),
-        statistics.commands.get(),
-        statistics.input_bytes.get(),
-        statistics.output_bytes.get(),
-        statistics.rejected.get(),
-        statistics.expired.get(),
-        statistics.hits.get(),
-        statistics.misses.get(),
-        statistics.errors.get(),
+        total(|core| &core.connections),
+        total(|core| &core.commands),
+        total(|core| &core.input_bytes),
+        total(|core| &core.output_bytes),
+        total(|core| &core.rejected),
+        total(|core| &core.expired),
+        total(|core| &core.hits),
+        total(|core| &core.misses),
+        total(|core| &core.errors),
     )
 }
 

@@ -23,7 +23,7 @@ pub(super) fn run<M: Memory>(id: Id, call: &mut Call<'_, M>, hashes: &[u64]) -> 
         let steps = Some(&last);
         let outcome =
             run_by_id(id, &mut Call { memory, state, session, arguments, staged, reply, steps });
-        state.wrote(hashes, last.get());
+        state.shared.wrote(hashes, last.get());
         outcome
     });
     session.written = session.written.max(last.get());
@@ -90,7 +90,7 @@ pub(super) fn build<M: Memory>(
 ) -> Outcome {
     super::check_key(key)?;
     let keyspace = call.keyspace();
-    let (mut large, _hold) = begin(call.memory, &keyspace, &call.state.holds)?;
+    let (mut large, _hold) = begin(call.memory, &keyspace, &call.state.shared.holds)?;
     append(call, &mut large, length, fill)?;
     show(call, |call| {
         keyspace.attach_large(call.memory, database, key, &large, expires_at_ms).map(drop)
@@ -134,10 +134,9 @@ pub(super) fn write_value<M: Memory>(
     }
     // What is written beyond the end is not seen; what is there already changes in one transaction, or in a copy.
     let changes = offset < before;
-    let in_place = entry
-        .as_ref()
-        .and_then(Entry::large)
-        .is_some_and(|id| !changes || length <= PIECE_BYTES as u64 && !call.state.holds.holds(id));
+    let in_place = entry.as_ref().and_then(Entry::large).is_some_and(|id| {
+        !changes || length <= PIECE_BYTES as u64 && !call.state.shared.holds.holds(id)
+    });
     let opened = match &entry {
         Some(entry) if in_place => keyspace.open_large(call.memory, entry),
         _ => None,
@@ -145,7 +144,7 @@ pub(super) fn write_value<M: Memory>(
     let (mut large, _hold) = match opened {
         Some(large) => (large, None),
         None => {
-            let (mut copy, hold) = begin(call.memory, &keyspace, &call.state.holds)?;
+            let (mut copy, hold) = begin(call.memory, &keyspace, &call.state.shared.holds)?;
             append(call, &mut copy, before, |call, at, count| match &entry {
                 Some(entry) if !entry.is_inline() => call.bytes_at(entry, at, count),
                 _ => value[at as usize..at as usize + count].to_vec(),

@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::large::{Outgoing, Staged};
 use crate::resp::Reply;
 use crate::session::{Queued, QueuedCommand, Session, Silent};
-use crate::state::{State, add};
+use crate::state::State;
 
 pub use pubsub::leave_all;
 pub use table::{Access, Id, Spec, TABLE, find};
@@ -69,7 +69,7 @@ pub struct Call<'a, M> {
 impl<'a, M: Memory> Call<'a, M> {
     /// The keys of all databases.
     fn keyspace(&self) -> Keyspace {
-        self.state.keys.get().expect("commands run once the store is open")
+        self.state.keys().expect("commands run once the store is open")
     }
 
     /// An argument as a key.
@@ -90,8 +90,8 @@ impl<'a, M: Memory> Call<'a, M> {
         if entry.is_none() {
             value.clear();
         }
-        let statistics = &self.state.statistics;
-        add(if entry.is_some() { &statistics.hits } else { &statistics.misses }, 1);
+        let statistics = self.state.statistics();
+        if entry.is_some() { &statistics.hits } else { &statistics.misses }.add(1);
         entry
     }
 
@@ -99,7 +99,7 @@ impl<'a, M: Memory> Call<'a, M> {
     fn reply_value(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
         match entry.large() {
             Some(id) => {
-                let hold = self.state.holds.hold(id);
+                let hold = self.state.shared.holds.hold(id);
                 let bytes = Outgoing::new(entry, 0, entry.value_bytes, hold);
                 self.reply.large(entry.value_bytes, bytes);
             }
@@ -132,7 +132,7 @@ impl<'a, M: Memory> Call<'a, M> {
     /// Appends the bytes of a value that was found to `value`, which has them already if they are inline.
     fn complete(&mut self, entry: &Entry, value: &mut Vec<u8>) -> Outcome {
         if !entry.is_inline() {
-            let most = self.state.settings.borrow().argument_bytes_max as u64;
+            let most = self.state.settings().argument_bytes_max as u64;
             if entry.value_bytes > most {
                 return Err(format!("ERR the command takes values of at most {most} bytes").into());
             }
@@ -229,7 +229,7 @@ impl<'a, M: Memory> Call<'a, M> {
         let Some(entry) = entry else { return false };
         self.keyspace().remove(self.memory, database, key);
         if entry.expires_at_ms.is_some_and(|at| at <= self.state.now_ms.get()) {
-            add(&self.state.statistics.expired, 1);
+            self.state.statistics().expired.add(1);
             return false;
         }
         self.state.changed(database, key.bytes);
@@ -273,12 +273,12 @@ pub fn execute<M: Memory>(
     arguments: Arguments<'_>,
     reply: &mut Reply,
 ) {
-    add(&state.statistics.commands, 1);
+    state.statistics().commands.add(1);
     let start = reply.len();
     session.pushed = false;
     let outcome = dispatch(memory, state, session, arguments, reply);
     if let Err(failure) = outcome {
-        add(&state.statistics.errors, 1);
+        state.statistics().errors.add(1);
         reply.truncate(start);
         reply.error(failure.text());
     }
@@ -303,7 +303,7 @@ fn dispatch<M: Memory>(
     let found = table::find(arguments[0]).ok_or_else(|| unknown(arguments));
     let checked = found.and_then(|spec| {
         let checked = check(spec, state, session, arguments);
-        checked.inspect_err(|_| state.slow.borrow_mut().note_rejected(spec.id as usize))?;
+        checked.inspect_err(|_| state.slow().note_rejected(spec.id as usize))?;
         Ok(spec)
     });
     let spec = match checked {
@@ -315,9 +315,7 @@ fn dispatch<M: Memory>(
             return Err(failure);
         }
     };
-    if let Some(client) = state.clients.borrow_mut().get_mut(&session.id) {
-        client.command = spec.name;
-    }
+    state.tell_of(session.id, |client| client.command = spec.name);
     if let Some(queued) = &mut session.queued
         && !spec.in_transaction
     {
@@ -326,13 +324,11 @@ fn dispatch<M: Memory>(
     let began = Instant::now();
     let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
     let outcome = isolated(spec, &mut call);
-    if session.pushed
-        && let Some(client) = state.clients.borrow_mut().get_mut(&session.id)
-    {
-        client.subscribed = session.subscriptions() > 0;
+    if session.pushed {
+        state.tell_of(session.id, |client| client.subscribed = session.subscriptions() > 0);
     }
     let (took, now_ms) = (began.elapsed(), state.now_ms.get());
-    let mut slow = state.slow.borrow_mut();
+    let mut slow = state.slow();
     slow.note(spec.id as usize, took, arguments, &session.name, now_ms);
     if outcome.is_err() {
         slow.note_failed(spec.id as usize);
@@ -352,9 +348,7 @@ fn check(spec: &Spec, state: &State, session: &Session, arguments: &[&[u8]]) -> 
         let command = spec.name.to_uppercase();
         return Err(format!("ERR unknown subcommand '{name}'. Try {command} HELP.").into());
     }
-    if !session.authenticated
-        && state.settings.borrow().password.is_some()
-        && !spec.before_authentication
+    if !session.authenticated && state.settings().password.is_some() && !spec.before_authentication
     {
         return Err("NOAUTH Authentication required.".into());
     }
@@ -419,7 +413,7 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 
 /// Runs a command so that nobody sees it half done, nor it others.
 fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
-    let keyspace = call.state.keys.get();
+    let keyspace = call.state.keys();
     let Some(keyspace) = keyspace.filter(|_| spec.access != Access::Nothing) else {
         return run_by_id(spec.id, call);
     };
@@ -429,7 +423,8 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         Access::Nothing => return run_by_id(spec.id, call),
         Access::Unordered => {
             let outcome = run_by_id(spec.id, call);
-            call.session.written = call.session.written.max(call.state.last_written(&[]));
+            // It holds no stripe, and may have seen what was written without being noted yet.
+            call.session.written = call.session.written.max(call.state.shared.storage.committed());
             return outcome;
         }
         Access::Read | Access::Write => {
@@ -447,10 +442,11 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
                 &mut Call { memory, state, session, arguments, staged, reply, steps },
             )
         });
-        session.written = session.written.max(state.last_written(&hashes));
+        session.written = session.written.max(state.shared.last_written(&hashes));
         return outcome;
     }
-    let run = keyspace.exclusive(*memory, &hashes, |memory| {
+    let writes = spec.access != Access::Read;
+    let run = state.exclusive(*memory, &keyspace, (&hashes, writes), |memory| {
         reply.truncate(start);
         run_by_id(spec.id, &mut Call { memory, state, session, arguments, staged, reply, steps })
     });
@@ -460,12 +456,7 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
             large::run(spec.id, call, &hashes)
         }
         Ok((outcome, lsn)) => {
-            let lsn = if spec.access == Access::Read {
-                state.last_written(&hashes)
-            } else {
-                state.wrote(&hashes, lsn);
-                lsn
-            };
+            let lsn = if writes { lsn } else { state.shared.last_written(&hashes) };
             session.written = session.written.max(lsn);
             outcome
         }

@@ -25,7 +25,8 @@ fn join<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcome
         }
         let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
         if joined.insert(channel.to_vec()) {
-            call.state.subscribe(call.session.id, channel, pattern);
+            let subscriber = (call.session.id, call.state.core);
+            call.state.shared.channels.subscribe(subscriber, channel, pattern);
         }
         tell(call, word, Some(channel));
     }
@@ -55,7 +56,7 @@ fn leave<M: Memory>(call: &mut Call<'_, M>, word: &str, pattern: bool) -> Outcom
     for channel in channels {
         let joined = if pattern { &mut call.session.patterns } else { &mut call.session.channels };
         if joined.remove(&channel) {
-            call.state.unsubscribe(call.session.id, &channel, pattern);
+            call.state.shared.channels.unsubscribe(call.session.id, &channel, pattern);
         }
         tell(call, word, Some(&channel));
     }
@@ -73,10 +74,10 @@ fn tell<M: Memory>(call: &mut Call<'_, M>, word: &str, channel: Option<&[u8]>) {
 /// Ends all subscriptions of a connection.
 pub fn leave_all(state: &State, session: &mut Session) {
     for channel in std::mem::take(&mut session.channels) {
-        state.unsubscribe(session.id, &channel, false);
+        state.shared.channels.unsubscribe(session.id, &channel, false);
     }
     for pattern in std::mem::take(&mut session.patterns) {
-        state.unsubscribe(session.id, &pattern, true);
+        state.shared.channels.unsubscribe(session.id, &pattern, true);
     }
 }
 
@@ -90,13 +91,13 @@ pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let subcommand = call.arguments[1].to_ascii_uppercase();
     match (subcommand.as_slice(), &call.arguments[2..]) {
         (b"CHANNELS", patterns) if patterns.len() <= 1 => {
-            let mut channels = call.state.channels();
+            let mut channels = call.state.shared.channels.names();
             channels.retain(|(name, _)| patterns.iter().all(|p| glob::matches(p, name)));
             call.reply.array(channels.len());
             channels.iter().for_each(|(name, _)| call.reply.bulk(name));
         }
         (b"NUMSUB", names) => {
-            let channels = call.state.channels();
+            let channels = call.state.shared.channels.names();
             call.reply.array(names.len() * 2);
             for name in names {
                 let count = channels.iter().find(|(channel, _)| channel == name);
@@ -104,7 +105,7 @@ pub(super) fn pubsub<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
                 call.reply.integer(count.map_or(0, |(_, count)| *count as i64));
             }
         }
-        (b"NUMPAT", []) => call.reply.integer(call.state.pattern_count() as i64),
+        (b"NUMPAT", []) => call.reply.integer(call.state.shared.channels.pattern_count() as i64),
         _ => {
             let name = String::from_utf8_lossy(call.arguments[1]).to_lowercase();
             let text = format!("ERR wrong number of arguments for 'pubsub|{name}' command");

@@ -1,6 +1,7 @@
 //! Commands on the server itself.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
@@ -33,7 +34,6 @@ pub(super) fn flushall<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 fn clear<M: Memory>(call: &mut Call<'_, M>, database: usize) {
     let absent = absent(call, database, &[database]);
     call.keyspace().clear(call.memory, database);
-    crate::state::add(&call.state.clears, 1);
     call.state.changed_all(database, &absent);
 }
 
@@ -44,7 +44,7 @@ fn absent<M: Memory>(
     databases: &[usize],
 ) -> BTreeSet<Vec<u8>> {
     let (keyspace, now_ms) = (call.keyspace(), call.state.now_ms.get());
-    let mut watched = call.state.watched(database);
+    let mut watched = call.state.shared.watched.keys(database);
     watched.retain(|name| {
         let key = keyspace.key(name);
         !databases.iter().any(|of| {
@@ -87,7 +87,7 @@ pub(super) fn time<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn shutdown<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    call.state.shutdown.set(true);
+    call.state.shared.shut_down();
     call.session.closing = true;
     Ok(())
 }
@@ -96,9 +96,9 @@ const NOTHING_KEPT: &str = "ERR nothing outlives this server: it runs with --dur
 
 /// With `none` nothing is kept, so nothing can be saved.
 fn ask_for_save<M: Memory>(call: &Call<'_, M>) -> Result<Lsn, super::Failure> {
-    let lsn = call.state.storage.borrow().save();
+    let lsn = call.state.shared.storage.save();
     let lsn = lsn.ok_or(NOTHING_KEPT)?;
-    call.state.saving.set(Some(lsn));
+    call.state.shared.save(lsn);
     Ok(lsn)
 }
 
@@ -125,7 +125,7 @@ pub(super) fn bgsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 /// Begins a copy to a file. It has all that was answered before.
 fn copy_to<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let path = std::str::from_utf8(call.arguments[2]).map_err(|_| "ERR the path is not UTF-8")?;
-    let storage = call.state.storage.borrow();
+    let storage = &call.state.shared.storage;
     if storage.save().is_none() {
         return Err(NOTHING_KEPT.into());
     }
@@ -135,7 +135,7 @@ fn copy_to<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 }
 
 pub(super) fn lastsave<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
-    call.reply.integer((call.state.saved_ms.get() / 1000) as i64);
+    call.reply.integer((call.state.shared.saved_ms.load(Ordering::SeqCst) / 1000) as i64);
     Ok(())
 }
 

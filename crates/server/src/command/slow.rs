@@ -3,6 +3,7 @@
 use ebbtide_core::Memory;
 
 use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
+use crate::slow::Slow;
 
 /// What spikes are called: every command is one event.
 const EVENT: &str = "command";
@@ -10,20 +11,20 @@ const EVENT: &str = "command";
 pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let count = call.arguments.len();
     if call.is(1, "LEN") && count == 2 {
-        let kept = call.state.slow.borrow().log().len();
+        let kept = call.state.shared.slow.log().len();
         call.reply.integer(kept as i64);
     } else if call.is(1, "RESET") && count == 2 {
-        call.state.slow.borrow_mut().reset_log();
+        call.state.shared.slow.change(Slow::reset_log);
         call.reply.ok();
     } else if call.is(1, "GET") && count <= 3 {
         let wanted = if count == 3 { call.integer(2)? } else { 10 };
         if wanted < -1 {
             return Err("ERR count should be greater than or equal to -1".into());
         }
-        let slow = call.state.slow.borrow();
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(slow.log().len());
+        let log = call.state.shared.slow.log();
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(log.len());
         call.reply.array(wanted);
-        for one in slow.log().iter().take(wanted) {
+        for one in log.iter().take(wanted) {
             call.reply.array(6);
             call.reply.integer(one.id as i64);
             call.reply.integer(one.at_s as i64);
@@ -44,22 +45,22 @@ pub(super) fn slowlog<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let names = &call.arguments[2..];
     if call.is(1, "LATEST") && names.is_empty() {
-        let slow = call.state.slow.borrow();
-        let last = slow.spikes().front();
-        call.reply.array(last.iter().count());
-        if let Some((at_s, ms)) = last {
+        let spikes = call.state.shared.slow.spikes();
+        call.reply.array(spikes.len().min(1));
+        if let Some((at_s, ms)) = spikes.first() {
             call.reply.array(4);
             call.reply.bulk(EVENT.as_bytes());
             call.reply.integer(*at_s as i64);
             call.reply.integer(*ms as i64);
-            call.reply.integer(slow.worst_ms() as i64);
+            call.reply.integer(call.state.shared.slow.worst_ms() as i64);
         }
     } else if call.is(1, "HISTORY") && names.len() == 1 {
-        let slow = call.state.slow.borrow();
-        let of =
-            if names[0].eq_ignore_ascii_case(EVENT.as_bytes()) { slow.spikes().len() } else { 0 };
-        call.reply.array(of);
-        for (at_s, ms) in slow.spikes().iter().take(of).rev() {
+        let mut spikes = call.state.shared.slow.spikes();
+        if !names[0].eq_ignore_ascii_case(EVENT.as_bytes()) {
+            spikes.clear();
+        }
+        call.reply.array(spikes.len());
+        for (at_s, ms) in spikes.iter().rev() {
             call.reply.array(2);
             call.reply.integer(*at_s as i64);
             call.reply.integer(*ms as i64);
@@ -67,14 +68,14 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     } else if call.is(1, "RESET") {
         let is_ours = |name: &&[u8]| name.eq_ignore_ascii_case(EVENT.as_bytes());
         let all = names.is_empty() || names.iter().any(is_ours);
-        let reset = all && call.state.slow.borrow_mut().reset_spikes();
+        let reset = all && call.state.shared.slow.reset_spikes();
         call.reply.integer(reset.into());
     } else if call.is(1, "HISTOGRAM") {
         let specs: Vec<&Spec> = match names {
             [] => TABLE.iter().collect(),
             names => names.iter().filter_map(|name| find(name)).collect(),
         };
-        let slow = call.state.slow.borrow();
+        let slow = &call.state.shared.slow;
         let ran = specs.into_iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
         let ran: Vec<_> = ran.filter(|(_, times)| times.calls > 0).collect();
         call.reply.map(ran.len());

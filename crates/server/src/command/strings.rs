@@ -217,7 +217,7 @@ pub(super) fn getrange<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     if entry.is_inline() {
         call.reply.bulk(&value[from as usize..(from + length) as usize]);
     } else if let Some(id) = entry.large().filter(|_| length > PIECE_BYTES as u64) {
-        let bytes = Outgoing::new(&entry, from, length, call.state.holds.hold(id));
+        let bytes = Outgoing::new(&entry, from, length, call.state.shared.holds.hold(id));
         call.reply.large(length, bytes);
     } else {
         call.keyspace().read_range(call.memory, &entry, from, length as usize, &mut value);
@@ -249,7 +249,7 @@ pub(super) fn write_at<M: Memory>(
     let at_once = match entry.as_ref().and_then(Entry::large) {
         Some(id) => {
             // Those who read it must not see the change.
-            let is_read = offset < length && call.state.holds.holds(id);
+            let is_read = offset < length && call.state.shared.holds.holds(id);
             end.saturating_sub(length).max(bytes.len() as u64) <= PIECE_BYTES as u64 && !is_read
         }
         None => end <= WHOLE_BYTES_MAX as u64,

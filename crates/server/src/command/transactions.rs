@@ -1,12 +1,14 @@
 //! `MULTI` and `EXEC`: several commands that nobody sees half done.
 
+use std::sync::atomic::Ordering;
+
 use ebbtide_core::Memory;
 
 use super::table::{self, Access};
 use super::{Call, Outcome};
 use crate::large::Staged;
 use crate::session::{Queued, QueuedCommand, Session};
-use crate::state::{State, add};
+use crate::state::State;
 
 /// The most keys that a connection watches.
 const WATCHED_MAX: usize = 10_000;
@@ -55,25 +57,23 @@ pub(super) fn unwatch<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
 /// Ends the watching of all keys.
 pub fn forget(state: &State, session: &mut Session) {
     state.unwatch(session.id, std::mem::take(&mut session.watched));
-    session.broken.set(false);
+    session.broken.store(false, Ordering::SeqCst);
 }
 
 pub(super) fn exec<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
     let Some(queued) = call.session.queued.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
-    let broken = call.session.broken.get();
+    let outcome = match queued.failed {
+        true => Err("EXECABORT Transaction discarded because of previous errors.".into()),
+        false => run_all(call, &queued.commands),
+    };
     forget(call.state, call.session);
-    if queued.failed {
-        return Err("EXECABORT Transaction discarded because of previous errors.".into());
-    }
-    if broken {
-        call.reply.null_array();
-        return Ok(());
-    }
-    run_all(call, &queued.commands)
+    outcome
 }
 
+/// Runs the commands unless a watched key has changed. The stripes of watched keys are held too, so none changes
+/// between that look and the commands.
 fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Outcome {
     let commands: Vec<(Vec<&[u8]>, &[Staged])> = commands
         .iter()
@@ -86,6 +86,8 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
         alone |= matches!(spec.access, Access::Everything | Access::Unordered);
         hashes.extend(spec.keys(arguments).map(|key| call.keyspace().key(key).hash));
     }
+    let watched = call.session.watched.iter();
+    hashes.extend(watched.map(|(_, key)| call.keyspace().key(key).hash));
     let keyless = hashes.is_empty() && !alone;
     if alone {
         hashes.clear();
@@ -96,6 +98,10 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
     let Call { memory, state, session, reply, .. } = call;
     let mut body = |memory: &mut M| {
         reply.truncate(start);
+        if session.broken.load(Ordering::SeqCst) {
+            reply.null_array();
+            return;
+        }
         session.database = database;
         reply.array(commands.len());
         for (arguments, staged) in &commands {
@@ -107,9 +113,8 @@ fn run_all<M: Memory>(call: &mut Call<'_, M>, commands: &[QueuedCommand]) -> Out
         body(memory);
         return Ok(());
     }
-    match keyspace.exclusive(*memory, &hashes, body) {
+    match state.exclusive(*memory, &keyspace, (&hashes, true), body) {
         Ok(((), lsn)) => {
-            state.wrote(&hashes, lsn);
             session.written = session.written.max(lsn);
             Ok(())
         }
@@ -122,7 +127,7 @@ fn run_one<M: Memory>(call: &mut Call<'_, M>) {
     let start = call.reply.len();
     let spec = table::find(call.arguments[0]).expect("it was looked up when it was queued");
     if let Err(failure) = super::run_by_id(spec.id, call) {
-        add(&call.state.statistics.errors, 1);
+        call.state.statistics().errors.add(1);
         call.reply.truncate(start);
         call.reply.error(failure.text());
     }

@@ -1,12 +1,15 @@
 //! Connections: how they are accepted, what is done for each, what they cost, and their end.
 
+use std::os::fd::OwnedFd;
+
 use ebbtide_engine::SocketId;
 
 use super::Front;
+use crate::channels::Message;
 use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
 use crate::command::{forget, leave_all};
 use crate::session::{ClientId, Session};
-use crate::state::{ClientInfo, Message, add};
+use crate::shared::{ClientInfo, Note};
 use crate::tls::{TLS_BYTES, Tls};
 
 /// A connection may always hold this; beyond, all share what is left of the budget.
@@ -49,21 +52,49 @@ pub(super) struct Connection {
     pub(super) counted: usize,
 }
 
+/// A connection whose socket this core takes over.
+pub(super) struct Arriving {
+    id: ClientId,
+    refused: bool,
+}
+
 impl Front {
-    pub(super) fn accepted(&self, listener: u32, socket: SocketId) {
-        let settings = self.state.settings.borrow();
-        let statistics = &self.state.statistics;
+    /// A client has connected to the first core: the core with the fewest connections gets it.
+    pub(super) fn accepted(&self, listener: u32, socket: OwnedFd) {
+        let shared = &self.state.shared;
         let id = self.next_id.replace(self.next_id.get() + 1);
-        add(&statistics.connections, 1);
-        let authenticated = settings.password.is_none();
+        let clients = shared.total(|core| &core.clients);
+        let refused = clients >= self.state.settings().clients_max as u64;
+        let statistics = shared.cores.iter().map(|core| &core.statistics).enumerate();
+        let fewest = statistics.min_by_key(|(_, statistics)| statistics.clients.get());
+        let (core, statistics) = fewest.expect("there are cores");
+        statistics.clients.add(1);
+        shared.tell(core, Note::Connection { listener, socket, id, refused }, self.state.core);
+        if clients.is_power_of_two() {
+            let cores = 0..shared.cores.len();
+            cores.for_each(|core| shared.tell(core, Note::LimitSockets, self.state.core));
+        }
+    }
+
+    /// Takes a connection over.
+    pub(super) fn open_socket(&self, listener: u32, socket: OwnedFd, id: ClientId, refused: bool) {
+        self.arriving.borrow_mut().push_back(Arriving { id, refused });
+        self.network().open(listener, socket);
+    }
+
+    /// A socket is taken over. Those that come first are opened first.
+    pub(super) fn opened(&self, listener: u32, socket: SocketId) {
+        let arriving = self.arriving.borrow_mut().pop_front();
+        let Arriving { id, refused } = arriving.expect("it was asked for");
+        let statistics = self.state.statistics();
+        statistics.connections.add(1);
+        let authenticated = self.state.settings().password.is_none();
         let mut client = Box::new(Client::new(Session { id, authenticated, ..Session::default() }));
-        if statistics.clients.get() >= settings.clients_max as u64 {
-            add(&statistics.rejected, 1);
+        if refused {
+            statistics.rejected.add(1);
             client.reply.error("ERR max number of clients reached");
             client.session.closing = true;
         }
-        drop(settings);
-        add(&statistics.clients, 1);
         let tls = self.tls.as_ref().filter(|_| listener == TCP);
         let tls = tls.map(Tls::new).transpose();
         let mut connections = self.connections.borrow_mut();
@@ -87,22 +118,25 @@ impl Front {
         });
         drop(connections);
         self.by_id.borrow_mut().insert(id, index);
-        self.limit_sockets(socket);
+        self.network().limit_buffers(socket, self.socket_bytes());
         let info = ClientInfo { since_ms: now_ms(), command: "NULL", ..ClientInfo::default() };
-        self.state.clients.borrow_mut().insert(id, info);
+        let clients = &self.state.shared.cores[self.state.core].clients;
+        clients.lock().insert(id, info);
         self.advance(index);
     }
 
-    /// Sees to it that the kernel's buffers of all sockets stay within [`SOCKETS_BYTES`]: those of the one that
-    /// was just accepted, and of all each time that they have doubled.
-    fn limit_sockets(&self, accepted: SocketId) {
-        let network = self.network();
-        let clients = self.state.statistics.clients.get().max(1) as usize;
+    /// What the kernel may buffer of a socket each way, so that those of all sockets stay within [`SOCKETS_BYTES`]:
+    /// half as much whenever clients have doubled.
+    fn socket_bytes(&self) -> u32 {
+        let clients = self.state.shared.total(|core| &core.clients).max(1) as usize;
         let bytes = SOCKETS_BYTES / PER_SOCKET_BYTE / clients.next_power_of_two();
-        let bytes = bytes.min(SOCKET_BYTES_MAX) as u32;
-        network.limit_buffers(accepted, bytes);
-        let fewest = SOCKETS_BYTES / PER_SOCKET_BYTE / SOCKET_BYTES_MAX;
-        if clients > fewest && (clients - 1).is_power_of_two() {
+        bytes.min(SOCKET_BYTES_MAX) as u32
+    }
+
+    /// Limits the kernel's buffers of all sockets of this core anew.
+    pub(super) fn limit_sockets(&self) {
+        let (network, bytes) = (self.network(), self.socket_bytes());
+        if bytes < SOCKET_BYTES_MAX as u32 {
             for connection in self.connections.borrow().iter().flatten() {
                 network.limit_buffers(connection.socket, bytes);
             }
@@ -157,7 +191,7 @@ impl Front {
                 }
             }
             if !bytes.is_empty() {
-                add(&self.state.statistics.output_bytes, bytes.len() as u64);
+                self.state.statistics().output_bytes.add(bytes.len() as u64);
                 connection.sending = Some(bytes.len());
                 network.send(connection.socket, bytes);
             }
@@ -200,11 +234,11 @@ impl Front {
             + messages;
         let all = self.buffered.get() - connection.counted + bytes;
         if bytes > BUFFERS_EACH && bytes > connection.counted && all > self.buffers_max {
-            add(&self.state.statistics.rejected, 1);
+            self.state.statistics().rejected.add(1);
             connection.killed = true;
         }
         self.buffered.set(all);
-        self.state.statistics.buffers.set(all as u64);
+        self.state.statistics().buffers.set(all as u64);
         connection.counted = bytes;
     }
 
@@ -213,9 +247,8 @@ impl Front {
         self.network().close(connection.socket);
         self.buffered.set(self.buffered.get() - connection.counted);
         self.by_id.borrow_mut().remove(&connection.id);
-        self.state.clients.borrow_mut().remove(&connection.id);
-        let clients = &self.state.statistics.clients;
-        clients.set(clients.get() - 1);
+        self.state.shared.cores[self.state.core].clients.lock().remove(&connection.id);
+        self.state.statistics().clients.subtract(1);
         if let Some(mut client) = connection.client {
             forget(&self.state, &mut client.session);
             leave_all(&self.state, &mut client.session);

@@ -8,7 +8,7 @@ use crate::client::{Client, now_ms};
 impl Front {
     /// Sends the replies that what is durable by now allows.
     pub(super) fn release(&self) {
-        if self.held.borrow().is_empty() && self.state.saving.get().is_none() {
+        if self.held.borrow().is_empty() && self.state.shared.saving().is_none() {
             return;
         }
         let Some(progress) = (self.progress)() else { return };
@@ -18,10 +18,7 @@ impl Front {
         self.acknowledged.set(progress.acknowledged);
         self.durable.set(progress.durable);
         // What a save waits for may have been durable before it was asked for.
-        if self.state.saving.get().is_some_and(|lsn| lsn <= progress.durable) {
-            self.state.saving.set(None);
-            self.state.saved_ms.set(now_ms());
-        }
+        self.state.shared.saved(progress.durable, now_ms());
         if !news && ended.is_none() {
             return;
         }

@@ -17,10 +17,11 @@ use rustls::ServerConfig;
 
 use crate::client::Client;
 use crate::session::ClientId;
-use crate::state::{State, add};
+use crate::shared::Note;
+use crate::state::State;
 use crate::upkeep::Upkeep;
-use connection::Connection;
 pub(crate) use connection::SOCKET_BYTES_MAX;
+use connection::{Arriving, Connection};
 
 /// Time between two rounds of upkeep.
 const UPKEEP_EVERY: Span = Span::from_us(100_000);
@@ -50,20 +51,22 @@ pub(crate) struct Front {
     connections: RefCell<Vec<Option<Connection>>>,
     by_id: RefCell<BTreeMap<ClientId, usize>>,
     ready: RefCell<VecDeque<usize>>,
+    /// The number of the next connection, on the first core.
     next_id: Cell<ClientId>,
+    /// Connections whose sockets are being taken over, in order.
+    arriving: RefCell<VecDeque<Arriving>>,
     buffered: Cell<usize>,
     buffers_max: usize,
     /// What connections over TCP speak TLS with.
     tls: Option<Arc<ServerConfig>>,
     opened: Cell<bool>,
-    failed: RefCell<Option<String>>,
     upkeep: Upkeep,
     upkeep_at: Cell<Time>,
     upkeep_runs: Cell<bool>,
     accept_again: RefCell<Vec<(Time, u32)>>,
-    /// Jobs under way, by number, and the number of the next.
-    running: RefCell<BTreeSet<u64>>,
-    jobs: Cell<u64>,
+    /// How many jobs are under way that began when databases had been cleared so often.
+    running: RefCell<BTreeMap<u64, usize>>,
+    told_oldest: Cell<Option<u64>>,
     now: Cell<Time>,
     secret: HashSecret,
     ready_tell: Box<dyn Fn()>,
@@ -105,17 +108,17 @@ impl Front {
             by_id: RefCell::default(),
             ready: RefCell::default(),
             next_id: Cell::new(1),
+            arriving: RefCell::default(),
             buffered: Cell::new(0),
             buffers_max,
             tls,
             opened: Cell::new(false),
-            failed: RefCell::default(),
             upkeep: Upkeep::default(),
             upkeep_at: Cell::new(Time::ZERO),
             upkeep_runs: Cell::new(false),
             accept_again: RefCell::default(),
             running: RefCell::default(),
-            jobs: Cell::new(0),
+            told_oldest: Cell::new(None),
             now: Cell::new(Time::ZERO),
             secret,
             ready_tell: ready,
@@ -127,28 +130,58 @@ impl Front {
         }
     }
 
-    /// Why the keyspace could not be opened, if so.
-    pub(crate) fn failure(&self) -> Option<String> {
-        self.failed.borrow().clone()
+    /// The first core opens the store, listens, and does the upkeep.
+    fn is_first(&self) -> bool {
+        self.state.core == 0
     }
 
     fn is_stopping(&self) -> bool {
-        self.stop.is_stopped() || self.state.shutdown.get()
+        self.stop.is_stopped() || self.state.shared.is_shut_down()
     }
 
     fn network(&self) -> Network {
         self.network.borrow().clone().expect("attached before anything else")
     }
 
-    /// Hands out messages to subscribers, and closes connections that clients want closed.
-    fn deliver(&self) {
-        let messages = std::mem::take(&mut *self.state.messages.borrow_mut());
-        let kills = std::mem::take(&mut *self.state.kills.borrow_mut());
-        for (id, message) in messages {
-            self.with_id(id, |connection| connection.messages.push(message));
+    /// Does what this core was told.
+    fn take_notes(&self) {
+        while let Some(note) = self.state.shared.told(self.state.core) {
+            match note {
+                Note::Connection { listener, socket, id, refused } => {
+                    self.open_socket(listener, socket, id, refused);
+                }
+                Note::Message(id, message) => {
+                    self.with_id(id, |connection| connection.messages.push(message));
+                }
+                Note::Kill(id) => self.with_id(id, |connection| connection.killed = true),
+                Note::LimitSockets => self.limit_sockets(),
+            }
         }
-        for id in kills {
-            self.with_id(id, |connection| connection.killed = true);
+    }
+
+    /// A job begins; gives the number by which it is known.
+    fn begin_job(&self) -> u64 {
+        let clears = self.state.shared.clears();
+        let mut running = self.running.borrow_mut();
+        *running.entry(clears).or_default() += 1;
+        self.tell_oldest(&running);
+        clears
+    }
+
+    fn end_job(&self, clears: u64) {
+        let mut running = self.running.borrow_mut();
+        let jobs = running.get_mut(&clears).expect("it is under way");
+        *jobs -= 1;
+        if *jobs == 0 {
+            running.remove(&clears);
+            self.tell_oldest(&running);
+        }
+    }
+
+    fn tell_oldest(&self, running: &BTreeMap<u64, usize>) {
+        let oldest = running.keys().next().copied();
+        if self.told_oldest.replace(oldest) != oldest {
+            self.state.shared.set_oldest_job(self.state.core, oldest);
         }
     }
 
@@ -164,18 +197,17 @@ impl Front {
             Keyspace::open(memory, Addr(0)).map_err(|error| error.to_string())
         };
         match keyspace {
-            Ok(keyspace) => self.state.keys.set(Some(keyspace)),
-            Err(error) => *self.failed.borrow_mut() = Some(error),
+            Ok(keyspace) => self.state.shared.open(keyspace),
+            Err(error) => self.state.shared.fail(error),
         }
     }
 
     /// The next job, if there is one.
     fn next_job(&self, now: Time) -> Option<Job> {
-        if !self.opened.get() {
-            self.opened.set(true);
+        if self.is_first() && !self.opened.replace(true) {
             return Some(Job::Open);
         }
-        self.state.keys.get()?;
+        self.state.keys()?;
         while let Some(index) = self.ready.borrow_mut().pop_front() {
             let mut connections = self.connections.borrow_mut();
             let Some(connection) = connections.get_mut(index).and_then(Option::as_mut) else {
@@ -186,7 +218,7 @@ impl Front {
                 return Some(Job::Requests { index, client });
             }
         }
-        if now >= self.upkeep_at.get() && !self.upkeep_runs.get() {
+        if self.is_first() && now >= self.upkeep_at.get() && !self.upkeep_runs.get() {
             self.upkeep_at.set(now + UPKEEP_EVERY);
             self.upkeep_runs.set(true);
             return Some(Job::Upkeep);
@@ -222,7 +254,9 @@ impl Service for Front {
             NetEvent::Accepted { listener, socket: Ok(socket) } => {
                 self.network().accept(listener);
                 self.accepted(listener, socket);
+                self.take_notes();
             }
+            NetEvent::Opened { listener, socket } => self.opened(listener, socket),
             NetEvent::Accepted { listener, socket: Err(_) } => {
                 let at = self.now.get() + ACCEPT_AGAIN_AFTER;
                 self.accept_again.borrow_mut().push((at, listener));
@@ -231,7 +265,7 @@ impl Service for Front {
                 connection.receiving = false;
                 match (bytes, &mut connection.client) {
                     (Ok(bytes), Some(client)) if !bytes.is_empty() => {
-                        add(&self.state.statistics.input_bytes, bytes.len() as u64);
+                        self.state.statistics().input_bytes.add(bytes.len() as u64);
                         match connection.tls.as_mut().map(|tls| tls.receive(&bytes)) {
                             None => client.receive(&bytes),
                             Some(Ok(said)) if said.is_empty() => {}
@@ -256,16 +290,13 @@ impl Service for Front {
     fn next(&self, now: Time) -> Offer<(u64, Job)> {
         self.now.set(now);
         self.accept_again(now);
+        self.take_notes();
         self.release();
-        if self.is_stopping() || self.failed.borrow().is_some() {
+        if self.is_stopping() || self.state.shared.failure.get().is_some() {
             return Offer::End;
         }
         match self.next_job(now) {
-            Some(job) => {
-                let number = self.jobs.replace(self.jobs.get() + 1);
-                self.running.borrow_mut().insert(number);
-                Offer::Job((number, job))
-            }
+            Some(job) => Offer::Job((self.begin_job(), job)),
             None => Offer::Empty,
         }
     }
@@ -275,21 +306,21 @@ impl Service for Front {
             Job::Open => self.open(memory),
             Job::Requests { client, .. } => client.run(memory, &self.state),
             Job::Upkeep => {
-                let oldest = self.running.borrow().first().copied();
-                self.upkeep.run(memory, &self.state, oldest.unwrap_or(0), self.jobs.get());
+                self.upkeep.run(memory, &self.state);
                 if self.rounds.replace(self.rounds.get() + 1).is_multiple_of(ROUNDS_PER_SAMPLE) {
-                    self.state.storage.borrow().sample(&self.state.statistics);
+                    let shared = &self.state.shared;
+                    shared.storage.sample(shared.total(|core| &core.commands));
                 }
             }
         }
     }
 
     fn done(&self, (number, job): (u64, Job), result: Result<(), JobError>, _timing: Timing) {
-        self.running.borrow_mut().remove(&number);
+        self.end_job(number);
         match (job, result) {
-            (Job::Open, Ok(())) if self.state.keys.get().is_none() => {}
+            (Job::Open, Ok(())) if self.state.keys().is_none() => {}
             (Job::Open, Ok(())) => (self.ready_tell)(),
-            (Job::Open, Err(error)) => *self.failed.borrow_mut() = Some(error.to_string()),
+            (Job::Open, Err(error)) => self.state.shared.fail(error.to_string()),
             (Job::Requests { index, mut client }, result) => {
                 if let Err(error) = result {
                     client.fail(&error.to_string());
@@ -298,7 +329,7 @@ impl Service for Front {
                     connection.client = Some(client);
                 }
                 self.advance(index);
-                self.deliver();
+                self.take_notes();
             }
             // Upkeep is tried again at its next time.
             (Job::Upkeep, _) => self.upkeep_runs.set(false),
@@ -306,6 +337,8 @@ impl Service for Front {
     }
 
     fn has_more(&self) -> bool {
-        !self.ready.borrow().is_empty() || self.is_stopping()
+        !self.ready.borrow().is_empty()
+            || self.state.shared.was_told(self.state.core)
+            || self.is_stopping()
     }
 }

@@ -4,6 +4,7 @@
 mod client;
 mod commands;
 mod connections;
+mod cores;
 mod documentation;
 mod large;
 mod redis;

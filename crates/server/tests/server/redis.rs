@@ -269,19 +269,75 @@ fn is_about(one: i64, other: i64) -> bool {
     one == other || one > 0 && other > 0 && one.abs_diff(other) <= tolerance
 }
 
+/// One client of the server for each of its cores, which take turns. A transaction and watched keys keep the turn, and
+/// the number of the database goes with it.
+struct Ours {
+    clients: Vec<Client>,
+    turn: usize,
+    database: String,
+    in_transaction: bool,
+    watches: bool,
+}
+
+impl Ours {
+    fn of(server: &Server, cores: usize) -> Ours {
+        let clients = (0..cores).map(|_| server.client()).collect();
+        Ours { clients, turn: 0, database: "0".into(), in_transaction: false, watches: false }
+    }
+
+    fn command(&mut self, arguments: &[&[u8]]) -> Reply {
+        if !self.in_transaction && !self.watches && self.clients.len() > 1 {
+            self.turn = (self.turn + 1) % self.clients.len();
+            let database = self.database.clone();
+            self.clients[self.turn].command(&[b"select", database.as_bytes()]);
+        }
+        let reply = self.clients[self.turn].command(arguments);
+        let done = matches!(reply, Reply::Status(_));
+        match arguments[0] {
+            b"multi" => self.in_transaction |= done,
+            b"watch" => self.watches |= done,
+            b"unwatch" => self.watches &= self.in_transaction,
+            b"exec" | b"discard" if self.in_transaction => {
+                (self.in_transaction, self.watches) = (false, false)
+            }
+            b"select" if done && !self.in_transaction => {
+                self.database = String::from_utf8_lossy(arguments[1]).into_owned();
+            }
+            _ => {}
+        }
+        reply
+    }
+}
+
 #[test]
 fn random_commands_give_the_replies_of_redis() {
+    compare_random_commands(1);
+}
+
+#[test]
+fn random_commands_on_two_cores_give_the_replies_of_redis() {
+    compare_random_commands(2);
+}
+
+fn compare_random_commands(cores: usize) {
     let Some(mut redis) = Redis::start() else {
         eprintln!("there is no redis-server (Debian: redis-server): nothing to compare with");
         return;
     };
-    let server = Server::start(|_| ());
-    let mut ours = server.client();
+    let server = Server::start(|options| {
+        options.cores = cores;
+        options.dram_bytes = 24 << 20;
+    });
+    let mut ours = Ours::of(&server, cores);
     let seed = std::env::var("EBBTIDE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut differ: Vec<String> = Vec::new();
     for step in 0..20_000 {
         let arguments = command(&mut rng);
+        if cores > 1 && arguments[0] == "client" {
+            // Each of our clients has a name of its own.
+            continue;
+        }
         let bytes: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
         let expected = redis.client.command(&bytes);
         let found = ours.command(&bytes);

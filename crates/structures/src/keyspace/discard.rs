@@ -40,10 +40,17 @@ pub(super) fn add<M: Memory>(keyspace: &Keyspace, memory: &mut M, root: PageNumb
     })
 }
 
-/// Gives back one page. Says whether there was one.
-pub(super) fn reclaim<M: Memory>(keyspace: &Keyspace, memory: &mut M) -> bool {
+/// Gives back one page, if `may` allows it. Says whether there was one.
+pub(super) fn reclaim<M: Memory>(
+    keyspace: &Keyspace,
+    memory: &mut M,
+    may: impl FnOnce() -> bool,
+) -> bool {
     let places = keyspace.base + DISCARDED;
     latch::write(memory, places, |memory| {
+        if !may() {
+            return false;
+        }
         for index in 0..CHAINS {
             let at = places + 8 + index * 8;
             let first: u64 = memory.load(at);

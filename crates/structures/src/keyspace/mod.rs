@@ -294,7 +294,7 @@ impl Keyspace {
     pub fn clear<M: Memory>(&self, memory: &mut M, database: usize) {
         if let Some(root) = self.tree(database).take(memory) {
             while !discard::add(self, memory, root) {
-                self.reclaim(memory);
+                self.reclaim(memory, || true);
             }
         }
         for stripe in 0..STRIPES {
@@ -306,9 +306,10 @@ impl Keyspace {
     }
 
     /// Gives back one page of the index of what was cleared, with the values of its keys. Says whether
-    /// there was one. No job may be under way that began before the [`clear`](Keyspace::clear).
-    pub fn reclaim<M: Memory>(&self, memory: &mut M) -> bool {
-        discard::reclaim(self, memory)
+    /// there was one. `may` is asked while nobody clears anything: whether no job is under way that began before
+    /// a [`clear`](Keyspace::clear).
+    pub fn reclaim<M: Memory>(&self, memory: &mut M, may: impl FnOnce() -> bool) -> bool {
+        discard::reclaim(self, memory, may)
     }
 
     /// Exchanges two databases. The caller has the keyspace alone.

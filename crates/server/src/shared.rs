@@ -1,0 +1,289 @@
+//! [`Shared`]: what all cores of a server share beside memory. None of it grows with the keys.
+//!
+//! What commands change again and again is apart for every core, in a [`Core`], and added up when somebody asks.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crossbeam_queue::SegQueue;
+use crossbeam_utils::CachePadded;
+use ebbtide_core::durability::Lsn;
+use ebbtide_structures::keyspace::Keyspace;
+use parking_lot::Mutex;
+
+use crate::channels::{Channels, Message};
+use crate::large::Holds;
+use crate::session::ClientId;
+use crate::slow::SlowOfCores;
+use crate::statistics::{Counter, Statistics};
+use crate::storage::Storage;
+use crate::watched::Watched;
+
+/// Stripes of keys by whose last change an answer waits.
+const STRIPES: usize = 256;
+
+/// What the server was set up with, and what it may tell of itself.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its cores.
+    pub cores: usize,
+    /// The password clients must give.
+    pub password: Option<Vec<u8>>,
+    /// The most connections at once.
+    pub clients_max: usize,
+    /// The longest argument in bytes.
+    pub argument_bytes_max: usize,
+    /// The DRAM budget in bytes.
+    pub dram_bytes: u64,
+    /// The bytes of flash for keys and values.
+    pub capacity_bytes: u64,
+    /// The port of TCP; 0 without.
+    pub port: u16,
+    /// The word for how durable changes are.
+    pub durability: String,
+    /// Where the data are.
+    pub data: String,
+}
+
+/// What others may know of a connection.
+#[derive(Debug, Clone, Default)]
+pub struct ClientInfo {
+    /// The name that the client gave itself.
+    pub name: Vec<u8>,
+    /// When it connected.
+    pub since_ms: u64,
+    /// Its database.
+    pub database: usize,
+    /// Whether it is subscribed to a channel or a pattern.
+    pub subscribed: bool,
+    /// Its last command.
+    pub command: &'static str,
+}
+
+/// What a core is told by others, or by itself.
+#[derive(Debug)]
+pub enum Note {
+    /// A connection for it.
+    Connection {
+        /// The number that its listener has on the first core.
+        listener: u32,
+        /// The socket.
+        socket: OwnedFd,
+        /// Its number.
+        id: ClientId,
+        /// There are too many.
+        refused: bool,
+    },
+    /// A message for a client.
+    Message(ClientId, Message),
+    /// A client wants a connection closed.
+    Kill(ClientId),
+    /// The buffers that sockets may have in the kernel have shrunk.
+    LimitSockets,
+}
+
+/// What is a core's own, but others may look at.
+#[derive(Debug, Default)]
+pub struct Core {
+    /// What it counts.
+    pub statistics: Statistics,
+    /// Its connections.
+    pub clients: Mutex<BTreeMap<ClientId, ClientInfo>>,
+    /// What it was told.
+    notes: SegQueue<Note>,
+    /// How often databases had been cleared when its oldest job began; the largest number without a job.
+    oldest_job: AtomicU64,
+}
+
+/// What all cores share.
+pub struct Shared {
+    /// When the server started.
+    pub started_ms: u64,
+    /// What it was set up with.
+    pub settings: Settings,
+    /// What lies under the memory.
+    pub storage: Box<dyn Storage>,
+    /// The cores.
+    pub cores: Box<[CachePadded<Core>]>,
+    /// How long commands took.
+    pub slow: SlowOfCores,
+    /// The keys, once the store is open.
+    pub keys: OnceLock<Keyspace>,
+    /// Why the store could not be opened, if so.
+    pub failure: OnceLock<String>,
+    /// Large values that are being written or read.
+    pub holds: Arc<Holds>,
+    /// The keys that clients watch.
+    pub watched: Watched,
+    /// Who subscribes to what.
+    pub channels: Channels,
+    /// When the last save was complete, in milliseconds since the Unix epoch; the start before that.
+    pub saved_ms: AtomicU64,
+    /// What the last save waits for; zero if it is complete.
+    saving: AtomicU64,
+    /// Whether a client has asked the server to stop.
+    shutdown: AtomicBool,
+    /// How often the whole keyspace was about to change and had changed, each counted by itself.
+    clears: AtomicU64,
+    /// The last change of a key of each stripe.
+    written: [AtomicU64; STRIPES],
+}
+
+impl Shared {
+    /// The state of a server that starts now.
+    pub fn new(settings: Settings, storage: Box<dyn Storage>, now_ms: u64) -> Shared {
+        let cores: Box<[CachePadded<Core>]> =
+            (0..settings.cores).map(|_| CachePadded::default()).collect();
+        cores.iter().for_each(|core| core.oldest_job.store(u64::MAX, Ordering::SeqCst));
+        Shared {
+            started_ms: now_ms,
+            slow: SlowOfCores::new(settings.cores),
+            cores,
+            settings,
+            storage,
+            keys: OnceLock::new(),
+            failure: OnceLock::new(),
+            holds: Arc::default(),
+            watched: Watched::default(),
+            channels: Channels::default(),
+            saved_ms: AtomicU64::new(now_ms),
+            saving: AtomicU64::new(0),
+            shutdown: AtomicBool::new(false),
+            clears: AtomicU64::new(0),
+            written: [const { AtomicU64::new(0) }; STRIPES],
+        }
+    }
+
+    /// What all cores have counted.
+    pub fn total(&self, of: impl Fn(&Statistics) -> &Counter) -> u64 {
+        // Commands that run meanwhile may be counted on one core and not yet on another.
+        self.cores.iter().fold(0, |sum, core| sum.wrapping_add(of(&core.statistics).get()))
+    }
+
+    /// All connections, by their numbers, with the cores they are on.
+    pub fn clients(&self) -> BTreeMap<ClientId, (usize, ClientInfo)> {
+        let of = |(core, clients): (usize, &CachePadded<Core>)| {
+            let clients = clients.clients.lock().clone();
+            clients.into_iter().map(move |(id, client)| (id, (core, client)))
+        };
+        self.cores.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Tells a core something, and wakes it unless it is the one that does so.
+    pub fn tell(&self, core: usize, note: Note, by: usize) {
+        self.cores[core].notes.push(note);
+        if core != by {
+            self.storage.rouse(core);
+        }
+    }
+
+    /// What a core was told, one at a time.
+    pub fn told(&self, core: usize) -> Option<Note> {
+        self.cores[core].notes.pop()
+    }
+
+    /// Whether a core was told anything.
+    pub fn was_told(&self, core: usize) -> bool {
+        !self.cores[core].notes.is_empty()
+    }
+
+    fn rouse_all(&self) {
+        (0..self.cores.len()).for_each(|core| self.storage.rouse(core));
+    }
+
+    /// The keys are there.
+    pub fn open(&self, keys: Keyspace) {
+        // The first core does so once.
+        let _ = self.keys.set(keys);
+        self.rouse_all();
+    }
+
+    /// The store cannot be opened.
+    pub fn fail(&self, reason: String) {
+        // The first reason counts.
+        let _ = self.failure.set(reason);
+        self.rouse_all();
+    }
+
+    /// A client has asked the server to stop.
+    pub fn shut_down(&self) {
+        self.shutdown.store(true, Ordering::SeqCst);
+        self.rouse_all();
+    }
+
+    /// Whether a client has asked the server to stop.
+    pub fn is_shut_down(&self) -> bool {
+        self.shutdown.load(Ordering::Relaxed)
+    }
+
+    /// What the last save waits for, if it is not complete.
+    pub fn saving(&self) -> Option<Lsn> {
+        Some(Lsn(self.saving.load(Ordering::SeqCst))).filter(|lsn| *lsn != Lsn::ZERO)
+    }
+
+    /// A save waits for this.
+    pub fn save(&self, lsn: Lsn) {
+        self.saving.store(lsn.0, Ordering::SeqCst);
+    }
+
+    /// All up to here survives a crash: a save that waits for no more is complete.
+    pub fn saved(&self, durable: Lsn, now_ms: u64) {
+        if let Some(lsn) = self.saving().filter(|lsn| *lsn <= durable)
+            && self.saving.compare_exchange(lsn.0, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            self.saved_ms.store(now_ms, Ordering::SeqCst);
+        }
+    }
+
+    /// Keys of these hashes were changed up to this place in the log; all keys if there are none. Their stripes
+    /// are still held, so whoever sees the change finds this.
+    pub fn wrote(&self, hashes: &[u64], lsn: Lsn) {
+        let raise = |stripe: &AtomicU64| stripe.fetch_max(lsn.0, Ordering::SeqCst);
+        match hashes {
+            [] => self.written.iter().for_each(|stripe| {
+                raise(stripe);
+            }),
+            hashes => hashes.iter().for_each(|hash| {
+                raise(&self.written[*hash as usize % STRIPES]);
+            }),
+        }
+    }
+
+    /// The last change that a reader of keys of these hashes may have seen; of all keys if there are none.
+    pub fn last_written(&self, hashes: &[u64]) -> Lsn {
+        let all = self.written.iter();
+        let last = match hashes {
+            [] => all.map(|stripe| stripe.load(Ordering::SeqCst)).max(),
+            hashes => hashes
+                .iter()
+                .map(|hash| self.written[*hash as usize % STRIPES].load(Ordering::SeqCst))
+                .max(),
+        };
+        Lsn(last.unwrap_or(0))
+    }
+
+    /// The whole keyspace is about to change, or has changed.
+    pub fn count_clear(&self) {
+        self.clears.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The number by which a job that begins now is told from those that began before a change of the whole
+    /// keyspace.
+    pub fn clears(&self) -> u64 {
+        self.clears.load(Ordering::SeqCst)
+    }
+
+    /// The oldest job of a core has this number; the core has none without.
+    pub fn set_oldest_job(&self, core: usize, oldest: Option<u64>) {
+        self.cores[core].oldest_job.store(oldest.unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// Whether all jobs under way, on any core, began after the last change of the whole keyspace. A job that
+    /// begins meanwhile is one of them: it looks at memory after it has told its number.
+    pub fn all_began_after_clears(&self) -> bool {
+        let clears = self.clears();
+        self.cores.iter().all(|core| core.oldest_job.load(Ordering::SeqCst) >= clears)
+    }
+}
