@@ -190,6 +190,9 @@ class Switch(Section):
     """Time of a switch."""
     scheduler: Discipline
     """The scheduler that chooses the next thread."""
+    looks_after_jobs: bool
+    """Whether a core looks at its pending threads also after a finished job, and not only at a
+    miss."""
     arrivals: Wakeup
     """How the scheduler learns that a page has arrived."""
     ripe_after_us: int

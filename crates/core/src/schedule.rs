@@ -119,6 +119,12 @@ impl<J> Scheduler<J> {
         }
     }
 
+    /// What to run on a core that leaves its pending jobs alone until the next miss, given whether a
+    /// new job is at hand: after a job that ended, noPS does not look at them (AstriFlash §VI-B).
+    pub fn next_new(&self, new_job: bool) -> Next<J> {
+        if new_job && self.pending() < self.threads { Next::Start } else { Next::Wait }
+    }
+
     /// How this scheduler learns that a page is there.
     pub fn arrivals(&self) -> Wakeup {
         self.arrivals
@@ -183,6 +189,15 @@ mod tests {
         assert_eq!(scheduler.next(at_us(900), true), Next::Start);
         scheduler.halted(2, at_us(900));
         assert_eq!(scheduler.next(at_us(900), true), Next::Resume(1));
+    }
+
+    #[test]
+    fn pending_jobs_can_be_left_alone_until_the_next_miss() {
+        let mut scheduler = guessing(Discipline::Fifo, 2);
+        scheduler.halted(1, at_us(0));
+        assert_eq!(scheduler.next_new(true), Next::Start);
+        assert_eq!(scheduler.next_new(false), Next::Wait);
+        assert_eq!(scheduler.next(at_us(900), false), Next::Resume(1), "at a miss");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Switching {
     pub threads: usize,
     /// The scheduler that chooses the next thread.
     pub discipline: Discipline,
+    /// Whether pending threads are looked at after a finished job, and not only at a miss.
+    pub looks_after_jobs: bool,
     /// How the scheduler learns that a page arrived.
     pub arrivals: Wakeup,
     /// Refill of the pipeline after the miss was reported.
@@ -45,6 +47,7 @@ impl CoreSide {
         Ok(CoreSide::Switch(Switching {
             threads: switch.threads,
             discipline: switch.scheduler,
+            looks_after_jobs: switch.looks_after_jobs,
             arrivals: match switch.arrivals {
                 config::Wakeup::Notified => Wakeup::Notified,
                 config::Wakeup::Guessed => {
@@ -64,6 +67,7 @@ impl CoreSide {
         CoreSide::Switch(Switching {
             threads: config.os.threads,
             discipline: Discipline::Priority,
+            looks_after_jobs: true,
             arrivals: Wakeup::Notified,
             flush: Span::ZERO,
             switch_out: Span::from_us(config.os.switch_us),

@@ -108,6 +108,17 @@ fn run(design: &str, workload: Kind, overrides: &[(&str, &str)]) -> Outcome {
 }
 
 #[test]
+fn without_priorities_a_halted_job_waits_for_a_later_miss_also_under_light_load() {
+    let service = |looks: &str| {
+        let config = small("astriflash-nops", &[("switch.looks_after_jobs", looks)]);
+        let (workload, arrivals) = (Kind::HashTable, Offered::PoissonShare(0.2));
+        simulate(&Plan { config, workload, jobs: 4_000, seed: 1, arrivals }).unwrap().service_ns
+    };
+    let (patient, eager) = (service("false"), service("true"));
+    assert!(patient.mean > 1.5 * eager.mean, "{} and {}", patient.mean, eager.mean);
+}
+
+#[test]
 fn the_same_plan_gives_the_same_result() {
     for workload in [Kind::HashTable, Kind::ArraySwap] {
         let [one, other] = [(); 2].map(|()| {

@@ -188,6 +188,7 @@ impl Prediction<'_> {
                 CoreSide::Switch(Switching {
                     threads,
                     discipline,
+                    looks_after_jobs: true,
                     arrivals: Arrive::Notified,
                     // Switches are in what a miss costs.
                     flush: Span::ZERO,

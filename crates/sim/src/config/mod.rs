@@ -270,6 +270,9 @@ pub struct Switch {
     pub cost_ns: u64,
     /// The scheduler that chooses the next thread.
     pub scheduler: Discipline,
+    /// Whether a core looks at its pending threads also after a finished job, and not only at a
+    /// miss.
+    pub looks_after_jobs: bool,
     /// How the scheduler learns that a page has arrived.
     pub arrivals: Wakeup,
     /// Age of a miss after which its page is assumed to be present, if arrivals are guessed.

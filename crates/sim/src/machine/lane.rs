@@ -18,6 +18,9 @@ pub(crate) struct Lane {
     threads: Vec<Thread>,
     free: Vec<usize>,
     scheduler: Option<Scheduler<usize>>,
+    looks_after_jobs: bool,
+    /// Whether the last thread that ran has halted, and not finished its job.
+    has_halted: bool,
     pub(crate) current: Option<usize>,
     pub(crate) state: State,
 }
@@ -80,14 +83,23 @@ impl Lane {
             }
         };
         let threads: Vec<Thread> = (0..).zip(stacks).map(thread).collect();
-        let scheduler = match core_side {
-            CoreSide::Block => None,
-            CoreSide::Switch(Switching { threads, discipline, arrivals, .. }) => {
-                Some(Scheduler::new(*discipline, *arrivals, *threads))
+        let (scheduler, looks_after_jobs) = match core_side {
+            CoreSide::Block => (None, true),
+            CoreSide::Switch(switching) => {
+                let Switching { threads, discipline, arrivals, .. } = *switching;
+                (Some(Scheduler::new(discipline, arrivals, threads)), switching.looks_after_jobs)
             }
         };
         let free = (0..threads.len()).rev().collect();
-        Lane { threads, free, scheduler, current: None, state: State::Idle }
+        Lane {
+            threads,
+            free,
+            scheduler,
+            looks_after_jobs,
+            has_halted: false,
+            current: None,
+            state: State::Idle,
+        }
     }
 
     /// Number of threads.
@@ -98,7 +110,10 @@ impl Lane {
     /// The thread to run, given whether a new job is available.
     pub(crate) fn choose(&mut self, now: Time, new_job: bool) -> Option<Chosen> {
         let next = match &mut self.scheduler {
-            Some(scheduler) => scheduler.next(now, new_job),
+            Some(scheduler) if self.looks_after_jobs || self.has_halted => {
+                scheduler.next(now, new_job)
+            }
+            Some(scheduler) => scheduler.next_new(new_job),
             None if new_job => Next::Start,
             None => Next::Wait,
         };
@@ -120,6 +135,7 @@ impl Lane {
     pub(crate) fn run(&mut self, thread: usize, chip: &RefCell<Chip>, core: usize) -> Leave {
         let thread = &mut self.threads[thread];
         thread.waits = false;
+        self.has_halted = false;
         {
             let clock = &mut chip.borrow_mut().cores[core];
             if let Some((what, since, over)) = thread.stopped.take() {
@@ -160,6 +176,7 @@ impl Lane {
         self.current = None;
         let scheduler = self.scheduler.as_mut().expect("only a core that switches halts threads");
         scheduler.halted(thread, now);
+        self.has_halted = true;
     }
 
     /// The page that `thread` blocked its core for. Only the first call gives it.
