@@ -208,6 +208,14 @@ class Os(Section):
     """Time to start a read through the I/O stack."""
     install_ns: int
     """Time from flash's answer until the page is mapped in DRAM."""
+    read_ahead: Size
+    """Read at a fault on a page that is not cached, of a mapped file, with that page. 0: the page
+    alone."""
+    fault_around: Size
+    """The aligned block around a faulting page of a mapped file whose cached pages are mapped with
+    it."""
+    minor_fault_ns: int
+    """Time of a fault on a page that is cached and not mapped."""
     switch_us: int
     """Time of a context switch."""
     shootdown_us: int

@@ -299,6 +299,14 @@ pub struct Os {
     pub io_us: u64,
     /// Time from flash's answer until the page is mapped in DRAM.
     pub install_ns: u64,
+    /// Read at a fault on a page that is not cached, of a mapped file, with that page. 0: the page
+    /// alone.
+    pub read_ahead: Bytes,
+    /// The aligned block around a faulting page of a mapped file whose cached pages are mapped with
+    /// it.
+    pub fault_around: Bytes,
+    /// Time of a fault on a page that is cached and not mapped.
+    pub minor_fault_ns: u64,
     /// Time of a context switch.
     pub switch_us: u64,
     /// Time of a broadcast TLB shootdown to `shootdown_cores` cores. It is proportional to the

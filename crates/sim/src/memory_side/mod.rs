@@ -14,6 +14,7 @@ mod paged;
 mod paging;
 mod partial_pages;
 mod promotion;
+mod read_ahead;
 mod residency;
 mod software_cache;
 

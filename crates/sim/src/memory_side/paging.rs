@@ -1,13 +1,14 @@
 //! [`Paging`]: the operating system pages between DRAM and flash (OS-Swap, UnifiedMMap,
 //! TraditionalStack).
 
-use ebbtide_core::{PageId, Span, Time};
+use ebbtide_core::{PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::Flash;
 
 use super::device::Device;
 use super::fetch::{Ended, Fetch};
 use super::paged::{Found, Paged};
-use super::residency::Residency;
+use super::read_ahead::{ReadAhead, Wanted};
+use super::residency::{Residency, Victim};
 use super::{Answer, Capabilities, Counters, Event, MemorySide, Noted, Observe, Request, Warm};
 use crate::config::{Config, ConfigError, require};
 
@@ -15,7 +16,9 @@ use crate::config::{Config, ConfigError, require};
 ///
 /// A fault costs its core `os.fault_us + os.io_us`. Then the read starts, and the page is mapped
 /// `os.install_ns` after flash has answered. Evicted pages are unmapped in batches. Each batch is a
-/// broadcast that the faulting core waits for and that interrupts the others.
+/// broadcast that the faulting core waits for and that interrupts the others. With `os.read_ahead`
+/// the data is a mapped file: one request reads the pages around the faulting one, which become
+/// the most recently used, and a fault on a page that is cached costs `os.minor_fault_ns`.
 pub struct Paging {
     pages: Paged,
     fetch: Fetch,
@@ -25,6 +28,8 @@ pub struct Paging {
     shootdown: Span,
     batch: usize,
     unmapped: usize,
+    ahead: Option<ReadAhead>,
+    minor: Span,
     /// Events between calls of `advance`.
     told: Vec<Event>,
 }
@@ -47,8 +52,74 @@ impl Paging {
             shootdown: Span::from_ps(shootdown_ps / os.shootdown_cores as u64),
             batch: os.shootdown_batch,
             unmapped: 0,
+            ahead: ReadAhead::new(os, config.dataset.size.0 / PAGE_BYTES as u64),
+            minor: Span::from_ns(os.minor_fault_ns),
             told: Vec::new(),
         })
+    }
+}
+
+impl Paging {
+    /// Unmaps `victim` for a fault of `core`. Gives the time that it costs the core.
+    fn evict(&mut self, core: u32, victim: Victim) -> Span {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.forget(victim.page);
+        }
+        self.told.push(Event::Unmapped(victim.page));
+        self.unmapped += 1;
+        if self.unmapped < self.batch {
+            return Span::ZERO;
+        }
+        self.unmapped = 0;
+        self.told.push(Event::Interrupted(Some(core)));
+        self.shootdown
+    }
+
+    /// Asks for the pages of `wanted` at `at`, in their order, with one request of `core`. `missed`,
+    /// which is among them, has its frame already. Gives when the core has done so.
+    fn read(&mut self, mut at: Time, core: u32, wanted: Wanted, missed: Option<PageId>) -> Time {
+        at += self.io;
+        let mut pages = Vec::with_capacity((wanted.pages.end - wanted.pages.start) as usize);
+        for page in wanted.pages.map(PageId) {
+            if Some(page) == missed {
+                pages.push(page);
+                continue;
+            }
+            if self.pages.is_known(page) {
+                continue;
+            }
+            let Some((_, victim)) = self.pages.reserve(page, false) else { continue };
+            if let Some(victim) = victim {
+                at += self.evict(core, victim);
+                if victim.dirty {
+                    self.fetch.device.write(at, victim.page);
+                }
+            }
+            if let Some(ahead) = &mut self.ahead {
+                ahead.reads(page, page.0 == wanted.marked);
+            }
+            pages.push(page);
+        }
+        for page in pages {
+            self.fetch.device.read(at, page);
+        }
+        at
+    }
+
+    /// A fault of `request` on a page that is cached or on its way, `at` the time when the kernel has
+    /// found it. Gives when the core has asked for what is read ahead then.
+    fn found(&mut self, at: Time, request: Request) -> Time {
+        let Paging { ahead: Some(ahead), pages, .. } = self else { return at };
+        let cached = |page| pages.residency.find(page).is_some();
+        let known = |page| pages.is_known(page);
+        match ahead.cached(request.page, request.write, cached, known) {
+            Some(wanted) => self.read(at, request.waiter.core, wanted, None),
+            None => at,
+        }
+    }
+
+    fn faults(&self, page: PageId) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| ahead.faults(page))
     }
 }
 
@@ -56,26 +127,27 @@ impl MemorySide for Paging {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         let (page, core) = (request.page, request.waiter.core);
         let victim = match self.pages.access(request) {
+            Found::Hit(_) if self.faults(page) => {
+                let mapped = self.found(now + self.minor, request);
+                return Answer::Hit(self.flat(mapped, page));
+            }
             Found::Hit(_) => return Answer::Hit(self.flat(now, page)),
-            Found::Merged | Found::Ahead => return Answer::Miss(now + self.fault),
+            Found::Merged | Found::Ahead => {
+                return Answer::Miss(self.found(now + self.fault, request));
+            }
             Found::Stalled => return Answer::Stalled,
             Found::Absent(_, victim) => victim,
         };
-        let mut software = self.fault + self.io;
+        let mut asked = now + self.fault;
         if let Some(victim) = victim {
-            self.told.push(Event::Unmapped(victim.page));
-            self.unmapped += 1;
-            if self.unmapped == self.batch {
-                self.unmapped = 0;
-                software = software + self.shootdown;
-                self.told.push(Event::Interrupted(Some(core)));
-            }
+            asked += self.evict(core, victim);
             if victim.dirty {
-                self.fetch.device.write(now + software, victim.page);
+                self.fetch.device.write(asked + self.io, victim.page);
             }
         }
-        self.fetch.device.read(now + software, page);
-        Answer::Miss(now + software)
+        let alone = Wanted { pages: page.0..page.0 + 1, marked: u64::MAX };
+        let wanted = self.ahead.as_mut().map_or(alone, |ahead| ahead.absent(page));
+        Answer::Miss(self.read(asked, core, wanted, Some(page)))
     }
 
     fn flat(&mut self, now: Time, page: PageId) -> Time {
@@ -99,7 +171,10 @@ impl MemorySide for Paging {
         while let Some((at, ended)) = self.fetch.step(now, |_| self.install) {
             if let Ended::Install(page) = ended {
                 self.pages.install(page);
-                self.pages.wake(page, at, events);
+                let awaited = self.pages.wake(page, at, events);
+                if let (true, Some(ahead)) = (awaited, &mut self.ahead) {
+                    ahead.forget(page);
+                }
             }
         }
     }
@@ -107,11 +182,39 @@ impl MemorySide for Paging {
 
 impl Warm for Paging {
     fn warm(&mut self, request: Request) {
-        self.pages.warm(request);
+        let Request { page, write, .. } = request;
+        let Paging { ahead: Some(ahead), pages, .. } = self else {
+            return self.pages.warm(request);
+        };
+        let here = |page| pages.residency.find(page).is_some();
+        let wanted = if here(page) {
+            let faults = ahead.faults(page);
+            let wanted = faults.then(|| ahead.cached(page, write, here, here)).flatten();
+            pages.warm(request);
+            wanted
+        } else {
+            pages.counters.misses += 1;
+            Some(ahead.absent(page))
+        };
+        let Some(Wanted { pages: wanted, marked }) = wanted else { return };
+        for next in wanted.map(PageId) {
+            if pages.residency.find(next).is_some() {
+                continue;
+            }
+            let victim = pages.residency.bring(next, write && next == page).1;
+            pages.counters.evicted(victim);
+            if let Some(victim) = victim {
+                ahead.forget(victim.page);
+            }
+            if next != page {
+                ahead.reads(next, next.0 == marked);
+            }
+        }
     }
 
     fn residency(&mut self) -> Option<&mut Residency> {
-        Some(&mut self.pages.residency)
+        // What is mapped is not among what a residency hands on.
+        self.ahead.is_none().then_some(&mut self.pages.residency)
     }
 }
 

@@ -1,0 +1,87 @@
+//! Files that the operating system maps: what it reads and maps beside a faulting page.
+
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_sim::designs::resolve;
+use ebbtide_sim::{Machine, designs};
+use ebbtide_workloads::{Workload, Wrong};
+
+/// The order in which jobs load a line of each of their pages.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Ascending,
+    Random,
+}
+
+const DATA: u64 = 256 << 20;
+const PAGES: u64 = 16;
+
+#[derive(Clone)]
+struct Program(Order);
+
+impl Workload for Program {
+    fn size_bytes(&self) -> u64 {
+        DATA
+    }
+
+    fn image(&self, _page: PageId, out: &mut [u8; PAGE_BYTES]) {
+        out.fill(0);
+    }
+
+    fn run<M: Memory>(&self, job: u64, memory: &mut M) -> Result<(), Wrong> {
+        let pages = DATA / PAGE_BYTES as u64;
+        for number in job * PAGES..(job + 1) * PAGES {
+            let page = match self.0 {
+                Order::Ascending => number % pages,
+                Order::Random => (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48,
+            };
+            memory.load::<u64>(Addr(page * PAGE_BYTES as u64));
+        }
+        Ok(())
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+}
+
+/// Microseconds and flash reads of a page, after `warm` jobs in no time.
+fn page(order: Order, read_ahead: &str, warm: u64) -> (f64, f64) {
+    let keys = [
+        ("cores.count", "1"),
+        ("llc.size", "256KiB"),
+        ("dataset.size", "256MiB"),
+        ("dram_cache.size", "16MiB"),
+        ("os.read_ahead", read_ahead),
+    ];
+    let config = resolve("hams-mmap", &keys).unwrap();
+    let mut machine = Machine::new(&config, designs::compose(&config).unwrap(), Program(order));
+    let machine = machine.as_mut().unwrap();
+    machine.warm(warm, None).unwrap();
+    machine.take_measured();
+    machine.run(20).unwrap();
+    let time = machine.run(200).unwrap();
+    let reads = machine.take_measured().flash.unwrap().reads;
+    let pages = (200 * PAGES) as f64;
+    (time.as_ps() as f64 / 1e6 / pages, reads as f64 / pages)
+}
+
+#[test]
+fn pages_loaded_in_order_fault_in_batches_and_are_read_once() {
+    for warm in [0, 1_000] {
+        let ((alone, _), (ahead, reads)) =
+            (page(Order::Ascending, "0B", warm), page(Order::Ascending, "128KiB", warm));
+        // 17 us of software, 3 us of flash, 1 us on the link, and the line and its translation.
+        assert!((21.0..22.0).contains(&alone), "{alone} us a page");
+        // A request for 32 pages and about two minor faults a batch remain, and the link.
+        assert!(ahead < 0.15 * alone, "{ahead} us a page with read-ahead, {alone} without");
+        assert!((1.0..1.2).contains(&reads), "{reads} reads a page");
+    }
+}
+
+#[test]
+fn pages_loaded_at_random_are_soon_read_alone() {
+    let ((alone, _), (ahead, reads)) =
+        (page(Order::Random, "0B", 1_000), page(Order::Random, "128KiB", 1_000));
+    assert!((ahead / alone - 1.0).abs() < 0.01, "{ahead} us a page, {alone} without read-ahead");
+    assert!(reads < 1.2, "{reads} reads a page");
+}
