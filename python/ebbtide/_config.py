@@ -264,6 +264,9 @@ class Mos(Section):
 
     page: Size
     """The page that moves between flash and the NVDIMM."""
+    wanted_first: bool
+    """Whether the 4 KiB that an access wants come first and end its wait. Else, and always in
+    persist mode, it waits for the whole page."""
     attachment: Attachment
     """How flash is attached."""
     mode: Mode

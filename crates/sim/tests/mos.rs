@@ -11,9 +11,10 @@ use proptest::prelude::*;
 const PAGES: u64 = 32;
 const FRAMES: u64 = 4;
 
-/// A small machine: four frames of 128 KiB in front of 2 MiB.
+/// A small machine: four frames of 128 KiB in front of 2 MiB. An access waits for its whole MoS page.
 fn config(design: &str, overrides: &[(&str, &str)]) -> Config {
-    let small = [("dram_cache.size", "512KiB"), ("dataset.size", "2MiB")];
+    let small =
+        [("dram_cache.size", "512KiB"), ("dataset.size", "2MiB"), ("mos.wanted_first", "false")];
     resolve(design, &[&small, overrides].concat()).unwrap()
 }
 
@@ -88,6 +89,37 @@ fn pcie_and_the_internal_dram_make_the_loosely_coupled_miss_longer() {
     let miss = idle_miss("lhams-e").as_ns();
     assert!(miss > link + 3_000 + 4 * 400 && miss < link + 3_000 + 4 * 400 + 2_000, "{miss} ns");
     assert!(miss > 3 * idle_miss("thams-e").as_ns());
+}
+
+#[test]
+fn the_wanted_part_of_a_mos_page_comes_first_and_ends_the_wait() {
+    for design in ["lhams-e", "thams-e"] {
+        let mut cache = MosCache::new(&config(design, &[("mos.wanted_first", "true")])).unwrap();
+        let sector = |number, thread| Request { page: PageId(number), ..read(0, thread) };
+        let whole = idle_miss(design);
+        for (number, thread) in [(20, 0), (19, 1), (20, 2), (21, 3)] {
+            let answer = cache.access(Time::ZERO, sector(number, thread));
+            assert!(matches!(answer, Answer::Miss(_)), "{design} {number}");
+        }
+        let mut events = Vec::new();
+        while arrivals(&events).len() < 2 {
+            let due = cache.next_event().unwrap();
+            cache.advance(due, &mut events);
+        }
+        // The first one and the other that wants the same. The rest of the page is under way.
+        let first = arrivals(&events)[0];
+        assert!(matches!(cache.access(first, sector(20, 4)), Answer::Hit(_)), "{design}");
+        assert!(matches!(cache.access(first, sector(0, 5)), Answer::Miss(_)), "{design}");
+        events.extend(settle(&mut cache));
+        let [wanted, last, same, next, start] = arrivals(&events)[..] else { panic!("{events:?}") };
+        assert!(wanted == same && wanted < next && next < start && start < last, "{events:?}");
+        assert!(
+            wanted.since(Time::ZERO).as_ps() < whole.as_ps() - 31 * 4096 * 1_000 / 21,
+            "{design}"
+        );
+        assert!(last.since(Time::ZERO).as_ps().abs_diff(whole.as_ps()) < 1_000_000, "{design}");
+        assert_eq!(cache.flash().unwrap().counters().reads, PAGES);
+    }
 }
 
 #[test]
@@ -203,7 +235,7 @@ fn what_hams_cannot_be_is_refused_in_a_line() {
         let error = MosCache::new(&config("lhams-e", &keys)).err().unwrap().to_string();
         assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
-    let error = MosCache::new(&config("astriflash", &[])).err().unwrap().to_string();
+    let error = MosCache::new(&resolve("astriflash", &[]).unwrap()).err().unwrap().to_string();
     assert!(error.contains("[mos], as in lhams-e"), "{error}");
     let error = resolve("lhams-e", &[("mos.page", "100")]).unwrap_err().to_string();
     assert!(error.contains("mos.page") && error.contains("multiple of 4KiB"), "{error}");

@@ -12,6 +12,9 @@ use super::{Config, ConfigError, require};
 pub struct Mos {
     /// The page that moves between flash and the NVDIMM.
     pub page: Bytes,
+    /// Whether the 4 KiB that an access wants come first and end its wait. Else, and always in
+    /// persist mode, it waits for the whole page.
+    pub wanted_first: bool,
     /// How flash is attached.
     pub attachment: Attachment,
     /// What may be in flight at once, and what survives a power cut.

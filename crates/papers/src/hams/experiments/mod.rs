@@ -49,13 +49,18 @@ struct Variation {
     under: &'static [(&'static str, Kind)],
 }
 
-/// What the sources leave open, and persist mode. The first two change HM1 and HM4, and run under
+/// What the sources leave open, and persist mode. The first three change HM1 and HM4, and run under
 /// every workload.
-const VARIATIONS: [Variation; 7] = [
+const VARIATIONS: [Variation; 8] = [
     Variation { what: SMALL_PAGES, keys: &[("mos.page", "4KiB")], under: &WORKLOADS },
     Variation {
         what: ONE_CORE,
         keys: &[("cores.count", "1"), ("noc.columns", "1")],
+        under: &WORKLOADS,
+    },
+    Variation {
+        what: "an access waits for its whole MoS page",
+        keys: &[("mos.wanted_first", "false")],
         under: &WORKLOADS,
     },
     Variation { what: "MoS pages of 16 KiB", keys: &[("mos.page", "16KiB")], under: &EXTREMES },

@@ -54,8 +54,24 @@ struct Frame {
 #[derive(Debug, Clone)]
 struct Waiting<W> {
     page: MosPage,
+    sector: u64,
     write: bool,
     waiter: W,
+}
+
+/// A frame whose page is in flight. A sector is 4 KiB of it.
+#[derive(Debug, Clone)]
+struct Filling<W> {
+    /// Sectors that are there, if that is told.
+    landed: Vec<u64>,
+    /// Waiters, each with its sector.
+    waiters: Vec<(u64, W)>,
+}
+
+impl<W> Filling<W> {
+    fn new() -> Filling<W> {
+        Filling { landed: Vec::new(), waiters: Vec::new() }
+    }
 }
 
 /// The inclusive, direct-mapped cache of the MoS address space. `W` identifies a waiter.
@@ -72,8 +88,8 @@ pub struct Manager<W> {
     /// Free slots of the PRP pool.
     pool: Vec<u32>,
     pool_slots: u32,
-    /// Waiters for the page of each busy frame.
-    waiters: FxHashMap<FrameId, Vec<W>>,
+    /// Busy frames.
+    filling: FxHashMap<FrameId, Filling<W>>,
     wait_queue: VecDeque<Waiting<W>>,
     wait_queue_max: usize,
     counters: CacheCounters,
@@ -92,7 +108,7 @@ impl<W> Manager<W> {
             queue: Queue::new(mode, queue),
             pool: (0..pool as u32).rev().collect(),
             pool_slots: pool as u32,
-            waiters: FxHashMap::default(),
+            filling: FxHashMap::default(),
             wait_queue: VecDeque::new(),
             wait_queue_max: wait_queue,
             counters: CacheCounters::default(),
@@ -101,6 +117,12 @@ impl<W> Manager<W> {
 
     /// An access of `waiter` to a line of `page`.
     pub fn access(&mut self, page: MosPage, write: bool, waiter: W) -> Found {
+        self.access_sector(page, 0, write, waiter)
+    }
+
+    /// The same for a line of the given sector of `page`. It need not wait for the other sectors if
+    /// [`Manager::landed`] tells of each.
+    pub fn access_sector(&mut self, page: MosPage, sector: u64, write: bool, waiter: W) -> Found {
         let number = self.frame_of(page);
         let frame = &mut self.frames[number.index()];
         if frame.page == page.0 && (frame.valid || frame.busy) {
@@ -109,18 +131,24 @@ impl<W> Manager<W> {
                 self.counters.hits += 1;
                 return Found::Hit;
             }
+            // After a power cut a frame may be busy for nobody.
+            let filling = self.filling.entry(number).or_insert_with(Filling::new);
+            if filling.landed.contains(&sector) {
+                self.counters.hits += 1;
+                return Found::Hit;
+            }
             self.counters.hits_under_miss += 1;
-            self.waiters.entry(number).or_default().push(waiter);
+            filling.waiters.push((sector, waiter));
             return Found::Merged;
         }
         if self.can_start(number) {
-            self.start(number, Waiting { page, write, waiter });
+            self.start(number, Waiting { page, sector, write, waiter });
             return Found::Started;
         }
         if self.wait_queue.len() == self.wait_queue_max {
             return Found::Full;
         }
-        self.wait_queue.push_back(Waiting { page, write, waiter });
+        self.wait_queue.push_back(Waiting { page, sector, write, waiter });
         Found::Queued
     }
 
@@ -148,21 +176,31 @@ impl<W> Manager<W> {
         self.queue.issue()
     }
 
+    /// A sector of fill `id` is in its frame. Calls `arrived` for each waiter for it.
+    pub fn landed(&mut self, id: u64, sector: u64, mut arrived: impl FnMut(W)) {
+        let Kind::Fill { frame } = self.queue.command(id).kind else { return };
+        let filling = self.filling.entry(frame).or_insert_with(Filling::new);
+        filling.landed.push(sector);
+        let came = |waiting: &mut (u64, W)| waiting.0 == sector;
+        filling.waiters.extract_if(.., came).for_each(|(_, waiter)| arrived(waiter));
+    }
+
     /// Command `id` is complete. Calls `arrived` for each waiter whose page is present now, and
     /// retries the accesses in the wait queue.
-    pub fn complete(&mut self, id: u64, arrived: impl FnMut(W)) {
+    pub fn complete(&mut self, id: u64, mut arrived: impl FnMut(W)) {
         match self.queue.complete(id).kind {
             Kind::Evict { slot } => self.pool.push(slot),
             Kind::Fill { frame } => {
                 let filled = &mut self.frames[frame.index()];
                 (filled.valid, filled.busy) = (true, false);
-                self.waiters.remove(&frame).into_iter().flatten().for_each(arrived);
+                let waiters = self.filling.remove(&frame).map(|filling| filling.waiters);
+                waiters.into_iter().flatten().for_each(|(_, waiter)| arrived(waiter));
             }
         }
         // Queued accesses retry in order. Such an access never hits: only an earlier queued access
         // can have fetched its page.
-        for Waiting { page, write, waiter } in std::mem::take(&mut self.wait_queue) {
-            let found = self.access(page, write, waiter);
+        for Waiting { page, sector, write, waiter } in std::mem::take(&mut self.wait_queue) {
+            let found = self.access_sector(page, sector, write, waiter);
             debug_assert!(found != Found::Hit && found != Found::Full, "{page:?} {found:?}");
         }
     }
@@ -182,8 +220,9 @@ impl<W> Manager<W> {
             let slot = self.pool.pop().expect("there was room for a copy");
             self.queue.evict(MosPage(old.page), number, slot);
         }
-        self.queue.fill(miss.page, number);
-        self.waiters.entry(number).or_default().push(miss.waiter);
+        self.queue.fill(miss.page, number, miss.sector);
+        let filling = self.filling.entry(number).or_insert_with(Filling::new);
+        filling.waiters.push((miss.sector, miss.waiter));
     }
 
     /// An access that takes no time, while no command is in flight.
@@ -205,7 +244,7 @@ impl<W> Manager<W> {
     /// every unfinished command is issued again. In extend mode everything is empty. All waiters
     /// are gone.
     pub fn power_up(&mut self) {
-        self.waiters.clear();
+        self.filling.clear();
         self.wait_queue.clear();
         self.pool = (0..self.pool_slots).rev().collect();
         for command in self.queue.power_up() {
@@ -236,7 +275,7 @@ impl<W> Manager<W> {
 
     /// Pages in flight to the NVDIMM.
     pub fn in_flight(&self) -> usize {
-        self.waiters.len()
+        self.filling.len()
     }
 
     /// The counters since the last call.

@@ -15,9 +15,9 @@ pub use manager::{Found, Manager, Sizes};
 pub use queue::{Command, Copy, Kind, MosPage};
 
 use super::{Answer, Counters, Event, MemorySide, Observe, Request, Waiter, Warm};
-use crate::config::{Config, ConfigError, require};
+use crate::config::{Config, ConfigError, Mode, require};
 use nvdimm::Nvdimm;
-use nvme::{Burst, Nvme};
+use nvme::{Burst, Nvme, Over};
 
 /// HAMS's memory side: the NVDIMM is an inclusive, direct-mapped cache of MoS pages in front of
 /// flash. Hardware turns a miss into NVMe commands, and the MMU retries the access when its page is
@@ -30,6 +30,8 @@ pub struct MosCache {
     nvdimm: Nvdimm<Burst>,
     nvme: Nvme,
     pages_per_frame: u64,
+    /// Whether an access goes on when its 4 KiB have come, ahead of the rest of their page.
+    wanted_first: bool,
     /// Time to build a command.
     command: Span,
     stalled: Vec<Waiter>,
@@ -68,6 +70,8 @@ impl MosCache {
             nvdimm: Nvdimm::new(config, Span::from_ns(mos.lock_ns)),
             nvme: Nvme::new(config, mos)?,
             pages_per_frame: mos.page.0 / PAGE_BYTES as u64,
+            // A fill that a power cut breaks off is repeated, and would undo stores to what had come.
+            wanted_first: mos.wanted_first && mos.mode == Mode::Extend,
             command: config.cores.cycles(dram_cache.backside_cycles),
             stalled: Vec::new(),
             finished: Vec::new(),
@@ -105,7 +109,8 @@ impl MosCache {
 impl MemorySide for MosCache {
     fn access(&mut self, now: Time, request: Request) -> Answer {
         let Request { page, write, waiter, .. } = request;
-        match self.manager.access(self.mos_page(page), write, waiter) {
+        let sector = if self.wanted_first { page.0 % self.pages_per_frame } else { 0 };
+        match self.manager.access_sector(self.mos_page(page), sector, write, waiter) {
             Found::Hit => Answer::Hit(self.nvdimm.line(now, page)),
             Found::Full => {
                 self.stalls += 1;
@@ -136,9 +141,16 @@ impl MemorySide for MosCache {
         while let Some(at) = self.next_event().filter(|at| *at <= now) {
             if self.nvdimm.next_event() == Some(at) {
                 let Some((at, burst)) = self.nvdimm.step() else { break };
-                if let Some(id) = self.nvme.burst_over(burst, at) {
-                    self.manager.copied(id);
-                    self.pump(at);
+                match self.nvme.burst_over(burst, at) {
+                    Some(Over::Copied { id }) => {
+                        self.manager.copied(id);
+                        self.pump(at);
+                    }
+                    Some(Over::Landed { id, sector }) if self.wanted_first => {
+                        let arrived = |waiter| events.push(Event::Arrived(waiter, at));
+                        self.manager.landed(id, sector, arrived);
+                    }
+                    _ => {}
                 }
             } else {
                 let mut finished = std::mem::take(&mut self.finished);

@@ -22,9 +22,18 @@ pub(super) enum Burst {
     /// A part of a copy, with `left` pages to go.
     Copied { id: u64, left: u64 },
     /// 4 KiB of a fill arrived in their frame.
-    Landed { id: u64 },
+    Landed { id: u64, sector: u64 },
     /// 4 KiB of an eviction left the PRP pool.
     Pulled { id: u64, page: PageId },
+}
+
+/// What a burst brought about that the manager must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The copy for this eviction is complete.
+    Copied { id: u64 },
+    /// 4 KiB of this fill, counted within its page, are in the frame.
+    Landed { id: u64, sector: u64 },
 }
 
 /// An event.
@@ -33,7 +42,7 @@ enum Step {
     /// The controller has the command.
     Commanded { id: u64 },
     /// 4 KiB of a fill arrived at the NVDIMM's bus.
-    AtBus { id: u64 },
+    AtBus { id: u64, sector: u64 },
     /// The next 4 KiB of an eviction can be pulled.
     Pull { id: u64, page: u64 },
     /// 4 KiB of an eviction arrived in the device.
@@ -41,6 +50,15 @@ enum Step {
     /// The host knows that the command is complete.
     Finished { id: u64 },
 }
+
+/// The tag of a flash command of `id`: a mark in the lowest bit, the 4 KiB within the page, the number.
+fn tag(id: u64, sector: u64) -> u64 {
+    id << ID_SHIFT | sector << 1
+}
+
+/// The largest MoS page, 1 GiB, has 2^18 times 4 KiB.
+const ID_SHIFT: u32 = 20;
+const SECTOR_MASK: u64 = (1 << 18) - 1;
 
 /// A command in the controller.
 #[derive(Clone, Copy)]
@@ -191,7 +209,7 @@ impl Nvme {
             let Some(Reverse((at, _, step))) = self.agenda.pop() else { break };
             match step {
                 Step::Commanded { id } => self.begin(id, at),
-                Step::AtBus { id } => self.land(id, at, nvdimm),
+                Step::AtBus { id, sector } => self.land(id, sector, at, nvdimm),
                 Step::Pull { id, page } => self.pull(id, PageId(page), at, nvdimm),
                 Step::Stored { id, page } => self.store(id, PageId(page), at),
                 Step::Finished { id } => finished.push((id, at)),
@@ -204,8 +222,10 @@ impl Nvme {
         let first = self.first_page(command).0;
         match command.kind {
             Kind::Fill { .. } => {
-                for page in (first..first + left).map(PageId) {
-                    self.ask(at, FlashCommand { tag: id << 1, kind: FlashKind::Read, page });
+                // From the wanted 4 KiB on to the end, and then those before them.
+                for sector in (command.wanted..left).chain(0..command.wanted.min(left)) {
+                    let (tag, page) = (tag(id, sector), PageId(first + sector));
+                    self.ask(at, FlashCommand { tag, kind: FlashKind::Read, page });
                 }
             }
             Kind::Evict { .. } => self.schedule(at, Step::Pull { id, page: first }),
@@ -219,13 +239,13 @@ impl Nvme {
 
     /// Flash read 4 KiB of a fill.
     fn read(&mut self, tag: u64, at: Time) {
-        let id = tag >> 1;
+        let (id, sector) = (tag >> ID_SHIFT, tag >> 1 & SECTOR_MASK);
         let buffered = self.through_ssd_dram(at);
         let at_bus = match self.attachment {
             Attachment::Pcie => self.inbound.pass(buffered) + self.latency,
             Attachment::Ddr => buffered,
         };
-        self.schedule(at_bus, Step::AtBus { id });
+        self.schedule(at_bus, Step::AtBus { id, sector });
     }
 
     /// Passes 4 KiB through the SSD's DRAM, if there is one. Gives when they leave it.
@@ -238,8 +258,8 @@ impl Nvme {
         self.ssd_dram.pass(written)
     }
 
-    fn land(&mut self, id: u64, at: Time, nvdimm: &mut Nvdimm<Burst>) {
-        nvdimm.transfer(at, self.burst(nvdimm), Burst::Landed { id });
+    fn land(&mut self, id: u64, sector: u64, at: Time, nvdimm: &mut Nvdimm<Burst>) {
+        nvdimm.transfer(at, self.burst(nvdimm), Burst::Landed { id, sector });
     }
 
     /// Time of 4 KiB of a command's data on the NVDIMM's bus.
@@ -255,13 +275,14 @@ impl Nvme {
         nvdimm.transfer(at, self.burst(nvdimm), Burst::Pulled { id, page });
     }
 
-    /// A burst ended. Gives the eviction whose copy is complete, if one is.
-    pub(super) fn burst_over(&mut self, burst: Burst, at: Time) -> Option<u64> {
+    /// A burst ended. Gives what the manager must know of it.
+    pub(super) fn burst_over(&mut self, burst: Burst, at: Time) -> Option<Over> {
         match burst {
-            Burst::Copied { id, left } => return (left == 0).then_some(id),
-            Burst::Landed { id } => {
+            Burst::Copied { id, left } => return (left == 0).then_some(Over::Copied { id }),
+            Burst::Landed { id, sector } => {
                 self.traffic.pages_in(1, LINES);
                 self.page_done(id, at);
+                return Some(Over::Landed { id, sector });
             }
             Burst::Pulled { id, page } => {
                 self.traffic.pages_out(1, LINES);
@@ -293,7 +314,7 @@ impl Nvme {
     /// at once if the SSD's DRAM has room for them.
     fn store(&mut self, id: u64, page: PageId, at: Time) {
         let buffered = self.buffered < self.buffered_max;
-        let tag = id << 1 | u64::from(buffered);
+        let tag = tag(id, 0) | u64::from(buffered);
         self.ask(at, FlashCommand { tag, kind: FlashKind::Write, page });
         if buffered {
             self.buffered += 1;
@@ -306,7 +327,7 @@ impl Nvme {
         if tag & 1 == 1 {
             self.buffered -= 1;
         } else {
-            self.page_done(tag >> 1, at);
+            self.page_done(tag >> ID_SHIFT, at);
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Command {
     pub page: MosPage,
     /// What the command moves.
     pub kind: Kind,
+    /// The 4 KiB of a fill, counted within its page, that the access wanted.
+    pub wanted: u64,
 }
 
 /// A page that must be copied from its frame into the PRP pool before the frame receives data.
@@ -90,21 +92,21 @@ impl Queue {
         self.capacity - self.entries.len()
     }
 
-    pub(super) fn fill(&mut self, page: MosPage, frame: FrameId) {
-        self.push(page, Kind::Fill { frame }, None);
+    pub(super) fn fill(&mut self, page: MosPage, frame: FrameId, wanted: u64) {
+        self.push(page, Kind::Fill { frame }, wanted, None);
     }
 
     pub(super) fn evict(&mut self, page: MosPage, frame: FrameId, slot: u32) {
-        let id = self.push(page, Kind::Evict { slot }, Some(frame));
+        let id = self.push(page, Kind::Evict { slot }, 0, Some(frame));
         self.copies.push_back(Copy { id, frame, slot });
     }
 
-    fn push(&mut self, page: MosPage, kind: Kind, uncopied: Option<FrameId>) -> u64 {
+    fn push(&mut self, page: MosPage, kind: Kind, wanted: u64, uncopied: Option<FrameId>) -> u64 {
         assert!(self.room() > 0, "the submission queue overflows");
         let id = self.next_id;
         self.next_id += 1;
         let journal = self.mode == Mode::Persist;
-        let command = Command { id, page, kind };
+        let command = Command { id, page, kind, wanted };
         self.entries.push_back(Entry { command, journal, uncopied, issued: false });
         id
     }
@@ -162,6 +164,11 @@ impl Queue {
             }
         }
         self.entries.iter().map(|entry| &entry.command)
+    }
+
+    /// The command `id`, which is unfinished.
+    pub(super) fn command(&self, id: u64) -> Command {
+        self.entries[self.position(id)].command
     }
 
     fn position(&self, id: u64) -> usize {
