@@ -49,6 +49,9 @@ const CLIENTS: [usize; 3] = [4, 8, 16];
 /// assumption.
 pub(crate) const PAGE_INTERVAL: Span = Span::from_ns(6_700);
 
+/// Time of a line in the device's DRAM: `device.dram_ns` of the design.
+const LINE: Span = Span::from_ns(46);
+
 /// TraditionalStack's software time before a page is written: that of a fault (HAMS, ISCA'21 §II).
 const SOFTWARE: Span = Span::from_us(15);
 
@@ -62,7 +65,8 @@ fn durable(system: &str, device_us: u64, interval: Span) -> Durable {
     let write = Span::from_us(device_us * 4 / 5);
     match system {
         FLATFLASH => {
-            Durable::Lines { post: super::files::PRICES.line, verify: super::files::PRICES.verify }
+            let (post, verify) = (super::files::PRICES.line, super::files::PRICES.verify);
+            Durable::Lines { post, verify, line: LINE, interval }
         }
         TRADITIONAL_STACK => Durable::Pages { software: SOFTWARE, write, interval },
         _ => Durable::Pages { software: Span::ZERO, write, interval },
