@@ -2,6 +2,7 @@
 //! plain memory, without any.
 
 mod client;
+mod cold;
 mod commands;
 mod connections;
 mod cores;

@@ -1,0 +1,61 @@
+//! What a `GET` of a key whose pages are not in DRAM reads of flash.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::client::{Client, Reply, Server, encode, ok};
+
+/// A number that `INFO` tells.
+fn told(client: &mut Client, name: &str) -> f64 {
+    let Reply::Bulk(info) = client.call("info all") else { panic!("text") };
+    let info = String::from_utf8(info).expect("text");
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.expect("it is told").trim().parse().expect("a number")
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key:{number:08}").into_bytes()
+}
+
+/// Flash reads of a `GET` of any key, as if no leaf and no value had been in DRAM: those that were are
+/// at most as many as there are frames.
+fn reads_of_a_cold_get(value_bytes: usize, keys: usize) -> f64 {
+    const AT_ONCE: usize = 200;
+    const GETS: usize = 4_000;
+    let server = Server::start(|options| options.capacity_bytes = Some(256 << 20));
+    let mut client = server.client();
+    let value = vec![b'v'; value_bytes];
+    let numbers: Vec<usize> = (0..keys).collect();
+    for numbers in numbers.chunks(AT_ONCE) {
+        let requests = numbers.iter().flat_map(|number| encode(&[b"set", &key(*number), &value]));
+        client.send(&requests.collect::<Vec<u8>>());
+        numbers.iter().for_each(|_| assert_eq!(client.reply(), Some(ok())));
+    }
+    let used = told(&mut client, "flash_bytes") - told(&mut client, "flash_bytes_free");
+    let cached = told(&mut client, "dram_frames_bytes") / used;
+    assert!(cached < 0.3, "{cached} of the data is in DRAM");
+    let mut rng = Pcg64Mcg::seed_from_u64(9);
+    let before = told(&mut client, "flash_reads");
+    for _ in 0..GETS {
+        let found = client.command(&[b"get", &key(rng.random_range(0..keys))]);
+        assert!(matches!(found, Reply::Bulk(bytes) if bytes.len() == value_bytes));
+    }
+    let reads = (told(&mut client, "flash_reads") - before) / GETS as f64;
+    let cold = reads / (1.0 - cached);
+    println!(
+        "values of {value_bytes} bytes: {reads:.3} reads a GET, {cold:.3} if nothing is in DRAM"
+    );
+    cold
+}
+
+#[test]
+fn a_cold_get_of_a_small_value_reads_its_leaf_and_hardly_anything_else() {
+    let reads = reads_of_a_cold_get(900, 40_000);
+    assert!((0.9..=1.1).contains(&reads), "{reads} reads");
+}
+
+#[test]
+fn a_cold_get_of_a_value_in_a_page_of_its_own_reads_two_pages_at_most() {
+    let reads = reads_of_a_cold_get(3_500, 15_000);
+    assert!((0.9..=2.1).contains(&reads), "{reads} reads");
+}
