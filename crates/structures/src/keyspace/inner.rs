@@ -73,6 +73,21 @@ pub(super) fn insert<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHea
     header.store(memory, page);
 }
 
+/// Lowers the separator of a child to `to`, if it is there. The page's latch is held.
+pub(super) fn lower<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    old: Child,
+    to: u64,
+) {
+    let after = up_to(memory, page, header, old.0);
+    // What the first child's separator says is also in the page above.
+    if after > 1 && load_child(memory, page, after - 1) == old {
+        store_child(memory, page, after - 1, (to, old.1));
+    }
+}
+
 /// All children.
 pub(super) fn read<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader) -> Vec<Child> {
     (0..header.count.min(CHILDREN_MAX)).map(|index| load_child(memory, page, index)).collect()

@@ -65,6 +65,9 @@ pub(super) fn find<M: Memory>(
     })
 }
 
+/// Words of slots and entries.
+const WORDS: usize = PAGE_WORDS as usize - HEADER_WORDS as usize;
+
 /// The leaf has too little room for an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
@@ -126,7 +129,7 @@ pub(super) fn replace<M: Memory>(
         store_words(memory, found.at, words);
         return Ok(());
     }
-    let free = PAGE_WORDS as usize - HEADER_WORDS as usize - used_words(header) + old_words;
+    let free = free_words(header) + old_words;
     if free < words.len() {
         return Err(NoRoom);
     }
@@ -134,10 +137,10 @@ pub(super) fn replace<M: Memory>(
     insert(memory, page, header, hash, words)
 }
 
-/// Words of slots and entries.
-fn used_words(header: &PageHeader) -> usize {
+/// Words that no slot and no entry takes.
+pub(super) fn free_words(header: &PageHeader) -> usize {
     let heap = PAGE_WORDS as usize - usize::from(header.heap) - usize::from(header.garbage);
-    usize::from(header.count) + heap
+    WORDS - usize::from(header.count) - heap
 }
 
 fn store_words<M: Memory>(memory: &mut M, at: Addr, words: &[u64]) {
@@ -194,4 +197,23 @@ pub(super) fn middle(entries: &[Taken]) -> Option<usize> {
         }
     }
     best.map(|(_, index)| index)
+}
+
+/// From which of `entries`, which are sorted by hash, to move them to a leaf with so many words free, so that both
+/// have about as many words. `None` if moving any would not make them more alike.
+pub(super) fn balance(entries: &[Taken], free: usize) -> Option<usize> {
+    let left: usize = entries.iter().map(|(_, words)| words.len() + 1).sum();
+    let mut best = (left.abs_diff(WORDS - free), None);
+    let mut moved = 0;
+    for (index, pair) in entries.windows(2).enumerate().rev() {
+        moved += pair[1].1.len() + 1;
+        if moved > free {
+            break;
+        }
+        let off = (left - moved).abs_diff(WORDS - free + moved);
+        if pair[0].0 != pair[1].0 && off < best.0 {
+            best = (off, Some(index + 1));
+        }
+    }
+    best.1
 }

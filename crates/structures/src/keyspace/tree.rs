@@ -30,6 +30,17 @@ pub(super) enum Step<R> {
     Divide,
 }
 
+/// How a full leaf got room.
+enum Made {
+    /// A new leaf, which begins at this hash.
+    Leaf(u64, PageNumber),
+    /// The leaf that follows begins at `to`, and no longer at `from`.
+    Shift { from: u64, to: u64, leaf: PageNumber },
+}
+
+/// Entries are moved to the leaf that follows if it has as many words free.
+const SHIFT_ROOM_WORDS: usize = PAGE_WORDS as usize / 4;
+
 /// Where a hash lies, as one page says.
 enum Next {
     Here,
@@ -122,13 +133,14 @@ impl Tree {
                 }
                 match body(memory, page, &mut header) {
                     Step::Done(result) => Ok(Ok(result)),
-                    Step::Divide => self.divide_leaf(memory, page, header).map(|new| Err(Ok(new))),
+                    Step::Divide => self.make_room(memory, page, header).map(|made| Err(Ok(made))),
                 }
             })?;
             match result {
                 Ok(result) => return Ok(result),
                 Err(Err(right)) => number = right,
-                Err(Ok((separator, child))) => self.link(memory, 1, separator, child)?,
+                Err(Ok(Made::Leaf(separator, leaf))) => self.link(memory, 1, separator, leaf)?,
+                Err(Ok(Made::Shift { from, to, leaf })) => self.lower(memory, (from, to), leaf),
             }
         }
     }
@@ -168,6 +180,76 @@ impl Tree {
                 Next::Here => return Some(number),
                 Next::Right(other) | Next::Down(other) => number = other,
             }
+        }
+    }
+
+    /// Makes room in a full leaf, whose latch is held: moves some of its entries to the leaf that follows, if
+    /// that has more than a little room, or divides it. So leaves are fuller than halves of divided ones.
+    fn make_room<M: Memory>(
+        &self,
+        memory: &mut M,
+        page: Addr,
+        header: PageHeader,
+    ) -> Result<Made, Full> {
+        if self.has_next_beside_it(memory, &header)
+            && let Some(begins) = self.shift(memory, page, header)
+        {
+            return Ok(Made::Shift { from: header.high, to: begins, leaf: header.right });
+        }
+        let (separator, leaf) = self.divide_leaf(memory, page, header)?;
+        Ok(Made::Leaf(separator, leaf))
+    }
+
+    /// Whether the leaf that follows has the same page above it, so that a look-up finds it at once when it begins
+    /// earlier.
+    fn has_next_beside_it<M: Memory>(&self, memory: &mut M, header: &PageHeader) -> bool {
+        let last = header.high - 1;
+        if header.right == 0 || self.root(memory).is_none_or(|(_, level)| level == 0) {
+            return false;
+        }
+        let Some(above) = self.descend(memory, last, 1) else { return false };
+        let page = self.pages.address(above);
+        latch::read(memory, page, |memory| PageHeader::load(memory, page).high > header.high)
+    }
+
+    /// Moves the last entries of a leaf, whose latch is held, to the one that follows, so that both are about as
+    /// full. Gives the hash from which that begins then; `None` if it has too little room.
+    fn shift<M: Memory>(&self, memory: &mut M, page: Addr, mut header: PageHeader) -> Option<u64> {
+        // Leaves are latched from left to right.
+        let next_page = self.pages.address(header.right);
+        latch::write(memory, next_page, |memory| {
+            let mut next = PageHeader::load(memory, next_page);
+            if leaf::free_words(&next) < SHIFT_ROOM_WORDS {
+                return None;
+            }
+            let mut entries = leaf::read(memory, page, &header);
+            entries.sort_by_key(|(hash, _)| *hash);
+            let from = leaf::balance(&entries, leaf::free_words(&next))?;
+            let mut moved = entries.split_off(from);
+            let begins = moved[0].0;
+            moved.extend(leaf::read(memory, next_page, &next));
+            next.low = begins;
+            leaf::write(memory, next_page, &mut next, &moved);
+            header.high = begins;
+            leaf::write(memory, page, &mut header, &entries);
+            Some(begins)
+        })
+    }
+
+    /// Tells the page above that `leaf` begins at `to` now, and not at `from`. Until then a look-up of what is between
+    /// goes there by way of the leaf on its left.
+    fn lower<M: Memory>(&self, memory: &mut M, (from, to): (u64, u64), leaf: PageNumber) {
+        let mut next = self.descend(memory, from, 1);
+        while let Some(number) = next {
+            let page = self.pages.address(number);
+            next = latch::write(memory, page, |memory| {
+                let header = PageHeader::load(memory, page);
+                if from >= header.high {
+                    return Some(header.right);
+                }
+                inner::lower(memory, page, &header, (from, leaf), to);
+                None
+            });
         }
     }
 

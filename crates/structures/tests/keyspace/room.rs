@@ -36,3 +36,33 @@ fn a_full_keyspace_keeps_every_key_and_has_room_again_after_deletes() {
     }
     assert_eq!(set(&mut memory, 1, 20_000), Ok(()));
 }
+
+/// Bytes of pages for a byte of keys and values: the mean while the keys become twice as many.
+fn use_over_a_doubling(value_bytes: usize) -> f64 {
+    let count = (16 << 20) / (16 + value_bytes as u64);
+    let pages = count * (value_bytes as u64 + 100) * 3 / PAGE_BYTES as u64;
+    let mut memory = Plain::zeroed(pages * PAGE_BYTES as u64);
+    let keys = Keyspace::format(&mut memory, Addr(0), pages, HashSecret([2, 9]));
+    let value = vec![3; value_bytes];
+    let mut uses = Vec::new();
+    for number in 0..count {
+        let name = format!("key:{number:012}");
+        let key = keys.key(name.as_bytes());
+        let set = keys.exclusive(&mut memory, &[key.hash], |m| keys.set(m, 0, &key, &value, None));
+        set.expect("no log").0.expect("there is room");
+        if number >= count / 2 && number % (count / 32) == 0 {
+            let (free, all) = keys.free_pages(&mut memory);
+            let data_bytes = (number + 1) * (name.len() + value_bytes) as u64;
+            uses.push(((all - free) * PAGE_BYTES as u64) as f64 / data_bytes as f64);
+        }
+    }
+    uses.iter().sum::<f64>() / uses.len() as f64
+}
+
+#[test]
+fn pages_take_little_more_than_their_keys_and_values() {
+    for (value_bytes, most) in [(64, 1.7), (230, 1.7), (1_800, 1.7), (16 << 10, 1.3)] {
+        let used = use_over_a_doubling(value_bytes);
+        assert!(used <= most, "{used} bytes of pages for a byte, values of {value_bytes} bytes");
+    }
+}
