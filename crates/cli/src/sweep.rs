@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ebbtide_core::crc32c_append;
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::sweep::{self, Shard, Sweep, SweepOptions};
 
@@ -119,7 +120,7 @@ fn checksum(path: &Path) -> io::Result<u32> {
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(sum),
-            length => sum = crc32c::crc32c_append(sum, &buffer[..length]),
+            length => sum = crc32c_append(sum, &buffer[..length]),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! * [`Addr`], [`PageId`], [`FrameId`]: a byte address, a 4 KiB page, a frame of DRAM.
 //! * [`Time`], [`Span`], [`Bytes`]: quantities, with one parser each.
 //! * [`choice!`]: an enum whose variants users choose by name.
+//! * [`crc32c`]: the checksum of what is stored.
 //! * [`Watch`], [`Stop`]: progress of a long run, and a request to stop it.
 //!
 //! Programs and policies:
@@ -37,6 +38,7 @@
 
 mod addr;
 mod bytes;
+mod checksum;
 mod choice;
 pub mod durability;
 mod footprint;
@@ -53,6 +55,7 @@ mod watch;
 
 pub use addr::{Addr, FrameId, LINE_BYTES, PAGE_BYTES, PageId};
 pub use bytes::{Bytes, NotBytes};
+pub use checksum::{crc32c, crc32c_append};
 pub use footprint::{Footprints, Lines, Trigger};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
 pub use miss_table::{Begin, MissTable};

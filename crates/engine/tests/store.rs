@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use ebbtide_core::{PAGE_BYTES, PageId, Stop, Watch};
+use ebbtide_core::{PAGE_BYTES, PageId, Stop, Watch, crc32c};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use tempfile::TempDir;
 
@@ -203,7 +203,7 @@ fn a_header_that_claims_more_pages_than_a_file_can_have_is_refused() {
     let bytes = fs::read(&new.path).expect("the file");
     let mut header = bytes[..PAGE_BYTES].to_vec();
     header[16..24].copy_from_slice(&huge.pages.to_le_bytes());
-    let checksum = crc32c::crc32c(&header[..PAGE_BYTES - 4]);
+    let checksum = crc32c(&header[..PAGE_BYTES - 4]);
     header[PAGE_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
     overwrite(&new, &header, 0);
     assert!(matches!(open(&new), Err(StoreError::Short { .. })));

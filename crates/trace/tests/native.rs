@@ -7,7 +7,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use common::any_trace;
-use ebbtide_core::{Addr, PageId, Time};
+use ebbtide_core::{Addr, PageId, Time, crc32c, crc32c_append};
 use ebbtide_trace::native::{NativeError, NativeReader, NativeWriter};
 use ebbtide_trace::{Access, Compression, Input, Op, Output, Source, TraceError, open};
 use proptest::prelude::*;
@@ -145,7 +145,7 @@ proptest! {
         let stored = zstd::bulk::compress(&raw, 1).expect("bytes in memory");
         let numbers = [entries, raw.len(), stored.len()].map(|n| (n as u32).to_le_bytes());
         let numbers = numbers.as_flattened();
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(numbers), &stored);
+        let checksum = crc32c_append(crc32c(numbers), &stored);
         let mut bytes = written(&[], "");
         bytes.truncate(20);
         bytes.extend(numbers);

@@ -6,6 +6,7 @@
 
 use super::Lsn;
 use crate::addr::PAGE_BYTES;
+use crate::checksum::{crc32c, crc32c_append};
 
 /// The contents of one block.
 pub type Page = [u8; PAGE_BYTES];
@@ -75,7 +76,7 @@ impl Geometry {
 
     /// The CRC32C of `bytes`, begun with the store's number.
     pub fn checksum(&self, bytes: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc32c::crc32c(&self.id.to_le_bytes()), bytes)
+        crc32c_append(crc32c(&self.id.to_le_bytes()), bytes)
     }
 }
 

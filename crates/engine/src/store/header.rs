@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::durability::{Geometry, LOG_BLOCKS_MIN, SLOTS_MAX};
+use ebbtide_core::{PAGE_BYTES, crc32c};
 
 use super::error::fault;
 use super::file::{buffer, size_bytes};
@@ -90,7 +90,7 @@ impl Header {
         out[layout::ID..][..8].copy_from_slice(&self.id.to_le_bytes());
         out[layout::LOG_BLOCKS..][..8].copy_from_slice(&self.log_blocks.to_le_bytes());
         out[layout::TAG..][..self.tag.len()].copy_from_slice(self.tag.as_bytes());
-        let checksum = crc32c::crc32c(&out[..layout::CHECKSUM]);
+        let checksum = crc32c(&out[..layout::CHECKSUM]);
         out[layout::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -105,8 +105,7 @@ impl Header {
             return Err(StoreError::Version { path: path.to_path_buf(), found });
         }
         let tag_bytes = word(layout::TAG_BYTES) as usize;
-        if word(layout::CHECKSUM) != crc32c::crc32c(&page[..layout::CHECKSUM])
-            || tag_bytes > TAG_BYTES_MAX
+        if word(layout::CHECKSUM) != crc32c(&page[..layout::CHECKSUM]) || tag_bytes > TAG_BYTES_MAX
         {
             return Err(damaged());
         }

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use ebbtide_core::crc32c_append;
 use ebbtide_sim::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ impl Fingerprint {
         for plan in plans {
             let Plan { config, workload, jobs, seed, arrivals } = plan;
             let whole = json!([config, workload.name(), jobs, seed, arrivals]);
-            sum = crc32c::crc32c_append(sum, whole.to_string().as_bytes());
+            sum = crc32c_append(sum, whole.to_string().as_bytes());
         }
         let program = program.to_string();
         let (axes, points) = (sweep.axes().to_vec(), plans.len());

@@ -1,5 +1,7 @@
 //! [`NativeReader`]: a trace in native form as a [`Source`].
 
+use ebbtide_core::{crc32c, crc32c_append};
+
 use super::columns::Decoder;
 use super::{
     BLOCK_ENTRIES, BLOCK_HEADER_BYTES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION, raw_bytes_max,
@@ -67,7 +69,7 @@ impl NativeReader {
             return Err(self.fault(NativeError::Corrupt("a description of at most 64 KiB")));
         }
         let description = self.take(length)?.to_vec();
-        let found = crc32c::crc32c_append(crc32c::crc32c(&start), &description);
+        let found = crc32c_append(crc32c(&start), &description);
         self.check(found)?;
         self.description = String::from_utf8(description)
             .map_err(|_| self.fault(NativeError::Corrupt("a description in UTF-8")))?;
@@ -86,7 +88,7 @@ impl NativeReader {
         if !possible || stored > zstd::zstd_safe::compress_bound(raw) {
             return Err(self.fault(NativeError::Corrupt("the lengths of a block")));
         }
-        let found = crc32c::crc32c_append(crc32c::crc32c(&numbers[..12]), self.take(stored)?);
+        let found = crc32c_append(crc32c(&numbers[..12]), self.take(stored)?);
         if found != checksum {
             return Err(self.fault(NativeError::Checksum { expected: checksum, found }));
         }

@@ -1,6 +1,6 @@
 //! [`NativeWriter`]: writes a trace in native form.
 
-use ebbtide_core::Time;
+use ebbtide_core::{Time, crc32c, crc32c_append};
 
 use super::columns::Encoder;
 use super::{BLOCK_ENTRIES, DESCRIPTION_BYTES_MAX, MAGIC, VERSION};
@@ -33,7 +33,7 @@ impl NativeWriter {
         header.extend([0; 2]);
         header.extend((length as u32).to_le_bytes());
         header.extend(&description.as_bytes()[..length]);
-        header.extend(crc32c::crc32c(&header).to_le_bytes());
+        header.extend(crc32c(&header).to_le_bytes());
         output.write(&header)?;
         let mut compressor = zstd::bulk::Compressor::default();
         let level = compressor.set_compression_level(ZSTD_LEVEL);
@@ -74,7 +74,7 @@ impl NativeWriter {
 
     fn block(&mut self, entries: usize, raw: usize, stored: &[u8]) -> Result<(), TraceError> {
         let numbers = [entries, raw, stored.len()].map(|number| (number as u32).to_le_bytes());
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(numbers.as_flattened()), stored);
+        let checksum = crc32c_append(crc32c(numbers.as_flattened()), stored);
         self.output.write(numbers.as_flattened())?;
         self.output.write(&checksum.to_le_bytes())?;
         self.output.write(stored)
