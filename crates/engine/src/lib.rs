@@ -25,7 +25,6 @@ mod engine_state;
 mod epoch;
 mod extent;
 mod flash_memory;
-mod hit_table;
 mod job;
 mod job_error;
 mod job_queue;

@@ -7,50 +7,26 @@
 //! A page fetched ahead of demand is *coming*, then *ahead* in its frame: the hit path takes both for
 //! misses, so that the first use of it is noticed at no cost to any other access.
 
+mod hit_path;
+mod hit_table;
+mod page_state;
+
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use ebbtide_core::prefetch::Origin;
-use ebbtide_core::replacement::{
-    Admission, Frames, Geometry, PolicyKind, Replacement, TOUCHES_MAX,
-};
+use ebbtide_core::replacement::{Admission, Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::FrameMemory;
-use crate::hit_table::{HitTable, Lookup};
 use crate::mailbox::Waiter;
 use crate::mapping::Mapping;
-
-/// In the state of a page that is not resident, beside the number of its slot if it is absent. The
-/// state of a resident one is its frame's number and nothing else: the hit path has nothing to take
-/// off it.
-const MISSING: u32 = 1 << 31;
-/// Beside the number of the frame it is in: a page that was fetched ahead of demand.
-const AHEAD: u32 = MISSING | 1 << 30;
-/// Above all of those, beside the number of the core that brings the page in or out.
-const BUSY: u32 = u32::MAX - (CORES_MAX as u32 - 1);
-const COMING: u32 = BUSY - CORES_MAX as u32;
-
-/// The most cores that can bring pages.
-pub(crate) const CORES_MAX: usize = 1 << 10;
-
-/// The most frames a cache can have: frame numbers share a word with two flags, and with two states of
-/// every core.
-pub(crate) const FRAMES_MAX: usize = (1 << 30) - 2 * CORES_MAX;
-
-/// Bytes of DRAM that each page of the address space costs, resident or not, beside its history in
-/// the replacement policy.
-pub(crate) const PAGE_STATE_BYTES: usize = size_of::<AtomicU32>();
-
-/// Instead of a slot: the page has never been written back, and is zeros.
-pub(crate) const BLANK: u32 = (1 << 30) - 1;
-
-/// Instead of a slot: the page's copy is damaged.
-pub(crate) const POISONED: u32 = BLANK - 1;
-
-/// The most slots an address space can have, for the same reason.
-pub(crate) const SLOTS_MAX: u64 = POISONED as u64;
+pub(crate) use hit_path::HitPath;
+use hit_table::HitTable;
+pub(crate) use page_state::{
+    BLANK, CORES_MAX, FRAMES_MAX, PAGE_STATE_BYTES, POISONED, PageState, SLOTS_MAX,
+};
 
 /// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
 const HOLDS_NOTHING: u64 = u64::MAX;
@@ -78,21 +54,6 @@ struct Contents {
 /// dirty mark, and what it holds.
 pub(crate) const FRAME_BYTES: usize =
     PAGE_BYTES + 2 * size_of::<AtomicU8>() + size_of::<Contents>();
-
-/// Where a page is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PageState {
-    /// On flash only, in this slot, or [`BLANK`].
-    Absent(u32),
-    /// On its way in or out by this core: wait.
-    Busy(usize),
-    /// On its way in by this core, and no job has asked for it yet.
-    Coming(usize),
-    /// In this frame, and no job has asked for it yet.
-    Ahead(FrameId),
-    /// In this frame.
-    Resident(FrameId),
-}
 
 /// How a page has come to be in a frame.
 #[derive(Clone, Copy, Debug)]
@@ -152,14 +113,14 @@ impl Cache {
         };
         for page in (0..pages).map(PageId) {
             let slot = if blank { BLANK } else { page.0 as u32 };
-            cache.state_word(page).store(MISSING | slot, Ordering::Relaxed);
+            cache.state_word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
         }
         Ok(cache)
     }
 
     /// Says where an absent page is before the cache is used: in `slot`, or one of the two marks.
     pub(crate) fn place(&mut self, page: PageId, slot: u32) {
-        self.state_word(page).store(MISSING | slot, Ordering::Relaxed);
+        self.state_word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
     }
 
     /// Bytes that `frames` frames take.
@@ -270,37 +231,35 @@ impl Cache {
 
     /// Where `page` is; final while its shard is locked.
     pub(crate) fn state(&self, page: PageId) -> PageState {
-        match self.state_word(page).load(Ordering::Acquire) {
-            frame if frame & MISSING == 0 => PageState::Resident(FrameId(frame)),
-            busy if busy >= BUSY => PageState::Busy((busy - BUSY) as usize),
-            coming if coming >= COMING => PageState::Coming((coming - COMING) as usize),
-            ahead if ahead & AHEAD == AHEAD => PageState::Ahead(FrameId(ahead & !AHEAD)),
-            absent => PageState::Absent(absent & !MISSING),
-        }
+        PageState::of_word(self.state_word(page).load(Ordering::Acquire))
+    }
+
+    fn set_state(&self, page: PageId, state: PageState) {
+        self.state_word(page).store(state.word(), Ordering::Release);
     }
 
     /// `core` starts to move an absent page in.
     pub(crate) fn begin_fetch(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
         debug_assert!(matches!(self.state(page), PageState::Absent(_)));
-        self.state_word(page).store(BUSY + core as u32, Ordering::Release);
+        self.set_state(page, PageState::Busy(core));
     }
 
     /// `core` starts to move an absent page in ahead of demand.
     pub(crate) fn begin_ahead(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
         debug_assert!(matches!(self.state(page), PageState::Absent(_)));
-        self.state_word(page).store(COMING + core as u32, Ordering::Release);
+        self.set_state(page, PageState::Coming(core));
     }
 
     /// A job asks for a page that is coming by `core`, which becomes busy.
     pub(crate) fn await_coming(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
         debug_assert_eq!(self.state(page), PageState::Coming(core));
-        self.state_word(page).store(BUSY + core as u32, Ordering::Release);
+        self.set_state(page, PageState::Busy(core));
     }
 
     /// A job asks for a page that was fetched ahead, in `frame`. It becomes resident unless it is being
     /// evicted. Returns whether it is resident.
     pub(crate) fn use_ahead(&self, page: PageId, frame: FrameId, _shard: &Shard<'_>) -> bool {
-        let (ahead, resident) = (AHEAD | frame.0, frame.0);
+        let (ahead, resident) = (PageState::Ahead(frame).word(), PageState::Resident(frame).word());
         let word = self.state_word(page);
         let used =
             word.compare_exchange(ahead, resident, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -326,8 +285,7 @@ impl Cache {
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
         debug_assert!(matches!(self.state(page), PageState::Busy(_) | PageState::Coming(_)));
-        debug_assert!(slot <= BLANK);
-        self.state_word(page).store(MISSING | slot, Ordering::Release);
+        self.set_state(page, PageState::Absent(slot));
     }
 
     /// A page on its way is in `frame` and may be used from now on.
@@ -341,17 +299,17 @@ impl Cache {
         let Installed { slot, dirty, ahead } = installed;
         let state = self.state(page);
         debug_assert!(matches!(state, PageState::Busy(_) | PageState::Coming(_)));
-        let (origin, flags) = match (state, ahead) {
-            (PageState::Coming(_), _) => (Origin::Unused, AHEAD),
-            (_, true) => (Origin::Used, 0),
-            (_, false) => (Origin::Demand, 0),
+        let (origin, state) = match (state, ahead) {
+            (PageState::Coming(_), _) => (Origin::Unused, PageState::Ahead(frame)),
+            (_, true) => (Origin::Used, PageState::Resident(frame)),
+            (_, false) => (Origin::Demand, PageState::Resident(frame)),
         };
         self.contents[frame.index()].holds.store(holding(page, origin), Ordering::Relaxed);
         self.contents[frame.index()].slot.store(slot.unwrap_or(BLANK), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
-        self.state_word(page).store(flags | frame.0, Ordering::Release);
-        if flags == 0 {
+        self.set_state(page, state);
+        if origin != Origin::Unused {
             // Nobody gives the page up before the policy knows its frame.
             self.hits.add(page, frame);
         }
@@ -425,8 +383,10 @@ impl Cache {
         // No shard: no other thread changes a resident page's state, and a fiber that finds it resident
         // under the shard's lock only goes back to the hit path to look again. The first use of a page
         // that was fetched ahead changes its state only as long as it is still that.
-        let state = self.state_word(page).swap(BUSY + core as u32, Ordering::AcqRel);
-        debug_assert!([frame.0, AHEAD | frame.0].contains(&state), "{page:?} is elsewhere");
+        let busy = PageState::Busy(core).word();
+        let state = PageState::of_word(self.state_word(page).swap(busy, Ordering::AcqRel));
+        let here = [PageState::Resident(frame), PageState::Ahead(frame)];
+        debug_assert!(here.contains(&state), "{page:?} is elsewhere");
         self.hits.remove(page);
     }
 }
@@ -454,80 +414,11 @@ impl Frames for Marks<'_> {
     }
 }
 
-/// The hit path: page → state → frame → memory, with no lock and nothing written that is shared,
-/// but a mark in the frame that is stored only when it changes.
-#[derive(Clone, Copy)]
-pub(crate) struct HitPath {
-    lookup: Lookup,
-    states: *const AtomicU32,
-    pages: u64,
-    frames: *mut u8,
-    touches: *const AtomicU8,
-    dirty: *const AtomicU8,
-}
-
-impl HitPath {
-    pub(crate) fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    /// Makes every access one to a page that does not exist, or undoes that with the real number.
-    pub(crate) fn set_pages(&mut self, pages: u64) {
-        self.pages = pages;
-    }
-
-    /// The frame of `page` if that has its own place in the table of resident pages, as nearly all
-    /// have. Call inside an epoch (see [`crate::epoch`]); the answer is good until its end.
-    #[inline(always)]
-    pub(crate) fn find_at_once(&self, page: PageId) -> Option<FrameId> {
-        debug_assert!(page.0 < self.pages);
-        self.lookup.find(page)
-    }
-
-    /// The frame of `page` if it is resident. Call inside an epoch; the answer is good until its end.
-    pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
-        debug_assert!(page.0 < self.pages);
-        let known = self.lookup.find(page).or_else(|| self.lookup.find_elsewhere(page));
-        known.or_else(|| {
-            // SAFETY: the caller has checked the page number; states live as long as the cache.
-            let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
-            (state & MISSING == 0).then_some(FrameId(state))
-        })
-    }
-
-    /// The memory `offset` bytes into `frame`.
-    #[inline(always)]
-    pub(crate) fn memory(&self, frame: FrameId, offset: usize) -> *mut u8 {
-        // SAFETY: frames come from `find`, so they exist; `offset` is within the page.
-        // The offset first: it is known before the frame is.
-        unsafe { self.frames.add(offset).add(frame.index() * PAGE_BYTES) }
-    }
-
-    /// Marks a hit. Racing marks may be lost: they only guide replacement.
-    #[inline(always)]
-    pub(crate) fn touch(&self, frame: FrameId) {
-        // SAFETY: there is a mark for every frame.
-        let mark = unsafe { &*self.touches.add(frame.index()) };
-        let touches = mark.load(Ordering::Relaxed);
-        if touches < TOUCHES_MAX {
-            mark.store(touches + 1, Ordering::Relaxed);
-        }
-    }
-
-    /// Marks the frame as written. Only ever set while the page is published, so none is lost.
-    #[inline(always)]
-    pub(crate) fn mark_dirty(&self, frame: FrameId) {
-        // SAFETY: there is a mark for every frame.
-        let mark = unsafe { &*self.dirty.add(frame.index()) };
-        if mark.load(Ordering::Relaxed) == 0 {
-            mark.store(1, Ordering::Relaxed);
-        }
-    }
-}
-
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
+
+    use ebbtide_core::replacement::TOUCHES_MAX;
 
     const PAGE: PageId = PageId(70);
     const FRAME: FrameId = FrameId(3);

@@ -21,21 +21,21 @@ const LINE_PLACES: usize = 8;
 const FREE: u64 = u64::MAX;
 
 /// The table of a cache.
-pub(crate) struct HitTable {
+pub(super) struct HitTable {
     places: Mapping,
     count: usize,
 }
 
 /// What a reader needs, as plain values. The table must outlive it.
 #[derive(Clone, Copy)]
-pub(crate) struct Lookup {
+pub(super) struct Lookup {
     places: *const AtomicU64,
     last: usize,
 }
 
 impl HitTable {
     /// For a cache of `frames` frames.
-    pub(crate) fn new(frames: usize) -> io::Result<HitTable> {
+    pub(super) fn new(frames: usize) -> io::Result<HitTable> {
         let count = HitTable::place_count(frames);
         let places = Mapping::zeroed(HitTable::bytes(frames))?;
         let table = HitTable { places, count };
@@ -49,17 +49,17 @@ impl HitTable {
     }
 
     /// Bytes that a table for `frames` frames takes.
-    pub(crate) fn bytes(frames: usize) -> usize {
+    pub(super) fn bytes(frames: usize) -> usize {
         HitTable::place_count(frames) * size_of::<AtomicU64>()
     }
 
-    pub(crate) fn lookup(&self) -> Lookup {
+    pub(super) fn lookup(&self) -> Lookup {
         Lookup { places: self.places.base().cast_const().cast(), last: self.count - 1 }
     }
 
     /// Notes that `page` is in `frame` from now on, if there is a place for it. Nobody else adds or
     /// removes this page meanwhile.
-    pub(crate) fn add(&self, page: PageId, frame: FrameId) {
+    pub(super) fn add(&self, page: PageId, frame: FrameId) {
         let entry = page.0 << 32 | u64::from(frame.0);
         let lookup = self.lookup();
         for place in lookup.line(page) {
@@ -73,7 +73,7 @@ impl HitTable {
     }
 
     /// Forgets `page`.
-    pub(crate) fn remove(&self, page: PageId) {
+    pub(super) fn remove(&self, page: PageId) {
         let lookup = self.lookup();
         for place in lookup.line(page) {
             let place = lookup.place(place);
@@ -88,13 +88,13 @@ impl HitTable {
 impl Lookup {
     /// The frame of `page`, if that has its own place.
     #[inline(always)]
-    pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
+    pub(super) fn find(&self, page: PageId) -> Option<FrameId> {
         let entry = self.place(self.own_place(page)).load(Ordering::Acquire);
         (entry >> 32 == page.0).then_some(FrameId(entry as u32))
     }
 
     /// The frame of `page`, if that has another place of its line.
-    pub(crate) fn find_elsewhere(&self, page: PageId) -> Option<FrameId> {
+    pub(super) fn find_elsewhere(&self, page: PageId) -> Option<FrameId> {
         self.line(page).skip(1).find_map(|place| {
             let entry = self.place(place).load(Ordering::Acquire);
             (entry >> 32 == page.0).then_some(FrameId(entry as u32))
