@@ -4,7 +4,9 @@
 //! behind the reads, and wakes waiters. Its core drives it ([`Backside::advance`]) between jobs. When
 //! that core is busy for long, another core that waits for one of its pages drives it.
 
+mod completions;
 mod eviction;
+mod frames;
 mod pace;
 mod prefetch;
 mod requests;
@@ -12,10 +14,8 @@ mod write_back;
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ebbtide_core::durability::{Frozen, Lsn};
 use ebbtide_core::prefetch::{Demand, Prefetching};
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::smallvec;
@@ -24,11 +24,11 @@ use crate::buffer_pool::BufferPool;
 use crate::cache::{BLANK, Installed, POISONED, PageState};
 use crate::counters::CoreCounters;
 use crate::device::{Direction, Queue};
-use crate::mailbox::{Outcome, Waiter};
+use crate::mailbox::Outcome;
 use crate::net::{NetEvent, NetRequest};
 use eviction::Evictions;
 use prefetch::Prefetch;
-use requests::{ATTEMPTS_MAX, Operation, Requests};
+use requests::{Operation, Requests};
 use write_back::WriteBack;
 
 /// A busy core gives the policy this many arrived frames at once, for one lock.
@@ -44,14 +44,6 @@ pub(crate) enum Drive {
     Idle,
     /// Another core, which waits for one of its pages.
     Help,
-}
-
-/// What became of a victim.
-enum Evicted {
-    /// It waits to be written.
-    Dirty,
-    /// Its copy on flash, in this slot, is up to date; without a slot it is blank.
-    Clean(Option<u32>),
 }
 
 /// Bounds of a backside.
@@ -319,265 +311,6 @@ impl Backside {
         self.requests.start(pool, Operation { prefetched, ..read });
     }
 
-    fn reap(&mut self, pool: &BufferPool, now: Time, waiting: bool) {
-        let mut completions = self.requests.reap();
-        let counters = self.counters(pool);
-        let whole = completions.is_empty() || pool.is_whole();
-        for completion in completions.drain(..) {
-            if let Some((operation, error)) =
-                self.requests.end(pool, counters, completion, (now, waiting))
-            {
-                match operation.direction {
-                    Direction::Read if !whole => {
-                        let error = Some("the file was cut short while in use".into());
-                        self.end_read(pool, &operation, error, now);
-                    }
-                    Direction::Read => {
-                        let error = error.or_else(|| damage(pool, &operation));
-                        self.end_read(pool, &operation, error, now);
-                    }
-                    Direction::Write => self.end_write(pool, &operation, error),
-                }
-            }
-        }
-        self.requests.recycle(completions);
-        if !self.read_ns.is_empty() {
-            pool.counters.flash_reads_took(self.core, self.read_ns.drain(..));
-        }
-    }
-
-    fn end_read(
-        &mut self,
-        pool: &BufferPool,
-        operation: &Operation,
-        error: Option<String>,
-        now: Time,
-    ) {
-        let &Operation { page, slot, prefetched, since, .. } = operation;
-        let frame = operation.frames[0];
-        self.prefetch.ended(prefetched);
-        match error {
-            None => {
-                self.counters(pool).flash_reads.add(1);
-                self.read_ns.push(now.since(since).as_ns());
-                self.prefetch.arrived(page, prefetched);
-                let installed = Installed { slot: Some(slot), dirty: false, ahead: prefetched };
-                self.publish(pool, page, frame, installed);
-            }
-            Some(error) => {
-                self.counters(pool).read_errors.add(1);
-                self.fail(pool, page, slot, &format!("cannot be read: {error}"));
-                self.free.push(frame);
-            }
-        }
-    }
-
-    fn end_write(&mut self, pool: &BufferPool, operation: &Operation, error: Option<String>) {
-        self.write_back.ended(operation.frames.len());
-        let frames = operation.frames.iter().zip(operation.slot..);
-        if error.is_none() {
-            let counters = self.counters(pool);
-            counters.flash_writes.add(operation.frames.len() as u64);
-            counters.write_requests.add(1);
-            self.write_back.note_success();
-            for (&frame, slot) in frames {
-                if map(pool, frame, slot, operation.covers) {
-                    self.release(pool, frame, Some(slot));
-                } else {
-                    self.write_failed(pool, frame, pool.cache.slot_of(frame));
-                }
-            }
-            return;
-        }
-        if !operation.alone {
-            self.write_back.note_failure();
-        }
-        if let [frame] = operation.frames[..] {
-            if let Some(persist) = &pool.persist {
-                persist.lock().journal.write_failed(operation.slot);
-                self.write_failed(pool, frame, pool.cache.slot_of(frame));
-            } else {
-                pool.placement.lock().retire(operation.slot);
-                self.write_failed(pool, frame, None);
-            }
-            return;
-        }
-        // One bad slot fails a whole run: only writing each page alone, once, tells which it is.
-        let alone = frames.map(|(&frame, slot)| Operation {
-            slot,
-            page: pool.cache.page_in(frame),
-            frames: smallvec![frame],
-            attempts: ATTEMPTS_MAX,
-            alone: true,
-            ..*operation
-        });
-        self.write_back.start_again(pool, &mut self.requests, alone);
-    }
-
-    /// A page could not be written. Nothing is lost: it goes on living in DRAM.
-    fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
-        self.counters(pool).write_errors.add(1);
-        self.take_cleaned(frame);
-        let installed = Installed { slot, dirty: true, ahead: false };
-        self.publish(pool, pool.cache.page_in(frame), frame, installed);
-    }
-
-    /// Makes a busy page resident in `frame` and wakes its waiters.
-    fn publish(&mut self, pool: &BufferPool, page: PageId, frame: FrameId, installed: Installed) {
-        let mut shard = pool.cache.shard(page);
-        pool.cache.publish(page, frame, installed, &shard);
-        // The frame stays until the first waiter has used it: it makes progress for certain.
-        let mut outcome = Outcome::Installed(frame);
-        let awaited = shard.complete(page, |waiter| {
-            self.wake(pool, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
-        });
-        if !awaited {
-            self.installed.push(frame);
-        }
-    }
-
-    /// Makes the page in `frame`, which is unpublished and has a current copy in `slot`, absent and
-    /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
-    fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
-        let page = pool.cache.page_in(frame);
-        let shard = pool.cache.shard(page);
-        // A page that was written for a checkpoint is as useful as before.
-        let stays = self.take_cleaned(frame);
-        if shard.contains(page) || stays {
-            drop(shard);
-            self.counters(pool).revived.add(u64::from(!stays));
-            let installed = Installed { slot, dirty: false, ahead: false };
-            self.publish(pool, page, frame, installed);
-        } else {
-            pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
-            self.free.push(frame);
-        }
-    }
-
-    /// Fails all waiters of `page`, which cannot be read from its `slot`.
-    fn fail(&mut self, pool: &BufferPool, page: PageId, slot: u32, reason: &str) {
-        let mut shard = pool.cache.shard(page);
-        pool.cache.set_absent(page, slot, &shard);
-        let reason: Arc<str> = reason.into();
-        shard.complete(page, |waiter| {
-            self.wake(pool, waiter, Outcome::Failed(reason.clone()));
-        });
-    }
-
-    fn wake(&mut self, pool: &BufferPool, waiter: Waiter, outcome: Outcome) {
-        if waiter.core as usize == self.core && self.driven_by == self.core {
-            self.own_wakes.push((waiter.fiber, outcome));
-        } else {
-            pool.mailboxes.wake(waiter, outcome);
-        }
-    }
-
-    /// Frames whose grace period is over become free, or are queued to be written.
-    fn end_grace_periods(&mut self, pool: &BufferPool, by: usize, now: Time) {
-        while let Some(frames) = self.evictions.next_over(&pool.epochs, by, now) {
-            for frame in frames {
-                if let Evicted::Clean(slot) = self.evict(pool, frame) {
-                    self.release(pool, frame, slot);
-                }
-            }
-        }
-    }
-
-    /// Counts an eviction, and queues a changed page to be written.
-    fn evict(&mut self, pool: &BufferPool, frame: FrameId) -> Evicted {
-        let counters = self.counters(pool);
-        if pool.cache.is_dirty(frame) {
-            counters.evictions_dirty.add(1);
-            self.write_back.push(frame);
-            return Evicted::Dirty;
-        }
-        counters.evictions_clean.add(1);
-        Evicted::Clean(pool.cache.slot_of(frame))
-    }
-
-    /// Keeps free frames ahead of need, many at a time.
-    fn refill(&mut self, pool: &BufferPool, by: usize, now: Time) {
-        let wanted = self.limits.reserve + self.starved.len();
-        if self.free.len() >= wanted.div_ceil(2) + self.starved.len() / 2 {
-            self.share_out(pool);
-            return;
-        }
-        pool.take_spare(wanted - self.free.len(), &mut self.free);
-        let coming = self.free.len() + self.evictions.frame_count() + self.write_back.frame_count();
-        // While writes fail, only need is worth another one: else a core would never come to rest.
-        if coming >= wanted || (self.starved.is_empty() && self.write_back.fails()) {
-            return;
-        }
-        pool.cache.settle(&mut self.installed);
-        let frames = pool.cache.give_up(wanted - coming, self.core);
-        self.take_over(pool, frames, by, now);
-    }
-
-    /// Evicts the resident `page`, which its program will not need soon. Called by core `by`, outside
-    /// any memory call.
-    pub(crate) fn drop_page(&mut self, pool: &BufferPool, page: PageId, by: usize, now: Time) {
-        pool.cache.settle(&mut self.installed);
-        if let Some(frame) = pool.cache.give_up_page(page, self.core) {
-            self.take_over(pool, vec![frame], by, now);
-        }
-    }
-
-    /// Starts to write some of the pages that a checkpoint waits for.
-    fn clean(&mut self, pool: &BufferPool, by: usize, now: Time) {
-        let Some(persist) = &pool.persist else { return };
-        for _ in 0..self.limits.batch_max {
-            let Some(page) = persist.to_clean.pop() else { return };
-            pool.cache.settle(&mut self.installed);
-            if let Some(frame) = pool.cache.give_up_page(page, self.core) {
-                self.cleaning.insert(frame);
-                self.take_over(pool, vec![frame], by, now);
-            }
-        }
-    }
-
-    /// Whether `frame` was being written for a checkpoint, which is over now. Every eviction asks, and
-    /// mostly there is none.
-    fn take_cleaned(&mut self, frame: FrameId) -> bool {
-        !self.cleaning.is_empty() && self.cleaning.remove(&frame)
-    }
-
-    /// Takes over victims that were unpublished just now.
-    fn take_over(&mut self, pool: &BufferPool, frames: Vec<FrameId>, by: usize, now: Time) {
-        if pool.epochs.alone() {
-            for frame in frames {
-                if let Evicted::Clean(slot) = self.evict(pool, frame) {
-                    let page = pool.cache.page_in(frame);
-                    self.take_cleaned(frame);
-                    pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
-                    self.free.push(frame);
-                }
-            }
-        } else if !frames.is_empty() {
-            self.evictions.begin(&pool.epochs, frames, now);
-            self.end_grace_periods(pool, by, now);
-        }
-    }
-
-    /// Hands frames beyond the reserve to cores that have none.
-    fn share_out(&mut self, pool: &BufferPool) {
-        let surplus = self.free.len().saturating_sub(self.limits.reserve);
-        if surplus > self.limits.reserve {
-            pool.put_spare(self.free.drain(..surplus));
-        }
-    }
-
-    /// Fails misses that wait for a frame when nothing can be written, as no frame will come free.
-    fn fail_starved(&mut self, pool: &BufferPool) {
-        // Victims in their grace period may hold unchanged pages, which need no write.
-        if !self.write_back.fails() || !self.free.is_empty() || !self.evictions.is_empty() {
-            return;
-        }
-        for (page, slot, _) in std::mem::take(&mut self.starved) {
-            let reason = "no frame can be freed for it: writes to the device fail";
-            self.fail(pool, page, slot, reason);
-        }
-    }
-
     fn submit_when_due(&mut self, pool: &BufferPool, now: Time, drive: Drive) {
         let hurried =
             matches!(drive, Drive::Busy { .. }) || self.free.len() < self.limits.reserve / 4;
@@ -597,22 +330,6 @@ impl Backside {
         self.counters(pool).submissions.add(1);
         self.requests.submit(now);
     }
-}
-
-/// What is wrong with a page that was just read, if its checksum is known and does not match.
-fn damage(pool: &BufferPool, operation: &Operation) -> Option<String> {
-    let persist = pool.persist.as_ref()?;
-    let sound = |contents: &_| persist.is_sound(operation.page, contents);
-    (!pool.cache.with_contents(operation.frames[0], sound))
-        .then(|| format!("what slot {} holds is not what was written there", operation.slot))
-}
-
-/// Says in the log that the page in `frame` was written to `slot`. Says whether that is in order.
-fn map(pool: &BufferPool, frame: FrameId, slot: u32, covers: Lsn) -> bool {
-    let Some(persist) = &pool.persist else { return true };
-    let checksum = pool.cache.with_contents(frame, |contents| persist.geometry.checksum(contents));
-    let frozen = Frozen { page: pool.cache.page_in(frame), covers };
-    persist.lock().journal.written(frozen, slot, checksum)
 }
 
 impl fmt::Debug for Backside {

@@ -1,0 +1,191 @@
+//! What becomes of requests that have ended: pages are published, frames freed, waiters woken.
+
+use std::sync::Arc;
+
+use ebbtide_core::durability::{Frozen, Lsn};
+use ebbtide_core::{FrameId, PageId, Time};
+use smallvec::smallvec;
+
+use super::Backside;
+use super::requests::{ATTEMPTS_MAX, Operation};
+use crate::buffer_pool::BufferPool;
+use crate::cache::{BLANK, Installed};
+use crate::device::Direction;
+use crate::mailbox::{Outcome, Waiter};
+
+impl Backside {
+    pub(super) fn reap(&mut self, pool: &BufferPool, now: Time, waiting: bool) {
+        let mut completions = self.requests.reap();
+        let counters = self.counters(pool);
+        let whole = completions.is_empty() || pool.is_whole();
+        for completion in completions.drain(..) {
+            if let Some((operation, error)) =
+                self.requests.end(pool, counters, completion, (now, waiting))
+            {
+                match operation.direction {
+                    Direction::Read if !whole => {
+                        let error = Some("the file was cut short while in use".into());
+                        self.end_read(pool, &operation, error, now);
+                    }
+                    Direction::Read => {
+                        let error = error.or_else(|| damage(pool, &operation));
+                        self.end_read(pool, &operation, error, now);
+                    }
+                    Direction::Write => self.end_write(pool, &operation, error),
+                }
+            }
+        }
+        self.requests.recycle(completions);
+        if !self.read_ns.is_empty() {
+            pool.counters.flash_reads_took(self.core, self.read_ns.drain(..));
+        }
+    }
+
+    fn end_read(
+        &mut self,
+        pool: &BufferPool,
+        operation: &Operation,
+        error: Option<String>,
+        now: Time,
+    ) {
+        let &Operation { page, slot, prefetched, since, .. } = operation;
+        let frame = operation.frames[0];
+        self.prefetch.ended(prefetched);
+        match error {
+            None => {
+                self.counters(pool).flash_reads.add(1);
+                self.read_ns.push(now.since(since).as_ns());
+                self.prefetch.arrived(page, prefetched);
+                let installed = Installed { slot: Some(slot), dirty: false, ahead: prefetched };
+                self.publish(pool, page, frame, installed);
+            }
+            Some(error) => {
+                self.counters(pool).read_errors.add(1);
+                self.fail(pool, page, slot, &format!("cannot be read: {error}"));
+                self.free.push(frame);
+            }
+        }
+    }
+
+    fn end_write(&mut self, pool: &BufferPool, operation: &Operation, error: Option<String>) {
+        self.write_back.ended(operation.frames.len());
+        let frames = operation.frames.iter().zip(operation.slot..);
+        if error.is_none() {
+            let counters = self.counters(pool);
+            counters.flash_writes.add(operation.frames.len() as u64);
+            counters.write_requests.add(1);
+            self.write_back.note_success();
+            for (&frame, slot) in frames {
+                if map(pool, frame, slot, operation.covers) {
+                    self.release(pool, frame, Some(slot));
+                } else {
+                    self.write_failed(pool, frame, pool.cache.slot_of(frame));
+                }
+            }
+            return;
+        }
+        if !operation.alone {
+            self.write_back.note_failure();
+        }
+        if let [frame] = operation.frames[..] {
+            if let Some(persist) = &pool.persist {
+                persist.lock().journal.write_failed(operation.slot);
+                self.write_failed(pool, frame, pool.cache.slot_of(frame));
+            } else {
+                pool.placement.lock().retire(operation.slot);
+                self.write_failed(pool, frame, None);
+            }
+            return;
+        }
+        // One bad slot fails a whole run: only writing each page alone, once, tells which it is.
+        let alone = frames.map(|(&frame, slot)| Operation {
+            slot,
+            page: pool.cache.page_in(frame),
+            frames: smallvec![frame],
+            attempts: ATTEMPTS_MAX,
+            alone: true,
+            ..*operation
+        });
+        self.write_back.start_again(pool, &mut self.requests, alone);
+    }
+
+    /// A page could not be written. Nothing is lost: it goes on living in DRAM.
+    pub(super) fn write_failed(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
+        self.counters(pool).write_errors.add(1);
+        self.take_cleaned(frame);
+        let installed = Installed { slot, dirty: true, ahead: false };
+        self.publish(pool, pool.cache.page_in(frame), frame, installed);
+    }
+
+    /// Makes a busy page resident in `frame` and wakes its waiters.
+    pub(super) fn publish(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        frame: FrameId,
+        installed: Installed,
+    ) {
+        let mut shard = pool.cache.shard(page);
+        pool.cache.publish(page, frame, installed, &shard);
+        // The frame stays until the first waiter has used it: it makes progress for certain.
+        let mut outcome = Outcome::Installed(frame);
+        let awaited = shard.complete(page, |waiter| {
+            self.wake(pool, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
+        });
+        if !awaited {
+            self.installed.push(frame);
+        }
+    }
+
+    /// Makes the page in `frame`, which is unpublished and has a current copy in `slot`, absent and
+    /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
+    pub(super) fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
+        let page = pool.cache.page_in(frame);
+        let shard = pool.cache.shard(page);
+        // A page that was written for a checkpoint is as useful as before.
+        let stays = self.take_cleaned(frame);
+        if shard.contains(page) || stays {
+            drop(shard);
+            self.counters(pool).revived.add(u64::from(!stays));
+            let installed = Installed { slot, dirty: false, ahead: false };
+            self.publish(pool, page, frame, installed);
+        } else {
+            pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
+            self.free.push(frame);
+        }
+    }
+
+    /// Fails all waiters of `page`, which cannot be read from its `slot`.
+    pub(super) fn fail(&mut self, pool: &BufferPool, page: PageId, slot: u32, reason: &str) {
+        let mut shard = pool.cache.shard(page);
+        pool.cache.set_absent(page, slot, &shard);
+        let reason: Arc<str> = reason.into();
+        shard.complete(page, |waiter| {
+            self.wake(pool, waiter, Outcome::Failed(reason.clone()));
+        });
+    }
+
+    fn wake(&mut self, pool: &BufferPool, waiter: Waiter, outcome: Outcome) {
+        if waiter.core as usize == self.core && self.driven_by == self.core {
+            self.own_wakes.push((waiter.fiber, outcome));
+        } else {
+            pool.mailboxes.wake(waiter, outcome);
+        }
+    }
+}
+
+/// What is wrong with a page that was just read, if its checksum is known and does not match.
+fn damage(pool: &BufferPool, operation: &Operation) -> Option<String> {
+    let persist = pool.persist.as_ref()?;
+    let sound = |contents: &_| persist.is_sound(operation.page, contents);
+    (!pool.cache.with_contents(operation.frames[0], sound))
+        .then(|| format!("what slot {} holds is not what was written there", operation.slot))
+}
+
+/// Says in the log that the page in `frame` was written to `slot`. Says whether that is in order.
+fn map(pool: &BufferPool, frame: FrameId, slot: u32, covers: Lsn) -> bool {
+    let Some(persist) = &pool.persist else { return true };
+    let checksum = pool.cache.with_contents(frame, |contents| persist.geometry.checksum(contents));
+    let frozen = Frozen { page: pool.cache.page_in(frame), covers };
+    persist.lock().journal.written(frozen, slot, checksum)
+}
