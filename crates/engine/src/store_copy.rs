@@ -100,25 +100,20 @@ impl Engine {
         };
         let hold = Hold::begin(persist)?;
         let point = hold.point(stop)?;
-        let given_up = std::cell::Cell::new(false);
-        let made = store.make_like(path, &|copy| {
+        store.make_like(path, &|copy| {
             let disk = |of: &Store| FileDisk::new(of.file(), of.persist_offset(), of.path());
             let (mut from, mut to, mut log) = (disk(store)?, disk(copy)?, disk(copy)?);
             let geometry = &persist.geometry;
-            copy_log(geometry, &point, &mut from, &mut to)?;
+            copy_log(geometry, &point, &mut from, &mut to).map_err(StoreError::from)?;
             hold.unpin();
             let held = &mut || !stop.is_stopped() && persist.lock().journal.is_held();
             let disks = (&mut log, &mut from, &mut to);
-            let whole = copy_pages(geometry, &point, disks, held)?;
-            given_up.set(!whole);
-            // Its file is removed.
-            if whole { Ok(()) } else { Err(StoreError::Dirty(path.to_path_buf())) }
-        });
-        drop(hold);
-        match made {
-            Err(_) if given_up.get() && stop.is_stopped() => Err(Stopped.into()),
-            Err(_) if given_up.get() => Err(CopyError::GivenUp { pages_max: persist.held_max }),
-            made => made.map(drop).map_err(CopyError::from),
-        }
+            match copy_pages(geometry, &point, disks, held).map_err(StoreError::from)? {
+                true => Ok(()),
+                false if stop.is_stopped() => Err(Stopped.into()),
+                false => Err(CopyError::GivenUp { pages_max: persist.held_max }),
+            }
+        })?;
+        Ok(())
     }
 }

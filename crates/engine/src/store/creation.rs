@@ -205,19 +205,24 @@ impl Store {
     ///
     /// # Errors
     /// When the file is there already, cannot be made, or `fill` fails; it is removed again then.
-    pub(crate) fn make_like(
+    pub(crate) fn make_like<E: From<StoreError>>(
         &self,
         path: &Path,
-        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
-    ) -> Result<Store, StoreError> {
+        fill: &dyn Fn(&Store) -> Result<(), E>,
+    ) -> Result<Store, E> {
         if path.exists() {
-            return Err(StoreError::Exists(path.to_path_buf()));
+            return Err(StoreError::Exists(path.to_path_buf()).into());
         }
         let header = self.header();
         let (path, tag) = (path.to_path_buf(), header.tag.clone());
         let Header { pages, spare_pages, .. } = header;
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
-        Store::make_with(&new, header, fill)
+        let made = Store::write_new(&new, header, fill);
+        if made.is_err() {
+            // The error at hand says more than one about the removal would.
+            let _ = std::fs::remove_file(&new.path);
+        }
+        made
     }
 
     fn make(
@@ -227,32 +232,23 @@ impl Store {
         fill: &dyn Fn(&Store) -> Result<(), StoreError>,
     ) -> Result<Store, StoreError> {
         let id = if log_blocks > 0 { new_id() } else { 0 };
-        Store::make_with(new, Header { blank, ..new.header(log_blocks, id) }, fill)
-    }
-
-    /// Makes a store that `fill` fills, and removes its file again if that fails.
-    fn make_with(
-        new: &NewStore,
-        header: Header,
-        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
-    ) -> Result<Store, StoreError> {
+        let header = Header { blank, ..new.header(log_blocks, id) };
         let existed = new.path.exists();
         let created = Store::write_new(new, header, fill);
         if let Err(error) = &created
             && !existed
             && !matches!(error, StoreError::Stopped(_))
         {
-            // The error at hand says more than one about the removal would.
             let _ = std::fs::remove_file(&new.path);
         }
         created
     }
 
-    fn write_new(
+    fn write_new<E: From<StoreError>>(
         new: &NewStore,
         header: Header,
-        fill: &dyn Fn(&Store) -> Result<(), StoreError>,
-    ) -> Result<Store, StoreError> {
+        fill: &dyn Fn(&Store) -> Result<(), E>,
+    ) -> Result<Store, E> {
         new.check()?;
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
