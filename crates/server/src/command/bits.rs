@@ -71,10 +71,16 @@ pub(super) fn setbit<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         b"1" => 1u8,
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
-    let old = byte(call, offset / 8);
+    let key = call.key(1);
+    let bytes = Bytes::find(call, &key);
+    let old = bytes.read(call, offset / 8, 1)[0];
     let shift = 7 - offset % 8;
-    write_at(call, 1, offset / 8, &[old & !(1 << shift) | new << shift])?;
-    call.reply.integer((old >> shift & 1).into());
+    let old_bit = old >> shift & 1;
+    // A bit that is there and stays as it is changes nothing.
+    if old_bit != new || offset / 8 >= bytes.len() {
+        write_at(call, 1, offset / 8, &[old & !(1 << shift) | new << shift])?;
+    }
+    call.reply.integer(old_bit.into());
     Ok(())
 }
 
@@ -384,7 +390,7 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
     call.reply.array(operations.len());
     for (operation, width, at, overflow) in operations {
         let touched = width.bytes(at);
-        let first = *touched.start();
+        let (first, is_there) = (*touched.start(), *touched.end() < old.len());
         let mut value = old.read(call, first, (touched.end() - first) as usize + 1);
         for (index, byte) in written.range(touched) {
             value[(index - first) as usize] = *byte;
@@ -402,7 +408,8 @@ fn run_fields<M: Memory>(call: &mut Call<'_, M>, read_only: bool) -> Outcome {
                 (Some(new.unwrap_or(found)), new)
             }
         };
-        if let Some(new) = new {
+        // A field that is there and stays as it is changes nothing.
+        if let Some(new) = new.filter(|new| !is_there || *new != found) {
             width.put(&mut value, within, new);
             written.extend((first..).zip(value));
         }
