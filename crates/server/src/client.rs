@@ -78,6 +78,11 @@ impl Client {
         self.more
     }
 
+    /// Bytes that came and are not done.
+    pub fn unread(&self) -> usize {
+        self.input.len()
+    }
+
     /// Bytes that its buffers hold.
     pub fn buffered(&self) -> usize {
         self.input.capacity() + self.reply.len()

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::channels::{Channels, Message};
 use crate::large::Holds;
+use crate::resp::Protocol;
 use crate::session::ClientId;
 use crate::slow::SlowOfCores;
 use crate::statistics::{Counter, Statistics};
@@ -50,16 +51,37 @@ pub struct Settings {
 /// What others may know of a connection.
 #[derive(Debug, Clone, Default)]
 pub struct ClientInfo {
+    /// The address of the client, and that of the server at which it has called.
+    pub addresses: [String; 2],
+    /// The number of its socket in the process.
+    pub descriptor: i32,
     /// The name that the client gave itself.
     pub name: Vec<u8>,
     /// When it connected.
     pub since_ms: u64,
+    /// When its last command began.
+    pub last_ms: u64,
     /// Its database.
     pub database: usize,
-    /// Whether it is subscribed to a channel or a pattern.
-    pub subscribed: bool,
+    /// Channels that it is subscribed to.
+    pub channels: usize,
+    /// Patterns of channels that it is subscribed to.
+    pub patterns: usize,
+    /// Commands that wait for `EXEC`, and their bytes.
+    pub queued: Option<(usize, usize)>,
+    /// The protocol in which it is answered.
+    pub protocol: Protocol,
     /// Its last command.
     pub command: &'static str,
+    /// Bytes that came and are not done, those that wait to be sent, and those of all its buffers.
+    pub buffers: Arc<[Counter; 3]>,
+}
+
+impl ClientInfo {
+    /// Whether it is subscribed to a channel or a pattern.
+    pub fn is_subscribed(&self) -> bool {
+        self.channels + self.patterns > 0
+    }
 }
 
 /// What a core is told by others, or by itself.

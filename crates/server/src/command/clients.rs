@@ -8,7 +8,8 @@ use super::{Call, Failure, Outcome, SYNTAX};
 use crate::number::integer;
 use crate::resp::Protocol;
 use crate::session::{Session, Silent};
-use crate::shared::Note;
+use crate::shared::{ClientInfo, Note};
+use crate::statistics::Counter;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -247,7 +248,7 @@ fn kill<M: Memory>(call: &mut Call<'_, M>) -> Result<usize, Failure> {
     let clients = call.state.shared.clients();
     let named = clients.iter().filter(|(id, (_, client))| {
         only.is_none_or(|only| **id == only)
-            && subscribed.is_none_or(|subscribed| client.subscribed == subscribed)
+            && subscribed.is_none_or(|subscribed| client.is_subscribed() == subscribed)
             && !(skips_me && **id == me)
     });
     let mut count = 0;
@@ -268,14 +269,31 @@ fn list<M: Memory>(call: &Call<'_, M>, only: Option<u64>) -> String {
     let clients = call.state.shared.clients();
     let now_ms = call.state.now_ms.get();
     let shown = clients.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
-    let lines = shown.map(|(id, (_, client))| {
-        format!(
-            "id={id} name={} age={} db={} cmd={}\n",
-            String::from_utf8_lossy(&client.name),
-            now_ms.saturating_sub(client.since_ms) / 1000,
-            client.database,
-            client.command,
-        )
-    });
-    lines.collect()
+    shown.map(|(id, (_, client))| line(*id, client, now_ms)).collect()
+}
+
+/// A connection with the fields of Redis 7.0. What there is no such thing of is zero.
+fn line(id: u64, client: &ClientInfo, now_ms: u64) -> String {
+    let ago_s = |at_ms: u64| now_ms.saturating_sub(at_ms) / 1000;
+    let [address, own_address] = &client.addresses;
+    let [input, output, all] = client.buffers.each_ref().map(Counter::get);
+    let (queued, queued_bytes) =
+        client.queued.map_or((-1, 0), |(count, bytes)| (count as i64, bytes));
+    let flags = [(client.is_subscribed(), 'P'), (queued >= 0, 'x')].into_iter();
+    let flags: String = flags.filter(|(is, _)| *is).map(|(_, flag)| flag).collect();
+    let flags = if flags.is_empty() { "N" } else { &flags };
+    let protocol = if client.protocol == Protocol::Three { 3 } else { 2 };
+    format!(
+        "id={id} addr={address} laddr={own_address} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
+         ssub=0 multi={queued} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs={output} rbp={output} \
+         obl={output} oll=0 omem=0 tot-mem={all} events=r cmd={} user=default redir=-1 resp={protocol}\n",
+        client.descriptor,
+        String::from_utf8_lossy(&client.name),
+        ago_s(client.since_ms),
+        ago_s(client.last_ms),
+        client.database,
+        client.channels,
+        client.patterns,
+        client.command,
+    )
 }

@@ -6,7 +6,7 @@ use ebbtide_core::Memory;
 use ebbtide_structures::keyspace::DATABASES;
 
 use super::server::COMPATIBLE_VERSION;
-use super::{Call, Outcome, TABLE};
+use super::{Call, Outcome, counted_names};
 use crate::slow::Times;
 use crate::statistics::{Counter, Statistics};
 use crate::storage::Copied;
@@ -130,7 +130,7 @@ fn cpu_section() -> String {
 /// How often commands ran and how long they took; only those that ran.
 fn commands_section<M: Memory>(call: &mut Call<'_, M>) -> String {
     let slow = &call.state.shared.slow;
-    let ran = TABLE.iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
+    let ran = counted_names().iter().enumerate().map(|(number, name)| (name, slow.times(number)));
     let ran = ran.filter(|(_, times)| times.calls + times.rejected > 0);
     ran.map(|(name, Times { calls, total_us, rejected, failed, .. })| {
         let each_us = total_us as f64 / calls.max(1) as f64;

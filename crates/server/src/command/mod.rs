@@ -31,7 +31,7 @@ use crate::session::{Queued, QueuedCommand, Session, Silent};
 use crate::state::State;
 
 pub use pubsub::leave_all;
-pub use table::{Access, Id, Spec, TABLE, find};
+pub use table::{Access, Id, Spec, TABLE, counted_names, find};
 pub use transactions::forget;
 
 /// The most commands that wait for `EXEC`, and their bytes.
@@ -303,7 +303,7 @@ fn dispatch<M: Memory>(
     let found = table::find(arguments[0]).ok_or_else(|| unknown(arguments));
     let checked = found.and_then(|spec| {
         let checked = check(spec, state, session, arguments);
-        checked.inspect_err(|_| state.slow().note_rejected(spec.id as usize))?;
+        checked.inspect_err(|_| state.slow().note_rejected(spec.counted(arguments)))?;
         Ok(spec)
     });
     let spec = match checked {
@@ -315,25 +315,42 @@ fn dispatch<M: Memory>(
             return Err(failure);
         }
     };
-    state.tell_of(session.id, |client| client.command = spec.name);
+    let counted = spec.counted(arguments);
+    state.tell_of(session.id, |client| {
+        client.command = &counted_names()[counted];
+        client.last_ms = state.now_ms.get();
+    });
     if let Some(queued) = &mut session.queued
         && !spec.in_transaction
     {
-        return queue(queued, arguments, staged, reply);
+        let outcome = queue(queued, arguments, staged, reply);
+        tell_session(state, session);
+        return outcome;
     }
     let began = Instant::now();
     let mut call = Call { memory, state, session, arguments, staged, reply, steps: None };
     let outcome = isolated(spec, &mut call);
-    if session.pushed {
-        state.tell_of(session.id, |client| client.subscribed = session.subscriptions() > 0);
+    if session.pushed || spec.in_transaction || spec.id == Id::Hello {
+        tell_session(state, session);
     }
     let (took, now_ms) = (began.elapsed(), state.now_ms.get());
     let mut slow = state.slow();
-    slow.note(spec.id as usize, took, arguments, &session.name, now_ms);
+    slow.note(counted, took, arguments, &session.name, now_ms);
     if outcome.is_err() {
-        slow.note_failed(spec.id as usize);
+        slow.note_failed(counted);
     }
     outcome
+}
+
+/// Lets others know what a connection is in the middle of.
+fn tell_session(state: &State, session: &Session) {
+    state.tell_of(session.id, |client| {
+        client.database = session.database;
+        client.channels = session.channels.len();
+        client.patterns = session.patterns.len();
+        client.queued = session.queued.as_ref().map(|queued| (queued.commands.len(), queued.bytes));
+        client.protocol = session.protocol;
+    });
 }
 
 /// Whether the client may run a command now.

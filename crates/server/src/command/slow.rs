@@ -2,7 +2,7 @@
 
 use ebbtide_core::Memory;
 
-use super::{Call, Outcome, SYNTAX, Spec, TABLE, find};
+use super::{Call, Outcome, SYNTAX, counted_names};
 use crate::slow::Slow;
 
 /// What spikes are called: every command is one event.
@@ -71,12 +71,17 @@ pub(super) fn latency<M: Memory>(call: &mut Call<'_, M>) -> Outcome {
         let reset = all && call.state.shared.slow.reset_spikes();
         call.reply.integer(reset.into());
     } else if call.is(1, "HISTOGRAM") {
-        let specs: Vec<&Spec> = match names {
-            [] => TABLE.iter().collect(),
-            names => names.iter().filter_map(|name| find(name)).collect(),
-        };
         let slow = &call.state.shared.slow;
-        let ran = specs.into_iter().map(|spec| (spec.name, slow.times(spec.id as usize)));
+        // The name of a command stands for its subcommands too.
+        let is_asked = |name: &str| {
+            let command = name.split_once('|').map_or(name, |(command, _)| command);
+            let is = |asked: &&[u8]| {
+                [name, command].iter().any(|of| asked.eq_ignore_ascii_case(of.as_bytes()))
+            };
+            names.is_empty() || names.iter().any(is)
+        };
+        let ran = counted_names().iter().enumerate().filter(|(_, name)| is_asked(name));
+        let ran = ran.map(|(number, name)| (name, slow.times(number)));
         let ran: Vec<_> = ran.filter(|(_, times)| times.calls > 0).collect();
         call.reply.map(ran.len());
         for (name, times) in ran {

@@ -78,6 +78,18 @@ impl Spec {
         })
     }
 
+    /// By which number it is counted with these arguments: its own, or that of its subcommand.
+    pub fn counted(&self, arguments: &[&[u8]]) -> usize {
+        let own = self.id as usize;
+        let (Some(known), Some(given)) = (self.subcommands(), arguments.get(1)) else { return own };
+        let place = known.iter().position(|name| given.eq_ignore_ascii_case(name.as_bytes()));
+        let before = || {
+            let before = TABLE[..own].iter().filter_map(Spec::subcommands);
+            TABLE.len() + before.map(<[_]>::len).sum::<usize>()
+        };
+        place.map_or(own, |place| before() + place)
+    }
+
     /// The keys among its arguments.
     pub fn keys<'a>(&self, arguments: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let (first, last, step) = self.key_positions;
@@ -101,6 +113,19 @@ impl Spec {
         }
         flags
     }
+}
+
+/// The names by which commands are counted, in the order of [`Spec::counted`]: those of commands, then those of
+/// subcommands, such as `config|get`.
+pub fn counted_names() -> &'static [String] {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let subcommands = TABLE.iter().flat_map(|spec| {
+            let known = spec.subcommands().unwrap_or_default().iter();
+            known.map(|name| format!("{}|{}", spec.name, name.to_lowercase()))
+        });
+        TABLE.iter().map(|spec| spec.name.to_string()).chain(subcommands).collect()
+    });
+    &NAMES
 }
 
 /// The command of this name, in any case.

@@ -1,6 +1,10 @@
 //! Connections: how they are accepted, what is done for each, what they cost, and their end.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use ebbtide_engine::SocketId;
 
@@ -10,6 +14,7 @@ use crate::client::{Client, REPLY_BYTES_MAX, now_ms};
 use crate::command::{forget, leave_all};
 use crate::session::{ClientId, Session};
 use crate::shared::{ClientInfo, Note};
+use crate::statistics::Counter;
 use crate::tls::{TLS_BYTES, Tls};
 
 /// A connection may always hold this; beyond, all share what is left of the budget.
@@ -50,12 +55,43 @@ pub(super) struct Connection {
     pub(super) killed: bool,
     /// What it is counted for in the bytes of all buffers.
     pub(super) counted: usize,
+    /// Where others see that.
+    pub(super) shown: Arc<[Counter; 3]>,
 }
 
 /// A connection whose socket this core takes over.
 pub(super) struct Arriving {
     id: ClientId,
     refused: bool,
+    info: ClientInfo,
+}
+
+/// What is known of a connection before its socket is taken over, which is given back.
+fn look_at(listener: u32, socket: OwnedFd) -> (OwnedFd, ClientInfo) {
+    let descriptor = socket.as_raw_fd();
+    let name = |address: io::Result<SocketAddr>| address.map_or(String::new(), |at| at.to_string());
+    let (socket, addresses) = if listener == TCP {
+        let socket = TcpStream::from(socket);
+        let addresses = [name(socket.peer_addr()), name(socket.local_addr())];
+        (OwnedFd::from(socket), addresses)
+    } else {
+        let socket = UnixStream::from(socket);
+        let path =
+            socket.local_addr().ok().and_then(|at| Some(at.as_pathname()?.display().to_string()));
+        // As in Redis, a client of a Unix socket is called by its path.
+        let path = path.unwrap_or_default() + ":0";
+        (OwnedFd::from(socket), [path.clone(), path])
+    };
+    let now_ms = now_ms();
+    let info = ClientInfo {
+        addresses,
+        descriptor,
+        since_ms: now_ms,
+        last_ms: now_ms,
+        command: "NULL",
+        ..ClientInfo::default()
+    };
+    (socket, info)
 }
 
 impl Front {
@@ -78,14 +114,15 @@ impl Front {
 
     /// Takes a connection over.
     pub(super) fn open_socket(&self, listener: u32, socket: OwnedFd, id: ClientId, refused: bool) {
-        self.arriving.borrow_mut().push_back(Arriving { id, refused });
+        let (socket, info) = look_at(listener, socket);
+        self.arriving.borrow_mut().push_back(Arriving { id, refused, info });
         self.network().open(listener, socket);
     }
 
     /// A socket is taken over. Those that come first are opened first.
     pub(super) fn opened(&self, listener: u32, socket: SocketId) {
         let arriving = self.arriving.borrow_mut().pop_front();
-        let Arriving { id, refused } = arriving.expect("it was asked for");
+        let Arriving { id, refused, info } = arriving.expect("it was asked for");
         let statistics = self.state.statistics();
         statistics.connections.add(1);
         let authenticated = self.state.settings().password.is_none();
@@ -115,11 +152,11 @@ impl Front {
             queued: false,
             ended: false,
             counted: 0,
+            shown: info.buffers.clone(),
         });
         drop(connections);
         self.by_id.borrow_mut().insert(id, index);
         self.network().limit_buffers(socket, self.socket_bytes());
-        let info = ClientInfo { since_ms: now_ms(), command: "NULL", ..ClientInfo::default() };
         let clients = &self.state.shared.cores[self.state.core].clients;
         clients.lock().insert(id, info);
         self.advance(index);
@@ -240,6 +277,10 @@ impl Front {
         self.buffered.set(all);
         self.state.statistics().buffers.set(all as u64);
         connection.counted = bytes;
+        let unsent = connection.sending.unwrap_or(0) + client.reply.len();
+        for (shown, bytes) in connection.shown.iter().zip([client.unread(), unsent, bytes]) {
+            shown.set(bytes as u64);
+        }
     }
 
     /// Forgets a connection, and closes its socket.

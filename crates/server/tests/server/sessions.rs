@@ -105,3 +105,77 @@ fn commands_are_listed_by_a_pattern_of_their_names() {
     assert_eq!(client.call(&format!("{list} filterby module search")), found(&[]));
     assert_eq!(client.call(&format!("{list} pattern s*")), error("ERR syntax error"));
 }
+
+#[test]
+fn clients_are_listed_with_the_fields_of_redis() {
+    let server = Server::start(|_| ());
+    let (mut client, mut other) = (server.client(), server.client());
+    client.call("select 3");
+    client.call("multi");
+    client.call("get a");
+    let Reply::Bulk(text) = other.call("client list") else { panic!("text") };
+    let text = String::from_utf8(text).expect("text");
+    let lines: Vec<Vec<(&str, &str)>> = text
+        .lines()
+        .map(|line| line.split(' ').map(|field| field.split_once('=').expect("a field")).collect())
+        .collect();
+    // As `CLIENT LIST` of Redis 7.0 gives them.
+    let names = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs \
+                 rbp obl oll omem tot-mem events cmd user redir resp";
+    for line in &lines {
+        let found: Vec<&str> = line.iter().map(|(name, _)| *name).collect();
+        assert_eq!(found, names.split_whitespace().collect::<Vec<_>>());
+    }
+    let is = |line: usize, field: (&str, &str)| {
+        assert!(lines[line].contains(&field), "{field:?} in {text}");
+    };
+    is(0, ("laddr", &server.address.to_string()));
+    for field in [("flags", "x"), ("db", "3"), ("multi", "1"), ("cmd", "get")] {
+        is(0, field);
+    }
+    for field in [("flags", "N"), ("db", "0"), ("multi", "-1"), ("cmd", "client|list")] {
+        is(1, field);
+    }
+}
+
+#[test]
+fn subcommands_are_counted_apart() {
+    let server = Server::start(|_| ());
+    let mut client = server.client();
+    client.call("config get port");
+    client.call("CONFIG GET port");
+    client.call("config set port 1");
+    client.call("command");
+    let Reply::Bulk(text) = client.call("info commandstats") else { panic!("text") };
+    let text = String::from_utf8(text).expect("text");
+    for line in
+        ["cmdstat_config|get:calls=2,", "cmdstat_config|set:calls=1,", "cmdstat_command:calls=1,"]
+    {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line} in {text}");
+    }
+    assert!(!text.contains("cmdstat_config:"), "{text}");
+    let Reply::Array(times) = client.call("latency histogram config") else { panic!("a map") };
+    assert_eq!((&times[0], times.len()), (&bulk("config|get"), 4));
+}
+
+#[test]
+fn a_bit_that_is_set_to_what_it_is_changes_nothing() {
+    let server = Server::start(|_| ());
+    let (mut client, mut other) = (server.client(), server.client());
+    client.call("setbit k 7 1");
+    for (change, changes) in [
+        ("setbit k 7 1", false),
+        ("setbit k 6 0", false),
+        ("bitfield k set u4 4 1", false),
+        ("bitfield k incrby u4 4 0", false),
+        ("setbit k 8 0", true),
+        ("setbit new 0 0", true),
+        ("bitfield k set u4 4 2", true),
+    ] {
+        client.call("watch k new");
+        other.call(change);
+        client.call("multi");
+        client.call("ping");
+        assert_eq!(client.call("exec") == Reply::Null, changes, "{change}");
+    }
+}
