@@ -24,8 +24,8 @@ const LOG_BYTES: u64 = 256 << 20;
 /// Four times what the deepest of these transactions was seen to use.
 const STACK_BYTES: usize = 16 << 10;
 
-/// DRAM that the process takes beside the engine's budget: code, the allocator, tickets.
-const BESIDE_BYTES: u64 = 6 << 20;
+/// DRAM that the process takes beside the engine's budget: code, the allocator, what the kernel keeps for it.
+const BESIDE_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Copy)]
 struct Layout {
