@@ -34,7 +34,10 @@ pub struct FlatConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdConfig {
-    /// Buses, each shared by its chips.
+    /// Drives like this side by side. Pages are striped over them.
+    #[serde(default = "one")]
+    pub drives: u32,
+    /// Buses of a drive, each shared by its chips.
     pub channels: u32,
     /// Chips on a channel.
     pub chips_per_channel: u32,
@@ -93,7 +96,7 @@ pub struct SsdConfig {
     pub buffered_write_us: f64,
     /// Latency of a read from the write buffer.
     pub buffered_read_us: f64,
-    /// Size of the write buffer in pages of 4 KiB. When it is full, writes wait for room.
+    /// Size of a drive's write buffer in pages of 4 KiB. When all are full, writes wait for room.
     pub write_buffer_pages: u32,
 
     /// What reads suspend.
@@ -225,6 +228,14 @@ impl Config {
         Ok(config)
     }
 
+    /// Drives side by side, each with a link of its own.
+    pub fn drives(&self) -> u32 {
+        match self {
+            Config::Flat(_) => 1,
+            Config::Ssd(ssd) => ssd.drives,
+        }
+    }
+
     /// Durations of the operations of the device's arrays.
     pub fn operations(&self) -> Operations {
         match self {
@@ -266,10 +277,20 @@ impl Config {
     }
 }
 
+/// The number of drives where none is given.
+fn one() -> u32 {
+    1
+}
+
 impl SsdConfig {
+    /// Buses of all drives.
+    pub(crate) fn channels_in_all(&self) -> u32 {
+        self.drives * self.channels
+    }
+
     /// Independent planes, see [`independent_planes`](SsdConfig::independent_planes).
     pub fn planes(&self) -> u32 {
-        let dies = self.channels * self.chips_per_channel * self.dies_per_chip;
+        let dies = self.channels_in_all() * self.chips_per_channel * self.dies_per_chip;
         if self.independent_planes { dies * self.planes_per_die } else { dies }
     }
 
@@ -365,6 +386,7 @@ impl SsdConfig {
 
     fn check_counts(&self) -> Result<(), ConfigError> {
         for (key, value, most) in [
+            ("drives", self.drives, 1 << 6),
             ("channels", self.channels, 1 << 10),
             ("chips_per_channel", self.chips_per_channel, 1 << 10),
             ("dies_per_chip", self.dies_per_chip, 1 << 6),
@@ -376,7 +398,7 @@ impl SsdConfig {
         ] {
             require((1..=most).contains(&value), key, value, format!("1 to {most}"))?;
         }
-        let planes = u64::from(self.channels)
+        let planes = u64::from(self.channels_in_all())
             * u64::from(self.chips_per_channel)
             * u64::from(self.dies_per_chip)
             * u64::from(self.planes_per_die);

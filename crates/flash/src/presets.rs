@@ -9,4 +9,6 @@ pub(crate) const PRESETS: &[(&str, &str)] = &[
     ("tlc", include_str!("../presets/tlc.toml")),
     ("astriflash-256g", include_str!("../presets/astriflash-256g.toml")),
     ("astriflash-1t", include_str!("../presets/astriflash-1t.toml")),
+    ("tlc-pcie4", include_str!("../presets/tlc-pcie4.toml")),
+    ("tlc-pcie5", include_str!("../presets/tlc-pcie5.toml")),
 ];

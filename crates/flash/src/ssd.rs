@@ -85,8 +85,8 @@ impl Ssd {
             logical_pages: config.logical_pages(),
             layout,
             timing: Timing::new(config),
-            channels: vec![Channel::default(); config.channels as usize],
-            planes: (0..planes).map(|plane| Plane::new(plane % config.channels)).collect(),
+            channels: vec![Channel::default(); config.channels_in_all() as usize],
+            planes: (0..planes).map(|plane| Plane::new(plane % config.channels_in_all())).collect(),
             agenda: Agenda::new(planes as usize),
             pool: Pool::default(),
             buffered: FxHashMap::default(),
@@ -101,6 +101,11 @@ impl Ssd {
 
     pub(crate) fn logical_pages(&self) -> u64 {
         self.logical_pages
+    }
+
+    /// Room of the write buffers of all drives.
+    fn buffer_pages(&self) -> u64 {
+        u64::from(self.config.drives) * u64::from(self.config.write_buffer_pages)
     }
 
     pub(crate) fn raw_bytes(&self) -> u64 {
@@ -167,7 +172,7 @@ impl Ssd {
         *self.buffered.entry(page).or_insert(0) += 1;
         self.buffered_writes += 1;
         if self.config.write_done == WriteDone::Buffered {
-            if self.buffered_writes <= u64::from(self.config.write_buffer_pages) {
+            if self.buffered_writes <= self.buffer_pages() {
                 let at = now + self.timing.buffered_write;
                 let done = Done { tag, kind, at, blocked_by_gc: false, queued: Span::ZERO };
                 self.from_buffer[Kind::Write as usize].push_back(done);

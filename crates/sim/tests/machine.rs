@@ -119,6 +119,16 @@ fn without_priorities_a_halted_job_waits_for_a_later_miss_also_under_light_load(
 }
 
 #[test]
+fn a_drive_that_takes_writes_slowly_slows_the_program() {
+    let jobs_per_s = |buffer: &str| {
+        let keys = [("flash.preset", "tlc-pcie4"), ("flash.write_buffer_pages", buffer)];
+        run("astriflash", Kind::ArraySwap, &keys).jobs_per_s
+    };
+    let (small, large) = (jobs_per_s("16"), jobs_per_s("1000000"));
+    assert!(small < 0.8 * large, "{small} and {large} jobs a second");
+}
+
+#[test]
 fn the_same_plan_gives_the_same_result() {
     for workload in [Kind::HashTable, Kind::ArraySwap] {
         let [one, other] = [(); 2].map(|()| {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ebbtide_core::{Bytes, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
-use ebbtide_flash::{Command, Done, Flash, Kind};
+use ebbtide_flash::{Command, Config as FlashConfig, Done, Flash, Kind};
 
 use super::access::{Noted, Stage};
 use super::counters::TrafficCounters;
@@ -51,10 +51,13 @@ fn told(tag: u64) -> (PageId, u64) {
 
 /// Flash and its link. The link has a lane out, for commands and pages, and a lane in, for pages.
 ///
-/// A read ends when its page arrives in the host. A write ends when its page arrives in the device,
-/// which buffers it.
+/// A read ends when its page arrives in the host. A write ends when the device has acknowledged it,
+/// which a modelled SSD does when its write buffer has room. Flat flash takes any number of writes, so
+/// that there a write ends when its page arrives in the device.
 pub(super) struct Device {
     flash: Flash,
+    /// Whether the flash is flat.
+    takes_all: bool,
     latency: Span,
     bandwidth_gb_per_s: u64,
     inbound_free: Time,
@@ -80,10 +83,13 @@ impl Device {
     /// # Errors
     /// When the flash cannot be as described.
     pub(super) fn new(config: &Config) -> Result<Device, ConfigError> {
+        let described = config.flash_device()?;
+        let drives = u64::from(described.drives());
         Ok(Device {
             flash: flash(config)?,
+            takes_all: matches!(described, FlashConfig::Flat(_)),
             latency: Span::from_ns(config.link.latency_ns),
-            bandwidth_gb_per_s: config.link.bandwidth_gb_per_s,
+            bandwidth_gb_per_s: drives * config.link.bandwidth_gb_per_s,
             inbound_free: Time::ZERO,
             outbound_free: Time::ZERO,
             outbound: VecDeque::new(),
@@ -157,16 +163,24 @@ impl Device {
                     self.traffic.pages_out(1, lines);
                     // The SSD's DRAM puts the page together and holds it until flash has it.
                     self.traffic.device_dram_bytes += 2 * PAGE_BYTES as u64;
-                    transfers.push(Transfer { page, kind, lines, at });
+                    if self.takes_all {
+                        transfers.push(Transfer { page, kind, lines, at });
+                    }
                 }
                 Kind::Read => self.note(page, Stage::Commanded, at),
             }
         }
         let mut done = std::mem::take(&mut self.done);
-        for read in done.drain(..).filter(|done| done.kind == Kind::Read) {
-            let (page, lines) = told(read.tag);
-            self.note(page, Stage::Read, read.at);
-            self.inbound_free = self.inbound_free.max(read.at) + self.over(lines);
+        for ended in done.drain(..) {
+            let (page, lines) = told(ended.tag);
+            if ended.kind == Kind::Write {
+                if !self.takes_all {
+                    transfers.push(Transfer { page, kind: Kind::Write, lines, at: ended.at });
+                }
+                continue;
+            }
+            self.note(page, Stage::Read, ended.at);
+            self.inbound_free = self.inbound_free.max(ended.at) + self.over(lines);
             let over = self.inbound_free + self.latency;
             self.note(page, Stage::Carried, over);
             self.inbound.push_back((over, page, lines));
