@@ -45,20 +45,20 @@ use super::{Frames, Geometry, Replacement, TOUCHES_MAX};
 use crate::addr::{FrameId, PageId};
 
 /// Clock ticks in the time in which a weight halves; also key units in a factor of two.
-const TICKS_PER_HALF_LIFE: usize = 16;
+pub(super) const TICKS_PER_HALF_LIFE: usize = 16;
 
 /// Half-life of a weight in turnovers of the cache (as many victims as there are frames), while
 /// forecasts are good. Shorter forgets the pages at the margin; longer follows a drift too slowly.
-const HALF_LIFE_TURNOVERS: usize = 8;
+pub(super) const HALF_LIFE_TURNOVERS: usize = 8;
 
 /// Forecasts judged together: an eighth of the frames', but enough to tell failure from chance.
-const ROUND_MIN: usize = 64;
+pub(super) const ROUND_MIN: usize = 64;
 
 /// Forecasts fail when fewer than this many quarters of the touches forecast come true.
 const QUARTERS_EXPECTED: u64 = 3;
 
 /// Clock ticks at once for a round of forecasts that failed: up to four half-lives a turnover.
-const TICKS_A_FAILURE: usize = 8;
+pub(super) const TICKS_A_FAILURE: usize = 8;
 
 /// A miss of a page of at least this level, two octaves below one access now, is a *return*.
 const LEVEL_OF_RETURN: i32 = -2 * TICKS_PER_HALF_LIFE as i32;
@@ -83,16 +83,16 @@ const BUCKETS: usize = LEVELS / UNITS_PER_BUCKET as usize;
 const LOOKS_MAX: usize = 64;
 
 /// A history older than this many ticks is made this old, long before the clock's 16 bits wrap.
-const AGE_MAX: u16 = 0x4000;
+pub(super) const AGE_MAX: u16 = 0x4000;
 
 /// The logarithm of a page's weight in units of 1/16 octave, plus the tick at which it was formed.
 /// Both grow alike with time, so keys of different ages compare; modulo 2¹⁶.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Key(u16);
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Key(pub(super) u16);
 
 impl Key {
     /// The logarithm of the weight at tick `now`.
-    fn level(self, now: u16) -> i32 {
+    pub(super) fn level(self, now: u16) -> i32 {
         let ahead = self.0.wrapping_sub(now);
         if usize::from(ahead) < LEVELS / 2 {
             i32::from(ahead)
@@ -101,12 +101,17 @@ impl Key {
         }
     }
 
-    fn of_level(level: i32, now: u16) -> Key {
+    pub(super) fn of_level(level: i32, now: u16) -> Key {
         Key(now.wrapping_add(level as u16))
     }
 
+    /// Whether the weight is less than that of `other`, both being of limited age.
+    pub(super) fn is_below(self, other: Key) -> bool {
+        (self.0.wrapping_sub(other.0) as i16) < 0
+    }
+
     /// The same, or a key that is as old as history can be at tick `now`.
-    fn not_older_than_history(self, now: u16) -> Key {
+    pub(super) fn not_older_than_history(self, now: u16) -> Key {
         if self.level(now) < -i32::from(AGE_MAX) { Key(now.wrapping_sub(AGE_MAX)) } else { self }
     }
 
@@ -316,43 +321,6 @@ impl AdaptiveLrfu {
         self.lightest_unpinned(set, frames).map(|(frame, _)| frame)
     }
 
-    /// The frame that [`victim`](Replacement::victim) would give up.
-    pub(super) fn candidate(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        self.lightest(set, frames).or_else(|| self.oldest_of_window(set, frames))
-    }
-
-    /// Gives up `frame`, which need not be the one that it would have.
-    pub(super) fn give_up(&mut self, frame: FrameId, frames: &mut dyn Frames) {
-        self.remove(frame);
-        self.advance(frames);
-    }
-
-    /// Counts the touches of `frame`, which is known, between the looks of its own that make
-    /// forecasts: one that has come true is counted now. The frame keeps its place until it is the
-    /// lightest there. Whether there were any touches.
-    pub(super) fn look_between(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
-        let touches = frames.take_touches(frame);
-        if touches > 0 {
-            let known = self.lists.value_mut(frame);
-            if known.place == Place::Forecast {
-                self.forecasts.count(known.key.level(self.now), true);
-                known.place = Place::Ranked;
-            }
-            self.weigh(frame, touches);
-        }
-        touches > 0
-    }
-
-    /// Whether `frame` is known.
-    pub(super) fn knows(&self, frame: FrameId) -> bool {
-        self.lists.value(frame).place != Place::Unknown
-    }
-
-    /// The level of `page`'s weight now.
-    pub(super) fn level_of(&self, page: PageId) -> i32 {
-        self.key_of[page.index()].level(self.now)
-    }
-
     /// The first frame of the lowest list that may be given up, and the list.
     fn lightest_unpinned(&mut self, set: usize, frames: &dyn Frames) -> Option<(FrameId, usize)> {
         let lowest = lowest_bucket(self.now);
@@ -378,7 +346,7 @@ impl AdaptiveLrfu {
 
 impl Replacement for AdaptiveLrfu {
     fn insert(&mut self, frame: FrameId, page: PageId) {
-        assert!(!self.knows(frame), "{frame:?} is known already");
+        assert!(self.lists.value(frame).place == Place::Unknown, "{frame:?} is known already");
         self.limit_ages();
         let key = self.key_of[page.index()];
         self.forecasts.count_miss(key.level(self.now));
@@ -397,8 +365,9 @@ impl Replacement for AdaptiveLrfu {
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
-        let victim = self.candidate(set, frames)?;
-        self.give_up(victim, frames);
+        let victim = self.lightest(set, frames).or_else(|| self.oldest_of_window(set, frames))?;
+        self.remove(victim);
+        self.advance(frames);
         Some(victim)
     }
 
@@ -414,7 +383,7 @@ impl Replacement for AdaptiveLrfu {
 
 /// Sums of weights, all as logarithms in key units.
 #[derive(Clone)]
-struct Weights {
+pub(super) struct Weights {
     /// What the greater of two weights gains, by how much greater it is.
     gain: [u8; LEVELS],
     /// The weight of this many accesses now.
@@ -422,7 +391,7 @@ struct Weights {
 }
 
 impl Weights {
-    fn new() -> Weights {
+    pub(super) fn new() -> Weights {
         let units = |octaves: f64| (octaves * TICKS_PER_HALF_LIFE as f64).round();
         Weights {
             gain: std::array::from_fn(|difference| {
@@ -433,7 +402,7 @@ impl Weights {
         }
     }
 
-    fn add(&self, level: i32, accesses: u8) -> i32 {
+    pub(super) fn add(&self, level: i32, accesses: u8) -> i32 {
         let added = self.accesses[usize::from(accesses.min(TOUCHES_MAX))];
         let difference = level.abs_diff(added) as usize;
         level.max(added) + i32::from(self.gain.get(difference).copied().unwrap_or(0))
@@ -442,7 +411,7 @@ impl Weights {
 
 /// What a round of forecasts shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// Weights foretell touches.
     Good,
     /// Far fewer touches than foretold, and the pages missed are in demand: the hot set shifts.
@@ -453,7 +422,7 @@ enum Verdict {
 
 /// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
 #[derive(Clone)]
-struct Forecasts {
+pub(super) struct Forecasts {
     /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
     chance: [u32; LEVELS],
     round: u64,
@@ -471,7 +440,7 @@ struct Tally {
 }
 
 impl Forecasts {
-    fn new(round: usize) -> Forecasts {
+    pub(super) fn new(round: usize) -> Forecasts {
         let chance = |index: usize| {
             let octaves = (index as f64 - (LEVELS / 2) as f64) / TICKS_PER_HALF_LIFE as f64;
             // Accesses at a constant rate add up to a weight of rate × half-life / ln 2.
@@ -483,13 +452,13 @@ impl Forecasts {
     }
 
     /// A page that had `level` before was missed.
-    fn count_miss(&mut self, level: i32) {
+    pub(super) fn count_miss(&mut self, level: i32) {
         self.tally.misses += 1;
         self.tally.returns += u64::from(level >= LEVEL_OF_RETURN);
     }
 
     /// A cached page of `level` was touched, or was not, in a turnover.
-    fn count(&mut self, level: i32, touched: bool) {
+    pub(super) fn count(&mut self, level: i32, touched: bool) {
         let middle = LEVELS as i32 / 2;
         let index = level.clamp(-middle, middle - 1) + middle;
         self.tally.forecasts += 1;
@@ -498,7 +467,7 @@ impl Forecasts {
     }
 
     /// The verdict on the round, if it is complete; the next one begins.
-    fn judge(&mut self) -> Option<Verdict> {
+    pub(super) fn judge(&mut self) -> Option<Verdict> {
         if self.tally.forecasts < self.round {
             return None;
         }

@@ -4,8 +4,9 @@
 //!
 //!     cargo run --release --example miss_ratio -- [--scale N] [--stream NAME]… [POLICY]…
 //!
-//! `--scale N` divides the pages and requests of most synthetic streams. `--stream design` and
-//! `--stream held-out` name those that policies were designed with and those kept for the end.
+//! `--scale N` divides the pages and requests of most synthetic streams. `--stream design`,
+//! `--stream looked-at` and `--stream held-out` name those that policies were designed with, those held
+//! out of the first design, and those kept for the end.
 
 mod peers;
 mod streams;
@@ -51,6 +52,7 @@ fn main() {
     for (name, purpose, make) in streams::all(scale) {
         let is_group = |group: &str| match purpose {
             Use::Design => group == "design",
+            Use::LookedAt => group == "looked-at",
             Use::HeldOut => group == "held-out",
         };
         if wanted.is_empty() || wanted.iter().any(|word| word == name || is_group(word)) {
@@ -114,14 +116,18 @@ fn report(stream: &Stream, kinds: &[PolicyKind]) -> Row {
 /// the best of those published, in percent.
 fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
     let published = PUBLISHED.iter().map(|kind| kind.name()).chain(PEERS.map(|(name, _)| name));
-    print!("\n{:<58}", "misses a request");
+    print!("\n{:<62}", "misses a request");
     published.clone().for_each(|name| print!(" {name:>9}"));
     kinds.iter().for_each(|kind| print!(" | {:>13}  / LRU / best", kind.name()));
     println!();
     let mut worst = vec![(f64::MIN, f64::MIN); kinds.len()];
     for (purpose, row) in rows {
-        let held_out = if *purpose == Use::HeldOut { "(held out) " } else { "" };
-        print!("{:<58}", format!("{held_out}{}", row.name));
+        let purpose = match purpose {
+            Use::Design => "",
+            Use::LookedAt => "(looked at) ",
+            Use::HeldOut => "(held out) ",
+        };
+        print!("{:<62}", format!("{purpose}{}", row.name));
         let ratio = |misses: usize| misses as f64 / row.requests as f64;
         row.published.iter().for_each(|misses| print!(" {:>9.4}", ratio(*misses)));
         let best = *row.published.iter().min().expect("there are peers");
@@ -133,7 +139,7 @@ fn summary(rows: &[(Use, Row)], kinds: &[PolicyKind]) {
         }
         println!();
     }
-    print!("{:<58}", "at worst");
+    print!("{:<62}", "at worst");
     published.for_each(|_| print!(" {:>9}", ""));
     worst.iter().for_each(|(lru, best)| print!(" | {:>13} {lru:>+6.1} {best:>+6.1}", ""));
     println!();

@@ -32,6 +32,8 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Design,
+    /// Held out of the first design of `dueling`, and looked at since.
+    LookedAt,
     /// Named here before its results were looked at, and not looked at until the design was done.
     HeldOut,
 }
@@ -63,20 +65,32 @@ pub(crate) fn all(scale: usize) -> Vec<(&'static str, Use, Make)> {
     }
     add("perl-lines", Use::Design, Box::new(|_| traced("perl", LINE_BYTES, &[10, 30, 50, 70, 90])));
 
-    add("zipf-0.7", Use::HeldOut, Box::new(|scale| skewed(scale, 0.7, &[3, 20])));
-    add("zipf-0.9", Use::HeldOut, Box::new(|scale| skewed(scale, 0.9, &[1, 10])));
-    add("zipf-1.2", Use::HeldOut, Box::new(|scale| skewed(scale, 1.2, &[1, 5])));
-    add("two-sets", Use::HeldOut, one(two_working_sets));
-    add("loop-and-scan", Use::HeldOut, one(loop_and_scan));
-    add("stack-model", Use::HeldOut, one(stack_model));
-    add("growing", Use::HeldOut, one(growing));
+    add("zipf-0.7", Use::LookedAt, Box::new(|scale| skewed(scale, 0.7, &[3, 20])));
+    add("zipf-0.9", Use::LookedAt, Box::new(|scale| skewed(scale, 0.9, &[1, 10])));
+    add("zipf-1.2", Use::LookedAt, Box::new(|scale| skewed(scale, 1.2, &[1, 5])));
+    add("two-sets", Use::LookedAt, one(two_working_sets));
+    add("loop-and-scan", Use::LookedAt, one(loop_and_scan));
+    add("stack-model", Use::LookedAt, one(stack_model));
+    add("growing", Use::LookedAt, one(growing));
     for name in ["sqlite", "sort", "xz", "perl"] {
         let make = move |_| traced(name, PAGE_BYTES, &[5, 20, 40, 60, 80]);
-        add(name, Use::HeldOut, Box::new(make));
+        add(name, Use::LookedAt, Box::new(make));
     }
     for (title, name) in [("sqlite-lines", "sqlite"), ("sort-lines", "sort"), ("xz-lines", "xz")] {
         let make = move |_| traced(name, LINE_BYTES, &[10, 30, 60]);
-        add(title, Use::HeldOut, Box::new(make));
+        add(title, Use::LookedAt, Box::new(make));
+    }
+
+    add("zipf-0.8", Use::HeldOut, Box::new(|scale| skewed(scale, 0.8, &[2, 15])));
+    add("zipf-1.1", Use::HeldOut, Box::new(|scale| skewed(scale, 1.1, &[1, 8])));
+    add("two-loops", Use::HeldOut, one(two_loops));
+    add("steeper-stack-model", Use::HeldOut, one(steeper_stack_model));
+    add("growing-slowly", Use::HeldOut, one(growing_slowly));
+    for name in ["sqlite", "sort", "xz", "perl"] {
+        let make = move |_| traced(name, PAGE_BYTES, &[7, 15, 25, 35, 45, 55, 65, 75]);
+        add(name, Use::HeldOut, Box::new(make));
+        let make = move |_| traced(name, LINE_BYTES, &[5, 20, 40, 55, 75]);
+        add(name, Use::HeldOut, Box::new(make));
     }
     all
 }
@@ -299,15 +313,29 @@ fn loop_and_scan(scale: usize) -> Stream {
     stream("a loop and a scan", pages, length * 7 / 10, requests.collect())
 }
 
+fn stack_model(scale: usize) -> Stream {
+    by_stack_distance("an LRU stack model", 21, -1.4, 1_500, scale)
+}
+
+fn steeper_stack_model(scale: usize) -> Stream {
+    by_stack_distance("an LRU stack model of longer distances", 31, -1.8, 4_000, scale)
+}
+
 /// Requests by their distance in an LRU stack (Mattson et al., IBM Systems Journal 1970): the kind
 /// of stream for which LRU is best. Distances follow a power law, and one in 50 pages is new.
-fn stack_model(scale: usize) -> Stream {
+fn by_stack_distance(
+    name: &'static str,
+    seed: u64,
+    power: f64,
+    frames: usize,
+    scale: usize,
+) -> Stream {
     let count = 1_500_000 / scale;
-    let mut random = Pcg64::seed_from_u64(21);
+    let mut random = Pcg64::seed_from_u64(seed);
     let mut stack: Vec<u32> = Vec::new();
     let mut requests = Vec::with_capacity(count);
     for _ in 0..count {
-        let distance = (random.random_range(0.0..1.0f64).powf(-1.4)) as usize;
+        let distance = (random.random_range(0.0..1.0f64).powf(power)) as usize;
         let page = match stack.len().checked_sub(distance) {
             Some(at) if random.random_range(0..50) > 0 => stack.remove(at),
             _ => {
@@ -319,17 +347,42 @@ fn stack_model(scale: usize) -> Stream {
         stack.push(page);
         requests.push(page);
     }
-    stream("an LRU stack model", 30_000, 1_500, requests)
+    stream(name, 30_000, frames, requests)
 }
 
-/// A working set that grows by new pages, of which the newer are more popular.
+/// Two loops in turns: one that fits, and one twice as large as the cache.
+fn two_loops(scale: usize) -> Stream {
+    let frames = 20_000 / scale;
+    let mut requests = Vec::new();
+    for _ in 0..6 {
+        requests.extend((0..5 * frames).map(|at| (at % (frames * 3 / 4)) as u32));
+        requests.extend((0..10 * frames).map(|at| (frames + at % (2 * frames)) as u32));
+    }
+    stream("a loop that fits and one that does not, in turns", 3 * frames, frames, requests)
+}
+
 fn growing(scale: usize) -> Stream {
+    newest_most_popular("new pages are the most popular", 22, 10, 0.9, scale)
+}
+
+fn growing_slowly(scale: usize) -> Stream {
+    newest_most_popular("new pages are the most popular, and fewer are new", 32, 25, 0.75, scale)
+}
+
+/// A working set that grows by one page in `every` requests, of which the newer are more popular.
+fn newest_most_popular(
+    name: &'static str,
+    seed: u64,
+    every: usize,
+    exponent: f64,
+    scale: usize,
+) -> Stream {
     let count = 2_000_000 / scale;
-    let mut random = Pcg64::seed_from_u64(22);
-    let age = Zipf::new(100_000.0, 0.9).expect("valid parameters");
-    let page = |at: usize| (at / 10).saturating_sub(age.sample(&mut random) as usize - 1) as u32;
+    let mut random = Pcg64::seed_from_u64(seed);
+    let age = Zipf::new(100_000.0, exponent).expect("valid parameters");
+    let page = |at: usize| (at / every).saturating_sub(age.sample(&mut random) as usize - 1) as u32;
     let requests = (0..count).map(page).collect();
-    stream("new pages are the most popular", count / 10 + 1, 10_000 / scale, requests)
+    stream(name, count / every + 1, 10_000 / scale, requests)
 }
 
 /// The shipped trace `name` by units of so many bytes, with caches of so many percent of what it
