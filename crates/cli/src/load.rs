@@ -104,6 +104,10 @@ pub(crate) struct Arguments {
     /// Read and check every key at the end
     #[arg(long)]
     check_all: bool,
+    /// Read pages of this file, such as the server's store, while the load is measured, one every
+    /// millisecond, and tell how long that took: what the disk itself does meanwhile
+    #[arg(long, value_name = "FILE", conflicts_with = "against")]
+    probe: Option<PathBuf>,
     /// Seed of keys and arrivals
     #[arg(long, default_value = "1")]
     seed: u64,
@@ -133,10 +137,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         duration: seconds("--seconds", arguments.seconds.unwrap_or(duration))?,
         survive: arguments.survive.map(|time| seconds("--survive", time)).transpose()?,
         check_all: arguments.check_all,
+        probe: arguments.probe,
         seed: arguments.seed,
     };
     let failed = |error: LoadError| {
-        Failure::of(matches!(error, LoadError::Option { .. } | LoadError::Trust { .. }), error)
+        Failure::of(
+            matches!(
+                error,
+                LoadError::Option { .. } | LoadError::Trust { .. } | LoadError::Probe { .. }
+            ),
+            error,
+        )
     };
     if let Some(Against::Redis) = arguments.against {
         let options = AgainstOptions {

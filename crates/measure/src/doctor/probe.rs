@@ -156,6 +156,12 @@ impl Target {
         self.file.write_all_at(&page[0].0, self.random_offset(random))
     }
 
+    /// Reads a random page.
+    pub(crate) fn read_a_page(&self, random: &mut Pcg64) -> io::Result<()> {
+        let mut page = Page::touched(1);
+        self.file.read_at(&mut page[0].0, self.random_offset(random)).map(drop)
+    }
+
     /// Puts on the device what was written.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.file.sync_data()

@@ -15,13 +15,10 @@ use rustix::time::Timespec;
 use super::connection::{Connection, PIECE_BYTES, Tally};
 use super::ledger::Ledger;
 use super::options::{LoadError, LoadOptions};
-use super::report::{LoadReport, ResponseTimes};
+use super::report::{LoadReport, ResponseTimes, histogram};
 
 /// Commands sent together while all keys are written or checked.
 const BULK_PIPELINE: usize = 32;
-
-/// The longest response told apart from longer ones: ten minutes.
-const RESPONSE_NS_MAX: u64 = 600_000_000_000;
 
 /// The longest wait for sockets before the watch is asked.
 const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -38,7 +35,14 @@ pub fn run(options: &LoadOptions, watch: Watch<'_>) -> Result<LoadReport, LoadEr
         load.fill(watch)?;
     }
     let fill_seconds = options.fill.then(|| start.elapsed().as_secs_f64());
-    let measured = load.measure(watch);
+    let mut probe = None;
+    let measured = match &options.probe {
+        Some(file) => super::probe::beside(file, || load.measure(watch)).map(|(found, report)| {
+            probe = Some(report);
+            found
+        }),
+        None => load.measure(watch),
+    };
     let (histogram, seconds) = match measured {
         Err(LoadError::Broken { .. }) if options.survive.is_some() => load.survive(watch)?,
         other => other?,
@@ -54,6 +58,7 @@ pub fn run(options: &LoadOptions, watch: Watch<'_>) -> Result<LoadReport, LoadEr
         commands: histogram.len(),
         throughput: if seconds > 0.0 { histogram.len() as f64 / seconds } else { 0.0 },
         response: ResponseTimes::of(&histogram),
+        probe,
         reads_checked: tally.reads,
         writes_acknowledged: tally.writes,
         errors: tally.errors,
@@ -307,10 +312,6 @@ impl Load {
         }
         Ok(())
     }
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(RESPONSE_NS_MAX, 3).expect("the bounds are valid")
 }
 
 /// Which commands come, and when.

@@ -10,10 +10,11 @@ mod connection;
 mod drive;
 mod ledger;
 mod options;
+mod probe;
 mod replies;
 mod report;
 mod socket;
 
 pub use drive::run;
 pub use options::{LoadError, LoadOptions, Server};
-pub use report::{LoadReport, ResponseTimes};
+pub use report::{LoadReport, ProbeReport, ResponseTimes};

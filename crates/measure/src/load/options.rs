@@ -86,6 +86,8 @@ pub struct LoadOptions {
     pub survive: Option<Duration>,
     /// Whether every key is checked at the end.
     pub check_all: bool,
+    /// A file on the server's disk, such as its store, that a probe reads while the load is measured.
+    pub probe: Option<PathBuf>,
     /// The seed of keys and arrivals.
     pub seed: u64,
 }
@@ -109,6 +111,7 @@ impl Default for LoadOptions {
             duration: Duration::from_secs(10),
             survive: None,
             check_all: false,
+            probe: None,
             seed: 1,
         }
     }
@@ -124,6 +127,8 @@ pub enum LoadError {
     Connect { server: Server, source: std::io::Error },
     #[error("{}: {reason}", path.display())]
     Trust { path: PathBuf, reason: String },
+    #[error("{}: {reason}", path.display())]
+    Probe { path: PathBuf, reason: String },
     #[error("the connection to {server} broke: {reason}")]
     Broken { server: Server, reason: String },
     #[error("{server} refused the password: {reply}")]

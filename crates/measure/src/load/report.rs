@@ -8,6 +8,14 @@ use serde::Serialize;
 
 use super::options::LoadOptions;
 
+/// The longest response told apart from longer ones: ten minutes.
+const RESPONSE_NS_MAX: u64 = 600_000_000_000;
+
+/// An empty histogram of times in nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(RESPONSE_NS_MAX, 3).expect("the bounds are valid")
+}
+
 /// Response times in microseconds, from the intended time of sending to the reply.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ResponseTimes {
@@ -33,6 +41,17 @@ impl ResponseTimes {
     }
 }
 
+/// What a probe has measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProbeReport {
+    /// Reads of 4 KiB.
+    pub reads: u64,
+    /// How long they took.
+    pub response: ResponseTimes,
+    /// Why the reads did not go past the page cache, if they did not.
+    pub cached: Option<String>,
+}
+
 /// What a load found.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadReport {
@@ -48,6 +67,8 @@ pub struct LoadReport {
     pub throughput: f64,
     /// Response times.
     pub response: ResponseTimes,
+    /// What the disk did meanwhile, if a probe was asked for.
+    pub probe: Option<ProbeReport>,
     /// Values read and checked in all, the check of every key included.
     pub reads_checked: u64,
     /// Writes that were acknowledged in all.
@@ -105,6 +126,21 @@ impl fmt::Display for LoadReport {
             "{} values read and checked, {} writes acknowledged",
             self.reads_checked, self.writes_acknowledged
         )?;
+        if let Some(ProbeReport { reads, response, cached }) = &self.probe {
+            let ratio = self.response.p99_us / response.p99_us;
+            writeln!(
+                f,
+                "a probe beside it, {reads} reads of 4 KiB of the same disk: p50 {:.0} us, p99 {:.0} us, max {:.0} us; \
+                 p99 of commands is {ratio:.2} times that, the longest took {:.0} us more",
+                response.p50_us,
+                response.p99_us,
+                response.max_us,
+                self.response.max_us - response.max_us,
+            )?;
+            if let Some(reason) = cached {
+                writeln!(f, "the probe did not go past the page cache: {reason}")?;
+            }
+        }
         if self.keys_checked > 0 {
             let restarts = self.restarts;
             writeln!(f, "{} keys checked one by one, {restarts} restarts", self.keys_checked)?;

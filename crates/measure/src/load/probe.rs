@@ -1,0 +1,69 @@
+//! A probe: reads of the disk beside a load, one at a time, so that what the server answers is seen beside what the
+//! disk itself does under the server's own reads, writes and flushes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ebbtide_core::Stop;
+use hdrhistogram::Histogram;
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use super::options::LoadError;
+use super::report::{ProbeReport, ResponseTimes, histogram};
+use crate::doctor::probe::Target;
+
+/// Time from one read of a probe to the next: it takes next to nothing of the disk and of the CPU.
+const EVERY: Duration = Duration::from_millis(1);
+
+/// Runs `body` while a thread reads pages of `file` anywhere, and gives what both have found.
+///
+/// # Errors
+/// When the file cannot be read, or `body` fails.
+pub(super) fn beside<T>(
+    file: &Path,
+    body: impl FnOnce() -> Result<T, LoadError>,
+) -> Result<(T, ProbeReport), LoadError> {
+    let failed = |reason: String| LoadError::Probe { path: file.to_path_buf(), reason };
+    let target = Target::open(file).map_err(|error| failed(error.to_string()))?;
+    let stop = Stop::new();
+    let (done, read) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read_until(&target, &stop));
+        let done = body();
+        stop.stop();
+        (done, reader.join().expect("reading does not panic"))
+    });
+    let times = read.map_err(|error| failed(error.to_string()))?;
+    let cached = target.direct().err().map(str::to_string);
+    let report = ProbeReport { reads: times.len(), response: ResponseTimes::of(&times), cached };
+    Ok((done?, report))
+}
+
+fn read_until(target: &Target, stop: &Stop) -> std::io::Result<Histogram<u64>> {
+    let mut random = Pcg64::seed_from_u64(1);
+    let mut times = histogram();
+    while !stop.is_stopped() {
+        let since = Instant::now();
+        target.read_a_page(&mut random)?;
+        let took = since.elapsed();
+        times.saturating_record(took.as_nanos() as u64);
+        std::thread::sleep(EVERY.saturating_sub(took));
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_reads_while_a_load_runs_and_says_what_cannot_be_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("data");
+        std::fs::write(&file, vec![1; 1 << 20]).expect("written");
+        let ((), report) = beside(&file, || Ok(())).expect("it reads");
+        assert!(report.response.p50_us <= report.response.max_us, "{report:?}");
+        let error = beside(&folder.path().join("none"), || Ok(())).expect_err("no file");
+        assert!(error.to_string().contains("none"), "{error}");
+    }
+}
