@@ -6,7 +6,7 @@
 //! it costs two counts a use. A page that is missed at a lower age is one that LRU would have had: a
 //! *loss*. A page that is used at a greater age is one that LRU would have missed: a *gain*.
 
-use super::Tick;
+use super::record::Tick;
 
 /// Classes of ages.
 const CLASSES: usize = 1024;

@@ -1,6 +1,6 @@
 //! Evictions whose outcome is awaited, and what outcomes say of the orders.
 
-use super::Tick;
+use super::record::Tick;
 use crate::addr::FrameId;
 
 /// One duel is written down for so many frames.

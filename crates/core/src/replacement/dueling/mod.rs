@@ -60,8 +60,10 @@
 
 mod account;
 mod duels;
+mod looking;
 mod newest;
 mod pool;
+mod record;
 
 use super::adaptive_lrfu::{
     AGE_MAX as KEY_AGE_MAX, Forecasts, HALF_LIFE_TURNOVERS, Key, ROUND_MIN, TICKS_A_FAILURE,
@@ -71,26 +73,14 @@ use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 use account::Account;
 use duels::{Candidate, Duel, Duels, Expert, Scores, class_of};
+use looking::stride;
 use newest::Newest;
 use pool::{Entry, POOL_FRAMES, Pool};
+use record::{AGE_MAX, Known, Packed, Past, Tick};
 
 /// Ticks in a turnover of the cache, or up to twice as many; in one of fewer frames, a tick is an
 /// insertion.
 const TICKS_A_TURNOVER: u32 = 1024;
-
-/// A page not used for this many ticks is taken for one used then, long before the time wraps.
-const AGE_MAX: u16 = 0x4000;
-
-/// How often a frame is looked at while LRU would keep a page that is not used, so that the times of
-/// last use are known to an eighth of that.
-const LOOKS_A_STAY: usize = 8;
-
-/// The fewest and the most frames that are looked at for a victim.
-const LOOKS_MIN: usize = 8;
-const LOOKS_MAX: usize = 64;
-
-/// Neighbours that are looked at together: their records share a line of host memory.
-const NEIGHBOURS: usize = 8;
 
 /// Frames found touched in a pool before the next one goes whatever its touches.
 const FOUND_TOUCHED_MAX: usize = 64;
@@ -104,94 +94,6 @@ const PATIENCE: [u16; 2] = [2, 8];
 
 /// Returned pages whose duels wait for the next victim.
 const RETURNS_MAX: usize = 64;
-
-/// The time in ticks, modulo 2¹⁶.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Tick(u16);
-
-impl Tick {
-    /// Ticks from `earlier` until this.
-    fn since(self, earlier: Tick) -> u16 {
-        self.0.wrapping_sub(earlier.0)
-    }
-
-    fn minus(self, ticks: u16) -> Tick {
-        Tick(self.0.wrapping_sub(ticks))
-    }
-
-    /// Whether this is before `other`, both being of limited age.
-    fn is_before(self, other: Tick) -> bool {
-        (self.0.wrapping_sub(other.0) as i16) < 0
-    }
-
-    /// The same, or the time of the greatest age at `now`.
-    fn not_too_old(self, now: Tick) -> Tick {
-        if now.since(self) > AGE_MAX { now.minus(AGE_MAX) } else { self }
-    }
-}
-
-/// What is known of the page in a frame.
-#[derive(Clone, Copy)]
-struct Known {
-    page: u32,
-    /// The weight of its accesses.
-    key: Key,
-    /// When it was used last, inserted and looked at.
-    used: Tick,
-    inserted: Tick,
-    looked: Tick,
-    is_known: bool,
-    /// Whether it was touched since it was inserted.
-    is_touched: bool,
-    /// Whether it was looked at exactly a turnover ago, and found no touch since.
-    is_forecast: bool,
-}
-
-/// What is [`Known`] of a frame in two words, each read and written as a whole: a part of a word that
-/// was just written makes the processor wait when all of it is read.
-#[derive(Clone, Copy, Default)]
-struct Packed([u64; 2]);
-
-impl Packed {
-    const KNOWN: u64 = 1 << 32;
-    const TOUCHED: u64 = 1 << 33;
-    const FORECAST: u64 = 1 << 34;
-
-    #[inline]
-    fn new(known: Known) -> Packed {
-        let Known { page, key, used, inserted, looked, .. } = known;
-        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-        let flags = flag(known.is_known, Packed::KNOWN)
-            | flag(known.is_touched, Packed::TOUCHED)
-            | flag(known.is_forecast, Packed::FORECAST);
-        Packed([
-            u64::from(page) | u64::from(key.0) << 32 | u64::from(used.0) << 48,
-            u64::from(inserted.0) | u64::from(looked.0) << 16 | flags,
-        ])
-    }
-
-    #[inline]
-    fn get(self) -> Known {
-        let Packed([first, second]) = self;
-        Known {
-            page: first as u32,
-            key: Key((first >> 32) as u16),
-            used: Tick((first >> 48) as u16),
-            inserted: Tick(second as u16),
-            looked: Tick((second >> 16) as u16),
-            is_known: second & Packed::KNOWN != 0,
-            is_touched: second & Packed::TOUCHED != 0,
-            is_forecast: second & Packed::FORECAST != 0,
-        }
-    }
-}
-
-/// What is remembered of a page that is not cached.
-#[derive(Clone, Copy, Default)]
-struct Past {
-    key: Key,
-    used: Tick,
-}
 
 /// The frames of a set that are to go first.
 #[derive(Clone)]
@@ -346,91 +248,6 @@ impl Dueling {
     /// Whether the page that was inserted then is among the newest eighth.
     fn is_in_window(&self, inserted: Tick) -> bool {
         self.now.since(inserted) < (self.ticks_a_turnover / WINDOW_SHARE).max(1)
-    }
-
-    /// Counts the touches of `frame`, which is known; whether there were any.
-    fn look(&mut self, frame: FrameId, frames: &mut dyn Frames) -> bool {
-        let known = self.known(frame);
-        self.look_at(known, frame, frames).1
-    }
-
-    /// The same of a frame of which that is `known`; also what is known of it now. Inlined, or it would be
-    /// passed through memory in parts.
-    #[inline(always)]
-    fn look_at(
-        &mut self,
-        mut known: Known,
-        frame: FrameId,
-        frames: &mut dyn Frames,
-    ) -> (Known, bool) {
-        let touches = frames.take_touches(frame);
-        let mut used = known.used;
-        let mut key = known.key;
-        if touches > 0 {
-            let level = key.level(self.key_now);
-            if known.is_forecast {
-                self.forecasts.count(level, true);
-                known.is_forecast = false;
-            }
-            key = Key::of_level(self.weights.add(level, touches), self.key_now);
-            // It was touched at some time between the looks.
-            used = self.now.minus(self.now.since(known.looked) / 2);
-            self.account.count_hit(known.used, used);
-            known.is_touched = true;
-        }
-        known.looked = self.now;
-        known.used = used.not_too_old(self.now);
-        known.key = key.not_older_than_history(self.key_now);
-        self.known[frame.index()] = Packed::new(known);
-        (known, touches > 0)
-    }
-
-    /// Looks at `count` frames of `set` and puts those that may go into its pools.
-    fn look_for_candidates(&mut self, set: usize, count: usize, frames: &mut dyn Frames) {
-        let ways = self.geometry.ways;
-        for _ in 0..count.min(ways) {
-            let way = self.hands[set];
-            self.hands[set] = self.next_way(way as usize) as u32;
-            let frame = FrameId((set * ways) as u32 + way);
-            let known = self.known(frame);
-            if !known.is_known {
-                continue;
-            }
-            let (Known { key, used, inserted, .. }, _) = self.look_at(known, frame, frames);
-            if frames.is_pinned(frame) {
-                continue;
-            }
-            let entry = Entry { frame, key, used };
-            let (on_trial, in_window) = (self.is_on_trial(frame), self.is_in_window(inserted));
-            let pools = self.pools_of(set);
-            if !on_trial {
-                pools.rest.offer(entry, Entry::is_less_recent);
-            } else {
-                pools.recent.offer(entry, Entry::is_less_recent);
-                if !in_window {
-                    pools.light.offer(entry, Entry::is_lighter);
-                }
-            }
-        }
-    }
-
-    /// The way that is looked at after `way`. Neighbours follow each other; behind them is a gap, so that
-    /// pages that came together are not looked at together.
-    fn next_way(&self, way: usize) -> usize {
-        let ways = self.geometry.ways;
-        if way + 1 < ways && !(way + 1).is_multiple_of(NEIGHBOURS) {
-            return way + 1;
-        }
-        let groups = self.geometry.ways.div_ceil(NEIGHBOURS);
-        let next = way / NEIGHBOURS + self.stride;
-        NEIGHBOURS * if next >= groups { next - groups } else { next }
-    }
-
-    /// How many frames are looked at for a victim.
-    fn looks(&self) -> usize {
-        let stay = usize::from(self.account.lru_age().max(1));
-        let looks = LOOKS_A_STAY * usize::from(self.ticks_a_turnover) / stay;
-        looks.clamp(LOOKS_MIN, LOOKS_MAX)
     }
 
     /// The first to go by `order` that was not touched since it was looked at.
@@ -602,21 +419,6 @@ impl Dueling {
 /// Whether sets have so few ways that all are looked at for each victim.
 fn is_looked_at_whole(geometry: Geometry) -> bool {
     geometry.ways <= POOL_FRAMES
-}
-
-/// By how many groups of neighbours the hand of a set of `ways` moves on, so that it comes by all of
-/// them: the golden section of them, which leaves gaps of about the same size at any time.
-fn stride(ways: usize) -> usize {
-    let groups = ways.div_ceil(NEIGHBOURS);
-    let has_common_factor = |stride: usize| {
-        let (mut one, mut other) = (groups, stride);
-        while other > 0 {
-            (one, other) = (other, one % other);
-        }
-        one > 1
-    };
-    let golden = (groups as f64 * 0.618) as usize;
-    (golden.max(1)..groups).find(|stride| !has_common_factor(*stride)).unwrap_or(groups)
 }
 
 impl Replacement for Dueling {

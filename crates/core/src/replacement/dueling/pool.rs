@@ -1,7 +1,7 @@
 //! The frames that are to go first in some order, among those looked at lately.
 
 use super::super::adaptive_lrfu::Key;
-use super::Tick;
+use super::record::Tick;
 use crate::addr::FrameId;
 
 /// Frames in a pool.
