@@ -175,7 +175,11 @@ impl Engine {
         let frames = Budget::divide(&options, header.pages)?.frames;
         let (mut persist, mut log) = (None, None);
         if let Some(geometry) = geometry {
+            let writes = device.log_writes();
+            let writes =
+                writes.map_err(|source| EngineError::Io { doing: "open the log", source })?;
             let disk = FileDisk::new(store.file(), store.persist_offset(), store.path())?;
+            let disk = disk.written_by(writes);
             let mut disk = around(Box::new(disk));
             let (policy, sizes) = (options.durability, (dram_bytes, frames, fibers));
             persist = Some(Persist::open(geometry, &mut disk, policy, sizes, watch)?);

@@ -93,6 +93,7 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
             Io::Write(blocks) => (false, blocks.len() * PAGE_BYTES),
         };
         let result = match io {
+            Io::Write(blocks) if flush => disk.write_to_flush(&blocks),
             Io::Write(blocks) => disk.write_blocks(&blocks),
             Io::Flush => disk.flush(),
         };

@@ -3,8 +3,9 @@
 //! error ends its request alone, and an owner that sleeps is woken.
 //!
 //! The drives are temporary files, unless EBBTIDE_DRIVES names block devices, which are overwritten.
-//! EBBTIDE_BAD_DRIVE names one whose page at 1 MiB cannot be read, and EBBTIDE_USED_DRIVE one that the
-//! system uses. `.ci/emulated-drive` has them all.
+//! EBBTIDE_BAD_DRIVE names one whose page at 1 MiB cannot be read and whose page at 2 MiB cannot be written,
+//! EBBTIDE_USED_DRIVE one that the system uses, and EBBTIDE_TRACING the folder of the kernel's records.
+//! `.ci/emulated-drive` has them all.
 
 mod common;
 
@@ -12,15 +13,19 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::file::page_file;
 use common::{Plan, image, run, small_cache};
-use ebbtide_core::{PAGE_BYTES, PageId, Watch};
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_engine::device::threads::Threads;
-use ebbtide_engine::device::{Completion, Device, Direction, FrameMemory, Queue, Request};
+use ebbtide_engine::device::{
+    Completion, Device, Direction, FrameMemory, LogWrites, Queue, Request,
+};
 use ebbtide_engine::store::{NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, Options};
 
@@ -42,6 +47,13 @@ fn open_drive(drive: &str) -> Arc<File> {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_DIRECT);
     Arc::new(options.open(drive).unwrap_or_else(|error| panic!("{drive}: {error}")))
+}
+
+impl Tested {
+    /// The way by which a log is written.
+    fn log(&self) -> Box<dyn LogWrites> {
+        self.device.log_writes().unwrap().unwrap_or_else(|| Box::new(self.file.clone()))
+    }
 }
 
 /// The devices over `file`, by every path that suits it.
@@ -147,6 +159,11 @@ impl Driver {
         assert_eq!(ended.unwrap(), memory.len() * PAGE_BYTES);
     }
 
+    /// As many pages as a request may have, and half of the memory has twice.
+    fn run_pages(&self) -> usize {
+        self.queue.run_pages_max().min(PAGES / 4)
+    }
+
     fn fill(&mut self, page: usize, with: u8) {
         self.memory[page].0.fill(with);
     }
@@ -177,9 +194,9 @@ fn a_page_comes_back_as_it_was_written_at_both_ends_of_the_drive() {
 #[test]
 fn a_run_is_written_from_and_read_to_pages_anywhere_in_memory() {
     on_every_device(|_, driver| {
-        for count in [2, 3, 33, 64] {
+        for count in [2, 3, driver.queue.run_pages_max().min(33), driver.run_pages()] {
             // Backwards and with gaps, across the end of what is registered.
-            let memory: Vec<usize> = (0..count).map(|page| PAGES / 2 + 64 - 2 * page).collect();
+            let memory: Vec<usize> = (0..count).map(|page| PAGES / 2 + 200 - 2 * page).collect();
             memory
                 .iter()
                 .enumerate()
@@ -192,6 +209,24 @@ fn a_run_is_written_from_and_read_to_pages_anywhere_in_memory() {
             driver.transfer(Direction::Read, 100 + count - 1, &[5]);
             assert!(driver.holds(5, count as u8), "the last page of {count} alone");
         }
+    });
+}
+
+#[test]
+fn a_run_far_beyond_the_drives_limit_fails_and_the_queue_goes_on() {
+    on_every_device(|tested, driver| {
+        let most = driver.queue.run_pages_max();
+        // The block layer divides what is longer.
+        assert_eq!(most < PAGES, tested.name.contains("passthrough"), "{}", tested.name);
+        if most < PAGES {
+            // Neighbours in memory count as one piece, so that one page more may do.
+            let memory: Vec<usize> = (0..2 * (most + 1)).collect();
+            for direction in [Direction::Read, Direction::Write] {
+                driver.push(direction, 100, &memory);
+                driver.ended(1).remove(&100).expect("its own token").unwrap_err();
+            }
+        }
+        driver.transfer(Direction::Read, 0, &[3]);
     });
 }
 
@@ -225,7 +260,12 @@ fn a_read_behind_the_end_moves_nothing_and_the_queue_goes_on() {
         let behind = tested.end as usize / PAGE_BYTES + 8;
         driver.push(Direction::Read, behind, &[3]);
         let ended = driver.ended(1).remove(&(behind as u64)).expect("its own token");
-        assert!(ended.is_err() || ended.is_ok_and(|moved| moved == 0));
+        if tested.name.contains("passthrough") {
+            let error = ended.unwrap_err().to_string();
+            assert!(error.contains("0x080: beyond the end of the namespace"), "{error}");
+        } else {
+            assert!(ended.is_err() || ended.is_ok_and(|moved| moved == 0));
+        }
         driver.transfer(Direction::Read, 0, &[3]);
     });
 }
@@ -235,10 +275,34 @@ fn what_was_flushed_is_there_for_another_opener() {
     on_every_device(|tested, driver| {
         driver.fill(9, 77);
         driver.transfer(Direction::Write, 40, &[9]);
-        tested.file.sync_data().unwrap();
+        driver.fill(3, 78);
+        let mut log = tested.log();
+        for (place, through) in [(41, false), (42, true)] {
+            log.write((place * PAGE_BYTES) as u64, &driver.memory[3].0, through).unwrap();
+        }
+        log.flush().unwrap();
         let mut other = Driver::new(tested, 2, false, false);
-        other.transfer(Direction::Read, 40, &[0]);
-        assert!(other.holds(0, 77));
+        for (place, byte) in [(40, 77), (41, 78), (42, 78)] {
+            other.transfer(Direction::Read, place, &[0]);
+            assert!(other.holds(0, byte), "{place}");
+        }
+    });
+}
+
+#[test]
+fn the_log_writes_more_at_once_than_the_drives_limit() {
+    on_every_device(|tested, driver| {
+        let bytes: Vec<Page> = (0..PAGES).map(|number| Page([number as u8; PAGE_BYTES])).collect();
+        // SAFETY: a page is its bytes and nothing else.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), PAGES * PAGE_BYTES) };
+        let mut log = tested.log();
+        log.write(0, bytes, false).unwrap();
+        log.flush().unwrap();
+        for page in [0, 1, 126, 127, 128, 254, PAGES - 1] {
+            driver.transfer(Direction::Read, page, &[0]);
+            assert!(driver.holds(0, page as u8), "{page}");
+        }
     });
 }
 
@@ -274,22 +338,78 @@ impl Queue for Nothing {
 }
 
 #[test]
-fn a_page_that_the_drive_cannot_read_fails_alone() {
+fn a_page_that_the_drive_cannot_move_fails_alone_with_what_the_drive_says() {
     let Ok(drive) = std::env::var("EBBTIDE_BAD_DRIVE") else { return };
-    let bad = (1 << 20) / PAGE_BYTES;
-    for tested in paths(&drive, &open_drive(&drive)) {
-        for busy in [true, false] {
-            let mut driver = Driver::new(&tested, 8, busy, true);
-            // Not neighbours, which the kernel may read as one.
-            for place in [bad - 16, bad, bad + 16] {
-                driver.push(Direction::Read, place, &[place]);
-            }
-            for (place, result) in driver.ended(3) {
-                println!("{}: page {place}: {result:?}", tested.name);
-                assert_eq!(result.is_err(), place == bad as u64, "{}", tested.name);
+    for (direction, bad, said) in [
+        (Direction::Read, (1 << 20) / PAGE_BYTES, "0x281: unrecovered read error"),
+        (Direction::Write, (2 << 20) / PAGE_BYTES, "0x280: write fault"),
+    ] {
+        for tested in paths(&drive, &open_drive(&drive)) {
+            for busy in [true, false] {
+                let mut driver = Driver::new(&tested, 8, busy, true);
+                // Not neighbours, which the kernel may move as one.
+                for place in [bad - 16, bad, bad + 16] {
+                    driver.push(direction, place, &[place % PAGES]);
+                }
+                for (place, result) in driver.ended(3) {
+                    println!("{}: page {place}: {result:?}", tested.name);
+                    assert_eq!(result.is_err(), place == bad as u64, "{}", tested.name);
+                    if let (Err(error), true) = (result, tested.name.contains("passthrough")) {
+                        assert!(error.to_string().contains(said), "{error}");
+                    }
+                }
             }
         }
     }
+}
+
+/// What the kernel has given to a namespace since the last question, by its own record
+/// (`events/nvme/nvme_setup_cmd`): writes that go through the volatile cache, other writes, flushes.
+fn commands(tracing: &Path, namespace: u32) -> [usize; 3] {
+    let trace = std::fs::read_to_string(tracing.join("trace")).unwrap();
+    std::fs::write(tracing.join("trace"), "").unwrap();
+    let of_namespace = format!("nsid={namespace},");
+    let all = || trace.lines().filter(|line| line.contains(&of_namespace));
+    let writes = || all().filter(|line| line.contains("nvme_cmd_write"));
+    let through = writes().filter(|line| line.contains("ctrl=0x4000")).count();
+    let flushes = all().filter(|line| line.contains("nvme_cmd_flush")).count();
+    [through, writes().count() - through, flushes]
+}
+
+/// Commits transactions one after the other, each of them awaited, in a store that fits in DRAM.
+fn commit(drive: &str, path: DevicePath, count: u64) {
+    let new = new_store(drive, true);
+    let store = Arc::new(Store::create_persistent(&new, 4 << 20).unwrap());
+    let options =
+        Options { durability: Policy::Always, device_path: Some(path), ..Options::new(16 << 20) };
+    let jobs = Arc::new(Engine::open(&store, &options).unwrap()).start().unwrap();
+    for number in 0..count {
+        let committed = jobs.submit(move |memory| {
+            let page = PageId(number % 8).start();
+            let ((), lsn) = memory.transaction(|memory| memory.store(page, number)).unwrap();
+            memory.durable(lsn).unwrap();
+        });
+        committed.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_commit_is_one_write_through_the_volatile_cache_by_passthrough_and_has_a_flush_elsewhere() {
+    let Some(tracing) = std::env::var_os("EBBTIDE_TRACING").map(PathBuf::from) else { return };
+    std::fs::write(tracing.join("events/nvme/nvme_setup_cmd/enable"), "1").unwrap();
+    const COMMITS: u64 = 50;
+    let counted = |path| {
+        commands(&tracing, 1);
+        commit("/dev/nvme0n1", path, COMMITS);
+        let counted = commands(&tracing, 1);
+        println!("{path}: {counted:?}");
+        counted
+    };
+    let commits = COMMITS as usize;
+    let [through, _, flushes] = counted(DevicePath::Block);
+    assert!(through == 0 && flushes >= commits, "block: {through} {flushes}");
+    let [through, _, flushes] = counted(DevicePath::Nvme);
+    assert!(through >= commits && flushes < 20, "passthrough: {through} {flushes}");
 }
 
 /// Jobs that check every word they read, through a cache of a few frames.

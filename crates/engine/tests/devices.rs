@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use common::file::page_file;
 use common::jobs::{job, run_alone, run_jobs, word};
+use common::recorder::Recorder;
 use common::{Plan, WORDS_PER_PAGE, image, initial, run, small_cache};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::device::{Completion, Device, FrameMemory, Queue, Request, Sleeper};
@@ -104,6 +106,20 @@ fn what_was_evicted_is_in_the_file_whole_and_in_one_place() {
     let written: u64 = places_written.iter().sum();
     assert_eq!(written, counted.flash_writes);
     assert!(written >= PAGES - 16);
+}
+
+#[test]
+fn no_request_has_more_pages_than_the_device_takes() {
+    for (most, expected) in [(3, 3), (1, 1)] {
+        let ram = Ram::new(2 * PAGES as usize, Latency::Looks(1), |_, _| {});
+        let device = Recorder::new(ram, 2 * PAGES).taking_runs_of(most);
+        let log = device.log();
+        let options = small_cache(48, 1, 8, PAGES);
+        let engine = Engine::over_roomy_device(Arc::new(device), PAGES, PAGES, &options).unwrap();
+        let store = |page| job(move |memory| memory.store::<u64>(word(page), !page));
+        run_alone(&engine, || (0..PAGES).map(store).collect()).order();
+        assert_eq!(log.longest(), expected);
+    }
 }
 
 /// Refuses io_uring to this thread and all it starts, as container runtimes do.

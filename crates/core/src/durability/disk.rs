@@ -37,6 +37,15 @@ pub trait Disk {
         blocks.iter().try_for_each(|(block, page)| self.write_block(*block, page))
     }
 
+    /// As [`write_blocks`](Disk::write_blocks), for blocks that a [`flush`](Disk::flush) is soon to follow. A
+    /// device that can makes them survive a loss of power at once, so that the flush has less to do.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn write_to_flush(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        self.write_blocks(blocks)
+    }
+
     /// Makes what was written survive a loss of power.
     ///
     /// # Errors
@@ -56,6 +65,9 @@ impl<D: Disk + ?Sized> Disk for Box<D> {
     }
     fn write_blocks(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
         (**self).write_blocks(blocks)
+    }
+    fn write_to_flush(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        (**self).write_to_flush(blocks)
     }
     fn flush(&mut self) -> Result<(), DiskError> {
         (**self).flush()

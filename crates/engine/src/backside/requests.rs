@@ -101,6 +101,11 @@ impl Requests {
         self.queue.in_flight() + self.queue.unsubmitted() == 0
     }
 
+    /// The most pages in an operation.
+    pub(super) fn run_pages_max(&self) -> usize {
+        self.queue.run_pages_max()
+    }
+
     pub(super) fn start(&mut self, pool: &BufferPool, operation: Operation) {
         let since = operation.since;
         let token = match self.idle_tokens.pop() {

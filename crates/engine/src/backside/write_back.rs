@@ -100,7 +100,7 @@ impl WriteBack {
             placement.release(slot);
         });
         while !frames.is_empty() {
-            let run = placement.take(frames.len() as u32);
+            let run = placement.take(frames.len().min(requests.run_pages_max()) as u32);
             let run = run.expect("there are as many slots as pages, and these pages have none");
             let page = pool.cache.page_in(frames[0]);
             let leaving = frames.drain(..run.count as usize).collect();
@@ -121,7 +121,8 @@ impl WriteBack {
         let Some(persist) = &pool.persist else { return };
         while !frames.is_empty() {
             let mut guarded = persist.lock();
-            let Some(run) = guarded.journal.take_slots(frames.len() as u32) else {
+            let count_max = frames.len().min(requests.run_pages_max()) as u32;
+            let Some(run) = guarded.journal.take_slots(count_max) else {
                 drop(guarded);
                 persist.ask_flush();
                 frames.drain(..).rev().for_each(|frame| self.waiting.push_front(frame));

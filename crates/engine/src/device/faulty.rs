@@ -92,6 +92,10 @@ impl Queue for FaultyQueue {
         self.inner.set_busy(busy);
     }
 
+    fn run_pages_max(&self) -> usize {
+        self.inner.run_pages_max()
+    }
+
     fn push(&mut self, request: Request) {
         let share = match request.direction {
             Direction::Read => self.faults.read_errors,

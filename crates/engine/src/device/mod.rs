@@ -15,7 +15,9 @@ pub mod ram;
 pub mod threads;
 pub mod uring;
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,6 +111,11 @@ pub trait Queue: Send {
     /// without interrupts does so for a busy owner.
     fn set_busy(&mut self, _busy: bool) {}
 
+    /// The most pages in a request. One with more may fail.
+    fn run_pages_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// Takes a request without handing it over yet.
     fn push(&mut self, request: Request);
 
@@ -162,6 +169,33 @@ pub trait Sleeper: Send + Sync {
     fn wake(&self);
 }
 
+/// How the log reaches flash: by one write or flush at a time, which the caller waits for.
+pub trait LogWrites: Send {
+    /// Writes `bytes`, whole pages, at byte `offset`. A flush follows if it is to go `through` a volatile
+    /// cache: a drive that can makes these bytes survive a loss of power at once, so that the flush has
+    /// less to do.
+    ///
+    /// # Errors
+    /// When the device fails; it may then hold any part of it.
+    fn write(&mut self, offset: u64, bytes: &[u8], through: bool) -> io::Result<()>;
+
+    /// Makes all that was written to the device survive a loss of power.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn flush(&mut self) -> io::Result<()>;
+}
+
+impl LogWrites for Arc<File> {
+    fn write(&mut self, offset: u64, bytes: &[u8], _through: bool) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
 /// Flash: where pages live.
 pub trait Device: Send + Sync {
     /// A queue for one core with room for `depth` requests at once.
@@ -169,6 +203,14 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// When the kernel refuses it.
     fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>>;
+
+    /// A way of its own for the log, or `None` if writes and flushes of the file do.
+    ///
+    /// # Errors
+    /// When the kernel or the drive refuses it.
+    fn log_writes(&self) -> io::Result<Option<Box<dyn LogWrites>>> {
+        Ok(None)
+    }
 
     /// What this device is called in notices: "io_uring", "threads", …
     fn name(&self) -> &'static str;

@@ -1,18 +1,24 @@
-//! NVMe passthrough: reads of pages as commands of the drive itself, past the kernel's block layer.
+//! NVMe passthrough: reads, writes and flushes as commands of the drive itself, past the kernel's block
+//! layer.
 //!
-//! The commands go to the namespace's generic device (`/dev/ng0n1` beside `/dev/nvme0n1`) through a
-//! polled ring ([`polled`](super::polled)). The layouts are those of `linux/nvme_ioctl.h`, the numbers
-//! those of the NVM Express base and NVM command set specifications.
+//! The commands go to the namespace's generic device (`/dev/ng0n1` beside `/dev/nvme0n1`) through rings
+//! of 128-byte entries: those of [`polled`](super::polled) for pages, and one of the log's own. The
+//! layouts are those of `linux/nvme_ioctl.h`, the numbers those of the NVM Express base and NVM command
+//! set specifications.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::PAGE_BYTES;
-use io_uring::{cqueue, opcode, squeue, types};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use super::polled::PageRead;
+use super::polled::Polled;
+use super::uring::Entries;
+use super::{Device, Direction, LogWrites, Queue};
 
 /// A command as `struct nvme_uring_cmd` and `struct nvme_passthru_cmd` have it.
 #[repr(C)]
@@ -39,33 +45,51 @@ const IOCTL_ID: libc::c_ulong = 0x4e40;
 const IOCTL_ADMIN_COMMAND: libc::c_ulong = 0xc048_4e41;
 /// `_IOWR('N', 0x80, struct nvme_uring_cmd)`: a command to the namespace.
 const URING_COMMAND: u32 = 0xc048_4e80;
+/// `_IOWR('N', 0x81, struct nvme_uring_cmd)`: as before, for memory in several pieces.
+const URING_COMMAND_VECTORED: u32 = 0xc048_4e81;
 
+const FLUSH: u8 = 0x00;
+const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const IDENTIFY: u8 = 0x06;
 
-/// Reads of a namespace.
-pub(super) struct NvmeRead {
-    generic: File,
-    namespace: u32,
-    block_bytes: u32,
+/// Force unit access: the command ends when its data would survive a loss of power.
+const FUA: u32 = 1 << 30;
+
+/// What the kernel knows of a drive.
+pub(super) struct Limits {
+    /// The most pages in a command.
+    pub(super) pages_max: usize,
+    /// Whether what was written may be lost with the power until it is flushed.
+    pub(super) has_volatile_cache: bool,
 }
 
-impl NvmeRead {
+/// The commands of a namespace.
+struct Namespace {
+    generic: File,
+    number: u32,
+    block_bytes: u32,
+    limits: Limits,
+    /// Whether a write has ended since the last flush that a loss of power could undo.
+    is_behind: AtomicBool,
+}
+
+impl Namespace {
     /// The namespace behind the whole drive `block`, by its generic device at `path`.
-    pub(super) fn open(block: &File, path: &Path) -> io::Result<NvmeRead> {
+    fn open(block: &File, path: &Path, limits: Limits) -> io::Result<Namespace> {
         // The kernel takes reads from those alone who may write as well.
         let generic = File::options().read(true).write(true).open(path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
-        let (namespace, other) = (namespace_of(&generic)?, namespace_of(block)?);
-        if namespace != other {
-            let text = format!("{} is namespace {namespace}, not {other}", path.display());
+        let (number, other) = (namespace_of(&generic)?, namespace_of(block)?);
+        if number != other {
+            let text = format!("{} is namespace {number}, not {other}", path.display());
             return Err(io::Error::other(text));
         }
         let mut identity = [0u8; PAGE_BYTES];
         let mut command = Command {
             opcode: IDENTIFY,
-            namespace,
+            namespace: number,
             address: identity.as_mut_ptr() as u64,
             data_bytes: PAGE_BYTES as u32,
             ..Command::default()
@@ -74,9 +98,188 @@ impl NvmeRead {
         // to `command`; both outlive the call.
         let status =
             unsafe { libc::ioctl(generic.as_raw_fd(), IOCTL_ADMIN_COMMAND, &raw mut command) };
-        moved(if status < 0 { -last_error() } else { status })?;
+        error_of(if status < 0 { -last_error() } else { status }).map_or(Ok(()), Err)?;
         let block_bytes = block_bytes(&identity).map_err(io::Error::other)?;
-        Ok(NvmeRead { generic, namespace, block_bytes })
+        // What was written before this is not known.
+        let is_behind = AtomicBool::new(true);
+        Ok(Namespace { generic, number, block_bytes, limits, is_behind })
+    }
+
+    /// Moves `bytes` bytes, whole pages, from byte `offset` on.
+    fn transfer(&self, direction: Direction, offset: u64, bytes: usize) -> Command {
+        let block = offset / u64::from(self.block_bytes);
+        let blocks = bytes as u32 / self.block_bytes;
+        Command {
+            opcode: match direction {
+                Direction::Read => READ,
+                Direction::Write => WRITE,
+            },
+            namespace: self.number,
+            // The number of blocks counts from zero.
+            words_10_to_15: [block as u32, (block >> 32) as u32, blocks - 1, 0, 0, 0],
+            ..Command::default()
+        }
+    }
+
+    /// Writes whole pages at byte `offset`, `through` the volatile cache if there is one.
+    fn write(&self, offset: u64, bytes: &[u8], through: bool) -> Command {
+        let mut command = self.transfer(Direction::Write, offset, bytes.len());
+        (command.address, command.data_bytes) = (bytes.as_ptr() as u64, bytes.len() as u32);
+        if through && self.limits.has_volatile_cache {
+            command.words_10_to_15[2] |= FUA;
+        }
+        command
+    }
+
+    fn flush(&self) -> Command {
+        Command { opcode: FLUSH, namespace: self.number, ..Command::default() }
+    }
+}
+
+/// The entry that gives `command` to the first file of a ring.
+fn entry(operation: u32, command: &Command, buffer: Option<u16>) -> squeue::Entry128 {
+    let mut bytes = [0; 80];
+    bytes[..size_of::<Command>()].copy_from_slice(bytemuck::bytes_of(command));
+    opcode::UringCmd80::new(types::Fixed(0), operation).cmd(bytes).buf_index(buffer).build()
+}
+
+impl Entries for Arc<Namespace> {
+    type Submission = squeue::Entry128;
+    type Completion = cqueue::Entry32;
+    const POLLED_NAME: &'static str = "NVMe passthrough with polled reads";
+    const COUNTS_BYTES: bool = false;
+
+    fn descriptor(&self) -> RawFd {
+        self.generic.as_raw_fd()
+    }
+
+    fn page(
+        &self,
+        direction: Direction,
+        offset: u64,
+        page: *mut u8,
+        buffer: Option<u16>,
+    ) -> squeue::Entry128 {
+        let (address, data_bytes) = (page as u64, PAGE_BYTES as u32);
+        let command = self.transfer(direction, offset, PAGE_BYTES);
+        entry(URING_COMMAND, &Command { address, data_bytes, ..command }, buffer)
+    }
+
+    fn run(&self, direction: Direction, offset: u64, iovecs: &[libc::iovec]) -> squeue::Entry128 {
+        // In place of bytes the kernel takes the number of pieces here.
+        let (address, data_bytes) = (iovecs.as_ptr() as u64, iovecs.len() as u32);
+        let command = self.transfer(direction, offset, iovecs.len() * PAGE_BYTES);
+        entry(URING_COMMAND_VECTORED, &Command { address, data_bytes, ..command }, None)
+    }
+
+    fn error(&self, result: i32) -> Option<io::Error> {
+        error_of(result)
+    }
+
+    fn run_pages_max(&self) -> usize {
+        self.limits.pages_max
+    }
+
+    fn note_written(&self) {
+        self.is_behind.store(true, Ordering::Release);
+    }
+}
+
+/// An NVMe drive by passthrough.
+pub(super) struct Nvme {
+    namespace: Arc<Namespace>,
+    polled: Polled<Arc<Namespace>>,
+}
+
+impl Nvme {
+    /// The whole drive `block`, by its generic device at `path`. Reads a page to see that it works.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, or the drive has no polled queues or blocks of a kind that does not do.
+    pub(super) fn open(block: &File, path: &Path, limits: Limits) -> io::Result<Nvme> {
+        let namespace = Arc::new(Namespace::open(block, path, limits)?);
+        Ok(Nvme { polled: Polled::new(namespace.clone())?, namespace })
+    }
+
+    /// Whether pages in registered memory are moved without looking them up.
+    pub(super) fn takes_registered(&self) -> bool {
+        self.polled.takes_registered()
+    }
+}
+
+impl Device for Nvme {
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+        self.polled.queue(depth)
+    }
+
+    fn name(&self) -> &'static str {
+        self.polled.name()
+    }
+
+    fn polled_ring_bytes(&self, depth: usize) -> usize {
+        self.polled.polled_ring_bytes(depth)
+    }
+
+    fn log_writes(&self) -> io::Result<Option<Box<dyn LogWrites>>> {
+        let ring = IoUring::builder().build(2)?;
+        ring.submitter().register_files(&[self.namespace.generic.as_raw_fd()])?;
+        let mut log = NvmeLog { ring, namespace: self.namespace.clone() };
+        // If flushes are refused, the log must not begin.
+        log.flush()?;
+        Ok(Some(Box::new(log)))
+    }
+}
+
+/// Writes and flushes of the log, one at a time.
+struct NvmeLog {
+    ring: IoUring<squeue::Entry128, cqueue::Entry32>,
+    namespace: Arc<Namespace>,
+}
+
+impl NvmeLog {
+    /// Gives `command` to the drive and waits for its end.
+    fn carry_out(&mut self, command: &Command) -> io::Result<()> {
+        let entry = entry(URING_COMMAND, command, None);
+        // SAFETY: the memory that the command names is borrowed by the caller, who waits below for the
+        // completion.
+        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => {}
+                // Every error that is left is a misuse of the ring; the drive may have the command.
+                Err(error) => panic!("io_uring_enter: {error}"),
+                Ok(_) => {}
+            }
+            if let Some(ended) = self.ring.completion().next() {
+                let ended: cqueue::Entry = ended.into();
+                return error_of(ended.result()).map_or(Ok(()), Err);
+            }
+        }
+    }
+}
+
+impl LogWrites for NvmeLog {
+    fn write(&mut self, offset: u64, bytes: &[u8], through: bool) -> io::Result<()> {
+        let most = self.namespace.limits.pages_max * PAGE_BYTES;
+        for (piece, offset) in bytes.chunks(most).zip((offset..).step_by(most)) {
+            self.carry_out(&self.namespace.write(offset, piece, through))?;
+        }
+        if !through {
+            self.namespace.note_written();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let is_behind = self.namespace.is_behind.swap(false, Ordering::AcqRel);
+        if !is_behind || !self.namespace.limits.has_volatile_cache {
+            return Ok(());
+        }
+        let flushed = self.carry_out(&self.namespace.flush());
+        if flushed.is_err() {
+            self.namespace.note_written();
+        }
+        flushed
     }
 }
 
@@ -108,13 +311,12 @@ fn block_bytes(identity: &[u8; PAGE_BYTES]) -> Result<u32, String> {
     }
 }
 
-/// The bytes of a page, or the error that a result means: below zero the kernel's, above zero the status
-/// of the drive.
-fn moved(result: i32) -> io::Result<usize> {
+/// The error that a result means: below zero the kernel's, above zero the status of the drive.
+fn error_of(result: i32) -> Option<io::Error> {
     match result {
-        0 => Ok(PAGE_BYTES),
-        ..0 => Err(io::Error::from_raw_os_error(-result)),
-        status => Err(io::Error::other(format!(
+        0 => None,
+        ..0 => Some(io::Error::from_raw_os_error(-result)),
+        status => Some(io::Error::other(format!(
             "the drive answers status {:#05x}: {}",
             status & 0x7ff,
             meaning(status & 0x7ff)
@@ -122,54 +324,28 @@ fn moved(result: i32) -> io::Result<usize> {
     }
 }
 
-/// What a status code and its type say, of those that reads meet.
+/// What a status code and its type say, of those that reads, writes and flushes meet.
 fn meaning(status: i32) -> &'static str {
     match status {
+        0x001 => "invalid command",
         0x002 => "invalid field",
         0x004 => "data transfer error",
+        0x005 => "aborted because power is going",
         0x006 => "internal error",
         0x007 | 0x008 => "aborted",
         0x00b => "invalid namespace or format",
+        0x020 => "the namespace is write protected",
         0x080 => "beyond the end of the namespace",
         0x081 => "capacity exceeded",
         0x082 => "namespace not ready",
+        0x182 => "attempted write to a read-only range",
+        0x280 => "write fault",
         0x281 => "unrecovered read error",
         0x282..=0x284 => "end-to-end check failed",
         0x286 => "access denied",
         0x287 => "the block was never written",
         0x300..=0x37f => "path error",
         _ => "see the NVM Express base specification",
-    }
-}
-
-impl PageRead for NvmeRead {
-    type Submission = squeue::Entry128;
-    type Completion = cqueue::Entry32;
-    const NAME: &'static str = "NVMe passthrough with polled reads";
-
-    fn descriptor(&self) -> RawFd {
-        self.generic.as_raw_fd()
-    }
-
-    fn entry(&self, page: *mut u8, offset: u64, buffer: Option<u16>) -> squeue::Entry128 {
-        let block = offset / u64::from(self.block_bytes);
-        let blocks = PAGE_BYTES as u32 / self.block_bytes;
-        let command = Command {
-            opcode: READ,
-            namespace: self.namespace,
-            address: page as u64,
-            data_bytes: PAGE_BYTES as u32,
-            // The number of blocks counts from zero.
-            words_10_to_15: [block as u32, (block >> 32) as u32, blocks - 1, 0, 0, 0],
-            ..Command::default()
-        };
-        let mut bytes = [0; 80];
-        bytes[..size_of::<Command>()].copy_from_slice(bytemuck::bytes_of(&command));
-        opcode::UringCmd80::new(types::Fixed(0), URING_COMMAND).cmd(bytes).buf_index(buffer).build()
-    }
-
-    fn moved(&self, result: i32) -> io::Result<usize> {
-        moved(result)
     }
 }
 
@@ -210,11 +386,76 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_a_page_or_the_kernels_error_or_the_status_of_the_drive() {
-        assert_eq!(moved(0).unwrap(), PAGE_BYTES);
-        assert_eq!(moved(-libc::ENODEV).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    fn a_result_is_success_or_the_kernels_error_or_the_status_of_the_drive_in_words() {
+        assert!(error_of(0).is_none());
+        assert_eq!(error_of(-libc::ENODEV).unwrap().raw_os_error(), Some(libc::ENODEV));
         // Do not retry: the bit says nothing about what went wrong.
-        let error = moved(0x4281).unwrap_err().to_string();
-        assert_eq!(error, "the drive answers status 0x281: unrecovered read error");
+        for (status, words) in [
+            (0x4281, "the drive answers status 0x281: unrecovered read error"),
+            (0x0280, "the drive answers status 0x280: write fault"),
+            (0x4020, "the drive answers status 0x020: the namespace is write protected"),
+        ] {
+            assert_eq!(error_of(status).unwrap().to_string(), words);
+        }
+    }
+
+    fn namespace(block_bytes: u32, has_volatile_cache: bool) -> Arc<Namespace> {
+        let limits = Limits { pages_max: 32, has_volatile_cache };
+        let (generic, is_behind) = (tempfile::tempfile().unwrap(), AtomicBool::new(false));
+        Arc::new(Namespace { generic, number: 3, block_bytes, limits, is_behind })
+    }
+
+    /// The operation and the command that an entry carries, by their places in the kernel's layout.
+    fn decoded(entry: &squeue::Entry128) -> (u32, Command) {
+        // SAFETY: an entry is 128 bytes without padding, as the kernel reads it.
+        let bytes = unsafe { &*std::ptr::from_ref(entry).cast::<[u8; 128]>() };
+        let operation = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+        (operation, bytemuck::pod_read_unaligned(&bytes[48..][..size_of::<Command>()]))
+    }
+
+    #[test]
+    fn a_page_is_moved_by_a_command_with_its_blocks_and_its_memory() {
+        let page = 0x7000 as *mut u8;
+        for (block_bytes, first, count) in [(512, 8 << 30, 8), (4096, 1 << 30, 1)] {
+            for (direction, opcode) in [(Direction::Read, 2), (Direction::Write, 1)] {
+                let entry = namespace(block_bytes, true).page(direction, 4 << 40, page, Some(5));
+                let (operation, command) = decoded(&entry);
+                assert_eq!((operation, command.opcode), (URING_COMMAND, opcode));
+                assert_eq!((command.namespace, command.address), (3, 0x7000));
+                assert_eq!(command.data_bytes, 4096);
+                let [low, high, blocks, ..] = command.words_10_to_15;
+                assert_eq!(u64::from(low) | u64::from(high) << 32, first);
+                assert_eq!(blocks, count - 1, "no FUA: the log alone needs it");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_one_command_for_memory_in_pieces() {
+        let iovecs = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: PAGE_BYTES }; 3];
+        let (operation, command) =
+            decoded(&namespace(512, true).run(Direction::Write, 8192, &iovecs));
+        assert_eq!((operation, command.opcode), (URING_COMMAND_VECTORED, WRITE));
+        assert_eq!((command.address, command.data_bytes), (iovecs.as_ptr() as u64, 3));
+        assert_eq!(command.words_10_to_15, [16, 0, 23, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_write_of_the_log_goes_through_a_volatile_cache_alone() {
+        let bytes = [0; 2 * PAGE_BYTES];
+        for (has_cache, through, fua) in
+            [(true, true, FUA), (true, false, 0), (false, true, 0), (false, false, 0)]
+        {
+            let command = namespace(4096, has_cache).write(4096, &bytes, through);
+            assert_eq!((command.opcode, command.data_bytes), (WRITE, 8192));
+            assert_eq!(command.words_10_to_15, [1, 0, 1 | fua, 0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn a_flush_names_the_namespace_and_no_data() {
+        let command = namespace(512, true).flush();
+        assert_eq!(bytemuck::bytes_of(&command)[..8], [0, 0, 0, 0, 3, 0, 0, 0]);
+        assert!(bytemuck::bytes_of(&command)[8..].iter().all(|&byte| byte == 0));
     }
 }

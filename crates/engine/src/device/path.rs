@@ -5,11 +5,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ebbtide_core::PAGE_BYTES;
+
 use super::Device;
-use super::nvme::NvmeRead;
+use super::nvme::{Limits, Nvme};
 use super::polled::Polled;
 use super::threads::Threads;
-use super::uring::Uring;
+use super::uring::{FileEntries, Uring};
 
 ebbtide_core::choice! {
     /// A way to a drive.
@@ -18,7 +20,7 @@ ebbtide_core::choice! {
         File = "file",
         /// A block device of its own, with polled reads if it has polled queues.
         Block = "block",
-        /// Commands of the drive itself for reads, past the kernel's block layer. Needs polled queues.
+        /// Commands of the drive itself, past the kernel's block layer. Needs polled queues.
         Nvme = "nvme",
     }
 }
@@ -76,8 +78,7 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
         );
     }
     let generic = PathBuf::from(format!("/dev/ng{number}"));
-    NvmeRead::open(&file, &generic)
-        .and_then(|read| Polled::new(file, read))
+    Nvme::open(&file, &generic, nvme_limits(drive.as_deref()))
         .map(|device| -> Opened {
             let unregistered = "this kernel takes no registered memory for passthrough (Linux 6.12 \
                                 does): each read costs somewhat more";
@@ -85,6 +86,21 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
             (Arc::new(device), notice)
         })
         .map_err(|error| format!("passthrough is refused here: {error}"))
+}
+
+/// What the kernel says of the NVMe drive that it describes in the folder `drive`.
+fn nvme_limits(drive: Option<&Path>) -> Limits {
+    let setting = |name: &str| {
+        let path = drive?.join("queue").join(name);
+        std::fs::read_to_string(path).ok().map(|value| value.trim().to_string())
+    };
+    let number = |name: &str| setting(name).and_then(|value| value.parse::<usize>().ok());
+    let page_kib = PAGE_BYTES >> 10;
+    let pages = number("max_hw_sectors_kb").map_or(1, |kib| kib / page_kib);
+    Limits {
+        pages_max: pages.min(number("max_segments").unwrap_or(1)).max(1),
+        has_volatile_cache: setting("write_cache").is_none_or(|cache| cache != "write through"),
+    }
 }
 
 /// A block device, polled if it can be.
@@ -95,7 +111,7 @@ fn block(file: Arc<File>, asked: bool) -> Opened {
                         says how to get some";
         return (device, notice.or_else(|| asked.then(|| unpolled.into())));
     }
-    match Polled::block(file.clone()) {
+    match Polled::new(FileEntries(file.clone())) {
         Ok(device) => (Arc::new(device), None),
         Err(error) => {
             let (device, notice) = unpolled(file);

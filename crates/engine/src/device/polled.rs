@@ -6,88 +6,35 @@
 //! completions back in the order of submission, so that a read would wait for the write before it.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ebbtide_core::PAGE_BYTES;
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::squeue::EntryMarker;
+use io_uring::{IoUring, cqueue, squeue};
 use smallvec::smallvec;
 
-use super::uring::{ENTER_GETEVENTS, Uring, UringQueue, buffer_of, buffers};
+use ebbtide_core::PAGE_BYTES;
+
+use super::uring::{ENTER_GETEVENTS, Entries, Uring, UringQueue, buffer_of, buffers, moved};
 use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper};
 use crate::mapping::Mapping;
 use crate::net::{NetEvent, NetRequest};
 
-/// How a page is asked for on a ring without interrupts. The ring's first file is the one asked.
-pub(super) trait PageRead: Send + Sync + 'static {
-    type Submission: squeue::EntryMarker;
-    type Completion: cqueue::EntryMarker;
-    /// What the device is called in notices.
-    const NAME: &'static str;
-
-    /// The file that is asked.
-    fn descriptor(&self) -> RawFd;
-
-    /// Reads the page at byte `offset` into `page`, which lies in the registered buffer `buffer`.
-    fn entry(&self, page: *mut u8, offset: u64, buffer: Option<u16>) -> Self::Submission;
-
-    /// The bytes moved, from the result in the completion.
-    fn moved(&self, result: i32) -> io::Result<usize>;
-}
-
-/// Reads through the kernel's block layer.
-pub(super) struct BlockRead(Arc<File>);
-
-impl PageRead for BlockRead {
-    type Submission = squeue::Entry;
-    type Completion = cqueue::Entry;
-    const NAME: &'static str = "io_uring with polled reads";
-
-    fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-
-    fn entry(&self, page: *mut u8, offset: u64, buffer: Option<u16>) -> squeue::Entry {
-        let (file, bytes) = (types::Fixed(0), PAGE_BYTES as u32);
-        match buffer {
-            Some(buffer) => {
-                opcode::ReadFixed::new(file, page, bytes, buffer).offset(offset).build()
-            }
-            None => opcode::Read::new(file, page, bytes).offset(offset).build(),
-        }
-    }
-
-    fn moved(&self, result: i32) -> io::Result<usize> {
-        usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
-    }
-}
-
-/// A block device with polled queues, or what is asked in its place.
-pub(super) struct Polled<R> {
-    uring: Uring,
-    read: Arc<R>,
+/// A drive with polled queues.
+pub(super) struct Polled<E> {
+    entries: Arc<E>,
     takes_registered: bool,
 }
 
-impl Polled<BlockRead> {
-    /// The device over the block device `file`, which was opened with `O_DIRECT`.
+impl<E: Entries> Polled<E> {
+    /// The drive that `entries` asks. Reads a page to see that it works.
     ///
     /// # Errors
-    /// When io_uring is refused, or the device has no polled queues.
-    pub(super) fn block(file: Arc<File>) -> io::Result<impl Device> {
-        Polled::new(file.clone(), BlockRead(file))
-    }
-}
-
-impl<R: PageRead> Polled<R> {
-    /// Asks by `read`, and otherwise `file`. Reads a page to see that it works.
-    pub(super) fn new(file: Arc<File>, read: R) -> io::Result<Polled<R>> {
-        let (uring, read) = (Uring::new(file)?, Arc::new(read));
-        let mut device = Polled { uring, read, takes_registered: true };
+    /// When io_uring is refused, or the drive has no polled queues.
+    pub(super) fn new(entries: E) -> io::Result<Polled<E>> {
+        let mut device = Polled { entries: Arc::new(entries), takes_registered: true };
         device.takes_registered = device.try_read().is_ok();
         if !device.takes_registered {
             device.try_read()?;
@@ -105,7 +52,8 @@ impl<R: PageRead> Polled<R> {
     fn try_read(&self) -> io::Result<()> {
         let memory = Mapping::zeroed(TRIED_BYTES)?;
         let mut queue = PolledQueue::new(self, 1)?;
-        queue.register(FrameMemory { base: memory.base(), bytes: TRIED_BYTES })?;
+        // Where the kernel refuses this, it refuses the frames as well, and says so then.
+        let _ = queue.register(FrameMemory { base: memory.base(), bytes: TRIED_BYTES });
         let (direction, pages) = (Direction::Read, smallvec![memory.base()]);
         queue.set_busy(true);
         queue.push(Request { direction, offset: 0, pages, token: 0 });
@@ -118,18 +66,19 @@ impl<R: PageRead> Polled<R> {
     }
 }
 
-impl<R: PageRead> Device for Polled<R> {
+impl<E: Entries> Device for Polled<E> {
     fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
         Ok(Box::new(PolledQueue::new(self, depth)?))
     }
 
     fn name(&self) -> &'static str {
-        R::NAME
+        E::POLLED_NAME
     }
 
     fn polled_ring_bytes(&self, depth: usize) -> usize {
-        // Entries of passthrough are twice as large.
-        2 * Uring::ring_bytes(depth)
+        // Entries of passthrough are twice as large, on both rings.
+        let times = size_of::<E::Submission>() / size_of::<squeue::Entry>();
+        (2 * times - 1) * Uring::ring_bytes(depth)
     }
 }
 
@@ -137,11 +86,11 @@ impl<R: PageRead> Device for Polled<R> {
 /// pages behind it as a request of the drive has segments, mostly 127, and no more.
 const TRIED_BYTES: usize = 4 << 20;
 
-struct PolledQueue<R: PageRead> {
+struct PolledQueue<E: Entries> {
     /// Takes everything but the polled reads.
-    calm: UringQueue,
-    ring: IoUring<R::Submission, R::Completion>,
-    read: Arc<R>,
+    calm: UringQueue<E>,
+    ring: IoUring<E::Submission, E::Completion>,
+    entries: Arc<E>,
     takes_registered: bool,
     depth: usize,
     /// Whether the core has jobs to run.
@@ -155,15 +104,15 @@ struct PolledQueue<R: PageRead> {
     sleeper: Arc<PolledSleeper>,
 }
 
-impl<R: PageRead> PolledQueue<R> {
-    fn new(device: &Polled<R>, depth: usize) -> io::Result<PolledQueue<R>> {
-        let entries = u32::try_from(depth.max(2).next_power_of_two()).unwrap_or(u32::MAX);
-        let ring = IoUring::<R::Submission, R::Completion>::builder()
+impl<E: Entries> PolledQueue<E> {
+    fn new(device: &Polled<E>, depth: usize) -> io::Result<PolledQueue<E>> {
+        let count = u32::try_from(depth.max(2).next_power_of_two()).unwrap_or(u32::MAX);
+        let ring = IoUring::<E::Submission, E::Completion>::builder()
             .setup_iopoll()
-            .setup_cqsize(entries.saturating_mul(2))
-            .build(entries)?;
-        ring.submitter().register_files(&[device.read.descriptor()])?;
-        let calm = device.uring.ring_queue(depth)?;
+            .setup_cqsize(count.saturating_mul(2))
+            .build(count)?;
+        ring.submitter().register_files(&[device.entries.descriptor()])?;
+        let calm = UringQueue::new(device.entries.clone(), depth)?;
         let sleeper = Arc::new(PolledSleeper {
             calm: calm.sleeper(),
             polled: AtomicUsize::new(0),
@@ -172,7 +121,7 @@ impl<R: PageRead> PolledQueue<R> {
         Ok(PolledQueue {
             calm,
             ring,
-            read: device.read.clone(),
+            entries: device.entries.clone(),
             takes_registered: device.takes_registered,
             depth,
             busy: false,
@@ -193,8 +142,9 @@ impl<R: PageRead> PolledQueue<R> {
         while self.staged + self.polled() < self.depth {
             let Some(request) = self.pushed.pop_front() else { return };
             let page = request.pages[0];
-            let mut entry = self.read.entry(page, request.offset, buffer_of(self.registered, page));
-            squeue::EntryMarker::set_user_data(&mut entry, request.token);
+            let buffer = buffer_of(self.registered, page);
+            let mut entry = self.entries.page(Direction::Read, request.offset, page, buffer);
+            entry.set_user_data(request.token);
             // SAFETY: the page stays valid until the completion, as `Request::pages` demands.
             if unsafe { self.ring.submission().push(&entry) }.is_err() {
                 return self.pushed.push_front(request);
@@ -242,14 +192,14 @@ impl<R: PageRead> PolledQueue<R> {
 }
 
 // SAFETY: the memory that `registered` points to is only named to the kernel, never accessed here.
-unsafe impl<R: PageRead> Send for PolledQueue<R> {}
+unsafe impl<E: Entries> Send for PolledQueue<E> {}
 
-impl<R: PageRead> Queue for PolledQueue<R> {
+impl<E: Entries> Queue for PolledQueue<E> {
     fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
-        self.calm.register(memory)?;
         if !self.takes_registered {
             return Ok(());
         }
+        self.calm.register(memory)?;
         // SAFETY: the kernel holds the pages of registered memory for itself until the ring is gone,
         // and refuses memory that is not mapped.
         unsafe { self.ring.submitter().register_buffers(&buffers(memory)) }?;
@@ -259,6 +209,10 @@ impl<R: PageRead> Queue for PolledQueue<R> {
 
     fn set_busy(&mut self, busy: bool) {
         self.busy = busy;
+    }
+
+    fn run_pages_max(&self) -> usize {
+        self.calm.run_pages_max()
     }
 
     fn push(&mut self, request: Request) {
@@ -289,10 +243,10 @@ impl<R: PageRead> Queue for PolledQueue<R> {
             self.look();
         }
         let before = completions.len();
-        for completion in self.ring.completion() {
-            let token = cqueue::EntryMarker::user_data(&completion);
-            let entry: cqueue::Entry = completion.into();
-            completions.push(Completion { token, result: self.read.moved(entry.result()) });
+        for entry in self.ring.completion() {
+            let entry: cqueue::Entry = entry.into();
+            let result = moved(&*self.entries, entry.result(), PAGE_BYTES);
+            completions.push(Completion { token: entry.user_data(), result });
         }
         let ended = completions.len() - before;
         if ended > 0 {
@@ -337,7 +291,7 @@ impl<R: PageRead> Queue for PolledQueue<R> {
 }
 
 /// Waits for the polled reads: their pages are the caller's again afterwards.
-impl<R: PageRead> Drop for PolledQueue<R> {
+impl<E: Entries> Drop for PolledQueue<E> {
     fn drop(&mut self) {
         self.busy = true;
         self.pushed.clear();

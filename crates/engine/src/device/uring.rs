@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::{IoUring, cqueue, opcode, types};
+use io_uring::squeue::EntryMarker;
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use ebbtide_core::PAGE_BYTES;
 
@@ -15,9 +16,95 @@ use super::{Completion, Device, Direction, FrameMemory, IoVecs, Queue, Request, 
 use crate::net::sockets::{self, Sockets};
 use crate::net::{NetEvent, NetRequest};
 
+/// How requests become entries of a ring, and what its completions say. The ring's first file is the one
+/// that is asked.
+pub(super) trait Entries: Send + Sync + 'static {
+    type Submission: squeue::EntryMarker;
+    type Completion: cqueue::EntryMarker;
+    /// What a device with polled reads is called in notices.
+    const POLLED_NAME: &'static str;
+    /// Whether a completion says how many bytes were moved.
+    const COUNTS_BYTES: bool;
+
+    /// The file that is asked.
+    fn descriptor(&self) -> RawFd;
+
+    /// Moves the page at byte `offset` from or to `page`, which lies in the registered buffer `buffer`.
+    fn page(
+        &self,
+        direction: Direction,
+        offset: u64,
+        page: *mut u8,
+        buffer: Option<u16>,
+    ) -> Self::Submission;
+
+    /// Moves neighbouring pages from byte `offset` on from or to `iovecs`, which stay where they are
+    /// until the completion.
+    fn run(&self, direction: Direction, offset: u64, iovecs: &[libc::iovec]) -> Self::Submission;
+
+    /// The error that the result of a completion means, if it is one.
+    fn error(&self, result: i32) -> Option<io::Error>;
+
+    /// The most pages in a request.
+    fn run_pages_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Is told of every write that has ended well, before its owner is.
+    fn note_written(&self) {}
+}
+
+/// Requests through the kernel's file systems and block layer.
+pub(super) struct FileEntries(pub(super) Arc<File>);
+
+impl Entries for FileEntries {
+    type Submission = squeue::Entry;
+    type Completion = cqueue::Entry;
+    const POLLED_NAME: &'static str = "io_uring with polled reads";
+    const COUNTS_BYTES: bool = true;
+
+    fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    fn page(
+        &self,
+        direction: Direction,
+        offset: u64,
+        page: *mut u8,
+        buffer: Option<u16>,
+    ) -> squeue::Entry {
+        let (file, bytes) = (types::Fixed(0), PAGE_BYTES as u32);
+        match (direction, buffer) {
+            (Direction::Read, Some(buffer)) => {
+                opcode::ReadFixed::new(file, page, bytes, buffer).offset(offset).build()
+            }
+            (Direction::Write, Some(buffer)) => {
+                opcode::WriteFixed::new(file, page, bytes, buffer).offset(offset).build()
+            }
+            (Direction::Read, None) => opcode::Read::new(file, page, bytes).offset(offset).build(),
+            (Direction::Write, None) => {
+                opcode::Write::new(file, page, bytes).offset(offset).build()
+            }
+        }
+    }
+
+    fn run(&self, direction: Direction, offset: u64, iovecs: &[libc::iovec]) -> squeue::Entry {
+        let (file, start, count) = (types::Fixed(0), iovecs.as_ptr(), iovecs.len() as u32);
+        match direction {
+            Direction::Read => opcode::Readv::new(file, start, count).offset(offset).build(),
+            Direction::Write => opcode::Writev::new(file, start, count).offset(offset).build(),
+        }
+    }
+
+    fn error(&self, result: i32) -> Option<io::Error> {
+        (result < 0).then(|| io::Error::from_raw_os_error(-result))
+    }
+}
+
 /// A file or block device, opened with `O_DIRECT`, driven by one ring a core.
 pub struct Uring {
-    file: Arc<File>,
+    entries: Arc<FileEntries>,
 }
 
 impl Uring {
@@ -26,8 +113,8 @@ impl Uring {
     /// # Errors
     /// When this kernel or container refuses io_uring; [`threads`](super::threads) works anywhere.
     pub fn new(file: Arc<File>) -> io::Result<Uring> {
-        ring(2)?;
-        Ok(Uring { file })
+        ring::<FileEntries>(2)?;
+        Ok(Uring { entries: Arc::new(FileEntries(file)) })
     }
 
     /// Bytes of the rings of a queue of `depth` requests: 64 for every submission and 4 for its index,
@@ -35,15 +122,11 @@ impl Uring {
     pub fn ring_bytes(depth: usize) -> usize {
         (depth + 1).next_power_of_two() * (64 + 4 + 2 * 16)
     }
-
-    pub(super) fn ring_queue(&self, depth: usize) -> io::Result<UringQueue> {
-        UringQueue::new(self.file.clone(), depth)
-    }
 }
 
 impl Device for Uring {
     fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
-        Ok(Box::new(self.ring_queue(depth)?))
+        Ok(Box::new(UringQueue::new(self.entries.clone(), depth)?))
     }
 
     fn name(&self) -> &'static str {
@@ -56,7 +139,7 @@ impl Device for Uring {
 /// Completions wait for the owner's next system call instead of interrupting it (COOP_TASKRUN), and
 /// the ring says that they wait (TASKRUN_FLAG): a busy core gets many for one entry. Not
 /// SINGLE_ISSUER: a core that computes for long is helped by others.
-fn ring(depth: usize) -> io::Result<IoUring> {
+fn ring<E: Entries>(depth: usize) -> io::Result<IoUring<E::Submission, E::Completion>> {
     let entries = u32::try_from(depth.max(2).next_power_of_two()).unwrap_or(u32::MAX);
     let cooperative = IoUring::builder()
         .setup_coop_taskrun()
@@ -65,29 +148,103 @@ fn ring(depth: usize) -> io::Result<IoUring> {
         .build(entries);
     // Kernels before 5.19 know neither flag.
     cooperative.or_else(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => IoUring::new(entries),
+        Some(libc::EINVAL) => IoUring::builder().build(entries),
         _ => Err(error),
     })
 }
 
-pub(super) struct UringQueue {
-    ring: IoUring,
+pub(super) struct UringQueue<E: Entries> {
+    ring: IoUring<E::Submission, E::Completion>,
     depth: usize,
     /// Beyond `depth`, oldest first.
     overflow: VecDeque<Request>,
     /// Entries in the submission ring that the kernel has not taken yet.
     staged: usize,
     /// Requests pushed into the submission ring and not completed.
-    outstanding: usize,
-    /// Descriptions of staged requests of several pages; the kernel copies them as it takes them.
-    iovecs: Vec<IoVecs>,
+    outstanding: Outstanding<E>,
     /// The frames, if the kernel has their pages at hand.
     registered: Option<FrameMemory>,
     sleeper: Arc<UringSleeper>,
     wakeup_armed: bool,
     /// After the ring: the kernel uses its buffers until the ring is closed.
     sockets: Sockets,
-    _file: Arc<File>,
+}
+
+/// The requests of a ring that were not seen to end.
+struct Outstanding<E> {
+    entries: Arc<E>,
+    count: usize,
+    /// Those that are more than the read of a page.
+    kept: Vec<Option<Kept>>,
+    /// The places in `kept` that are free.
+    idle: Vec<u32>,
+}
+
+/// What a request needs until its completion.
+struct Kept {
+    token: u64,
+    direction: Direction,
+    bytes: usize,
+    /// The description of several pages, which the kernel may look at late.
+    _iovecs: Option<IoVecs>,
+}
+
+/// Marks a place in [`Outstanding::kept`] in place of a token.
+const KEPT: u64 = 1 << 62;
+
+impl<E: Entries> Outstanding<E> {
+    /// The entry for `request`, which counts from now on.
+    fn begin(&mut self, request: &Request, registered: Option<FrameMemory>) -> E::Submission {
+        let &Request { direction, offset, token, .. } = request;
+        self.count += 1;
+        let (mut entry, iovecs) = if let [page] = request.pages[..] {
+            (self.entries.page(direction, offset, page, buffer_of(registered, page)), None)
+        } else {
+            let iovecs = request.iovecs();
+            (self.entries.run(direction, offset, &iovecs.0), Some(iovecs))
+        };
+        if direction == Direction::Read && iovecs.is_none() {
+            entry.set_user_data(token);
+        } else {
+            let kept = Kept { token, direction, bytes: request.bytes(), _iovecs: iovecs };
+            entry.set_user_data(KEPT | self.keep(kept));
+        }
+        entry
+    }
+
+    fn keep(&mut self, kept: Kept) -> u64 {
+        let place = self.idle.pop().unwrap_or_else(|| {
+            self.kept.push(None);
+            self.kept.len() as u32 - 1
+        });
+        self.kept[place as usize] = Some(kept);
+        u64::from(place)
+    }
+
+    /// The completion of a request whose entry had this token and has this result.
+    fn end(&mut self, token: u64, result: i32) -> Completion {
+        self.count -= 1;
+        if token & KEPT == 0 {
+            return Completion { token, result: moved(&*self.entries, result, PAGE_BYTES) };
+        }
+        let place = (token & !KEPT) as u32;
+        self.idle.push(place);
+        let kept = self.kept[place as usize].take().expect("it is under way");
+        let result = moved(&*self.entries, result, kept.bytes);
+        if kept.direction == Direction::Write && result.is_ok() {
+            self.entries.note_written();
+        }
+        Completion { token: kept.token, result }
+    }
+}
+
+/// The bytes moved of the `bytes` that were asked for, from the result in a completion.
+pub(super) fn moved<E: Entries>(entries: &E, result: i32, bytes: usize) -> io::Result<usize> {
+    match entries.error(result) {
+        Some(error) => Err(error),
+        None if E::COUNTS_BYTES => Ok(result as usize),
+        None => Ok(bytes),
+    }
 }
 
 /// The largest buffer that the kernel registers in one piece.
@@ -112,24 +269,22 @@ pub(super) fn buffer_of(registered: Option<FrameMemory>, page: *mut u8) -> Optio
     (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
 }
 
-impl UringQueue {
-    fn new(file: Arc<File>, depth: usize) -> io::Result<UringQueue> {
+impl<E: Entries> UringQueue<E> {
+    pub(super) fn new(entries: Arc<E>, depth: usize) -> io::Result<UringQueue<E>> {
         // One entry more for the poll on the wake-up descriptor.
-        let ring = ring(depth + 1)?;
-        ring.submitter().register_files(&[file.as_raw_fd()])?;
+        let ring = ring::<E>(depth + 1)?;
+        ring.submitter().register_files(&[entries.descriptor()])?;
         let sleeper = Arc::new(UringSleeper::new(&ring)?);
         let mut queue = UringQueue {
             ring,
             depth,
             overflow: VecDeque::new(),
             staged: 0,
-            outstanding: 0,
-            iovecs: Vec::new(),
+            outstanding: Outstanding { entries, count: 0, kept: Vec::new(), idle: Vec::new() },
             registered: None,
             sleeper,
             wakeup_armed: false,
             sockets: Sockets::default(),
-            _file: file,
         };
         queue.arm_wakeup();
         queue.submit();
@@ -140,7 +295,7 @@ impl UringQueue {
         let event = types::Fd(self.sleeper.event.as_raw_fd());
         let poll = opcode::PollAdd::new(event, libc::POLLIN as u32).build().user_data(WAKEUP);
         // SAFETY: the entry holds no pointer, and the descriptor lives as long as the ring.
-        self.wakeup_armed = unsafe { self.ring.submission().push(&poll) }.is_ok();
+        self.wakeup_armed = unsafe { self.ring.submission().push(&poll.into()) }.is_ok();
         self.staged += usize::from(self.wakeup_armed);
     }
 
@@ -149,7 +304,7 @@ impl UringQueue {
         while let Some(entry) = self.sockets.next_entry() {
             // SAFETY: the memory of a receive or a send belongs to `sockets`, which keeps it and the
             // descriptor until the completion.
-            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            if unsafe { self.ring.submission().push(&entry.clone().into()) }.is_err() {
                 self.sockets.put_back(entry);
                 break;
             }
@@ -159,49 +314,23 @@ impl UringQueue {
 
     /// Puts a request into the submission ring if there is room for it.
     fn stage(&mut self, request: &Request) -> bool {
-        if self.outstanding == self.depth {
+        if self.outstanding.count == self.depth || self.ring.submission().is_full() {
             return false;
         }
-        let (file, offset) = (types::Fixed(0), request.offset);
-        let entry = if let [page] = request.pages[..] {
-            let bytes = PAGE_BYTES as u32;
-            match (request.direction, buffer_of(self.registered, page)) {
-                (Direction::Read, Some(buffer)) => {
-                    opcode::ReadFixed::new(file, page, bytes, buffer).offset(offset).build()
-                }
-                (Direction::Write, Some(buffer)) => {
-                    opcode::WriteFixed::new(file, page, bytes, buffer).offset(offset).build()
-                }
-                (Direction::Read, None) => {
-                    opcode::Read::new(file, page, bytes).offset(offset).build()
-                }
-                (Direction::Write, None) => {
-                    opcode::Write::new(file, page, bytes).offset(offset).build()
-                }
-            }
-        } else {
-            let iovecs = request.iovecs();
-            let (start, count) = (iovecs.0.as_ptr(), iovecs.0.len() as u32);
-            self.iovecs.push(iovecs);
-            match request.direction {
-                Direction::Read => opcode::Readv::new(file, start, count).offset(offset).build(),
-                Direction::Write => opcode::Writev::new(file, start, count).offset(offset).build(),
-            }
-        };
-        // SAFETY: the pages stay valid until the completion, as `Request::pages` demands, and
-        // `iovecs` until the kernel has taken the entry.
-        let pushed =
-            unsafe { self.ring.submission().push(&entry.user_data(request.token)) }.is_ok();
-        self.staged += usize::from(pushed);
-        self.outstanding += usize::from(pushed);
-        pushed
+        let entry = self.outstanding.begin(request, self.registered);
+        // SAFETY: the pages stay valid until the completion, as `Request::pages` demands, and their
+        // description is kept until then.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.expect("there is room");
+        self.staged += 1;
+        true
     }
 }
 
 // SAFETY: the memory that `registered` points to is only named to the kernel, never accessed here.
-unsafe impl Send for UringQueue {}
+unsafe impl<E: Entries> Send for UringQueue<E> {}
 
-impl Queue for UringQueue {
+impl<E: Entries> Queue for UringQueue<E> {
     fn register(&mut self, memory: FrameMemory) -> io::Result<()> {
         // SAFETY: the kernel holds the pages of registered memory for itself until the ring is gone,
         // and refuses memory that is not mapped.
@@ -211,7 +340,7 @@ impl Queue for UringQueue {
     }
 
     fn push(&mut self, request: Request) {
-        debug_assert!(request.token != WAKEUP, "this token is taken");
+        debug_assert!(request.token < KEPT, "this token is taken");
         if !self.overflow.is_empty() || !self.stage(&request) {
             self.overflow.push_back(request);
         }
@@ -236,9 +365,6 @@ impl Queue for UringQueue {
             match entered {
                 Ok(taken) => {
                     self.staged -= taken.min(self.staged);
-                    if self.staged == 0 {
-                        self.iovecs.clear();
-                    }
                     // A short submission is tried again as long as it gets anywhere.
                     if taken == 0 || self.staged == 0 {
                         return;
@@ -258,16 +384,15 @@ impl Queue for UringQueue {
     fn reap(&mut self, completions: &mut Vec<Completion>) {
         let mut woken = false;
         for entry in self.ring.completion() {
-            if entry.user_data() == WAKEUP {
+            let entry: cqueue::Entry = entry.into();
+            let token = entry.user_data();
+            if token == WAKEUP {
                 woken = true;
-                continue;
-            }
-            if sockets::is_network(entry.user_data()) {
+            } else if sockets::is_network(token) {
                 self.sockets.complete(&entry);
-                continue;
+            } else {
+                completions.push(self.outstanding.end(token, entry.result()));
             }
-            self.outstanding -= 1;
-            completions.push(completion(&entry));
         }
         if woken || !self.wakeup_armed {
             self.sleeper.drain();
@@ -279,6 +404,10 @@ impl Queue for UringQueue {
         self.ring.submission().taskrun()
     }
 
+    fn run_pages_max(&self) -> usize {
+        self.outstanding.entries.run_pages_max()
+    }
+
     fn unsubmitted(&self) -> usize {
         self.staged + self.overflow.len() + self.sockets.waiting()
     }
@@ -288,7 +417,9 @@ impl Queue for UringQueue {
     }
 
     fn request_network(&mut self, requests: &mut Vec<NetRequest>) {
-        requests.drain(..).for_each(|request| self.sockets.request(&self.ring, request));
+        requests
+            .drain(..)
+            .for_each(|request| self.sockets.request(&self.ring.submitter(), request));
     }
 
     fn has_network_events(&self) -> bool {
@@ -300,7 +431,7 @@ impl Queue for UringQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.outstanding.saturating_sub(self.staged)
+        self.outstanding.count.saturating_sub(self.staged)
     }
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {
@@ -309,12 +440,12 @@ impl Queue for UringQueue {
 }
 
 /// Waits for all requests: the kernel goes on moving pages after the ring is closed.
-impl Drop for UringQueue {
+impl<E: Entries> Drop for UringQueue<E> {
     fn drop(&mut self) {
         self.overflow.clear();
         self.sockets.shut_down();
         let mut ended = Vec::new();
-        while self.outstanding + self.sockets.under_way() > 0 {
+        while self.outstanding.count + self.sockets.under_way() > 0 {
             // SAFETY: every entry in the ring was pushed under the contract of `push`; no argument
             // structure is passed.
             let entered = unsafe {
@@ -332,14 +463,6 @@ impl Drop for UringQueue {
             self.reap(&mut ended);
         }
     }
-}
-
-fn completion(entry: &cqueue::Entry) -> Completion {
-    let result = match entry.result() {
-        moved if moved >= 0 => Ok(moved as usize),
-        code => Err(io::Error::from_raw_os_error(-code)),
-    };
-    Completion { token: entry.user_data(), result }
 }
 
 pub(super) const ENTER_GETEVENTS: u32 = 1;
@@ -361,7 +484,7 @@ struct UringSleeper {
 }
 
 impl UringSleeper {
-    fn new(ring: &IoUring) -> io::Result<UringSleeper> {
+    fn new(ring: &impl AsRawFd) -> io::Result<UringSleeper> {
         // SAFETY: the descriptor belongs to `ring`, which outlives this borrow.
         let ring = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) }.try_clone_to_owned()?;
         // SAFETY: eventfd has no preconditions; its result is checked.

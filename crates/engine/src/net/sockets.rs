@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{Submitter, cqueue, opcode, squeue, types};
 
 use super::{NetEvent, NetRequest, SocketId};
 use crate::mapping::Mapping;
@@ -65,7 +65,7 @@ pub(crate) struct Sockets {
 impl Sockets {
     /// Carries out what can be done at once, and queues operations for
     /// [`next_entry`](Sockets::next_entry).
-    pub(crate) fn request(&mut self, ring: &IoUring, request: NetRequest) {
+    pub(crate) fn request(&mut self, ring: &Submitter<'_>, request: NetRequest) {
         match request {
             NetRequest::Listen { listener, socket } => {
                 assert_eq!(listener as usize, self.listeners.len(), "listeners come in order");
@@ -333,7 +333,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn register(ring: &IoUring) -> io::Result<Buffers> {
+    fn register(ring: &Submitter<'_>) -> io::Result<Buffers> {
         let entries = Mapping::zeroed(BUFFERS as usize * size_of::<types::BufRingEntry>())?;
         let memory = Mapping::zeroed(BUFFERS as usize * BUFFER_BYTES)?;
         let mut buffers = Buffers { ring: entries, memory, tail: 0 };
@@ -341,7 +341,7 @@ impl Buffers {
         // ring is closed: its owner drops the ring first or leaks the buffers.
         unsafe {
             let entries = buffers.ring.base() as u64;
-            ring.submitter().register_buf_ring_with_flags(entries, BUFFERS, GROUP, 0)?;
+            ring.register_buf_ring_with_flags(entries, BUFFERS, GROUP, 0)?;
         }
         (0..BUFFERS).for_each(|buffer| buffers.give(buffer));
         Ok(buffers)

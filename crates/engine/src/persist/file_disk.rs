@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::durability::{Block, Disk, DiskError, Page};
 
+use crate::device::LogWrites;
 use crate::store::{Buffer, StoreError, buffer};
 
 /// The most blocks in one write.
@@ -20,6 +21,8 @@ const READERS: usize = 32;
 /// The blocks of a persist part in a file.
 pub(crate) struct FileDisk {
     file: Arc<File>,
+    /// The file itself, or a way past the kernel to the drive that it is.
+    writes: Box<dyn LogWrites>,
     offset: u64,
     buffer: Buffer,
     /// What was read ahead of single reads, which follow each other in the log and the map.
@@ -36,7 +39,13 @@ impl FileDisk {
         let reading = (0..READERS).map(|_| buffer(PAGE_BYTES, path)).collect::<Result<_, _>>()?;
         let (many, ahead_blocks) = (BLOCKS_MAX * PAGE_BYTES, (0, 0));
         let (buffer, ahead) = (buffer(many, path)?, buffer(many, path)?);
-        Ok(FileDisk { file, offset, buffer, ahead, ahead_blocks, reading })
+        let writes = Box::new(file.clone());
+        Ok(FileDisk { file, writes, offset, buffer, ahead, ahead_blocks, reading })
+    }
+
+    /// The same, written by another way if there is one.
+    pub(crate) fn written_by(self, writes: Option<Box<dyn LogWrites>>) -> FileDisk {
+        FileDisk { writes: writes.unwrap_or(self.writes), ..self }
     }
 
     fn place(&self, block: Block) -> u64 {
@@ -44,7 +53,11 @@ impl FileDisk {
     }
 
     /// Writes blocks, neighbours together.
-    fn write_all(&mut self, mut blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+    fn write_all(
+        &mut self,
+        mut blocks: &[(Block, Box<Page>)],
+        through: bool,
+    ) -> Result<(), DiskError> {
         self.ahead_blocks = (0, 0);
         while let Some((first, _)) = blocks.first() {
             let follows = |(index, (block, _)): &(usize, &(Block, Box<Page>))| {
@@ -56,8 +69,8 @@ impl FileDisk {
                 into.copy_from_slice(&page[..]);
             }
             let place = self.place(*first);
-            let written =
-                self.file.write_all_at(&self.buffer.as_slice()[..count * PAGE_BYTES], place);
+            let bytes = &self.buffer.as_slice()[..count * PAGE_BYTES];
+            let written = self.writes.write(place, bytes, through);
             written.map_err(|error| failed("write", *first, &error))?;
             blocks = &blocks[count..];
         }
@@ -124,16 +137,20 @@ impl Disk for FileDisk {
     }
 
     fn write_block(&mut self, block: Block, page: &Page) -> Result<(), DiskError> {
-        self.write_all(&[(block, Box::new(*page))])
+        self.write_all(&[(block, Box::new(*page))], false)
     }
 
     fn write_blocks(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
-        self.write_all(blocks)
+        self.write_all(blocks, false)
+    }
+
+    fn write_to_flush(&mut self, blocks: &[(Block, Box<Page>)]) -> Result<(), DiskError> {
+        self.write_all(blocks, true)
     }
 
     fn flush(&mut self) -> Result<(), DiskError> {
-        self.file
-            .sync_data()
+        self.writes
+            .flush()
             .map_err(|error| DiskError { doing: "flush".into(), reason: error.to_string() })
     }
 }

@@ -16,9 +16,15 @@ pub struct Log {
     /// Writes that wait to reach the device.
     held: AtomicUsize,
     submissions: Mutex<Vec<usize>>,
+    longest: AtomicUsize,
 }
 
 impl Log {
+    /// The pages of the longest request.
+    pub fn longest(&self) -> usize {
+        self.longest.load(Ordering::SeqCst)
+    }
+
     /// How often page `number` was read.
     pub fn reads(&self, number: u64) -> u32 {
         self.reads[number as usize].load(Ordering::SeqCst)
@@ -59,6 +65,7 @@ pub struct Recorder<D> {
     /// Cores that sleep while nothing of theirs is under way hear of nothing but a call.
     deep_sleep: bool,
     fails: Option<Fails>,
+    run_pages_max: usize,
 }
 
 /// Whether the next request of this direction fails.
@@ -72,8 +79,16 @@ impl<D: Device> Recorder<D> {
             writes: counts(),
             held: AtomicUsize::new(0),
             submissions: Mutex::default(),
+            longest: AtomicUsize::new(0),
         };
-        Recorder { inner, log: Arc::new(log), write_looks: 0, deep_sleep: false, fails: None }
+        Recorder {
+            inner,
+            log: Arc::new(log),
+            write_looks: 0,
+            deep_sleep: false,
+            fails: None,
+            run_pages_max: usize::MAX,
+        }
     }
 
     pub fn holding_writes(mut self, looks: u32) -> Recorder<D> {
@@ -83,6 +98,11 @@ impl<D: Device> Recorder<D> {
 
     pub fn sleeping_deeply(mut self) -> Recorder<D> {
         self.deep_sleep = true;
+        self
+    }
+
+    pub fn taking_runs_of(mut self, pages: usize) -> Recorder<D> {
+        self.run_pages_max = pages;
         self
     }
 
@@ -120,6 +140,7 @@ impl<D: Device> Device for Recorder<D> {
             held: Vec::new(),
             fails: self.fails.clone(),
             failed: Vec::new(),
+            run_pages_max: self.run_pages_max,
         }))
     }
 
@@ -137,10 +158,16 @@ struct RecordedQueue {
     held: Vec<(Request, u32)>,
     fails: Option<Fails>,
     failed: Vec<Completion>,
+    run_pages_max: usize,
 }
 
 impl Queue for RecordedQueue {
+    fn run_pages_max(&self) -> usize {
+        self.run_pages_max
+    }
+
     fn push(&mut self, request: Request) {
+        self.log.longest.fetch_max(request.pages.len(), Ordering::SeqCst);
         let page = request.offset as usize / PAGE_BYTES;
         let counts = match request.direction {
             Direction::Read => &self.log.reads,
