@@ -147,6 +147,7 @@ impl Entries for Arc<Namespace> {
     type Submission = squeue::Entry128;
     type Completion = cqueue::Entry32;
     const POLLED_NAME: &'static str = "NVMe passthrough with polled reads";
+    const UNPOLLED_NAME: &'static str = "NVMe passthrough";
     const COUNTS_BYTES: bool = false;
 
     fn descriptor(&self) -> RawFd {
@@ -198,12 +199,21 @@ impl Nvme {
     /// When the kernel refuses it, or the drive has no polled queues or blocks of a kind that does not do.
     pub(super) fn open(block: &File, path: &Path, limits: Limits) -> io::Result<Nvme> {
         let namespace = Arc::new(Namespace::open(block, path, limits)?);
-        Ok(Nvme { polled: Polled::new(namespace.clone())?, namespace })
+        let polled = Polled::new(namespace.clone(), may_poll(&kernel_release()))?;
+        Ok(Nvme { polled, namespace })
     }
 
-    /// Whether pages in registered memory are moved without looking them up.
-    pub(super) fn takes_registered(&self) -> bool {
-        self.polled.takes_registered()
+    /// What this kernel does not do for passthrough.
+    pub(super) fn notice(&self) -> Option<String> {
+        let lacks = match (may_poll(&kernel_release()), self.polled.takes_registered()) {
+            (true, true) => return None,
+            (true, false) => "takes no registered memory for passthrough (Linux 6.12 does)",
+            (false, _) => {
+                "may crash when a polled read by passthrough fails (Linux 6.5 does not): reads end \
+                 with interrupts"
+            }
+        };
+        Some(format!("this kernel {lacks}; each read costs somewhat more"))
     }
 }
 
@@ -281,6 +291,18 @@ impl LogWrites for NvmeLog {
         }
         flushed
     }
+}
+
+fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
+}
+
+/// Whether a kernel of this release polls for passthrough without harm. Before 6.5 what it polls by and what
+/// it calls when a command has ended lie in the same word, and Debian's 6.1.192 takes the one for the other
+/// when a polled read fails, and crashes.
+fn may_poll(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(5))
 }
 
 fn last_error() -> i32 {
@@ -396,6 +418,20 @@ mod tests {
             (0x4020, "the drive answers status 0x020: the namespace is write protected"),
         ] {
             assert_eq!(error_of(status).unwrap().to_string(), words);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_a_failed_read_may_crash_is_not_asked_to_poll() {
+        for (release, may) in [
+            ("6.1.0-56-amd64", false),
+            ("6.4.16", false),
+            ("6.5", true),
+            ("6.12.95+deb12-amd64", true),
+            ("7.0.0-rc1", true),
+            ("", false),
+        ] {
+            assert_eq!(may_poll(release), may, "{release}");
         }
     }
 

@@ -80,9 +80,7 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
     let generic = PathBuf::from(format!("/dev/ng{number}"));
     Nvme::open(&file, &generic, nvme_limits(drive.as_deref()))
         .map(|device| -> Opened {
-            let unregistered = "this kernel takes no registered memory for passthrough (Linux 6.12 \
-                                does): each read costs somewhat more";
-            let notice = (!device.takes_registered()).then(|| unregistered.into());
+            let notice = device.notice();
             (Arc::new(device), notice)
         })
         .map_err(|error| format!("passthrough is refused here: {error}"))
@@ -111,7 +109,7 @@ fn block(file: Arc<File>, asked: bool) -> Opened {
                         says how to get some";
         return (device, notice.or_else(|| asked.then(|| unpolled.into())));
     }
-    match Polled::new(FileEntries(file.clone())) {
+    match Polled::new(FileEntries(file.clone()), true) {
         Ok(device) => (Arc::new(device), None),
         Err(error) => {
             let (device, notice) = unpolled(file);

@@ -25,16 +25,19 @@ use crate::net::{NetEvent, NetRequest};
 /// A drive with polled queues.
 pub(super) struct Polled<E> {
     entries: Arc<E>,
+    /// Whether the kernel may be asked to poll.
+    polls: bool,
     takes_registered: bool,
 }
 
 impl<E: Entries> Polled<E> {
-    /// The drive that `entries` asks. Reads a page to see that it works.
+    /// The drive that `entries` asks, with interrupts alone unless it `polls`. Reads a page to see that it
+    /// works.
     ///
     /// # Errors
     /// When io_uring is refused, or the drive has no polled queues.
-    pub(super) fn new(entries: E) -> io::Result<Polled<E>> {
-        let mut device = Polled { entries: Arc::new(entries), takes_registered: true };
+    pub(super) fn new(entries: E, polls: bool) -> io::Result<Polled<E>> {
+        let mut device = Polled { entries: Arc::new(entries), polls, takes_registered: true };
         device.takes_registered = device.try_read().is_ok();
         if !device.takes_registered {
             device.try_read()?;
@@ -72,7 +75,7 @@ impl<E: Entries> Device for Polled<E> {
     }
 
     fn name(&self) -> &'static str {
-        E::POLLED_NAME
+        if self.polls { E::POLLED_NAME } else { E::UNPOLLED_NAME }
     }
 
     fn polled_ring_bytes(&self, depth: usize) -> usize {
@@ -91,6 +94,7 @@ struct PolledQueue<E: Entries> {
     calm: UringQueue<E>,
     ring: IoUring<E::Submission, E::Completion>,
     entries: Arc<E>,
+    polls: bool,
     takes_registered: bool,
     depth: usize,
     /// Whether the core has jobs to run.
@@ -122,6 +126,7 @@ impl<E: Entries> PolledQueue<E> {
             calm,
             ring,
             entries: device.entries.clone(),
+            polls: device.polls,
             takes_registered: device.takes_registered,
             depth,
             busy: false,
@@ -208,7 +213,7 @@ impl<E: Entries> Queue for PolledQueue<E> {
     }
 
     fn set_busy(&mut self, busy: bool) {
-        self.busy = busy;
+        self.busy = busy && self.polls;
     }
 
     fn run_pages_max(&self) -> usize {

@@ -23,6 +23,8 @@ pub(super) trait Entries: Send + Sync + 'static {
     type Completion: cqueue::EntryMarker;
     /// What a device with polled reads is called in notices.
     const POLLED_NAME: &'static str;
+    /// What it is called where the kernel does not poll for it.
+    const UNPOLLED_NAME: &'static str;
     /// Whether a completion says how many bytes were moved.
     const COUNTS_BYTES: bool;
 
@@ -61,6 +63,7 @@ impl Entries for FileEntries {
     type Submission = squeue::Entry;
     type Completion = cqueue::Entry;
     const POLLED_NAME: &'static str = "io_uring with polled reads";
+    const UNPOLLED_NAME: &'static str = "io_uring";
     const COUNTS_BYTES: bool = true;
 
     fn descriptor(&self) -> RawFd {
@@ -130,7 +133,7 @@ impl Device for Uring {
     }
 
     fn name(&self) -> &'static str {
-        "io_uring"
+        FileEntries::UNPOLLED_NAME
     }
 }
 

@@ -4,10 +4,13 @@
 //!
 //! The drives are temporary files, unless EBBTIDE_DRIVES names block devices, which are overwritten.
 //! EBBTIDE_BAD_DRIVE names one whose page at 1 MiB cannot be read and whose page at 2 MiB cannot be written,
-//! EBBTIDE_USED_DRIVE one that the system uses, and EBBTIDE_TRACING the folder of the kernel's records.
-//! `.ci/emulated-drive` has them all.
+//! and EBBTIDE_TRACING the folder of the kernel's records. `.ci/emulated-drive` has them all, and those that
+//! the modules name.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod pulled;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,14 +23,15 @@ use std::time::{Duration, Instant};
 use common::file::page_file;
 use common::{Plan, image, run, small_cache};
 use ebbtide_core::durability::Policy;
-use ebbtide_core::{Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_engine::device::threads::Threads;
 use ebbtide_engine::device::{
     Completion, Device, Direction, FrameMemory, LogWrites, Queue, Request,
 };
-use ebbtide_engine::store::{NewStore, Store, StoreError};
+use ebbtide_engine::store::Store;
 use ebbtide_engine::{Engine, Options};
+use refused::new_store;
 
 const PAGES: usize = 512;
 
@@ -363,13 +367,13 @@ fn a_page_that_the_drive_cannot_move_fails_alone_with_what_the_drive_says() {
     }
 }
 
-/// What the kernel has given to a namespace since the last question, by its own record
+/// What the kernel has given to a drive since the last question, by its own record
 /// (`events/nvme/nvme_setup_cmd`): writes that go through the volatile cache, other writes, flushes.
-fn commands(tracing: &Path, namespace: u32) -> [usize; 3] {
+fn commands(tracing: &Path, drive: &str) -> [usize; 3] {
     let trace = std::fs::read_to_string(tracing.join("trace")).unwrap();
     std::fs::write(tracing.join("trace"), "").unwrap();
-    let of_namespace = format!("nsid={namespace},");
-    let all = || trace.lines().filter(|line| line.contains(&of_namespace));
+    let of_drive = format!("disk={drive},");
+    let all = || trace.lines().filter(|line| line.contains(&of_drive));
     let writes = || all().filter(|line| line.contains("nvme_cmd_write"));
     let through = writes().filter(|line| line.contains("ctrl=0x4000")).count();
     let flushes = all().filter(|line| line.contains("nvme_cmd_flush")).count();
@@ -399,9 +403,9 @@ fn a_commit_is_one_write_through_the_volatile_cache_by_passthrough_and_has_a_flu
     std::fs::write(tracing.join("events/nvme/nvme_setup_cmd/enable"), "1").unwrap();
     const COMMITS: u64 = 50;
     let counted = |path| {
-        commands(&tracing, 1);
+        commands(&tracing, "nvme0n1");
         commit("/dev/nvme0n1", path, COMMITS);
-        let counted = commands(&tracing, 1);
+        let counted = commands(&tracing, "nvme0n1");
         println!("{path}: {counted:?}");
         counted
     };
@@ -442,68 +446,5 @@ fn every_word_is_right_through_a_small_cache() {
             assert_eq!((failed, counted.retries), (0, 0), "{}", tested.name);
             assert!(counted.misses > 0 && counted.evictions_dirty > 0);
         }
-    }
-}
-
-/// The drives that may be overwritten; none unless they are named.
-fn drives() -> Vec<String> {
-    let named = std::env::var("EBBTIDE_DRIVES").unwrap_or_default();
-    named.split(',').filter(|drive| !drive.is_empty()).map(str::to_string).collect()
-}
-
-fn new_store(drive: &str, force: bool) -> NewStore {
-    let (path, tag) = (drive.into(), "words".into());
-    NewStore { path, offset: 0, pages: PAGES as u64, spare_pages: PAGES as u64, tag, force }
-}
-
-fn create(new: &NewStore) -> Result<Store, StoreError> {
-    let image = |page: PageId, out: &mut [u8; PAGE_BYTES]| image(page.index(), out);
-    Store::create(new, &image, Watch::unattended())
-}
-
-#[test]
-fn a_drive_that_holds_something_is_kept_without_force_and_is_polled_with_a_store() {
-    for drive in drives() {
-        let tested = paths(&drive, &open_drive(&drive)).swap_remove(0);
-        let mut driver = Driver::new(&tested, 2, false, false);
-        driver.fill(0, 0);
-        driver.memory[0].0[1024 + 56..][..2].copy_from_slice(&[0x53, 0xef]);
-        driver.transfer(Direction::Write, 0, &[0]);
-        for error in [
-            new_store(&drive, false).is_there().unwrap_err(),
-            create(&new_store(&drive, false)).unwrap_err(),
-        ] {
-            assert!(error.to_string().contains("holds an ext2, ext3 or ext4"), "{error}");
-        }
-        driver.memory[1].0[1024 + 56] = 0;
-        driver.transfer(Direction::Read, 0, &[1]);
-        assert_eq!(driver.memory[1].0[1024 + 56], 0x53, "nothing was written");
-        drop((driver, tested));
-
-        let huge = NewStore { pages: 1 << 30, ..new_store(&drive, true) };
-        assert!(matches!(create(&huge), Err(StoreError::NoSpace { .. })));
-        let store = Arc::new(create(&new_store(&drive, true)).unwrap());
-        assert!(new_store(&drive, false).is_there().is_err(), "it is in use");
-        let engine = Engine::open(&store, &Options::new(16 << 20)).unwrap();
-        assert!(engine.device_name().contains("polled"), "{}", engine.device_name());
-        assert!(engine.has_network());
-        drop((engine, store));
-        assert!(new_store(&drive, false).is_there().unwrap());
-    }
-}
-
-#[test]
-fn a_drive_that_the_system_uses_is_refused_even_with_force() {
-    let Ok(drive) = std::env::var("EBBTIDE_USED_DRIVE") else { return };
-    let error = create(&new_store(&drive, true)).unwrap_err();
-    assert!(matches!(error, StoreError::Mounted(_)), "{error}");
-}
-
-#[test]
-fn a_way_that_does_not_suit_what_is_there_is_refused_with_what_was_expected() {
-    let file = page_file(1, image);
-    for path in [DevicePath::Block, DevicePath::Nvme] {
-        let refused = path::open(file.clone(), Some(path)).err().expect("it is a file");
-        assert!(refused.contains("expects a block device"), "{refused}");
     }
 }
