@@ -1,7 +1,7 @@
 //! A drive that is pulled out while jobs use it: each of them ends with an error, nothing hangs, and what was
 //! acknowledged is there when the drive is back.
 //!
-//! EBBTIDE_PULLED_SLOT names the place on the PCI bus of an NVMe drive with one namespace ("0000:00:10.0").
+//! EBBTIDE_PULLED_SLOT names the place on the PCI bus of an NVMe drive with one namespace ("0000:00:16.0").
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::{Lsn, Policy};
-use ebbtide_core::{Memory, PageId};
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::device::path::DevicePath;
 use ebbtide_engine::store::{Access, Store};
 use ebbtide_engine::{Engine, JobError, Jobs, Options};
@@ -67,10 +67,12 @@ fn child(folder: &Path, start: &str) -> Option<PathBuf> {
     entry.map(|entry| entry.path())
 }
 
-fn start(store: Store, path: DevicePath) -> Jobs {
+/// An engine with `more_bytes` of DRAM than a cache of 48 frames takes.
+fn start(store: Store, path: DevicePath, more_bytes: usize) -> Jobs {
     let cache = small_cache(48, 1, LANES as usize, PAGES as u64);
     let (durability, device_path) = (Policy::Always, Some(path));
-    let options = Options { durability, device_path, dram_bytes: 4 << 20, ..cache };
+    let options =
+        Options { durability, device_path, dram_bytes: cache.dram_bytes + more_bytes, ..cache };
     let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());
     common::watch(&engine);
     engine.start().unwrap()
@@ -90,7 +92,8 @@ fn jobs_that_read_a_drive_end_with_an_error_when_it_is_pulled_out() {
     for path in DevicePath::ALL {
         let drive = slot.drive();
         println!("{drive} by {path}");
-        let jobs = start(create(&new_store(&drive, true)).unwrap(), path);
+        // Half of the pages have to be read again and again.
+        let jobs = start(create(&new_store(&drive, true)).unwrap(), path, PAGES / 4 * PAGE_BYTES);
         let read = Arc::new(AtomicU64::new(0));
         let lane = |lane: u64| {
             let read = read.clone();
@@ -120,7 +123,7 @@ fn commits_are_refused_when_the_drive_is_pulled_out_and_what_was_acknowledged_is
         let drive = slot.drive();
         println!("{drive} by {path}");
         let store = Store::create_persistent(&new_store(&drive, true), 1 << 20).unwrap();
-        let jobs = start(store, path);
+        let jobs = start(store, path, 2 << 20);
         let committed = Arc::new(AtomicU64::new(0));
         let lane = |lane: u64| {
             let committed = committed.clone();
@@ -148,7 +151,7 @@ fn commits_are_refused_when_the_drive_is_pulled_out_and_what_was_acknowledged_is
         drop(jobs);
         slot.put_back();
         let store = Store::open(Path::new(&slot.drive()), 0, Access::Exclusive).unwrap();
-        let jobs = start(store, path);
+        let jobs = start(store, path, 2 << 20);
         let mut refused = 0;
         for (lane, ended) in (0..).zip(ended) {
             let Ok((acknowledged, error)) = ended else { continue };
