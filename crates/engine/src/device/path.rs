@@ -1,6 +1,6 @@
 //! [`DevicePath`]: the ways to a drive, and which one suits what a path names.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,23 +50,37 @@ pub fn open(file: Arc<File>, asked: Option<DevicePath>) -> Result<Opened, String
 /// The drive and the way to it that `data` stands for, where `asked` leaves it open: the generic device of
 /// an NVMe namespace (`/dev/ng0n1`) stands for passthrough to its block device (`/dev/nvme0n1`).
 pub fn resolve(data: &Path, asked: Option<DevicePath>) -> (PathBuf, Option<DevicePath>) {
-    let is_character =
-        std::fs::metadata(data).is_ok_and(|about| about.file_type().is_char_device());
-    match data.file_name().and_then(|name| name.to_str()?.strip_prefix("ng")) {
-        Some(number) if is_character => {
-            (data.with_file_name(format!("nvme{number}")), asked.or(Some(DevicePath::Nvme)))
-        }
-        _ => (data.to_path_buf(), asked),
+    match std::fs::metadata(data).ok().and_then(|about| block_device_of(&about)) {
+        Some(drive) => (data.with_file_name(drive), asked.or(Some(DevicePath::Nvme))),
+        None => (data.to_path_buf(), asked),
     }
+}
+
+/// The name of the block device of the namespace whose generic device this is.
+fn block_device_of(generic: &Metadata) -> Option<String> {
+    let is_character = generic.file_type().is_char_device();
+    let folder = is_character.then(|| described("char", generic.rdev())).flatten()?;
+    folder.file_name()?.to_str()?.strip_prefix("ng")?;
+    beside(&folder, "nvme")
+}
+
+/// What begins with `start` and is the same namespace as what the kernel describes in `folder`. The numbers
+/// of the two may differ in all but their ends: that of the drive may be its subsystem's.
+fn beside(folder: &Path, start: &str) -> Option<String> {
+    let name = folder.file_name()?.to_str()?;
+    let end = &name[name.rfind('n')?..];
+    let names = std::fs::read_dir(folder.parent()?).ok()?.filter_map(Result::ok);
+    let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|name| name.starts_with(start) && name.ends_with(end))
 }
 
 /// A whole NVMe drive by passthrough.
 fn nvme(file: Arc<File>) -> Result<Opened, String> {
     let drive = sysfs(&file);
     let name = drive.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    let Some(number) = name.and_then(|name| name.strip_prefix("nvme")) else {
+    if !name.is_some_and(|name| name.starts_with("nvme")) {
         return Err("it is not an NVMe drive; the device path nvme expects one".into());
-    };
+    }
     if drive.as_ref().is_some_and(|folder| folder.join("partition").exists()) {
         return Err("it is a partition; the device path nvme expects a whole namespace".into());
     }
@@ -77,7 +91,12 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
                 .into(),
         );
     }
-    let generic = PathBuf::from(format!("/dev/ng{number}"));
+    let Some(generic) = drive.as_deref().and_then(|drive| beside(drive, "ng")) else {
+        return Err("the kernel gives it no generic device, which the device path nvme expects: \
+                    Linux 5.13 does"
+            .into());
+    };
+    let generic = Path::new("/dev").join(generic);
     Nvme::open(&file, &generic, nvme_limits(drive.as_deref()))
         .map(|device| -> Opened {
             let notice = device.notice();
@@ -143,7 +162,31 @@ fn has_polled_queues(file: &File) -> bool {
 
 /// The folder in which the kernel describes the block device `file`.
 fn sysfs(file: &File) -> Option<PathBuf> {
-    let number = file.metadata().ok()?.rdev();
+    described("block", file.metadata().ok()?.rdev())
+}
+
+/// The folder in which the kernel describes the device of this kind and number.
+fn described(kind: &str, number: u64) -> Option<PathBuf> {
     let (major, minor) = (libc::major(number), libc::minor(number));
-    std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
+    std::fs::canonicalize(format!("/sys/dev/{kind}/{major}:{minor}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_devices_of_a_namespace_are_found_beside_each_other_whatever_their_numbers() {
+        let controller = tempfile::tempdir().unwrap();
+        let folder = |name| controller.path().join(name);
+        for name in ["power", "ng7n1", "nvme6n1", "nvme6n12", "ng7n12", "ng7n2", "nvme6n2"] {
+            std::fs::create_dir(folder(name)).unwrap();
+        }
+        for (block, generic) in [("nvme6n1", "ng7n1"), ("nvme6n2", "ng7n2"), ("nvme6n12", "ng7n12")]
+        {
+            assert_eq!(beside(&folder(block), "ng").as_deref(), Some(generic));
+            assert_eq!(beside(&folder(generic), "nvme").as_deref(), Some(block));
+        }
+        assert_eq!(beside(&folder("nvme6n3"), "ng"), None);
+    }
 }
