@@ -32,14 +32,15 @@ pub(crate) struct Beneath {
 
 impl Beneath {
     pub(crate) fn new(engine: Arc<Engine>, capacity_bytes: u64) -> Beneath {
-        let log_start = engine.progress().map_or(Lsn::ZERO, |progress| progress.committed);
         let (since, costs, copying) = (Instant::now(), Mutex::default(), Mutex::default());
-        Beneath { engine, capacity_bytes, since, log_start, costs, copying }
+        let log_start = Lsn::ZERO;
+        let mut beneath = Beneath { engine, capacity_bytes, since, log_start, costs, copying };
+        beneath.log_start = beneath.committed();
+        beneath
     }
 
     fn log_bytes(&self) -> u64 {
-        let progress = self.engine.progress();
-        progress.map_or(0, |progress| progress.committed.0.saturating_sub(self.log_start.0))
+        self.committed().0.saturating_sub(self.log_start.0)
     }
 }
 
