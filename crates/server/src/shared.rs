@@ -145,6 +145,9 @@ pub struct Shared {
     pub saved_ms: AtomicU64,
     /// What the last save waits for; zero if it is complete.
     saving: AtomicU64,
+    /// Changes before that save, and before the last one that is complete.
+    saving_changes: AtomicU64,
+    saved_changes: AtomicU64,
     /// Whether a client has asked the server to stop.
     shutdown: AtomicBool,
     /// How often the whole keyspace was about to change and had changed, each counted by itself.
@@ -172,6 +175,8 @@ impl Shared {
             channels: Channels::default(),
             saved_ms: AtomicU64::new(now_ms),
             saving: AtomicU64::new(0),
+            saving_changes: AtomicU64::new(0),
+            saved_changes: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
             clears: AtomicU64::new(0),
             written: [const { AtomicU64::new(0) }; STRIPES],
@@ -247,6 +252,8 @@ impl Shared {
 
     /// A save waits for this.
     pub fn save(&self, lsn: Lsn) {
+        let changes = self.total(|core| &core.changes);
+        self.saving_changes.store(changes, Ordering::SeqCst);
         self.saving.store(lsn.0, Ordering::SeqCst);
     }
 
@@ -256,7 +263,15 @@ impl Shared {
             && self.saving.compare_exchange(lsn.0, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         {
             self.saved_ms.store(now_ms, Ordering::SeqCst);
+            let changes = self.saving_changes.load(Ordering::SeqCst);
+            self.saved_changes.store(changes, Ordering::SeqCst);
         }
+    }
+
+    /// Changes since the last save that is complete began, or since the start.
+    pub fn changes_since_save(&self) -> u64 {
+        let saved = self.saved_changes.load(Ordering::SeqCst);
+        self.total(|core| &core.changes).saturating_sub(saved)
     }
 
     /// Keys of these hashes were changed up to this place in the log; all keys if there are none. Their stripes

@@ -110,11 +110,13 @@ impl State {
 
     /// A key changes. Its stripe is held.
     pub fn changed(&self, database: usize, key: &[u8]) {
+        self.statistics().changes.add(1);
         self.shared.watched.changed(database, key);
     }
 
     /// All keys of a database change but these.
     pub fn changed_all(&self, database: usize, but: &BTreeSet<Vec<u8>>) {
+        self.statistics().changes.add(1);
         self.shared.watched.changed_all(database, but);
     }
 

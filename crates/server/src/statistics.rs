@@ -43,6 +43,8 @@ pub struct Statistics {
     pub misses: Counter,
     /// Keys removed because they had expired.
     pub expired: Counter,
+    /// Changes of keys, those of transactions that ran again counted again.
+    pub changes: Counter,
     /// Error replies.
     pub errors: Counter,
     /// Bytes received.
@@ -65,6 +67,7 @@ impl Statistics {
             hits,
             misses,
             expired,
+            changes: _,
             errors,
             input_bytes: _,
             output_bytes: _,

@@ -96,8 +96,9 @@ fn persistence_section<M: Memory>(call: &mut Call<'_, M>) -> String {
         Copied::Failed(reason) => ("err", format!("failed:{reason}")),
     };
     format!(
-        "loading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
+        "loading:0\r\nrdb_changes_since_last_save:{}\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\
          rdb_last_bgsave_status:{status}\r\nlast_copy:{copied}\r\naof_enabled:{log}\r\naof_last_write_status:ok\r\n",
+        state.shared.changes_since_save(),
         u8::from(state.shared.saving().is_some() || copied == "under way"),
         state.shared.saved_ms.load(Ordering::SeqCst) / 1000,
     )

@@ -196,3 +196,78 @@ fn more_clients_than_allowed_on_all_cores_together_are_refused() {
     let mut refused = server.client();
     assert_eq!(refused.reply(), Some(Reply::Error("ERR max number of clients reached".into())));
 }
+
+/// What a line of `INFO persistence` says after the colon.
+fn told(client: &mut Client, field: &str) -> String {
+    let info = text(client.call("info persistence"));
+    let told = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    told.expect("it is told").to_string()
+}
+
+#[test]
+fn a_save_asked_of_one_core_is_of_what_all_cores_have_changed() {
+    let server = Server::start(|options| {
+        options.cores = CORES;
+        options.dram_bytes = 24 << 20;
+        // Nothing else asks for a flush in the time of this test.
+        options.durability = "every:1000s".parse().expect("a policy");
+    });
+    let [mut one, mut other] = clients(&server);
+    const CHANGES: &str = "rdb_changes_since_last_save";
+    assert_eq!(told(&mut one, CHANGES), "0");
+    for number in 0..10 {
+        assert_eq!(one.call(&format!("set a{number} 1")), ok());
+        assert_eq!(other.call(&format!("set b{number} 1")), ok());
+    }
+    assert_eq!(told(&mut other, CHANGES), "20");
+    assert_eq!(other.call("save"), ok());
+    assert_eq!(told(&mut one, CHANGES), "0");
+    assert_eq!(one.call("del a1 b1 c1"), Reply::Integer(2));
+    assert_eq!(told(&mut other, CHANGES), "2");
+}
+
+#[test]
+fn a_copy_asked_of_one_core_has_what_all_cores_had_answered_and_then_a_prefix() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let copy = folder.path().join("copy");
+    let two_cores = |options: &mut ebbtide_server::ServeOptions| {
+        options.cores = CORES;
+        options.dram_bytes = 24 << 20;
+        options.durability = Policy::Always;
+    };
+    let server = Server::start(two_cores);
+    let [mut one, mut other] = clients(&server);
+    for number in 0..200 {
+        assert_eq!(one.call(&format!("set a{number} 1")), ok());
+        assert_eq!(other.call(&format!("set b{number} 1")), ok());
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let later = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut later = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert_eq!(other.call(&format!("set later{later} 1")), ok());
+                later += 1;
+            }
+            later
+        });
+        let begun = one.call(&format!("bgsave to {}", copy.display()));
+        assert_eq!(begun, Reply::Status("Background saving started".into()));
+        while told(&mut one, "last_copy") == "under way" {}
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().expect("the writer ends")
+    });
+    assert_eq!(told(&mut one, "last_copy"), format!("done:{}", copy.display()));
+    let copied = Server::start(|options| {
+        two_cores(options);
+        options.data = copy.clone();
+    });
+    let mut copied = copied.client();
+    for key in (0..200).flat_map(|number| [format!("a{number}"), format!("b{number}")]) {
+        assert_eq!(copied.call(&format!("get {key}")), bulk("1"), "{key}");
+    }
+    let has = |key: u64| format!("exists later{key}");
+    let there: Vec<bool> =
+        (0..later).map(|key| copied.call(&has(key)) == Reply::Integer(1)).collect();
+    assert!(there.is_sorted_by(|before, after| before >= after), "a key is missing before others");
+}
