@@ -2,6 +2,7 @@
 //! missing, and every transaction is whole.
 //!
 //! `EBBTIDE_KILLS=500 cargo test -p ebbtide-engine --test killed` kills it that many times.
+//! `.ci/killed-guest` kills an emulated machine under it instead, whose drive stays.
 
 mod common;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{Addr, Memory, PageId};
+use ebbtide_engine::device::path;
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, Jobs, Options};
 use rand::{RngExt, SeedableRng};
@@ -22,15 +24,15 @@ const LANES: u64 = 16;
 const STORE: &str = "EBBTIDE_KILLED_STORE";
 
 fn start(path: &Path) -> Jobs {
-    let store = if path.exists() {
-        Store::open(path, 0, Access::Exclusive).unwrap()
-    } else {
-        let (path, tag) = (path.to_path_buf(), "killed".into());
-        let (pages, spare_pages) = (PAGES, PAGES / 4);
+    let (path, device_path) = path::resolve(path, None);
+    let there = Store::open(&path, 0, Access::Exclusive);
+    // What is there and is no whole store is not overwritten.
+    let store = there.unwrap_or_else(|_| {
+        let (pages, spare_pages, tag) = (PAGES, PAGES / 4, "killed".into());
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
         Store::create_persistent(&new, 512 << 10).unwrap()
-    };
-    let mut options = Options { durability: Policy::Always, ..Options::new(4 << 20) };
+    });
+    let mut options = Options { durability: Policy::Always, device_path, ..Options::new(4 << 20) };
     options.tuning.threads = Some(LANES as usize);
     options.tuning.batch_max = 8;
     let engine = Arc::new(Engine::open(&Arc::new(store), &options).unwrap());
@@ -48,11 +50,35 @@ fn places(lane: u64, count: u64) -> [Addr; 3] {
     ]
 }
 
-/// What is run as a process of its own: counts in every lane, and says which counts are durable.
+/// Asserts that nothing `acknowledged` is missing and every transaction is whole. Gives what is there.
+fn check(jobs: &Jobs, acknowledged: &[u64]) -> Vec<u64> {
+    assert!(jobs.engine().recovered().unwrap().poisoned.is_empty());
+    let counts = jobs.submit(|memory| {
+        (0..LANES)
+            .map(|lane| {
+                let first: u64 = memory.load(places(lane, 0)[0]);
+                assert!(places(lane, first).into_iter().all(|at| memory.load::<u64>(at) == first));
+                first
+            })
+            .collect::<Vec<_>>()
+    });
+    let counts = counts.wait().unwrap();
+    for (count, acknowledged) in counts.iter().zip(acknowledged) {
+        assert!(count >= acknowledged, "{count} of {acknowledged}");
+    }
+    counts
+}
+
+/// What is run as a process of its own: looks for what was acknowledged before, counts in every lane, and
+/// says which counts are durable.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(STORE) else { return };
     let jobs = start(Path::new(&path));
+    if let Ok(before) = std::env::var("EBBTIDE_ACKNOWLEDGED") {
+        let before: Vec<u64> = before.split(',').map(|count| count.parse().unwrap()).collect();
+        println!("of {before:?} there are {:?}", check(&jobs, &before));
+    }
     println!("up");
     let count = |lane: u64| {
         jobs.submit(move |memory| {
@@ -82,7 +108,7 @@ fn nothing_acknowledged_is_missing_after_a_kill() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("store");
     let mut random = Pcg64Mcg::seed_from_u64(7);
-    let mut acknowledged = [0u64; LANES as usize];
+    let mut acknowledged = vec![0; LANES as usize];
     for _ in 0..kills {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture"])
@@ -107,23 +133,7 @@ fn nothing_acknowledged_is_missing_after_a_kill() {
             }
         }
         child.wait().unwrap();
-        let jobs = start(&path);
-        assert!(jobs.engine().recovered().unwrap().poisoned.is_empty());
-        let counts = jobs.submit(|memory| {
-            (0..LANES)
-                .map(|lane| {
-                    let first: u64 = memory.load(places(lane, 0)[0]);
-                    assert!(
-                        places(lane, first).into_iter().all(|at| memory.load::<u64>(at) == first)
-                    );
-                    first
-                })
-                .collect::<Vec<_>>()
-        });
-        for (count, acknowledged) in counts.wait().unwrap().into_iter().zip(&mut acknowledged) {
-            assert!(count >= *acknowledged, "{count} of {acknowledged}");
-            *acknowledged = count;
-        }
+        acknowledged = check(&start(&path), &acknowledged);
     }
     assert!(acknowledged.iter().sum::<u64>() > 0);
 }
