@@ -188,3 +188,29 @@ fn nothing_of_a_rotten_epoch_or_a_page_that_came_back_old_is_believed() {
     memory.words[..PAGE_BYTES / 8].copy_from_slice(&fresh[..PAGE_BYTES / 8]);
     assert!((5000..5020).any(|job| silo.run(job, &mut memory).is_err()));
 }
+
+#[test]
+fn a_transaction_computes_by_the_rows_it_touches_and_an_average_one_what_is_asked() {
+    let (work, jobs) = (100_000, 20_000);
+    let mut silo = SiloTpcc::with_shape(&Shape { dataset_bytes: 64 << 20, ..Shape::default() });
+    silo.set_work(work);
+    let mut memory = plain(&silo);
+    let mut computed: HashMap<&str, (u64, u64)> = HashMap::new();
+    for job in 0..jobs {
+        let kind = match silo.job(job) {
+            Transaction::NewOrder(_) => "New-Order",
+            Transaction::Payment(_) => "Payment",
+            Transaction::OrderStatus(_) => "Order-Status",
+            Transaction::Delivery(_) => "Delivery",
+            Transaction::StockLevel(_) => "Stock-Level",
+        };
+        let before = memory.worked;
+        silo.run(job, &mut memory).unwrap();
+        let (count, sum) = computed.entry(kind).or_default();
+        (*count, *sum) = (*count + 1, *sum + memory.worked - before);
+    }
+    let mean = |kind: &str| computed[kind].1 / computed[kind].0;
+    assert!(mean("Stock-Level") > 50 * mean("Payment"));
+    assert!(mean("New-Order") > 10 * mean("Payment"));
+    assert!((work * 9 / 10..work * 11 / 10).contains(&(memory.worked / jobs)), "{computed:?}");
+}

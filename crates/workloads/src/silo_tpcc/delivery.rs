@@ -27,10 +27,9 @@ impl Database {
         let mut delivered = 0;
         for d_id in 1..=DISTRICTS {
             let w_id = input.w_id;
-            self.silo.rehearse(memory, |transaction| self.due(transaction, w_id, d_id));
+            let work = share(work, u64::from(d_id - 1), u64::from(DISTRICTS));
+            self.silo.rehearse(memory, |transaction| self.due(transaction, w_id, d_id, work));
             let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
-                let part = u64::from(d_id - 1);
-                transaction.memory().work(share(work, part, u64::from(DISTRICTS)));
                 self.deliver(transaction, input, d_id)
             })?;
             delivered += u32::from(done.is_some_and(|done| done.value));
@@ -38,19 +37,25 @@ impl Database {
         Ok(delivered)
     }
 
-    /// The oldest undelivered order of one district, if there is one.
+    /// The oldest undelivered order of one district, if there is one. Computes `work` instructions
+    /// between its rows.
     fn due<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         w_id: u32,
         d_id: u8,
+        work: u64,
     ) -> Result<Option<Due>, Abort> {
+        transaction.memory().work(share(work, 0, 4));
         let district = keys::order(w_id, d_id, 0)..=keys::order(w_id, d_id, keys::ORDERS_MAX - 1);
         let oldest = transaction.scan(&self.new_orders.table, district, 1)?;
         let Some(&pointer) = oldest.first() else { return Ok(None) };
+        transaction.memory().work(share(work, 1, 4));
         let order = expect(transaction, &self.orders.table, pointer.key)?;
+        transaction.memory().work(share(work, 2, 4));
         let lines = self.lines_of(transaction, (w_id, d_id, pointer.row.o_id), &order.row)?;
         let key = keys::customer(w_id, d_id, order.row.c_id);
+        transaction.memory().work(share(work, 3, 4));
         let customer = expect(transaction, &self.customers.table, key)?;
         let cents = lines.iter().map(|line| i64::from(line.amount_cents)).sum();
         Ok(Some(Due { pointer, order, customer, cents }))
@@ -63,7 +68,7 @@ impl Database {
         input: &Delivery,
         d_id: u8,
     ) -> Result<bool, Abort> {
-        let Some(due) = self.due(transaction, input.w_id, d_id)? else { return Ok(false) };
+        let Some(due) = self.due(transaction, input.w_id, d_id, 0)? else { return Ok(false) };
         let Due { pointer, mut order, mut customer, cents } = due;
         transaction.remove(&self.new_orders.table, &pointer);
         order.row.carrier_id = input.carrier_id;

@@ -26,7 +26,7 @@ impl Database {
     /// `None` if an item does not exist. Nothing then changes.
     ///
     /// Rows that probably miss are read first and contended rows last, after a rehearsal of all
-    /// reads.
+    /// reads, which computes: that is where pages miss, and nothing is contended yet.
     ///
     /// # Errors
     /// [`Wrong`] when it reads an invalid row.
@@ -37,11 +37,10 @@ impl Database {
         input: &NewOrder,
         work: u64,
     ) -> Result<Option<Placed>, Wrong> {
-        self.silo.rehearse(memory, |transaction| self.foresee(transaction, input));
+        self.silo.rehearse(memory, |transaction| self.foresee(transaction, input, work));
         let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
             let mut rows = Vec::with_capacity(input.lines.len());
-            for (part, line) in (0..).zip(&input.lines) {
-                transaction.memory().work(share(work, part, input.lines.len() as u64));
+            for line in &input.lines {
                 rows.push(self.take_from_stock(transaction, input, line)?);
             }
             self.place_order(transaction, input, &rows)
@@ -49,20 +48,27 @@ impl Database {
         Ok(done.map(|done| done.value))
     }
 
-    /// Reads the rows that the order will need if it is the next of its district.
+    /// Reads the rows that the order will need if it is the next of its district, and computes `work`
+    /// instructions between them.
     fn foresee<'a, M: Memory>(
         &'a self,
         transaction: &mut Transaction<'a, M>,
         input: &NewOrder,
+        work: u64,
     ) -> Result<(), Abort> {
         let &NewOrder { w_id, d_id, c_id, .. } = input;
-        for line in &input.lines {
+        let parts = 2 * input.lines.len() as u64 + 2;
+        for (line, first) in input.lines.iter().zip((0..).step_by(2)) {
+            transaction.memory().work(share(work, first, parts));
             transaction.get(&self.items.table, keys::one(line.i_id))?;
+            transaction.memory().work(share(work, first + 1, parts));
             transaction.get(&self.stocks.table, keys::stock(line.supply_w_id, line.i_id))?;
         }
+        transaction.memory().work(share(work, parts - 2, parts));
         transaction.get(&self.customers.table, keys::customer(w_id, d_id, c_id))?;
         let district = expect(transaction, &self.districts.table, keys::district(w_id, d_id))?;
         let o_id = district.row.next_o_id;
+        transaction.memory().work(share(work, parts - 1, parts));
         self.foresee_order(transaction, (w_id, d_id, o_id), c_id, input.lines.len() as u64)?;
         let Some(oldest) = (o_id + 1).checked_sub(self.size().ring) else { return Ok(()) };
         let Some(order) = transaction.get(&self.orders.table, keys::order(w_id, d_id, oldest))?

@@ -38,10 +38,10 @@ impl Database {
         let &OrderStatus { w_id, d_id, who } = input;
         let c_id = number(who)?;
         let done = self.silo.run(memory, job, Isolation::Serializable, |transaction| {
-            transaction.memory().work(share(work, 0, 2));
+            transaction.memory().work(share(work, 0, 4));
             let key = keys::customer(w_id, d_id, c_id);
             let customer = expect(transaction, &self.customers.table, key)?;
-            transaction.memory().work(share(work, 1, 2));
+            transaction.memory().work(share(work, 1, 4));
             let newest = keys::customer_order(w_id, d_id, c_id, keys::ORDERS_MAX - 1);
             let all = newest..=keys::customer_order(w_id, d_id, c_id, 0);
             let last = transaction.scan(&self.customer_orders.table, all, 1)?;
@@ -50,7 +50,9 @@ impl Database {
                 Some(last) => {
                     let o_id = last.row.o_id;
                     let key = keys::order(w_id, d_id, o_id);
+                    transaction.memory().work(share(work, 2, 4));
                     let order = expect(transaction, &self.orders.table, key)?;
+                    transaction.memory().work(share(work, 3, 4));
                     let lines = self.lines_of(transaction, (w_id, d_id, o_id), &order.row)?;
                     Some((o_id, lines.iter().map(|line| line.quantity).sum()))
                 }

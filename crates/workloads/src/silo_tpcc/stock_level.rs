@@ -31,7 +31,6 @@ impl Database {
     ) -> Result<usize, Wrong> {
         let &StockLevel { w_id, d_id, threshold } = input;
         let done = self.silo.run(memory, job, Isolation::ReadCommitted, |transaction| {
-            transaction.memory().work(share(work, 0, 2));
             let key = keys::district(w_id, d_id);
             let next = expect(transaction, &self.districts.table, key)?.row.next_o_id;
             let first = keys::line(w_id, d_id, next.saturating_sub(RECENT_ORDERS), 0);
@@ -39,13 +38,14 @@ impl Database {
             let limit = (RECENT_ORDERS * keys::LINES_MAX) as usize;
             let lines = transaction.scan(&self.order_lines.table, all, limit)?;
 
-            transaction.memory().work(share(work, 1, 2));
             let mut items: Vec<u32> = lines.iter().map(|line| line.row.i_id).collect();
             items.sort_unstable();
             items.dedup();
             let mut low = 0;
-            for i_id in items {
-                let stock = expect(transaction, &self.stocks.table, keys::stock(w_id, i_id))?;
+            // The lines before lie beside each other and seldom miss; a stock often does.
+            for (part, i_id) in (0..).zip(&items) {
+                transaction.memory().work(share(work, part, items.len() as u64));
+                let stock = expect(transaction, &self.stocks.table, keys::stock(w_id, *i_id))?;
                 low += usize::from(stock.row.quantity < threshold);
             }
             Ok(low)
