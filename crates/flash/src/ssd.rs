@@ -63,6 +63,12 @@ pub(crate) struct Ssd {
     pub counters: Counters,
 }
 
+/// Where between two collections a plane is at the start: multiples of the golden section, which lie
+/// evenly from 0 to 1 for any number of planes, and apart for planes side by side.
+fn phase(plane: usize) -> f64 {
+    (plane as f64 * 0.618_033_988_749_895).fract()
+}
+
 impl Ssd {
     /// The device that `config` describes, which must have been checked.
     pub(crate) fn new(config: &SsdConfig) -> Ssd {
@@ -411,7 +417,8 @@ impl Ssd {
         if let Some(moved) = &mut self.moved {
             moved.extend(self.pool.iter(plane.current).map(|request| request.page));
         }
-        let map = plane.map.get_or_insert_with(|| Box::new(PlaneMap::new(&self.layout)));
+        let aged = || Box::new(PlaneMap::at_phase(&self.layout, phase(index)));
+        let map = plane.map.get_or_insert_with(aged);
         map.program(&self.layout, pages);
         self.counters.host_pages_programmed += u64::from(self.layout.slots_per_page);
         if held || self.waited_for_collection(index) {

@@ -123,6 +123,29 @@ impl PlaneMap {
         }
     }
 
+    /// The plane after ageing, with `phase` of the writes done that lie between two collections, each of
+    /// another page. Planes of a device that is written for long are each at a point of their own. A
+    /// plane that has room before it needs a collection is left as it is.
+    pub(crate) fn at_phase(layout: &Layout, phase: f64) -> PlaneMap {
+        let mut map = PlaneMap::new(layout);
+        let (pages, oldest) = (layout.aged.pages(), layout.aged.blocks().saturating_sub(1));
+        if pages == 0 || map.urgency(layout) == Urgency::None {
+            return map;
+        }
+        let kept = layout.aged.valid(oldest).div_ceil(layout.slots_per_page);
+        let writes = (phase * f64::from(layout.pages_per_block - kept)) as u32;
+        for write in 0..writes {
+            if map.urgency(layout) >= Urgency::Soon && map.collect(layout).is_none() {
+                break;
+            }
+            let first = write * layout.slots_per_page;
+            map.program(layout, (first..first + layout.slots_per_page).map(|page| page % pages));
+        }
+        map.erases.fill(0);
+        map.free = map.free.drain().map(|Reverse((_, block))| Reverse((0, block))).collect();
+        map
+    }
+
     /// The place of `page`, or `None` if it was never written.
     pub(crate) fn place(&self, layout: &Layout, page: u32) -> Option<Slot> {
         let aged = || {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Host, PROGRAM, READ, TRANSFER, about_to_collect, random_commands, small, us};
 use ebbtide_core::{PageId, Span, Time};
-use ebbtide_flash::{GarbageCollection, Kind, SsdConfig};
+use ebbtide_flash::{GarbageCollection, Kind, SsdConfig, victim_share};
 
 /// Completion time of the write that starts the collection.
 fn written() -> Time {
@@ -196,4 +196,36 @@ fn who_watches_learns_which_pages_were_written_and_which_a_collection_moved() {
     assert_eq!(moved.len() as u64, 1 + host.flash.counters().gc_pages_moved);
     assert!(moved.iter().all(|page| page.0 % 4 == 0), "all of plane 0: {moved:?}");
     assert_eq!(host.flash.take_moved(), []);
+}
+
+#[test]
+fn planes_of_an_aged_device_begin_at_different_points_between_two_collections() {
+    let (planes, pages_per_block) = (64, 64);
+    let mut host = Host::new(SsdConfig {
+        channels: 8,
+        chips_per_channel: 8,
+        blocks_per_plane: 64,
+        pages_per_block,
+        over_provisioning_percent: 40.0,
+        // Three of the 64 blocks are free: just as many as start a collection.
+        valid_percent: 60.0,
+        invalid_percent: 35.0,
+        gc_start_free_percent: 100.0 * 3.0 / 64.0,
+        garbage_collection: GarbageCollection::Free,
+        ..small()
+    });
+    // A collection gains the places of a block that hold no valid data.
+    let gained = f64::from(pages_per_block) * (1.0 - victim_share(60.0 / 95.0));
+    let mut erases = Vec::new();
+    for round in 0..gained as u64 {
+        for page in (round * planes)..((round + 1) * planes) {
+            host.write(us(round * 1_000), page);
+        }
+        host.finish();
+        erases.push(host.flash.counters().erases);
+    }
+    let evenly = |writes: usize| writes as f64 * planes as f64 / gained;
+    for (done, erases) in (1..).zip(erases) {
+        assert!((erases as f64 - evenly(done)).abs() <= 4.0, "{erases} after {done} of {gained:.1}");
+    }
 }
