@@ -44,6 +44,8 @@ impl AstriFlash {
                 "Fig. 10: TATP, p99 of response (of service) in us over load, a miss every {TYPICAL_US} us"
             ))
             .drawn(&self.figure10(), |page| page.lines(self.figure10_chart()))
+            .section("Drives beneath AstriFlash, where Fig. 9 has flash without limits")
+            .grid(&self.drives_grid())
             .section("Assumptions, one varied at a time under Array Swap (AS3, AS28, AS32)")
             .grid(&self.assumptions_grid())
             .section("Figures at other capacities (one seed; the paper's capacities are 1/1)")
@@ -178,6 +180,18 @@ impl AstriFlash {
             let values = [row.throughput, row.p99_over_flash_sync];
             let cells = values.map(|value| Cell::number(value, 3));
             grid.row([row.design, row.key, row.value], cells)
+        })
+    }
+
+    fn drives_grid(&self) -> Grid {
+        let header = ["workload", "drive", "drives", "throughput", "reads/s", "writes, %"];
+        self.drives.iter().fold(Grid::new("Drives", header), |grid, row| {
+            let cells = [
+                Cell::number(row.throughput, 3),
+                Cell::number(row.reads_per_s, 0),
+                Cell::number(row.write_percent, 0),
+            ];
+            grid.row([row.workload, row.drive, row.drives.unwrap_or("any")], cells)
         })
     }
 

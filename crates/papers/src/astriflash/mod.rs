@@ -15,7 +15,7 @@ use ebbtide_study::size::figure1;
 use serde::Serialize;
 
 use self::experiments::{
-    AssumptionRow, ByDesign, Collections, Host, IntervalRow, LoadRow, ScaleRow, SkewRow,
+    AssumptionRow, ByDesign, Collections, DriveRow, Host, IntervalRow, LoadRow, ScaleRow, SkewRow,
     TailCauseRow, WorkloadRow,
 };
 pub use self::verdicts::judge_trace;
@@ -60,6 +60,8 @@ pub(crate) struct AstriFlash {
     assumptions: Vec<AssumptionRow>,
     /// Figures at other capacities; quick runs only.
     scales: Vec<ScaleRow>,
+    /// Throughput over drives that can be bought.
+    drives: Vec<DriveRow>,
     /// Garbage collection at both sizes of the device.
     collections: Option<Collections>,
     /// This machine, if it was measured.

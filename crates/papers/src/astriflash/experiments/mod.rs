@@ -1,6 +1,7 @@
 //! The runs of the simulator for AstriFlash's figures, tables and claims.
 
 mod collections;
+pub(super) mod drives;
 mod host;
 mod rows;
 
@@ -18,6 +19,7 @@ use ebbtide_workloads::Kind;
 
 pub(super) use self::collections::Collections;
 use self::collections::{Devices, Requests};
+pub(super) use self::drives::DriveRow;
 pub(super) use self::host::Host;
 pub(super) use self::rows::{
     AssumptionRow, BlockedRow, ByDesign, IntervalRow, LoadRow, ScaleRow, SkewRow, TailCauseRow,
@@ -103,7 +105,7 @@ pub(super) const TPCC_US: [f64; 2] = [5.0, 15.0];
 pub(super) type Setting = (&'static str, &'static str);
 
 /// Parameters that the sources leave open: a design, a key, and a value below and one above ours.
-pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 16] = [
+pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 17] = [
     ("astriflash", "cores.flush_cycles", ["0", "52"]),
     ("astriflash", "cores.run_ahead_ns", ["50", "400"]),
     ("astriflash", "tlb.l2_ways", ["1", "16"]),
@@ -116,6 +118,7 @@ pub(super) const ASSUMPTIONS: [(&str, &str, [&str; 2]); 16] = [
     ("astriflash", "switch.threads", ["16", "64"]),
     ("astriflash", "switch.ripe_after_us", ["40", "60"]),
     ("astriflash", "link.bandwidth_gb_per_s", ["4", "64"]),
+    ("astriflash", "flash.preset", ["tlc-pcie4", "tlc-pcie5"]),
     ("astriflash", "workload.theta", ["0.9", "1.1"]),
     ("os-swap", "os.shootdown_batch", ["1", "512"]),
     ("os-swap", "os.interrupt_ns", ["0", "4000"]),
@@ -181,6 +184,7 @@ pub(super) fn run(
         tail_causes: made(table, || rows::tail_causes(&outcomes)),
         assumptions: made(table, || rows::assumptions(&outcomes)),
         scales: made(table, || rows::scales(&outcomes, options)),
+        drives: made(takes(&DRIVEN), || drives::rows(&outcomes)),
         collections,
         host,
         findings: Findings::default(),
@@ -198,15 +202,25 @@ pub(super) struct Run {
     seed: u64,
     scale_denominator: Option<u64>,
     set: Option<Setting>,
+    /// The drives beneath.
+    over: Option<[Setting; 3]>,
     jobs: Option<u64>,
 }
 
 impl Run {
     /// A run at the typical interval, saturated, with the first seed.
     pub(super) fn of(design: &'static str, workload: Kind) -> Run {
-        let interval_us = TYPICAL_US;
-        let (load, scale_denominator, set, jobs) = (None, None, None, None);
-        Run { design, workload, interval_us, load, seed: 0, scale_denominator, set, jobs }
+        Run {
+            design,
+            workload,
+            interval_us: TYPICAL_US,
+            load: None,
+            seed: 0,
+            scale_denominator: None,
+            set: None,
+            over: None,
+            jobs: None,
+        }
     }
 
     pub(super) fn at_us(self, interval_us: f64) -> Run {
@@ -229,6 +243,10 @@ impl Run {
         Run { set: Some((key, value)), ..self }
     }
 
+    pub(super) fn over(self, drives: [Setting; 3]) -> Run {
+        Run { over: Some(drives), ..self }
+    }
+
     pub(super) fn only(self, jobs: u64) -> Run {
         Run { jobs: Some(jobs), ..self }
     }
@@ -237,6 +255,7 @@ impl Run {
         let interval = self.interval_us.to_string();
         let mut given = vec![("workload.miss_interval_us", interval.as_str())];
         given.extend(self.set);
+        given.extend(self.over.into_iter().flatten());
         let denominator = self.scale_denominator.unwrap_or(options.scale_denominator());
         Ok(Plan {
             config: resolve(self.design, &given)?.scaled(1, denominator),
@@ -273,6 +292,9 @@ pub(super) const INTERVALS: [&str; 13] = [
 /// Claims that Fig. 10 decides.
 pub(super) const LOADED_CLAIMS: [&str; 3] = ["AS37", "AS38", "AS47"];
 
+/// Claims whose notes tell how many drives they take.
+pub(super) const DRIVEN: [&str; 1] = ["AS3"];
+
 /// Claims that the curves of Fig. 1 decide.
 pub(super) const CURVES: [&str; 2] = ["AS6", "AS11"];
 
@@ -308,6 +330,9 @@ fn all(quick: bool, selection: &Selection) -> Vec<Run> {
     }
     if takes(&TABLE) {
         runs.extend(table(quick));
+    }
+    if takes(&DRIVEN) {
+        runs.extend(drives::runs());
     }
     let mut once: Vec<Run> = Vec::new();
     for run in runs {

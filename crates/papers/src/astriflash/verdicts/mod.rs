@@ -112,7 +112,9 @@ fn throughput(r: &AstriFlash, outcomes: &Outcomes) -> Vec<Finding> {
         _ => flash_sync,
     };
     vec![
-        noted("AS3", "", "astriflash").note(moved(r, "astriflash")),
+        noted("AS3", "", "astriflash")
+            .note(moved(r, "astriflash"))
+            .note(experiments::drives::enough(&r.drives)),
         CLAIMS
             .found("AS10", "", mean(r.workloads.iter().map(|row| row.miss_interval_us)))
             .by_construction("An input of these runs: computing is calibrated to it."),
