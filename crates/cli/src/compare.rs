@@ -13,6 +13,7 @@ use crate::exit::Failure;
 use crate::market::Market;
 use crate::output::Output;
 use crate::sim::energy_table;
+use crate::states::States;
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -49,11 +50,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     market: Market,
     #[command(flatten)]
+    states: States,
+    #[command(flatten)]
     output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
+    arguments.states.keep();
     let options = options(arguments)?;
     let comparison = progress::watched(|watch| compare::compare(&options, watch))?;
     arguments.output.finish(&comparison.map_err(|error| Failure::of(error.is_input(), error))?)

@@ -26,6 +26,7 @@ mod reproduce;
 mod serve;
 mod sim;
 mod size;
+mod states;
 mod store;
 mod sweep;
 mod trace;

@@ -6,6 +6,7 @@ use ebbtide_study::side_by_side::host_threads;
 
 use crate::exit::{Failure, print, say};
 use crate::output::Output;
+use crate::states::States;
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -30,6 +31,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID", num_args = 1..)]
     claim: Vec<String>,
     #[command(flatten)]
+    states: States,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -52,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let quick = arguments.quick || arguments.paper.is_none();
     arguments.output.check()?;
+    arguments.states.keep();
     let options = ReproduceOptions {
         selection,
         quick,

@@ -13,6 +13,7 @@ use ebbtide_workloads::Kind;
 
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::states::States;
 use crate::{numbers, progress};
 
 /// The default of `--jobs`: they take a second to simulate, and their warm-up about a minute, a seed.
@@ -74,6 +75,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.toml")]
     energy: Option<PathBuf>,
     #[command(flatten)]
+    states: States,
+    #[command(flatten)]
     output: Output,
     /// Also print the timeline of a typical miss
     #[arg(long, conflicts_with_all = ["trace", "seeds"])]
@@ -82,6 +85,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.check()?;
+    arguments.states.keep();
     let options = options(arguments)?;
     let waits_for_input = arguments.trace.as_deref() == Some(Path::new("-"));
     let simulated = |watch: Watch<'_>| simulate::simulate(&options, watch);

@@ -1,16 +1,15 @@
 //! `ebbtide sweep`.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ebbtide_core::crc32c_append;
 use ebbtide_study::side_by_side::host_threads;
 use ebbtide_study::sweep::{self, Shard, Sweep, SweepOptions};
 
 use crate::exit::{Failure, print};
 use crate::output::finish;
+use crate::states::{self, States};
 use crate::{numbers, progress};
 
 #[derive(Args)]
@@ -39,6 +38,8 @@ pub(crate) struct Arguments {
     /// file with .results, in the current folder]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    states: States,
 }
 
 #[derive(Subcommand)]
@@ -91,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(shard) => folder.join(format!("shard-{shard}").replace('/', "-of-")),
     };
     ebbtide_report::check_folder(&folder).map_err(Failure::input)?;
+    arguments.states.keep();
     let options = SweepOptions {
         folder,
         program: program()?,
@@ -109,18 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The program and its version. A checksum distinguishes builds with the same version.
 fn program() -> Result<String, Failure> {
-    let path = std::env::current_exe()?;
-    let sum = checksum(&path)
-        .map_err(|error| Failure::run(format!("cannot read {}: {error}", path.display())))?;
+    let sum = states::program_checksum()
+        .map_err(|error| Failure::run(format!("cannot read the program's own file: {error}")))?;
     Ok(format!("ebbtide {} ({sum:08x})", env!("CARGO_PKG_VERSION")))
-}
-
-fn checksum(path: &Path) -> io::Result<u32> {
-    let (mut file, mut buffer, mut sum) = (File::open(path)?, vec![0; 1 << 20], 0);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(sum),
-            length => sum = crc32c_append(sum, &buffer[..length]),
-        }
-    }
 }

@@ -56,14 +56,36 @@ fn trace(count: u64) -> String {
     (0..count).map(|i| format!("{} 0 {} 64 1\n", i * 200, i * 40_507 % (1 << 18) * 64)).collect()
 }
 
+/// What was printed, but for how long it took.
+fn without_wall(text: String) -> String {
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains("wall_s\"")).collect();
+    assert_eq!(text.lines().count() - kept.len(), 2);
+    kept.join("\n")
+}
+
+#[test]
+fn states_are_kept_for_the_next_run_and_change_nothing() {
+    let folder = folder();
+    let sim = |arguments: &[&str]| {
+        let arguments = [&["--json", "--workload=array-swap"], arguments].concat();
+        without_wall(printed(&mut small_sim(folder.path(), &arguments)))
+    };
+    let without = sim(&["--states=none"]);
+    assert!(names(folder.path()).is_empty());
+    assert_eq!([sim(&["--states=kept"]), sim(&["--states=kept"])], [without.clone(), without]);
+    let kept = names(&folder.path().join("kept"));
+    let of = |ending: &str| kept.iter().filter(|name| name.ends_with(ending)).count();
+    assert_eq!((of(".calibration"), of(".warm"), kept.len()), (1, 1, 2), "{kept:?}");
+    // Another latency of flash is warmed alike; other data are not.
+    sim(&["--states=kept", "--set=flash.read_us=70"]);
+    assert_eq!(names(&folder.path().join("kept")), kept);
+    sim(&["--states=kept", "--seed=9"]);
+    assert_eq!(names(&folder.path().join("kept")).len(), 4);
+}
+
 #[test]
 fn the_same_arguments_give_the_same_bytes() {
     let folder = folder();
-    let without_wall = |text: String| {
-        let kept: Vec<&str> = text.lines().filter(|line| !line.contains("wall_s\"")).collect();
-        assert_eq!(text.lines().count() - kept.len(), 2);
-        kept.join("\n")
-    };
     let [one, other, seeded] = ["--seed=5", "--seed=5", "--seed=6"]
         .map(|seed| without_wall(printed(&mut small_sim(folder.path(), &["--json", seed]))));
     assert!(one == other && one != seeded);

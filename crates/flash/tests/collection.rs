@@ -226,6 +226,9 @@ fn planes_of_an_aged_device_begin_at_different_points_between_two_collections() 
     }
     let evenly = |writes: usize| writes as f64 * planes as f64 / gained;
     for (done, erases) in (1..).zip(erases) {
-        assert!((erases as f64 - evenly(done)).abs() <= 4.0, "{erases} after {done} of {gained:.1}");
+        assert!(
+            (erases as f64 - evenly(done)).abs() <= 4.0,
+            "{erases} after {done} of {gained:.1}"
+        );
     }
 }

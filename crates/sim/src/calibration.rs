@@ -3,6 +3,7 @@
 
 use ebbtide_core::{Span, Watch};
 use ebbtide_workloads::Program;
+use serde::{Deserialize, Serialize};
 
 use crate::core_side::CoreSide;
 use crate::designs::Parts;
@@ -11,7 +12,7 @@ use crate::memory_side::{AllDram, PlainLru};
 use crate::plan::Plan;
 
 /// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Calibration {
     /// Misses per job of a plain LRU cache of `dram_cache.size`.
     pub(crate) lru_misses_per_job: f64,

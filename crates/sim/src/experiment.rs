@@ -6,6 +6,7 @@ use ebbtide_core::{Span, Stopped, Watch};
 
 use crate::calibration::Calibration;
 use crate::designs::{self, Parts};
+use crate::kept;
 use crate::machine::{Load, Machine, SimError};
 use crate::offered::Offered;
 use crate::outcome::{Lifetime, Outcome, WarmUp, flash_outcome};
@@ -37,7 +38,8 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed(plan: &Plan, watch: Watch<'_>) -> Result<Simulation, SimError> {
-        Simulation::warmed_of(plan, designs::compose(&plan.config)?, watch)
+        let parts = designs::compose(&plan.config)?;
+        Simulation::by(plan, parts, watch, |machine| kept::warm(machine, plan, watch))
     }
 
     /// The same with `parts` instead of those of the plan's design, for designs that are not in the
@@ -46,11 +48,22 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
+        // The plan does not say what the parts decide, so nothing is kept of them.
+        Simulation::by(plan, parts, watch, |machine| warm_up(machine, &plan.config, watch))
+    }
+
+    /// The same with a machine that is warmed by `warm`.
+    pub(crate) fn by(
+        plan: &Plan,
+        parts: Parts,
+        watch: Watch<'_>,
+        warm: impl FnOnce(&mut Machine) -> Result<Steady, SimError>,
+    ) -> Result<Simulation, SimError> {
         let clock = Instant::now();
         let program = plan.program()?;
-        let calibration = Calibration::new(plan, &program, watch)?;
+        let calibration = kept::calibration(plan, &program, watch)?;
         let mut machine = Machine::new(&plan.config, parts, program)?;
-        let steady = warm_up(&mut machine, &plan.config, watch)?;
+        let steady = warm(&mut machine)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }
 

@@ -10,6 +10,7 @@ mod core_side;
 pub mod designs;
 mod experiment;
 mod hierarchy;
+mod kept;
 mod machine;
 pub mod memory_side;
 mod offered;
@@ -24,6 +25,7 @@ pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{Simulation, simulate};
+pub use kept::keep_in;
 pub use machine::{
     Breakdown, Coherence, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts,
     SimError, WORK_UNITS,

@@ -1,13 +1,14 @@
 //! [`warm_up`]: an untimed warm-up until the memory is in steady state.
 
 use ebbtide_core::{PAGE_BYTES, Watch};
+use serde::{Deserialize, Serialize};
 
 use crate::calibration::{WARM_BATCH, WINDOW_JOBS_MAX, is_steady, window_misses};
 use crate::config::Config;
 use crate::machine::{Machine, SimError};
 
 /// The end of an untimed warm-up.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
     /// Jobs that took no time.
     pub untimed_jobs: u64,

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// A line's number: its address divided by [`LINE_BYTES`](ebbtide_core::LINE_BYTES).
 pub type LineId = u64;
 
@@ -9,7 +11,7 @@ pub type LineId = u64;
 ///
 /// A set keeps its ways in the order of their last use, the latest first, so that LRU needs no
 /// timestamps and hot lines are found first.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LineCache {
     /// `line + 1` with the dirty bit on top; 0 is empty.
     entries: Vec<u64>,

@@ -18,6 +18,8 @@ pub fn ebbtide(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ebbtide"));
     command.current_dir(folder).args(arguments).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A cache that cannot be written: tests do not decide what each other finds.
+    command.env("XDG_CACHE_HOME", "/dev/null");
     command
 }
 

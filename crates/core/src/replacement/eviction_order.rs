@@ -49,6 +49,11 @@ impl EvictionOrder {
         }
     }
 
+    /// The known frames of all sets, each set's from front to back.
+    pub(super) fn all(&self) -> Vec<FrameId> {
+        (0..self.geometry.sets).flat_map(|set| self.iter(set)).collect()
+    }
+
     /// The known frames of `set` from front to back.
     pub(super) fn iter(&self, set: usize) -> impl Iterator<Item = FrameId> {
         let ways = self.geometry.ways;

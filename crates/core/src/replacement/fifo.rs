@@ -34,4 +34,8 @@ impl Replacement for Fifo {
     fn remove(&mut self, frame: FrameId) {
         self.queues.remove(frame);
     }
+
+    fn order(&self) -> Option<Vec<FrameId>> {
+        Some(self.queues.all())
+    }
 }

@@ -48,4 +48,8 @@ impl Replacement for Lru {
     fn remove(&mut self, frame: FrameId) {
         self.by_recency.remove(frame);
     }
+
+    fn order(&self) -> Option<Vec<FrameId>> {
+        Some(self.by_recency.all())
+    }
 }

@@ -128,6 +128,12 @@ pub trait Replacement: Send + DynClone {
 
     /// Forgets `frame`, which it knows, without a decision of its own (an invalidation).
     fn remove(&mut self, frame: FrameId);
+
+    /// The frames that it knows in an order in which, inserted into a new policy of the same kind, they
+    /// make one that decides as this one. `None` if it knows more of them than an order.
+    fn order(&self) -> Option<Vec<FrameId>> {
+        None
+    }
 }
 
 dyn_clone::clone_trait_object!(Replacement);

@@ -156,10 +156,39 @@ impl Clone for Contents {
     /// A copy of the stored lines. Other lines are regenerated when they are touched, which is
     /// faster than copying all pages in host memory.
     fn clone(&self) -> Contents {
+        Contents::of(Rc::clone(&self.image), self.size_bytes, self.all_stored())
+    }
+}
+
+/// The stored lines of a page: its number, a bit for each line, and the lines.
+pub(crate) type StoredPage = (u64, u64, Vec<Line>);
+
+impl Contents {
+    /// All lines that were stored to.
+    fn all_stored(&self) -> Stored {
         let mut stored = self.stored.clone();
         for (slot, page) in self.slots.iter().zip(&self.pages).filter(|(slot, _)| slot.written != 0)
         {
             stored.keep(PageId(slot.tag - 1), slot.written, bytemuck::cast_ref(page));
+        }
+        stored
+    }
+
+    /// The pages that were stored to, in their order.
+    pub(crate) fn stored_pages(&self) -> Vec<StoredPage> {
+        let stored = self.all_stored();
+        let mut pages: Vec<StoredPage> =
+            stored.pages().map(|(page, lines, held)| (page.0, lines, held)).collect();
+        pages.sort_unstable_by_key(|(page, ..)| *page);
+        pages
+    }
+
+    /// The image of these contents, overlaid with `pages` in place of what was stored here.
+    pub(crate) fn overlaid(&self, pages: &[StoredPage]) -> Contents {
+        let (mut stored, mut all) = (Stored::new(), [[0; LINE_BYTES / 8]; PAGE_BYTES / LINE_BYTES]);
+        for (page, lines, held) in pages {
+            set_bits(*lines).zip(held).for_each(|(line, held)| all[line] = *held);
+            stored.keep(PageId(*page), *lines, &all);
         }
         Contents::of(Rc::clone(&self.image), self.size_bytes, stored)
     }

@@ -65,6 +65,19 @@ impl Stored {
         lines
     }
 
+    /// The lines of every page, with a bit for each.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (PageId, u64, Vec<Line>)> {
+        self.pages.iter().map(|(page, chain)| {
+            let mut place = chain.first;
+            let lines = set_bits(chain.lines).map(|_| {
+                let Place { line, next } = self.places[place as usize];
+                place = next;
+                line
+            });
+            (*page, chain.lines, lines.collect())
+        })
+    }
+
     /// A new place that holds `line` as the last of its page.
     fn place(&mut self, line: Line) -> u32 {
         let filled = Place { line, next: END };

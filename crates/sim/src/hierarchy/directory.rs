@@ -4,13 +4,14 @@
 
 use ebbtide_trace::LineId;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde::{Deserialize, Serialize};
 use std::collections::hash_map::Entry;
 
 /// A core. There are at most 1,024.
 type Core = u16;
 
 /// The holders of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Held {
     /// One core, which may write the line without a request: states E and M.
     Owned(Core),
@@ -22,7 +23,7 @@ pub(super) enum Held {
 
 /// The directories of all tiles. Caches report every eviction, so the directory is exact, and has
 /// no more entries than the caches have lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Directory {
     lines: FxHashMap<LineId, Held>,
 }

@@ -1,11 +1,12 @@
 //! [`Noc`]: the on-chip network, a mesh without contention.
 
 use ebbtide_core::LINE_BYTES;
+use serde::{Deserialize, Serialize};
 
 use crate::config;
 
 /// A mesh of tiles. A tile is a core and a slice of the last-level cache.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Noc {
     columns: usize,
     /// The column and the row of each tile.

@@ -1,6 +1,7 @@
 //! [`Tlb`]: two levels of cached translations under exact LRU.
 
 use ebbtide_core::PageId;
+use serde::{Deserialize, Serialize};
 
 use crate::config::{self, ConfigError, require};
 
@@ -16,7 +17,7 @@ pub(crate) enum Translation {
 }
 
 /// The cached translations of a core.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Tlb {
     first: FirstLevel,
     /// `page + 1`, each set from the most recently used. 0 is empty.
@@ -70,7 +71,7 @@ impl Tlb {
 }
 
 /// A fully associative set under exact LRU, which finds most keys without a search.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct FirstLevel {
     /// `page + 1`, or 0 where a page was dropped or none was.
     keys: Vec<u64>,
@@ -79,15 +80,20 @@ struct FirstLevel {
     now: u64,
     last: usize,
     /// Where a key was found last, by its low bits.
+    #[serde(skip, default = "no_hints")]
     hints: Box<[u8; HINTS]>,
 }
 
 const HINTS: usize = 256;
 
+fn no_hints() -> Box<[u8; HINTS]> {
+    Box::new([0; HINTS])
+}
+
 impl FirstLevel {
     fn new(entries: usize) -> FirstLevel {
-        let (keys, used, hints) = (vec![0; entries], vec![0; entries], Box::new([0; HINTS]));
-        FirstLevel { keys, used, now: 0, last: 0, hints }
+        let (keys, used) = (vec![0; entries], vec![0; entries]);
+        FirstLevel { keys, used, now: 0, last: 0, hints: no_hints() }
     }
 
     /// Looks `key` up and makes it the most recently used one, in place of the least recently used if it

@@ -6,16 +6,18 @@ use ebbtide_core::{Addr, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_trace::LineId;
 use ebbtide_workloads::Wrong;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::WORK_UNITS;
 use super::journal::{Journal, Missed};
 use super::latency::Latencies;
 use super::window::Window;
 use crate::config::{Config, ConfigError, PageTables};
-use crate::contents::Contents;
+use crate::contents::{Contents, StoredPage};
 use crate::hierarchy::{Caches, Looked, PageTable, Tlb, Translation};
-use crate::memory_side::{Answer, Event, MemorySide, NOBODY, Request, Residency, Waiter};
+use crate::memory_side::{
+    Answer, Event, MemorySide, NOBODY, Request, Residency, SavedResidency, Waiter,
+};
 
 /// The state that all accesses of jobs pass through.
 pub(crate) struct Chip {
@@ -116,6 +118,15 @@ pub struct MissedAccesses {
 pub(crate) struct Warmth {
     residency: Residency,
     contents: Contents,
+    caches: Caches,
+    tlbs: Vec<Tlb>,
+}
+
+/// What is kept of that state on disk.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedWarmth {
+    residency: SavedResidency,
+    stored: Vec<StoredPage>,
     caches: Caches,
     tlbs: Vec<Tlb>,
 }
@@ -590,6 +601,30 @@ impl Chip {
             caches: self.caches.clone(),
             tlbs: self.cores.iter().map(|core| core.tlb.clone()).collect(),
         })
+    }
+
+    /// What can be kept of the state after a warm-up on disk, if the memory can hand it on.
+    pub(crate) fn saved(&mut self) -> Option<SavedWarmth> {
+        Some(SavedWarmth {
+            residency: self.memory.residency()?.saved()?,
+            stored: self.contents.stored_pages(),
+            caches: self.caches.clone(),
+            tlbs: self.cores.iter().map(|core| core.tlb.clone()).collect(),
+        })
+    }
+
+    /// Takes the state that was `saved` of a chip with the same caches and frames, if the memory can.
+    /// Gives whether it did.
+    pub(crate) fn restore(&mut self, saved: SavedWarmth) -> bool {
+        if !self.memory.residency().is_some_and(|own| own.restore(&saved.residency)) {
+            return false;
+        }
+        self.contents = self.contents.overlaid(&saved.stored);
+        self.caches = saved.caches;
+        for (core, tlb) in self.cores.iter_mut().zip(saved.tlbs) {
+            core.tlb = tlb;
+        }
+        true
     }
 
     /// Takes the state `warmth`, if the memory can. Gives whether it did.

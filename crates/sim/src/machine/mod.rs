@@ -19,6 +19,7 @@ use thiserror::Error;
 
 pub use crate::hierarchy::Coherence;
 pub use chip::MissedAccesses;
+pub(crate) use chip::SavedWarmth;
 pub(crate) use journal::Missed;
 pub use latency::Distribution;
 pub(crate) use latency::Latencies;
@@ -202,6 +203,21 @@ impl Machine {
         let can = self.chip.borrow_mut().begin_with(&warmth.chip);
         if can {
             self.next_job = warmth.next_job;
+        }
+        can
+    }
+
+    /// What can be kept of a warm machine on disk, if its memory can hand its state on.
+    pub(crate) fn saved(&self) -> Option<(SavedWarmth, u64)> {
+        Some((self.chip.borrow_mut().saved()?, self.next_job))
+    }
+
+    /// Takes what was saved of a warm machine with the same caches and frames, if its memory can.
+    /// Gives whether it did.
+    pub(crate) fn restore(&mut self, (saved, next_job): (SavedWarmth, u64)) -> bool {
+        let can = self.chip.borrow_mut().restore(saved);
+        if can {
+            self.next_job = next_job;
         }
         can
     }

@@ -34,6 +34,7 @@ pub use device_cache::{DeviceCache, Happened, Seen};
 pub use dram_cache::DramCache;
 pub use paging::Paging;
 pub use promotion::Promotion;
+pub(crate) use residency::SavedResidency;
 pub use residency::{PlainLru, Residency};
 pub use software_cache::{SoftwareCache, SoftwareCosts};
 

@@ -7,6 +7,7 @@ use ebbtide_core::replacement::{
 };
 use ebbtide_core::{Bytes, FrameId, PAGE_BYTES, PageId};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::counters::CacheCounters;
 use crate::config::{Config, ConfigError, require};
@@ -50,6 +51,14 @@ impl Entry {
     fn touches(self) -> u8 {
         ((self.0 & TOUCHES) >> TOUCHES_SHIFT) as u8
     }
+}
+
+/// What is kept of a cache on disk.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedResidency {
+    frames: Vec<u64>,
+    order: Vec<u32>,
+    vacated: Vec<(usize, Vec<u32>)>,
 }
 
 /// An evicted page.
@@ -144,6 +153,40 @@ impl Residency {
             self.clone_from(other);
         }
         fits
+    }
+
+    /// What can be kept of it on disk, if an order of its frames is all that its policy knows.
+    pub(crate) fn saved(&self) -> Option<SavedResidency> {
+        let vacated = self.vacated.iter();
+        let mut vacated: Vec<(usize, Vec<u32>)> = vacated
+            .map(|(set, frames)| (*set, frames.iter().map(|frame| frame.0).collect()))
+            .collect();
+        vacated.sort_unstable();
+        Some(SavedResidency {
+            frames: self.frames.iter().map(|entry| entry.0).collect(),
+            order: self.policy.order()?.iter().map(|frame| frame.0).collect(),
+            vacated,
+        })
+    }
+
+    /// Becomes what was saved of one with as many frames and the same policy. This one must be empty.
+    /// Gives whether it could.
+    pub(crate) fn restore(&mut self, saved: &SavedResidency) -> bool {
+        let fresh = self.policy.order().is_some_and(|order| order.is_empty());
+        if !fresh || saved.frames.len() != self.frames.len() {
+            return false;
+        }
+        self.frames = saved.frames.iter().map(|entry| Entry(*entry)).collect();
+        for frame in saved.order.iter().map(|frame| FrameId(*frame)) {
+            let page = PageId((self.frames[frame.index()].0 & PAGE).wrapping_sub(1));
+            self.policy.insert(frame, page);
+            if let Some(index) = &mut self.index {
+                index.insert(page, frame);
+            }
+        }
+        let frames = |frames: &Vec<u32>| frames.iter().map(|frame| FrameId(*frame)).collect();
+        self.vacated = saved.vacated.iter().map(|(set, vacated)| (*set, frames(vacated))).collect();
+        true
     }
 
     pub(super) fn frames(&self) -> u64 {

@@ -8,7 +8,6 @@ mod warnings;
 
 use ebbtide_core::Watch;
 use ebbtide_sim::config::Config;
-use ebbtide_sim::designs::{self, Parts};
 use ebbtide_sim::{Outcome, Plan, Replay, ReplayError, SimError, Simulation, Timeline, replay};
 use ebbtide_trace::{Folded, Source};
 use serde::Serialize;
@@ -81,18 +80,15 @@ pub fn run(
     meter: Option<&Meter>,
     watch: Watch<'_>,
 ) -> Result<Run, SimError> {
-    run_of(plan, designs::compose(&plan.config)?, explain, meter, watch)
+    measured(Simulation::warmed(plan, watch)?, explain, meter, watch)
 }
 
-/// [`run`] on a machine of `parts` instead of those of the plan's design.
-fn run_of(
-    plan: &Plan,
-    parts: Parts,
+fn measured(
+    mut simulation: Simulation,
     explain: bool,
     meter: Option<&Meter>,
     watch: Watch<'_>,
 ) -> Result<Run, SimError> {
-    let mut simulation = Simulation::warmed_of(plan, parts, watch)?;
     let outcome = simulation.measure(watch)?;
     let typical_miss = if explain { simulation.typical_miss()? } else { None };
     let energy = meter.map(|meter| meter.of_program(&outcome));

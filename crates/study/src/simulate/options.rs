@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use ebbtide_core::{PAGE_BYTES, Stopped, Watch};
 use ebbtide_sim::config::{Config, ConfigError, Scale};
 use ebbtide_sim::designs::{self, Parts, resolve};
-use ebbtide_sim::{Offered, Plan, ReplayError, SimError};
+use ebbtide_sim::{Offered, Plan, ReplayError, SimError, Simulation};
 use ebbtide_trace::{Beyond, Folded, Format, Space, TraceError};
 use ebbtide_workloads::Kind;
 use thiserror::Error;
 
-use super::{SimReport, run_of, run_seeds, run_trace};
+use super::{SimReport, measured, run, run_seeds, run_trace};
 use crate::energy::{EnergyTable, Meter};
 
 /// The options of a simulation.
@@ -109,12 +109,12 @@ impl From<TraceError> for SimulateError {
 /// Composes the machine of a configuration from parts.
 pub type Compose<'a> = &'a dyn Fn(&Config) -> Result<Parts, ConfigError>;
 
-/// Runs a simulation on the machine that [`designs::compose`] composes.
+/// Runs a simulation on the machine of the design.
 ///
 /// # Errors
 /// [`SimulateError`].
 pub fn simulate(options: &SimOptions, watch: Watch<'_>) -> Result<SimReport, SimulateError> {
-    simulate_with(options, &designs::compose, watch)
+    simulate_on(options, None, watch)
 }
 
 /// Runs a simulation of a single seed on the machine that `compose` composes, such as one with a
@@ -125,6 +125,14 @@ pub fn simulate(options: &SimOptions, watch: Watch<'_>) -> Result<SimReport, Sim
 pub fn simulate_with(
     options: &SimOptions,
     compose: Compose<'_>,
+    watch: Watch<'_>,
+) -> Result<SimReport, SimulateError> {
+    simulate_on(options, Some(compose), watch)
+}
+
+fn simulate_on(
+    options: &SimOptions,
+    compose: Option<Compose<'_>>,
     watch: Watch<'_>,
 ) -> Result<SimReport, SimulateError> {
     let preset = options.preset.iter().map(|name| ("preset", name.as_str()));
@@ -155,11 +163,14 @@ pub fn simulate_with(
             let plan = Plan { config, workload, jobs, seed, arrivals };
             Ok(match seeds {
                 Some(count) => SimReport::Runs(run_seeds(&plan, *count, meter, watch)?),
-                None => {
-                    let parts = compose(&plan.config)?;
-                    let run = run_of(&plan, parts, *explain, meter, watch)?;
-                    SimReport::Run(Box::new(run))
-                }
+                None => SimReport::Run(Box::new(match compose {
+                    None => run(&plan, *explain, meter, watch)?,
+                    Some(compose) => {
+                        let parts = compose(&plan.config)?;
+                        let simulation = Simulation::warmed_of(&plan, parts, watch)?;
+                        measured(simulation, *explain, meter, watch)?
+                    }
+                })),
             })
         }
     }

@@ -5,7 +5,7 @@ mod tests;
 
 use ebbtide_core::{LINE_BYTES, PAGE_BYTES};
 use ebbtide_trace::{Evicted, LineCache, LineId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::directory::{Directory, Held};
 use super::noc::Noc;
@@ -17,7 +17,7 @@ use crate::config::{Cache, Config, ConfigError};
 /// The last level is neither inclusive nor exclusive (AstriFlash Table I). It receives lines that
 /// come from memory, and dirty lines that their owner evicts or shares. A shared line comes from
 /// the last level or from memory, never from a private cache.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Caches {
     own: Vec<LineCache>,
     directory: Directory,
@@ -32,7 +32,7 @@ pub(crate) struct Caches {
 }
 
 /// Counters of cache coherence.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coherence {
     /// Lines that a private cache, their owner, gave another core.
     pub forwards: u64,
