@@ -1,8 +1,12 @@
 //! How much of a core a read of a page takes by each way to a drive, with 32 reads a submission, on a core
-//! that has other work. Reads the block devices that it is given; writes nothing.
+//! that has other work; how much of that is Ebbtide's queue; and what a miss takes in the engine and a request
+//! in a ring that ask no drive. Reads the block devices that it is given; writes nothing.
 //!
 //! `cargo run --release -p ebbtide-engine --example drive_cost -- /dev/nvme0n1`. In an emulator that
 //! counts instructions as nanoseconds the figures are instructions; docs/DEVICES.md has the command.
+
+#[path = "../benches/nowhere/mod.rs"]
+mod nowhere;
 
 use std::error::Error;
 use std::fs::File;
@@ -10,11 +14,14 @@ use std::hint::black_box;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ebbtide_core::PAGE_BYTES;
+use ebbtide_core::{Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_engine::device::{Direction, FrameMemory, Queue, Request};
+use ebbtide_engine::{Engine, Options};
+use io_uring::{IoUring, opcode};
+use nowhere::Nowhere;
 
 /// Reads handed over at once.
 const BATCH: usize = 32;
@@ -29,7 +36,7 @@ const PAGES: u64 = 1024;
 struct Page([u8; PAGE_BYTES]);
 
 fn main() -> ExitCode {
-    match std::env::args().skip(1).try_for_each(|drive| measure(&drive)) {
+    match without_drive().and_then(|()| std::env::args().skip(1).try_for_each(|d| measure(&d))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -38,7 +45,65 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what a read takes by each way to `drive`, and as a share of the first way.
+/// Prints what a miss takes in an engine whose device does nothing, and a request that does nothing in a ring.
+fn without_drive() -> Result<(), Box<dyn Error>> {
+    println!("a miss in the engine alone {:>7.0} ns", miss_ns()?);
+    println!("a request in the ring alone {:>6.0} ns", nothing_ns()?);
+    Ok(())
+}
+
+/// What a miss takes in an engine with a cache of half of the pages, on a device that answers at once and moves
+/// nothing. A job reads a word of each of many pages; nothing is written.
+fn miss_ns() -> Result<f64, Box<dyn Error>> {
+    const JOBS: u64 = 64;
+    const LOADS: u64 = 500;
+    let mut options = Options::new(0);
+    options.tuning.threads = Some(JOBS as usize);
+    options.stack_bytes = 64 << 10;
+    options.dram_bytes = (JOBS as usize * options.stack_bytes) + (2 << 20);
+    let engine = Arc::new(Engine::over_device(Arc::new(Nowhere), PAGES, &options)?);
+    let jobs = engine.start()?;
+    let run = |seed: u64| -> Result<(), Box<dyn Error>> {
+        let job = |job: u64| {
+            jobs.submit(move |memory| {
+                let mut state = seed ^ job;
+                for _ in 0..LOADS {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                    black_box(memory.load::<u64>(PageId((state >> 33) % PAGES).start()));
+                }
+            })
+        };
+        let tickets: Vec<_> = (0..JOBS).map(job).collect();
+        tickets.into_iter().try_for_each(|ticket| ticket.wait().map_err(Into::into))
+    };
+    run(1)?;
+    let (before, since) = (engine.counters().snapshot().misses, Instant::now());
+    run(2)?;
+    let took = since.elapsed().as_secs_f64();
+    Ok(took * 1e9 / (engine.counters().snapshot().misses - before) as f64)
+}
+
+/// What a request takes from the submission to the completion in a ring that only hands it back.
+fn nothing_ns() -> Result<f64, Box<dyn Error>> {
+    let mut ring: IoUring =
+        IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(BATCH as u32)?;
+    let mut round = || -> Result<(), Box<dyn Error>> {
+        for token in 0..BATCH as u64 {
+            // SAFETY: a request that does nothing refers to no memory and no file.
+            unsafe { ring.submission().push(&opcode::Nop::new().build().user_data(token)) }?;
+        }
+        ring.submit_and_wait(BATCH)?;
+        assert_eq!(ring.completion().count(), BATCH);
+        Ok(())
+    };
+    round()?;
+    let since = Instant::now();
+    (0..BATCHES).try_for_each(|_| round())?;
+    Ok(since.elapsed().as_secs_f64() * 1e9 / (BATCH * BATCHES) as f64)
+}
+
+/// Prints what a read takes by each way to `drive`, as a share of the first way, and what of it is taken by
+/// Ebbtide's queue outside of the kernel.
 fn measure(drive: &str) -> Result<(), Box<dyn Error>> {
     let file = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(drive);
     let file = Arc::new(file.map_err(|error| format!("{drive}: {error}"))?);
@@ -53,11 +118,11 @@ fn measure(drive: &str) -> Result<(), Box<dyn Error>> {
                 queue.register(FrameMemory { base, bytes: BATCH * PAGE_BYTES })?;
             }
             queue.set_busy(true);
-            let ns = read_ns(&mut *queue, &mut memory)?;
+            let (ns, queue_ns) = read_ns(&mut *queue, &mut memory)?;
             let share = ns / *first.get_or_insert(ns);
             let registered = if register { "registered" } else { "not registered" };
             println!(
-                "{drive} {:<34} {registered:<15} {ns:>7.0} ns a read {share:.2}",
+                "{drive} {:<34} {registered:<15} {ns:>7.0} ns a read {share:.2}, queue {queue_ns:.0}",
                 device.name()
             );
         }
@@ -65,16 +130,18 @@ fn measure(drive: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a read takes beyond the other work, in nanoseconds.
-fn read_ns(queue: &mut dyn Queue, memory: &mut [Page]) -> Result<f64, Box<dyn Error>> {
+/// What a read takes beyond the other work, and of that outside of the kernel, in nanoseconds.
+fn read_ns(queue: &mut dyn Queue, memory: &mut [Page]) -> Result<(f64, f64), Box<dyn Error>> {
     let mut ended = Vec::new();
     let mut looks = 0u32;
     let mut since = Instant::now();
+    let mut outside = Duration::ZERO;
     for batch in 0..BATCHES + 1 {
         if batch == 1 {
             // The first one met everything for the first time.
-            (since, looks) = (Instant::now(), 0);
+            (since, looks, outside) = (Instant::now(), 0, Duration::ZERO);
         }
+        let pushing = Instant::now();
         for (slot, page) in memory.iter_mut().enumerate() {
             let number = (batch * BATCH + slot) as u64 * 7 % PAGES;
             queue.push(Request {
@@ -84,11 +151,14 @@ fn read_ns(queue: &mut dyn Queue, memory: &mut [Page]) -> Result<f64, Box<dyn Er
                 token: slot as u64,
             });
         }
+        outside += pushing.elapsed();
         while ended.len() < BATCH {
             queue.submit();
             work();
             looks += 1;
+            let reaping = Instant::now();
             queue.reap(&mut ended);
+            outside += reaping.elapsed();
         }
         for completion in ended.drain(..) {
             completion.result?;
@@ -97,7 +167,8 @@ fn read_ns(queue: &mut dyn Queue, memory: &mut [Page]) -> Result<f64, Box<dyn Er
     let (all, alone) = (since.elapsed(), Instant::now());
     (0..looks).for_each(|_| work());
     let beyond = all.as_secs_f64() - alone.elapsed().as_secs_f64();
-    Ok(beyond * 1e9 / (BATCH * BATCHES) as f64)
+    let ns = |seconds: f64| seconds * 1e9 / (BATCH * BATCHES) as f64;
+    Ok((ns(beyond), ns(outside.as_secs_f64())))
 }
 
 fn work() {
