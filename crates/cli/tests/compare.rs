@@ -72,8 +72,9 @@ fn every_design_does_the_same_work_on_the_same_machine() {
 #[test]
 fn some_designs_are_compared_with_dram_only_and_reported() {
     let folder = folder();
-    let some = ["--design=flash-sync", "--design=astriflash", "--jobs=200", "--report=report"];
-    let output = small(folder.path(), &some).output().expect("the program runs");
+    let some = ["--design=flash-sync", "--design=astriflash", "--jobs=200"];
+    let output =
+        small(folder.path(), &some).arg("--report=report").output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let order: Vec<&str> = ALL
@@ -89,6 +90,8 @@ fn some_designs_are_compared_with_dram_only_and_reported() {
     // Both have the same memory: there is no chart of what does not differ.
     assert!(!page.contains("Against cost"), "{page}");
     assert!(names(&report).contains(&"comparison.csv".to_string()), "{:?}", names(&report));
+    // Hash-table only reads.
+    assert!(page.contains(">read<") && !page.contains(">written<"), "{page}");
 }
 
 #[test]

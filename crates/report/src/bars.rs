@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::ReportError;
+use super::chart::Chart;
 use super::number::{readable, tick};
 use super::scale::Scale;
 use super::svg::{self, COLOURS, Width};
@@ -80,11 +81,56 @@ impl BarChart {
         self
     }
 
-    pub(super) fn title(&self) -> &str {
+    fn finite(&self, value: f64, item: &str) -> Result<(), ReportError> {
+        if value.is_finite() {
+            return Ok(());
+        }
+        let (chart, item) = (self.title.clone(), item.to_string());
+        Err(ReportError::NotFinite { chart, item, value })
+    }
+
+    /// The colour of each series: its place in order of first appearance.
+    fn series(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in self.groups.iter().flat_map(|(_, bars)| bars) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn description(&self) -> String {
+        let mut text = format!("{}.", self.label);
+        for (group, bars) in &self.groups {
+            for (series, range) in bars {
+                let _ = write!(text, " {group}, {series}: {}.", readable(range.median));
+            }
+        }
+        text
+    }
+}
+
+impl Chart for BarChart {
+    fn title(&self) -> &str {
         &self.title
     }
 
-    pub(super) fn check(&self) -> Result<(), ReportError> {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn values(&self) -> Vec<f64> {
+        let ranges = self.groups.iter().flat_map(|(_, bars)| bars).map(|(_, range)| range);
+        let ends = |range: &Range| match range.min == range.max {
+            true => vec![range.min],
+            false => vec![range.min, range.max],
+        };
+        let values = ranges.flat_map(ends);
+        values.chain(self.reference.iter().map(|(value, _)| *value)).collect()
+    }
+
+    fn check(&self) -> Result<(), ReportError> {
         if let Some((value, name)) = &self.reference {
             self.finite(*value, name)?;
         }
@@ -104,16 +150,7 @@ impl BarChart {
         Ok(())
     }
 
-    fn finite(&self, value: f64, item: &str) -> Result<(), ReportError> {
-        if value.is_finite() {
-            return Ok(());
-        }
-        let (chart, item) = (self.title.clone(), item.to_string());
-        Err(ReportError::NotFinite { chart, item, value })
-    }
-
-    /// The same numbers, to be read and copied.
-    pub(super) fn table(&self) -> Table {
+    fn table(&self) -> Table {
         let mut table = Table::new(&self.title, ["group", "series", "min", "median", "max"]);
         for (group, bars) in &self.groups {
             for (series, range) in bars {
@@ -124,18 +161,7 @@ impl BarChart {
         table
     }
 
-    /// The colour of each series: its place in order of first appearance.
-    fn series(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for (name, _) in self.groups.iter().flat_map(|(_, bars)| bars) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
-        }
-        names
-    }
-
-    pub(super) fn draw(&self, id: &str, width: Width) -> String {
+    fn draw(&self, id: &str, width: Width) -> String {
         let series = self.series();
         let longest = series.iter().map(|name| svg::text_width(name)).fold(0.0, f64::max);
         // Where labels would take half of the drawing, each stands above its bar instead.
@@ -143,10 +169,7 @@ impl BarChart {
         let left = if above { 4.0 } else { longest + 10.0 };
         let right = width.pixels - VALUES;
         let row = if above { ROW + 17.0 } else { ROW };
-        let values = self.groups.iter().flat_map(|(_, bars)| bars).map(|(_, range)| range);
-        let values = values.flat_map(|range| [range.min, range.max]);
-        let values = values.chain(self.reference.iter().map(|(value, _)| *value));
-        let values: Vec<f64> = values.collect();
+        let values = self.values();
         let scale = Scale::linear(values.iter().copied(), (width.pixels / 110.0) as usize);
         let x = |value: f64| left + scale.share(value) * (right - left);
         let rows: usize = self.groups.iter().map(|(_, bars)| bars.len()).sum();
@@ -186,16 +209,6 @@ impl BarChart {
         }
         out.push_str(&labels);
         svg::frame(id, width, bottom + BOTTOM, &self.title, &self.description(), &out)
-    }
-
-    fn description(&self) -> String {
-        let mut text = format!("{}.", self.label);
-        for (group, bars) in &self.groups {
-            for (series, range) in bars {
-                let _ = write!(text, " {group}, {series}: {}.", readable(range.median));
-            }
-        }
-        text
     }
 }
 

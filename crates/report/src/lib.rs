@@ -21,6 +21,7 @@
 
 mod atomic_file;
 mod bars;
+mod chart;
 mod columns;
 mod json_leaves;
 mod lines;

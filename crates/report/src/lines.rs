@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::ReportError;
+use super::chart::Chart;
 use super::number::{readable, tick};
 use super::scale::Scale;
 use super::svg::{self, COLOURS, Width};
@@ -63,11 +64,73 @@ impl LineChart {
         self
     }
 
-    pub(super) fn title(&self) -> &str {
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone + '_ {
+        self.series.iter().flat_map(|(_, points)| points).copied()
+    }
+
+    fn draw_key(&self, out: &mut String) {
+        for (index, (name, _)) in self.series.iter().enumerate() {
+            let y = 12.0 + LABEL_PITCH * index as f64;
+            svg::line(out, (4.0, y - 4.0), (28.0, y - 4.0), &stroke(index));
+            svg::mark(out, 16.0, y - 4.0, index);
+            svg::text(out, 34.0, y, "", name);
+        }
+    }
+
+    /// Names each series beside the plot, as near to its last point as the other names permit.
+    fn draw_end_labels(
+        &self,
+        out: &mut String,
+        right: f64,
+        (top, bottom): (f64, f64),
+        place: &impl Fn((f64, f64)) -> (f64, f64),
+    ) {
+        let ends = self.series.iter().enumerate();
+        let mut ends: Vec<(usize, &str, (f64, f64))> = ends
+            .filter_map(|(index, (name, points))| {
+                Some((index, name.as_str(), place(*points.last()?)))
+            })
+            .collect();
+        ends.sort_by(|a, b| a.2.1.total_cmp(&b.2.1));
+        let wanted: Vec<f64> = ends.iter().map(|(_, _, end)| end.1).collect();
+        for ((index, name, end), y) in ends.into_iter().zip(spread(&wanted, top, bottom)) {
+            svg::line(out, (end.0 + 6.0, end.1), (right + 10.0, y), "leader");
+            svg::mark(out, right + 15.0, y, index);
+            svg::text(out, right + 23.0, y + 4.5, "", name);
+        }
+    }
+
+    fn description(&self) -> String {
+        let mut text = format!("{} over {}.", self.y_label, self.x_label);
+        for (name, points) in &self.series {
+            match (points.first(), points.last()) {
+                (Some(first), Some(last)) => {
+                    let [a, b, c, d] = [first.0, first.1, last.0, last.1].map(readable);
+                    let _ = write!(text, " {name}: from {b} at {a} to {d} at {c}.");
+                }
+                _ => {
+                    let _ = write!(text, " {name}: no points.");
+                }
+            }
+        }
+        text
+    }
+}
+
+impl Chart for LineChart {
+    fn title(&self) -> &str {
         &self.title
     }
 
-    pub(super) fn check(&self) -> Result<(), ReportError> {
+    fn label(&self) -> &str {
+        &self.y_label
+    }
+
+    fn values(&self) -> Vec<f64> {
+        self.points().map(|(_, y)| y).collect()
+    }
+
+    fn check(&self) -> Result<(), ReportError> {
         for (name, points) in &self.series {
             for (index, (x, y)) in points.iter().enumerate() {
                 let place = || (self.title.clone(), format!("{name}, point {}", index + 1));
@@ -86,8 +149,7 @@ impl LineChart {
         Ok(())
     }
 
-    /// The same numbers, to be read and copied.
-    pub(super) fn table(&self) -> Table {
+    fn table(&self) -> Table {
         let mut table = Table::new(&self.title, ["series", &self.x_label, &self.y_label]);
         for (name, points) in &self.series {
             for (x, y) in points {
@@ -97,11 +159,7 @@ impl LineChart {
         table
     }
 
-    fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone + '_ {
-        self.series.iter().flat_map(|(_, points)| points).copied()
-    }
-
-    pub(super) fn draw(&self, id: &str, width: Width) -> String {
+    fn draw(&self, id: &str, width: Width) -> String {
         let longest = self.series.iter().map(|(name, _)| svg::text_width(name)).fold(0.0, f64::max);
         // Where labels at the end of the lines would take too much room, a key stands above.
         let key_above = longest > width.pixels * 0.25;
@@ -164,54 +222,6 @@ impl LineChart {
             self.draw_end_labels(&mut out, right, (top, bottom), &place);
         }
         svg::frame(id, width, bottom + BOTTOM, &self.title, &self.description(), &out)
-    }
-
-    fn draw_key(&self, out: &mut String) {
-        for (index, (name, _)) in self.series.iter().enumerate() {
-            let y = 12.0 + LABEL_PITCH * index as f64;
-            svg::line(out, (4.0, y - 4.0), (28.0, y - 4.0), &stroke(index));
-            svg::mark(out, 16.0, y - 4.0, index);
-            svg::text(out, 34.0, y, "", name);
-        }
-    }
-
-    /// Names each series beside the plot, as near to its last point as the other names permit.
-    fn draw_end_labels(
-        &self,
-        out: &mut String,
-        right: f64,
-        (top, bottom): (f64, f64),
-        place: &impl Fn((f64, f64)) -> (f64, f64),
-    ) {
-        let ends = self.series.iter().enumerate();
-        let mut ends: Vec<(usize, &str, (f64, f64))> = ends
-            .filter_map(|(index, (name, points))| {
-                Some((index, name.as_str(), place(*points.last()?)))
-            })
-            .collect();
-        ends.sort_by(|a, b| a.2.1.total_cmp(&b.2.1));
-        let wanted: Vec<f64> = ends.iter().map(|(_, _, end)| end.1).collect();
-        for ((index, name, end), y) in ends.into_iter().zip(spread(&wanted, top, bottom)) {
-            svg::line(out, (end.0 + 6.0, end.1), (right + 10.0, y), "leader");
-            svg::mark(out, right + 15.0, y, index);
-            svg::text(out, right + 23.0, y + 4.5, "", name);
-        }
-    }
-
-    fn description(&self) -> String {
-        let mut text = format!("{} over {}.", self.y_label, self.x_label);
-        for (name, points) in &self.series {
-            match (points.first(), points.last()) {
-                (Some(first), Some(last)) => {
-                    let [a, b, c, d] = [first.0, first.1, last.0, last.1].map(readable);
-                    let _ = write!(text, " {name}: from {b} at {a} to {d} at {c}.");
-                }
-                _ => {
-                    let _ = write!(text, " {name}: no points.");
-                }
-            }
-        }
-        text
     }
 }
 

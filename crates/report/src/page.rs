@@ -1,9 +1,12 @@
 //! [`Page`]: sections of text, tables and charts, written as one HTML file and its CSV files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use super::atomic_file::write_whole;
+use super::chart::Chart;
+use super::number::readable;
 use super::svg::{WIDTHS, escape};
 use super::{BarChart, LineChart, ReportError, Table};
 
@@ -35,8 +38,7 @@ enum Element {
     Paragraph(String),
     Preformatted(String),
     Table(Table),
-    Bars(BarChart),
-    Lines(LineChart),
+    Chart(Arc<dyn Chart>),
     Data(Table),
 }
 
@@ -80,12 +82,12 @@ impl Page {
 
     /// Adds a bar chart, and a table of its numbers.
     pub fn bars(self, chart: BarChart) -> Page {
-        self.with(Element::Bars(chart))
+        self.with(Element::Chart(Arc::new(chart)))
     }
 
     /// Adds a line chart, and a table of its numbers.
     pub fn lines(self, chart: LineChart) -> Page {
-        self.with(Element::Lines(chart))
+        self.with(Element::Chart(Arc::new(chart)))
     }
 
     /// Adds a table that is too wide to show: it only goes into a CSV file, which the page names.
@@ -95,7 +97,7 @@ impl Page {
 
     /// The page with its title and charts alone.
     pub fn charts(&self) -> Page {
-        let is_chart = |element: &&Element| matches!(element, Element::Bars(_) | Element::Lines(_));
+        let is_chart = |element: &&Element| matches!(element, Element::Chart(_));
         let elements = self.elements.iter().filter(is_chart).cloned().collect();
         Page { title: self.title.clone(), elements }
     }
@@ -138,7 +140,7 @@ impl Page {
             write_whole(folder, &format!("{name}.csv"), &text)?;
             written.push(path);
             if let Some(drawing) = element.drawing() {
-                write_whole(folder, &format!("{name}.svg"), standalone(&drawing).as_bytes())?;
+                write_whole(folder, &format!("{name}.svg"), drawing.as_bytes())?;
                 written.push(folder.join(format!("{name}.svg")));
             }
         }
@@ -160,12 +162,17 @@ impl Page {
     }
 }
 
-/// A drawing as a file of its own, with the page's style for drawings on light paper.
+/// A drawing as a file of its own, with the page's style for drawings on light paper. Colours are
+/// written out, as programs for drawings know no CSS variables.
 fn standalone(drawing: &str) -> String {
-    let (colours, _) = STYLE.split_once("@media").unwrap_or((STYLE, ""));
     let of_drawings = |line: &&str| line.starts_with("svg ") || line.starts_with(".fill");
-    let rules: String = STYLE.lines().filter(of_drawings).collect::<Vec<_>>().join("\n");
-    let style = format!("<style>\n{colours}{rules}\n</style>");
+    let rules = STYLE.lines().filter(of_drawings).collect::<Vec<_>>().join("\n");
+    let (colours, _) = STYLE.split_once("@media").unwrap_or((STYLE, ""));
+    let colours =
+        colours.split(';').filter_map(|setting| setting.split_once("--")?.1.split_once(": "));
+    let rules = colours
+        .fold(rules, |rules, (name, colour)| rules.replace(&format!("var(--{name})"), colour));
+    let style = format!("<style>\n{rules}\n</style>");
     match drawing.split_once('>') {
         Some((start, rest)) => format!("{start}>{style}{rest}"),
         None => drawing.to_string(),
@@ -188,25 +195,20 @@ impl Element {
                 table.check()?;
                 format!("<p>All figures are in <code>{name}.csv</code>, beside this page.</p>\n")
             }
-            Element::Bars(chart) => {
+            Element::Chart(chart) => {
                 chart.check()?;
-                let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
-                figure(chart.title(), &drawings, &chart.table(), name)
-            }
-            Element::Lines(chart) => {
-                chart.check()?;
-                let drawings = WIDTHS.map(|width| chart.draw(id, width)).concat();
-                figure(chart.title(), &drawings, &chart.table(), name)
+                figure(&**chart, id, name)
             }
         })
     }
 
-    /// The wide drawing of a chart.
+    /// The wide drawing of a chart that has something to show, as a file.
     fn drawing(&self) -> Option<String> {
         let wide = WIDTHS[WIDTHS.len() - 1];
         match self {
-            Element::Bars(chart) => Some(chart.draw("c", wide)),
-            Element::Lines(chart) => Some(chart.draw("c", wide)),
+            Element::Chart(chart) if chart.only_value().is_none() => {
+                Some(standalone(&chart.draw("c", wide)))
+            }
             _ => None,
         }
     }
@@ -215,24 +217,35 @@ impl Element {
     fn numbers(&self) -> Option<Table> {
         match self {
             Element::Table(table) | Element::Data(table) => Some(table.clone()),
-            Element::Bars(chart) => Some(chart.table()),
-            Element::Lines(chart) => Some(chart.table()),
+            Element::Chart(chart) => Some(chart.table()),
             Element::Section(_) | Element::Paragraph(_) | Element::Preformatted(_) => None,
         }
     }
 }
 
-fn figure(title: &str, drawings: &str, table: &Table, name: &str) -> String {
-    let (title, table) = (escape(title), table.html());
+/// A chart with its numbers, which can be downloaded. One whose values are all the same is told in a
+/// sentence.
+fn figure(chart: &dyn Chart, id: &str, name: &str) -> String {
+    let (title, table) = (escape(chart.title()), chart.table().html());
+    let (shown, svg) = match chart.only_value() {
+        Some(value) => {
+            let (value, label) = (readable(value), escape(chart.label()));
+            (format!("<p>Every value is {value} ({label}).</p>\n"), String::new())
+        }
+        None => {
+            let link = format!("<a href=\"{name}.svg\" download>SVG</a> ");
+            (WIDTHS.map(|width| chart.draw(id, width)).concat(), link)
+        }
+    };
     format!(
-        "<figure><figcaption>{title}</figcaption>\n{drawings}<details><summary>Numbers</summary>\n\
-         {table}</details><p class=\"files\"><a href=\"{name}.svg\" download>SVG</a> \
+        "<figure><figcaption>{title}</figcaption>\n{shown}<details><summary>Numbers</summary>\n\
+         {table}</details><p class=\"files\">{svg}\
          <a href=\"{name}.csv\" download>CSV</a></p></figure>\n"
     )
 }
 
-/// A file name without an ending, made of the letters of `title`, unlike those taken.
-fn unused_name(title: &str, taken: &[String]) -> String {
+/// A file name without an ending, made of the letters of `title`.
+pub(super) fn file_stem(title: &str) -> String {
     let plain: String = title
         .chars()
         .map(
@@ -243,7 +256,12 @@ fn unused_name(title: &str, taken: &[String]) -> String {
         .collect();
     let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
     let stem: String = parts.join("-").chars().take(60).collect();
-    let stem = if stem.is_empty() { "table".to_string() } else { stem };
+    if stem.is_empty() { "table".to_string() } else { stem }
+}
+
+/// The [`file_stem`] of `title`, with a number if it is taken.
+fn unused_name(title: &str, taken: &[String]) -> String {
+    let stem = file_stem(title);
     let numbered = (2..).map(|number| format!("{stem}-{number}"));
     let mut names = std::iter::once(stem.clone()).chain(numbered);
     names.find(|name| !taken.contains(name)).unwrap_or_default()

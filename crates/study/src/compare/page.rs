@@ -142,8 +142,10 @@ impl Comparison {
 
     fn traffic(&self) -> BarChart {
         let chart = BarChart::new("Flash traffic", "MB a second");
+        let writes = self.designs.iter().any(|row| row.flash_write_mb_per_s > 0.0);
         self.designs.iter().fold(chart, |chart, row| {
-            let bars = [("read", row.flash_read_mb_per_s), ("written", row.flash_write_mb_per_s)];
+            let read = [("read", row.flash_read_mb_per_s)].into_iter();
+            let bars = read.chain(writes.then_some(("written", row.flash_write_mb_per_s)));
             chart.group(&row.design, bars.map(|(name, value)| (name, Range::single(value))))
         })
     }

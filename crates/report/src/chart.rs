@@ -1,0 +1,41 @@
+//! [`Chart`]: what a page needs of a chart of either kind.
+
+use std::fmt::Debug;
+
+use super::ReportError;
+use super::svg::Width;
+use super::table::Table;
+
+/// A chart of either kind.
+pub(super) trait Chart: Debug + Send + Sync {
+    /// Its title.
+    fn title(&self) -> &str;
+
+    /// What its values are, with their unit.
+    fn label(&self) -> &str;
+
+    /// The values that are drawn along its axis.
+    fn values(&self) -> Vec<f64>;
+
+    /// Checks that it can be drawn.
+    ///
+    /// # Errors
+    /// [`ReportError`].
+    fn check(&self) -> Result<(), ReportError>;
+
+    /// The same numbers, to be read and copied.
+    fn table(&self) -> Table;
+
+    /// The drawing as SVG; `id` is unlike those of other drawings of the page.
+    fn draw(&self, id: &str, width: Width) -> String;
+
+    /// The value that all of several values have. Such a chart is told in a sentence instead.
+    fn only_value(&self) -> Option<f64> {
+        match &self.values()[..] {
+            [first, others @ ..] if !others.is_empty() => {
+                others.iter().all(|value| value == first).then_some(*first)
+            }
+            _ => None,
+        }
+    }
+}
