@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ebbtide_report::{Report, check_folder};
+use ebbtide_report::{Report, check_folder, write_figures};
 use serde::Serialize;
 
 use crate::exit::{Failure, print, say};
@@ -18,17 +18,26 @@ pub(crate) struct Output {
     /// Also write a page of charts (report.html) and CSV files into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
+    /// Also write each chart of that page as SVG and PDF, for a paper, into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) figures: Option<PathBuf>,
 }
 
 impl Output {
-    /// Checks, before a long run, that the report can be written.
+    /// Checks, before a long run, that the report and its figures can be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.report.as_deref().map_or(Ok(()), |folder| check_folder(folder).map_err(Failure::input))
+        let mut folders = [&self.report, &self.figures].into_iter().flatten();
+        folders.try_for_each(|folder| check_folder(folder).map_err(Failure::input))
     }
 
-    /// Prints `report`, and writes its page if requested.
+    /// Prints `report`, and writes its page and its figures if requested.
     pub(crate) fn finish(&self, report: &dyn Report) -> Result<(), Failure> {
-        finish(report, self.json, self.report.as_deref())
+        finish(report, self.json, self.report.as_deref())?;
+        if let Some(folder) = &self.figures {
+            let written = write_figures(&report.pages(), folder)?.len();
+            say(&format!("{written} files of figures are in {}", folder.display()));
+        }
+        Ok(())
     }
 }
 

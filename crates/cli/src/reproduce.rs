@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
     /// Print every claim of the paper, or of all, and how it is tested; run nothing
-    #[arg(long, conflicts_with_all = ["claim", "real", "json", "report"])]
+    #[arg(long, conflicts_with_all = ["claim", "real", "json", "report", "figures"])]
     list: bool,
     /// Test only these claims, such as AS3, and run only what they need; with --quick unless a paper
     /// is named

@@ -73,8 +73,8 @@ fn every_design_does_the_same_work_on_the_same_machine() {
 fn some_designs_are_compared_with_dram_only_and_reported() {
     let folder = folder();
     let some = ["--design=flash-sync", "--design=astriflash", "--jobs=200"];
-    let output =
-        small(folder.path(), &some).arg("--report=report").output().expect("the program runs");
+    let written = ["--report=report", "--figures=paper"];
+    let output = small(folder.path(), &some).args(written).output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let order: Vec<&str> = ALL
@@ -92,6 +92,13 @@ fn some_designs_are_compared_with_dram_only_and_reported() {
     assert!(names(&report).contains(&"comparison.csv".to_string()), "{:?}", names(&report));
     // Hash-table only reads.
     assert!(page.contains(">read<") && !page.contains(">written<"), "{page}");
+    let mut figures = names(&folder.path().join("paper"));
+    figures.sort();
+    let (pdf, svg): (Vec<_>, Vec<_>) = figures.iter().partition(|name| name.ends_with(".pdf"));
+    assert_eq!(pdf.len(), page.matches("class=\"chart wide\"").count(), "{figures:?}");
+    assert_eq!(svg.len(), pdf.len(), "{figures:?}");
+    let drawing = fs::read(folder.path().join("paper/throughput-by-design.pdf")).expect("a figure");
+    assert!(drawing.starts_with(b"%PDF"));
 }
 
 #[test]

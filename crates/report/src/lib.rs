@@ -4,7 +4,7 @@
 //! form is the JSON, and [`PageReport::page`] describes the page. A [`Page`] consists of text,
 //! [`Table`]s, [`BarChart`]s and [`LineChart`]s; [`Page::write`] writes one self-contained HTML
 //! file, and a CSV file for each table and chart. A [`Table`] is described once and is also printed
-//! as text. [`figure`] and its neighbours format numbers and quantities; [`statistics`] has
+//! as text. With the feature `pdf`, `write_figures` writes the charts as SVG and PDF files for a paper. [`figure`] and its neighbours format numbers and quantities; [`statistics`] has
 //! confidence intervals. This crate knows nothing of what is reported.
 //!
 //! ```no_run
@@ -23,6 +23,8 @@ mod atomic_file;
 mod bars;
 mod chart;
 mod columns;
+#[cfg(feature = "pdf")]
+mod figures;
 mod json_leaves;
 mod lines;
 mod number;
@@ -42,6 +44,8 @@ use thiserror::Error;
 pub use atomic_file::write_whole;
 pub use bars::{BarChart, Range};
 pub use columns::{Column, Columns, Values};
+#[cfg(feature = "pdf")]
+pub use figures::write_figures;
 pub use json_leaves::each_leaf;
 pub use lines::LineChart;
 pub use number::{bytes, figure, microseconds, percent, years};
@@ -98,6 +102,15 @@ pub enum ReportError {
         found: usize,
         /// How many columns the table has.
         expected: usize,
+    },
+    /// A drawing that cannot become a PDF.
+    #[cfg(feature = "pdf")]
+    #[error("chart '{chart}' cannot be written as PDF: {reason}")]
+    NoPdf {
+        /// The name of its file.
+        chart: String,
+        /// Why.
+        reason: String,
     },
     /// A file or folder that cannot be written.
     #[error("cannot write {}: {source}", path.display())]

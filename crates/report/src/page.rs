@@ -151,6 +151,28 @@ impl Page {
 }
 
 impl Page {
+    /// The title of the page.
+    #[cfg(feature = "pdf")]
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Each chart as an SVG file: its name without an ending, and its text.
+    ///
+    /// # Errors
+    /// When a chart cannot be drawn; see [`ReportError`].
+    #[cfg(feature = "pdf")]
+    pub(super) fn drawings(&self) -> Result<Vec<(String, String)>, ReportError> {
+        let mut drawings = Vec::new();
+        for (element, name) in self.elements.iter().zip(self.file_names()) {
+            if let Element::Chart(chart) = element {
+                chart.check()?;
+                drawings.extend(element.drawing().map(|svg| (name, svg)));
+            }
+        }
+        Ok(drawings)
+    }
+
     /// The name of each element's files, without an ending; empty for one that has none.
     fn file_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
