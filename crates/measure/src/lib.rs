@@ -29,5 +29,6 @@ pub mod bench;
 pub mod cgroup;
 mod disturbance;
 pub mod doctor;
+#[cfg(feature = "load")]
 pub mod load;
 mod usage;

@@ -80,6 +80,7 @@ pub(crate) fn seconds(ticks: u64) -> f64 {
 }
 
 /// CPU time of all threads of a process so far, in seconds; those that have ended included.
+#[cfg(feature = "load")]
 pub(crate) fn process_cpu_s(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     process_times(&stat).map_or(0.0, |times| times.cpu_s)

@@ -157,6 +157,7 @@ impl Target {
     }
 
     /// Reads a random page.
+    #[cfg(feature = "load")]
     pub(crate) fn read_a_page(&self, random: &mut Pcg64) -> io::Result<()> {
         let mut page = Page::touched(1);
         self.file.read_at(&mut page[0].0, self.random_offset(random)).map(drop)
