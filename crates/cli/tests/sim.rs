@@ -227,6 +227,12 @@ fn several_seeds_give_means_with_intervals_that_hold_them() {
     assert_eq!(usual["runs"].as_array().map(Vec::len), Some(3));
     let text = printed(&mut small_sim(folder.path(), &["--seeds=2"]));
     assert!(text.contains("seeds 1 to 2") && text.contains("95% confidence"), "{text}");
+    // So few jobs leave out the longest, by another factor with each seed; both say their p99 is poor.
+    let few = printed(&mut small_sim(folder.path(), &["--seeds=2", "--jobs=200"]));
+    let warned = few.lines().filter(|line| line.starts_with("warning: "));
+    let (of_one, of_both): (Vec<_>, Vec<_>) = warned.partition(|line| line.contains(": seed "));
+    assert!(of_one.len() >= 2 && of_one[0].starts_with("warning: seed 1: the run lasts"), "{few}");
+    assert!(of_both.iter().any(|line| line.contains("a p99 of 200 jobs")), "{few}");
 }
 
 #[test]
@@ -251,6 +257,7 @@ fn a_trace_is_read_plain_or_compressed_or_from_standard_input() {
     let table =
         printed(&mut small_sim(folder.path(), &["--trace=plain.txt", "--design=flash-sync"]));
     assert!(table.contains("the DRAM cache starts empty"), "{table}");
+    assert!(table.contains("--scale makes the machine smaller"), "{table}");
 }
 
 #[test]

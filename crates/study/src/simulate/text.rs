@@ -244,11 +244,25 @@ fn host(
     writeln!(f, "{accesses} accesses in {simulated} ms; {wall} s here, {rate} M accesses/s")
 }
 
+/// The warnings of `runs`; one that is not the same of all names its seed.
+fn warnings_by_seed(runs: &[Run]) -> Vec<String> {
+    let of_run = |run: &Run| {
+        let seed = run.outcome.seed;
+        let named = |warning: &String| match runs.iter().all(|run| run.warnings.contains(warning)) {
+            true => warning.clone(),
+            false => format!("seed {seed}: {warning}"),
+        };
+        run.warnings.iter().map(named).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
 fn several(f: &mut Formatter<'_>, runs: &Runs) -> fmt::Result {
     let (Some(first), Some(last)) = (runs.runs.first(), runs.runs.last()) else { return Ok(()) };
     let (first, last) = (&first.outcome, &last.outcome);
     heading(f, first, &format!("seeds {} to {}", first.seed, last.seed))?;
-    warn(f, runs.runs.iter().flat_map(|run| run.warnings.iter().map(String::as_str)))?;
+    let warnings = warnings_by_seed(&runs.runs);
+    warn(f, warnings.iter().map(String::as_str))?;
     for Run { outcome, .. } in &runs.runs {
         writeln!(f, "seed {}: {}", outcome.seed, warmed(&outcome.warm_up))?;
     }

@@ -41,7 +41,13 @@ pub(super) fn of_run(outcome: &Outcome) -> Vec<String> {
 
 /// The warnings about a replay of a trace.
 pub(super) fn of_replay(replay: &Replay) -> Vec<String> {
-    still_filling(&replay.memory.cache).into_iter().chain(of_flash(&replay.config)).collect()
+    let filling = still_filling(&replay.memory.cache).map(|warning| {
+        format!(
+            "{warning}; --scale makes the machine smaller, and `ebbtide compare --trace` takes one as \
+             large as what the trace touches"
+        )
+    });
+    filling.into_iter().chain(of_flash(&replay.config)).collect()
 }
 
 /// Says if `shared` regions of a trace lie where another does.
