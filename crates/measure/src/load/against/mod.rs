@@ -33,8 +33,8 @@ const NAME_BYTES: u64 = 16;
 /// Flash for keys and values, as a multiple of their bytes: pages of the index are not full.
 const CAPACITY_PER_DATA: u64 = 3;
 
-/// The keys of the mix without misses are a page each, in this share of the DRAM.
-const CACHED_SHARE: u64 = 8;
+/// The keys of the mix without misses are a page each, in this share of Ebbtide's frames.
+const CACHED_SHARE: u64 = 4;
 
 /// What a comparison does.
 #[derive(Debug, Clone)]
@@ -213,7 +213,11 @@ impl Comparison<'_> {
     /// Measures a mix on one server.
     fn window(&mut self, side: usize, mix: Mix) -> Result<Window, LoadError> {
         let options = self.options;
-        let cached = options.dram_bytes() / CACHED_SHARE / PAGE_BYTES as u64;
+        let mut frames_bytes = 0;
+        for side in &mut self.sides {
+            frames_bytes = frames_bytes.max(side.server.counters()?.frames_bytes);
+        }
+        let cached = frames_bytes / CACHED_SHARE / PAGE_BYTES as u64;
         let keys = if mix.cached { (cached as usize).max(1) } else { options.load.keys };
         let Side { server, load } = &mut self.sides[side];
         load.options.writes = mix.writes;

@@ -45,6 +45,8 @@ pub(super) struct Counters {
     pub(super) commands: u64,
     pub(super) flash_reads: u64,
     pub(super) misses: u64,
+    /// Memory of the pages that Ebbtide caches.
+    pub(super) frames_bytes: u64,
     /// Flash that keys, values and the index take.
     pub(super) flash_bytes: u64,
 }
@@ -200,6 +202,7 @@ impl Running {
             commands: number("total_commands_processed:"),
             flash_reads: number("flash_reads:"),
             misses: number("memory_misses:"),
+            frames_bytes: number("dram_frames_bytes:"),
             flash_bytes: number("flash_bytes:") - number("flash_bytes_free:"),
         })
     }
