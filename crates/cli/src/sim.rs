@@ -89,9 +89,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     let waits_for_input = arguments.trace.as_deref() == Some(Path::new("-"));
     let simulated = |watch: Watch<'_>| simulate::simulate(&options, watch);
+    let expected = simulate::host_time(&options);
     // While standard input waits for more, only the end of the process ends the wait.
-    let report =
-        if waits_for_input { progress::shown(simulated) } else { progress::watched(simulated)? };
+    let report = match waits_for_input {
+        true => progress::shown(expected, simulated),
+        false => progress::watched_for(expected, simulated)?,
+    };
     let report = report.map_err(|error| Failure::of(error.is_input(), error))?;
     arguments.output.finish(&report)
 }

@@ -65,4 +65,4 @@ pub use placement::{Placement, Run};
 #[doc(hidden)]
 pub use serde;
 pub use time::{NotSpan, Span, Time};
-pub use watch::{Stop, Stopped, Watch};
+pub use watch::{Stop, Stopped, Watch, time_left};

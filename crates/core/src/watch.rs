@@ -1,6 +1,8 @@
-//! [`Watch`]: reports the progress of a long run, and tells the run to stop.
+//! [`Watch`]: reports the progress of a long run, and tells the run to stop. [`time_left`] estimates
+//! how long it takes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -62,6 +64,13 @@ impl<'a> Watch<'a> {
         Watch { tell, stop: self.stop }
     }
 
+    /// Runs `part` of a run, which tells its own share from 0 to 1: it is the part of all work from
+    /// the share `from` to the share `to`.
+    pub fn within<T>(&self, from: f64, to: f64, part: impl FnOnce(Watch<'_>) -> T) -> T {
+        let show = |stage: &str, share: f64| self.show(stage, from + (to - from) * share);
+        part(self.telling(&show))
+    }
+
     /// Reports that `stage` is running and `share` of all work is done.
     ///
     /// # Errors
@@ -90,6 +99,25 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// Share of a run for which the [expected](time_left) time counts.
+const EXPECTED_WEIGHT: f64 = 0.02;
+
+/// Share of a run after which its own speed alone gives an estimate.
+const ENOUGH: f64 = 0.01;
+
+/// An estimate of the time left of a run of which `share` was done in the first `elapsed`.
+/// `expected` is the time that the whole run was expected to take: it counts as much as the first
+/// fiftieth of the run. `None` while nothing is known.
+pub fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
+    let (weight, expected) = match expected {
+        Some(expected) => (EXPECTED_WEIGHT, expected),
+        None if share >= ENOUGH => (0.0, Duration::ZERO),
+        None => return None,
+    };
+    let whole = (expected.mul_f64(weight) + elapsed).div_f64(weight + share);
+    Some(whole.mul_f64((1.0 - share).max(0.0)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -107,10 +135,26 @@ mod tests {
         stop.stop();
         assert!(part.go_on().is_err() && whole.is_stopped());
         assert_eq!(*told.lock().unwrap(), [("second half".to_string(), 0.75)]);
+        whole.within(0.5, 0.75, |part| part.show("third quarter", 0.0));
+        assert_eq!(told.lock().unwrap().last(), Some(&("third quarter".to_string(), 0.5)));
     }
 
     #[test]
     fn an_unattended_run_goes_on() {
         assert!(Watch::unattended().tell("anything", 1.0).is_ok());
+    }
+
+    #[test]
+    fn the_time_left_follows_the_runs_own_speed_soon() {
+        let seconds = Duration::from_secs;
+        let left = |elapsed, share, expected: Option<u64>| {
+            time_left(seconds(elapsed), share, expected.map(seconds)).map(|left| left.as_secs())
+        };
+        assert_eq!(left(0, 0.0, Some(600)), Some(600), "it is expected");
+        assert_eq!(left(10, 0.005, None), None, "nothing is known yet");
+        assert_eq!(left(10, 0.1, None), Some(90));
+        // A machine half as fast: after a tenth, a sixth of the error is left.
+        assert_eq!(left(120, 0.1, Some(600)), Some(990));
+        assert_eq!(left(1_200, 1.0, Some(600)), Some(0));
     }
 }

@@ -10,6 +10,7 @@ use crate::designs::Parts;
 use crate::machine::{Machine, SimError};
 use crate::memory_side::{AllDram, PlainLru};
 use crate::plan::Plan;
+use crate::progress::HostTime;
 
 /// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,15 +66,20 @@ impl Calibration {
         let memory_side = Box::new(AllDram::new(&plan.config));
         let parts = Parts { core_side: CoreSide::Block, memory_side };
         let mut machine = Machine::new(&plan.config, parts, program.clone())?;
-        let lru_misses_per_job = plain_lru(plan, &mut machine, watch)?;
+        let shares = HostTime::of(plan).shares();
+        let half = (shares.counted + shares.calibrated) / 2.0;
+        let lru_misses_per_job =
+            watch.within(0.0, shares.counted, |watch| plain_lru(plan, &mut machine, watch))?;
         let cores = plan.config.cores.count as f64;
-        let bare_job_ns = 1e9 * cores / rate(plan, &mut machine, watch)?;
+        let bare = watch.within(shares.counted, half, |watch| rate(plan, &mut machine, watch))?;
+        let bare_job_ns = 1e9 * cores / bare;
         let interval_ns = plan.config.workload.miss_interval_us * 1e3;
         let calibrated = (lru_misses_per_job * interval_ns - bare_job_ns).max(0.0);
         let work_ns = plan.config.workload.work_us.map_or(calibrated, |us| us * 1e3);
         let work = Span::from_ps((work_ns * 1e3) as u64);
         machine.set_work(work);
-        let dram_jobs_per_s = rate(plan, &mut machine, watch)?;
+        let timed = |watch: Watch<'_>| rate(plan, &mut machine, watch);
+        let dram_jobs_per_s = watch.within(half, shares.calibrated, timed)?;
         Ok(Calibration { lru_misses_per_job, bare_job_ns, work, dram_jobs_per_s })
     }
 }
@@ -83,14 +89,18 @@ impl Calibration {
 fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let mut lru = PlainLru::new(&plan.config)?;
     let enough = window_misses(lru.frames());
+    let mut filled = 0;
     loop {
         let mut window = 0;
         while lru.counters().misses < enough && window < WINDOW_JOBS_MAX {
-            watch.tell(IN_DRAM, 0.0)?;
+            // The window after the one in which the cache is full ends it.
+            let share = (filled + lru.counters().misses) as f64 / (lru.frames() + enough) as f64;
+            watch.tell("counting misses", share.min(1.0))?;
             machine.warm(WARM_BATCH, Some(&mut lru))?;
             window += WARM_BATCH;
         }
         let counters = lru.take_counters();
+        filled += counters.misses;
         if is_steady(counters.evictions(), counters.misses) {
             return Ok(counters.misses as f64 / window as f64);
         }
@@ -101,16 +111,18 @@ fn plain_lru(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64
 fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, SimError> {
     let step = JOBS_STEP * plan.config.cores.count as u64;
     machine.take_accesses();
-    let mut run = |jobs_max: u64, accesses_max: u64| {
+    let mut run = |jobs_max: u64, accesses_max: u64, watch: Watch<'_>| {
         let (mut jobs, mut accesses, mut time) = (0, 0, Span::ZERO);
-        while jobs < jobs_max * plan.config.cores.count as u64 && accesses < accesses_max {
-            watch.tell(IN_DRAM, 0.0)?;
+        let jobs_max = jobs_max * plan.config.cores.count as u64;
+        while jobs < jobs_max && accesses < accesses_max {
+            let of_jobs = jobs as f64 / jobs_max as f64;
+            watch.tell(IN_DRAM, of_jobs.max(accesses as f64 / accesses_max as f64))?;
             time = time + machine.run(step)?;
             jobs += step;
             accesses += machine.take_accesses();
         }
         Ok::<f64, SimError>(jobs as f64 * 1e12 / time.as_ps() as f64)
     };
-    run(JOBS_MAX / 4, ACCESSES / 4)?;
-    run(JOBS_MAX, ACCESSES)
+    watch.within(0.0, 0.2, |watch| run(JOBS_MAX / 4, ACCESSES / 4, watch))?;
+    watch.within(0.2, 1.0, |watch| run(JOBS_MAX, ACCESSES, watch))
 }

@@ -11,8 +11,9 @@ use crate::machine::{Load, Machine, SimError};
 use crate::offered::Offered;
 use crate::outcome::{Lifetime, Outcome, WarmUp, flash_outcome};
 use crate::plan::Plan;
+use crate::progress::HostTime;
 use crate::timeline::Timeline;
-use crate::warm::{Steady, WARM_SHARE, warm_up};
+use crate::warm::{Steady, warmed_up};
 
 /// Runs `plan` to its end.
 ///
@@ -49,7 +50,7 @@ impl Simulation {
     /// [`SimError`].
     pub fn warmed_of(plan: &Plan, parts: Parts, watch: Watch<'_>) -> Result<Simulation, SimError> {
         // The plan does not say what the parts decide, so nothing is kept of them.
-        Simulation::by(plan, parts, watch, |machine| warm_up(machine, &plan.config, watch))
+        Simulation::by(plan, parts, watch, |machine| warmed_up(machine, plan, watch))
     }
 
     /// The same with a machine that is warmed by `warm`.
@@ -86,8 +87,9 @@ impl Simulation {
             }
         });
         let timed_jobs = (plan.jobs / 4).max(machine.threads() as u64);
-        watched_run(&mut machine, timed_jobs, |share| {
-            watch.tell("settling", WARM_SHARE + share * (SETTLED_SHARE - WARM_SHARE))
+        let shares = HostTime::of(plan).shares();
+        watch.within(shares.warm, shares.settled, |watch| {
+            watched_run(&mut machine, timed_jobs, |share| watch.tell("settling", share))
         })?;
         let Steady { untimed_jobs, evictions_per_miss } = steady;
         let warm_up = WarmUp {
@@ -109,8 +111,8 @@ impl Simulation {
         let Simulation { plan, machine, warm_up, .. } = self;
         let before = machine.take_measured();
         let clock = Instant::now();
-        let simulated = watched_run(machine, plan.jobs, |share| {
-            watch.tell("measuring", SETTLED_SHARE + share * (1.0 - SETTLED_SHARE))
+        let simulated = watch.within(HostTime::of(plan).shares().settled, 1.0, |watch| {
+            watched_run(machine, plan.jobs, |share| watch.tell("measuring", share))
         })?;
         let measured_s = clock.elapsed().as_secs_f64();
         let measured = machine.take_measured();
@@ -164,9 +166,6 @@ const STORIES: usize = 500;
 
 /// The most jobs that run for them.
 const STORY_JOBS_MAX: u64 = 20_000;
-
-/// Share of progress at which the timed warm-up ends.
-const SETTLED_SHARE: f64 = 0.6;
 
 /// Jobs between two reports of progress.
 const WATCHED_JOBS: u64 = 1_000;

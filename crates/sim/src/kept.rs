@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::calibration::Calibration;
 use crate::machine::{Machine, SavedWarmth, SimError};
 use crate::plan::Plan;
-use crate::warm::{Steady, warm_up};
+use crate::warm::{Steady, warmed_up};
 
 /// The folder of this process.
 static FOLDER: OnceLock<Folder> = OnceLock::new();
@@ -83,7 +83,7 @@ pub(crate) fn calibration(
 /// A warm machine in a file.
 type Warm = (Steady, SavedWarmth, u64);
 
-/// Warms `machine` of `plan` as [`warm_up`] does, or gives it the state that it had afterwards in an
+/// Warms `machine` of `plan` as [`warmed_up`] does, or gives it the state that it had afterwards in an
 /// earlier run.
 ///
 /// # Errors
@@ -108,7 +108,7 @@ fn warm_by(
     {
         return Ok(steady);
     }
-    let steady = warm_up(machine, &plan.config, watch)?;
+    let steady = warmed_up(machine, plan, watch)?;
     if let Some(folder) = folder
         && let Some((saved, next_job)) = machine.saved()
     {

@@ -16,6 +16,7 @@ pub mod memory_side;
 mod offered;
 mod outcome;
 mod plan;
+mod progress;
 mod replay;
 mod shared;
 mod timeline;
@@ -33,6 +34,7 @@ pub use machine::{
 pub use offered::{NoLoad, Offered};
 pub use outcome::{FlashOutcome, Lifetime, Outcome, WarmUp};
 pub use plan::Plan;
+pub use progress::HostTime;
 pub use replay::{PrefetchOutcome, Replay, ReplayError, replay};
 pub use shared::Shared;
 pub use timeline::{Step, Timeline};

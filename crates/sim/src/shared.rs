@@ -1,6 +1,6 @@
 //! [`Shared`]: a warm machine that runs of the same jobs share.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::Watch;
 
@@ -9,6 +9,7 @@ use crate::experiment::Simulation;
 use crate::kept;
 use crate::machine::{Machine, SimError, Warmth};
 use crate::plan::Plan;
+use crate::progress::HostTime;
 use crate::warm::Steady;
 
 /// The warm machine of a run, kept for the next run of the same jobs. A run gives exactly the results
@@ -42,6 +43,27 @@ impl Shared {
             }
         };
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
+    }
+
+    /// The host time of each of `plans`, about, if they run one after the other.
+    pub fn host_times(plans: &[&Plan]) -> Vec<Duration> {
+        let mut calibrated: Vec<Plan> = Vec::new();
+        let mut warm = None;
+        let mut of = |plan: &&Plan| {
+            let mut time = HostTime::of(plan);
+            let (calibration, warm_up) = (plan.calibration_basis(), plan.warm_up_basis());
+            if calibrated.contains(&calibration) {
+                (time.counting, time.in_dram) = (Duration::ZERO, Duration::ZERO);
+            } else {
+                calibrated.push(calibration);
+            }
+            if warm.as_ref() == Some(&warm_up) {
+                time.warming = Duration::ZERO;
+            }
+            warm = Some(warm_up);
+            time.whole()
+        };
+        plans.iter().map(&mut of).collect()
     }
 
     /// Whether two plans are warmed to the same state. Such plans should follow one another.

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::calibration::{WARM_BATCH, WINDOW_JOBS_MAX, is_steady, window_misses};
 use crate::config::Config;
 use crate::machine::{Machine, SimError};
+use crate::plan::Plan;
+use crate::progress::HostTime;
 
 /// The end of an untimed warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -19,7 +21,7 @@ pub struct Steady {
 /// Runs jobs that take no time in `machine`, which `config` describes, until evictions keep up with
 /// misses. Where pages are promoted, demotions must keep up with promotions too, because host DRAM
 /// is full then. It may never be full if few pages are promoted; eight misses a frame then end the
-/// warm-up.
+/// warm-up. `watch` is told the share of the warm-up, as it usually lasts.
 ///
 /// # Errors
 /// [`SimError`].
@@ -35,9 +37,8 @@ pub fn warm_up(
         let (mut promoted, mut demoted) = (0, 0);
         let (mut window, mut quiet) = (0, 0);
         while misses < window_misses(frames) && window < WINDOW_JOBS_MAX && quiet < QUIET_JOBS {
-            // Twice as many misses as there are frames fill nearly all of them.
-            let share = (filled + misses) as f64 / (2 * frames) as f64;
-            watch.tell("warming up", WARM_SHARE * share.min(1.0))?;
+            let share = (filled + misses) as f64 / (MISSES_A_FRAME * frames) as f64;
+            watch.tell("warming up", share.min(1.0))?;
             machine.warm(WARM_BATCH, None)?;
             window += WARM_BATCH;
             let batch = machine.take_counters();
@@ -55,6 +56,16 @@ pub fn warm_up(
     }
 }
 
+/// Warms `machine` up, which is that of `plan`; `watch` is that of the whole run.
+pub(crate) fn warmed_up(
+    machine: &mut Machine,
+    plan: &Plan,
+    watch: Watch<'_>,
+) -> Result<Steady, SimError> {
+    let shares = HostTime::of(plan).shares();
+    watch.within(shares.calibrated, shares.warm, |watch| warm_up(machine, &plan.config, watch))
+}
+
 /// After this many misses a frame, the warm-up ends even if promotions have not filled host DRAM. A
 /// whole run of the FlatFlash paper (§5.4, claim FL24) moves 7.5 pages a frame.
 const FILLS_MAX: u64 = 8;
@@ -62,5 +73,5 @@ const FILLS_MAX: u64 = 8;
 /// After this many jobs without a miss, all pages that the program touches are present.
 const QUIET_JOBS: u64 = 4_096;
 
-/// Share of progress at which the untimed warm-up ends, roughly.
-pub(crate) const WARM_SHARE: f64 = 0.5;
+/// Misses a frame after which the memory is usually in steady state.
+const MISSES_A_FRAME: u64 = 3;

@@ -162,7 +162,7 @@ fn a_run_can_be_broken_off_at_every_stage() {
     let whole = std::mem::take(&mut *told.lock().unwrap());
     assert!(whole.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
     let stages: BTreeSet<&str> = whole.iter().map(|(stage, _)| stage.as_str()).collect();
-    assert_eq!(stages.len(), 4, "{stages:?}");
+    assert_eq!(stages.len(), 5, "{stages:?}");
     for (seed, stage) in (2..).zip(stages) {
         assert!(matches!(run(seed, Some(stage)), Err(SimError::Stopped(_))), "{stage}");
         let until = std::mem::take(&mut *told.lock().unwrap());

@@ -1,13 +1,13 @@
 //! [`run_all`]: many runs of the simulator, which share what they have in common.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ebbtide_core::{Stopped, Watch};
 use ebbtide_sim::{Outcome, Plan, Shared, SimError};
 use thiserror::Error;
 
-use crate::side_by_side::side_by_side;
+use crate::side_by_side::side_by_side_by_cost;
 
 /// Why a run has no outcome.
 #[derive(Debug, Error)]
@@ -50,35 +50,67 @@ impl RunError {
 /// # Errors
 /// The error of the first plan that failed, or [`RunError::Stopped`] once `watch` says stop.
 pub fn run_all(plans: &[Plan], threads: usize, watch: Watch<'_>) -> Result<Vec<Outcome>, RunError> {
-    let first = |plan: &Plan| plans.iter().position(|other| other == plan).unwrap_or(0);
-    let numbers: Vec<usize> = (0..plans.len()).filter(|n| first(&plans[*n]) == *n).collect();
-    let mut groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
-    // The longest first: one that begins last would keep a host core waiting for it.
-    groups.sort_by_key(|group| Reverse(group.len()));
-    let outcomes = side_by_side(groups.len(), threads, watch, |number, watch| {
-        run_group(plans, groups[number].clone(), watch)
+    let groups = groups(plans);
+    let costs: Vec<f64> = groups.iter().map(Group::cost).collect();
+    let outcomes = side_by_side_by_cost(&costs, threads, watch, |number, watch| {
+        groups[number].run(plans, watch)
     })?;
     let outcomes: BTreeMap<usize, Outcome> = outcomes.into_iter().flatten().collect();
-    Ok(plans.iter().map(|plan| outcomes[&first(plan)].clone()).collect())
+    Ok(plans.iter().map(|plan| outcomes[&first(plans, plan)].clone()).collect())
 }
 
-/// Runs the plans with these `numbers`, one after the other.
-fn run_group(
-    plans: &[Plan],
-    numbers: Vec<usize>,
-    watch: Watch<'_>,
-) -> Result<Vec<(usize, Outcome)>, RunError> {
-    let mut shared = Shared::default();
-    let count = numbers.len() as f64;
-    let ordered = together(numbers, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b]));
-    let run = |(done, number): (usize, usize)| {
-        let plan = &plans[number];
-        let part = |stage: &str, share: f64| watch.show(stage, (done as f64 + share) / count);
-        let watch = watch.telling(&part);
-        let outcome = shared.warmed(plan, watch).and_then(|mut run| run.measure(watch));
-        Ok((number, outcome.map_err(|error| RunError::of(plan, error))?))
-    };
-    ordered.into_iter().flatten().enumerate().map(run).collect()
+/// The number of the first of `plans` that equals `plan`.
+fn first(plans: &[Plan], plan: &Plan) -> usize {
+    plans.iter().position(|other| other == plan).unwrap_or(0)
+}
+
+/// The groups in which [`run_all`] runs `plans`, the longest first: one that begins last would keep
+/// a host core waiting for it.
+pub fn groups(plans: &[Plan]) -> Vec<Group> {
+    let numbers = (0..plans.len()).filter(|n| first(plans, &plans[*n]) == *n).collect();
+    let groups = together(numbers, |a, b| same_jobs(&plans[*a], &plans[*b]));
+    let mut groups: Vec<Group> = groups.into_iter().map(|group| Group::new(plans, group)).collect();
+    groups.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
+    groups
+}
+
+/// Plans over the same jobs, those with the same warm-up next to one another: their numbers, and
+/// the seconds that each takes on the host, about.
+pub struct Group(Vec<(usize, f64)>);
+
+impl Group {
+    fn new(plans: &[Plan], numbers: Vec<usize>) -> Group {
+        let ordered =
+            together(numbers, |a, b| Shared::same_warm_up(&plans[*a], &plans[*b])).concat();
+        let times = Shared::host_times(&ordered.iter().map(|n| &plans[*n]).collect::<Vec<_>>());
+        Group(ordered.into_iter().zip(times.iter().map(Duration::as_secs_f64)).collect())
+    }
+
+    /// The numbers of the plans, in the order in which they run.
+    pub fn numbers(&self) -> Vec<usize> {
+        self.0.iter().map(|(number, _)| *number).collect()
+    }
+
+    /// The seconds that they take on the host, about.
+    pub fn cost(&self) -> f64 {
+        self.0.iter().map(|(_, cost)| cost).sum()
+    }
+
+    /// Runs the plans, one after the other.
+    fn run(&self, plans: &[Plan], watch: Watch<'_>) -> Result<Vec<(usize, Outcome)>, RunError> {
+        let mut shared = Shared::default();
+        let (mut outcomes, mut done) = (Vec::new(), 0.0);
+        for (number, cost) in &self.0 {
+            let plan = &plans[*number];
+            let (from, to) = (done / self.cost(), (done + cost) / self.cost());
+            let outcome = watch.within(from, to, |watch| {
+                shared.warmed(plan, watch).and_then(|mut run| run.measure(watch))
+            });
+            outcomes.push((*number, outcome.map_err(|error| RunError::of(plan, error))?));
+            done += cost;
+        }
+        Ok(outcomes)
+    }
 }
 
 fn same_jobs(a: &Plan, b: &Plan) -> bool {

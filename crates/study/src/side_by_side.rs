@@ -12,13 +12,10 @@ pub fn host_threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Calls `run` with every number below `count`, on up to `threads` threads, and returns the results
-/// in the order of their numbers. The watch given to a run reports the progress of all runs
-/// together.
+/// [`side_by_side_by_cost`] of `count` runs that take equally long.
 ///
 /// # Errors
-/// The error of the lowest number that has one. After an error no run begins, and those that have
-/// begun finish.
+/// As [`side_by_side_by_cost`].
 ///
 /// # Panics
 /// When `run` does.
@@ -28,14 +25,34 @@ pub fn side_by_side<T: Send, E: Send>(
     watch: Watch<'_>,
     run: impl Fn(usize, Watch<'_>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
+    side_by_side_by_cost(&vec![1.0; count], threads, watch, run)
+}
+
+/// Calls `run` with the number of each of `costs`, on up to `threads` threads, and returns the
+/// results in the order of their numbers. The watch given to a run reports the progress of all runs
+/// together; a run counts by its cost, the time that it takes in any unit.
+///
+/// # Errors
+/// The error of the lowest number that has one. After an error no run begins, and those that have
+/// begun finish.
+///
+/// # Panics
+/// When `run` does.
+pub fn side_by_side_by_cost<T: Send, E: Send>(
+    costs: &[f64],
+    threads: usize,
+    watch: Watch<'_>,
+    run: impl Fn(usize, Watch<'_>) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let (count, whole) = (costs.len(), costs.iter().sum::<f64>());
     let next = AtomicUsize::new(0);
     let shares = Mutex::new(vec![0.0; count]);
     let results = Mutex::new(Vec::with_capacity(count));
     let tell = |number: usize, stage: &str, share: f64| {
         let done = {
             let mut shares = shares.lock().expect("no thread panics with it held");
-            shares[number] = share;
-            shares.iter().sum::<f64>() / count as f64
+            shares[number] = share * costs[number];
+            shares.iter().sum::<f64>() / whole
         };
         watch.show(stage, done);
     };
@@ -90,6 +107,17 @@ mod tests {
         assert_eq!(side_by_side(1_000, 1, Watch::unattended(), run), Err(3));
         assert_eq!(begun.load(Ordering::Relaxed), 4);
         assert_eq!(side_by_side(1_000, 4, Watch::unattended(), run), Err(3));
+    }
+
+    #[test]
+    fn a_run_counts_by_its_cost() {
+        let told = Mutex::new(Vec::new());
+        let show = |_: &str, share: f64| told.lock().expect("no panic").push(share);
+        let stop = Stop::new();
+        let run = |_, watch: Watch<'_>| watch.tell("done", 1.0);
+        let costs = [6.0, 3.0, 1.0];
+        assert!(side_by_side_by_cost(&costs, 1, Watch::new(&show, &stop), run).is_ok());
+        assert_eq!(told.into_inner().expect("no panic"), [0.6, 0.9, 1.0]);
     }
 
     #[test]

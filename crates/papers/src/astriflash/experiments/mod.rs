@@ -441,6 +441,10 @@ pub(super) fn over_seeds(of: impl Fn(u64) -> f64) -> Estimate {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::time::Duration;
+
+    use ebbtide_core::time_left;
+    use ebbtide_study::runs;
 
     #[test]
     fn every_assumption_of_the_configuration_is_varied() {
@@ -475,6 +479,44 @@ mod tests {
         let everything = all(true, &Selection::All);
         let parts = [TABLE[0], LOADED_CLAIMS[0], SKEWED[0]].map(|id| runs(&[id]));
         assert!(everything.iter().all(|run| parts.iter().any(|part| part.contains(run))));
+    }
+
+    /// Seconds of `ebbtide reproduce astriflash --quick` on one core of a busy machine, by program.
+    const RECORDED_S: [(Kind, f64); 7] = [
+        (Kind::Silo, 852.0),
+        (Kind::RedBlackTree, 183.4),
+        (Kind::Tpcc, 162.9),
+        (Kind::Tatp, 151.5),
+        (Kind::HashTable, 119.8),
+        (Kind::ArraySwap, 116.8),
+        (Kind::Masstree, 103.8),
+    ];
+
+    #[test]
+    fn the_time_left_of_the_runs_is_right_by_half_whatever_runs_first() {
+        let (quick, selection) = (true, Selection::All);
+        let runs = all(quick, &selection);
+        let options = ReproduceOptions { selection, quick, real: false, seed: 1, threads: 1 };
+        let plans: Vec<Plan> = runs.iter().map(|run| run.plan(&options).expect("a plan")).collect();
+        let expected = |workload| {
+            let of_it = runs::groups(&plans).into_iter();
+            let of_it = of_it.filter(|group| plans[group.numbers()[0]].workload == workload);
+            of_it.map(|group| group.cost()).sum::<f64>()
+        };
+        let expected = RECORDED_S.map(|(workload, _)| expected(workload));
+        let (whole, took) =
+            (expected.iter().sum::<f64>(), RECORDED_S.iter().map(|(_, s)| s).sum::<f64>());
+        for first in 0..RECORDED_S.len() {
+            let order = (0..RECORDED_S.len()).map(|n| (first + n) % RECORDED_S.len());
+            let (mut elapsed, mut share) = (0.0, 0.0);
+            for number in order.take(RECORDED_S.len() - 1) {
+                elapsed += RECORDED_S[number].1;
+                share += expected[number] / whole;
+                let left = time_left(Duration::from_secs_f64(elapsed), share, None);
+                let ratio = left.expect("it is under way").as_secs_f64() / (took - elapsed);
+                assert!((0.66..1.5).contains(&ratio), "{ratio} from {first} to {number}");
+            }
+        }
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Trial {
         watch: Watch<'_>,
     ) -> Result<Measure, SimError> {
         let mut machine = Machine::new(config, compose(config)?, program)?;
-        warm_up(&mut machine, config, watch)?;
+        watch.within(0.0, WARM_SHARE, |watch| warm_up(&mut machine, config, watch))?;
         let threads = machine.threads() as u64;
         machine.run(SETTLING_JOBS * threads)?;
         let settled = machine.take_measured();
@@ -183,6 +183,9 @@ impl Trial {
         })
     }
 }
+
+/// Share of a trial that warms up, about.
+const WARM_SHARE: f64 = 0.8;
 
 /// Accesses measured, about.
 const ACCESSES: u64 = 300_000;
