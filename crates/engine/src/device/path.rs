@@ -56,6 +56,17 @@ pub fn resolve(data: &Path, asked: Option<DevicePath>) -> (PathBuf, Option<Devic
     }
 }
 
+/// The generic device of the NVMe namespace whose block device has this `name`, if the kernel gives it one.
+pub fn generic_device_of(name: &str) -> Option<PathBuf> {
+    let folder = std::fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()?;
+    name.starts_with("nvme").then(|| beside(&folder, "ng")).flatten().map(device_file)
+}
+
+/// Where the device of this name is opened.
+fn device_file(name: String) -> PathBuf {
+    Path::new("/dev").join(name)
+}
+
 /// The name of the block device of the namespace whose generic device this is.
 fn block_device_of(generic: &Metadata) -> Option<String> {
     let is_character = generic.file_type().is_char_device();
@@ -96,8 +107,7 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
                     Linux 5.13 does"
             .into());
     };
-    let generic = Path::new("/dev").join(generic);
-    Nvme::open(&file, &generic, nvme_limits(drive.as_deref()))
+    Nvme::open(&file, &device_file(generic), nvme_limits(drive.as_deref()))
         .map(|device| -> Opened {
             let notice = device.notice();
             (Arc::new(device), notice)
