@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use common::{image, plain, program};
 use ebbtide_core::{Addr, Memory};
 use ebbtide_testbed::{Plain, Shared, interleave};
+use ebbtide_workloads::silo_tpcc::SiloTpcc;
 use ebbtide_workloads::{
     ArraySwap, Element, Entry, HashTable, Kind, Named, Observed, Program, RedBlackTree, Scatter,
-    Work, Workload,
+    Shape, Work, Workload,
 };
 
 const SCATTERS: [Scatter; 2] = [Scatter::Pages, Scatter::Keys];
@@ -61,12 +62,22 @@ fn jobs_are_pure_functions_of_seed_and_number() {
 
 #[test]
 fn the_work_of_a_job_is_done_in_full() {
+    const WORK: u64 = 1003;
     for name in Kind::ALL.map(Kind::name) {
-        let program = program(name, 100, Scatter::Pages).with_work(1003);
+        let program = program(name, 100, Scatter::Pages).with_work(WORK);
         let mut memory = plain(&program);
-        for job in 1..=50 {
+        // A transaction of Silo computes by the rows it touches.
+        let silo = (name == SiloTpcc::NAME).then(|| {
+            let dataset_bytes = program.size_bytes().max(SiloTpcc::MIN_BYTES);
+            let mut silo = SiloTpcc::with_shape(&Shape { dataset_bytes, ..Shape::default() });
+            silo.set_work(WORK);
+            silo
+        });
+        let (mut expected, jobs) = (0, 500);
+        for job in 1..=jobs {
             program.run(job, &mut memory).unwrap();
-            assert_eq!(memory.worked, job * 1003, "{name}");
+            expected += silo.as_ref().map_or(WORK, |silo| silo.work_of(job));
+            assert_eq!(memory.worked, expected, "{name}");
         }
     }
 }

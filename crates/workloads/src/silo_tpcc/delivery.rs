@@ -49,7 +49,10 @@ impl Database {
         transaction.memory().work(share(work, 0, 4));
         let district = keys::order(w_id, d_id, 0)..=keys::order(w_id, d_id, keys::ORDERS_MAX - 1);
         let oldest = transaction.scan(&self.new_orders.table, district, 1)?;
-        let Some(&pointer) = oldest.first() else { return Ok(None) };
+        let Some(&pointer) = oldest.first() else {
+            (1..4).for_each(|part| transaction.memory().work(share(work, part, 4)));
+            return Ok(None);
+        };
         transaction.memory().work(share(work, 1, 4));
         let order = expect(transaction, &self.orders.table, pointer.key)?;
         transaction.memory().work(share(work, 2, 4));

@@ -64,6 +64,11 @@ impl SiloTpcc {
     pub fn job(&self, job: u64) -> Transaction {
         self.inputs.job(job)
     }
+
+    /// The instructions that job `job` computes.
+    pub fn work_of(&self, job: u64) -> u64 {
+        computing(&self.job(job), self.work)
+    }
 }
 
 /// Rows that an average transaction of the mix touches: 45% New-Orders of ten lines, 43% Payments, and 4%

@@ -46,7 +46,10 @@ impl Database {
             let all = newest..=keys::customer_order(w_id, d_id, c_id, 0);
             let last = transaction.scan(&self.customer_orders.table, all, 1)?;
             let last = match last.first() {
-                None => None,
+                None => {
+                    (2..4).for_each(|part| transaction.memory().work(share(work, part, 4)));
+                    None
+                }
                 Some(last) => {
                     let o_id = last.row.o_id;
                     let key = keys::order(w_id, d_id, o_id);

@@ -42,6 +42,9 @@ impl Database {
             items.sort_unstable();
             items.dedup();
             let mut low = 0;
+            if items.is_empty() {
+                transaction.memory().work(work);
+            }
             // The lines before lie beside each other and seldom miss; a stock often does.
             for (part, i_id) in (0..).zip(&items) {
                 transaction.memory().work(share(work, part, items.len() as u64));
