@@ -44,7 +44,8 @@ impl Extent {
             && if self.sparse {
                 metadata.blocks() * 512 >= self.end - self.start
             } else {
-                self.first_hole().is_some_and(|hole| hole >= self.end)
+                // What was written a moment ago may look like a hole until it is on disk.
+                self.has_no_hole() || (self.file.sync_data().is_ok() && self.has_no_hole())
             };
         if whole {
             self.blocks.store(metadata.blocks(), Ordering::Relaxed);
@@ -52,6 +53,10 @@ impl Extent {
             self.cut.store(true, Ordering::Relaxed);
         }
         whole
+    }
+
+    fn has_no_hole(&self) -> bool {
+        self.first_hole().is_some_and(|hole| hole >= self.end)
     }
 
     /// Where the first hole of the file is behind the start, in bytes.
