@@ -7,7 +7,8 @@
 //! |---|---|---|
 //! | [`Vector`] | a fixed number of values | users |
 //! | [`Map`] | a hash table of fixed capacity | users |
-//! | [`Region`] | an allocator of address ranges for both | users |
+//! | [`BTree`] | rows by key, in order, in pages: a B+-tree | users |
+//! | [`Region`] | an allocator of address ranges for these | users |
 //! | [`OrderedMap`] | words by byte strings, in order: a Masstree under one latch | users |
 //! | [`Heap`] | pieces of memory, taken and given back | users |
 //! | [`Database`], [`StoredTable`] | Silo's transactions on tables that stay | users |
@@ -22,8 +23,8 @@
 //! [`image`] writes the lines of an initial page, and [`hash`] mixes bits.
 //!
 //! A handle such as [`Vector`] is a few numbers: an address and a size. Jobs on all cores copy and
-//! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`] or
-//! [`Map`], so a fresh extend region needs no formatting.
+//! share it; the data are in memory alone. An address range of zeros is an empty [`Vector`], [`Map`] or
+//! [`BTree`], so a fresh extend region needs no formatting.
 //!
 //! Every operation on an entry is atomic: other jobs see it done or not begun, in any interleaving
 //! of accesses. An operation that a device error ends has either happened or not.
@@ -48,6 +49,7 @@
 
 #![forbid(unsafe_code)]
 
+mod b_tree;
 mod catalogue;
 mod database;
 mod heap;
@@ -66,6 +68,7 @@ pub mod masstree;
 pub mod red_black_tree;
 pub mod silo;
 
+pub use b_tree::BTree;
 pub use catalogue::{Catalogue, CatalogueError, ENTRIES_MAX, NAME_BYTES_MAX};
 pub use database::{Database, StoredTable};
 pub use heap::Heap;

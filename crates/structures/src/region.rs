@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-use super::{Map, PAGE, Vector, check_base};
+use super::{BTree, Map, PAGE, Vector, check_base};
+use crate::silo::Row;
 use ebbtide_core::Addr;
 use ebbtide_core::Value;
 
@@ -71,5 +72,16 @@ impl Region {
     /// [`RegionFull`] when it does not fit.
     pub fn map<K: Value, V: Value>(&mut self, capacity: u64) -> Result<Map<K, V>, RegionFull> {
         Ok(Map::at(self.take(Map::<K, V>::bytes(capacity))?, capacity))
+    }
+
+    /// Takes room for a B+-tree of `pages` pages.
+    ///
+    /// # Errors
+    /// [`RegionFull`] when it does not fit.
+    pub fn b_tree<K: Value + Ord, R: Row>(
+        &mut self,
+        pages: u64,
+    ) -> Result<BTree<K, R>, RegionFull> {
+        Ok(BTree::at(self.take(BTree::<K, R>::bytes(pages))?, pages))
     }
 }

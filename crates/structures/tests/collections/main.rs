@@ -1,5 +1,6 @@
 //! Collections and latches against plain models: alone, interleaved, and when pages fail.
 
+mod b_tree;
 mod latch;
 mod map;
 mod vector;

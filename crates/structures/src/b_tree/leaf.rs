@@ -1,0 +1,123 @@
+//! A leaf: rows beside their keys, in slots.
+//!
+//! Slots are in no order: a bitmap says which are in use, and a one-byte tag of each key says which
+//! are worth comparing. So a row comes or goes with one store of the header, and a log has its
+//! words alone. (The leaves of FPTree: Oukid, Lasperas, Nica, Willhalm and Lehner, "FPTree: A
+//! Hybrid SCM-DRAM Persistent and Concurrent B-Tree for Storage Class Memory", SIGMOD 2016.)
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
+
+use super::node::{Header, Shape, store_changed, store_words};
+use crate::hash::mix;
+use crate::silo::Row;
+
+/// The tag of a key, by its bits.
+fn tag_of<K: Value>(key: &K) -> u8 {
+    let words = bytemuck::bytes_of(key).as_chunks::<8>().0;
+    words.iter().fold(0, |hash, word| mix(hash ^ u64::from_ne_bytes(*word))) as u8
+}
+
+fn key_at<K: Value, R: Row>(page: Addr, slot: u64) -> Addr {
+    page + Shape::<K, R>::KEYS + slot * Shape::<K, R>::KEY_BYTES
+}
+
+fn row_at<K: Value, R: Row>(page: Addr, slot: u64) -> Addr {
+    page + Shape::<K, R>::ROWS_AT + slot * Shape::<K, R>::ROW_BYTES
+}
+
+/// Finds the slot of `key`.
+pub(super) fn find<M: Memory, K: Value + Ord, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    header: &Header<K>,
+    key: &K,
+) -> Option<u64> {
+    let tag = tag_of(key);
+    let rows = Shape::<K, R>::ROWS;
+    let mut first = 0;
+    while first < rows {
+        let at = page + Shape::<K, R>::TAGS + first;
+        let tags: [u8; LINE_BYTES] = bytemuck::cast(memory.line(at));
+        let same = tags.iter().rev().fold(0u64, |same, other| same << 1 | u64::from(*other == tag));
+        let offset = at.0 % LINE_BYTES as u64;
+        let mut same = same >> offset;
+        while same != 0 {
+            let slot = first + u64::from(same.trailing_zeros());
+            same &= same - 1;
+            let may_be = slot < rows && header.is_live(slot);
+            if may_be && memory.load::<K>(key_at::<K, R>(page, slot)) == *key {
+                return Some(slot);
+            }
+        }
+        first += LINE_BYTES as u64 - offset;
+    }
+    None
+}
+
+/// The row in a slot.
+pub(super) fn row<M: Memory, K: Value, R: Row>(memory: &mut M, page: Addr, slot: u64) -> R {
+    let at = row_at::<K, R>(page, slot);
+    let mut row = R::zeroed();
+    let bytes = bytemuck::bytes_of_mut(&mut row);
+    let mut done = 0;
+    while done < bytes.len() {
+        let from = at + done as u64;
+        let line = memory.line(from);
+        let offset = from.0 as usize % LINE_BYTES;
+        let piece = (LINE_BYTES - offset).min(bytes.len() - done);
+        bytes[done..done + piece]
+            .copy_from_slice(&bytemuck::bytes_of(&line)[offset..offset + piece]);
+        done += piece;
+    }
+    row
+}
+
+fn words<R: Row>(row: &R) -> &[u64] {
+    bytemuck::cast_slice(std::slice::from_ref(row))
+}
+
+/// Replaces the row `old` in a slot. The page's latch is held.
+pub(super) fn replace<M: Memory, K: Value, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    slot: u64,
+    old: &R,
+    new: &R,
+) {
+    store_changed(memory, row_at::<K, R>(page, slot), words(old), words(new));
+}
+
+/// A slot that holds no row.
+pub(super) fn free_slot<K: Value + Ord, R: Row>(header: &Header<K>) -> Option<u64> {
+    (0..Shape::<K, R>::ROWS).find(|&slot| !header.is_live(slot))
+}
+
+/// Puts a row into a slot that holds none. It is there when the header says so. The page's latch is
+/// held.
+pub(super) fn fill<M: Memory, K: Value, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    slot: u64,
+    key: &K,
+    row: &R,
+) {
+    store_words(memory, row_at::<K, R>(page, slot), words(row));
+    memory.store(key_at::<K, R>(page, slot), *key);
+    let at = page + Shape::<K, R>::TAGS + slot / 8 * 8;
+    let mut tags: [u8; 8] = memory.load(at);
+    tags[slot as usize % 8] = tag_of(key);
+    memory.store(at, tags);
+}
+
+/// The keys of a leaf in order, each with its slot.
+pub(super) fn keys<M: Memory, K: Value + Ord, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    header: &Header<K>,
+) -> Vec<(K, u64)> {
+    let live = header.live_slots(Shape::<K, R>::ROWS);
+    let mut keys: Vec<(K, u64)> =
+        live.map(|slot| (memory.load(key_at::<K, R>(page, slot)), slot)).collect();
+    keys.sort_unstable();
+    keys
+}

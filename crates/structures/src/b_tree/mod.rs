@@ -1,0 +1,460 @@
+//! [`BTree`]: rows by key, in order, in a B+-tree whose nodes are pages.
+//!
+//! Inner pages hold separators and children, leaves hold the rows themselves beside their keys (a
+//! B+-tree: Bayer and McCreight, "Organization and Maintenance of Large Ordered Indexes", Acta
+//! Informatica 1, 1972; Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11, 1979, §3).
+//! Neighbours in key order share a page, so what is often used together is in DRAM together. Inner
+//! pages are a few thousandths of the tree; where they stay in DRAM, a look-up reads flash once.
+//!
+//! Every page begins with a latch of its own. Who reads takes none and notices by its version that
+//! a page has changed; who writes holds that of one leaf, and for a moment, where a page is divided
+//! or given back, those of its neighbour and of the page above. So writers keep only readers of the
+//! same leaf waiting, in a transaction until its stores have taken effect.
+//!
+//! The tree of a [keyspace](crate::keyspace) is another one: there separators are 48 bits of a
+//! hash, packed with their child into ten bytes, entries have any size, pages are never given back,
+//! and nothing is ordered by keys.
+
+mod inner;
+mod leaf;
+mod node;
+mod walk;
+
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+
+use ebbtide_core::{Addr, Hint, Memory, Value};
+
+use super::{PAGE, Wrong, check_base};
+use crate::latch;
+use crate::silo::Row;
+use node::{Header, Shape};
+use walk::Access;
+
+/// A scan asks for this many leaves ahead.
+const AHEAD: u64 = 16;
+
+/// Rows of fixed size by key, in the order of their keys; empty at first.
+///
+/// A key has 8 to 64 bytes, of any [`Value`] with a total order in which only keys with the same
+/// bits are equal: numbers, or arrays of them or of bytes, which are compared from their first on.
+/// A row has 1 to 96 words.
+///
+/// A leaf that is full is divided. At the end of the tree it stays full and the next begins empty,
+/// so rows that come in order fill their leaves; others are half full at worst and two thirds full
+/// on average. A leaf that has lost all its rows is given back, unless the page above would be left
+/// without a child on its left: that one stays and is filled again. Leaves that are not empty are
+/// not joined (Johnson and Shasha, "B-trees with inserts and deletes: why free-at-empty is better
+/// than merge-at-half", JCSS 47, 1993). There is no count of rows: all that insert would change it.
+///
+/// Each operation is atomic for other jobs on all cores; several together are in a
+/// [transaction](Memory::transaction). In a store that survives crashes, changes belong into
+/// transactions, since one is many stores. Outside of a transaction an error of the device in the
+/// midst of an update may leave a row of more than 64 bytes half changed.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use ebbtide_core::Addr;
+/// use ebbtide_structures::BTree;
+/// use ebbtide_testbed::Plain;
+///
+/// let mut memory = Plain::zeroed(64 << 12);
+/// // Orders by district and number, with customer, carrier and lines.
+/// let orders = BTree::<[u64; 2], [u64; 3]>::at(Addr(0), 64);
+/// for number in 0..100 {
+///     orders.insert(&mut memory, [7, number], [number % 9, 0, 10])?;
+/// }
+/// orders.update(&mut memory, [7, 98], |order| {
+///     order.map(|[customer, _, lines]| [customer, 5, lines])
+/// })?;
+/// let mut last = Vec::new();
+/// orders.scan(&mut memory, [7, 98]..[8, 0], |_, key, order| {
+///     last.push((key, order));
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(last, [([7, 98], [8, 5, 10]), ([7, 99], [0, 0, 10])]);
+/// # Ok::<(), ebbtide_structures::Wrong>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct BTree<K, R> {
+    base: Addr,
+    pages: u64,
+    rows: PhantomData<fn(K) -> R>,
+}
+
+/// A page that was made by dividing another, and the lowest key that belongs there.
+type Divided<K> = Option<inner::Child<K>>;
+
+/// What became of a row and its leaf.
+struct Changed<K, R> {
+    /// The previous row.
+    found: Option<R>,
+    /// The leaf that was made, if the row's was divided.
+    divided: Divided<K>,
+    /// The lower fence of the leaf, if it has lost its last row.
+    emptied: Option<K>,
+}
+
+/// What a scan found in a leaf: rows in order, and where the next leaf begins.
+type LeafRows<K, R> = (Vec<(K, R)>, Option<K>);
+
+impl<K: Value + Ord, R: Row> BTree<K, R> {
+    /// The rows of a full leaf.
+    pub const LEAF_ROWS: u64 = Shape::<K, R>::ROWS;
+
+    /// Pages of a tree that `rows` rows fill in order. Rows that come in any order may need twice
+    /// as many.
+    pub const fn pages_for(rows: u64) -> u64 {
+        let leaves = rows.div_ceil(Self::LEAF_ROWS);
+        let (mut pages, mut level) = (1 + leaves, leaves);
+        while level > 1 {
+            level = level.div_ceil(Shape::<K, R>::CHILDREN);
+            pages += level;
+        }
+        // For the first row of a page that follows.
+        pages + 1
+    }
+
+    /// Bytes that a tree of `pages` pages takes.
+    pub const fn bytes(pages: u64) -> u64 {
+        pages.saturating_mul(PAGE)
+    }
+
+    /// The tree in the [`bytes`](BTree::bytes) from `base` on, at most 2³² pages. A range of zeros
+    /// is an empty one.
+    ///
+    /// # Panics
+    /// If `base` is not the start of a page.
+    pub fn at(base: Addr, pages: u64) -> BTree<K, R> {
+        check_base(base);
+        BTree { base, pages, rows: PhantomData }
+    }
+
+    /// Where it begins.
+    pub fn base(&self) -> Addr {
+        self.base
+    }
+
+    /// The pages that it may take.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The row of `key`.
+    ///
+    /// # Errors
+    /// [`Wrong`] when what it reads is not the tree.
+    pub fn get<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Wrong> {
+        let found = self.at_page(memory, (Some(key), 0), Access::Read, |memory, page, header| {
+            let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
+            Ok(slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot)))
+        });
+        found.map(Option::flatten)
+    }
+
+    /// Sets the row of `key`, and returns the one it had.
+    ///
+    /// # Errors
+    /// As for [`get`](BTree::get), and when there is no page for a new row; nothing is then
+    /// changed.
+    pub fn insert<M: Memory>(&self, memory: &mut M, key: K, row: R) -> Result<Option<R>, Wrong> {
+        self.update(memory, key, |_| Some(row))
+    }
+
+    /// Removes `key`, and returns its row.
+    ///
+    /// # Errors
+    /// As for [`get`](BTree::get).
+    pub fn remove<M: Memory>(&self, memory: &mut M, key: K) -> Result<Option<R>, Wrong> {
+        match self.own(memory).root() {
+            Some(_) => self.update(memory, key, |_| None),
+            None => Ok(None),
+        }
+    }
+
+    /// Replaces the row of `key` by `change` of it in one atomic step, where `None` stands for no
+    /// row. Returns the previous row. Of a row that was there, a transaction stores the words that
+    /// change alone.
+    ///
+    /// # Errors
+    /// As for [`insert`](BTree::insert).
+    ///
+    /// # Panics
+    /// When `change` panics. Nothing is then changed.
+    pub fn update<M: Memory>(
+        &self,
+        memory: &mut M,
+        key: K,
+        change: impl FnOnce(Option<R>) -> Option<R>,
+    ) -> Result<Option<R>, Wrong> {
+        self.plant(memory)?;
+        let mut change = Some(change);
+        let changed =
+            self.at_page(memory, (Some(key), 0), Access::Write, |memory, page, header| {
+                let Some(change) = change.take() else { unreachable!("a page is latched once") };
+                self.change_row(memory, page, header, key, change)
+            });
+        let Some(Changed { found, divided, emptied }) = changed? else {
+            return Err(self.wrong("it has lost its root"));
+        };
+        if let Some(new) = divided {
+            self.link(memory, 1, new)?;
+        }
+        if let Some(low) = emptied {
+            self.unlink(memory, low)?;
+        }
+        Ok(found)
+    }
+
+    /// Changes a row of the leaf at `page`, whose latch is held.
+    fn change_row<M: Memory>(
+        &self,
+        memory: &mut M,
+        page: Addr,
+        header: Header<K>,
+        key: K,
+        change: impl FnOnce(Option<R>) -> Option<R>,
+    ) -> Result<Changed<K, R>, Wrong> {
+        let slot = leaf::find::<M, K, R>(memory, page, &header, &key);
+        let found = slot.map(|slot| leaf::row::<M, K, R>(memory, page, slot));
+        let (mut divided, mut emptied) = (None, None);
+        match (slot.zip(found), change(found)) {
+            (None, None) => {}
+            (None, Some(row)) => match leaf::free_slot::<K, R>(&header) {
+                Some(slot) => add(memory, page, header, slot, (key, &row)),
+                None => divided = Some(self.divide_leaf(memory, page, header, (key, &row))?),
+            },
+            (Some((slot, old)), Some(row)) => {
+                leaf::replace::<M, K, R>(memory, page, slot, &old, &row);
+            }
+            (Some((slot, _)), None) => {
+                let mut new = header;
+                new.set_live(slot, false);
+                header.replace::<M, R>(memory, page, new);
+                emptied = new.low.filter(|_| new.live == [0; _]);
+            }
+        }
+        Ok(Changed { found, divided, emptied })
+    }
+
+    /// Moves the upper half of a full leaf, whose latch is held, to a new page, and adds a row to
+    /// either. A row behind all others of the tree has the new page alone.
+    fn divide_leaf<M: Memory>(
+        &self,
+        memory: &mut M,
+        page: Addr,
+        header: Header<K>,
+        (key, row): (K, &R),
+    ) -> Result<inner::Child<K>, Wrong> {
+        let mut keys = leaf::keys::<M, K, R>(memory, page, &header);
+        let is_last = header.right == 0 && keys.last().is_some_and(|(last, _)| *last < key);
+        let upper = keys.split_off(if is_last { keys.len() } else { keys.len() / 2 });
+        let separator = upper.first().map_or(key, |(first, _)| *first);
+        let number = self.take(memory)?.ok_or_else(|| self.full())?;
+        let new_page = self.address(number)?;
+        // A walk that was sent to this page before it was given back may come now.
+        latch::write(memory, new_page, |memory| {
+            let mut new = Header::new(0, header.right, Some(separator), header.high);
+            let (mut left, mut next) = (header, 0);
+            for &(key, slot) in &upper {
+                let row = leaf::row::<M, K, R>(memory, page, slot);
+                leaf::fill::<M, K, R>(memory, new_page, next, &key, &row);
+                new.set_live(next, true);
+                left.set_live(slot, false);
+                next += 1;
+            }
+            if key >= separator {
+                leaf::fill::<M, K, R>(memory, new_page, next, &key, row);
+                new.set_live(next, true);
+            }
+            new.write::<M, R>(memory, new_page);
+            (left.high, left.right) = (Some(separator), number);
+            header.replace::<M, R>(memory, page, left);
+            if key < separator {
+                let left = Header::load::<M, R>(memory, page);
+                let slot = left.as_ref().and_then(leaf::free_slot::<K, R>);
+                let room = left.zip(slot).ok_or_else(|| self.wrong("a leaf has no half"))?;
+                add(memory, page, room.0, room.1, (key, row));
+            }
+            Ok((separator, number))
+        })
+    }
+
+    /// Tells `level` of a page that was made by dividing one below it. A page that it does not know
+    /// of, because there is none left for it, is found from its left.
+    fn link<M: Memory>(
+        &self,
+        memory: &mut M,
+        level: u8,
+        new: inner::Child<K>,
+    ) -> Result<(), Wrong> {
+        if self.grow(memory, level, new)? {
+            return Ok(());
+        }
+        loop {
+            let place = (Some(new.0), level);
+            let divided = self.at_page(memory, place, Access::Write, |memory, page, header| {
+                if u64::from(header.children) < Shape::<K, R>::CHILDREN {
+                    inner::insert::<M, K, R>(memory, page, header, new);
+                    return Ok((None, true));
+                }
+                self.divide_inner(memory, page, header, new)
+            })?;
+            let (above, is_linked) = divided.unwrap_or((None, true));
+            if let Some(above) = above {
+                self.link(memory, level + 1, above)?;
+            }
+            if is_linked {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves the upper half of the children of a full inner page, whose latch is held, to a new
+    /// page. A child behind all others of its level has the new page alone. Gives the new page, and
+    /// whether `new` needs no place any more.
+    fn divide_inner<M: Memory>(
+        &self,
+        memory: &mut M,
+        page: Addr,
+        header: Header<K>,
+        new: inner::Child<K>,
+    ) -> Result<(Divided<K>, bool), Wrong> {
+        let mut children = inner::all::<M, K, R>(memory, page, &header);
+        let is_last = header.right == 0 && children.last().is_some_and(|last| last.0 < new.0);
+        let upper = if is_last { vec![new] } else { children.split_off(children.len() / 2) };
+        let separator = upper[0].0;
+        let Some(number) = self.take(memory)? else { return Ok((None, true)) };
+        let new_page = self.address(number)?;
+        latch::write(memory, new_page, |memory| {
+            let mut right = Header::new(header.level, header.right, Some(separator), header.high);
+            right.children = inner::write::<M, K, R>(memory, new_page, &upper);
+            right.write::<M, R>(memory, new_page);
+            let (high, children) = (Some(separator), children.len() as u16);
+            let left = Header { high, children, right: number, ..header };
+            header.replace::<M, R>(memory, page, left);
+            Ok((Some((separator, number)), is_last))
+        })
+    }
+
+    /// Gives back the leaf that begins at `low`, if it is still empty and has another on its left
+    /// below the same page.
+    fn unlink<M: Memory>(&self, memory: &mut M, low: K) -> Result<(), Wrong> {
+        let above = (Some(low), 1);
+        let beside = self.at_page(memory, above, Access::Read, |memory, page, header| {
+            Ok(inner::beside::<M, K, R>(memory, page, &header, low))
+        })?;
+        let Some((left, empty)) = beside.flatten() else { return Ok(()) };
+        let (left_page, page) = (self.address(left)?, self.address(empty)?);
+        // Latches are taken from left to right, and then upwards.
+        latch::write(memory, left_page, |memory| {
+            let left = Header::load::<M, R>(memory, left_page);
+            let Some(left) = left.filter(|left| left.level == 0 && left.right == empty) else {
+                return Ok(());
+            };
+            latch::write(memory, page, |memory| {
+                let is_it = |header: &Header<K>| {
+                    header.level == 0 && header.low == Some(low) && header.live == [0; _]
+                };
+                let header = Header::load::<M, R>(memory, page);
+                let Some(header) = header.filter(is_it) else { return Ok(()) };
+                let removed =
+                    self.at_page(memory, above, Access::Write, |memory, page, header| {
+                        Ok(inner::remove::<M, K, R>(memory, page, header, (low, empty)))
+                    })?;
+                if removed != Some(true) {
+                    return Ok(());
+                }
+                let wider = Header { high: header.high, right: header.right, ..left };
+                left.replace::<M, R>(memory, left_page, wider);
+                self.give_back(memory, empty)
+            })
+        })
+    }
+
+    /// Calls `visit` with the rows whose keys are in `range`, in order, until it says to stop.
+    ///
+    /// Each leaf is read in one step; the scan as a whole is atomic in a
+    /// [transaction](Memory::transaction) alone. No latch is held while `visit` runs, so it may use
+    /// this tree.
+    ///
+    /// # Errors
+    /// As for [`get`](BTree::get).
+    pub fn scan<M: Memory>(
+        &self,
+        memory: &mut M,
+        range: impl RangeBounds<K>,
+        mut visit: impl FnMut(&mut M, K, R) -> ControlFlow<()>,
+    ) -> Result<(), Wrong> {
+        let mut from = match range.start_bound() {
+            Bound::Included(key) | Bound::Excluded(key) => Some(*key),
+            Bound::Unbounded => None,
+        };
+        let goes_on = |key: &K| match range.end_bound() {
+            Bound::Included(end) => key <= end,
+            Bound::Excluded(end) => key < end,
+            Bound::Unbounded => true,
+        };
+        for leaves in 0u64.. {
+            if leaves.is_multiple_of(AHEAD) {
+                self.fetch_ahead(memory, from, goes_on)?;
+            }
+            let Some((rows, next)) = self.leaf_rows(memory, from, &range)? else { return Ok(()) };
+            for (key, row) in rows {
+                if visit(memory, key, row).is_break() {
+                    return Ok(());
+                }
+            }
+            from = next.filter(goes_on);
+            if from.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows in `range` of the leaf that holds `from`.
+    fn leaf_rows<M: Memory>(
+        &self,
+        memory: &mut M,
+        from: Option<K>,
+        range: &impl RangeBounds<K>,
+    ) -> Result<Option<LeafRows<K, R>>, Wrong> {
+        self.at_page(memory, (from, 0), Access::Read, |memory, page, header| {
+            let keys = leaf::keys::<M, K, R>(memory, page, &header);
+            let keys = keys.into_iter().filter(|(key, _)| range.contains(key));
+            let rows = keys.map(|(key, slot)| (key, leaf::row::<M, K, R>(memory, page, slot)));
+            Ok((rows.collect(), header.high))
+        })
+    }
+
+    /// Asks for the leaves that a scan reads after the one that holds `from`.
+    fn fetch_ahead<M: Memory>(
+        &self,
+        memory: &mut M,
+        from: Option<K>,
+        goes_on: impl Fn(&K) -> bool,
+    ) -> Result<(), Wrong> {
+        let leaves = self.at_page(memory, (from, 1), Access::Read, |memory, page, header| {
+            Ok(inner::following::<M, K, R>(memory, page, &header, from, AHEAD))
+        })?;
+        for (_, leaf) in leaves.into_iter().flatten().take_while(|(key, _)| goes_on(key)) {
+            memory.hint(Hint::WillNeed(self.address(leaf)?));
+        }
+        Ok(())
+    }
+}
+
+/// Adds a row to a leaf, whose latch is held, in a slot that holds none.
+fn add<M: Memory, K: Value + Ord, R: Row>(
+    memory: &mut M,
+    page: Addr,
+    header: Header<K>,
+    slot: u64,
+    (key, row): (K, &R),
+) {
+    leaf::fill::<M, K, R>(memory, page, slot, &key, row);
+    let mut new = header;
+    new.set_live(slot, true);
+    header.replace::<M, R>(memory, page, new);
+}

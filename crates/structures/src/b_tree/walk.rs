@@ -1,0 +1,245 @@
+//! Walks from the root to the page that holds a key, and the pages that a tree takes and gives
+//! back.
+//!
+//! A walk takes no latch and looks at one page at a time; by the versions of latches it notices
+//! that a page has changed under it. What a page says of itself tells whether it is the one that
+//! was looked for: a walk may come to a page that has been divided meanwhile, from which it goes on
+//! to the right, or to one that was given back, and then it begins again.
+
+use bytemuck::{Pod, Zeroable};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
+
+use super::BTree;
+use super::inner;
+use super::node::{Header, PageNumber, Shape, load_free, write_free};
+use crate::silo::Row;
+use crate::{Wrong, latch};
+
+/// What a tree knows of itself, behind the latch in its first page. Zeros are an empty tree.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Own {
+    /// The root, and above it its level; 0 before the first row.
+    root: u64,
+    /// Pages that were ever taken.
+    used: u64,
+    /// The first page that was given back, which leads to the next.
+    free: u64,
+    /// How many times a page was given back.
+    given_back: u64,
+}
+
+const OWN: u64 = 8;
+
+impl Own {
+    pub(super) fn root(&self) -> Option<(PageNumber, u8)> {
+        (self.root != 0).then_some((self.root as PageNumber, (self.root >> 32) as u8))
+    }
+}
+
+/// How a walk takes the page that it was looking for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Until nobody has written to it meanwhile.
+    Read,
+    /// With its latch held.
+    Write,
+}
+
+/// Where a walk is.
+struct Spot<K> {
+    number: PageNumber,
+    level: u8,
+    /// The lower fence of the page on the left that led here.
+    after: Option<Option<K>>,
+}
+
+/// Where a walk goes from a page.
+enum Step<T, K> {
+    Here(T),
+    Right(PageNumber, Option<K>),
+    Down(PageNumber),
+    /// The page is not the one that another page has promised.
+    Stale,
+}
+
+impl<K: Value + Ord> Spot<K> {
+    /// Whether a page with this header can be the one that the walk to `key` was sent to.
+    fn leads_to<R: Row>(&self, header: &Header<K>, key: Option<K>) -> bool {
+        let has_children = (1..=Shape::<K, R>::CHILDREN).contains(&u64::from(header.children));
+        header.level == self.level
+            && header.low <= key
+            && self.after.is_none_or(|after| header.low > after)
+            && (header.level == 0 || has_children)
+    }
+}
+
+impl<K: Value + Ord, R: Row> BTree<K, R> {
+    pub(super) fn own<M: Memory>(&self, memory: &mut M) -> Own {
+        memory.load(self.base + OWN)
+    }
+
+    /// The address of a page.
+    ///
+    /// # Errors
+    /// When the tree has no such page.
+    pub(super) fn address(&self, number: PageNumber) -> Result<Addr, Wrong> {
+        match u64::from(number) {
+            number if number > 0 && number < self.pages => {
+                Ok(self.base + number * PAGE_BYTES as u64)
+            }
+            _ => Err(self.wrong(&format!("a page leads to page {number}"))),
+        }
+    }
+
+    /// The error that the tree is damaged.
+    pub(super) fn wrong(&self, what: &str) -> Wrong {
+        Wrong(format!("the tree of {} pages at {:?} is damaged: {what}", self.pages, self.base))
+    }
+
+    /// Shows `body` the page of `level` that holds `key`, where `None` stands for what is before
+    /// all keys. `None` if the tree is not as high. To read, `body` may run more than once and must
+    /// have no effect but its result.
+    pub(super) fn at_page<M: Memory, T>(
+        &self,
+        memory: &mut M,
+        (key, level): (Option<K>, u8),
+        access: Access,
+        mut body: impl FnMut(&mut M, Addr, Header<K>) -> Result<T, Wrong>,
+    ) -> Result<Option<T>, Wrong> {
+        loop {
+            let own = self.own(memory);
+            let Some((number, root_level)) = own.root() else { return Ok(None) };
+            if root_level < level {
+                return Ok(None);
+            }
+            let mut spot = Spot { number, level: root_level, after: None };
+            loop {
+                let page = self.address(spot.number)?;
+                let look = |memory: &mut M| {
+                    let header = Header::load::<M, R>(memory, page);
+                    let Some(header) = header.filter(|header| spot.leads_to::<R>(header, key))
+                    else {
+                        return Ok(Step::Stale);
+                    };
+                    if header.high.is_some_and(|high| key >= Some(high)) {
+                        return Ok(Step::Right(header.right, header.low));
+                    }
+                    if spot.level == level {
+                        return body(memory, page, header).map(Step::Here);
+                    }
+                    Ok(Step::Down(inner::child::<M, K, R>(memory, page, &header, key)))
+                };
+                let step = match access {
+                    Access::Write if spot.level == level => latch::write(memory, page, look),
+                    _ => latch::read(memory, page, look),
+                };
+                spot = match step? {
+                    Step::Here(result) => return Ok(Some(result)),
+                    Step::Right(number, low) => Spot { number, after: Some(low), ..spot },
+                    Step::Down(number) => Spot { number, level: spot.level - 1, after: None },
+                    // A page that is given back is counted before its latch is released.
+                    Step::Stale if self.own(memory).given_back != own.given_back => break,
+                    Step::Stale => {
+                        let number = spot.number;
+                        return Err(self.wrong(&format!("page {number} is not what leads to it")));
+                    }
+                };
+            }
+        }
+    }
+
+    /// Makes an empty leaf the root, if there is none.
+    pub(super) fn plant<M: Memory>(&self, memory: &mut M) -> Result<(), Wrong> {
+        if self.own(memory).root().is_some() {
+            return Ok(());
+        }
+        latch::write(memory, self.base, |memory| {
+            if self.own(memory).root().is_some() {
+                return Ok(());
+            }
+            let number = self.take_held(memory)?.ok_or_else(|| self.full())?;
+            Header::<K>::new(0, 0, None, None).write::<M, R>(memory, self.address(number)?);
+            self.set_root(memory, number, 0);
+            Ok(())
+        })
+    }
+
+    /// Puts a root over the present one and `new`, if that is of the level below `level`. Says
+    /// whether it did.
+    pub(super) fn grow<M: Memory>(
+        &self,
+        memory: &mut M,
+        level: u8,
+        new: inner::Child<K>,
+    ) -> Result<bool, Wrong> {
+        let is_lower = |own: Own| own.root().filter(|(_, root_level)| *root_level < level);
+        if is_lower(self.own(memory)).is_none() {
+            return Ok(false);
+        }
+        latch::write(memory, self.base, |memory| {
+            let Some((old, _)) = is_lower(self.own(memory)) else { return Ok(false) };
+            // Without a page for it the root stays, and what it does not know of is found from its
+            // left.
+            let Some(number) = self.take_held(memory)? else { return Ok(true) };
+            let page = self.address(number)?;
+            let mut header = Header::<K>::new(level, 0, None, None);
+            header.children = inner::write::<M, K, R>(memory, page, &[(new.0, old), new]);
+            header.write::<M, R>(memory, page);
+            self.set_root(memory, number, level);
+            Ok(true)
+        })
+    }
+
+    fn set_root<M: Memory>(&self, memory: &mut M, number: PageNumber, level: u8) {
+        memory.store(self.base + OWN, u64::from(level) << 32 | u64::from(number));
+    }
+
+    /// Takes a page, whose contents are arbitrary but for its first word, a latch. `None` if all
+    /// are in use.
+    pub(super) fn take<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Wrong> {
+        latch::write(memory, self.base, |memory| self.take_held(memory))
+    }
+
+    fn take_held<M: Memory>(&self, memory: &mut M) -> Result<Option<PageNumber>, Wrong> {
+        let own = self.own(memory);
+        if own.free != 0 {
+            let number = PageNumber::try_from(own.free).unwrap_or(0);
+            let next = load_free(memory, self.address(number)?);
+            let next = next.ok_or_else(|| self.wrong(&format!("page {number} is not free")))?;
+            memory.store(self.base + OWN + 16, u64::from(next));
+            return Ok(Some(number));
+        }
+        // The first page is no node.
+        let number = own.used.saturating_add(1);
+        if number >= self.pages {
+            return Ok(None);
+        }
+        memory.store(self.base + OWN + 8, number);
+        Ok(PageNumber::try_from(number).ok())
+    }
+
+    /// Gives a page back that no page leads to. Its latch is held.
+    pub(super) fn give_back<M: Memory>(
+        &self,
+        memory: &mut M,
+        number: PageNumber,
+    ) -> Result<(), Wrong> {
+        let page = self.address(number)?;
+        latch::write(memory, self.base, |memory| {
+            let own = self.own(memory);
+            write_free(memory, page, own.free as PageNumber);
+            let changed = [u64::from(number), own.given_back.wrapping_add(1)];
+            memory.store(self.base + OWN + 16, changed);
+            Ok(())
+        })
+    }
+
+    /// The error that no page is left.
+    pub(super) fn full(&self) -> Wrong {
+        Wrong(format!(
+            "the tree at {:?} is full: all its {} pages are in use",
+            self.base, self.pages
+        ))
+    }
+}
