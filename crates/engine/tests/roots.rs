@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
 use ebbtide_structures::silo::Isolation;
-use ebbtide_structures::{Catalogue, Database, Heap, OrderedMap, StoredTable, Vector};
+use ebbtide_structures::{BTree, Catalogue, Database, Heap, OrderedMap, StoredTable, Vector};
 use ebbtide_testbed::Plain;
 use ebbtide_testbed::power_loss::Kept;
 use parking_lot::Mutex;
@@ -64,6 +65,46 @@ impl Root for OrderedMap {
         let numbers =
             |(key, value): (Vec<u8>, u64)| key.into_iter().map(u64::from).chain([value]).collect();
         list.into_iter().map(numbers).collect()
+    }
+}
+
+/// Rows of a seventh of a page come, change in part and go, so that pages are divided and given back.
+impl Root for BTree<[u64; 2], [u64; 72]> {
+    fn open<M: Memory>(memory: &mut M, catalogue: &Catalogue) -> Self {
+        catalogue.b_tree(memory, "rows", 150).unwrap()
+    }
+
+    fn change<M: Memory>(&self, memory: &mut M, number: u64) {
+        let mut random = drawn(number);
+        // Rows come in the first half, and in the second more go than come.
+        let goes = if number < TRANSACTIONS / 2 { 0.1 } else { 0.7 };
+        for _ in 0..8 {
+            let key = [random.random_range(0..10), random.random_range(0..12)];
+            let (goes, word) = (random.random_bool(goes), random.random_range(0..72));
+            let change = |row: Option<[u64; 72]>| {
+                let mut row = row.unwrap_or([number; 72]);
+                row[word] += number;
+                (!goes).then_some(row)
+            };
+            self.update(memory, key, change).unwrap();
+        }
+    }
+
+    fn contents<M: Memory>(&self, memory: &mut M) -> Contents {
+        let mut contents = Contents::new();
+        let visit = |_: &mut M, key: [u64; 2], row: [u64; 72]| {
+            contents.push(key.into_iter().chain(row).collect());
+            ControlFlow::Continue(())
+        };
+        self.scan(memory, .., visit).unwrap();
+        // What is found by key is the same. A transaction notices at its end what changed meanwhile.
+        for row in &mut contents {
+            let found = self.get(memory, [row[0], row[1]]).unwrap();
+            if found.is_none_or(|found| found[..] != row[2..]) {
+                row.clear();
+            }
+        }
+        contents
     }
 }
 
@@ -304,6 +345,11 @@ fn is_found_again<R: Root>() {
 #[test]
 fn an_ordered_map_is_found_again_by_name_with_whole_transactions() {
     is_found_again::<OrderedMap>();
+}
+
+#[test]
+fn a_b_tree_is_found_again_by_name_with_whole_transactions() {
+    is_found_again::<BTree<[u64; 2], [u64; 72]>>();
 }
 
 #[test]

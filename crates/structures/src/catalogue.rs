@@ -13,7 +13,7 @@ use ebbtide_core::{Addr, Memory, Value};
 use thiserror::Error;
 
 use super::{
-    Database, Heap, LINE, Map, OrderedMap, PAGE, Region, RegionFull, StoredTable, Vector,
+    BTree, Database, Heap, LINE, Map, OrderedMap, PAGE, Region, RegionFull, StoredTable, Vector,
     check_base,
 };
 use crate::latch;
@@ -60,6 +60,7 @@ const ORDERED_MAP: u64 = 4;
 const HEAP: u64 = 5;
 const DATABASE: u64 = 6;
 const TABLE: u64 = 7;
+const B_TREE: u64 = 8;
 
 /// Structures in a range of addresses, by name.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +106,9 @@ impl Entry {
             MAP => format!("a map for {capacity} entries of {key_bytes} and {value_bytes} bytes"),
             RANGE => format!("a range of {capacity} bytes"),
             ORDERED_MAP => format!("an ordered map with room for {capacity} nodes"),
+            B_TREE => format!(
+                "a B+-tree of {capacity} pages with keys of {key_bytes} bytes and rows of {value_bytes}"
+            ),
             HEAP => format!("a heap of {capacity} bytes"),
             DATABASE => "a database".into(),
             TABLE => format!(
@@ -212,6 +216,22 @@ impl Catalogue {
         let format = |memory: &mut M, at| OrderedMap::at(at, nodes).format(memory);
         let at = self.find(memory, name, wanted, OrderedMap::bytes(nodes), format)?;
         Ok(OrderedMap::at(at, nodes))
+    }
+
+    /// The B+-tree of that name, of `pages` pages ([`BTree::pages_for`]), which is made empty if there is none.
+    ///
+    /// # Errors
+    /// As [`vector`](Catalogue::vector).
+    pub fn b_tree<K: Value + Ord, R: Row, M: Memory>(
+        &self,
+        memory: &mut M,
+        name: &str,
+        pages: u64,
+    ) -> Result<BTree<K, R>, CatalogueError> {
+        let (key_bytes, value_bytes) = (size_of::<K>() as u64, size_of::<R>() as u64);
+        let wanted = Entry { kind: B_TREE, key_bytes, value_bytes, base: 0, capacity: pages };
+        let at = self.find(memory, name, wanted, BTree::<K, R>::bytes(pages), |_, _| ())?;
+        Ok(BTree::at(at, pages))
     }
 
     /// The heap of that name of `bytes` bytes, which is made empty if there is none.
@@ -345,16 +365,20 @@ mod tests {
         let made = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
         let visits: Vector<u64> = made.vector(&mut memory, "visits", 100).unwrap();
         let users: Map<u64, [u64; 2]> = made.map(&mut memory, "users", 100).unwrap();
+        let orders: BTree<u64, [u64; 9]> = made.b_tree(&mut memory, "orders", 5).unwrap();
         visits.set(&mut memory, 7, 70);
         users.insert(&mut memory, 3, [4, 5]).unwrap();
+        orders.insert(&mut memory, 2, [6; 9]).unwrap();
         let again = Catalogue::open(&mut memory, Addr(0), BYTES).unwrap();
+        let orders: BTree<u64, [u64; 9]> = again.b_tree(&mut memory, "orders", 5).unwrap();
         let users: Map<u64, [u64; 2]> = again.map(&mut memory, "users", 100).unwrap();
         let visits: Vector<u64> = again.vector(&mut memory, "visits", 100).unwrap();
+        assert_eq!(orders.get(&mut memory, 2), Ok(Some([6; 9])));
         assert_eq!(users.get(&mut memory, 3), Some([4, 5]));
         assert_eq!(visits.get(&mut memory, 7), 70);
         let names: Vec<String> =
             again.list(&mut memory).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["visits", "users"]);
+        assert_eq!(names, ["visits", "users", "orders"]);
     }
 
     #[test]
@@ -367,6 +391,11 @@ mod tests {
         assert_eq!(error.to_string(), said);
         assert!(catalogue.map::<u64, u64, _>(&mut memory, "a", 10).is_err());
         assert!(catalogue.range(&mut memory, "", 10).is_err());
+        catalogue.b_tree::<u64, u64, _>(&mut memory, "b", 4).unwrap();
+        let error = catalogue.b_tree::<u64, [u64; 9], _>(&mut memory, "b", 4).unwrap_err();
+        let said = "'b' is a B+-tree of 4 pages with keys of 8 bytes and rows of 8, not a B+-tree of 4 \
+                    pages with keys of 8 bytes and rows of 72";
+        assert_eq!(error.to_string(), said);
     }
 
     #[test]
