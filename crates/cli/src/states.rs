@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::Args;
 use ebbtide_core::crc32c_append;
@@ -45,6 +46,14 @@ fn user_folder() -> Option<PathBuf> {
 /// # Errors
 /// When the file cannot be read.
 pub(crate) fn program_checksum() -> io::Result<u32> {
+    static READ: OnceLock<u32> = OnceLock::new();
+    match READ.get() {
+        Some(sum) => Ok(*sum),
+        None => read_checksum().map(|sum| *READ.get_or_init(|| sum)),
+    }
+}
+
+fn read_checksum() -> io::Result<u32> {
     let (mut file, mut buffer, mut sum) =
         (File::open(std::env::current_exe()?)?, vec![0; 1 << 20], 0);
     loop {

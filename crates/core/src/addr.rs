@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes in a page, the unit that moves between flash and DRAM.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -59,7 +61,9 @@ impl fmt::Debug for Addr {
 }
 
 /// The number of a page in the address space: its address divided by [`PAGE_BYTES`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct PageId(pub u64);
 
 impl PageId {
@@ -77,7 +81,9 @@ impl PageId {
 }
 
 /// The number of a frame: a slot of the DRAM cache that holds one page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct FrameId(pub u32);
 
 impl FrameId {

@@ -86,9 +86,11 @@ impl Aged {
     }
 }
 
+/// The golden section, whose multiples lie evenly from 0 to 1 for any number of them.
+pub(crate) const GOLDEN: f64 = 0.618_033_988_749_895;
+
 /// A number coprime to `count` near its golden section, and the number's inverse modulo `count`.
 fn permutation(count: u64) -> (u64, u64) {
-    const GOLDEN: f64 = 0.618_033_988_749_895;
     let mut step = ((count as f64 * GOLDEN) as u64).max(1);
     loop {
         if let Some(inverse) = inverse(step, count) {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use ebbtide_core::{PageId, Span, Time};
 use rustc_hash::FxHashMap;
 
-use crate::aged::Aged;
+use crate::aged::{Aged, GOLDEN};
 use crate::agenda::Agenda;
 use crate::command::{Command, Done, Kind};
 use crate::config::{GarbageCollection, SsdConfig, Suspend, WriteDone, WriteUnit};
@@ -63,10 +63,9 @@ pub(crate) struct Ssd {
     pub counters: Counters,
 }
 
-/// Where between two collections a plane is at the start: multiples of the golden section, which lie
-/// evenly from 0 to 1 for any number of planes, and apart for planes side by side.
+/// Where between two collections a plane is at the start, from 0 to 1; apart for planes side by side.
 fn phase(plane: usize) -> f64 {
-    (plane as f64 * 0.618_033_988_749_895).fract()
+    (plane as f64 * GOLDEN).fract()
 }
 
 impl Ssd {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::calibration::Calibration;
-use crate::machine::{Machine, SavedWarmth, SimError};
+use crate::machine::{Machine, SavedMachine, SimError};
 use crate::plan::Plan;
 use crate::warm::{Steady, warmed_up};
 
@@ -81,7 +81,7 @@ pub(crate) fn calibration(
 }
 
 /// A warm machine in a file.
-type Warm = (Steady, SavedWarmth, u64);
+type Warm = (Steady, SavedMachine);
 
 /// Warms `machine` of `plan` as [`warmed_up`] does, or gives it the state that it had afterwards in an
 /// earlier run.
@@ -103,16 +103,16 @@ fn warm_by(
     watch: Watch<'_>,
 ) -> Result<Steady, SimError> {
     let basis = plan.warm_up_basis();
-    if let Some((steady, saved, next_job)) = folder.and_then(|f| f.read::<Warm>(WARM, &basis))
-        && machine.restore((saved, next_job))
+    if let Some((steady, saved)) = folder.and_then(|folder| folder.read::<Warm>(WARM, &basis))
+        && machine.restore(saved)
     {
         return Ok(steady);
     }
     let steady = warmed_up(machine, plan, watch)?;
     if let Some(folder) = folder
-        && let Some((saved, next_job)) = machine.saved()
+        && let Some(saved) = machine.saved()
     {
-        folder.write(WARM, &basis, &(steady, saved, next_job));
+        folder.write(WARM, &basis, &(steady, saved));
     }
     Ok(steady)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_workloads::Kind;
 
+use crate::calibration::TIMED_JOBS_MAX;
 use crate::plan::Plan;
 
 /// The time that the stages of a run take on a host, about. Relations between stages and between
@@ -41,9 +42,6 @@ const WARM_US: f64 = 64.0;
 /// Host time of a job in DRAM, as a share of one on a design.
 const IN_DRAM: f64 = 0.55;
 
-/// Jobs a core that calibration times.
-const CALIBRATED_JOBS: f64 = 1250.0;
-
 /// Host time of a timed job, on the mean of the designs of `ebbtide reproduce astriflash --quick`.
 /// `examples/stages.rs` measures these figures.
 fn job_us(workload: Kind) -> f64 {
@@ -63,7 +61,7 @@ impl HostTime {
     pub fn of(plan: &Plan) -> HostTime {
         let frames = plan.config.memory_size().1.0 as f64 / PAGE_BYTES as f64;
         let job_us = job_us(plan.workload);
-        let jobs_in_dram = CALIBRATED_JOBS * plan.config.cores.count as f64;
+        let jobs_in_dram = TIMED_JOBS_MAX as f64 * plan.config.cores.count as f64;
         let us = |us: f64| Duration::from_secs_f64(us / 1e6);
         HostTime {
             counting: us(frames * COUNT_US),

@@ -160,8 +160,8 @@ impl Clone for Contents {
     }
 }
 
-/// The stored lines of a page: its number, a bit for each line, and the lines.
-pub(crate) type StoredPage = (u64, u64, Vec<Line>);
+/// A page, a bit for each of its lines that was stored to, and those lines.
+pub(crate) type StoredPage = (PageId, u64, Vec<Line>);
 
 impl Contents {
     /// All lines that were stored to.
@@ -174,13 +174,9 @@ impl Contents {
         stored
     }
 
-    /// The pages that were stored to, in their order.
+    /// The pages that were stored to.
     pub(crate) fn stored_pages(&self) -> Vec<StoredPage> {
-        let stored = self.all_stored();
-        let mut pages: Vec<StoredPage> =
-            stored.pages().map(|(page, lines, held)| (page.0, lines, held)).collect();
-        pages.sort_unstable_by_key(|(page, ..)| *page);
-        pages
+        self.all_stored().pages().collect()
     }
 
     /// The image of these contents, overlaid with `pages` in place of what was stored here.
@@ -188,7 +184,7 @@ impl Contents {
         let (mut stored, mut all) = (Stored::new(), [[0; LINE_BYTES / 8]; PAGE_BYTES / LINE_BYTES]);
         for (page, lines, held) in pages {
             set_bits(*lines).zip(held).for_each(|(line, held)| all[line] = *held);
-            stored.keep(PageId(*page), *lines, &all);
+            stored.keep(*page, *lines, &all);
         }
         Contents::of(Rc::clone(&self.image), self.size_bytes, stored)
     }

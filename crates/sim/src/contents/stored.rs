@@ -3,7 +3,7 @@
 use ebbtide_core::PageId;
 use rustc_hash::FxHashMap;
 
-use super::{Line, Lines, set_bits};
+use super::{Line, Lines, StoredPage, set_bits};
 
 /// Lines by page. All lines are in one block of host memory, so that a line needs no allocation.
 #[derive(Clone)]
@@ -65,8 +65,8 @@ impl Stored {
         lines
     }
 
-    /// The lines of every page, with a bit for each.
-    pub(super) fn pages(&self) -> impl Iterator<Item = (PageId, u64, Vec<Line>)> {
+    /// The lines of every page.
+    pub(super) fn pages(&self) -> impl Iterator<Item = StoredPage> {
         self.pages.iter().map(|(page, chain)| {
             let mut place = chain.first;
             let lines = set_bits(chain.lines).map(|_| {

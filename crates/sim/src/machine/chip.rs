@@ -616,14 +616,10 @@ impl Chip {
     /// Takes the state that was `saved` of a chip with the same caches and frames, if the memory can.
     /// Gives whether it did.
     pub(crate) fn restore(&mut self, saved: SavedWarmth) -> bool {
-        if !self.memory.residency().is_some_and(|own| own.restore(&saved.residency)) {
+        if !self.memory.residency().is_some_and(|own| own.restore(saved.residency)) {
             return false;
         }
-        self.contents = self.contents.overlaid(&saved.stored);
-        self.caches = saved.caches;
-        for (core, tlb) in self.cores.iter_mut().zip(saved.tlbs) {
-            core.tlb = tlb;
-        }
+        self.begin(self.contents.overlaid(&saved.stored), saved.caches, saved.tlbs);
         true
     }
 
@@ -633,12 +629,15 @@ impl Chip {
         if !own.is_some_and(|own| own.begin_with(&warmth.residency)) {
             return false;
         }
-        self.contents = warmth.contents.clone();
-        self.caches = warmth.caches.clone();
-        for (core, tlb) in self.cores.iter_mut().zip(&warmth.tlbs) {
-            core.tlb = tlb.clone();
-        }
+        self.begin(warmth.contents.clone(), warmth.caches.clone(), warmth.tlbs.clone());
         true
+    }
+
+    fn begin(&mut self, contents: Contents, caches: Caches, tlbs: Vec<Tlb>) {
+        (self.contents, self.caches) = (contents, caches);
+        for (core, tlb) in self.cores.iter_mut().zip(tlbs) {
+            core.tlb = tlb;
+        }
     }
 
     /// Lets `enter` change the journal's entry of a thread's current miss, if there is one.

@@ -19,7 +19,6 @@ use thiserror::Error;
 
 pub use crate::hierarchy::Coherence;
 pub use chip::MissedAccesses;
-pub(crate) use chip::SavedWarmth;
 pub(crate) use journal::Missed;
 pub use latency::Distribution;
 pub(crate) use latency::Latencies;
@@ -30,7 +29,7 @@ use crate::contents::Contents;
 use crate::core_side::{CoreSide, Switching};
 use crate::designs::Parts;
 use crate::memory_side::{Counters, Event, NOBODY, Noted, PlainLru, Waiter};
-use chip::Chip;
+use chip::{Chip, SavedWarmth};
 use job_memory::{Jobs, Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
 use spent::WaitsFor;
@@ -208,13 +207,13 @@ impl Machine {
     }
 
     /// What can be kept of a warm machine on disk, if its memory can hand its state on.
-    pub(crate) fn saved(&self) -> Option<(SavedWarmth, u64)> {
+    pub(crate) fn saved(&self) -> Option<SavedMachine> {
         Some((self.chip.borrow_mut().saved()?, self.next_job))
     }
 
     /// Takes what was saved of a warm machine with the same caches and frames, if its memory can.
     /// Gives whether it did.
-    pub(crate) fn restore(&mut self, (saved, next_job): (SavedWarmth, u64)) -> bool {
+    pub(crate) fn restore(&mut self, (saved, next_job): SavedMachine) -> bool {
         let can = self.chip.borrow_mut().restore(saved);
         if can {
             self.next_job = next_job;
@@ -541,6 +540,9 @@ pub(crate) struct Warmth {
     chip: chip::Warmth,
     next_job: u64,
 }
+
+/// What is kept of that state on disk, and the next job.
+pub(crate) type SavedMachine = (SavedWarmth, u64);
 
 /// Single misses over a part of a run.
 pub(crate) struct Story {

@@ -29,7 +29,7 @@ pub struct Residency {
 
 /// The state of a frame: its page plus one, or [`RESERVED`], or 0 if it was never used; whether the
 /// page is [dirty](DIRTY); and, in the bits between, the number of touches.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry(u64);
 
 const TOUCHES_SHIFT: u32 = 56;
@@ -56,9 +56,9 @@ impl Entry {
 /// What is kept of a cache on disk.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SavedResidency {
-    frames: Vec<u64>,
-    order: Vec<u32>,
-    vacated: Vec<(usize, Vec<u32>)>,
+    frames: Vec<Entry>,
+    order: Vec<FrameId>,
+    vacated: FxHashMap<usize, Vec<FrameId>>,
 }
 
 /// An evicted page.
@@ -157,35 +157,26 @@ impl Residency {
 
     /// What can be kept of it on disk, if an order of its frames is all that its policy knows.
     pub(crate) fn saved(&self) -> Option<SavedResidency> {
-        let vacated = self.vacated.iter();
-        let mut vacated: Vec<(usize, Vec<u32>)> = vacated
-            .map(|(set, frames)| (*set, frames.iter().map(|frame| frame.0).collect()))
-            .collect();
-        vacated.sort_unstable();
-        Some(SavedResidency {
-            frames: self.frames.iter().map(|entry| entry.0).collect(),
-            order: self.policy.order()?.iter().map(|frame| frame.0).collect(),
-            vacated,
-        })
+        let order = self.policy.order()?;
+        let (frames, vacated) = (self.frames.clone(), self.vacated.clone());
+        Some(SavedResidency { frames, order, vacated })
     }
 
     /// Becomes what was saved of one with as many frames and the same policy. This one must be empty.
     /// Gives whether it could.
-    pub(crate) fn restore(&mut self, saved: &SavedResidency) -> bool {
+    pub(crate) fn restore(&mut self, saved: SavedResidency) -> bool {
         let fresh = self.policy.order().is_some_and(|order| order.is_empty());
         if !fresh || saved.frames.len() != self.frames.len() {
             return false;
         }
-        self.frames = saved.frames.iter().map(|entry| Entry(*entry)).collect();
-        for frame in saved.order.iter().map(|frame| FrameId(*frame)) {
+        (self.frames, self.vacated) = (saved.frames, saved.vacated);
+        for frame in saved.order {
             let page = PageId((self.frames[frame.index()].0 & PAGE).wrapping_sub(1));
             self.policy.insert(frame, page);
             if let Some(index) = &mut self.index {
                 index.insert(page, frame);
             }
         }
-        let frames = |frames: &Vec<u32>| frames.iter().map(|frame| FrameId(*frame)).collect();
-        self.vacated = saved.vacated.iter().map(|(set, vacated)| (*set, frames(vacated))).collect();
         true
     }
 

@@ -210,15 +210,19 @@ impl Comparison<'_> {
         load.reconnect()
     }
 
-    /// Measures a mix on one server.
-    fn window(&mut self, side: usize, mix: Mix) -> Result<Window, LoadError> {
-        let options = self.options;
+    /// As many keys as stay in the cache of Ebbtide, whose frames are the only ones that are told.
+    fn cached_keys(&mut self) -> Result<usize, LoadError> {
         let mut frames_bytes = 0;
         for side in &mut self.sides {
             frames_bytes = frames_bytes.max(side.server.counters()?.frames_bytes);
         }
-        let cached = frames_bytes / CACHED_SHARE / PAGE_BYTES as u64;
-        let keys = if mix.cached { (cached as usize).max(1) } else { options.load.keys };
+        Ok(((frames_bytes / CACHED_SHARE) as usize / PAGE_BYTES).max(1))
+    }
+
+    /// Measures a mix on one server.
+    fn window(&mut self, side: usize, mix: Mix) -> Result<Window, LoadError> {
+        let options = self.options;
+        let keys = if mix.cached { self.cached_keys()? } else { options.load.keys };
         let Side { server, load } = &mut self.sides[side];
         load.options.writes = mix.writes;
         load.options.pipeline = mix.pipeline;
