@@ -9,7 +9,7 @@ use crate::core_side::CoreSide;
 use crate::designs::Parts;
 use crate::machine::{Machine, SimError};
 use crate::memory_side::{AllDram, PlainLru};
-use crate::plan::Plan;
+use crate::plan::{JOBS_IN_DRAM_MAX, Plan};
 use crate::progress::HostTime;
 
 /// Jobs in DRAM, and the computing that makes them miss at the wanted interval.
@@ -46,13 +46,6 @@ pub(crate) fn is_steady(left: u64, misses: u64) -> bool {
 
 /// The stage of progress of runs in DRAM.
 const IN_DRAM: &str = "running in DRAM";
-
-/// The most jobs per core that a run in DRAM is measured over.
-const JOBS_MAX: u64 = 500;
-
-/// The most jobs per core that a calibration runs in time: each of its two runs has a fourth more jobs
-/// than it counts.
-pub(crate) const TIMED_JOBS_MAX: u64 = 2 * (JOBS_MAX + JOBS_MAX / 4);
 
 /// Accesses over all cores after which a run in DRAM ends earlier.
 const ACCESSES: u64 = 8_000_000;
@@ -127,6 +120,6 @@ fn rate(plan: &Plan, machine: &mut Machine, watch: Watch<'_>) -> Result<f64, Sim
         }
         Ok::<f64, SimError>(jobs as f64 * 1e12 / time.as_ps() as f64)
     };
-    watch.within(0.0, 0.2, |watch| run(JOBS_MAX / 4, ACCESSES / 4, watch))?;
-    watch.within(0.2, 1.0, |watch| run(JOBS_MAX, ACCESSES, watch))
+    watch.within(0.0, 0.2, |watch| run(JOBS_IN_DRAM_MAX / 4, ACCESSES / 4, watch))?;
+    watch.within(0.2, 1.0, |watch| run(JOBS_IN_DRAM_MAX, ACCESSES, watch))
 }

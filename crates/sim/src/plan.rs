@@ -8,6 +8,9 @@ use crate::designs::resolve;
 use crate::machine::{SimError, WORK_UNITS};
 use crate::offered::Offered;
 
+/// The most jobs per core over which the machine in DRAM is measured, to know what a load is a share of.
+pub(crate) const JOBS_IN_DRAM_MAX: u64 = 500;
+
 /// One simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {

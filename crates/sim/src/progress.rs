@@ -5,8 +5,7 @@ use std::time::Duration;
 use ebbtide_core::PAGE_BYTES;
 use ebbtide_workloads::Kind;
 
-use crate::calibration::TIMED_JOBS_MAX;
-use crate::plan::Plan;
+use crate::plan::{JOBS_IN_DRAM_MAX, Plan};
 
 /// The time that the stages of a run take on a host, about. Relations between stages and between
 /// runs hold better than the times themselves.
@@ -61,7 +60,9 @@ impl HostTime {
     pub fn of(plan: &Plan) -> HostTime {
         let frames = plan.config.memory_size().1.0 as f64 / PAGE_BYTES as f64;
         let job_us = job_us(plan.workload);
-        let jobs_in_dram = TIMED_JOBS_MAX as f64 * plan.config.cores.count as f64;
+        // A calibration runs twice, each time with a fourth more jobs than it counts.
+        let timed_jobs = 2 * (JOBS_IN_DRAM_MAX + JOBS_IN_DRAM_MAX / 4);
+        let jobs_in_dram = timed_jobs as f64 * plan.config.cores.count as f64;
         let us = |us: f64| Duration::from_secs_f64(us / 1e6);
         HostTime {
             counting: us(frames * COUNT_US),
