@@ -117,6 +117,9 @@ pub(crate) struct Arguments {
     /// Maximum of requests in one submission to the kernel
     #[arg(long, value_parser = numbers::count::<usize>, default_value = "64", value_name = "COUNT")]
     batch: usize,
+    /// Parts of the replacement policy, each behind a lock of its own [default: one for eight cores]
+    #[arg(long, value_parser = numbers::count::<usize>, value_name = "COUNT")]
+    policy_parts: Option<usize>,
     /// Seed of data and jobs
     #[arg(long, value_parser = numbers::count::<u64>, default_value = "1")]
     seed: u64,
@@ -249,6 +252,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
     options.tuning = Tuning {
         scheduler: arguments.scheduler,
         replacement: arguments.replacement,
+        policy_parts: arguments.policy_parts,
         admission: arguments.admission,
         prefetch: arguments.prefetch,
         hints: arguments.hints,

@@ -3,7 +3,8 @@
 //! core's thread, less that of the same jobs when every page is resident.
 //!
 //! *Warm*: jobs do nothing else. *Cold*: before each access a job walks over 64 KiB of its own, so that
-//! what the engine keeps is found in a cache further away. `cargo bench -p ebbtide-engine --bench
+//! what the engine keeps is found in a cache further away. *2 cores*: two at once, with the replacement
+//! policy behind one lock and in parts behind a lock each. `cargo bench -p ebbtide-engine --bench
 //! miss_path`, with `quick` for fewer rounds.
 
 mod nowhere;
@@ -38,7 +39,7 @@ struct Work {
     cold: bool,
 }
 
-/// A round of jobs on one core.
+/// A round of jobs of one core.
 struct Round {
     work: Work,
     jobs_left: Cell<u32>,
@@ -126,44 +127,57 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Runs a round; gives nanoseconds a job, and misses a job.
+/// Runs a round on each core; gives nanoseconds a job, and misses a job.
 fn round(engine: &Engine, work: Work, seed: u64) -> (f64, f64) {
     let misses = || engine.counters().snapshot().misses;
     let before = misses();
-    let took = engine.run(|_| Round::new(work, seed), |round| round.took.get());
-    let took: Duration = took.expect("a core runs").iter().sum();
-    let missed = (misses() - before) as f64 / f64::from(JOBS);
-    (took.as_nanos() as f64 / f64::from(JOBS), missed)
+    let round = |core| Round::new(work, seed << 8 | core as u64);
+    let took = engine.run(round, |round| round.took.get()).expect("every core runs");
+    let jobs = f64::from(JOBS) * took.len() as f64;
+    let missed = (misses() - before) as f64 / jobs;
+    (took.iter().sum::<Duration>().as_nanos() as f64 / jobs, missed)
+}
+
+/// An engine on as many cores, with its replacement policy in so many parts.
+fn engine(cores: usize, parts: usize) -> Engine {
+    let cpus = affinity::allowed().expect("the kernel says where we may run");
+    let mut options = Options::new(DRAM_BYTES);
+    options.cores = cores;
+    options.cpus = cpus[..cores.min(cpus.len())].to_vec();
+    options.tuning.policy_parts = Some(parts);
+    Engine::over_device(Arc::new(Nowhere), PAGES, &options).expect("the engine fits its budget")
+}
+
+/// Prints what misses of one kind cost.
+fn measure(name: &str, engine: &Engine, rounds: u64, stores: bool, cold: bool) {
+    let few = Work { pages: 256, stores, cold };
+    let all = Work { pages: PAGES, ..few };
+    let mut ns = Vec::new();
+    let mut missed = 0.0;
+    for seed in 0..=rounds {
+        let (without, _) = round(engine, few, seed);
+        let (with, misses) = round(engine, all, seed);
+        // The first round warms up.
+        if seed > 0 {
+            ns.push((with - without) / misses);
+            missed = misses;
+        }
+    }
+    ns.sort_by(f64::total_cmp);
+    let at = |share: f64| ns[((ns.len() - 1) as f64 * share).round() as usize];
+    println!("{name:<26}{missed:>12.2}  {:.0} ({:.0}-{:.0})", at(0.5), at(0.1), at(0.9));
 }
 
 fn main() {
     let rounds = if std::env::args().any(|argument| argument == "quick") { 5 } else { 25 };
-    let mut options = Options::new(DRAM_BYTES);
-    options.cpus = affinity::allowed().expect("the kernel says where we may run")[..1].to_vec();
-    let engine = Engine::over_device(Arc::new(Nowhere), PAGES, &options)
-        .expect("the engine fits its budget");
-    println!("{:<16}{:>12}  median (10th-90th percentile), CPU ns a miss", "", "misses a job");
-    for (name, stores, cold) in [
-        ("loads, warm", false, false),
-        ("stores, warm", true, false),
-        ("loads, cold", false, true),
-        ("stores, cold", true, true),
-    ] {
-        let few = Work { pages: 256, stores, cold };
-        let all = Work { pages: PAGES, ..few };
-        let mut ns = Vec::new();
-        let mut missed = 0.0;
-        for seed in 0..=rounds {
-            let (without, _) = round(&engine, few, seed);
-            let (with, misses) = round(&engine, all, seed);
-            // The first round warms up.
-            if seed > 0 {
-                ns.push((with - without) / misses);
-                missed = misses;
-            }
-        }
-        ns.sort_by(f64::total_cmp);
-        let at = |share: f64| ns[((ns.len() - 1) as f64 * share).round() as usize];
-        println!("{name:<16}{missed:>12.2}  {:.0} ({:.0}-{:.0})", at(0.5), at(0.1), at(0.9));
+    println!("{:<26}{:>12}  median (10th-90th percentile), CPU ns a miss", "", "misses a job");
+    let alone = engine(1, 1);
+    measure("loads, warm", &alone, rounds, false, false);
+    measure("stores, warm", &alone, rounds, true, false);
+    measure("loads, cold", &alone, rounds, false, true);
+    measure("stores, cold", &alone, rounds, true, true);
+    if affinity::allowed().is_ok_and(|cpus| cpus.len() > 1) {
+        measure("loads, 2 cores, 1 part", &engine(2, 1), rounds, false, false);
+        measure("loads, 2 cores, 4 parts", &engine(2, 4), rounds, false, false);
     }
 }

@@ -1,5 +1,6 @@
 //! What a miss costs when there are more engine cores than CPUs: CPU time of the whole process for
-//! each miss, and how often a core drove another one's misses, with 2, 8 and 16 engine cores in turns.
+//! each miss, and how often a core drove another one's misses, with 2, 8 and 16 engine cores in turns,
+//! the replacement policy in one part and in as many as so many cores get.
 //!
 //! `cargo run --release -p ebbtide-engine --example many_cores [FILE]` makes FILE (1 GiB; else a file in
 //! the folder for temporary files, which it removes) and reads and writes it by io_uring.
@@ -33,7 +34,8 @@ const STORES: u64 = 4;
 const WORK: u64 = 500;
 
 const ROUNDS: usize = 5;
-const CORES: [usize; 3] = [2, 8, 16];
+/// Engine cores, and parts of the replacement policy if they do not follow from the cores.
+const SETUPS: [(usize, Option<usize>); 4] = [(2, None), (8, None), (16, Some(1)), (16, None)];
 
 /// Takes jobs from all that are left.
 struct Jobs {
@@ -89,9 +91,13 @@ struct Round {
     jobs_a_second: f64,
 }
 
-fn round(device: &Arc<Uring>, cores: usize) -> Result<Round, Box<dyn Error>> {
+fn round(
+    device: &Arc<Uring>,
+    (cores, parts): (usize, Option<usize>),
+) -> Result<Round, Box<dyn Error>> {
     let mut options = Options::new(DRAM_BYTES);
     options.cores = cores;
+    options.tuning.policy_parts = parts;
     let engine = Engine::over_device(device.clone(), PAGES, &options)?;
     let jobs = |count| {
         let left = Arc::new(AtomicU64::new(count));
@@ -145,17 +151,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Arc::new(Uring::new(Arc::new(file?))?);
     let cpus = std::thread::available_parallelism()?;
     println!("{cpus} CPUs, {ROUNDS} rounds in turns: median (least to most)");
-    let mut rounds: [Vec<Round>; CORES.len()] = Default::default();
+    let mut rounds: [Vec<Round>; SETUPS.len()] = Default::default();
     for _ in 0..ROUNDS {
-        for (rounds, cores) in rounds.iter_mut().zip(CORES) {
-            rounds.push(round(&device, cores)?);
+        for (rounds, setup) in rounds.iter_mut().zip(SETUPS) {
+            rounds.push(round(&device, setup)?);
         }
     }
     println!(
-        "{:<14}{:>24}{:>26}{:>28}",
+        "{:<26}{:>24}{:>26}{:>28}",
         "engine cores", "CPU us a miss", "helps a 100 misses", "jobs/s"
     );
-    for (rounds, cores) in rounds.iter().zip(CORES) {
+    let names = SETUPS.map(|(cores, parts)| match parts {
+        Some(1) => format!("{cores}, policy in one part"),
+        _ => cores.to_string(),
+    });
+    for (rounds, name) in rounds.iter().zip(&names) {
         let spread = |of: fn(&Round) -> f64, digits: usize| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
@@ -163,7 +173,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             format!("{mid:.digits$} ({low:.digits$} to {high:.digits$})")
         };
         println!(
-            "{cores:<14}{:>24}{:>26}{:>28}",
+            "{name:<26}{:>24}{:>26}{:>28}",
             spread(|round| round.cpu_us_a_miss, 2),
             spread(|round| round.helps_a_hundred, 2),
             spread(|round| round.jobs_a_second, 0)
@@ -174,8 +184,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         values.sort_by(f64::total_cmp);
         values[ROUNDS / 2]
     };
-    for (at, cores) in CORES.iter().enumerate().skip(1) {
-        println!("{cores} cores: {:.2} times the CPU of a miss with 2", median(at) / median(0));
+    for (at, name) in names.iter().enumerate().skip(1) {
+        println!("{name}: {:.2} times the CPU of a miss with 2", median(at) / median(0));
     }
     Ok(())
 }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use common::swarm::Choices;
 
-fn main() {
+fn main() -> Result<(), String> {
     let mut arguments = std::env::args().skip(1).map(|argument| {
-        argument.parse::<u64>().unwrap_or_else(|_| panic!("expected a number, not '{argument}'"))
+        argument.parse::<u64>().map_err(|_| format!("expected a number, not '{argument}'"))
     });
-    let seconds = arguments.next().unwrap_or(60);
-    let first = arguments.next().unwrap_or(1000);
+    let seconds = arguments.next().unwrap_or(Ok(60))?;
+    let first = arguments.next().unwrap_or(Ok(1000))?;
     let (since, mut accesses, mut failed, mut seed) = (Instant::now(), 0, 0, first);
     while since.elapsed() < Duration::from_secs(seconds) {
         let outcome = Choices::draw(seed).run();
@@ -26,4 +26,5 @@ fn main() {
     }
     println!("seeds {first} to {}: {accesses} accesses, all right", seed - 1);
     println!("{failed} jobs met an injected error and ended with it");
+    Ok(())
 }

@@ -2,9 +2,8 @@
 
 use ebbtide_core::Placement;
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
-use ebbtide_core::replacement::Geometry;
 
-use crate::cache::{Cache, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
+use crate::cache::{Cache, Division, FRAME_BYTES, FRAMES_MAX, PAGE_STATE_BYTES, SLOTS_MAX};
 use crate::device::uring::Uring;
 use crate::engine_error::EngineError;
 use crate::options::{Options, check};
@@ -60,8 +59,8 @@ impl Budget {
         let waiters = options.cores * options.threads_per_core();
         let cores_bytes = options.cores * core + Cache::miss_table_bytes(waiters);
         let policy_bytes = |frames| {
-            let geometry = Geometry::fully_associative(frames);
-            options.tuning.admission.memory_bytes(options.tuning.replacement, geometry, pages)
+            let tuning = &options.tuning;
+            division(options, frames, pages).memory_bytes(tuning.admission, tuning.replacement)
         };
         let needed = |frames: usize| {
             states_bytes + cores_bytes + policy_bytes(frames) + Cache::frames_bytes(frames)
@@ -92,6 +91,11 @@ impl Budget {
             cores_bytes,
         })
     }
+}
+
+/// How the replacement policy is divided.
+pub(crate) fn division(options: &Options, frames: usize, pages: u64) -> Division {
+    Division::new(options.tuning.policy_parts, options.cores, frames, pages)
 }
 
 /// The most requests of a core at once: misses, pages fetched ahead, and runs of pages on their way out.

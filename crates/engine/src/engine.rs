@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
-use crate::budget::{Budget, queue_depth};
+use crate::budget::{Budget, division, queue_depth};
 use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
 use crate::cache::{Cache, SLOTS_MAX};
 use crate::counters::Counters;
@@ -298,7 +298,8 @@ impl Engine {
         let cores = options.cores;
         let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
-        let policy = (options.tuning.admission, options.tuning.replacement);
+        let division = division(&options, budget.frames, pages);
+        let policy = (division, options.tuning.admission, options.tuning.replacement);
         let mut cache = Cache::new(pages, budget.frames, policy, waiters, blank)
             .map_err(io("map the DRAM cache"))?;
         if let Some(persist) = &persist {

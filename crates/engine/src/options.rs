@@ -117,6 +117,9 @@ pub(crate) fn check(options: &Options) -> Result<(), EngineError> {
     if options.tuning.batch_max == 0 || options.tuning.batch_max > 4096 {
         return bad("the submission batch", "1 to 4096 requests");
     }
+    if options.tuning.policy_parts.is_some_and(|parts| !(1..=CORES_MAX).contains(&parts)) {
+        return bad("the parts of the replacement policy", "1 to 1024");
+    }
     if options.hold.is_some_and(|hold| hold > HOLD_MAX) {
         return bad("the time a request waits for others", "at most a day");
     }

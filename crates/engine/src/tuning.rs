@@ -12,6 +12,9 @@ pub struct Tuning {
     pub scheduler: Discipline,
     /// Which page is evicted.
     pub replacement: PolicyKind,
+    /// Parts of the replacement policy, each for a share of the pages and behind a lock of its own, rounded
+    /// up to a power of two. `None` takes one for eight cores.
+    pub policy_parts: Option<usize>,
     /// Which pages the replacement policy is given.
     pub admission: Admission,
     /// What is fetched ahead of demand; each core has a prefetcher of its own.
@@ -30,6 +33,7 @@ impl Default for Tuning {
         Tuning {
             scheduler: Discipline::Priority,
             replacement: PolicyKind::AdaptiveLrfu,
+            policy_parts: None,
             admission: Admission::Always,
             prefetch: PrefetcherKind::None,
             hints: true,

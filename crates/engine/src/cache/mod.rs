@@ -10,12 +10,13 @@
 mod hit_path;
 mod hit_table;
 mod page_state;
+mod policies;
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use ebbtide_core::prefetch::Origin;
-use ebbtide_core::replacement::{Admission, Frames, Geometry, PolicyKind, Replacement};
+use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -27,6 +28,8 @@ use hit_table::HitTable;
 pub(crate) use page_state::{
     BLANK, CORES_MAX, FRAMES_MAX, PAGE_STATE_BYTES, POISONED, PageState, SLOTS_MAX,
 };
+pub(crate) use policies::Division;
+use policies::{NOWHERE, Policies};
 
 /// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
 const HOLDS_NOTHING: u64 = u64::MAX;
@@ -37,17 +40,15 @@ fn holding(page: PageId, origin: Origin) -> u64 {
     page.0 | (origin as u64) << ORIGIN_SHIFT
 }
 
-/// Beside the slot of the page in a frame: the replacement policy knows the frame. Changed under the
-/// policy's lock alone.
-const SETTLED: u32 = 1 << 30;
-
 /// What the miss path keeps of a frame, together, so that it is one cache line.
 struct Contents {
     /// Which page, and how that came to be there.
     holds: AtomicU64,
-    /// Where that page has its copy on flash, up to date or not, or [`BLANK`], and whether the frame is
-    /// [`SETTLED`].
+    /// Where that page has its copy on flash, up to date or not, or [`BLANK`].
     slot: AtomicU32,
+    /// Where the replacement policy keeps the frame, or [`NOWHERE`]. Changed under the lock of that part of
+    /// the policy.
+    place: AtomicU32,
 }
 
 /// Bytes of DRAM that each frame costs beside the table of resident pages: the page, its touches and
@@ -81,7 +82,7 @@ pub(crate) struct Cache {
     contents: Box<[Contents]>,
     pages: u64,
     misses: Box<[Mutex<MissTable<Waiter>>]>,
-    policy: Mutex<Box<dyn Replacement>>,
+    policies: Policies,
 }
 
 impl Cache {
@@ -90,15 +91,17 @@ impl Cache {
     pub(crate) fn new(
         pages: u64,
         frames: usize,
-        (admission, policy): (Admission, PolicyKind),
+        (division, admission, policy): (Division, Admission, PolicyKind),
         waiters: usize,
         blank: bool,
     ) -> io::Result<Cache> {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
-        let contents =
-            || Contents { holds: AtomicU64::new(HOLDS_NOTHING), slot: AtomicU32::new(BLANK) };
+        let contents = || Contents {
+            holds: AtomicU64::new(HOLDS_NOTHING),
+            slot: AtomicU32::new(BLANK),
+            place: AtomicU32::new(NOWHERE),
+        };
         let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
-        let geometry = Geometry::fully_associative(frames);
         assert!(pages <= SLOTS_MAX, "{pages} pages cannot be numbered");
         let cache = Cache {
             frames: Mapping::zeroed(frames * PAGE_BYTES)?,
@@ -109,7 +112,7 @@ impl Cache {
             contents: (0..frames).map(|_| contents()).collect(),
             pages,
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
-            policy: Mutex::new(admission.build(policy, geometry, pages, 0)),
+            policies: Policies::new(division, admission, policy),
         };
         for page in (0..pages).map(PageId) {
             let slot = if blank { BLANK } else { page.0 as u32 };
@@ -267,9 +270,8 @@ impl Cache {
             self.contents[frame.index()]
                 .holds
                 .store(holding(page, Origin::Used), Ordering::Relaxed);
-            // While the policy is locked and knows the frame, nobody is about to give the page up.
-            let _policy = self.policy.lock();
-            if self.is_settled(frame) {
+            // While a part of the policy that knows the frame is locked, nobody gives the page up.
+            if let Some(_locked) = self.policies.knowing(self, frame) {
                 self.hits.add(page, frame);
             }
         }
@@ -317,34 +319,19 @@ impl Cache {
 
     /// Where the page in `frame` has its copy on flash, up to date or not.
     pub(crate) fn slot_of(&self, frame: FrameId) -> Option<u32> {
-        let slot = self.contents[frame.index()].slot.load(Ordering::Relaxed) & !SETTLED;
+        let slot = self.contents[frame.index()].slot.load(Ordering::Relaxed);
         (slot != BLANK).then_some(slot)
     }
 
     /// Puts published frames under the policy, which may then evict them.
     pub(crate) fn settle(&self, installed: &mut Vec<FrameId>) {
-        if installed.is_empty() {
-            return;
-        }
-        let mut policy = self.policy.lock();
-        for frame in installed.drain(..) {
-            policy.insert(frame, self.page_in(frame));
-            self.set_settled(frame, SETTLED);
-            policy.look_around(&mut Marks(self));
-        }
+        self.policies.insert(self, installed);
     }
 
     /// Lets the policy choose at most `count` victims for `core` and unpublishes their pages, which stay
     /// busy. The frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
-        let mut victims = Vec::with_capacity(count);
-        let mut policy = self.policy.lock();
-        while victims.len() < count {
-            let Some(frame) = policy.victim(0, &mut Marks(self)) else { break };
-            self.set_settled(frame, 0);
-            victims.push(frame);
-        }
-        drop(policy);
+        let victims = self.policies.victims(self, count);
         victims.iter().for_each(|&frame| self.unpublish(frame, core));
         victims
     }
@@ -352,29 +339,28 @@ impl Cache {
     /// Takes the resident `page` off the policy and unpublishes it, as [`give_up`](Cache::give_up) does.
     /// `None` if it is not resident, or not under the policy.
     pub(crate) fn give_up_page(&self, page: PageId, core: usize) -> Option<FrameId> {
-        let mut policy = self.policy.lock();
         let (PageState::Resident(frame) | PageState::Ahead(frame)) = self.state(page) else {
             return None;
         };
-        if !self.is_settled(frame) || self.page_in(frame) != page {
+        let mut locked = self.policies.knowing(self, frame)?;
+        // Another page may have come to the frame before this part was locked.
+        if self.page_in(frame) != page {
             return None;
         }
-        policy.remove(frame);
-        self.set_settled(frame, 0);
-        drop(policy);
+        locked.remove(frame);
+        drop(locked);
         self.unpublish(frame, core);
         Some(frame)
     }
 
-    /// Whether the policy, which is locked, knows `frame`.
-    fn is_settled(&self, frame: FrameId) -> bool {
-        self.contents[frame.index()].slot.load(Ordering::Relaxed) & SETTLED != 0
+    /// Where the policy keeps `frame`, if it knows it.
+    fn place_of(&self, frame: FrameId) -> Option<u32> {
+        let place = self.contents[frame.index()].place.load(Ordering::Relaxed);
+        (place != NOWHERE).then_some(place)
     }
 
-    /// Notes whether the policy knows `frame`. The policy is locked.
-    fn set_settled(&self, frame: FrameId, settled: u32) {
-        let slot = &self.contents[frame.index()].slot;
-        slot.store(slot.load(Ordering::Relaxed) & !SETTLED | settled, Ordering::Relaxed);
+    fn set_place(&self, frame: FrameId, place: u32) {
+        self.contents[frame.index()].place.store(place, Ordering::Relaxed);
     }
 
     /// Makes the page in `frame`, which the policy no longer knows, busy on behalf of `core`.
@@ -391,40 +377,16 @@ impl Cache {
     }
 }
 
-/// The policy's view of the frames.
-struct Marks<'a>(&'a Cache);
-
-impl Frames for Marks<'_> {
-    fn take_touches(&mut self, frame: FrameId) -> u8 {
-        let mark = &self.0.touches[frame.index()];
-        let touches = mark.load(Ordering::Relaxed);
-        if touches != 0 {
-            mark.store(0, Ordering::Relaxed);
-        }
-        touches
-    }
-
-    fn is_dirty(&self, frame: FrameId) -> bool {
-        self.0.is_dirty(frame)
-    }
-
-    fn is_pinned(&self, _frame: FrameId) -> bool {
-        // A frame that must stay is not known to the policy yet.
-        false
-    }
-}
-
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-
-    use ebbtide_core::replacement::TOUCHES_MAX;
 
     const PAGE: PageId = PageId(70);
     const FRAME: FrameId = FrameId(3);
 
     fn cache() -> Cache {
-        Cache::new(100, 4, (Admission::Always, PolicyKind::Fifo), 4, false).unwrap()
+        let policy = (Division::new(None, 1, 4, 100), Admission::Always, PolicyKind::Fifo);
+        Cache::new(100, 4, policy, 4, false).unwrap()
     }
 
     fn publish(cache: &Cache, ahead: bool) {
@@ -466,7 +428,12 @@ mod tests {
 
     /// A cache whose every page is in the frame of its number, known to the policy.
     fn full(pages: u32) -> Cache {
-        let policy = (Admission::Always, PolicyKind::Lru);
+        full_in_parts(pages, 1)
+    }
+
+    fn full_in_parts(pages: u32, parts: usize) -> Cache {
+        let division = Division::new(Some(parts), 1, pages as usize, pages.into());
+        let policy = (division, Admission::Always, PolicyKind::Fifo);
         let cache = Cache::new(u64::from(pages), pages as usize, policy, 1, false).expect("memory");
         for number in 0..pages {
             let (page, frame) = (PageId(u64::from(number)), FrameId(number));
@@ -481,7 +448,12 @@ mod tests {
 
     #[test]
     fn as_many_frames_are_given_up_as_asked_for_and_only_their_pages_become_busy() {
-        let cache = full(8);
+        for parts in [1, 4] {
+            gives_up_as_many(&full_in_parts(8, parts));
+        }
+    }
+
+    fn gives_up_as_many(cache: &Cache) {
         let victims = cache.give_up(3, 0);
         assert_eq!(victims.len(), 3);
         for frame in (0..8).map(FrameId) {
@@ -495,11 +467,13 @@ mod tests {
 
     #[test]
     fn a_page_is_given_up_once_and_keeps_its_slot() {
-        let cache = full(4);
-        let frame = cache.give_up_page(PageId(2), 0).expect("it is there");
-        assert_eq!((frame, cache.slot_of(frame)), (FrameId(2), Some(2)));
-        assert_eq!(cache.give_up_page(PageId(2), 0), None);
-        assert_eq!(cache.give_up(4, 0).len(), 3, "the policy knows it no longer");
+        for parts in [1, 2] {
+            let cache = full_in_parts(4, parts);
+            let frame = cache.give_up_page(PageId(2), 0).expect("it is there");
+            assert_eq!((frame, cache.slot_of(frame)), (FrameId(2), Some(2)));
+            assert_eq!(cache.give_up_page(PageId(2), 0), None);
+            assert_eq!(cache.give_up(4, 0).len(), 3, "the policy knows it no longer");
+        }
     }
 
     #[test]
@@ -518,21 +492,15 @@ mod tests {
     #[test]
     fn a_page_that_the_policy_does_not_know_yet_is_not_given_up() {
         let cache = cache();
-        publish(&cache, false);
-        assert_eq!(cache.give_up_page(PAGE, 0), None);
-        assert_eq!(cache.state(PAGE), PageState::Resident(FRAME));
-    }
-
-    #[test]
-    fn the_policy_sees_which_frames_were_touched_and_written() {
-        let cache = cache();
-        publish(&cache, false);
-        let (hits, mut marks) = (cache.hit_path(), Marks(&cache));
-        assert_eq!((marks.take_touches(FRAME), marks.is_dirty(FRAME)), (0, false));
-        (0..2 * TOUCHES_MAX).for_each(|_| hits.touch(FRAME));
-        hits.mark_dirty(FRAME);
-        assert_eq!((marks.take_touches(FRAME), marks.is_dirty(FRAME)), (TOUCHES_MAX, true));
-        assert_eq!(marks.take_touches(FRAME), 0, "they are taken once");
+        for _ in 0..2 {
+            publish(&cache, false);
+            assert_eq!(cache.give_up_page(PAGE, 0), None);
+            assert_eq!(cache.state(PAGE), PageState::Resident(FRAME));
+            // Next, of a frame that it knew before.
+            cache.settle(&mut vec![FRAME]);
+            assert_eq!(cache.give_up_page(PAGE, 0), Some(FRAME));
+            cache.set_absent_alone(PAGE, 70);
+        }
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl Choices {
         tuning.prefetch = PrefetcherKind::ALL[random.random_range(0..PrefetcherKind::ALL.len())];
         tuning.admission = Admission::ALL[random.random_range(0..Admission::ALL.len())];
         tuning.scheduler = Discipline::ALL[random.random_range(0..Discipline::ALL.len())];
+        tuning.policy_parts = Some(1 << random.random_range(0..3));
         tuning.hints = random.random();
         tuning.threads = Some(random.random_range(1..=32));
         tuning.batch_max = random.random_range(1..=64);

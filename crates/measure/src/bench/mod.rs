@@ -306,6 +306,11 @@ fn check_engine(
     if !(1..=4096).contains(&options.tuning.batch_max) {
         return bad(format!("--batch {}: expected 1 to 4096", options.tuning.batch_max));
     }
+    if let Some(parts) = options.tuning.policy_parts
+        && !(1..=1024).contains(&parts)
+    {
+        return bad(format!("--policy-parts {parts}: expected 1 to 1024"));
+    }
     let setup = setup(options, subject, Mode::Ebbtide, cpus, (PathBuf::new(), 0));
     let bytes = subject.program.size_bytes();
     let engine = memory_server::engine_options(&setup);
