@@ -422,7 +422,9 @@ impl<K: Value + Ord, R: Row> BTree<K, R> {
     ) -> Result<Option<LeafRows<K, R>>, Wrong> {
         self.at_page(memory, (from, 0), Access::Read, |memory, page, header| {
             let keys = leaf::keys::<M, K, R>(memory, page, &header);
-            let keys = keys.into_iter().filter(|(key, _)| range.contains(key));
+            // The leaf that began at `from` may be given back, and then the one on its left holds it.
+            let is_due = |key: &K| from <= Some(*key) && range.contains(key);
+            let keys = keys.into_iter().filter(|(key, _)| is_due(key));
             let rows = keys.map(|(key, slot)| (key, leaf::row::<M, K, R>(memory, page, slot)));
             Ok((rows.collect(), header.high))
         })

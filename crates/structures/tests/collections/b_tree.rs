@@ -238,6 +238,22 @@ fn a_damaged_tree_is_an_error_or_gives_wrong_rows_but_never_panics_or_hangs() {
 }
 
 #[test]
+fn a_walk_goes_on_to_the_right_and_not_in_a_circle() {
+    let (mut memory, tree) = fresh::<u64, [u64; 8]>(5);
+    (0..100).for_each(|key| assert_eq!(tree.insert(&mut memory, key, [key; 8]), Ok(None)));
+    let word_of = |page: usize, offset: usize| (page * PAGE_BYTES + offset) / 8;
+    // Page 3 is the root. It no longer tells where the second leaf begins.
+    assert_eq!(memory.words[word_of(3, 80)], 55);
+    memory.words[word_of(3, 80)] = 1000;
+    assert_eq!(tree.get(&mut memory, 60), Ok(Some([60; 8])));
+    // The first leaf leads to itself.
+    memory.words[word_of(1, 8)] ^= 2 ^ 1;
+    assert_eq!(tree.get(&mut memory, 50), Ok(Some([50; 8])));
+    let Wrong(said) = tree.get(&mut memory, 60).unwrap_err();
+    assert!(said.contains("damaged"), "{said}");
+}
+
+#[test]
 fn interleaved_changes_of_neighbours_are_not_lost_and_what_stays_is_always_found() {
     for seed in 0..60 {
         // Rows of three a leaf, so that leaves are divided and given back all the time.
@@ -274,6 +290,43 @@ fn interleaved_changes_of_neighbours_are_not_lost_and_what_stays_is_always_found
         let mut expected: BTreeMap<u64, [u64; 96]> = left.into_iter().flatten().collect();
         expected.extend((0..320).filter(|&key| stays(key)).map(|key| (key, [key; 96])));
         assert!(all_rows(&mut memory, &tree).into_iter().eq(expected), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_walk_to_a_page_that_was_given_back_meanwhile_begins_again() {
+    for seed in 0..40 {
+        let (mut memory, tree) = fresh::<u64, [u64; 96]>(40);
+        let rows = 8 * BTree::<u64, [u64; 96]>::LEAF_ROWS;
+        let stays = |key: u64| key.is_multiple_of(100);
+        (0..rows).for_each(|number| {
+            assert_eq!(tree.insert(&mut memory, number * 100, [number; 96]), Ok(None));
+        });
+        interleave(&mut memory, 3, seed, |thread, memory| {
+            let mut random = Pcg64Mcg::seed_from_u64(seed * 10 + thread as u64);
+            // Two threads make leaves of their own between those that stay, and empty them again.
+            let own = (1 + thread as u64) * rows * 25;
+            let mine = || (0..8).map(|number| own + 1 + number);
+            for _ in 0..6 {
+                if thread < 2 {
+                    mine().for_each(|key| assert_eq!(tree.insert(memory, key, [1; 96]), Ok(None)));
+                    mine().for_each(|key| {
+                        assert_eq!(tree.remove(memory, key), Ok(Some([1; 96])), "seed {seed}");
+                    });
+                    continue;
+                }
+                for _ in 0..8 {
+                    let near = (1 + random.random_range(0..2)) * rows * 25;
+                    let key = near + random.random_range(0..12);
+                    let found = tree.get(memory, key).unwrap().is_some();
+                    assert!(found || !stays(key), "seed {seed}: {key}");
+                }
+                let found = all_rows(memory, &tree);
+                let found = found.iter().filter(|(key, _)| stays(*key)).count() as u64;
+                assert_eq!(found, rows, "seed {seed}");
+            }
+        });
+        assert_eq!(all_rows(&mut memory, &tree).len() as u64, rows);
     }
 }
 
