@@ -1,4 +1,4 @@
-//! Ebbtide: maps in durable memory; clients are jobs, on a core for every CPU.
+//! Ebbtide: B+-trees in durable memory; clients are jobs, on a core for every CPU.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ebbtide_core::durability::{Policy, TransactionError};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, Jobs, Options};
-use ebbtide_structures::{Map, MapFull, Vector};
+use ebbtide_structures::{BTree, Vector, Wrong};
 use ebbtide_testbed::Plain;
 
 use crate::store::{Done, Failure, Measured, Sizes, Window};
@@ -29,9 +29,9 @@ const BESIDE_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Copy)]
 struct Layout {
-    accounts: Map<u64, Row>,
-    tellers: Map<u64, Row>,
-    branches: Map<u64, Row>,
+    accounts: BTree<u64, Row>,
+    tellers: BTree<u64, Row>,
+    branches: BTree<u64, Row>,
     history: Vector<Row>,
     bytes: u64,
 }
@@ -44,10 +44,11 @@ impl Layout {
             next = next + bytes.next_multiple_of(PAGE_BYTES as u64);
             at
         };
-        let map = |at, capacity| Map::at(at, capacity);
-        let accounts = map(place(Map::<u64, Row>::bytes(rows)), rows);
-        let tellers = map(place(Map::<u64, Row>::bytes(TELLERS)), TELLERS);
-        let branches = map(place(Map::<u64, Row>::bytes(BRANCHES)), BRANCHES);
+        let mut tree = |rows: u64| {
+            let pages = BTree::<u64, Row>::pages_for(rows);
+            BTree::at(place(BTree::<u64, Row>::bytes(pages)), pages)
+        };
+        let (accounts, tellers, branches) = (tree(rows), tree(TELLERS), tree(BRANCHES));
         let history = Vector::at(place(Vector::<Row>::bytes(HISTORY)), HISTORY);
         Layout { accounts, tellers, branches, history, bytes: next.0 }
     }
@@ -59,27 +60,27 @@ struct Open<'a, M> {
 }
 
 impl<M: Memory> Tables for Open<'_, M> {
-    type Error = MapFull;
+    type Error = Wrong;
 
-    fn account(&mut self, key: u64) -> Result<Option<Row>, MapFull> {
-        Ok(self.layout.accounts.get(self.memory, key))
+    fn account(&mut self, key: u64) -> Result<Option<Row>, Wrong> {
+        self.layout.accounts.get(self.memory, key)
     }
-    fn set_account(&mut self, key: u64, row: &Row) -> Result<(), MapFull> {
+    fn set_account(&mut self, key: u64, row: &Row) -> Result<(), Wrong> {
         self.layout.accounts.insert(self.memory, key, *row).map(drop)
     }
-    fn teller(&mut self, key: u64) -> Result<Option<Row>, MapFull> {
-        Ok(self.layout.tellers.get(self.memory, key))
+    fn teller(&mut self, key: u64) -> Result<Option<Row>, Wrong> {
+        self.layout.tellers.get(self.memory, key)
     }
-    fn set_teller(&mut self, key: u64, row: &Row) -> Result<(), MapFull> {
+    fn set_teller(&mut self, key: u64, row: &Row) -> Result<(), Wrong> {
         self.layout.tellers.insert(self.memory, key, *row).map(drop)
     }
-    fn branch(&mut self, key: u64) -> Result<Option<Row>, MapFull> {
-        Ok(self.layout.branches.get(self.memory, key))
+    fn branch(&mut self, key: u64) -> Result<Option<Row>, Wrong> {
+        self.layout.branches.get(self.memory, key)
     }
-    fn set_branch(&mut self, key: u64, row: &Row) -> Result<(), MapFull> {
+    fn set_branch(&mut self, key: u64, row: &Row) -> Result<(), Wrong> {
         self.layout.branches.insert(self.memory, key, *row).map(drop)
     }
-    fn note(&mut self, number: u64, row: &Row) -> Result<(), MapFull> {
+    fn note(&mut self, number: u64, row: &Row) -> Result<(), Wrong> {
         self.layout.history.set(self.memory, number % HISTORY, *row);
         Ok(())
     }
@@ -93,7 +94,7 @@ pub struct Ebbtide {
 }
 
 impl Ebbtide {
-    /// Fills the maps in plain memory, and makes that the image of a store.
+    /// Fills the trees in plain memory, and makes that the image of a store.
     pub fn create(folder: &Path, sizes: &Sizes) -> Result<(), Failure> {
         let layout = Layout::new(sizes.rows);
         let mut memory = Plain::zeroed(layout.bytes);
@@ -140,7 +141,7 @@ impl Measured for Ebbtide {
                     let transaction = Transaction::draw(load, number, rows);
                     if let Transaction::Read(key) = transaction {
                         let row = layout.accounts.get(memory, key);
-                        right = row.is_some_and(|row| is_right(key, &row));
+                        right = row.is_ok_and(|row| row.is_some_and(|row| is_right(key, &row)));
                         continue;
                     }
                     let run =
