@@ -131,7 +131,7 @@ impl<K: Value + Ord> Header<K> {
         [packed, a, b, c, d]
     }
 
-    /// Writes the header of a new page, whose latch is held.
+    /// Writes the header of a new page.
     pub(super) fn write<M: Memory, R: Row>(&self, memory: &mut M, page: Addr) {
         for (fence, at) in [(self.low, Shape::<K, R>::LOW), (self.high, high_at::<K, R>(self.side))]
         {
