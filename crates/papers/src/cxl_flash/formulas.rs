@@ -36,7 +36,7 @@ impl Program {
 
     fn lifetime(&self, id: &str, pages_written: f64) -> Finding {
         let wear = self.wear(pages_written);
-        CLAIMS.found(id, "", wear.working_years()).note(format!(
+        CLAIMS.found(id, "years", wear.working_years()).note(format!(
             "{:.2} M pages written in {:.1} s; in use round the clock it lasts {:.2} years.",
             pages_written / 1e6,
             wear.seconds,

@@ -10,13 +10,32 @@ pub(crate) struct Captured {
     bytes: &'static [u8],
 }
 
-/// All four, as `traces/README.md` has them.
-pub(crate) const CAPTURED: [Captured; 4] = [
-    Captured { name: "sort, captured", bytes: include_bytes!("../../../traces/sort.ebt") },
-    Captured { name: "xz, captured", bytes: include_bytes!("../../../traces/xz.ebt") },
-    Captured { name: "perl, captured", bytes: include_bytes!("../../../traces/perl.ebt") },
-    Captured { name: "sqlite, captured", bytes: include_bytes!("../../../traces/sqlite.ebt") },
+macro_rules! captured {
+    ($name:literal) => {
+        Captured {
+            name: concat!($name, ", captured"),
+            bytes: include_bytes!(concat!("../../../traces/", $name, ".ebt")),
+        }
+    };
+}
+
+/// All of them, as `traces/README.md` has them.
+pub(crate) const CAPTURED: [Captured; 9] = [
+    captured!("sort"),
+    captured!("xz"),
+    captured!("perl"),
+    captured!("sqlite"),
+    captured!("transformer"),
+    captured!("pagerank"),
+    captured!("components"),
+    captured!("povray"),
+    captured!("redis"),
 ];
+
+/// The captured programs that do what the study's real ones do, by their names, in the order of
+/// [`super::REAL`]: a transformer for BERT, PageRank, radiosity, xz, and a store under YCSB.
+pub(crate) const COUNTERPARTS: [&str; 5] =
+    [CAPTURED[4].name, CAPTURED[5].name, CAPTURED[7].name, CAPTURED[1].name, CAPTURED[8].name];
 
 impl Captured {
     /// The accesses with a known physical address, which are nearly all. Both kinds of addresses then

@@ -1,13 +1,13 @@
-//! The claims whose direction captured traces show: CX15, CX17, CX21, CX25 to CX27.
+//! The claims whose direction all captured traces show: CX15, CX17, CX25 to CX27.
 //!
 //! The traces are of small programs behind a small last-level cache, before a small device cache.
 //! They are not expected to reach the study's numbers, which are of other programs.
 
-use super::{percent, wear};
+use super::{BEST_OFFSET, NO_PREFETCHER, percent, wear};
 use crate::cxl_flash::CxlFlash;
 use crate::cxl_flash::claims::CLAIMS;
-use crate::cxl_flash::experiments::CAPTURED;
 use crate::cxl_flash::experiments::Row;
+use crate::cxl_flash::experiments::{CAPTURED, COUNTERPARTS};
 use crate::cxl_flash::experiments::{
     CAPTURED_CACHE_LARGE, HINTED, POLICIES, PREFETCHERS, hinted, of_space,
 };
@@ -16,33 +16,37 @@ use ebbtide_report::statistics::rank_correlation;
 use ebbtide_study::analytic::lifetime::Cells;
 use ebbtide_study::claims::{Finding, most};
 
-const NO_PREFETCHER: &str = PREFETCHERS[0].1;
 const NEXT_LINE: &str = PREFETCHERS[1].1;
-const BEST_OFFSET: &str = PREFETCHERS[3].1;
-const XZ: &str = CAPTURED[1].name;
 const SQLITE: &str = CAPTURED[3].name;
+
+/// The prefetchers, without none.
+pub(super) fn prefetchers() -> impl Iterator<Item = &'static str> {
+    PREFETCHERS.iter().skip(1).map(|(_, name)| *name)
+}
 
 fn programs() -> impl Iterator<Item = &'static str> {
     CAPTURED.iter().map(|captured| captured.name)
 }
 
-fn run<'a>(study: &'a CxlFlash, program: &str, setup: &str, physical: bool) -> &'a Row {
+pub(super) fn run<'a>(study: &'a CxlFlash, program: &str, setup: &str, physical: bool) -> &'a Row {
     study.at("Captured", program, &of_space(setup, physical))
 }
 
 /// The run of `program` under the prefetcher that is best for it.
-fn best_run<'a>(study: &'a CxlFlash, program: &str) -> &'a Row {
+pub(super) fn best_run<'a>(study: &'a CxlFlash, program: &str) -> &'a Row {
     let rows = PREFETCHERS.map(|(_, name)| run(study, program, name, true));
     let best = rows.into_iter().max_by(|a, b| a.sub_us.total_cmp(&b.sub_us));
     best.expect("there are prefetchers")
 }
 
+/// The lifetime of flash under `program` with its best prefetcher, in the paper's years.
+pub(super) fn lifetime(study: &CxlFlash, program: &str) -> f64 {
+    wear(best_run(study, program), Cells::Ull.endurance_cycles()).working_years()
+}
+
 /// The lifetime of flash under captured programs, in words.
 pub(super) fn lifetimes(study: &CxlFlash) -> String {
-    let years = programs().map(|program| {
-        let years = wear(best_run(study, program), Cells::Ull.endurance_cycles()).working_years();
-        format!("{program} {years:.1}")
-    });
+    let years = programs().map(|program| format!("{program} {:.1}", lifetime(study, program)));
     format!("With the best prefetcher, in such years: {}.", years.collect::<Vec<_>>().join("; "))
 }
 
@@ -55,7 +59,15 @@ pub(super) fn worth(study: &CxlFlash) -> String {
     format!("Performance for the money: {}.", worth.collect::<Vec<_>>().join("; "))
 }
 
-/// The findings of captured programs.
+/// The rank correlation of accuracy and pollution over prefetchers on `programs`.
+pub(super) fn accuracy_and_pollution(study: &CxlFlash, programs: &[&str]) -> f64 {
+    let rows = programs
+        .iter()
+        .flat_map(|program| prefetchers().map(move |name| run(study, program, name, true)));
+    rank_correlation(&rows.map(|row| (row.accuracy, row.pollution)).collect::<Vec<_>>())
+}
+
+/// The findings of all captured programs.
 pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
     let at = |program: &str, setup: &str, physical: bool| run(study, program, setup, physical);
     // The value of every program by virtual and by physical addresses.
@@ -96,7 +108,6 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
         let [four, sixteen] = [4, 16].map(|count| best(program, count));
         format!("{program} {:.2}, {four:.2}, {sixteen:.2}", one_way(program))
     });
-    let policies = POLICIES.map(|policy| format!("{policy} {:.2}", ways(XZ, policy, 16)));
 
     let misses = programs().map(|program| {
         let [four, sixteen] = [4, 16].map(|ways| {
@@ -105,24 +116,8 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
         });
         format!("{program} {four:.1}, {sixteen:.1}")
     });
-    let over_lru = |count: fn(&Row) -> u64| {
-        let [cflru, lru] =
-            ["cflru", "lru"].map(|policy| at(XZ, &format!("{policy}, 16 ways"), true));
-        100.0 * count(cflru) as f64 / count(lru) as f64
-    };
-
-    let prefetchers = || PREFETCHERS.iter().skip(1).map(|(_, name)| *name);
     let without = |program: &str| percent(at(program, NO_PREFETCHER, true));
-    let with = |program: &'static str| {
-        prefetchers().map(move |name| (name, percent(at(program, name, true))))
-    };
-    let xz = with(XZ).map(|(name, share)| format!("{name} {share:.1}"));
-    let best_offset = at(XZ, BEST_OFFSET, true);
-    let points: Vec<(f64, f64)> = programs()
-        .flat_map(|program| prefetchers().map(move |name| at(program, name, true)))
-        .map(|row| (row.accuracy, row.pollution))
-        .collect();
-    let correlation = rank_correlation(&points);
+    let correlation = accuracy_and_pollution(study, &CAPTURED.each_ref().map(|one| one.name));
 
     let hinted = |program: &str| HINTED.map(|hints| percent(at(program, &hinted(hints), true)));
     let helped = programs().all(|program| most(hinted(program)) > without(program));
@@ -133,10 +128,11 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
     vec![
         CLAIMS.found("CX15", "captured programs, physical below", below).note(below_shown).note(format!(
             "Without a prefetcher, where frames only fall into other sets: {}. Next line is right \
-             in {:.0}% of sqlite's by virtual addresses in so small a cache, so that it has little \
-             to lose.",
+             in {:.0}% of sqlite's and {:.0}% of the transformer's by virtual addresses in so small a \
+             cache, so that it has little to lose.",
             shown(&both(NO_PREFETCHER, percent)),
             100.0 * at(SQLITE, NEXT_LINE, false).accuracy,
+            100.0 * at(COUNTERPARTS[0], NEXT_LINE, false).accuracy,
         )),
         CLAIMS.found("CX17", "more ways, captured programs", more_ways).note(format!(
             "Below 1 us with 1, 4, 16 ways, in %: {}. An access to a page that is nearly there is \
@@ -144,20 +140,6 @@ pub(super) fn all(study: &CxlFlash) -> Vec<Finding> {
              ways, in %: {}.",
             by_ways.collect::<Vec<_>>().join("; "),
             misses.collect::<Vec<_>>().join("; ")
-        )),
-        CLAIMS.found("CX17", "CFLRU for captured xz", ways(XZ, "cflru", 16) >= best(XZ, 16)).note(format!(
-            "Below 1 us with 16 ways, in %: {}. CFLRU keeps written pages at the cost of read \
-             ones: {:.1}% fewer pages written than LRU, {:.1}% more read.",
-            policies.join(", "),
-            100.0 - over_lru(|row| row.flash_writes),
-            over_lru(|row| row.flash_reads) - 100.0,
-        )),
-        CLAIMS.found("CX21", "captured xz", with(XZ).all(|(_, share)| share < without(XZ))).note(format!(
-            "In %: {NO_PREFETCHER} {:.1}, {}. Its best offset is accurate in {:.0}% and covers {:.0}%.",
-            without(XZ),
-            xz.collect::<Vec<_>>().join(", "),
-            100.0 * best_offset.accuracy,
-            100.0 * best_offset.coverage,
         )),
         CLAIMS.found("CX25", "captured programs", correlation < 0.0)
             .note(format!("Rank correlation of accuracy and pollution {correlation:.2}.")),

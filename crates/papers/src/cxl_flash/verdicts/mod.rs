@@ -1,6 +1,7 @@
 //! The verdict on each claim of the CXL-flash study.
 
 mod captured;
+mod counterparts;
 mod real;
 mod synthetic;
 #[cfg(test)]
@@ -8,11 +9,17 @@ mod tests;
 
 use super::CxlFlash;
 use super::claims::CLAIMS;
-use super::experiments::{Cut, LONGER, OF_CAPTURED, OF_REAL, OF_SYNTHETIC, Row, SYNTHETIC};
+use super::experiments::{
+    Cut, LONGER, OF_CAPTURED, OF_REAL, OF_SYNTHETIC, PREFETCHERS, Row, SYNTHETIC,
+};
 use super::formulas;
 use crate::Selection;
 use ebbtide_study::analytic::lifetime::Wear;
 use ebbtide_study::claims::{Finding, Findings};
+
+const NO_PREFETCHER: &str = PREFETCHERS[0].1;
+const BEST_OFFSET: &str = PREFETCHERS[3].1;
+const LEAP: &str = PREFETCHERS[4].1;
 
 /// Every claim, in order.
 pub(super) fn findings(study: &CxlFlash, selection: &Selection) -> Findings {
@@ -24,7 +31,7 @@ pub(super) fn findings(study: &CxlFlash, selection: &Selection) -> Findings {
         (&OF_SYNTHETIC, &synthetic),
         (&OF_REAL, &real),
         (&["CX2", "CX3"], &[real::lifetimes]),
-        (&OF_CAPTURED, &[captured::all]),
+        (&OF_CAPTURED, &[captured::all, counterparts::all]),
         (&["CX5"], &[prices]),
     ];
     let mut found = Vec::new();

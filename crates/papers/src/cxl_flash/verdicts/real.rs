@@ -3,7 +3,7 @@
 
 use ebbtide_core::PAGE_BYTES;
 
-use super::{captured, longer, percent};
+use super::{BEST_OFFSET, LEAP, NO_PREFETCHER, captured, longer, percent};
 use crate::cxl_flash::CxlFlash;
 use crate::cxl_flash::claims::CLAIMS;
 use crate::cxl_flash::experiments::{
@@ -21,10 +21,6 @@ const PAGE_RANK: &str = REAL[1];
 const RADIOSITY: &str = REAL[2];
 const XZ: &str = REAL[3];
 const YCSB: &str = REAL[4];
-
-const NO_PREFETCHER: &str = PREFETCHERS[0].1;
-const BEST_OFFSET: &str = PREFETCHERS[3].1;
-const LEAP: &str = PREFETCHERS[4].1;
 
 /// The runs of the stand-in for `program` with the choice `open`.
 #[derive(Clone, Copy)]
@@ -318,11 +314,12 @@ pub(super) fn lifetimes(study: &CxlFlash) -> Vec<Finding> {
     let page_rank = formulas::page_rank_lifetime(written(PAGE_RANK, Open::Fixed)).stand_in();
     let radiosity = formulas::radiosity_lifetime(written(RADIOSITY, Open::Fixed)).stand_in();
     vec![
-        page_rank
-            .note(captured::lifetimes(study))
-            .note(left_open("CX2", "", |open| formulas::page_rank_years(written(PAGE_RANK, open)))),
-        radiosity
-            .note(left_open("CX3", "", |open| formulas::radiosity_years(written(RADIOSITY, open)))),
+        page_rank.note(captured::lifetimes(study)).note(left_open("CX2", "years", |open| {
+            formulas::page_rank_years(written(PAGE_RANK, open))
+        })),
+        radiosity.note(left_open("CX3", "years", |open| {
+            formulas::radiosity_years(written(RADIOSITY, open))
+        })),
     ]
 }
 
