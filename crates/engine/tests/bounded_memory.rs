@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time, Watch};
+use ebbtide_core::durability::Policy;
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Time, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
 use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Ticket, Timing};
 
@@ -271,12 +272,16 @@ fn submit_all(engine: &Arc<Engine>, setup: Setup) {
 }
 
 fn measure(path: &Path, setup: Setup) {
-    let output = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    run(child
         .args(["--exact", "the_measured_process", "--nocapture"])
         .env("EBBTIDE_MEASURED_SETUP", setup.to_text())
-        .env("EBBTIDE_MEASURED_STORE", path)
-        .output()
-        .unwrap();
+        .env("EBBTIDE_MEASURED_STORE", path));
+}
+
+/// Runs a process that measures itself, and says what it said.
+fn run(child: &mut Command) {
+    let output = child.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}{complaint}", output.status);
@@ -288,6 +293,71 @@ fn measure_on_a_new_store(setup: Setup) {
     let path = directory.path().join("store");
     drop(create(&path));
     measure(&path, setup);
+}
+
+/// Not a test by itself: what a process does that leaves much to recover behind, and the one that
+/// recovers it.
+#[test]
+fn the_recovering_process() {
+    let Some(path) = std::env::var_os("EBBTIDE_RECOVERED_STORE") else { return };
+    let recovers = std::env::var_os("EBBTIDE_RECOVERS").is_some();
+    let store = Arc::new(Store::open(Path::new(&path), 0, Access::Exclusive).unwrap());
+    // With far less DRAM than before.
+    let budget_bytes = if recovers { USUAL.budget_bytes } else { 10 * USUAL.budget_bytes };
+    let options = Options { durability: Policy::Always, ..Options::new(budget_bytes) };
+    let (before, _) = resident();
+    let engine = Arc::new(Engine::open(&store, &options).unwrap());
+    common::watch(&engine);
+    let jobs = engine.start().unwrap();
+    if recovers {
+        let (recovered, open) = (engine.recovered().unwrap().pages, resident().1);
+        assert!(recovered >= RECOVERED_PAGES / 2, "{recovered} pages are too few");
+        // Every frame gets a page.
+        let read = jobs.submit(|memory| {
+            (0..PAGES).filter(|&page| memory.load::<u64>(PageId(page).start()) == page).count()
+        });
+        let (read, budget_bytes) = (read.wait().unwrap(), budget_bytes as u64);
+        let (open, most) = (open - before, resident().1 - before);
+        println!(
+            "{recovered} pages recovered, {read} read, {open} bytes, then {most} of {budget_bytes}"
+        );
+        assert!(most <= budget_bytes + CONSTANT_BYTES, "{most} bytes of {budget_bytes}");
+        return;
+    }
+    let store_to = |page: u64| {
+        jobs.submit(move |memory| {
+            let at = PageId(page).start();
+            let ((), lsn) = memory.transaction(|memory| memory.store(at, page)).unwrap();
+            memory.durable(lsn).unwrap();
+        })
+    };
+    for first in (0..RECOVERED_PAGES).step_by(64) {
+        let tickets: Vec<_> = (first..first + 64).map(store_to).collect();
+        tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    }
+    // Without a checkpoint.
+    std::process::exit(0);
+}
+
+/// Pages that the log alone has at the end, most of them.
+const RECOVERED_PAGES: u64 = 25_600;
+
+#[test]
+fn the_budget_is_kept_by_a_recovery_and_after_it() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("store");
+    let (spare_pages, tag) = (PAGES / 2, "recovered".into());
+    let new = NewStore { path, offset: 0, pages: PAGES, spare_pages, tag, force: false };
+    drop(Store::create_persistent(&new, 64 << 20).unwrap());
+    for recovers in [false, true] {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "the_recovering_process", "--nocapture"]);
+        child.env("EBBTIDE_RECOVERED_STORE", &new.path);
+        if recovers {
+            child.env("EBBTIDE_RECOVERS", "yes");
+        }
+        run(&mut child);
+    }
 }
 
 #[test]
