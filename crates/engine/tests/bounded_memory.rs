@@ -295,32 +295,32 @@ fn measure_on_a_new_store(setup: Setup) {
     measure(&path, setup);
 }
 
-/// Not a test by itself: what a process does that leaves much to recover behind, and the one that
-/// recovers it.
+/// Not a test by itself: what a process does that is given a number of transactions and a budget, and
+/// leaves them behind in the log; and the process after it, which recovers them with the usual budget.
 #[test]
 fn the_recovering_process() {
     let Some(path) = std::env::var_os("EBBTIDE_RECOVERED_STORE") else { return };
-    let recovers = std::env::var_os("EBBTIDE_RECOVERS").is_some();
+    let number = |name| Some(std::env::var(name).ok()?.parse::<usize>().unwrap());
+    let count = number("EBBTIDE_TRANSACTIONS").unwrap() as u64;
     let store = Arc::new(Store::open(Path::new(&path), 0, Access::Exclusive).unwrap());
-    // With far less DRAM than before.
-    let budget_bytes = if recovers { USUAL.budget_bytes } else { 10 * USUAL.budget_bytes };
-    let options = Options { durability: Policy::Always, ..Options::new(budget_bytes) };
+    let (budget, budget_bytes) = (number("EBBTIDE_BUDGET"), USUAL.budget_bytes as u64);
+    let budget_before = budget.unwrap_or(USUAL.budget_bytes);
+    let options = Options { durability: Policy::Always, ..Options::new(budget_before) };
     let (before, _) = resident();
     let engine = Arc::new(Engine::open(&store, &options).unwrap());
     common::watch(&engine);
     let jobs = engine.start().unwrap();
-    if recovers {
-        let (recovered, open) = (engine.recovered().unwrap().pages, resident().1);
-        assert!(recovered >= RECOVERED_PAGES / 2, "{recovered} pages are too few");
+    if budget.is_none() {
+        let (recovered, open) = (engine.recovered().unwrap(), resident().1 - before);
         // Every frame gets a page.
-        let read = jobs.submit(|memory| {
-            (0..PAGES).filter(|&page| memory.load::<u64>(PageId(page).start()) == page).count()
+        let read = jobs.submit(move |memory| {
+            (0..count).filter(|&page| memory.load::<u64>(PageId(page).start()) == page).count()
         });
-        let (read, budget_bytes) = (read.wait().unwrap(), budget_bytes as u64);
-        let (open, most) = (open - before, resident().1 - before);
-        println!(
-            "{recovered} pages recovered, {read} read, {open} bytes, then {most} of {budget_bytes}"
-        );
+        let (read, most) = (read.wait().unwrap() as u64, resident().1 - before);
+        let (transactions, pages) = (recovered.transactions, recovered.pages);
+        println!("{transactions} transactions and {pages} pages: {open} bytes, then {most}");
+        assert!(transactions > count / 2, "a checkpoint left too little to recover");
+        assert_eq!(read, count);
         assert!(most <= budget_bytes + CONSTANT_BYTES, "{most} bytes of {budget_bytes}");
         return;
     }
@@ -331,33 +331,40 @@ fn the_recovering_process() {
             memory.durable(lsn).unwrap();
         })
     };
-    for first in (0..RECOVERED_PAGES).step_by(64) {
-        let tickets: Vec<_> = (first..first + 64).map(store_to).collect();
+    for first in (0..count).step_by(128) {
+        let tickets: Vec<_> = (first..first + 128).map(store_to).collect();
         tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
     }
     // Without a checkpoint.
     std::process::exit(0);
 }
 
-/// Pages that the log alone has at the end, most of them.
-const RECOVERED_PAGES: u64 = 25_600;
-
-#[test]
-fn the_budget_is_kept_by_a_recovery_and_after_it() {
+/// Recovers a store with the usual budget that as many transactions, of a page each, were made in with
+/// another one.
+fn recover(transactions: u64, budget_bytes: usize) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("store");
     let (spare_pages, tag) = (PAGES / 2, "recovered".into());
     let new = NewStore { path, offset: 0, pages: PAGES, spare_pages, tag, force: false };
     drop(Store::create_persistent(&new, 64 << 20).unwrap());
-    for recovers in [false, true] {
+    for budget in [Some(budget_bytes), None] {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "the_recovering_process", "--nocapture"]);
         child.env("EBBTIDE_RECOVERED_STORE", &new.path);
-        if recovers {
-            child.env("EBBTIDE_RECOVERS", "yes");
-        }
+        child.env("EBBTIDE_TRANSACTIONS", transactions.to_string());
+        child.envs(budget.map(|bytes| ("EBBTIDE_BUDGET", bytes.to_string())));
         run(&mut child);
     }
+}
+
+#[test]
+fn the_budget_is_kept_by_a_recovery_with_far_less_dram_than_before() {
+    recover(25_600, 10 * USUAL.budget_bytes);
+}
+
+#[test]
+fn the_budget_is_kept_by_a_recovery_from_a_log_of_many_more_pages() {
+    recover(96_000, USUAL.budget_bytes);
 }
 
 #[test]

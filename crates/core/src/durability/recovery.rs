@@ -3,9 +3,10 @@
 //! Nothing that an earlier recovery needs is written over: pages go to free slots, the base map to the
 //! area that is not in use, and only then does a new superblock name both. A recovery that is cut off
 //! therefore leaves everything as it was. It reads the pages that the log stores to in portions that
-//! fit in the DRAM it is given, and reads the log once for each portion.
+//! fit in the DRAM it is given, and reads the log once for each portion. What it keeps of the log is a
+//! place for each page with stores that no copy has, and the map records since the last flush.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::Lsn;
@@ -62,8 +63,8 @@ pub(super) struct Found {
     pub(super) superblock: Superblock,
     pub(super) map: PageMap,
     pub(super) end: End,
-    /// Pages with stores that no copy has, and the place in the log up to which their copies have all.
-    pub(super) redo: BTreeMap<PageId, Lsn>,
+    /// Pages with stores that no copy has.
+    pub(super) redo: BTreeMap<PageId, Redo>,
     pub(super) transactions: u64,
     pub(super) records: u64,
     /// Damaged blocks of the base map.
@@ -72,54 +73,93 @@ pub(super) struct Found {
     pub(super) copies_read: u64,
 }
 
-/// The copies of a page that may be its newest one.
-///
-/// A map record that was not flushed may survive a loss of power while the copy it names does not. The
-/// copy before is still there then, since its slot is free only when the record is on the device.
-struct Copies {
-    /// With where the record ends and what the copy covers, oldest first.
-    copies: VecDeque<(Lsn, Mapped, Lsn)>,
+/// Stores to a page that its copy on flash may not have.
+pub(super) struct Redo {
+    /// The copy has all before this place in the log.
+    from: Lsn,
+    /// The last of them.
+    last: Lsn,
 }
 
-impl Copies {
-    /// The copy that the base map names.
-    fn before(mapped: Mapped) -> Copies {
-        Copies { copies: VecDeque::from([(Lsn::ZERO, mapped, Lsn::ZERO)]) }
+/// A copy that a map record names which may not have been flushed.
+///
+/// Such a record may survive a loss of power while the copy does not. The copy before is still there
+/// then, since its slot is free only when the record is on the device.
+struct Unsure {
+    /// Where the record ends.
+    end: Lsn,
+    page: PageId,
+    copy: Mapped,
+    /// It has all stores before this place in the log.
+    covers: Lsn,
+}
+
+/// What the log says of pages, as far as it was read. Keeps something of a page only while a store to it
+/// or its newest copy is in doubt, so that a long log takes no more DRAM than a short one.
+struct Pages<'a> {
+    map: &'a PageMap,
+    redo: BTreeMap<PageId, Redo>,
+    /// In the order of the log.
+    unsure: VecDeque<Unsure>,
+}
+
+impl Pages<'_> {
+    fn stored(&mut self, page: PageId, at: Lsn) {
+        self.redo.entry(page).or_insert(Redo { from: at, last: at }).last = at;
     }
 
-    fn push(&mut self, place: Extent, named: &Map) {
-        // Of those that were on the device, only the newest counts.
-        while self.copies.get(1).is_some_and(|(end, ..)| *end <= place.flushed) {
-            self.copies.pop_front();
+    fn named(&mut self, place: Extent, named: &Map) {
+        self.trust(place.flushed);
+        let copy = Mapped::Slot { slot: named.slot, checksum: named.checksum };
+        let Map { page, covers, .. } = *named;
+        self.unsure.push_back(Unsure { end: place.end, page, copy, covers });
+    }
+
+    /// Copies whose records end before `flushed` are on the device.
+    fn trust(&mut self, flushed: Lsn) {
+        while let Some(named) = self.unsure.pop_front_if(|named| named.end <= flushed) {
+            self.settle(&named);
         }
-        let mapped = Mapped::Slot { slot: named.slot, checksum: named.checksum };
-        self.copies.push_back((place.end, mapped, named.covers));
     }
 
-    /// The newest copy, or the newest that is whole among those whose record may not have been flushed;
-    /// and what it covers.
-    fn newest_sound(
-        mut self,
+    /// `named` is the newest copy of its page so far.
+    fn settle(&mut self, named: &Unsure) {
+        self.map.set(named.page, named.copy);
+        let Some(redo) = self.redo.get_mut(&named.page) else { return };
+        if redo.last < named.covers {
+            self.redo.remove(&named.page);
+        } else {
+            redo.from = redo.from.max(named.covers);
+        }
+    }
+
+    /// Of the copies that are still in doubt when the log has been read, takes the newest of each page that
+    /// is whole. Gives how many were looked at.
+    fn settle_rest(
+        &mut self,
         geometry: &Geometry,
         disk: &mut impl Disk,
-        flushed: Lsn,
         planted: Planted,
-        copies_read: &mut u64,
-    ) -> Result<(Mapped, Lsn), DiskError> {
+    ) -> Result<u64, DiskError> {
+        let (mut settled, mut looked_at) = (HashSet::new(), 0);
         let mut block = Box::new([0; PAGE_BYTES]);
-        while let Some((end, mapped, covered)) = self.copies.pop_back() {
-            let Mapped::Slot { slot, checksum } = mapped else { return Ok((mapped, covered)) };
-            let trusted = end <= flushed || planted.is(Mistake::TrustsUnflushedMaps);
-            if trusted {
-                return Ok((mapped, covered));
+        while let Some(named) = self.unsure.pop_back() {
+            let Mapped::Slot { slot, checksum } = named.copy else { continue };
+            if settled.contains(&named.page) {
+                continue;
             }
-            disk.read_block(geometry.slot(slot), &mut block)?;
-            *copies_read += 1;
-            if geometry.checksum(&block[..]) == checksum {
-                return Ok((mapped, covered));
+            let mut whole = planted.is(Mistake::TrustsUnflushedMaps);
+            if !whole {
+                disk.read_block(geometry.slot(slot), &mut block)?;
+                looked_at += 1;
+                whole = geometry.checksum(&block[..]) == checksum;
+            }
+            if whole {
+                self.settle(&named);
+                settled.insert(named.page);
             }
         }
-        Ok((Mapped::Poisoned, Lsn::ZERO))
+        Ok(looked_at)
     }
 }
 
@@ -146,9 +186,7 @@ pub(super) fn look(
         }
     }
     watch.tell("reading the log", 0.0)?;
-    // The last store to each page, and what its newest copy has.
-    let mut stored: BTreeMap<PageId, Lsn> = BTreeMap::new();
-    let mut copies_of: HashMap<PageId, Copies> = HashMap::new();
+    let mut pages = Pages { map: &map, redo: BTreeMap::new(), unsure: VecDeque::new() };
     let (mut transactions, mut records, mut wrong) = (0, 0, None);
     let end = scan(geometry, disk, &superblock, planted, &mut |place, record| {
         records += 1;
@@ -158,14 +196,12 @@ pub(super) fn look(
                 for run in runs(contents).flatten() {
                     let last = (run.at + (run.bytes.len() as u64 - 1)).page().0;
                     for page in (run.at.page().0..=last).map(PageId) {
-                        stored.insert(page, place.start);
+                        pages.stored(page, place.start);
                     }
                 }
             }
             Record::Map(named) if u64::from(named.slot) < geometry.slots => {
-                let before = map.get(named.page);
-                let copies = copies_of.entry(named.page).or_insert_with(|| Copies::before(before));
-                copies.push(place, &named);
+                pages.named(place, &named);
             }
             Record::Map(named) => {
                 let problem = "which does not exist";
@@ -180,20 +216,10 @@ pub(super) fn look(
     if !planted.is(Mistake::TakesDamageForEnd) {
         check_end(geometry, disk, &superblock, &end, planted)?;
     }
-    let mut covers: HashMap<PageId, Lsn> = HashMap::new();
-    let mut copies_read = 0;
-    for (page, copies) in copies_of {
-        let (mapped, covered) =
-            copies.newest_sound(geometry, disk, end.flushed, planted, &mut copies_read)?;
-        map.set(page, mapped);
-        covers.insert(page, covered);
-    }
-    let from = |page| covers.get(&page).copied().unwrap_or(Lsn::ZERO);
-    let redo = stored
-        .into_iter()
-        .filter(|&(page, last)| last >= from(page) && map.get(page) != Mapped::Poisoned)
-        .map(|(page, _)| (page, from(page)))
-        .collect();
+    pages.trust(end.flushed);
+    let copies_read = pages.settle_rest(geometry, disk, planted)?;
+    let mut redo = pages.redo;
+    redo.retain(|page, _| map.get(*page) != Mapped::Poisoned);
     Ok(Found { superblock, map, end, redo, transactions, records, damaged_blocks, copies_read })
 }
 
@@ -361,7 +387,7 @@ fn apply(
             while !bytes.is_empty() {
                 let (piece, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - at.page_offset()));
                 if let Some(page) = pages.get_mut(&at.page())
-                    && found.redo.get(&at.page()).is_some_and(|covered| place.start >= *covered)
+                    && found.redo.get(&at.page()).is_some_and(|redo| place.start >= redo.from)
                 {
                     page[at.page_offset()..at.page_offset() + piece.len()].copy_from_slice(piece);
                 }
