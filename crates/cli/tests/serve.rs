@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{complaint, ebbtide, folder, names, printed, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A server that is killed when it is dropped.
@@ -25,12 +26,17 @@ impl Server {
     }
 
     fn on(folder: TempDir, arguments: &[&str]) -> Server {
-        let mut process = ebbtide(folder.path(), &["serve", "--data", "store"])
+        let process = ebbtide(folder.path(), &["serve", "--data", "store"])
             .args(["--dram", "16MiB"].iter().filter(|_| !arguments.contains(&"--dram")))
             .args(arguments)
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
+        Server::ready(process, folder)
+    }
+
+    /// Waits until it answers.
+    fn ready(mut process: Child, folder: TempDir) -> Server {
         let mut line = String::new();
         let mut output = BufReader::new(process.stdout.take().expect("piped"));
         output.read_line(&mut line).expect("a line");
@@ -156,6 +162,31 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
     assert_eq!((&report["restarts"], &report["keys_checked"]), (&1.into(), &300.into()));
     assert_eq!(report["wrong"], 0);
     assert!(report["writes_acknowledged"].as_u64().expect("a count") > 300, "{report}");
+}
+
+#[test]
+fn a_server_that_is_told_to_end_leaves_nothing_to_recover() {
+    let ask = |address: &str, request: &str, answer: &str| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut reply = vec![0; answer.len()];
+        stream.read_exact(&mut reply).expect("it answers");
+        assert_eq!(String::from_utf8_lossy(&reply), answer);
+    };
+    let mut server = Server::on(folder(), &["--port", "0", "--capacity", "64MiB"]);
+    let sets: String = (0..500).map(|key| format!("SET key:{key} value\r\n")).collect();
+    ask(&server.address, &sets, &"+OK\r\n".repeat(500));
+    kill_process(Pid::from_child(&server.process), Signal::TERM).expect("it runs");
+    assert!(server.process.wait().expect("it ends").success());
+    let data = server.folder.take().expect("it has one");
+    let mut again = ebbtide(data.path(), &["serve", "--data", "store", "--dram", "16MiB"]);
+    let mut process = again.args(["--port", "0"]).spawn().expect("it starts");
+    let complaints = BufReader::new(process.stderr.take().expect("piped"));
+    let mut said = complaints.lines().map(|line| line.expect("a line"));
+    let recovered = said.find(|line| line.contains("recovered")).expect("it says so");
+    assert!(recovered.contains("recovered 0 transactions"), "{recovered}");
+    let again = Server::ready(process, data);
+    ask(&again.address, "DBSIZE\r\nGET key:499\r\n", ":500\r\n$5\r\nvalue\r\n");
 }
 
 #[test]

@@ -114,6 +114,20 @@ impl Jobs {
         ticket
     }
 
+    /// Brings all that was committed so far from the log to its pages, and waits for that: the next opening
+    /// of the store has nothing of it to redo. Gives `false` where nothing survives, and while a copy of the
+    /// store is made, which needs the log.
+    ///
+    /// # Errors
+    /// When writing has ended. What is durable stays so.
+    ///
+    /// # Panics
+    /// Inside a job, whose core would wait for itself.
+    pub fn checkpoint(&self) -> Result<bool, TransactionError> {
+        check_not_in_a_job("waiting for a checkpoint");
+        self.engine.persist().map_or(Ok(false), |persist| persist.checkpoint())
+    }
+
     /// The engine, for its counters, budget and notices.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine

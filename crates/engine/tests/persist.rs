@@ -80,6 +80,44 @@ fn what_was_committed_is_there_when_the_store_is_opened_again() {
 }
 
 #[test]
+fn after_a_checkpoint_there_is_nothing_to_recover_but_what_came_later() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    for cores in [1, 2] {
+        let jobs = start(&create(&path, 1 << 20), &options(cores, Policy::None));
+        let commit = |pages: std::ops::Range<u64>| {
+            let commits = pages.map(|page| {
+                jobs.submit(move |memory| {
+                    memory.transaction(|memory| memory.store(word(page), page + 1)).unwrap();
+                })
+            });
+            commits.collect::<Vec<_>>().into_iter().for_each(|ticket| ticket.wait().unwrap());
+        };
+        for (first, later) in [(0, 0), (100, 0), (200, 3)] {
+            commit(first..first + 100);
+            assert_eq!(jobs.checkpoint(), Ok(true));
+            // With nothing new.
+            assert_eq!(jobs.checkpoint(), Ok(true));
+            commit(first..first + later);
+        }
+        jobs.stop().unwrap();
+        drop(reopened(&path, cores, 3));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// Opens the store again, which finds so many transactions to redo, and all that was committed.
+fn reopened(path: &Path, cores: usize, transactions: u64) -> Jobs {
+    let jobs = start(&reopen(path), &options(cores, Policy::None));
+    assert_eq!(jobs.engine().recovered().unwrap().transactions, transactions);
+    let read = jobs.submit(|memory| {
+        (0..300).filter(|&page| memory.load::<u64>(word(page)) == page + 1).count()
+    });
+    assert_eq!(read.wait().unwrap(), 300);
+    jobs
+}
+
+#[test]
 fn a_transaction_sees_its_own_stores_and_nobody_else_does() {
     let folder = folder();
     let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));

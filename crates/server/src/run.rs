@@ -152,7 +152,7 @@ pub fn serve(
                 }),
             })
         };
-        let ended = engine.run(make, drop);
+        let ended = engine.run(make, drop).and_then(|_| checkpoint(engine));
         over.stop();
         if let (Some(metrics), Some(_)) = (&metrics, answers) {
             metrics.rouse();
@@ -167,6 +167,14 @@ pub fn serve(
         Some(failure) => Err(ServeError::Keyspace(failure.clone())),
         None => Ok(()),
     }
+}
+
+/// Spares the next start a recovery. All clients are gone.
+fn checkpoint(engine: &Arc<Engine>) -> Result<(), EngineError> {
+    let jobs = engine.start()?;
+    // What was answered is in the log if this cannot be done.
+    let _ = jobs.checkpoint();
+    jobs.stop()
 }
 
 /// Sockets and the lock of a killed server outlive its process for a moment, while the kernel ends its

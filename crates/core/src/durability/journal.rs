@@ -153,6 +153,16 @@ impl Journal {
         self.committed
     }
 
+    /// Recovery would redo nothing of what was committed before this place in the log.
+    pub fn horizon(&self) -> Lsn {
+        self.superblock.horizon
+    }
+
+    /// Whether a copy of the store keeps a checkpoint from ending.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
     /// Why nothing more can be written, if so.
     pub fn ended(&self) -> Option<TransactionError> {
         self.ended.clone().map(|reason| TransactionError::WritingEnded { reason })

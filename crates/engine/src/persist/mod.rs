@@ -23,6 +23,9 @@ pub(crate) use file_disk::FileDisk;
 /// The log is flushed at least this often.
 const FLUSH_EVERY_MAX: Duration = Duration::from_secs(1);
 
+/// Who waits for a checkpoint looks this often whether it is there.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
 /// What is reserved for a transaction before it is known how much it stores, in bytes.
 pub(crate) const FIRST_RESERVATION_BYTES: usize = 1024;
 
@@ -383,6 +386,29 @@ impl Persist {
     pub(crate) fn ask_flush(&self) {
         self.lock().flush_asked = true;
         self.news.notify_one();
+    }
+
+    /// Has all pages that were stored to so far written, by cores that run, and waits until recovery would
+    /// redo nothing of that. Gives up, with `false`, while the store is copied.
+    pub(crate) fn checkpoint(&self) -> Result<bool, TransactionError> {
+        let committed = self.lock().journal.committed();
+        loop {
+            let mut guarded = self.lock();
+            if guarded.journal.horizon() >= committed {
+                return Ok(true);
+            }
+            if let Some(error) = guarded.journal.ended() {
+                return Err(error);
+            }
+            if guarded.journal.is_pinned() {
+                return Ok(false);
+            }
+            // If one is under way, it may have begun too early: another follows it.
+            guarded.journal.begin_checkpoint();
+            self.news.notify_one();
+            drop(guarded);
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     /// How long the log may be behind.
