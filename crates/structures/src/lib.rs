@@ -64,6 +64,7 @@ pub mod hash;
 pub mod image;
 pub mod keyspace;
 pub mod latch;
+mod lines;
 pub mod masstree;
 pub mod red_black_tree;
 pub mod silo;

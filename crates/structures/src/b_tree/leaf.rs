@@ -9,6 +9,7 @@ use ebbtide_core::{Addr, LINE_BYTES, Memory, Value};
 
 use super::node::{Header, Shape, store_changed, store_words};
 use crate::hash::mix;
+use crate::lines;
 use crate::silo::Row;
 
 /// The tag of a key, by its bits.
@@ -58,17 +59,12 @@ pub(super) fn find<M: Memory, K: Value + Ord, R: Row>(
 pub(super) fn row<M: Memory, K: Value, R: Row>(memory: &mut M, page: Addr, slot: u64) -> R {
     let at = row_at::<K, R>(page, slot);
     let mut row = R::zeroed();
-    let bytes = bytemuck::bytes_of_mut(&mut row);
-    let mut done = 0;
-    while done < bytes.len() {
-        let from = at + done as u64;
-        let line = memory.line(from);
-        let offset = from.0 as usize % LINE_BYTES;
-        let piece = (LINE_BYTES - offset).min(bytes.len() - done);
-        bytes[done..done + piece]
-            .copy_from_slice(&bytemuck::bytes_of(&line)[offset..offset + piece]);
-        done += piece;
-    }
+    let mut left = bytemuck::bytes_of_mut(&mut row);
+    lines::read(memory, at, size_of::<R>(), |piece| {
+        let (part, later) = std::mem::take(&mut left).split_at_mut(piece.len());
+        part.copy_from_slice(piece);
+        left = later;
+    });
     row
 }
 

@@ -2,6 +2,8 @@
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
 
+use crate::lines;
+
 /// The number of a page, counted from the base of the keyspace. Page 0 is the header, so 0 also says
 /// that there is none.
 pub(super) type PageNumber = u32;
@@ -76,15 +78,7 @@ impl PageHeader {
 
 /// Appends `bytes` bytes from byte address `at` on, which need not be aligned, to `into`.
 pub(super) fn copy_out<M: Memory>(memory: &mut M, at: Addr, bytes: usize, into: &mut Vec<u8>) {
-    let (mut at, mut left) = (at, bytes);
-    while left > 0 {
-        let line: [u64; 8] = memory.line(at);
-        let offset = at.0 as usize % 64;
-        let piece = left.min(64 - offset);
-        into.extend_from_slice(&bytemuck::bytes_of(&line)[offset..offset + piece]);
-        at = at + piece as u64;
-        left -= piece;
-    }
+    lines::read(memory, at, bytes, |piece| into.extend_from_slice(piece));
 }
 
 /// Whether the bytes from byte address `at` on are `expected`.

@@ -1,0 +1,17 @@
+//! Ranges of memory, a line at a time: what a [`Memory`] reads in one access.
+
+use ebbtide_core::{Addr, LINE_BYTES, Memory};
+
+/// Reads `bytes` bytes from byte address `at` on, which need not be aligned, and hands them to `take` in
+/// order, those of a line together.
+pub(crate) fn read<M: Memory>(memory: &mut M, at: Addr, bytes: usize, mut take: impl FnMut(&[u8])) {
+    let (mut at, mut left) = (at, bytes);
+    while left > 0 {
+        let line = memory.line(at);
+        let offset = at.0 as usize % LINE_BYTES;
+        let piece = left.min(LINE_BYTES - offset);
+        take(&bytemuck::bytes_of(&line)[offset..offset + piece]);
+        at = at + piece as u64;
+        left -= piece;
+    }
+}
