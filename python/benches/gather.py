@@ -3,9 +3,10 @@
     cargo build --release --example plain_gather -p ebbtide-engine
     python python/benches/gather.py                  # 2 GiB of 512-byte rows, 192 MiB of DRAM
 
-Each way runs in a process of its own. Those that use the page cache run in a memory cgroup of the
-budget and what the interpreter itself takes; that needs root. Every gather is compared with the sum
-that the rows should have.
+Each way runs in a process and a memory cgroup of its own; that needs root. Those that use the page
+cache and Ebbtide may take the budget and as much as the interpreter had before. The most that a group
+was charged is printed: memory of the process, but for what the interpreter had before, with the rows of
+a gather and the page cache. The rows of the first gather are compared with what they should be.
 """
 
 from __future__ import annotations
@@ -63,16 +64,29 @@ def drop_cached(path: Path) -> None:
 class Cgroup:
     """A memory cgroup of version 1 or 2."""
 
-    def __init__(self, limit: int) -> None:
-        one = Path("/sys/fs/cgroup/memory")
-        self.two = not one.exists()
-        self.path = (Path("/sys/fs/cgroup") if self.two else one) / f"ebbtide-gather-{os.getpid()}"
-        self.path.mkdir()
-        name = "memory.max" if self.two else "memory.limit_in_bytes"
-        (self.path / name).write_text(str(limit))
+    ONE = Path("/sys/fs/cgroup/memory")
+
+    def __init__(self, path: Path) -> None:
+        self.two = not Cgroup.ONE.exists()
+        self.path = path
+
+    @staticmethod
+    def made(limit: int | None) -> Cgroup:
+        root = Cgroup.ONE if Cgroup.ONE.exists() else Path("/sys/fs/cgroup")
+        group = Cgroup(root / f"ebbtide-gather-{os.getpid()}")
+        group.path.mkdir()
+        if limit is not None:
+            name = "memory.max" if group.two else "memory.limit_in_bytes"
+            (group.path / name).write_text(str(limit))
+        return group
 
     def join(self) -> None:
         (self.path / "cgroup.procs").write_text("0")
+
+    def peak_bytes(self) -> int:
+        """The most that the group was ever charged."""
+        name = "memory.peak" if self.two else "memory.max_usage_in_bytes"
+        return int((self.path / name).read_text())
 
     def remove(self) -> None:
         for _ in range(50):
@@ -155,21 +169,24 @@ def rows_of(column, row_bytes: int):
 
 
 def child(way: str, path: Path, dram: int) -> None:
-    gather = gatherer(way, path, dram)
-    if way in OF_PAGE_CACHE:
-        # The interpreter itself is not part of the budget.
-        own = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-        group = Cgroup(dram + own)
-        group.join()
-        print(group.path, flush=True)
-    else:
-        print("-", flush=True)
+    if way == "ebbtide":
+        import ebbtide  # noqa: F401
+    # Files are only mapped by this; Ebbtide's budget is taken in the group.
+    gather = None if way == "ebbtide" else gatherer(way, path, dram)
+    # The interpreter itself is not part of the budget.
+    own = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    group = Cgroup.made(dram + own)
+    group.join()
+    gather = gather or gatherer(way, path, dram)
+    print(group.path, flush=True)
     for line in sys.stdin:
         indices = np.fromfile(line.strip(), np.uint64)
         begun, cpu = time.perf_counter(), time.process_time()
         rows = gather(indices)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
         print(seconds, cpu, int(rows.sum(dtype=np.uint64)), flush=True)
+        # The next gather has room for its own.
+        del rows
 
 
 def main() -> None:
@@ -227,7 +244,7 @@ def main() -> None:
 
 
 def compare(ways, draw, data, arguments) -> None:
-    processes, groups, found = {}, [], {way: [] for way in ways}
+    processes, groups, found = {}, {}, {way: [] for way in ways}
     path = arguments.file.with_suffix(".indices")
 
     def ask(way: str, indices) -> list[str]:
@@ -242,16 +259,23 @@ def compare(ways, draw, data, arguments) -> None:
 
     for way, command in ways.items():
         drop_cached(arguments.file)
+        alone = way == "io_uring alone"
+        if alone:
+            groups[way] = Cgroup.made(None)
         processes[way] = subprocess.Popen(
-            [str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [str(part) for part in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=groups[way].join if alone else None,
         )
-        if way != "io_uring alone":
+        if not alone:
             said = processes[way].stdout.readline().strip()
-            if not said:
+            if said:
+                groups[way] = Cgroup(Path(said))
+            else:
                 del processes[way]
                 print(f"{way}: left out")
-            elif said != "-":
-                groups.append(Path(said))
     try:
         # The first rounds fill the caches.
         for number in range(arguments.rounds + 2):
@@ -276,10 +300,13 @@ def compare(ways, draw, data, arguments) -> None:
             process.stdin.close()
             process.wait()
             process.stdout.close()
-        for group in groups:
-            Cgroup.remove(type("", (), {"path": group})())
+        peaks = {way: group.peak_bytes() for way, group in groups.items()}
+        for group in groups.values():
+            group.remove()
     base = found.get("io_uring alone")
-    print(f"{'way':24} {'K rows/s':>22} {'CPU µs a row':>13}  of io_uring alone")
+    rows = arguments.count * arguments.row_bytes >> 20
+    print(f"MiB: the most charged, of {arguments.dram >> 20} and {rows} for the rows of a gather")
+    print(f"{'way':24} {'K rows/s':>22} {'CPU µs a row':>13} {'MiB':>6}  of io_uring alone")
     for way, rounds in found.items():
         if not rounds:
             continue
@@ -288,7 +315,7 @@ def compare(ways, draw, data, arguments) -> None:
         ratios = sorted(a / b for (a, _), (b, _) in zip(rounds, base)) if base else [float("nan")]
         span = f"{statistics.median(rates):.1f} ({rates[0]:.1f}–{rates[-1]:.1f})"
         ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})"
-        print(f"{way:24} {span:>22} {cpu:13.1f}  {ratio}")
+        print(f"{way:24} {span:>22} {cpu:13.1f} {peaks[way] >> 20:6}  {ratio}")
 
 
 main()

@@ -10,9 +10,6 @@ use pyo3::prelude::*;
 
 use crate::failure::Failure;
 
-/// Rows gathered between two looks at signals, so that Ctrl-C is heard in a large gather.
-const ROWS_BETWEEN_SIGNALS: usize = 8192;
-
 fn failed(error: RowError) -> PyErr {
     match error {
         RowError::Index { .. } => PyIndexError::new_err(error.to_string()),
@@ -65,16 +62,13 @@ impl RowFile {
         let indices = PyBuffer::<u64>::get(indices)?.to_vec(py)?;
         let buffer = PyBuffer::<u8>::get(into)?;
         let into = bytes_of(&buffer)?;
-        let row_bytes = self.0.row_bytes();
-        if into.len() != indices.len().saturating_mul(row_bytes) {
-            return py.detach(|| self.0.gather(&indices, into)).map_err(failed);
-        }
-        let rows = indices.chunks(ROWS_BETWEEN_SIGNALS);
-        for (indices, into) in rows.zip(into.chunks_mut(ROWS_BETWEEN_SIGNALS * row_bytes)) {
-            py.detach(|| self.0.gather(indices, into)).map_err(failed)?;
-            py.check_signals()?;
-        }
-        Ok(())
+        let mut raised = None;
+        let mut goes_on = || {
+            raised = Python::attach(|py| py.check_signals()).err();
+            raised.is_none()
+        };
+        let gathered = py.detach(|| self.0.gather_while(&indices, into, &mut goes_on));
+        gathered.map_err(|error| raised.take().unwrap_or_else(|| failed(error)))
     }
 
     /// Begins to fetch the rows with these `indices`.

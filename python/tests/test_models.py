@@ -197,6 +197,16 @@ def test_progress_is_told_and_what_it_raises_ends_the_run(small) -> None:
     assert all(0 <= share <= 1 for _, share in told) and told[-1][1] > 0.1
 
 
+def test_a_call_ends_when_its_run_ends(small) -> None:
+    # Signals are looked at every 20 ms meanwhile. One busy host may delay the call: the best counts.
+    def beyond_the_run() -> float:
+        begun = time.monotonic()
+        run = ebbtide.simulate(workload="array-swap", jobs=1, set=small, progress=False)
+        return time.monotonic() - begun - float(run.wall_s)
+
+    assert min(beyond_the_run() for _ in range(20)) < 0.01
+
+
 STOPPED = """
     import os, signal, threading, time
     import ebbtide

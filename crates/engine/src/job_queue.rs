@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
@@ -79,6 +80,19 @@ impl Jobs {
             self.injector.wait_for_room();
         }
         self.enqueue(job)
+    }
+
+    /// Submits a job; waits for room in the queue for `at_most` this time.
+    ///
+    /// # Errors
+    /// Gives the job back if there was none.
+    pub(crate) fn submit_within<T, F>(&self, at_most: Duration, job: F) -> Result<Ticket<T>, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
+    {
+        let admitted = self.injector.try_admit() || self.injector.wait_for_room_for(at_most);
+        if admitted { Ok(self.enqueue(job)) } else { Err(job) }
     }
 
     /// Submits a job if there is room in the queue.
@@ -308,6 +322,21 @@ impl Injector {
             self.news.wait(&mut up);
         }
         self.blocked.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits for a place in the queue for `at_most` this time. Says whether it has taken one.
+    fn wait_for_room_for(&self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
+        let mut up = self.up.lock();
+        self.blocked.fetch_add(1, Ordering::SeqCst);
+        // As above. A notice that comes as the time runs out is not lost: the place is looked for again.
+        let mut admitted = self.try_admit();
+        while !admitted && !self.news.wait_until(&mut up, until).timed_out() {
+            admitted = self.try_admit();
+        }
+        admitted = admitted || self.try_admit();
+        self.blocked.fetch_sub(1, Ordering::SeqCst);
+        admitted
     }
 
     /// The job that has waited longest, for a core.

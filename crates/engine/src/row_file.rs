@@ -1,11 +1,13 @@
 //! [`RowFile`]: rows of one width in a file that is only read, gathered by many jobs at once.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use ebbtide_core::{Addr, PageId};
 use thiserror::Error;
@@ -18,6 +20,8 @@ use crate::flash_memory::FlashMemory;
 use crate::job_error::JobError;
 use crate::job_queue::Jobs;
 use crate::options::Options;
+use crate::ticket::Ticket;
+use crate::worker::check_not_in_a_job;
 
 /// Rows that lie side by side in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,54 +97,130 @@ pub enum RowError {
     /// A row cannot be read.
     #[error("a row cannot be read: {0}")]
     Read(#[from] JobError),
+    /// The caller gave the gather up.
+    #[error("cancelled")]
+    Stopped,
     /// The process was forked.
     #[error("opened by process {0}, before a fork: expected to be opened again after it")]
     Forked(u32),
 }
 
-/// The most rows that a job takes at once.
-const TAKE_MAX: usize = 16;
+/// Rows that are brought into the order of the file together. The more there are, the closer they lie,
+/// and the kernel joins reads of neighbouring pages. Sorting them takes a hundredth of reading them.
+const PART_ROWS: usize = 1 << 18;
 
-/// A gather under way, which lives until every job of it has ended.
-struct Gather {
+/// Stack of a job in bytes. Reading a row uses 3 KiB, and the rest of the budget is frames.
+const STACK_BYTES: usize = 16 << 10;
+
+/// Time between two questions whether a gather is to go on.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Rows of a gather that are under way. They live until every job of them has ended.
+struct Part {
     rows: Arc<Rows>,
     indices: *const u64,
-    count: usize,
     into: *mut u8,
-    take: usize,
+    /// The places of the rows among `indices`, in the order of the file.
+    order: Box<[u32]>,
     next: AtomicUsize,
 }
 
-// SAFETY: every row of `into` is written by the one job that takes its number from `next`, and
+// SAFETY: every row of `into` is written by the one job that takes its place from `next`, and
 // `indices` are only read.
-unsafe impl Send for Gather {}
+unsafe impl Send for Part {}
 // SAFETY: as above.
-unsafe impl Sync for Gather {}
+unsafe impl Sync for Part {}
 
-impl Gather {
+impl Part {
+    fn new(rows: &Arc<Rows>, indices: &[u64], into: &mut [u8]) -> Part {
+        let mut order: Box<[u32]> = (0..indices.len() as u32).collect();
+        order.sort_unstable_by_key(|place| indices[*place as usize]);
+        Part {
+            rows: rows.clone(),
+            indices: indices.as_ptr(),
+            into: into.as_mut_ptr(),
+            order,
+            next: AtomicUsize::new(0),
+        }
+    }
+
     /// Reads rows until all are taken.
     fn run(&self, memory: &mut FlashMemory<'_>) {
-        loop {
-            let first = self.next.fetch_add(self.take, Ordering::Relaxed);
-            if first >= self.count {
-                return;
+        // One at a time: what lies side by side is then asked for by several jobs at once.
+        while let Some(place) = self.order.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let (place, bytes) = (*place as usize, self.rows.row_bytes);
+            // SAFETY: `UnderWay` keeps both buffers alive until all jobs have ended, they have room for
+            // every place in `order`, and no other job has taken this one.
+            let (index, into) = unsafe {
+                let into = self.into.add(place * bytes);
+                (*self.indices.add(place), std::slice::from_raw_parts_mut(into, bytes))
+            };
+            memory.read_bytes(self.rows.address(index), into);
+        }
+    }
+
+    /// Lets jobs take no more rows.
+    fn stop(&self) {
+        self.next.store(self.order.len(), Ordering::Relaxed);
+    }
+}
+
+/// The jobs of a part. Dropped, it stops them and waits for their end.
+struct UnderWay<'b> {
+    part: Arc<Part>,
+    tickets: Vec<Ticket<()>>,
+    buffers: PhantomData<(&'b [u64], &'b mut [u8])>,
+}
+
+impl UnderWay<'_> {
+    /// Waits for all rows.
+    fn end(mut self, asked: &mut Asked<'_>) -> Result<(), RowError> {
+        let mut result = Ok(());
+        while let Some(ticket) = self.tickets.pop() {
+            match ticket.wait_for(asked.until_next()) {
+                Ok(ended) => result = result.and(ended),
+                Err(ticket) => self.tickets.push(ticket),
             }
-            for place in first..(first + self.take).min(self.count) {
-                let bytes = self.rows.row_bytes;
-                // SAFETY: `gather` keeps both buffers alive until all jobs have ended, they have
-                // room for `count` numbers and rows, and no other job has taken this place.
-                let (index, into) = unsafe {
-                    let into = self.into.add(place * bytes);
-                    (*self.indices.add(place), std::slice::from_raw_parts_mut(into, bytes))
-                };
-                memory.read_bytes(self.rows.address(index), into);
-            }
+            asked.whether_to_go_on()?;
+        }
+        Ok(result?)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.part.stop();
+        for ticket in self.tickets.drain(..) {
+            // Nobody asks what became of these rows.
+            let _ = ticket.wait();
         }
     }
 }
 
+/// Asks the caller of a gather now and then whether to go on.
+struct Asked<'a> {
+    goes_on: &'a mut dyn FnMut() -> bool,
+    next: Instant,
+}
+
+impl Asked<'_> {
+    fn until_next(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    fn whether_to_go_on(&mut self) -> Result<(), RowError> {
+        if !self.until_next().is_zero() {
+            return Ok(());
+        }
+        let goes_on = (self.goes_on)();
+        self.next = Instant::now() + LOOK;
+        if goes_on { Ok(()) } else { Err(RowError::Stopped) }
+    }
+}
+
 impl RowFile {
-    /// The rows of `runs`, each of `row_bytes` bytes, in the file at `path`.
+    /// The rows of `runs`, each of `row_bytes` bytes, in the file at `path`. Jobs have stacks of 16 KiB,
+    /// whatever `options` say.
     ///
     /// # Errors
     /// [`RowError`] when there are no rows, the file cannot be read there, or the options do not fit.
@@ -161,7 +241,8 @@ impl RowFile {
         let ends: Option<Vec<u64>> = runs.iter().map(end).collect();
         let last = ends.and_then(|ends| ends.into_iter().max()).ok_or(RowError::Beyond)?;
         let first = runs.iter().map(|run| run.offset).min().unwrap_or(0);
-        let (engine, start) = Engine::open_file(path, first, last - first, options)?;
+        let options = Options { stack_bytes: STACK_BYTES, ..options.clone() };
+        let (engine, start) = Engine::open_file(path, first, last - first, &options)?;
         let mut count = 0;
         let placed = runs.iter().map(|run| {
             let number = count;
@@ -189,30 +270,65 @@ impl RowFile {
     /// # Errors
     /// [`RowError`] for an index without a row or a buffer of another size, before anything is read,
     /// and when a row cannot be read; the buffer then holds some rows.
+    ///
+    /// # Panics
+    /// Inside a job, whose core would wait with it.
     pub fn gather(&self, indices: &[u64], into: &mut [u8]) -> Result<(), RowError> {
+        self.gather_while(indices, into, || true)
+    }
+
+    /// As [`gather`](RowFile::gather), and asks every 20 ms whether it `goes_on`.
+    ///
+    /// # Errors
+    /// As [`gather`](RowFile::gather), and [`RowError::Stopped`] when `goes_on` says no; the buffer then
+    /// holds some rows.
+    ///
+    /// # Panics
+    /// As [`gather`](RowFile::gather).
+    pub fn gather_while(
+        &self,
+        indices: &[u64],
+        into: &mut [u8],
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(), RowError> {
+        check_not_in_a_job("gathering rows");
         self.check(indices)?;
-        let expected = indices.len().saturating_mul(self.rows.row_bytes);
+        let row_bytes = self.rows.row_bytes;
+        let expected = indices.len().saturating_mul(row_bytes);
         if into.len() != expected {
             return Err(RowError::Buffer { given: into.len(), expected });
         }
+        let asked = &mut Asked { goes_on: &mut goes_on, next: Instant::now() + LOOK };
+        let parts = indices.chunks(PART_ROWS);
+        let mut before: Option<UnderWay<'_>> = None;
+        for (indices, into) in parts.zip(into.chunks_mut(PART_ROWS.saturating_mul(row_bytes))) {
+            // It begins before the one before it ends, so that reads do not run dry in between.
+            let part = self.begin(indices, into, asked)?;
+            if let Some(before) = before.replace(part) {
+                before.end(asked)?;
+            }
+        }
+        before.map_or(Ok(()), |last| last.end(asked))
+    }
+
+    fn begin<'b>(
+        &self,
+        indices: &'b [u64],
+        into: &'b mut [u8],
+        asked: &mut Asked<'_>,
+    ) -> Result<UnderWay<'b>, RowError> {
+        let part = Arc::new(Part::new(&self.rows, indices, into));
         let jobs = indices.len().min(self.threads());
-        let gather = Arc::new(Gather {
-            rows: self.rows.clone(),
-            indices: indices.as_ptr(),
-            count: indices.len(),
-            into: into.as_mut_ptr(),
-            take: (indices.len() / (4 * jobs.max(1))).clamp(1, TAKE_MAX),
-            next: AtomicUsize::new(0),
-        });
-        let submit = |_| {
-            let gather = gather.clone();
-            self.jobs.submit(move |memory| gather.run(memory))
-        };
-        let tickets: Vec<_> = (0..jobs).map(submit).collect();
-        // Every job has ended before the buffers are given back, whatever became of it.
-        let results: Vec<Result<(), JobError>> =
-            tickets.into_iter().map(|ticket| ticket.wait()).collect();
-        Ok(results.into_iter().collect::<Result<(), JobError>>()?)
+        let mut begun = UnderWay { part, tickets: Vec::with_capacity(jobs), buffers: PhantomData };
+        while begun.tickets.len() < jobs {
+            let part = begun.part.clone();
+            let job = move |memory: &mut FlashMemory<'_>| part.run(memory);
+            if let Ok(ticket) = self.jobs.submit_within(asked.until_next(), job) {
+                begun.tickets.push(ticket);
+            }
+            asked.whether_to_go_on()?;
+        }
+        Ok(begun)
     }
 
     /// Begins to fetch the rows with these `indices` into DRAM and returns at once. Gathers go on

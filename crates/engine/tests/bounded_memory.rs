@@ -16,7 +16,9 @@ use std::sync::Arc;
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Time, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store};
-use ebbtide_engine::{Engine, FlashMemory, JobError, Offer, Options, Service, Ticket, Timing};
+use ebbtide_engine::{
+    Engine, FlashMemory, JobError, Offer, Options, RowFile, RowRun, Service, Ticket, Timing,
+};
 
 /// 512 MiB of data: 10.7 times the budget.
 const PAGES: u64 = 131_072;
@@ -287,6 +289,47 @@ fn run(child: &mut Command) -> String {
     assert!(output.status.success(), "{}: {said}{complaint}", output.status);
     print!("{said}");
     said.into_owned()
+}
+
+/// Not a test by itself: what a process does that is given a file of rows.
+#[test]
+fn the_gathering_process() {
+    let Some(path) = std::env::var_os("EBBTIDE_ROWS") else { return };
+    let (row_bytes, rows) = (512, PAGES * PAGE_BYTES as u64 / 512);
+    let (mut indices, mut into) = (vec![0; 50_000], vec![1; 50_000 * row_bytes]);
+    let (before, _) = resident();
+    let options = Options::new(USUAL.budget_bytes);
+    let run = RowRun { offset: 0, rows };
+    let file = RowFile::open(Path::new(&path), &[run], row_bytes, &options).unwrap();
+    let (mut random, mut tenths) = (1u64, [0; 10]);
+    for tenth in &mut tenths {
+        for index in &mut indices {
+            random = random.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
+            *index = (random >> 20) % rows;
+        }
+        file.prefetch(&indices[..1_000]).unwrap();
+        file.gather(&indices, &mut into).unwrap();
+        *tenth = resident().0;
+    }
+    let (most, budget) = (resident().1 - before, USUAL.budget_bytes as u64);
+    println!(
+        "rows gathered with {budget} bytes, of which {} are frames: {most} bytes",
+        file.budget().frames_bytes
+    );
+    assert!(most <= budget + CONSTANT_BYTES, "{most} bytes of {budget}");
+    assert!(most >= budget / 10 * 9, "the frames are not used: {most} bytes of {budget}");
+    let (first, last) = (tenths[0], tenths[9]);
+    assert!(last <= first + GROWTH_BYTES_MAX, "resident: {tenths:?}");
+}
+
+#[test]
+fn the_budget_is_kept_by_gathers_of_rows() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("rows");
+    let bytes = PAGES * PAGE_BYTES as u64;
+    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    run(child.args(["--exact", "the_gathering_process", "--nocapture"]).env("EBBTIDE_ROWS", &path));
 }
 
 fn measure_on_a_new_store(setup: Setup) {

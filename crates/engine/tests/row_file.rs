@@ -3,7 +3,8 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 use common::watched;
 use ebbtide_engine::{Options, RowError, RowFile, RowRun};
@@ -105,6 +106,65 @@ fn threads_gather_at_once() {
         });
     });
     assert!(file.counters().misses > 0);
+}
+
+/// Rows are taken in the order of the file, in parts of 262,144, of which the next begins before one ends.
+#[test]
+fn several_parts_are_in_the_order_of_their_indices() {
+    let (_folder, path, contents) = file(1 << 20);
+    let file = RowFile::open(&path, &[RowRun { offset: 3, rows: 100_000 }], 10, &options());
+    let file = file.expect("it opens");
+    let mut random = rand_pcg::Pcg64::seed_from_u64(2);
+    let indices: Vec<u64> = (0..600_000).map(|_| random.random_range(0..100_000)).collect();
+    let mut into = vec![0; indices.len() * 10];
+    watched(&file, || file.gather(&indices, &mut into).expect("read"));
+    for (index, row) in indices.iter().zip(into.chunks(10)) {
+        let at = 3 + *index as usize * 10;
+        assert!(row == &contents[at..at + 10], "row {index}");
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+/// 300 rows of a mebibyte, which take far longer than the time between two questions.
+fn long_gather(path: &Path) -> (RowFile, Vec<u64>, Vec<u8>) {
+    let file = RowFile::open(path, &[RowRun { offset: 0, rows: 8 }], MIB, &options());
+    (file.expect("it opens"), (0..300).map(|row| row % 8).collect(), vec![0; 300 * MIB])
+}
+
+/// Rows that were written to their end, which is not 0.
+fn whole_rows(rows: &[u8]) -> usize {
+    rows.chunks(MIB).filter(|row| !row.ends_with(&[0])).count()
+}
+
+#[test]
+fn a_gather_ends_when_its_caller_gives_it_up() {
+    let (_folder, path, contents) = file(8 * MIB);
+    assert_eq!(whole_rows(&contents), 8);
+    let (file, indices, mut into) = long_gather(&path);
+    let mut asked = 0;
+    let error = file.gather_while(&indices, &mut into, || {
+        asked += 1;
+        false
+    });
+    assert!(matches!(error, Err(RowError::Stopped)) && asked == 1, "{error:?} after {asked}");
+    assert!(whole_rows(&into) < 300, "it went on to the end");
+    let mut row = vec![0; MIB];
+    watched(&file, || file.gather(&[2], &mut row).expect("read"));
+    assert!(row == contents[2 * MIB..3 * MIB]);
+}
+
+/// No job may write into buffers that unwinding gives back.
+#[test]
+fn a_caller_that_panics_while_asked_waits_for_its_jobs() {
+    let (_folder, path, _) = file(8 * MIB);
+    let (file, indices, mut into) = long_gather(&path);
+    let panics = || file.gather_while(&indices, &mut into, || panic!("asked"));
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let written = whole_rows(&into);
+    // Behind every job that might still be there.
+    watched(&file, || file.gather(&[1; 64], &mut vec![0; 64 * MIB]).expect("read"));
+    assert_eq!(whole_rows(&into), written);
 }
 
 #[test]
