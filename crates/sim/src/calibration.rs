@@ -62,7 +62,7 @@ impl Calibration {
     ) -> Result<Calibration, SimError> {
         let memory_side = Box::new(AllDram::new(&plan.config));
         let parts = Parts { core_side: CoreSide::Block, memory_side };
-        let mut machine = Machine::new(&plan.config, parts, program.clone())?;
+        let mut machine = Machine::of_program(&plan.config, parts, program.clone())?;
         let shares = HostTime::of(plan).shares();
         let half = (shares.counted + shares.calibrated) / 2.0;
         let lru_misses_per_job =

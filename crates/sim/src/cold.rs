@@ -25,7 +25,7 @@ pub struct Stretch {
 /// [`SimError`].
 pub fn run_cold(plan: &Plan, work: Span, stretches: usize) -> Result<Vec<Stretch>, SimError> {
     let parts = designs::compose(&plan.config)?;
-    let mut machine = Machine::new(&plan.config, parts, plan.program()?)?;
+    let mut machine = Machine::of_program(&plan.config, parts, plan.program()?)?;
     machine.set_work(work);
     let mut stretch = || {
         let simulated_ns = machine.run(plan.jobs)?.as_ns();

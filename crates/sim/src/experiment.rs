@@ -63,7 +63,7 @@ impl Simulation {
         let clock = Instant::now();
         let program = plan.program()?;
         let calibration = kept::calibration(plan, &program, watch)?;
-        let mut machine = Machine::new(&plan.config, parts, program)?;
+        let mut machine = Machine::of_program(&plan.config, parts, program)?;
         let steady = warm(&mut machine)?;
         Simulation::settled(plan, clock, machine, calibration, steady, watch)
     }

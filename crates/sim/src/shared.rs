@@ -32,7 +32,7 @@ impl Shared {
         let program = plan.program()?;
         let calibration = kept::calibration(plan, &program, watch)?;
         let parts = designs::compose(&plan.config)?;
-        let mut machine = Machine::new(&plan.config, parts, program)?;
+        let mut machine = Machine::of_program(&plan.config, parts, program)?;
         let basis = plan.warm_up_basis();
         let steady = match &self.warm {
             Some((of, steady, warmth)) if *of == basis && machine.begin_with(warmth) => *steady,

@@ -111,7 +111,7 @@ impl Prediction<'_> {
         let work_ns = (self.conditions.calibration.job_ns - bare_ns).max(0.0);
         let parts = self.parts(&config, costs, frames, policy)?;
         let program = self.conditions.program.clone().with_work(WORK_UNITS);
-        let mut machine = Machine::new(&config, parts, program)?;
+        let mut machine = Machine::of_program(&config, parts, program)?;
         machine.set_work(Span::from_ps((work_ns * 1e3) as u64));
         Ok(Some(self.measured(&mut machine, cores as u64)?))
     }
@@ -155,7 +155,7 @@ impl Prediction<'_> {
         let memory_side = Box::new(AllDram::new(config));
         let parts = Parts { core_side: CoreSide::Block, memory_side };
         let program = self.conditions.program.clone().with_work(WORK_UNITS);
-        let mut machine = Machine::new(config, parts, program)?;
+        let mut machine = Machine::of_program(config, parts, program)?;
         let cores = config.cores.count as u64;
         machine.warm(BARE_JOBS * cores, None)?;
         let time = machine.run(BARE_JOBS * cores)?;

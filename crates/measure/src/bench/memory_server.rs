@@ -34,6 +34,7 @@ pub(super) const PAGING_TRIAL_S: f64 = 0.3;
 ///
 /// # Errors
 /// When a line cannot be read, parsed or answered, which means that the parent has ended.
+#[cfg(feature = "memories")]
 pub fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     let mut memory = None;
     for line in input.lines() {

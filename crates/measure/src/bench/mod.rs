@@ -5,6 +5,11 @@
 //! Every memory is a child process. Rounds are interleaved and ratios are taken round by round, so
 //! that other activity of the machine affects all memories alike.
 
+#![cfg_attr(
+    not(feature = "memories"),
+    allow(dead_code, unused_imports, reason = "only the memories use a part of it")
+)]
+
 mod against;
 mod calibrate;
 mod changes;
@@ -46,6 +51,7 @@ pub use conditions::{BenchRun, Conditions};
 pub use durable::Durable;
 pub use error::BenchError;
 pub use loaded_workload::{DURABLE_WORKLOADS, GRAPH_WORKLOADS, GraphFile};
+#[cfg(feature = "memories")]
 pub use memory_server::serve;
 pub use options::{Arrivals, BenchOptions, Dram, Flash, Mode};
 pub use profile::{ModeCosts, Profile, ReadsAt, Submission};

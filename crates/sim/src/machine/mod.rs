@@ -14,7 +14,7 @@ use std::rc::Rc;
 use ebbtide_core::{Span, Stopped, Time};
 use ebbtide_fiber::StackPool;
 use ebbtide_workloads::load::Poisson;
-use ebbtide_workloads::{ShapeError, Workload, Wrong};
+use ebbtide_workloads::{Program, ShapeError, Workload, Wrong};
 use thiserror::Error;
 
 pub use crate::hierarchy::Coherence;
@@ -161,6 +161,19 @@ impl Machine {
         };
         (0..cores).for_each(|core| machine.enqueue(core, Time::ZERO));
         Ok(machine)
+    }
+
+    /// [`new`](Machine::new) for a program that is chosen by its name. All programs are compiled here, and
+    /// not again in every crate that builds machines.
+    ///
+    /// # Errors
+    /// As [`new`](Machine::new).
+    pub fn of_program(
+        config: &Config,
+        parts: Parts,
+        program: Program,
+    ) -> Result<Machine, SimError> {
+        Machine::new(config, parts, program)
     }
 
     /// Number of threads of all cores.

@@ -380,7 +380,7 @@ impl<'a> ProgramRun<'a> {
         &mut self,
         jobs: u64,
         progress: impl Fn(f64),
-        touch: &mut impl FnMut(PageId, bool),
+        touch: &mut dyn FnMut(PageId, bool),
     ) -> Result<(), SizeError> {
         let end = self.job + jobs;
         while self.job < end {
@@ -390,10 +390,10 @@ impl<'a> ProgramRun<'a> {
         Ok(())
     }
 
-    fn some(&mut self, jobs: u64, touch: &mut impl FnMut(PageId, bool)) -> Result<(), SizeError> {
+    fn some(&mut self, jobs: u64, touch: &mut dyn FnMut(PageId, bool)) -> Result<(), SizeError> {
         self.watch.go_on()?;
         for _ in 0..jobs {
-            let mut memory = TracedMemory { contents: &mut self.contents, touch: &mut *touch };
+            let mut memory = TracedMemory { contents: &mut self.contents, touch };
             self.program.run(self.job, &mut memory).map_err(SizeError::Wrong)?;
             self.job += 1;
         }

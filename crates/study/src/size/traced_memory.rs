@@ -5,12 +5,14 @@ use ebbtide_sim::Contents;
 
 /// The contents of a program's memory, and a function that is called with the page of each access
 /// and whether the access is a store. One job runs at a time, so that no job waits.
-pub(super) struct TracedMemory<'a, F> {
+///
+/// The function is called by its address, so that programs are compiled once for all of them.
+pub(super) struct TracedMemory<'a> {
     pub(super) contents: &'a mut Contents,
-    pub(super) touch: F,
+    pub(super) touch: &'a mut dyn FnMut(PageId, bool),
 }
 
-impl<F: FnMut(PageId, bool)> Memory for TracedMemory<'_, F> {
+impl Memory for TracedMemory<'_> {
     fn size_bytes(&self) -> u64 {
         self.contents.size_bytes()
     }

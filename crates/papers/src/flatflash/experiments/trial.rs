@@ -6,7 +6,7 @@ use ebbtide_sim::designs::{compose, resolve};
 use ebbtide_sim::{Machine, SimError, WORK_UNITS, warm_up};
 use ebbtide_study::runs::RunError;
 use ebbtide_study::side_by_side::side_by_side;
-use ebbtide_workloads::{Kind, Lines, Scatter, Shape, Workload};
+use ebbtide_workloads::{Kind, Lines, Scatter, Shape};
 use serde::Serialize;
 
 use crate::{ReproduceError, ReproduceOptions};
@@ -123,10 +123,10 @@ impl Trial {
         watch: Watch<'_>,
     ) -> Result<Measure, ReproduceError> {
         let seed = options.seed + self.seed;
-        let outcome = match self.runs {
+        let machine = compose(config).map_err(SimError::from).and_then(|parts| match self.runs {
             Runs::Lines { random, write } => {
                 let pages = config.dataset.size.0 / PAGE_BYTES as u64;
-                self.measure(config, Lines { pages, random, write, seed }, watch)
+                Machine::new(config, parts, Lines { pages, random, write, seed })
             }
             Runs::Program(kind) => {
                 let shape = Shape {
@@ -137,11 +137,10 @@ impl Trial {
                     seed,
                     work_instructions: WORK_UNITS,
                 };
-                kind.build(&shape)
-                    .map_err(SimError::from)
-                    .and_then(|p| self.measure(config, p, watch))
+                Machine::of_program(config, parts, kind.build(&shape)?)
             }
-        };
+        });
+        let outcome = machine.and_then(|machine| self.measure(config, machine, watch));
         let name = match self.runs {
             Runs::Program(kind) => kind.name(),
             Runs::Lines { .. } => "lines",
@@ -152,10 +151,9 @@ impl Trial {
     fn measure(
         &self,
         config: &Config,
-        program: impl Workload + Clone + 'static,
+        mut machine: Machine,
         watch: Watch<'_>,
     ) -> Result<Measure, SimError> {
-        let mut machine = Machine::new(config, compose(config)?, program)?;
         watch.within(0.0, WARM_SHARE, |watch| warm_up(&mut machine, config, watch))?;
         let threads = machine.threads() as u64;
         machine.run(SETTLING_JOBS * threads)?;
