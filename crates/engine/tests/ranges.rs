@@ -109,6 +109,27 @@ fn a_range_of_many_pages_is_read_in_one_submission() {
 }
 
 #[test]
+fn a_range_that_begins_where_a_page_does_is_read_in_one_submission_as_well() {
+    for first in [10, 33, 64] {
+        let (engine, log) = engine(100, 1);
+        let before = log.clone();
+        let work = move || {
+            let log = before.clone();
+            vec![job(move |memory| {
+                memory.load::<u64>(word(0));
+                let submitted = log.submissions().len();
+                memory.read_bytes(word(first), &mut vec![0; 6 * PAGE_BYTES]);
+                assert_eq!(log.submissions()[submitted..], [6], "from page {first}");
+            })]
+        };
+        run_alone(&engine, work).order();
+        assert_eq!(log.all_reads(), 7);
+        let counted = engine.counters().snapshot();
+        assert_eq!((counted.misses, counted.fetched_ahead), (2, 5));
+    }
+}
+
+#[test]
 fn whole_pages_are_stored_without_a_read_and_the_ends_of_a_range_with_one() {
     let (engine, log) = engine(100, 1);
     let written: Vec<u8> = (0..10 * PAGE_BYTES).map(|byte| (byte % 251) as u8).collect();

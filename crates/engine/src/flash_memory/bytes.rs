@@ -24,10 +24,10 @@ impl<'a> FlashMemory<'a> {
         if self.in_transaction() {
             return self.read_bytes_in_transaction(at, into);
         }
-        let (mut at, mut rest) = (at, into);
+        let (start, mut at, mut rest) = (at, at, into);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - at.page_offset()));
-            self.fetch_pages(at, piece.len() + later.len());
+            self.fetch_pages(at, piece.len() + later.len(), at == start);
             // SAFETY: the piece lies within the page, which stays in place meanwhile.
             self.access_page(
                 at,
@@ -56,11 +56,11 @@ impl<'a> FlashMemory<'a> {
         if !reads && end.page() != at.page() && !end.page_offset().is_multiple_of(PAGE_BYTES) {
             self.hint(Hint::WillNeed(end));
         }
-        let (mut at, mut rest) = (at, from);
+        let (start, mut at, mut rest) = (at, at, from);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES - at.page_offset()));
             if reads {
-                self.fetch_pages(at, rest.len());
+                self.fetch_pages(at, rest.len(), at == start);
             }
             if reads || !self.overwrite(at, piece) {
                 // SAFETY: as in `read_bytes`.
@@ -150,12 +150,12 @@ impl<'a> FlashMemory<'a> {
         done
     }
 
-    /// Asks for the pages of the next `bytes` bytes behind the page of `at`, now and then for many.
-    fn fetch_pages(&mut self, at: Addr, bytes: usize) {
+    /// Asks for the pages of the next `bytes` bytes behind the page of `at`, at the `start` of a range and
+    /// then now and then for many.
+    fn fetch_pages(&mut self, at: Addr, bytes: usize, start: bool) {
         let first = at.page().0;
         let last = (at.0 + bytes as u64 - 1) / PAGE_BYTES as u64;
-        let is_first_piece = !at.page_offset().is_multiple_of(PAGE_BYTES);
-        if last == first || !(is_first_piece || first.is_multiple_of(WINDOW_PAGES / 2)) {
+        if last == first || !(start || first.is_multiple_of(WINDOW_PAGES / 2)) {
             return;
         }
         let shared = &*self.local.shared;
