@@ -7,7 +7,7 @@ use ebbtide_core::{FrameId, PageId, Time};
 use smallvec::smallvec;
 
 use super::Backside;
-use super::requests::{ATTEMPTS_MAX, Operation};
+use super::requests::Operation;
 use crate::buffer_pool::BufferPool;
 use crate::cache::{BLANK, Installed};
 use crate::device::Direction;
@@ -97,12 +97,11 @@ impl Backside {
             }
             return;
         }
-        // One bad slot fails a whole run: only writing each page alone, once, tells which it is.
+        // One bad slot fails a whole run: only writing each page alone tells which it is,
+        // once, as the run has had all attempts.
         let alone = frames.map(|(&frame, slot)| Operation {
             slot,
-            page: pool.cache.page_in(frame),
             frames: smallvec![frame],
-            attempts: ATTEMPTS_MAX,
             alone: true,
             ..*operation
         });

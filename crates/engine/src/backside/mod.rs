@@ -159,19 +159,17 @@ impl Backside {
     }
 
     /// Gives an absent page, on flash in some slot or blank, the contents `bytes` without reading it.
-    /// Says whether that was possible.
+    /// Says whether that was possible. Not for pages that survive crashes: their checksums tell damage,
+    /// and so they are read as ever.
     pub(crate) fn overwrite(
         &mut self,
         pool: &BufferPool,
         page: PageId,
         bytes: &[u8; PAGE_BYTES],
     ) -> bool {
+        debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
         let shard = pool.cache.shard(page);
         let PageState::Absent(slot) = pool.cache.state(page) else { return false };
-        // What survives a crash is told apart from damage by its checksum: it is read as ever.
-        if slot == POISONED || pool.persist.is_some() {
-            return false;
-        }
         let Some(frame) = self.free.pop() else { return false };
         pool.cache.begin_fetch(page, self.core, &shard);
         drop(shard);

@@ -67,12 +67,13 @@ impl Header {
         places.saturating_add(1).saturating_mul(PAGE_BYTES as u64)
     }
 
-    /// Whether the numbers make sense.
+    /// Whether the numbers of a persist part make sense. Without one, they only say how long the file is.
     fn is_possible(&self) -> bool {
-        const MANY: u64 = 1 << 40;
-        let log = self.log_blocks == 0 || (LOG_BLOCKS_MIN..MANY).contains(&self.log_blocks);
-        let fit = self.pages < MANY && self.spare_pages < MANY;
-        fit && log && (self.log_blocks == 0 || self.places() <= SLOTS_MAX && self.spare_pages > 0)
+        const LOG_BLOCKS_MAX: u64 = 1 << 40;
+        self.log_blocks == 0
+            || (LOG_BLOCKS_MIN..=LOG_BLOCKS_MAX).contains(&self.log_blocks)
+                && self.places() <= SLOTS_MAX
+                && self.spare_pages > 0
     }
 
     pub(super) fn encode(&self, out: &mut [u8]) {
@@ -120,7 +121,7 @@ impl Header {
             id: number(layout::ID),
             log_blocks: number(layout::LOG_BLOCKS),
         };
-        if header.log_blocks == 0 || header.is_possible() { Ok(header) } else { Err(damaged()) }
+        if header.is_possible() { Ok(header) } else { Err(damaged()) }
     }
 }
 
@@ -221,6 +222,43 @@ mod tests {
             let file = Recorded { calls: RefCell::default(), fails_at };
             assert_eq!(replace_header(&file, &[], 77).is_ok(), fails_at == 3);
             assert_eq!(file.calls.into_inner(), order[..(fails_at + 1).min(3)]);
+        }
+    }
+    fn header(pages: u64, spare_pages: u64, log_blocks: u64) -> Header {
+        let tag = "numbers".to_string();
+        Header { pages, spare_pages, tag, clean: true, blank: false, id: 7, log_blocks }
+    }
+
+    #[test]
+    fn a_header_with_a_log_is_taken_for_damaged_unless_its_numbers_are_possible() {
+        for (header, is_possible) in [
+            (header(u64::MAX, u64::MAX, 0), true),
+            (header(9, 1, LOG_BLOCKS_MIN), true),
+            (header(9, 1, LOG_BLOCKS_MIN - 1), false),
+            (header(9, 0, LOG_BLOCKS_MIN), false),
+            (header(SLOTS_MAX - 1, 1, LOG_BLOCKS_MIN), true),
+            (header(SLOTS_MAX, 1, LOG_BLOCKS_MIN), false),
+            (header(u64::MAX, u64::MAX, LOG_BLOCKS_MIN), false),
+            (header(9, 1, 1 << 40), true),
+            (header(9, 1, (1 << 40) + 1), false),
+            (header(9, 1, u64::MAX), false),
+        ] {
+            let mut page = [0; PAGE_BYTES];
+            header.encode(&mut page);
+            let decoded = Header::decode(&page, Path::new("data"));
+            assert_eq!(decoded.is_ok(), is_possible, "{header:?}");
+            assert!(decoded.is_err() || decoded.is_ok_and(|decoded| decoded == header));
+        }
+    }
+    #[test]
+    fn a_header_with_a_longer_tag_than_there_may_be_is_taken_for_damaged() {
+        let mut page = [0; PAGE_BYTES];
+        header(9, 0, 0).encode(&mut page);
+        for (tag_bytes, is_whole) in [(TAG_BYTES_MAX, true), (TAG_BYTES_MAX + 1, false)] {
+            page[layout::TAG_BYTES..][..4].copy_from_slice(&(tag_bytes as u32).to_le_bytes());
+            let checksum = crc32c(&page[..layout::CHECKSUM]);
+            page[layout::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+            assert_eq!(Header::decode(&page, Path::new("data")).is_ok(), is_whole);
         }
     }
 }
