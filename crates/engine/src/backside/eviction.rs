@@ -58,7 +58,8 @@ impl Evictions {
     }
 }
 
-#[cfg(all(test, not(loom), not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -10,6 +10,9 @@ mod frames;
 mod pace;
 mod prefetch;
 mod requests;
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests;
 mod write_back;
 
 use std::collections::{HashSet, VecDeque};

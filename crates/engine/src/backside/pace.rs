@@ -88,7 +88,7 @@ mod tests {
     fn a_core_that_was_idle_keeps_its_pace() {
         let mut pace = pace(10, 300);
         let before = pace.gap_ps;
-        pace.missed(pace.missed_at + Span::from_us(1_000_000));
+        pace.missed(pace.missed_at + GAP_MAX);
         assert_eq!(pace.gap_ps, before);
     }
 
@@ -103,6 +103,13 @@ mod tests {
             pace.read_took(Span::from_us(300), true);
         }
         assert!(pace.hides_a_read(31) && !pace.hides_a_read(29));
+    }
+
+    #[test]
+    fn one_read_moves_the_pace_by_a_sixteenth_of_its_difference() {
+        let mut pace = pace(10, 100);
+        pace.read_took(Span::from_us(1_700), true);
+        assert_eq!(pace.hold_max(), Span::from_us(HOLD_READS * 200));
     }
 
     #[test]

@@ -167,4 +167,23 @@ mod tests {
         table.add(PageId(8), FrameId(8));
         assert!(known(8) && !known(3));
     }
+    #[test]
+    fn a_page_whose_place_is_taken_gets_any_other_of_its_line() {
+        let table = HitTable::new(1_000).unwrap();
+        // All of them have the last place of the first line for their own.
+        let pages = |n: u64| PageId(LINE_PLACES as u64 - 1 + n * table.count as u64);
+        for n in 0..LINE_PLACES as u64 {
+            table.add(pages(n), FrameId(n as u32));
+        }
+        for n in 0..LINE_PLACES as u64 {
+            assert_eq!(find(&table, pages(n)), Some(FrameId(n as u32)));
+        }
+    }
+
+    #[test]
+    fn a_table_has_half_as_many_places_again_as_frames_rounded_up_to_a_power_of_two() {
+        for (frames, places) in [(1, 8), (5, 8), (6, 16), (682, 1024), (683, 1024), (684, 2048)] {
+            assert_eq!(HitTable::bytes(frames), places * size_of::<AtomicU64>(), "{frames}");
+        }
+    }
 }
