@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::Duration;
 
-use ebbtide_core::{Addr, Memory, PageId};
+use ebbtide_core::{Addr, Memory, PageId, Time};
 use ebbtide_engine::device::faulty::{Faults, Faulty};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::{Completion, Device, Queue, Request, Sleeper};
@@ -163,6 +163,17 @@ fn counters_are_up_to_date_while_the_engine_runs() {
         let counted = jobs.engine().counters().snapshot();
         assert_eq!((counted.jobs, counted.accesses, counted.misses), (number, number, number));
     }
+    jobs.stop().unwrap();
+}
+
+#[test]
+fn the_clock_of_an_engine_goes_on_from_when_it_was_made() {
+    let engine = engine(ram(Latency::Looks(0)), 1, 8);
+    let first = engine.now();
+    assert!(first > Time::ZERO);
+    let jobs = engine.start().unwrap();
+    assert_eq!(load(&jobs, Addr(0)), Ok(0));
+    assert!(engine.now() > first);
     jobs.stop().unwrap();
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, Time};
+use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::{
     Engine, FlashMemory, JobError, NetEvent, Network, Offer, Options, Service, SocketId, Timing,
@@ -103,6 +104,7 @@ fn serve(body: impl FnOnce(SocketAddr)) -> usize {
     let device = Arc::new(Uring::new(Arc::new(file)).expect("io_uring"));
     let options = Options::new(4 << 20);
     let engine = Engine::over_device(device, pages, &options).expect("an engine");
+    assert!(engine.has_network());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -187,4 +189,32 @@ fn a_core_stops_with_connections_open_and_replies_unread() {
         }
     });
     assert_eq!(left.len(), 3);
+}
+
+#[test]
+fn a_device_without_sockets_says_so_to_the_engine_and_to_its_services() {
+    /// Ends at once.
+    struct Looks(Cell<bool>);
+
+    impl Service for Looks {
+        type Job = ();
+
+        fn attach(&self, network: &Network) {
+            self.0.set(network.is_available());
+        }
+
+        fn next(&self, _now: Time) -> Offer<()> {
+            Offer::End
+        }
+
+        fn run(&self, _job: &mut (), _memory: &mut FlashMemory<'_>) {}
+
+        fn done(&self, _job: (), _result: Result<(), JobError>, _timing: Timing) {}
+    }
+
+    let device = Arc::new(Ram::new(16, Latency::Looks(0), |_, _| {}));
+    let engine = Engine::over_device(device, 16, &Options::new(4 << 20)).expect("an engine");
+    assert!(!engine.has_network());
+    let available = engine.run(|_| Looks(Cell::new(true)), |looks| looks.0.get()).expect("it ran");
+    assert_eq!(available, [false]);
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbtide_core::durability::{Lsn, Policy, TransactionError};
-use ebbtide_core::{Addr, Memory, PageId, Span, Watch};
+use ebbtide_core::{Addr, Hint, Memory, PageId, Span, Watch};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
-use ebbtide_engine::{Engine, EngineError, Jobs, Options};
+use ebbtide_engine::{Engine, EngineError, JobError, Jobs, Options};
 use ebbtide_structures::{Map, Region, latch};
 
 const PAGES: u64 = 4096;
@@ -280,6 +280,166 @@ fn a_range_that_was_persisted_survives_with_what_was_stored_without_a_transactio
         (0..1000).all(|index: u64| memory.load::<u64>(Addr(4000 + index * 8)) == index + 1)
     });
     assert!(there.wait().unwrap());
+}
+
+#[test]
+fn a_range_alone_is_logged_and_not_what_lies_before_it() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let committed = || jobs.engine().progress().unwrap().committed.0;
+    let before = committed();
+    jobs.submit(|memory| memory.persist(word(100) + 128, 64).unwrap()).wait().unwrap();
+    // A flush meanwhile fills a block or two.
+    let logged_bytes = committed() - before;
+    assert!((64..3 * 4096).contains(&logged_bytes), "{logged_bytes} bytes");
+}
+
+#[test]
+fn recovery_leaves_pages_alone_that_were_written_after_their_stores() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let jobs = start(&create(&path, 1 << 20), &options(1, Policy::None));
+    let store = jobs.submit(|memory| {
+        let all = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+            (0..40).for_each(|page| memory.store(word(page), page + 1));
+        };
+        memory.transaction(all).unwrap();
+        (0..40).for_each(|page| memory.hint(Hint::DontNeed(word(page))));
+    });
+    store.wait().unwrap();
+    while jobs.engine().counters().snapshot().flash_writes < 40 {
+        jobs.submit(|memory| memory.yield_now()).wait().unwrap();
+    }
+    jobs.stop().unwrap();
+    let jobs = start(&reopen(&path), &options(1, Policy::None));
+    let recovered = jobs.engine().recovered().unwrap();
+    assert_eq!((recovered.transactions, recovered.pages), (1, 0));
+    let read = jobs.submit(|memory| (0..40).all(|page| memory.load::<u64>(word(page)) == page + 1));
+    assert_eq!(read.wait(), Ok(true));
+}
+
+#[test]
+fn a_job_that_waited_for_the_log_is_later_no_reason_to_wait_for_ever() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::Always));
+    let durable = jobs.submit(|memory| {
+        let ((), lsn) = memory.transaction(|memory| memory.store(Addr(0), 1u64)).unwrap();
+        memory.durable(lsn)
+    });
+    assert_eq!(durable.wait(), Ok(Ok(())));
+    let stuck = jobs.submit(|memory| {
+        while memory.load::<u64>(Addr(8)) == 0 {
+            memory.wait(Addr(8), 0);
+        }
+    });
+    jobs.stop().unwrap();
+    assert!(matches!(stuck.wait(), Err(JobError::Deadlock(_))));
+}
+
+#[test]
+fn who_waits_until_a_transaction_is_durable_finds_it_flushed() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::Always));
+    for value in 0..5u64 {
+        let durable = jobs.submit(move |memory| {
+            let ((), lsn) = memory.transaction(|memory| memory.store(Addr(0), value)).unwrap();
+            memory.durable(lsn).map(|()| lsn)
+        });
+        let lsn = durable.wait().unwrap().unwrap();
+        assert!(jobs.engine().progress().unwrap().durable >= lsn);
+    }
+}
+
+#[test]
+fn a_memory_knows_how_many_times_its_store_was_opened() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    drop(create(&path, 1 << 20));
+    let boots = (0..3).map(|_| {
+        let jobs = start(&reopen(&path), &options(1, Policy::None));
+        let boot = jobs.submit(|memory| memory.boot()).wait().unwrap();
+        jobs.stop().unwrap();
+        boot
+    });
+    let boots: Vec<u32> = boots.collect();
+    assert!(boots[0] > 0 && boots[1] == boots[0] + 1 && boots[2] == boots[0] + 2, "{boots:?}");
+}
+
+#[test]
+fn bytes_beside_those_stored_in_a_transaction_keep_their_values() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let read = jobs.submit(|memory| {
+        memory.write_bytes(Addr(0), &[7; 40]);
+        memory.transaction(|memory| memory.write_bytes(Addr(5), &[9; 22])).unwrap();
+        let mut bytes = [0; 40];
+        memory.read_bytes(Addr(0), &mut bytes);
+        bytes
+    });
+    let expected: Vec<u8> = [(7, 5), (9, 22), (7, 13)].map(|(byte, n)| vec![byte; n]).concat();
+    assert_eq!(read.wait().unwrap()[..], expected);
+}
+
+#[test]
+fn what_lies_beyond_the_end_is_an_error_in_a_transaction_as_well() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let bad: [fn(&mut ebbtide_engine::FlashMemory<'_>, Addr); 3] = [
+        |memory, at| assert_ne!(memory.load::<u64>(at), 1),
+        |memory, at| memory.store::<u64>(at, 1),
+        |memory, at| assert!(memory.compare_exchange(at, 0, 1).is_ok()),
+    ];
+    for bad in bad {
+        let ended = jobs.submit(move |memory| {
+            memory.transaction(|memory| bad(memory, word(PAGES))).unwrap();
+        });
+        let ended = ended.wait();
+        let beyond = |said: &str| said.contains("beyond the address space");
+        assert!(matches!(&ended, Err(JobError::Panicked(said)) if beyond(said)), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_transaction_may_store_to_as_many_pages_as_it_says_and_to_no_more() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let store = |pages: u64| {
+        let job = move |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+            memory.transaction(|memory| (0..pages).for_each(|page| memory.store(word(page), 7u64)))
+        };
+        jobs.submit(job).wait().unwrap()
+    };
+    let error = store(1000).unwrap_err();
+    let TransactionError::TooLarge { max, .. } = &error else { panic!("{error}") };
+    assert!(error.to_string().contains("to 1000 pages"), "{error}");
+    store(*max).unwrap();
+    store(max + 1).unwrap_err();
+}
+
+#[test]
+fn a_checkpoint_writes_pages_and_leaves_them_in_dram() {
+    let folder = folder();
+    for cores in [1, 2] {
+        let path = folder.path().join(format!("store of {cores}"));
+        let jobs = start(&create(&path, 1 << 20), &options(cores, Policy::None));
+        let store = jobs.submit(|memory| {
+            let all = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+                (0..40).for_each(|page| memory.store(word(page), page + 1));
+            };
+            memory.transaction(all).unwrap();
+        });
+        store.wait().unwrap();
+        assert_eq!(jobs.checkpoint(), Ok(true));
+        let before = jobs.engine().counters().snapshot();
+        assert!(before.flash_writes >= 40);
+        let read = jobs.submit(|memory| {
+            (0..40).filter(|&page| memory.load::<u64>(word(page)) == page + 1).count()
+        });
+        assert_eq!(read.wait(), Ok(40));
+        let after = jobs.engine().counters().snapshot();
+        assert_eq!(after.misses, before.misses, "on {cores} cores");
+        jobs.stop().unwrap();
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::jobs::{ends, job, loads, run_alone, run_jobs, word};
 use common::recorder::{Log, Recorder};
@@ -14,7 +15,7 @@ use common::{image, small_cache};
 use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::device::ram::{Latency, Ram};
 use ebbtide_engine::store::{NewStore, Store};
-use ebbtide_engine::{Engine, JobError};
+use ebbtide_engine::{Engine, FlashMemory, JobError};
 
 const PAGES: u64 = 128;
 const BYTES: usize = PAGES as usize * PAGE_BYTES;
@@ -130,6 +131,23 @@ fn a_range_that_begins_where_a_page_does_is_read_in_one_submission_as_well() {
 }
 
 #[test]
+fn the_pages_at_both_ends_of_a_stored_range_are_asked_for_together() {
+    for (bytes, ahead) in [(5 * PAGE_BYTES, 1), (5 * PAGE_BYTES - 100, 0), (PAGE_BYTES - 200, 0)] {
+        let (engine, log) = engine(100, 1);
+        let work = || {
+            vec![job(move |memory| {
+                memory.load::<u64>(word(0));
+                memory.write_bytes(word(20) + 100, &vec![7; bytes]);
+            })]
+        };
+        run_alone(&engine, work).order();
+        let counted = engine.counters().snapshot();
+        assert_eq!((counted.fetched_ahead, counted.misses), (ahead, 2), "{bytes} bytes");
+        assert_eq!(log.all_reads(), 2 + ahead);
+    }
+}
+
+#[test]
 fn whole_pages_are_stored_without_a_read_and_the_ends_of_a_range_with_one() {
     let (engine, log) = engine(100, 1);
     let written: Vec<u8> = (0..10 * PAGE_BYTES).map(|byte| (byte % 251) as u8).collect();
@@ -182,6 +200,57 @@ fn a_view_shows_the_page_and_keeps_it_for_as_long_as_it_lives() {
         run_jobs(&engine, |core| vec![view(core)]).iter().for_each(|core| drop(core.order()));
         assert!(engine.counters().snapshot().evictions_clean > 0);
     }
+}
+
+#[test]
+fn a_view_that_is_gone_holds_up_no_other_core() {
+    ends(|| {
+        let (engine, _) = engine(16, 2);
+        let gone = Arc::new(AtomicU32::new(0));
+        let work = |core: usize| {
+            let gone = gone.clone();
+            // One computes for long after it has looked at a page; the other needs every frame often.
+            vec![job(move |memory| {
+                if core == 0 {
+                    drop(memory.page(PageId(0)));
+                    gone.store(1, Ordering::SeqCst);
+                    while gone.load(Ordering::SeqCst) == 1 {
+                        std::hint::spin_loop();
+                    }
+                    return;
+                }
+                while gone.load(Ordering::SeqCst) == 0 {
+                    std::hint::spin_loop();
+                }
+                for page in 0..PAGES {
+                    memory.load::<u64>(word(page));
+                }
+                gone.store(2, Ordering::SeqCst);
+            })]
+        };
+        run_jobs(&engine, work).iter().for_each(|core| drop(core.order()));
+        // A view is an access.
+        assert_eq!(engine.counters().snapshot().accesses, PAGES + 1);
+    });
+}
+
+#[test]
+fn what_lies_beyond_the_end_is_an_error_of_the_job_and_no_word_to_wait_on() {
+    let (engine, _) = engine(16, 1);
+    let end = word(PAGES);
+    let bad: [fn(&mut FlashMemory<'_>, Addr); 4] = [
+        |memory, at| assert_ne!(memory.load::<u64>(at), 1),
+        |memory, at| memory.store::<u64>(at, 1),
+        |memory, at| assert!(memory.compare_exchange(at, 0, 1).is_ok()),
+        |memory, at| drop(memory.page(at.page())),
+    ];
+    for bad in bad {
+        let ended = run_alone(&engine, || vec![job(move |memory| bad(memory, end))]);
+        let result = &ended.jobs[0].1;
+        let beyond = |said: &str| said.contains("beyond the address space of");
+        assert!(matches!(result, Err(JobError::Panicked(said)) if beyond(said)), "{result:?}");
+    }
+    run_alone(&engine, || vec![job(move |memory| memory.wait(end, 0))]).order();
 }
 
 #[test]
@@ -376,4 +445,21 @@ fn what_follows_the_end_of_a_file_is_zeros_in_its_last_page_alone() {
     };
     run_alone(&engine, check).order();
     assert_eq!(engine.counters().snapshot().misses, WHOLE + 1, "pages 0 and 2 have stayed");
+}
+
+#[test]
+fn a_file_on_a_file_system_without_direct_io_is_read_all_the_same() {
+    let path = std::path::Path::new("/sys/class/net/lo/mtu");
+    let text = std::fs::read(path).unwrap();
+    let bytes = text.len() as u64;
+    let (engine, at) = Engine::open_file(path, 0, bytes, &small_cache(4, 1, 1, 1)).unwrap();
+    let check = move || {
+        let text = text.clone();
+        vec![job(move |memory| {
+            let mut read = vec![0; text.len()];
+            memory.read_bytes(at, &mut read);
+            assert_eq!(read, text);
+        })]
+    };
+    run_alone(&engine, check).order();
 }

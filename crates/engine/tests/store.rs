@@ -4,7 +4,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ebbtide_core::{PAGE_BYTES, PageId, Stop, Watch, crc32c};
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
@@ -83,6 +83,7 @@ fn every_page_holds_its_image_and_the_header_says_which() {
     let store = Store::open_clean(&new.path, 0, Access::SharedReadOnly).expect("a store");
     let header = store.header();
     assert_eq!((header.pages, header.tag.as_str(), header.clean), (PAGES, "numbers", true));
+    assert_eq!((header.id, header.log_blocks), (0, 0), "the same image is the same file");
     let bytes = fs::read(&new.path).expect("the file");
     assert_eq!(bytes.len() as u64, new.bytes());
     let mut expected = [0; PAGE_BYTES];
@@ -112,12 +113,24 @@ fn the_header_says_dirty_from_before_the_first_page_until_all_are_written() {
 }
 
 #[test]
+fn how_much_of_an_image_is_written_is_told_up_to_the_whole() {
+    let (_folder, new) = place();
+    let told = parking_lot::Mutex::new(Vec::new());
+    let (stop, tell) = (Stop::new(), |_: &str, share: f64| told.lock().push(share));
+    Store::create(&new, &image, Watch::new(&tell, &stop)).expect("a store");
+    let mut told = told.into_inner();
+    told.sort_by(f64::total_cmp);
+    assert!(told.len() > 1 && told[0] > 0.0 && told.is_sorted_by(|a, b| a < b), "{told:?}");
+    assert_eq!(told.last(), Some(&1.0));
+}
+
+#[test]
 fn a_cancelled_image_leaves_a_dirty_file_that_is_made_anew() {
     let (_folder, new) = place();
     let stop = Stop::new();
     stop.stop();
     let stopped = Store::create(&new, &image, Watch::new(&|_, _| (), &stop));
-    assert!(matches!(stopped, Err(StoreError::Stopped(_))));
+    assert!(matches!(&stopped, Err(error @ StoreError::Stopped(_)) if !error.is_input()));
     assert!(!open(&new).expect("a whole file").header().clean);
     let untrusted = Store::open_clean(&new.path, 0, Access::SharedReadOnly).unwrap_err();
     assert!(matches!(untrusted, StoreError::Dirty(_)), "{untrusted}");
@@ -207,6 +220,26 @@ fn a_header_that_claims_more_pages_than_a_file_can_have_is_refused() {
     header[PAGE_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
     overwrite(&new, &header, 0);
     assert!(matches!(open(&new), Err(StoreError::Short { .. })));
+}
+
+#[test]
+fn a_store_with_the_mark_of_a_file_system_in_it_is_a_store_all_the_same() {
+    let (_folder, new) = made();
+    // The mark of ext2, ext3 and ext4.
+    overwrite(&new, &[0x53, 0xef], 1024 + 56);
+    assert_kept_without_force(&new, "header is damaged: its checksum does not match");
+}
+
+#[test]
+fn a_store_is_read_past_the_page_cache_and_not_handed_to_other_programs() {
+    let (_folder, new) = made();
+    let store = open(&new).expect("a store");
+    let number = std::os::fd::AsRawFd::as_raw_fd(&store.file());
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).expect("it is open");
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:")).expect("its flags");
+    let flags = i32::from_str_radix(flags.trim(), 8).expect("an octal number");
+    let wanted = libc::O_DIRECT | libc::O_CLOEXEC;
+    assert_eq!(flags & wanted, wanted);
 }
 
 #[test]
@@ -313,6 +346,10 @@ fn a_folder_or_a_missing_one_is_no_place() {
     for error in [is_folder.is_there().unwrap_err(), create(&is_folder).unwrap_err()] {
         assert!(matches!(error, StoreError::NotAFile(_)) && error.is_input(), "{error}");
     }
+    // Not even root makes files there.
+    let read_only = at("/proc/sys/kernel/data".into());
+    let error = read_only.is_there().unwrap_err();
+    assert!(matches!(error, StoreError::FolderReadOnly { .. }) && error.is_input(), "{error}");
     let missing = at(folder.path().join("missing/data"));
     let error = missing.is_there().unwrap_err();
     assert!(matches!(error, StoreError::NoFolder(_)) && error.is_input(), "{error}");
@@ -389,4 +426,19 @@ fn a_persistent_store_that_cannot_be_made_leaves_no_file_behind_and_none_of_some
     fs::write(&new.path, "a letter").expect("written");
     Store::create_persistent(&new, 1 << 20).unwrap_err();
     assert_eq!(fs::read(&new.path).expect("it is there"), b"a letter");
+}
+
+#[test]
+fn what_a_persistent_store_takes_up_is_known_before_it_is_made() {
+    let (_folder, new) = place();
+    let new = NewStore { spare_pages: 50, ..new };
+    let expected_bytes = new.persistent_bytes(1 << 20);
+    Store::create_persistent(&new, 1 << 20).expect("a store");
+    assert_eq!(fs::metadata(&new.path).expect("the file").len(), expected_bytes);
+}
+
+#[test]
+fn a_file_system_without_direct_io_is_refused_with_what_would_do() {
+    let error = Store::open(Path::new("/proc/self/comm"), 0, Access::Exclusive).unwrap_err();
+    assert!(matches!(error, StoreError::NoDirectIo(_)) && error.is_input(), "{error}");
 }
