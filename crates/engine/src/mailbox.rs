@@ -118,7 +118,8 @@ impl Mailboxes {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use std::sync::atomic::AtomicU32;
 

@@ -377,7 +377,8 @@ impl Cache {
     }
 }
 
-#[cfg(all(test, not(loom), not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

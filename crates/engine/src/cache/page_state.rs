@@ -75,7 +75,8 @@ impl PageState {
     }
 }
 
-#[cfg(all(test, not(loom), not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

@@ -279,7 +279,8 @@ impl Frames for Marks<'_> {
     }
 }
 
-#[cfg(all(test, not(loom), not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use std::collections::HashSet;
 
