@@ -85,15 +85,24 @@ impl Backside {
     }
 
     /// Takes over victims that were unpublished just now.
-    fn take_over(&mut self, pool: &BufferPool, frames: Vec<FrameId>, by: usize, now: Time) {
+    pub(super) fn take_over(
+        &mut self,
+        pool: &BufferPool,
+        frames: Vec<FrameId>,
+        by: usize,
+        now: Time,
+    ) {
         if pool.epochs.alone() {
             for frame in frames {
-                if let Evicted::Clean(slot) = self.evict(pool, frame) {
-                    let page = pool.cache.page_in(frame);
-                    self.take_cleaned(frame);
-                    pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
-                    self.free.push(frame);
+                let Evicted::Clean(slot) = self.evict(pool, frame) else { continue };
+                if !self.cleaning.is_empty() {
+                    // What a checkpoint needs no more stays, though nobody asks for it now.
+                    self.release(pool, frame, slot);
+                    continue;
                 }
+                let page = pool.cache.page_in(frame);
+                pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
+                self.free.push(frame);
             }
         } else if !frames.is_empty() {
             self.evictions.begin(&pool.epochs, frames, now);

@@ -250,6 +250,19 @@ fn a_victim_that_another_core_may_use_is_neither_free_nor_forgotten() {
 }
 
 #[test]
+fn a_page_that_needs_no_write_for_a_checkpoint_stays_where_it_is() {
+    for cores in [1, 2] {
+        let mut core = Core::of(cores, 64);
+        core.bring(0..1);
+        let frame = core.pool.cache.give_up_page(PageId(0), 0).expect("it is there");
+        core.backside.cleaning.insert(frame);
+        core.backside.take_over(&core.pool, vec![frame], 0, us(0));
+        assert_eq!(core.pool.cache.state(PageId(0)), PageState::Resident(frame));
+        assert!(core.backside.is_idle() && core.backside.cleaning.is_empty());
+    }
+}
+
+#[test]
 fn a_busy_core_gives_the_policy_its_new_frames_many_at_once_and_an_idle_one_each() {
     let mut core = Core::of(1, 256);
     let known = |core: &Core, page| {
