@@ -322,7 +322,7 @@ fn a_core_that_sleeps_is_roused_for_what_another_took_from_its_sockets() {
 fn paced() -> Core {
     let mut core = Core::of(1, 512);
     for round in 0..=100 {
-        let at = 1_000 * round;
+        let at = 500 * round;
         core.advance(us(at), Drive::Idle);
         core.miss(round, us(at + 10));
         core.advance(us(at + 10), Drive::Idle);
