@@ -166,9 +166,12 @@ fn energy_comes_from_the_table_that_is_given() {
 fn the_table_says_how_the_machine_was_warmed_up() {
     let folder = folder();
     let text = printed(&mut small_sim(folder.path(), &["--arrivals=poisson:0.5"]));
-    for part in
-        ["warmed up with ", " until evictions were 100.0% of misses; ", "of DRAM-only", "p99.9"]
-    {
+    for part in [
+        "warmed up with ",
+        " until evictions were 100.0% of the pages that came; ",
+        "of DRAM-only",
+        "p99.9",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.contains("Poisson arrivals at 0.5"), "{text}");

@@ -11,9 +11,9 @@ use crate::offered::Offered;
 /// The warm-up of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WarmUp {
-    /// Jobs that took no time, until evictions kept up with misses.
+    /// Jobs that took no time, until evictions kept up with the pages that came.
     pub untimed_jobs: u64,
-    /// Evictions over misses in the last window of those jobs.
+    /// Evictions over pages that came, missed or read ahead, in the last window of those jobs.
     pub evictions_per_miss: f64,
     /// Jobs that then ran in virtual time without being measured.
     pub timed_jobs: u64,

@@ -14,14 +14,15 @@ use crate::progress::HostTime;
 pub struct Steady {
     /// Jobs that took no time.
     pub untimed_jobs: u64,
-    /// Evictions over misses in the last window of those jobs.
+    /// Evictions over pages that came in the last window of those jobs.
     pub evictions_per_miss: f64,
 }
 
 /// Runs jobs that take no time in `machine`, which `config` describes, until evictions keep up with
-/// misses. Where pages are promoted, demotions must keep up with promotions too, because host DRAM
-/// is full then. It may never be full if few pages are promoted; eight misses a frame then end the
-/// warm-up. `watch` is told the share of the warm-up, as it usually lasts.
+/// the pages that come, whether missed or read ahead. Where pages are promoted, demotions must keep
+/// up with promotions too, because host DRAM is full then. It may never be full if few pages are
+/// promoted; eight pages a frame then end the warm-up. `watch` is told the share of the warm-up, as
+/// it usually lasts.
 ///
 /// # Errors
 /// [`SimError`].
@@ -33,24 +34,24 @@ pub fn warm_up(
     let frames = config.memory_size().1.0 / PAGE_BYTES as u64;
     let (mut untimed_jobs, mut filled) = (0, 0);
     loop {
-        let (mut misses, mut left) = (0, 0);
+        let (mut came, mut left) = (0, 0);
         let (mut promoted, mut demoted) = (0, 0);
         let (mut window, mut quiet) = (0, 0);
-        while misses < window_misses(frames) && window < WINDOW_JOBS_MAX && quiet < QUIET_JOBS {
-            let share = (filled + misses) as f64 / (MISSES_A_FRAME * frames) as f64;
+        while came < window_misses(frames) && window < WINDOW_JOBS_MAX && quiet < QUIET_JOBS {
+            let share = (filled + came) as f64 / (PAGES_A_FRAME * frames) as f64;
             watch.tell("warming up", share.min(1.0))?;
             machine.warm(WARM_BATCH, None)?;
             window += WARM_BATCH;
             let batch = machine.take_counters();
-            quiet = if batch.cache.misses == 0 { quiet + WARM_BATCH } else { 0 };
-            (misses, left) = (misses + batch.cache.misses, left + batch.left());
+            quiet = if batch.came() == 0 { quiet + WARM_BATCH } else { 0 };
+            (came, left) = (came + batch.came(), left + batch.left());
             (promoted, demoted) =
                 (promoted + batch.promotion.promotions, demoted + batch.promotion.demotions);
         }
-        (untimed_jobs, filled) = (untimed_jobs + window, filled + misses);
+        (untimed_jobs, filled) = (untimed_jobs + window, filled + came);
         let full = promoted == 0 || is_steady(demoted, promoted) || filled >= FILLS_MAX * frames;
-        if (is_steady(left, misses) && full) || quiet >= QUIET_JOBS {
-            let evictions_per_miss = left as f64 / (misses as f64).max(1.0);
+        if (is_steady(left, came) && full) || quiet >= QUIET_JOBS {
+            let evictions_per_miss = left as f64 / (came as f64).max(1.0);
             return Ok(Steady { untimed_jobs, evictions_per_miss });
         }
     }
@@ -66,12 +67,12 @@ pub(crate) fn warmed_up(
     watch.within(shares.calibrated, shares.warm, |watch| warm_up(machine, &plan.config, watch))
 }
 
-/// After this many misses a frame, the warm-up ends even if promotions have not filled host DRAM. A
+/// After this many pages a frame, the warm-up ends even if promotions have not filled host DRAM. A
 /// whole run of the FlatFlash paper (§5.4, claim FL24) moves 7.5 pages a frame.
 const FILLS_MAX: u64 = 8;
 
-/// After this many jobs without a miss, all pages that the program touches are present.
+/// After this many jobs for which no page came, all pages that the program touches are present.
 const QUIET_JOBS: u64 = 4_096;
 
-/// Misses a frame after which the memory is usually in steady state.
-const MISSES_A_FRAME: u64 = 3;
+/// Pages a frame that have come when the memory is usually in steady state.
+const PAGES_A_FRAME: u64 = 3;

@@ -1,8 +1,9 @@
 //! Files that the operating system maps: what it reads and maps beside a faulting page.
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId, Watch};
+use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
-use ebbtide_sim::{Machine, designs};
+use ebbtide_sim::{Machine, designs, warm_up};
 use ebbtide_workloads::{Workload, Wrong};
 
 /// The order in which jobs load a line of each of their pages.
@@ -44,8 +45,8 @@ impl Workload for Program {
     }
 }
 
-/// Microseconds and flash reads of a page, after `warm` jobs in no time.
-fn page(order: Order, read_ahead: &str, warm: u64) -> (f64, f64) {
+/// A core with 16 MiB of DRAM, and the file mapped.
+fn config(read_ahead: &str) -> Config {
     let keys = [
         ("cores.count", "1"),
         ("llc.size", "256KiB"),
@@ -53,9 +54,16 @@ fn page(order: Order, read_ahead: &str, warm: u64) -> (f64, f64) {
         ("dram_cache.size", "16MiB"),
         ("os.read_ahead", read_ahead),
     ];
-    let config = resolve("hams-mmap", &keys).unwrap();
-    let mut machine = Machine::new(&config, designs::compose(&config).unwrap(), Program(order));
-    let machine = machine.as_mut().unwrap();
+    resolve("hams-mmap", &keys).unwrap()
+}
+
+fn machine(config: &Config, order: Order) -> Machine {
+    Machine::new(config, designs::compose(config).unwrap(), Program(order)).unwrap()
+}
+
+/// Microseconds and flash reads of a page, after `warm` jobs in no time.
+fn page(order: Order, read_ahead: &str, warm: u64) -> (f64, f64) {
+    let mut machine = machine(&config(read_ahead), order);
     machine.warm(warm, None).unwrap();
     machine.take_measured();
     machine.run(20).unwrap();
@@ -84,4 +92,16 @@ fn pages_loaded_at_random_are_soon_read_alone() {
         (page(Order::Random, "0B", 1_000), page(Order::Random, "128KiB", 1_000));
     assert!((ahead / alone - 1.0).abs() < 0.01, "{ahead} us a page, {alone} without read-ahead");
     assert!(reads < 1.2, "{reads} reads a page");
+}
+
+#[test]
+fn a_file_is_warm_once_it_has_filled_dram_though_few_of_its_pages_were_missed() {
+    for read_ahead in ["0B", "128KiB"] {
+        let config = config(read_ahead);
+        let mut machine = machine(&config, Order::Ascending);
+        let steady = warm_up(&mut machine, &config, Watch::unattended()).unwrap();
+        let fills = steady.untimed_jobs * PAGES * PAGE_BYTES as u64 / config.dram_cache.size.0;
+        assert!((1..=3).contains(&fills), "DRAM was filled {fills} times");
+        assert!((0.99..1.01).contains(&steady.evictions_per_miss), "{steady:?}");
+    }
 }

@@ -36,6 +36,8 @@ pub struct CacheCounters {
     pub hits_under_miss: u64,
     /// Accesses that started a read of a page from flash.
     pub misses: u64,
+    /// Pages that the operating system read beside those that were wanted.
+    pub read_ahead: u64,
     /// Misses on pages in flight, in a memory that does not merge them.
     pub repeated_reads: u64,
     /// Clean pages evicted.
@@ -122,6 +124,11 @@ impl CacheCounters {
 }
 
 impl Counters {
+    /// Pages that came into the cache in front of flash.
+    pub(crate) fn came(&self) -> u64 {
+        self.cache.misses + self.cache.read_ahead
+    }
+
     /// Pages that left the cache in front of flash, evicted or promoted.
     pub(crate) fn left(&self) -> u64 {
         self.cache.evictions() + self.promotion.promotions

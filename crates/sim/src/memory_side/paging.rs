@@ -89,6 +89,7 @@ impl Paging {
                 continue;
             }
             let Some((_, victim)) = self.pages.reserve(page, false) else { continue };
+            self.pages.counters.read_ahead += 1;
             if let Some(victim) = victim {
                 at += self.evict(core, victim);
                 if victim.dirty {
@@ -207,6 +208,7 @@ impl Warm for Paging {
                 ahead.forget(victim.page);
             }
             if next != page {
+                pages.counters.read_ahead += 1;
                 ahead.reads(next, next.0 == marked);
             }
         }
