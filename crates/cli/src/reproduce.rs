@@ -71,7 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ));
         }
     }
-    let results = progress::watched(|watch| papers::reproduce(&papers, &options, watch))?;
+    let expected = papers::host_time(&papers, &options)?;
+    let results =
+        progress::watched_for(Some(expected), |watch| papers::reproduce(&papers, &options, watch))?;
     arguments.output.finish(&results?)
 }
 

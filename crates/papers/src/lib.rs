@@ -11,9 +11,12 @@ pub mod claims;
 mod cxl_flash;
 mod flatflash;
 mod hams;
+#[cfg(test)]
+mod host_times;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ebbtide_core::{Stopped, UnknownName, Watch, find_by_name};
 use ebbtide_report::{Column, Columns, Page, Report, ReportError};
@@ -34,6 +37,8 @@ pub struct Paper {
     pub about: &'static str,
     /// How long it takes at the paper's capacities on two cores, in words.
     pub full_run: &'static str,
+    /// The host time of its experiments on one core, about.
+    host_time: fn(&ReproduceOptions) -> Result<Duration, ReproduceError>,
     /// Runs its experiments.
     pub reproduce: fn(&ReproduceOptions, Watch<'_>) -> Result<Reproduced, ReproduceError>,
 }
@@ -59,6 +64,22 @@ pub fn named(name: &str) -> Result<Vec<&'static Paper>, UnknownName> {
     if name == "all" { Ok(ALL.to_vec()) } else { Ok(vec![find(name)?]) }
 }
 
+/// The host time of `papers` with `options`, about.
+///
+/// # Errors
+/// When an experiment's machine cannot be described.
+pub fn host_time(
+    papers: &[&'static Paper],
+    options: &ReproduceOptions,
+) -> Result<Duration, ReproduceError> {
+    let each = papers.iter().map(|paper| Ok((paper.host_time)(options)? + FORMULAS_TIME));
+    let all: Duration = each.sum::<Result<_, ReproduceError>>()?;
+    Ok(all / options.threads as u32)
+}
+
+/// Host time of what needs no run, about.
+const FORMULAS_TIME: Duration = Duration::from_millis(100);
+
 /// Reproduces `papers`, one after the other.
 ///
 /// # Errors
@@ -68,12 +89,17 @@ pub fn reproduce(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<Results, ReproduceError> {
-    let mut results = Vec::new();
-    for (number, paper) in papers.iter().enumerate() {
-        let show = |_: &str, share: f64| {
-            watch.show(paper.about, (number as f64 + share) / papers.len() as f64);
-        };
-        results.push((*paper, (paper.reproduce)(options, watch.telling(&show))?));
+    let (mut results, mut done) = (Vec::new(), Duration::ZERO);
+    let whole = host_time(papers, options)?.as_secs_f64();
+    for paper in papers {
+        let from = done.as_secs_f64() / whole;
+        done += host_time(&[paper], options)?;
+        let to = done.as_secs_f64() / whole;
+        let result = watch.within(from, to, |watch| {
+            let show = |_: &str, share: f64| watch.show(paper.about, share);
+            (paper.reproduce)(options, watch.telling(&show))
+        });
+        results.push((*paper, result?));
     }
     Ok(Results(results))
 }
@@ -283,4 +309,26 @@ pub enum ReproduceError {
     /// The user stopped the run.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds of `ebbtide reproduce all --quick` on one core, by paper.
+    const RECORDED_S: [(&str, f64); 4] =
+        [("astriflash", 278.8), ("flatflash", 182.1), ("hams", 78.8), ("cxl-flash", 109.3)];
+
+    #[test]
+    fn the_time_left_of_all_papers_is_right_by_half_whatever_paper_runs_first() {
+        let selection = Selection::All;
+        let options = ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 };
+        let parts = RECORDED_S.map(|(name, seconds)| {
+            let paper = find(name).expect("it is a paper");
+            (host_time(&[paper], &options).expect("it can be planned").as_secs_f64(), seconds)
+        });
+        host_times::assert_right_by_half(&parts);
+        let sum = parts.iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        assert!((0.5..2.0).contains(&(sum.0 / sum.1)), "{sum:?} s");
+    }
 }

@@ -33,25 +33,38 @@ pub(crate) struct Shares {
 }
 
 /// Host time that fills a frame of the plain LRU cache.
-const COUNT_US: f64 = 32.0;
+const COUNT_US: f64 = 5.0;
 
 /// Host time that fills a frame of the memory.
-const WARM_US: f64 = 64.0;
+const WARM_US: f64 = 10.0;
 
-/// Host time of a job in DRAM, as a share of one on a design.
+/// Host time of a job in DRAM, as a share of its computing on a design.
 const IN_DRAM: f64 = 0.55;
 
-/// Host time of a timed job, on the mean of the designs of `ebbtide reproduce astriflash --quick`.
-/// `examples/stages.rs` measures these figures.
-fn job_us(workload: Kind) -> f64 {
+/// Host time of a timed job's computing, on the mean of the designs with which `ebbtide reproduce
+/// astriflash` runs it. `examples/stages.rs` measures these figures.
+fn computing_us(workload: Kind) -> f64 {
     match workload {
-        Kind::Tatp => 15.0,
-        Kind::ArraySwap => 32.0,
-        Kind::Masstree => 75.0,
-        Kind::RedBlackTree => 170.0,
-        Kind::Tpcc => 400.0,
-        Kind::Silo => 2250.0,
-        _ => 50.0,
+        Kind::Tatp => 2.3,
+        Kind::ArraySwap => 5.0,
+        Kind::Masstree => 12.0,
+        Kind::RedBlackTree => 26.0,
+        Kind::Tpcc => 62.0,
+        Kind::Silo => 350.0,
+        _ => 7.8,
+    }
+}
+
+/// Host time in which a timed job moves large pages, on the mean of the designs of `ebbtide reproduce
+/// hams`.
+fn moving_us(workload: Kind) -> f64 {
+    match workload {
+        Kind::RandomWrite => 5_000.0,
+        Kind::SqlRandomInsert | Kind::SqlUpdate => 700.0,
+        Kind::SqlRandomSelect => 300.0,
+        Kind::SeqRead | Kind::SeqWrite => 150.0,
+        Kind::SqlSeqInsert => 25.0,
+        _ => 0.0,
     }
 }
 
@@ -59,14 +72,15 @@ impl HostTime {
     /// Of a run of `plan` that shares nothing with other runs.
     pub fn of(plan: &Plan) -> HostTime {
         let frames = plan.config.memory_size().1.0 as f64 / PAGE_BYTES as f64;
-        let job_us = job_us(plan.workload);
+        let job_us = computing_us(plan.workload) + moving_us(plan.workload);
+        let in_dram_us = IN_DRAM * computing_us(plan.workload);
         // A calibration runs twice, each time with a fourth more jobs than it counts.
         let timed_jobs = 2 * (JOBS_IN_DRAM_MAX + JOBS_IN_DRAM_MAX / 4);
         let jobs_in_dram = timed_jobs as f64 * plan.config.cores.count as f64;
         let us = |us: f64| Duration::from_secs_f64(us / 1e6);
         HostTime {
             counting: us(frames * COUNT_US),
-            in_dram: us(jobs_in_dram * IN_DRAM * job_us),
+            in_dram: us(jobs_in_dram * in_dram_us),
             warming: us(frames * WARM_US),
             settling: us(plan.jobs as f64 / 4.0 * job_us),
             measuring: us(plan.jobs as f64 * job_us),

@@ -59,6 +59,11 @@ pub fn run_all(plans: &[Plan], threads: usize, watch: Watch<'_>) -> Result<Vec<O
     Ok(plans.iter().map(|plan| outcomes[&first(plans, plan)].clone()).collect())
 }
 
+/// The host time of [`run_all`] on one thread, about.
+pub fn host_time(plans: &[Plan]) -> Duration {
+    Duration::from_secs_f64(groups(plans).iter().map(Group::cost).sum())
+}
+
 /// The number of the first of `plans` that equals `plan`.
 fn first(plans: &[Plan], plan: &Plan) -> usize {
     plans.iter().position(|other| other == plan).unwrap_or(0)

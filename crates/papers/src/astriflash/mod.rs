@@ -26,6 +26,7 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "AstriFlash, HPCA 2023",
     full_run: "hours",
+    host_time: experiments::host_time,
     reproduce,
 };
 

@@ -24,6 +24,7 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "CXL-flash, USENIX ATC 2023",
     full_run: "an hour or two",
+    host_time: experiments::host_time,
     reproduce,
 };
 

@@ -42,6 +42,7 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "FlatFlash, ASPLOS 2019",
     full_run: "about an hour",
+    host_time: experiments::host_time,
     reproduce,
 };
 

@@ -41,6 +41,7 @@ pub(super) const PAPER: Paper = Paper {
     claims: claims::CLAIMS,
     about: "HAMS, ISCA 2021",
     full_run: "about a quarter of an hour at an eighth of them",
+    host_time: experiments::host_time,
     reproduce,
 };
 

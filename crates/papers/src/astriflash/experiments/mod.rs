@@ -7,13 +7,14 @@ mod rows;
 
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use ebbtide_core::Watch;
 use ebbtide_report::statistics::Estimate;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Outcome, Plan};
 use ebbtide_study::claims::{Findings, geometric_mean, mean};
-use ebbtide_study::runs::run_all;
+use ebbtide_study::runs::{self, run_all};
 use ebbtide_study::size::figure1;
 use ebbtide_workloads::Kind;
 
@@ -374,6 +375,18 @@ fn table(quick: bool) -> Vec<Run> {
     runs
 }
 
+/// The runs that `options` ask for, and the plan of each.
+fn planned(options: &ReproduceOptions) -> Result<(Vec<Run>, Vec<Plan>), ReproduceError> {
+    let runs = all(options.quick, &options.selection);
+    let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<_, _>>()?;
+    Ok((runs, plans))
+}
+
+/// The host time of all runs, about.
+pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
+    Ok(runs::host_time(&planned(options)?.1))
+}
+
 /// The runs and their outcomes.
 pub(super) struct Outcomes(Vec<(Run, Outcome)>);
 
@@ -383,8 +396,7 @@ impl Outcomes {
         options: &ReproduceOptions,
         watch: Watch<'_>,
     ) -> Result<Outcomes, ReproduceError> {
-        let runs = all(options.quick, &options.selection);
-        let plans = runs.iter().map(|run| run.plan(options)).collect::<Result<Vec<_>, _>>()?;
+        let (runs, plans) = planned(options)?;
         let outcomes = run_all(&plans, options.threads, watch)?;
         Ok(Outcomes(runs.into_iter().zip(outcomes).collect()))
     }
@@ -441,10 +453,8 @@ pub(super) fn over_seeds(of: impl Fn(u64) -> f64) -> Estimate {
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use std::time::Duration;
 
-    use ebbtide_core::time_left;
-    use ebbtide_study::runs;
+    use crate::host_times;
 
     #[test]
     fn every_assumption_of_the_configuration_is_varied() {
@@ -503,20 +513,8 @@ mod tests {
             let of_it = of_it.filter(|group| plans[group.numbers()[0]].workload == workload);
             of_it.map(|group| group.cost()).sum::<f64>()
         };
-        let expected = RECORDED_S.map(|(workload, _)| expected(workload));
-        let (whole, took) =
-            (expected.iter().sum::<f64>(), RECORDED_S.iter().map(|(_, s)| s).sum::<f64>());
-        for first in 0..RECORDED_S.len() {
-            let order = (0..RECORDED_S.len()).map(|n| (first + n) % RECORDED_S.len());
-            let (mut elapsed, mut share) = (0.0, 0.0);
-            for number in order.take(RECORDED_S.len() - 1) {
-                elapsed += RECORDED_S[number].1;
-                share += expected[number] / whole;
-                let left = time_left(Duration::from_secs_f64(elapsed), share, None);
-                let ratio = left.expect("it is under way").as_secs_f64() / (took - elapsed);
-                assert!((0.66..1.5).contains(&ratio), "{ratio} from {first} to {number}");
-            }
-        }
+        let parts = RECORDED_S.map(|(workload, took)| (expected(workload), took));
+        host_times::assert_right_by_half(&parts);
     }
 
     #[test]

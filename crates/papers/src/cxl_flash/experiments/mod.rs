@@ -9,6 +9,8 @@ mod runs;
 mod stand_ins;
 mod statistics;
 
+use std::time::Duration;
+
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
 pub(super) use ebbtide_workloads::{Open, StandIn};
@@ -125,6 +127,13 @@ const NEEDED_BY: [(&[&str], &[&str]); 5] = [
     (&["Fig. 11", "Fig. 13", "Obs. 7", "Table 5"], &OF_REAL),
     (&["Captured"], &OF_CAPTURED),
 ];
+
+/// The host time of every experiment, about.
+pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
+    let scale = Scale::new(options);
+    let runs = needed(scale, &options.selection);
+    Ok(Duration::from_secs_f64(runs.iter().map(|run| run.cost(scale)).sum()))
+}
 
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(
@@ -457,4 +466,39 @@ fn captured() -> Vec<Run> {
         prefetchers.chain(larger).chain(policies).chain(hints)
     };
     (0..CAPTURED.len()).flat_map(runs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_times;
+
+    /// Seconds of `ebbtide reproduce cxl-flash --quick` on one core, by figure or table.
+    const RECORDED_S: [(&str, f64); 13] = [
+        ("Fig. 5", 8.1),
+        ("Fig. 8", 2.1),
+        ("Memories", 2.6),
+        ("Fig. 9", 6.9),
+        ("Fig. 10", 5.2),
+        ("Table 3", 12.0),
+        ("Fig. 11", 14.5),
+        ("Fig. 13", 14.0),
+        ("Obs. 7", 3.2),
+        ("Table 5", 15.8),
+        ("Cuts", 6.2),
+        ("Table 3 varied", 2.3),
+        ("Captured", 16.5),
+    ];
+
+    #[test]
+    fn the_time_left_of_the_figures_is_right_by_half_whatever_figure_runs_first() {
+        let scale = Scale { synthetic: 8, accesses_max: 2_000_000 };
+        let runs = needed(scale, &Selection::All);
+        let expected = |figure| {
+            let of_it = runs.iter().filter(|run| run.figure == figure);
+            of_it.map(|run| run.cost(scale)).sum::<f64>()
+        };
+        let parts = RECORDED_S.map(|(figure, took)| (expected(figure), took));
+        host_times::assert_right_by_half(&parts);
+    }
 }

@@ -57,20 +57,24 @@ impl Cut {
             Cut::Memset(kept) => format!("after one in {kept} of its memset"),
         }
     }
+
+    /// Accesses of a trace that is cut so, with data and cache smaller by `scale`.
+    pub(crate) fn accesses(self, scale: u64) -> u64 {
+        let length = match self {
+            Cut::Longer(times) => times,
+            Cut::OneIn(kept) => 1.0 / kept as f64,
+            Cut::First | Cut::Memset(_) => 1.0,
+        };
+        ((ACCESSES / scale) as f64 * length) as u64
+    }
 }
 
 impl Program {
     /// Its accesses behind a last-level cache, with data and cache smaller by `scale`.
     pub(crate) fn record(&self, cut: Cut, scale: u64) -> Recording {
-        let length = match cut {
-            Cut::Longer(times) => times,
-            Cut::OneIn(kept) => 1.0 / kept as f64,
-            Cut::First | Cut::Memset(_) => 1.0,
-        };
-        let accesses = (ACCESSES / scale) as f64 * length;
         let llc = LineCache::new(LLC_BYTES / scale / LINE_BYTES as u64, LLC_WAYS);
         let llc = llc.expect("scales are powers of two");
-        let mut recorder = Recorder::new(llc, accesses as usize, self.interval_ns);
+        let mut recorder = Recorder::new(llc, cut.accesses(scale) as usize, self.interval_ns);
         // The program ends by itself, or once the recorder has enough.
         let _ = self.refer(&mut recorder, cut, scale);
         recorder.finish()

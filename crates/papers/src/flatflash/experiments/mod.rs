@@ -5,6 +5,8 @@ mod files;
 mod readings;
 mod trial;
 
+use std::time::Duration;
+
 use ebbtide_core::Watch;
 use ebbtide_study::claims::Findings;
 use ebbtide_workloads::Kind;
@@ -141,14 +143,22 @@ pub(super) fn on_ssd(system: &str) -> String {
     format!("{system}, modelled SSD")
 }
 
+/// The host time of every experiment, about.
+pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
+    trial::host_time(&trials_of(&all(&options.selection)), options)
+}
+
+fn trials_of(experiments: &[Experiment]) -> Vec<Trial> {
+    experiments.iter().map(|experiment| experiment.trial.clone()).collect()
+}
+
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<FlatFlash, ReproduceError> {
     let experiments = all(&options.selection);
-    let trials: Vec<_> = experiments.iter().map(|experiment| experiment.trial.clone()).collect();
-    let measures = trial::measure_all(&trials, options, watch)?;
+    let measures = trial::measure_all(&trials_of(&experiments), options, watch)?;
     let runs: Vec<RunRow> = experiments
         .into_iter()
         .zip(measures)
@@ -204,10 +214,12 @@ pub(super) const OF_YCSB: [&str; 6] = ["FL2", "FL12", "FL22", "FL23", "FL24", "F
 /// Claims that need the databases.
 pub(super) const OF_DATABASES: [&str; 5] = ["FL3", "FL12", "FL27", "FL28", "FL29"];
 
+/// Adds the runs of some programs.
+type Add = fn(&mut Vec<Experiment>);
+
 /// Every run that the selected claims need.
 fn all(selection: &Selection) -> Vec<Experiment> {
     let mut all = Vec::new();
-    type Add = fn(&mut Vec<Experiment>);
     let groups: [(&[&str], Add); 5] = [
         (&OF_MICRO, micro),
         (&OF_GUPS, gups),
@@ -388,5 +400,28 @@ impl FlatFlash {
             made_up.databases = databases::rows(&made_up);
         }
         made_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_times;
+
+    /// Programs, and the seconds that they took of `ebbtide reproduce flatflash --quick` on one core.
+    const RECORDED_S: [(Add, f64); 5] =
+        [(micro, 7.1), (gups, 5.7), (graphs, 95.3), (ycsb, 50.8), (databases, 23.3)];
+
+    #[test]
+    fn the_time_left_of_the_programs_is_right_by_half_whatever_program_runs_first() {
+        let selection = Selection::All;
+        let options = ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 };
+        let parts = RECORDED_S.map(|(add, took)| {
+            let mut experiments = Vec::new();
+            add(&mut experiments);
+            let expected = trial::host_time(&trials_of(&experiments), &options);
+            (expected.expect("it can be planned").as_secs_f64(), took)
+        });
+        host_times::assert_right_by_half(&parts);
     }
 }

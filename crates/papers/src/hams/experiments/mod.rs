@@ -2,12 +2,15 @@
 
 mod rows;
 
+use std::iter;
+use std::time::Duration;
+
 use ebbtide_core::{Bytes, Span, Watch};
 use ebbtide_sim::config::Config;
 use ebbtide_sim::designs::resolve;
 use ebbtide_sim::{Offered, Plan, run_cold};
 use ebbtide_study::claims::Findings;
-use ebbtide_study::runs::{RunError, run_all};
+use ebbtide_study::runs::{self, RunError, run_all};
 use ebbtide_study::side_by_side::side_by_side;
 use ebbtide_workloads::Kind;
 
@@ -48,6 +51,8 @@ struct Variation {
     /// The workloads it is varied under.
     under: &'static [(&'static str, Kind)],
 }
+
+const UNVARIED: Variation = Variation { what: "as configured", keys: &[], under: &WORKLOADS };
 
 /// What the sources leave open, and persist mode. The first three change HM1 and HM4, and run under
 /// every workload.
@@ -114,38 +119,21 @@ pub(super) const OF_CURVES: [&str; 4] = ["HM9", "HM10", "HM11", "HM12"];
 
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, ReproduceError> {
-    let mut plans = Vec::new();
-    for (_, workload) in WORKLOADS {
-        for design in DESIGNS {
-            plans.push(plan(options, design, workload, &[])?);
-        }
-    }
-    let compared = plans.len();
-    let simulated = options.selection.takes_any(&OF_PROGRAMS);
-    let variations_of = if simulated { &VARIATIONS[..] } else { &[] };
-    for &Variation { keys, under, .. } in variations_of {
-        for (_, workload) in under {
-            for design in DESIGNS {
-                plans.push(plan(options, design, *workload, keys)?);
-            }
-        }
-    }
-    let show = |stage: &str, share: f64| watch.show(stage, SIMULATED * share);
-    let outcomes = run_all(&plans, options.threads, watch.telling(&show))?;
-    let (outcomes, mut varied) = outcomes.split_at(compared);
+    let plans = plans(options)?;
+    let curves_from = 1.0 - curves_time(options).div_duration_f64(host_time(options)?);
+    let outcomes =
+        watch.within(0.0, curves_from, |watch| run_all(&plans, options.threads, watch))?;
+    let (outcomes, mut varied) = outcomes.split_at(WORKLOADS.len() * DESIGNS.len());
     let mut variations = Vec::new();
-    for &Variation { what, under, .. } in variations_of {
+    for &Variation { what, under, .. } in variations_of(options) {
         let (own, others) = varied.split_at(under.len() * DESIGNS.len());
         let (workloads, shares) = rows(under, own);
         variations.push(VariationRow { what, workloads, shares });
         varied = others;
     }
     let work = Span::from_ps((outcomes[0].warm_up.work_ns * 1e3) as u64);
-    let show = |stage: &str, share: f64| {
-        watch.show(stage, SIMULATED + (1.0 - SIMULATED) * share);
-    };
     let curves = match options.selection.takes_any(&OF_CURVES) {
-        true => curves(options, work, watch.telling(&show))?,
+        true => watch.within(curves_from, 1.0, |watch| curves(options, work, watch))?,
         false => Vec::new(),
     };
     let (workloads, shares) = rows(&WORKLOADS, outcomes);
@@ -159,6 +147,33 @@ pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, 
         variations,
         findings: Findings::default(),
     })
+}
+
+/// The host time of every experiment, about.
+pub(super) fn host_time(options: &ReproduceOptions) -> Result<Duration, ReproduceError> {
+    Ok(runs::host_time(&plans(options)?) + curves_time(options))
+}
+
+/// The host time of Fig. 4, about.
+fn curves_time(options: &ReproduceOptions) -> Duration {
+    if options.selection.takes_any(&OF_CURVES) { CURVES_TIME } else { Duration::ZERO }
+}
+
+/// The programs on the designs, and then under every variation that is asked for.
+fn plans(options: &ReproduceOptions) -> Result<Vec<Plan>, ReproduceError> {
+    let mut plans = Vec::new();
+    for &Variation { keys, under, .. } in iter::once(&UNVARIED).chain(variations_of(options)) {
+        for (_, workload) in under {
+            for design in DESIGNS {
+                plans.push(plan(options, design, *workload, keys)?);
+            }
+        }
+    }
+    Ok(plans)
+}
+
+fn variations_of(options: &ReproduceOptions) -> &'static [Variation] {
+    if options.selection.takes_any(&OF_PROGRAMS) { &VARIATIONS } else { &[] }
 }
 
 fn denominator(options: &ReproduceOptions) -> u64 {
@@ -193,8 +208,8 @@ fn scaled(mut config: Config, denominator: u64) -> Config {
     config
 }
 
-/// Share of the run that is done when Fig. 4 begins.
-const SIMULATED: f64 = 0.8;
+/// Host time of Fig. 4.
+const CURVES_TIME: Duration = Duration::from_secs(1);
 
 /// Fig. 4: the mmap benchmark reads half of the NVDIMM, from cold on, and again. A job computes for
 /// `work`. Its capacities are always a full run's: with smaller ones a stretch is one job a core, and
@@ -214,4 +229,30 @@ fn curves(
         let stretches = run_cold(&plan, work, (STRETCHES * ROUNDS) as usize);
         Ok(curve(design, &stretches.map_err(|error| RunError::of(&plan, error))?))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Selection, host_times};
+
+    /// Seconds of `ebbtide reproduce hams --quick` on one core, by program, in the order of
+    /// [`WORKLOADS`].
+    const RECORDED_S: [f64; 9] = [5.9, 3.5, 1.9, 43.3, 2.6, 2.9, 8.8, 5.6, 3.5];
+
+    #[test]
+    fn the_time_left_of_the_programs_is_right_by_half_whatever_program_runs_first() {
+        let selection = Selection::All;
+        let options = ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 };
+        let plans = plans(&options).expect("they can be planned");
+        let expected = |workload| {
+            let of_it = runs::groups(&plans).into_iter();
+            let of_it = of_it.filter(|group| plans[group.numbers()[0]].workload == workload);
+            of_it.map(|group| group.cost()).sum::<f64>()
+        };
+        let parts = WORKLOADS.iter().zip(RECORDED_S);
+        let parts: Vec<_> =
+            parts.map(|(&(_, workload), took)| (expected(workload), took)).collect();
+        host_times::assert_right_by_half(&parts);
+    }
 }
