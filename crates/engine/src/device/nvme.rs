@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ebbtide_core::PAGE_BYTES;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use super::polled::Polled;
+use super::polled::{NO_POLLED_QUEUES, Polled};
 use super::uring::Entries;
 use super::{Device, Direction, LogWrites, Queue};
 
@@ -190,21 +190,31 @@ impl Entries for Arc<Namespace> {
 pub(super) struct Nvme {
     namespace: Arc<Namespace>,
     polled: Polled<Arc<Namespace>>,
+    has_polled_queues: bool,
 }
 
 impl Nvme {
     /// The whole drive `block`, by its generic device at `path`. Reads a page to see that it works.
     ///
     /// # Errors
-    /// When the kernel refuses it, or the drive has no polled queues or blocks of a kind that does not do.
-    pub(super) fn open(block: &File, path: &Path, limits: Limits) -> io::Result<Nvme> {
+    /// When the kernel refuses it, or the drive has blocks of a kind that does not do.
+    pub(super) fn open(
+        block: &File,
+        path: &Path,
+        limits: Limits,
+        has_polled_queues: bool,
+    ) -> io::Result<Nvme> {
         let namespace = Arc::new(Namespace::open(block, path, limits)?);
-        let polled = Polled::new(namespace.clone(), may_poll(&kernel_release()))?;
-        Ok(Nvme { polled, namespace })
+        let polls = has_polled_queues && may_poll(&kernel_release());
+        let polled = Polled::new(namespace.clone(), polls)?;
+        Ok(Nvme { polled, namespace, has_polled_queues })
     }
 
-    /// What this kernel does not do for passthrough.
+    /// What the drive or this kernel does not do for passthrough.
     pub(super) fn notice(&self) -> Option<String> {
+        if !self.has_polled_queues {
+            return Some(NO_POLLED_QUEUES.into());
+        }
         let lacks = match (may_poll(&kernel_release()), self.polled.takes_registered()) {
             (true, true) => return None,
             (true, false) => "takes no registered memory for passthrough (Linux 6.12 does)",

@@ -9,7 +9,7 @@ use ebbtide_core::PAGE_BYTES;
 
 use super::Device;
 use super::nvme::{Limits, Nvme};
-use super::polled::Polled;
+use super::polled::{NO_POLLED_QUEUES, Polled};
 use super::threads::Threads;
 use super::uring::{FileEntries, Uring};
 
@@ -20,7 +20,8 @@ ebbtide_core::choice! {
         File = "file",
         /// A block device of its own, with polled reads if it has polled queues.
         Block = "block",
-        /// Commands of the drive itself, past the kernel's block layer. Needs polled queues.
+        /// Commands of the drive itself, past the kernel's block layer, with polled reads if it has polled
+        /// queues.
         Nvme = "nvme",
     }
 }
@@ -95,19 +96,13 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
     if drive.as_ref().is_some_and(|folder| folder.join("partition").exists()) {
         return Err("it is a partition; the device path nvme expects a whole namespace".into());
     }
-    if !has_polled_queues(&file) {
-        return Err(
-            "the drive has no polled queues, which the device path nvme expects: start the \
-                    kernel with nvme.poll_queues=N"
-                .into(),
-        );
-    }
     let Some(generic) = drive.as_deref().and_then(|drive| beside(drive, "ng")) else {
         return Err("the kernel gives it no generic device, which the device path nvme expects: \
                     Linux 5.13 does"
             .into());
     };
-    Nvme::open(&file, &device_file(generic), nvme_limits(drive.as_deref()))
+    let (limits, polled) = (nvme_limits(drive.as_deref()), has_polled_queues(&file));
+    Nvme::open(&file, &device_file(generic), limits, polled)
         .map(|device| -> Opened {
             let notice = device.notice();
             (Arc::new(device), notice)
@@ -134,9 +129,7 @@ fn nvme_limits(drive: Option<&Path>) -> Limits {
 fn block(file: Arc<File>, asked: bool) -> Opened {
     if !has_polled_queues(&file) {
         let (device, notice) = unpolled(file);
-        let unpolled = "the drive has no polled queues: reads end with interrupts; `ebbtide doctor` \
-                        says how to get some";
-        return (device, notice.or_else(|| asked.then(|| unpolled.into())));
+        return (device, notice.or_else(|| asked.then(|| NO_POLLED_QUEUES.into())));
     }
     match Polled::new(FileEntries(file.clone()), true) {
         Ok(device) => (Arc::new(device), None),

@@ -22,6 +22,9 @@ use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper}
 use crate::mapping::Mapping;
 use crate::net::{NetEvent, NetRequest};
 
+/// What is said where polled reads were asked for and there are none.
+pub(super) const NO_POLLED_QUEUES: &str = "the drive has no polled queues: reads end with interrupts; `ebbtide doctor` says how to get some";
+
 /// A drive with polled queues.
 pub(super) struct Polled<E> {
     entries: Arc<E>,
@@ -35,7 +38,7 @@ impl<E: Entries> Polled<E> {
     /// works.
     ///
     /// # Errors
-    /// When io_uring is refused, or the drive has no polled queues.
+    /// When io_uring is refused, or, if it `polls`, the drive has no polled queues.
     pub(super) fn new(entries: E, polls: bool) -> io::Result<Polled<E>> {
         let mut device = Polled { entries: Arc::new(entries), polls, takes_registered: true };
         device.takes_registered = device.try_read().is_ok();

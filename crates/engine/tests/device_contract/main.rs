@@ -60,14 +60,27 @@ impl Tested {
     }
 }
 
+/// Whether the kernel may poll this drive.
+fn has_polled_queues(drive: &str) -> bool {
+    let setting = drive.replace("/dev/", "/sys/class/block/") + "/queue/io_poll";
+    std::fs::read_to_string(setting).is_ok_and(|setting| setting.trim() == "1")
+}
+
 /// The devices over `file`, by every path that suits it.
 fn paths(drive: &str, file: &Arc<File>) -> Vec<Tested> {
     use std::io::{Seek, SeekFrom};
     let end = (&mut &**file).seek(SeekFrom::End(0)).unwrap();
+    let polled = has_polled_queues(drive);
     let tested = |path: DevicePath| {
         let (device, notice) = path::open(file.clone(), Some(path)).ok()?;
-        // The kernel may be too old for the best of passthrough.
-        assert!(notice.is_none() || path == DevicePath::Nvme, "{drive} by {path}: {notice:?}");
+        let said = (device.name().contains("polled"), notice.is_some());
+        let right = match path {
+            DevicePath::File => said == (false, false),
+            DevicePath::Block => said == (polled, !polled),
+            // The kernel may be too old for the best of passthrough.
+            DevicePath::Nvme => polled || said == (false, true),
+        };
+        assert!(right, "{drive} by {}: {notice:?}", device.name());
         let name = format!("{drive} by {}", device.name());
         Some(Tested { name, device, file: file.clone(), end })
     };

@@ -14,7 +14,7 @@ use ebbtide_engine::{Engine, Options};
 
 use super::common::file::page_file;
 use super::common::image;
-use super::{Driver, PAGES, open_drive, paths};
+use super::{Driver, PAGES, has_polled_queues, open_drive, paths};
 
 /// The drives that may be overwritten; none unless they are named.
 fn drives() -> Vec<String> {
@@ -57,7 +57,8 @@ fn a_drive_that_holds_something_is_kept_without_force_and_is_polled_with_a_store
         let store = Arc::new(create(&new_store(&drive, true)).unwrap());
         assert!(new_store(&drive, false).is_there().is_err(), "it is in use");
         let engine = Engine::open(&store, &Options::new(16 << 20)).unwrap();
-        assert!(engine.device_name().contains("polled"), "{}", engine.device_name());
+        let polled = engine.device_name().contains("polled");
+        assert_eq!(polled, has_polled_queues(&drive), "{}", engine.device_name());
         assert!(engine.has_network());
         drop((engine, store));
         assert!(new_store(&drive, false).is_there().unwrap());

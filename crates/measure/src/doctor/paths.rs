@@ -58,13 +58,12 @@ fn diagnose(facts: &Facts<'_>) -> Diagnosis {
         Some(Generic { path, permitted: false }) => {
             format!("; no permission on {}", path.display())
         }
-        Some(Generic { path, .. }) if polled => format!("; nvme, as {}", path.display()),
-        Some(_) => "; nvme only with polled queues".into(),
+        Some(Generic { path, .. }) => format!("; nvme, as {}", path.display()),
     };
     let parameter = POLLED_DRIVERS.iter().find(|(start, _)| name.starts_with(start));
     match (parameter, generic) {
         (Some((_, parameter)), _) if !polled => Diagnosis::limited(NAME, found)
-            .costs("reads of a busy core end with interrupts, and nothing goes past the block layer")
+            .costs("reads of a busy core end with interrupts")
             .fix(format!(
                 "start the kernel with {parameter}=N, one for each core of Ebbtide, and give --data a \
                  drive or partition of its own; docs/DEVICES.md says how"
