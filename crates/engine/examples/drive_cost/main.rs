@@ -1,11 +1,13 @@
 //! How much of a core a read of a page takes by each way to a drive, with 32 reads a submission, on a core
-//! that has other work; how much of that is Ebbtide's queue; and what a miss takes in the engine and a request
-//! in a ring that ask no drive. Reads the block devices that it is given; writes nothing.
+//! that has other work; how much of that is Ebbtide's queue, and where the kernel is in the rest, where it lets
+//! itself be looked at; and what a miss takes in the engine and a request in a ring that ask no drive. Reads the
+//! block devices that it is given; writes nothing.
 //!
 //! `cargo run --release -p ebbtide-engine --example drive_cost -- /dev/nvme0n1`. In an emulator that
 //! counts instructions as nanoseconds the figures are instructions; docs/DEVICES.md has the command.
 
-#[path = "../benches/nowhere/mod.rs"]
+mod kernel_profile;
+#[path = "../../benches/nowhere/mod.rs"]
 mod nowhere;
 
 use std::error::Error;
@@ -21,6 +23,7 @@ use ebbtide_engine::device::path::{self, DevicePath};
 use ebbtide_engine::device::{Direction, FrameMemory, Queue, Request};
 use ebbtide_engine::{Engine, Options};
 use io_uring::{IoUring, opcode};
+use kernel_profile::KernelProfile;
 use nowhere::Nowhere;
 
 /// Reads handed over at once.
@@ -118,27 +121,42 @@ fn measure(drive: &str) -> Result<(), Box<dyn Error>> {
                 queue.register(FrameMemory { base, bytes: BATCH * PAGE_BYTES })?;
             }
             queue.set_busy(true);
-            let (ns, queue_ns) = read_ns(&mut *queue, &mut memory)?;
+            let (ns, queue_ns) = read_ns(&mut *queue, &mut memory, || ())?;
             let share = ns / *first.get_or_insert(ns);
             let registered = if register { "registered" } else { "not registered" };
             println!(
                 "{drive} {:<34} {registered:<15} {ns:>7.0} ns a read {share:.2}, queue {queue_ns:.0}",
                 device.name()
             );
+            // Looks take time of their own, so another run.
+            match KernelProfile::start() {
+                Ok(mut profile) => {
+                    read_ns(&mut *queue, &mut memory, || profile.begin())?;
+                    println!("{:>8} {}", "", profile.parts()?);
+                }
+                Err(error) => println!("{:>8} the kernel cannot be looked at: {error}", ""),
+            }
         }
     }
     Ok(())
 }
 
-/// What a read takes beyond the other work, and of that outside of the kernel, in nanoseconds.
-fn read_ns(queue: &mut dyn Queue, memory: &mut [Page]) -> Result<(f64, f64), Box<dyn Error>> {
+/// What a read takes beyond the other work, and of that outside of the kernel, in nanoseconds. `begin` is called
+/// when everything was met once.
+fn read_ns(
+    queue: &mut dyn Queue,
+    memory: &mut [Page],
+    begin: impl FnOnce(),
+) -> Result<(f64, f64), Box<dyn Error>> {
     let mut ended = Vec::new();
     let mut looks = 0u32;
     let mut since = Instant::now();
     let mut outside = Duration::ZERO;
+    let mut begin = Some(begin);
     for batch in 0..BATCHES + 1 {
         if batch == 1 {
             // The first one met everything for the first time.
+            begin.take().into_iter().for_each(|begin| begin());
             (since, looks, outside) = (Instant::now(), 0, Duration::ZERO);
         }
         let pushing = Instant::now();
