@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ebbtide_core::durability::Inspection;
 use ebbtide_core::{Addr, PageId};
+use ebbtide_engine::device::path;
 use ebbtide_engine::store::{Access, Header, Store, StoreError};
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ enum What {
 
 #[derive(Args)]
 struct File {
-    /// The data file or block device
+    /// The data file or drive
     file: PathBuf,
     /// Print JSON instead of text
     #[arg(long)]
@@ -77,7 +78,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let failed = |error: StoreError| Failure::of(error.is_input(), error);
     let (header, inspection) = progress::watched(|watch| {
-        let store = Store::open(&file.file, 0, Access::SharedReadOnly).map_err(failed)?;
+        // The generic device of an NVMe namespace stands for the block device, as it does in `serve`.
+        let (drive, _) = path::resolve(&file.file, None);
+        let store = Store::open(&drive, 0, Access::SharedReadOnly).map_err(failed)?;
         let inspection = store.inspect(read_pages, watch).map_err(failed)?;
         Ok::<_, Failure>((store.header(), inspection))
     })??;
