@@ -224,6 +224,7 @@ mod tests {
             assert_eq!(file.calls.into_inner(), order[..(fails_at + 1).min(3)]);
         }
     }
+
     fn header(pages: u64, spare_pages: u64, log_blocks: u64) -> Header {
         let tag = "numbers".to_string();
         Header { pages, spare_pages, tag, clean: true, blank: false, id: 7, log_blocks }
@@ -250,6 +251,7 @@ mod tests {
             assert!(decoded.is_err() || decoded.is_ok_and(|decoded| decoded == header));
         }
     }
+
     #[test]
     fn a_header_with_a_longer_tag_than_there_may_be_is_taken_for_damaged() {
         let mut page = [0; PAGE_BYTES];
