@@ -77,7 +77,7 @@ impl Jobs {
     {
         if !self.injector.try_admit() {
             check_not_in_a_job("waiting for room in the queue");
-            self.injector.wait_for_room();
+            self.injector.wait_for_room(None);
         }
         self.enqueue(job)
     }
@@ -91,7 +91,8 @@ impl Jobs {
         T: Send + 'static,
         F: FnOnce(&mut FlashMemory<'_>) -> T + Send + 'static,
     {
-        let admitted = self.injector.try_admit() || self.injector.wait_for_room_for(at_most);
+        let admitted = self.injector.try_admit()
+            || self.injector.wait_for_room(Some(Instant::now() + at_most));
         if admitted { Ok(self.enqueue(job)) } else { Err(job) }
     }
 
@@ -120,7 +121,7 @@ impl Jobs {
     {
         if !self.injector.try_admit() {
             check_not_in_a_job("waiting for room in the queue");
-            self.injector.wait_for_room();
+            self.injector.wait_for_room(None);
         }
         let (sender, ticket) = ticket();
         let persist = self.engine.persist().cloned();
@@ -313,28 +314,21 @@ impl Injector {
             || self.over.load(Ordering::SeqCst)
     }
 
-    /// Waits for a place in the queue and takes it.
-    fn wait_for_room(&self) {
+    /// Waits for a place in the queue, if need be only `until` then, and takes it. Says whether it has.
+    fn wait_for_room(&self, until: Option<Instant>) -> bool {
         let mut up = self.up.lock();
         self.blocked.fetch_add(1, Ordering::SeqCst);
-        // A core that makes room after this look finds us blocked, and notifies us under the lock.
-        while !self.try_admit() {
-            self.news.wait(&mut up);
-        }
-        self.blocked.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Waits for a place in the queue for `at_most` this time. Says whether it has taken one.
-    fn wait_for_room_for(&self, at_most: Duration) -> bool {
-        let until = Instant::now() + at_most;
-        let mut up = self.up.lock();
-        self.blocked.fetch_add(1, Ordering::SeqCst);
-        // As above. A notice that comes as the time runs out is not lost: the place is looked for again.
+        // A core that makes room after a look finds us blocked, and notifies us under the lock. A notice
+        // that comes as the time runs out is not lost: the place is looked for again.
+        let mut timed_out = false;
         let mut admitted = self.try_admit();
-        while !admitted && !self.news.wait_until(&mut up, until).timed_out() {
+        while !admitted && !timed_out {
+            match until {
+                None => self.news.wait(&mut up),
+                Some(until) => timed_out = self.news.wait_until(&mut up, until).timed_out(),
+            }
             admitted = self.try_admit();
         }
-        admitted = admitted || self.try_admit();
         self.blocked.fetch_sub(1, Ordering::SeqCst);
         admitted
     }

@@ -3,6 +3,24 @@
 use std::time::Duration;
 
 use ebbtide_core::time_left;
+use ebbtide_sim::Plan;
+use ebbtide_study::runs;
+use ebbtide_workloads::Kind;
+
+use crate::{ReproduceOptions, Selection};
+
+/// A quick run of everything, as the recorded ones were.
+pub(crate) fn recorded_options() -> ReproduceOptions {
+    let selection = Selection::All;
+    ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 }
+}
+
+/// The seconds that are expected of those of `plans` that run `workload`.
+pub(crate) fn expected_s(plans: &[Plan], workload: Kind) -> f64 {
+    let groups = runs::groups(plans).into_iter();
+    let of_it = groups.filter(|group| plans[group.numbers()[0]].workload == workload);
+    of_it.map(|group| group.cost()).sum()
+}
 
 /// Checks that the time left is right by half after every part of a run but the last, whichever runs
 /// first, from a twentieth of the run on. Of each part it is given the host time that is expected and the one that was recorded, in

@@ -72,9 +72,15 @@ pub fn host_time(
     papers: &[&'static Paper],
     options: &ReproduceOptions,
 ) -> Result<Duration, ReproduceError> {
-    let each = papers.iter().map(|paper| Ok((paper.host_time)(options)? + FORMULAS_TIME));
-    let all: Duration = each.sum::<Result<_, ReproduceError>>()?;
-    Ok(all / options.threads as u32)
+    Ok(host_times(papers, options)?.iter().sum::<Duration>() / options.threads as u32)
+}
+
+/// The host time of each of `papers` on one core, about.
+fn host_times(
+    papers: &[&'static Paper],
+    options: &ReproduceOptions,
+) -> Result<Vec<Duration>, ReproduceError> {
+    papers.iter().map(|paper| Ok((paper.host_time)(options)? + FORMULAS_TIME)).collect()
 }
 
 /// Host time of what needs no run, about.
@@ -90,11 +96,12 @@ pub fn reproduce(
     watch: Watch<'_>,
 ) -> Result<Results, ReproduceError> {
     let (mut results, mut done) = (Vec::new(), Duration::ZERO);
-    let whole = host_time(papers, options)?.as_secs_f64();
-    for paper in papers {
-        let from = done.as_secs_f64() / whole;
-        done += host_time(&[paper], options)?;
-        let to = done.as_secs_f64() / whole;
+    let times = host_times(papers, options)?;
+    let whole: Duration = times.iter().sum();
+    for (paper, time) in papers.iter().zip(times) {
+        let from = done.div_duration_f64(whole);
+        done += time;
+        let to = done.div_duration_f64(whole);
         let result = watch.within(from, to, |watch| {
             let show = |_: &str, share: f64| watch.show(paper.about, share);
             (paper.reproduce)(options, watch.telling(&show))
@@ -321,8 +328,7 @@ mod tests {
 
     #[test]
     fn the_time_left_of_all_papers_is_right_by_half_whatever_paper_runs_first() {
-        let selection = Selection::All;
-        let options = ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 };
+        let options = host_times::recorded_options();
         let parts = RECORDED_S.map(|(name, seconds)| {
             let paper = find(name).expect("it is a paper");
             (host_time(&[paper], &options).expect("it can be planned").as_secs_f64(), seconds)

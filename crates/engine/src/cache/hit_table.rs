@@ -167,6 +167,7 @@ mod tests {
         table.add(PageId(8), FrameId(8));
         assert!(known(8) && !known(3));
     }
+
     #[test]
     fn a_page_whose_place_is_taken_gets_any_other_of_its_line() {
         let table = HitTable::new(1_000).unwrap();

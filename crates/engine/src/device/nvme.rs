@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ebbtide_core::PAGE_BYTES;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use super::polled::{NO_POLLED_QUEUES, Polled};
+use super::polled::Polled;
 use super::uring::Entries;
 use super::{Device, Direction, LogWrites, Queue};
 
@@ -190,7 +190,6 @@ impl Entries for Arc<Namespace> {
 pub(super) struct Nvme {
     namespace: Arc<Namespace>,
     polled: Polled<Arc<Namespace>>,
-    has_polled_queues: bool,
 }
 
 impl Nvme {
@@ -207,14 +206,11 @@ impl Nvme {
         let namespace = Arc::new(Namespace::open(block, path, limits)?);
         let polls = has_polled_queues && may_poll(&kernel_release());
         let polled = Polled::new(namespace.clone(), polls)?;
-        Ok(Nvme { polled, namespace, has_polled_queues })
+        Ok(Nvme { polled, namespace })
     }
 
-    /// What the drive or this kernel does not do for passthrough.
+    /// What this kernel does not do for passthrough.
     pub(super) fn notice(&self) -> Option<String> {
-        if !self.has_polled_queues {
-            return Some(NO_POLLED_QUEUES.into());
-        }
         let lacks = match (may_poll(&kernel_release()), self.polled.takes_registered()) {
             (true, true) => return None,
             (true, false) => "takes no registered memory for passthrough (Linux 6.12 does)",

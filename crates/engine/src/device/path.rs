@@ -9,7 +9,7 @@ use ebbtide_core::PAGE_BYTES;
 
 use super::Device;
 use super::nvme::{Limits, Nvme};
-use super::polled::{NO_POLLED_QUEUES, Polled};
+use super::polled::Polled;
 use super::threads::Threads;
 use super::uring::{FileEntries, Uring};
 
@@ -104,7 +104,7 @@ fn nvme(file: Arc<File>) -> Result<Opened, String> {
     let (limits, polled) = (nvme_limits(drive.as_deref()), has_polled_queues(&file));
     Nvme::open(&file, &device_file(generic), limits, polled)
         .map(|device| -> Opened {
-            let notice = device.notice();
+            let notice = if polled { device.notice() } else { Some(NO_POLLED_QUEUES.into()) };
             (Arc::new(device), notice)
         })
         .map_err(|error| format!("passthrough is refused here: {error}"))
@@ -124,6 +124,9 @@ fn nvme_limits(drive: Option<&Path>) -> Limits {
         has_volatile_cache: setting("write_cache").is_none_or(|cache| cache != "write through"),
     }
 }
+
+/// What is said where polled reads were asked for and there are none.
+const NO_POLLED_QUEUES: &str = "the drive has no polled queues: reads end with interrupts; `ebbtide doctor` says how to get some";
 
 /// A block device, polled if it can be.
 fn block(file: Arc<File>, asked: bool) -> Opened {

@@ -22,9 +22,6 @@ use super::{Completion, Device, Direction, FrameMemory, Queue, Request, Sleeper}
 use crate::mapping::Mapping;
 use crate::net::{NetEvent, NetRequest};
 
-/// What is said where polled reads were asked for and there are none.
-pub(super) const NO_POLLED_QUEUES: &str = "the drive has no polled queues: reads end with interrupts; `ebbtide doctor` says how to get some";
-
 /// A drive with polled queues.
 pub(super) struct Polled<E> {
     entries: Arc<E>,

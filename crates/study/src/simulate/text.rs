@@ -166,8 +166,8 @@ fn warm_up(f: &mut Formatter<'_>, warm_up: &WarmUp) -> fmt::Result {
 /// The warm-up, in a line.
 pub(super) fn warmed(warm_up: &WarmUp) -> String {
     format!(
-        "warmed up with {} untimed jobs until evictions were {:.1}% of the pages that came; {} timed jobs not \
-         counted",
+        "warmed up with {} untimed jobs until evictions were {:.1}% of the pages that came; {} \
+         timed jobs not counted",
         warm_up.untimed_jobs,
         warm_up.evictions_per_miss * 100.0,
         warm_up.timed_jobs,

@@ -504,16 +504,9 @@ mod tests {
 
     #[test]
     fn the_time_left_of_the_runs_is_right_by_half_whatever_runs_first() {
-        let (quick, selection) = (true, Selection::All);
-        let runs = all(quick, &selection);
-        let options = ReproduceOptions { selection, quick, real: false, seed: 1, threads: 1 };
-        let plans: Vec<Plan> = runs.iter().map(|run| run.plan(&options).expect("a plan")).collect();
-        let expected = |workload| {
-            let of_it = runs::groups(&plans).into_iter();
-            let of_it = of_it.filter(|group| plans[group.numbers()[0]].workload == workload);
-            of_it.map(|group| group.cost()).sum::<f64>()
-        };
-        let parts = RECORDED_S.map(|(workload, took)| (expected(workload), took));
+        let (_, plans) = planned(&host_times::recorded_options()).expect("they can be planned");
+        let parts =
+            RECORDED_S.map(|(workload, took)| (host_times::expected_s(&plans, workload), took));
         host_times::assert_right_by_half(&parts);
     }
 

@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn the_time_left_of_the_figures_is_right_by_half_whatever_figure_runs_first() {
-        let scale = Scale { synthetic: 8, accesses_max: 2_000_000 };
+        let scale = Scale::new(&host_times::recorded_options());
         let runs = needed(scale, &Selection::All);
         let expected = |figure| {
             let of_it = runs.iter().filter(|run| run.figure == figure);

@@ -414,8 +414,7 @@ mod tests {
 
     #[test]
     fn the_time_left_of_the_programs_is_right_by_half_whatever_program_runs_first() {
-        let selection = Selection::All;
-        let options = ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 };
+        let options = host_times::recorded_options();
         let parts = RECORDED_S.map(|(add, took)| {
             let mut experiments = Vec::new();
             add(&mut experiments);

@@ -234,9 +234,7 @@ pub(super) fn measure_all(
     options: &ReproduceOptions,
     watch: Watch<'_>,
 ) -> Result<Vec<Measure>, ReproduceError> {
-    let Distinct { configs, trials: distinct, run_as } = Distinct::of(trials, options)?;
-    let costs = distinct.iter().map(|&number| trials[number].cost(&configs[number]));
-    let costs: Vec<f64> = costs.collect();
+    let Distinct { configs, trials: distinct, costs, run_as } = Distinct::of(trials, options)?;
     let measures = side_by_side_by_cost(&costs, options.threads, watch, |number, watch| {
         trials[distinct[number]].run(&configs[distinct[number]], options, watch)
     })?;
@@ -251,9 +249,7 @@ pub(super) fn host_time(
     trials: &[Trial],
     options: &ReproduceOptions,
 ) -> Result<Duration, ReproduceError> {
-    let Distinct { configs, trials: distinct, .. } = Distinct::of(trials, options)?;
-    let costs = distinct.iter().map(|&number| trials[number].cost(&configs[number]));
-    Ok(Duration::from_secs_f64(costs.sum()))
+    Ok(Duration::from_secs_f64(Distinct::of(trials, options)?.costs.iter().sum()))
 }
 
 /// Trials without those that are the same program on the same machine as one before.
@@ -262,6 +258,8 @@ struct Distinct {
     configs: Vec<Config>,
     /// The numbers of trials that run.
     trials: Vec<usize>,
+    /// The host time of each of those, in seconds.
+    costs: Vec<f64>,
     /// For each trial the place among `trials` of the one that is run for it.
     run_as: Vec<usize>,
 }
@@ -283,6 +281,7 @@ impl Distinct {
                 })
             })
             .collect();
-        Ok(Distinct { configs, trials: distinct, run_as })
+        let costs = distinct.iter().map(|&number| trials[number].cost(&configs[number])).collect();
+        Ok(Distinct { configs, trials: distinct, costs, run_as })
     }
 }

@@ -120,7 +120,8 @@ pub(super) const OF_CURVES: [&str; 4] = ["HM9", "HM10", "HM11", "HM12"];
 /// Runs every experiment. The findings are left empty.
 pub(super) fn run(options: &ReproduceOptions, watch: Watch<'_>) -> Result<Hams, ReproduceError> {
     let plans = plans(options)?;
-    let curves_from = 1.0 - curves_time(options).div_duration_f64(host_time(options)?);
+    let (programs, curves_time) = (runs::host_time(&plans), curves_time(options));
+    let curves_from = programs.div_duration_f64(programs + curves_time);
     let outcomes =
         watch.within(0.0, curves_from, |watch| run_all(&plans, options.threads, watch))?;
     let (outcomes, mut varied) = outcomes.split_at(WORKLOADS.len() * DESIGNS.len());
@@ -234,7 +235,7 @@ fn curves(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Selection, host_times};
+    use crate::host_times;
 
     /// Seconds of `ebbtide reproduce hams --quick` on one core, by program, in the order of
     /// [`WORKLOADS`].
@@ -242,17 +243,10 @@ mod tests {
 
     #[test]
     fn the_time_left_of_the_programs_is_right_by_half_whatever_program_runs_first() {
-        let selection = Selection::All;
-        let options = ReproduceOptions { selection, quick: true, real: false, seed: 1, threads: 1 };
-        let plans = plans(&options).expect("they can be planned");
-        let expected = |workload| {
-            let of_it = runs::groups(&plans).into_iter();
-            let of_it = of_it.filter(|group| plans[group.numbers()[0]].workload == workload);
-            of_it.map(|group| group.cost()).sum::<f64>()
-        };
-        let parts = WORKLOADS.iter().zip(RECORDED_S);
-        let parts: Vec<_> =
-            parts.map(|(&(_, workload), took)| (expected(workload), took)).collect();
+        let plans = plans(&host_times::recorded_options()).expect("they can be planned");
+        let parts: Vec<_> = (WORKLOADS.iter().zip(RECORDED_S))
+            .map(|((_, workload), took)| (host_times::expected_s(&plans, *workload), took))
+            .collect();
         host_times::assert_right_by_half(&parts);
     }
 }
