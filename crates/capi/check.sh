@@ -2,10 +2,16 @@
 # Checks what `cargo test` leaves out, because it needs a C++ compiler, pkg-config and CMake (Debian:
 # g++ pkg-config cmake): installs the library into a temporary folder, builds the examples by pkg-config
 # and by CMake, and runs the tests in C and C++, also under AddressSanitizer and
-# UndefinedBehaviorSanitizer.
+# UndefinedBehaviorSanitizer. With --cargo-c it is cargo-c that installs the library (`cargo install
+# cargo-c --locked`), and `install.sh` must give the same.
 #
-#     crates/capi/check.sh [PROFILE]
+#     crates/capi/check.sh [--cargo-c] [PROFILE]
 set -euo pipefail
+cargo_c=
+if [[ ${1:-} == --cargo-c ]]; then
+    cargo_c=yes
+    shift
+fi
 profile=${1:-release}
 cd "$(dirname "$0")/../.."
 capi=$PWD/crates/capi
@@ -13,12 +19,35 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$(realpath "$(mktemp -d -p "${CI_DATA_DIR:-.}")")
 trap 'rm -rf "$work"' EXIT
 
+# All of an installation that does not depend on where it is: files and links, the names in the
+# libraries, and the packages.
+contents() {
+    cd "$1"
+    find . ! -type d -printf '%P %M %l\n' | sort
+    cat include/* share/cmake/Ebbtide/* lib/pkgconfig/ebbtide.pc | grep -v '^prefix='
+    readelf -dW lib/libebbtide.so | grep -E 'SONAME|NEEDED'
+    nm -D --defined-only lib/libebbtide.so | cut -d ' ' -f 2-
+    nm -g --defined-only lib/libebbtide.a | grep -o ' . ebbtide_.*' | sort
+}
+
 "$capi/install.sh" "$work/prefix" "$profile"
+prefix=()
+if [[ $cargo_c ]]; then
+    cargo cinstall --locked --profile "$profile" -p ebbtide-capi --prefix /usr/local \
+        --libdir lib --destdir "$work/root"
+    diff <(contents "$work/prefix") <(contents "$work/root/usr/local")
+    # Where Debian's programs look for libraries, which cargo-c takes by itself if dpkg-dev is there.
+    rm -r "$work/prefix"
+    cargo cinstall --locked --profile "$profile" -p ebbtide-capi --prefix "$work/prefix"
+    # cargo-c writes the prefix down.
+    prefix=(--define-variable=prefix="$work/moved")
+fi
 # Packages are found wherever they were moved to.
 mv "$work/prefix" "$work/moved"
-export PKG_CONFIG_PATH=$work/moved/lib/pkgconfig LD_LIBRARY_PATH=$work/moved/lib
-readelf -d "$work/moved/lib/libebbtide.so" | grep -q 'SONAME.*libebbtide\.so\.0\.1'
-read -ra shared <<<"$(pkg-config --cflags --libs ebbtide) -lpthread"
+lib=$(dirname "$(find "$work/moved" -name libebbtide.a)")
+export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib
+readelf -d "$lib/libebbtide.so" | grep -q 'SONAME.*libebbtide\.so\.0\.1'
+read -ra shared <<<"$(pkg-config "${prefix[@]}" --cflags --libs ebbtide) -lpthread"
 warnings=(-Wall -Wextra -Wpedantic -Werror -g)
 
 # Runs a program with a new store. It says what it has done.

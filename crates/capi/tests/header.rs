@@ -1,4 +1,4 @@
-//! `include/ebbtide.h` is what the library has.
+//! `include/ebbtide.h` is what the library has, and its CMake package has its version.
 
 use std::path::Path;
 
@@ -31,4 +31,14 @@ fn the_header_is_that_of_the_library() {
         path.display(),
         differs.map(|n| n + 1)
     );
+}
+
+#[test]
+fn the_cmake_package_has_the_version_of_the_library() {
+    let package = include_str!("../cmake/EbbtideConfigVersion.cmake");
+    let version = env!("CARGO_PKG_VERSION");
+    let interface =
+        concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"), ".");
+    assert!(package.contains(&format!("set(PACKAGE_VERSION {version})")), "{version}");
+    assert!(package.contains(&format!("\"{interface}\"")), "{interface}");
 }

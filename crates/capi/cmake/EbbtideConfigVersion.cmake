@@ -1,0 +1,9 @@
+# While the version is 0.x, a minor version may change the interface.
+set(PACKAGE_VERSION 0.1.0)
+string(FIND "${PACKAGE_FIND_VERSION}." "0.1." _ebbtide_at)
+if(_ebbtide_at EQUAL 0 AND NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
