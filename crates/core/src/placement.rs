@@ -237,6 +237,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_is_retired_or_released_only_while_it_holds_a_page() {
+        // Within a segment, so that a slot's neighbours are free and taken.
+        let used = 130;
+        for slot in 0..200 {
+            for end in [Placement::retire, Placement::release] {
+                let mut placement = Placement::new(200, used);
+                let ended = std::panic::catch_unwind(move || end(&mut placement, slot));
+                assert_eq!(ended.is_ok(), u64::from(slot) < used, "slot {slot}");
+            }
+        }
+    }
+
+    #[test]
     fn no_slot_is_lost_when_more_are_retired_than_are_remembered() {
         let slots = 2 * RETIRED_MAX as u64;
         let mut placement = Placement::new(slots, slots);

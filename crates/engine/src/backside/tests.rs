@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
+use ebbtide_core::prefetch::{Metrics, Prefetcher};
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::{Begin, Placement};
 use parking_lot::Mutex;
@@ -425,6 +426,47 @@ fn few_pages_are_under_way_ahead_of_demand() {
         core.answer(true);
         core.advance(us(0), Drive::Idle);
     }
+}
+
+/// Wants the two pages that follow a miss, and notes what it is told of arrivals.
+struct Notes(Arc<Mutex<Vec<(u64, bool)>>>);
+
+impl Prefetcher for Notes {
+    fn demand(&mut self, page: PageId, _: Demand, _: &Metrics, candidates: &mut Vec<PageId>) {
+        candidates.extend([PageId(page.0 + 1), PageId(page.0 + 2)]);
+    }
+
+    fn arrived(&mut self, page: PageId, prefetched: bool) {
+        self.0.lock().push((page.0, prefetched));
+    }
+}
+
+#[test]
+fn a_prefetcher_is_told_once_of_each_page_that_arrived_and_of_none_that_did_not() {
+    let mut core = Core::of(1, 200);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let prefetcher = Prefetching::new(Box::new(Notes(told.clone())), PAGES);
+    core.backside.prefetch = Prefetch::new(Some(prefetcher), LIMITS.prefetches_max);
+    core.advance(us(0), Drive::Idle);
+    core.miss(10, us(0));
+    core.backside.look_ahead(&core.pool, PageId(10), Demand::Miss, us(0));
+    core.advance(us(0), Drive::Idle);
+    assert_eq!((core.submitted(), told.lock().len()), (3, 0), "they are under way");
+    core.answer(true);
+    core.advance(us(0), Drive::Idle);
+    told.lock().sort_unstable();
+    assert_eq!(*told.lock(), [(10, false), (11, true), (12, true)]);
+    core.advance(us(0), Drive::Idle);
+    assert_eq!(told.lock().len(), 3, "once");
+
+    core.backside.look_ahead(&core.pool, PageId(20), Demand::Miss, us(0));
+    for _ in 0..requests::ATTEMPTS_MAX {
+        core.advance(us(0), Drive::Idle);
+        core.answer(false);
+    }
+    core.advance(us(0), Drive::Idle);
+    assert_eq!(core.pool.counters.snapshot().read_errors, 2);
+    assert_eq!(told.lock().len(), 3, "neither page could be read");
 }
 
 #[test]
