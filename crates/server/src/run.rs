@@ -43,7 +43,11 @@ const CORES_MAX: usize = 256;
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The least budget for the buffers of a core's connections.
-const BUFFERS_BYTES_MIN: u64 = 4 << 20;
+const BUFFERS_BYTES_MIN: u64 = 2 << 20;
+
+/// The stack of a command: twice what the deepest of the server's tests uses (9.5 KiB). With a small
+/// budget the engine's own default would leave room for a few threads only.
+const STACK_BYTES: usize = 20 << 10;
 
 /// Connections that wait to be accepted before the kernel lets more wait a second.
 const BACKLOG: i32 = 1024;
@@ -304,6 +308,7 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     engine.cpus.clone_from(&options.cpus);
     engine.durability = options.durability;
     engine.device_path = options.device_path;
+    engine.stack_bytes = STACK_BYTES;
     let failed = |error| match error {
         EngineError::BudgetTooSmall { needed_bytes, .. } => ServeError::Dram {
             given_bytes: options.dram_bytes,

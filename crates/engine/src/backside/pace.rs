@@ -4,7 +4,7 @@
 //! loses nothing by waiting as long as its other jobs, those that can run and those whose pages are
 //! under way already, last longer than the device takes for a read: the pages of the batch are then
 //! there before the core runs dry. When that work thins, or there never was much, as at low load,
-//! requests go at once.
+//! requests wait only while another job runs, and no longer than a submission is worth.
 
 use ebbtide_core::{Span, Time};
 
@@ -16,6 +16,11 @@ const GAP_MAX: Span = Span::from_us(1_000);
 
 /// A request waits for others no longer than this many reads take.
 const HOLD_READS: u64 = 4;
+
+/// A core that has a job to run may spend this time on it before it submits, however little other
+/// work there is: about what a submission and the interrupt of its completion cost a core of a virtual
+/// machine, and a tenth of what a drive takes for a read.
+const HOLD_MIN: Span = Span::from_us(20);
 
 /// Running means of how long the device takes for a read and how far apart a busy core's misses are.
 #[derive(Debug, Default)]
@@ -48,13 +53,25 @@ impl Pace {
         }
     }
 
-    /// The longest that a request waits for others.
-    pub(super) fn hold_max(&self) -> Span {
+    /// The longest that a request waits for others, on a core with so many jobs that can run and
+    /// requests under way.
+    pub(super) fn hold(&self, runnable: usize, in_flight: usize) -> Span {
+        if self.hides_a_read(runnable + in_flight) {
+            self.hold_max()
+        } else if runnable > 0 {
+            HOLD_MIN.min(self.hold_max())
+        } else {
+            Span::ZERO
+        }
+    }
+
+    /// The longest that a request waits for others while work hides a read.
+    fn hold_max(&self) -> Span {
         Span::from_ps(HOLD_READS * self.read_ps)
     }
 
     /// Whether `jobs` keep the core busy for as long as a read takes.
-    pub(super) fn hides_a_read(&self, jobs: usize) -> bool {
+    fn hides_a_read(&self, jobs: usize) -> bool {
         self.gap_ps.saturating_mul(jobs as u64) >= self.read_ps
     }
 }
@@ -82,6 +99,15 @@ mod tests {
     fn work_that_lasts_as_long_as_a_read_hides_it() {
         let pace = pace(10, 300);
         assert!(pace.hides_a_read(31) && !pace.hides_a_read(29));
+    }
+
+    #[test]
+    fn a_request_waits_for_reads_that_are_hidden_for_a_job_that_runs_or_not_at_all() {
+        let pace = pace(10, 300);
+        assert_eq!(pace.hold(20, 11), pace.hold_max());
+        assert_eq!(pace.hold(1, 11), HOLD_MIN);
+        assert_eq!(pace.hold(0, 11), Span::ZERO);
+        assert_eq!(Pace::default().hold(1, 0), Span::ZERO, "nothing is known of the drive");
     }
 
     #[test]

@@ -239,8 +239,7 @@ impl Requests {
             (Drive::Idle | Drive::Help, _) => false,
             (Drive::Busy { .. }, Some(hold)) => waited < hold,
             (Drive::Busy { runnable }, None) => {
-                let jobs = runnable + self.queue.in_flight();
-                self.pace.hides_a_read(jobs) && waited < self.pace.hold_max()
+                waited < self.pace.hold(runnable, self.queue.in_flight())
             }
         };
         let due = !may_wait || unsubmitted >= limits.batch_max;
@@ -306,7 +305,9 @@ mod tests {
         let mut requests = requests();
         let mut due = |more, jobs, at| requests.is_due(&LIMITS, more, jobs, us(at));
         assert!(!due(1, busy(10), 1000), "ten jobs take as long as a read");
-        assert!(due(1, busy(9), 1000), "nine do not");
+        assert!(!due(1, busy(9), 1019), "nine do not, but one of them runs first");
+        assert!(due(1, busy(9), 1020), "and no longer than a submission is worth");
+        assert!(due(1, busy(0), 1000), "the job that runs now was the last");
         assert!(due(1, Drive::Idle, 1000), "nothing can run");
         assert!(!due(0, Drive::Idle, 1000), "there is nothing to submit");
     }

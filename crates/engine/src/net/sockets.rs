@@ -32,6 +32,10 @@ pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
 /// The number of the group of buffers in its ring.
 const GROUP: u16 = 0;
 
+/// A receive waits for the socket before it tries to read: a client seldom sends its next command before it has its answer
+/// (`IORING_RECVSEND_POLL_FIRST`, since Linux 5.19; io_uring_enter(2)).
+const RECEIVE_WAITS: u16 = 1;
+
 /// Whether a completion belongs to a socket.
 pub(crate) fn is_network(token: u64) -> bool {
     token & NETWORK != 0 && token != u64::MAX
@@ -199,7 +203,8 @@ impl Sockets {
             return;
         }
         let receive = opcode::Recv::new(types::Fd(socket), std::ptr::null_mut(), 0);
-        let receive = receive.buf_group(GROUP).build().flags(squeue::Flags::BUFFER_SELECT);
+        let receive = receive.buf_group(GROUP).ioprio(RECEIVE_WAITS).build();
+        let receive = receive.flags(squeue::Flags::BUFFER_SELECT);
         self.push(receive, RECEIVE, id);
     }
 

@@ -39,14 +39,42 @@ fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, (separator, ch
 }
 
 /// How many separators are at most `hash`.
+///
+/// Hashes are spread evenly, so the place is near where it would be if separators were, too. The search
+/// begins there and doubles its steps until it is past the place: of 400 separators it reads about 5,
+/// halving reads 9, and those it reads share a line or two.
 fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
     let (mut from, mut to) = (0, header.count.min(CHILDREN_MAX));
+    let mut next = expected(header, to, hash);
+    let mut step = 1;
+    while from < to {
+        let separator = memory.load::<u64>(low_at(page, next)) >> 16;
+        if separator <= hash {
+            from = next + 1;
+            next = next.saturating_add(step);
+        } else {
+            to = next;
+            next = next.saturating_sub(step);
+        }
+        step *= 2;
+        if !(from..to).contains(&next) {
+            break;
+        }
+    }
     while from < to {
         let middle = from + (to - from) / 2;
         let separator = memory.load::<u64>(low_at(page, middle)) >> 16;
         if separator <= hash { from = middle + 1 } else { to = middle }
     }
     from
+}
+
+/// Where the last of `count` separators that is at most `hash` stands if they are spread evenly. A page
+/// that is read while it changes may give any place.
+fn expected(header: &PageHeader, count: u16, hash: u64) -> u16 {
+    let width = header.high.saturating_sub(header.low).max(1);
+    let place = hash.saturating_sub(header.low).saturating_mul(u64::from(count)) / width;
+    place.min(u64::from(count).saturating_sub(1)) as u16
 }
 
 /// The child that holds `hash`.
@@ -133,6 +161,28 @@ mod tests {
             assert_eq!(child(&mut memory, page, &header, *separator), *number);
             let next = all.get(index + 1).map_or(HASHES, |(next, _)| *next);
             assert_eq!(child(&mut memory, page, &header, next - 1), *number);
+        }
+    }
+
+    /// Whatever the page says of its range, as one does that changes while it is read, and however its
+    /// separators lie, the place is the one that counting finds.
+    #[test]
+    fn the_place_of_a_hash_does_not_depend_on_where_it_is_expected() {
+        let mut memory = Plain::zeroed(4096);
+        let page = Addr(0);
+        let spread: [fn(u64) -> u64; 4] =
+            [|i| i << 38, |i| i, |i| HASHES - 400 + i, |i| (i * i * i) << 20];
+        for (separator_of, count) in spread.into_iter().flat_map(|s| [(s, 1), (s, 7), (s, 400)]) {
+            let children: Vec<Child> = (0..count).map(|i| (separator_of(i), i as u32)).collect();
+            for (low, high) in [(0, HASHES), (HASHES, 0), (1 << 40, 1 << 40), (u64::MAX, 3)] {
+                let mut header =
+                    PageHeader { level: 1, low, high, right: 0, count: 0, heap: 0, garbage: 0 };
+                write(&mut memory, page, &mut header, &children);
+                for hash in children.iter().flat_map(|(s, _)| [s.saturating_sub(1), *s, s + 1]) {
+                    let counted = children.iter().filter(|(s, _)| *s <= hash).count() as u16;
+                    assert_eq!(up_to(&mut memory, page, &header, hash), counted, "{hash:#x}");
+                }
+            }
         }
     }
 }
