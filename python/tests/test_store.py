@@ -162,6 +162,36 @@ def test_a_forked_child_is_told_to_open_it_again(store: ebbtide.Store) -> None:
     assert store["a"] == b"1"
 
 
+def test_a_child_forked_during_another_threads_change_does_not_wait_for_it(
+    store: ebbtide.Store,
+) -> None:
+    begun, forked = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with store.transaction() as transaction:
+            transaction["a"] = b"1"
+            begun.set()
+            forked.wait()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)  # A child that waits is killed.
+        status = 1
+        try:
+            store["b"] = b"2"
+        except ebbtide.InputError as error:
+            status = 0 if "before a fork" in str(error) else 2
+        store.close()
+        os._exit(status)
+    forked.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert dict(store) == {b"a": b"1"}
+
+
 def test_threads_do_not_lose_each_others_changes(store: ebbtide.Store) -> None:
     store["sum"] = b"0"
 
