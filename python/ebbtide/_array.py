@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,8 +189,7 @@ def open(
     elif dtype is not None or shape is not None:
         if dtype is None or shape is None:
             raise InputError(f"{name}: expected both dtype and shape for a raw file")
-        kind = np.dtype(dtype)
-        shape = tuple(int(length) for length in shape)
+        kind, shape = _raw(name, dtype, shape)
         runs = [(offset, shape[0] if shape else 0)]
     else:
         offset, shape, kind = _npy_header(name)
@@ -197,7 +198,23 @@ def open(
         raise InputError(f"{name}: shape {shape}: expected at least one row, and no empty dimension")
     if kind.hasobject or kind.itemsize == 0:
         raise InputError(f"{name}: dtype {kind}: expected a fixed width without objects")
+    if offset + math.prod(shape) * kind.itemsize >= 1 << 63:
+        raise InputError(f"{name}: shape {shape} of {kind}: expected fewer bytes than a file may have")
     return Array(path, runs, shape, kind, dram, cores, threads)
+
+
+def _raw(name: str, dtype: Any, shape: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Checks what is said of a raw file."""
+    import numpy as np
+
+    try:
+        kind = np.dtype(dtype)
+    except Exception as error:  # NumPy has many kinds.
+        raise InputError(f"{name}: dtype {dtype!r:.40}: expected one of NumPy's") from error
+    try:
+        return kind, tuple(map(operator.index, shape))
+    except TypeError as error:
+        raise InputError(f"{name}: shape {shape!r:.40}: expected a tuple of whole numbers") from error
 
 
 def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
@@ -218,8 +235,8 @@ def _npy_header(name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
         raise InputError(f"{name}: {error.strerror or error}") from error
     except InputError:
         raise
-    except ValueError as error:
-        line = str(error).splitlines()[0]
+    except Exception as error:  # NumPy raises many kinds for a damaged header.
+        line = (str(error) or type(error).__name__).splitlines()[0]
         raise InputError(f"{name}: {line}; expected a .npy file, or dtype and shape") from error
     if fortran and len(shape) > 1:
         raise InputError(f"{name}: column-major order: expected rows that lie together (order='C')")

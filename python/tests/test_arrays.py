@@ -108,6 +108,9 @@ def cases(folder: Path):
     good = write(folder / "good.npy", np.zeros((10, 4)))
     cut = folder / "cut.npy"
     cut.write_bytes(good.read_bytes()[:-8])
+    damaged, untokened = folder / "damaged.npy", folder / "untokened.npy"
+    damaged.write_bytes(good.read_bytes().replace(b"'<f8',", b"('a',)"))
+    untokened.write_bytes(good.read_bytes().replace(b"(10, 4)", b"(10, {{"))
     text = folder / "text.npy"
     text.write_text("no array")
     table = pa.table({"a": [1, None], "b": ["x", "y"], "c": [True, False]})
@@ -122,6 +125,8 @@ def cases(folder: Path):
         (lambda: ebbtide.open(folder / "none.npy"), "No such file"),
         (lambda: ebbtide.open(folder), "Is a directory"),
         (lambda: ebbtide.open(text), "expected a .npy file"),
+        (lambda: ebbtide.open(damaged), "damaged.npy: "),
+        (lambda: ebbtide.open(untokened), "untokened.npy: "),
         (lambda: ebbtide.open(cut, DRAM), "cut.npy"),
         (lambda: ebbtide.open(good, "1KiB"), "good.npy: a DRAM budget of 1024 bytes is too small"),
         (lambda: ebbtide.open(good, "much"), "dram: 'much' is not a size"),
@@ -129,6 +134,10 @@ def cases(folder: Path):
         (lambda: ebbtide.open(good, DRAM, dtype="f8"), "both dtype and shape"),
         (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=(10**6,)), "good.npy"),
         (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=(0, 3)), "expected at least one row"),
+        (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=5), "shape 5: expected a tuple"),
+        (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=(1.5,)), "shape (1.5,): expected"),
+        (lambda: ebbtide.open(good, DRAM, dtype="f8", shape=(3, 2**70)), "expected fewer bytes"),
+        (lambda: ebbtide.open(good, DRAM, dtype="odd", shape=(1,)), "dtype 'odd': expected one of"),
         (lambda: ebbtide.open(good, DRAM, dtype=object, shape=(1,)), "without objects"),
         (lambda: ebbtide.open(write(folder / "o.npy", np.array([{}]))), "without objects"),
         (lambda: ebbtide.open(write(folder / "e.npy", np.zeros((0, 4)))), "at least one row"),
