@@ -103,6 +103,12 @@ pub(crate) fn queue_depth(options: &Options) -> usize {
     options.threads_per_core() + 4 * options.tuning.batch_max
 }
 
+/// Free frames that a core keeps ahead of need, when there are `frames` in all. Small caches keep a small
+/// reserve: most frames should hold pages.
+pub(crate) fn reserve(options: &Options, frames: usize) -> usize {
+    (frames / (8 * options.cores)).clamp(1, 2 * options.tuning.batch_max)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +121,21 @@ mod tests {
         (options.tuning.threads, options.tuning.batch_max) = (Some(100), 40);
         options.tuning.prefetch = PrefetcherKind::Leap;
         vec![usual, options]
+    }
+
+    #[test]
+    fn a_core_keeps_its_share_of_an_eighth_of_all_frames_free_but_at_most_two_batches() {
+        let mut options = Options { cores: 3, ..Options::new(0) };
+        options.tuning.batch_max = 40;
+        for (frames, kept) in [(12, 1), (24, 1), (47, 1), (48, 2), (1920, 80), (1 << 20, 80)] {
+            assert_eq!(reserve(&options, frames), kept, "of {frames} frames");
+        }
+    }
+
+    #[test]
+    fn no_budget_gives_more_frames_than_can_be_numbered() {
+        let budget = Budget::divide(&Options::new(usize::MAX), SLOTS_MAX).expect("it fits");
+        assert_eq!(budget.frames, FRAMES_MAX - 1);
     }
 
     fn sum_of(budget: &Budget) -> usize {

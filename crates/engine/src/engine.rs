@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
-use crate::budget::{Budget, division, queue_depth};
+use crate::budget::{Budget, division, queue_depth, reserve};
 use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
 use crate::cache::{Cache, SLOTS_MAX};
 use crate::counters::Counters;
@@ -305,14 +305,12 @@ impl Engine {
         if let Some(persist) = &persist {
             (0..pages).map(PageId).for_each(|page| cache.place(page, persist.slot_of(page)));
         }
-        // Small caches keep a small reserve: most frames should hold pages.
-        let reserve = (budget.frames / (8 * cores)).clamp(1, 2 * options.tuning.batch_max);
         let depth = queue_depth(&options);
         let limits = Limits {
             depth,
             batch_max: options.tuning.batch_max,
             hold: options.hold.map(|hold| Span::from_ns(hold.as_nanos() as u64)),
-            reserve,
+            reserve: reserve(&options, budget.frames),
             prefetches_max: options.ahead_max(),
         };
         let mut queues = (0..cores)
@@ -493,5 +491,33 @@ impl Engine {
     /// Limits of this machine that the user should know of, a sentence each.
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+    use crate::device::ram::{Latency, Ram};
+
+    fn engine() -> Engine {
+        let ram = Ram::new(64, Latency::Looks(0), |_, _| {});
+        Engine::over_device(Arc::new(ram), 64, &Options::new(4 << 20)).expect("it fits")
+    }
+
+    #[test]
+    fn an_engine_says_that_membarrier_is_refused_only_where_it_is() {
+        let engine = engine();
+        let said = engine.notices().iter().any(|notice| notice.contains("membarrier"));
+        assert_eq!(said, !engine.shared.pool.epochs.barrier_works());
+    }
+
+    #[test]
+    fn an_engine_says_its_device_its_budget_and_what_its_cores_do() {
+        let engine = engine();
+        let said = format!("{engine:?}");
+        for part in [engine.device_name(), "running: false", "frames_bytes", "Backside"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 }
