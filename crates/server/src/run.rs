@@ -45,6 +45,9 @@ const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 /// The least budget for the buffers of a core's connections.
 const BUFFERS_BYTES_MIN: u64 = 2 << 20;
 
+/// The same with TLS, whose state takes 40 KiB a connection: for about a hundred.
+const TLS_BUFFERS_BYTES_MIN: u64 = 4 << 20;
+
 /// The stack of a command: twice what the deepest of the server's tests uses (9.5 KiB). With a small
 /// budget the engine's own default would leave room for a few threads only.
 const STACK_BYTES: usize = 20 << 10;
@@ -83,7 +86,8 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     check(options)?;
     let tls = options.tls.as_ref().map(tls::load).transpose()?;
-    let buffers_bytes = (options.dram_bytes / 8 / options.cores as u64).max(BUFFERS_BYTES_MIN);
+    let least = if tls.is_some() { TLS_BUFFERS_BYTES_MIN } else { BUFFERS_BYTES_MIN };
+    let buffers_bytes = (options.dram_bytes / 8 / options.cores as u64).max(least);
     let (address, listeners) = patiently(|| listen(options))?;
     let metrics = match options.metrics {
         Some(at) => Some(Metrics::listen(at, options)?),
