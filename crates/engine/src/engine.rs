@@ -497,8 +497,11 @@ impl Engine {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
+    use ebbtide_core::Begin;
+
     use super::*;
     use crate::device::ram::{Latency, Ram};
+    use crate::mailbox::Waiter;
 
     fn engine() -> Engine {
         let ram = Ram::new(64, Latency::Looks(0), |_, _| {});
@@ -510,6 +513,18 @@ mod tests {
         let engine = engine();
         let said = engine.notices().iter().any(|notice| notice.contains("membarrier"));
         assert_eq!(said, !engine.shared.pool.epochs.barrier_works());
+    }
+
+    #[test]
+    fn all_threads_of_all_cores_may_wait_for_one_page() {
+        let mut options = Options { cores: 2, ..Options::new(8 << 20) };
+        options.tuning.threads = Some(8);
+        let ram = Ram::new(64, Latency::Looks(0), |_, _| {});
+        let engine = Engine::over_device(Arc::new(ram), 64, &options).expect("it fits");
+        let mut shard = engine.shared.pool.cache.shard(PageId(0));
+        for waiter in (0..2).flat_map(|core| (0..8).map(move |fiber| Waiter { core, fiber })) {
+            assert_ne!(shard.begin(PageId(0), waiter), Begin::Full, "{waiter:?}");
+        }
     }
 
     #[test]
