@@ -32,8 +32,8 @@ pub(crate) const BUFFERS_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + 16);
 /// The number of the group of buffers in its ring.
 const GROUP: u16 = 0;
 
-/// A receive waits for the socket before it tries to read: a client seldom sends its next command before it has its answer
-/// (`IORING_RECVSEND_POLL_FIRST`, since Linux 5.19; io_uring_enter(2)).
+/// A receive waits for its socket before it tries to read (`IORING_RECVSEND_POLL_FIRST`, since Linux 5.19;
+/// io_uring_enter(2)): a client seldom sends its next command before it has its answer.
 const RECEIVE_WAITS: u16 = 1;
 
 /// Whether a completion belongs to a socket.

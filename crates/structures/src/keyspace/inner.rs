@@ -41,12 +41,11 @@ fn store_child<M: Memory>(memory: &mut M, page: Addr, index: u16, (separator, ch
 /// How many separators are at most `hash`.
 ///
 /// Hashes are spread evenly, so the place is near where it would be if separators were, too. The search
-/// begins there and doubles its steps until it is past the place: of 400 separators it reads about 5,
-/// halving reads 9, and those it reads share a line or two.
+/// begins there and doubles its steps until it is past the place, then halves what is left.
 fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) -> u16 {
     let (mut from, mut to) = (0, header.count.min(CHILDREN_MAX));
     let mut next = expected(header, to, hash);
-    let mut step = 1;
+    let mut step: u16 = 1;
     while from < to {
         let separator = memory.load::<u64>(low_at(page, next)) >> 16;
         if separator <= hash {
@@ -56,15 +55,11 @@ fn up_to<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader, hash: u64) 
             to = next;
             next = next.saturating_sub(step);
         }
-        step *= 2;
+        // A step that goes past the place is longer than what is left, as are all after it.
+        step = step.saturating_mul(2);
         if !(from..to).contains(&next) {
-            break;
+            next = from + (to - from) / 2;
         }
-    }
-    while from < to {
-        let middle = from + (to - from) / 2;
-        let separator = memory.load::<u64>(low_at(page, middle)) >> 16;
-        if separator <= hash { from = middle + 1 } else { to = middle }
     }
     from
 }
