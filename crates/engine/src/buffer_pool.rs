@@ -18,7 +18,7 @@ use crate::persist::Persist;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
 pub(crate) struct BufferPool {
-    pub(crate) cache: Cache,
+    pub(crate) cache: Arc<Cache>,
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) counters: Counters,

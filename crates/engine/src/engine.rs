@@ -11,12 +11,12 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::Recovered;
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
-use ebbtide_core::{Addr, FrameId, PAGE_BYTES, PageId, Placement, Span, Time, Watch};
+use ebbtide_core::{Addr, FrameId, PAGE_BYTES, Placement, Span, Time, Watch};
 use parking_lot::Mutex;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
-use crate::budget::{Budget, division, queue_depth, reserve};
+use crate::budget::{Budget, division, moving_max, queue_depth, reserve};
 use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
 use crate::cache::{Cache, SLOTS_MAX};
 use crate::counters::Counters;
@@ -169,7 +169,8 @@ impl Engine {
             check(&options)?;
             // The threads stay as many as the whole budget gives.
             options.tuning.threads = Some(options.threads_per_core());
-            let taken = Persist::dram_bytes(&geometry, fibers, dram_bytes);
+            let moving = options.cores * moving_max(&options) * Cache::NOTED_SLOT_BYTES;
+            let taken = moving + Persist::dram_bytes(&geometry, fibers, dram_bytes);
             options.dram_bytes = options.dram_bytes.saturating_sub(taken);
         }
         let frames = Budget::divide(&options, header.pages)?.frames;
@@ -300,11 +301,12 @@ impl Engine {
         let io = |doing| move |source| EngineError::Io { doing, source };
         let division = division(&options, budget.frames, pages);
         let policy = (division, options.tuning.admission, options.tuning.replacement);
-        let mut cache = Cache::new(pages, budget.frames, policy, waiters, blank)
+        let cache = Cache::new(pages, budget.frames, policy, waiters, blank)
             .map_err(io("map the DRAM cache"))?;
-        if let Some(persist) = &persist {
-            (0..pages).map(PageId).for_each(|page| cache.place(page, persist.slot_of(page)));
-        }
+        let cache = match &persist {
+            Some(persist) => persist.place_pages(cache),
+            None => Arc::new(cache),
+        };
         let depth = queue_depth(&options);
         let limits = Limits {
             depth,
@@ -497,7 +499,7 @@ impl Engine {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
-    use ebbtide_core::Begin;
+    use ebbtide_core::{Begin, PageId};
 
     use super::*;
     use crate::device::ram::{Latency, Ram};

@@ -2,8 +2,13 @@
 //!
 //! A checksum lies in the map and not in the page, so that a write that was lost or went elsewhere is
 //! found as well as one that was torn.
+//!
+//! A cache knows the slot of every page as well: it has to find the pages that it does not hold. So that
+//! a slot is in DRAM once, the map keeps the checksums alone and asks a [`SlotTable`] for the slots.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::geometry::{ENTRIES_PER_BLOCK, Geometry, Page, get_u32, get_u64, put_u32, put_u64};
 use crate::addr::{PAGE_BYTES, PageId};
@@ -30,46 +35,135 @@ pub enum Mapped {
     },
 }
 
-const BLANK: u32 = u32::MAX;
-const POISONED: u32 = u32::MAX - 1;
+/// In place of a slot: the page was never written, and is zeros.
+pub const BLANK_SLOT: u32 = u32::MAX;
+
+/// In place of a slot: the page's copy is damaged.
+pub const POISONED_SLOT: u32 = u32::MAX - 1;
 
 /// The most slots that a map can name; slot numbers share a word with two flags in the engine.
 pub const SLOTS_MAX: u64 = (1 << 30) - 2;
 
 impl Mapped {
-    fn word(self) -> u64 {
-        match self {
-            Mapped::Blank => u64::from(BLANK) << 32,
-            Mapped::Poisoned => u64::from(POISONED) << 32,
-            Mapped::Slot { slot, checksum } => u64::from(slot) << 32 | u64::from(checksum),
+    fn new(slot: u32, checksum: u32) -> Mapped {
+        match slot {
+            BLANK_SLOT => Mapped::Blank,
+            POISONED_SLOT => Mapped::Poisoned,
+            slot => Mapped::Slot { slot, checksum },
         }
+    }
+
+    /// The slot, or what is in place of it, and the checksum.
+    fn parts(self) -> (u32, u32) {
+        match self {
+            Mapped::Blank => (BLANK_SLOT, 0),
+            Mapped::Poisoned => (POISONED_SLOT, 0),
+            Mapped::Slot { slot, checksum } => (slot, checksum),
+        }
+    }
+
+    /// The entry of a base map: the checksum first.
+    fn word(self) -> u64 {
+        let (slot, checksum) = self.parts();
+        u64::from(slot) << 32 | u64::from(checksum)
     }
 
     fn of_word(word: u64) -> Mapped {
-        match (word >> 32) as u32 {
-            BLANK => Mapped::Blank,
-            POISONED => Mapped::Poisoned,
-            slot => Mapped::Slot { slot, checksum: word as u32 },
-        }
+        Mapped::new((word >> 32) as u32, word as u32)
     }
 }
 
-/// Where all pages are, as the next base map will say. Any thread may look while one changes it.
-#[derive(Debug)]
-pub struct PageMap(Box<[AtomicU64]>);
+/// Which slot each page's newest copy is in.
+///
+/// What it says of a page changes by [`set_slot`](SlotTable::set_slot) alone, so that the journal, which
+/// makes that call under its lock, sees the map as it is at one place of the log.
+pub trait SlotTable: fmt::Debug + Send + Sync {
+    /// The slot of `page`, [`BLANK_SLOT`] or [`POISONED_SLOT`].
+    fn slot(&self, page: PageId) -> u32;
 
-impl PageMap {
-    /// The map of `pages` pages, all blank.
-    pub fn blank(pages: u64) -> PageMap {
-        PageMap((0..pages).map(|_| AtomicU64::new(Mapped::Blank.word())).collect())
+    /// `page` is in `slot` from now on.
+    fn set_slot(&self, page: PageId, slot: u32);
+}
+
+/// A word of four bytes for each page.
+struct Words(Box<[AtomicU32]>);
+
+impl Words {
+    fn new(pages: u64, word: u32) -> Words {
+        Words((0..pages).map(|_| AtomicU32::new(word)).collect())
     }
 
+    fn get(&self, page: PageId) -> u32 {
+        self.0[page.index()].load(Ordering::Acquire)
+    }
+
+    fn set(&self, page: PageId, word: u32) {
+        self.0[page.index()].store(word, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "words of {} pages", self.0.len())
+    }
+}
+
+impl SlotTable for Words {
+    fn slot(&self, page: PageId) -> u32 {
+        self.get(page)
+    }
+
+    fn set_slot(&self, page: PageId, slot: u32) {
+        self.set(page, slot);
+    }
+}
+
+/// The checksums of all pages' copies. Any thread may look while the journal changes one.
+#[derive(Debug)]
+pub struct Checksums(Words);
+
+impl Checksums {
     /// Bytes of DRAM a page.
-    pub const ENTRY_BYTES: usize = ENTRY_BYTES;
+    pub const ENTRY_BYTES: usize = size_of::<AtomicU32>();
+
+    /// The CRC32C of the copy of `page`, which has one.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn get(&self, page: PageId) -> u32 {
+        self.0.get(page)
+    }
+}
+
+/// Where all pages are, as the next base map will say.
+#[derive(Debug)]
+pub struct PageMap {
+    checksums: Arc<Checksums>,
+    slots: Arc<dyn SlotTable>,
+}
+
+impl PageMap {
+    /// The map of `pages` pages, all blank, with a table of its own for their slots.
+    pub fn blank(pages: u64) -> PageMap {
+        PageMap {
+            checksums: Arc::new(Checksums(Words::new(pages, 0))),
+            slots: Arc::new(Words::new(pages, BLANK_SLOT)),
+        }
+    }
 
     /// How many pages there are.
     pub fn pages(&self) -> u64 {
-        self.0.len() as u64
+        self.checksums.0.0.len() as u64
+    }
+
+    /// The checksums of all pages.
+    pub fn checksums(&self) -> &Arc<Checksums> {
+        &self.checksums
+    }
+
+    /// Asks `slots` from now on, which names the same slot for every page.
+    pub(super) fn keep_slots_in(&mut self, slots: Arc<dyn SlotTable>) {
+        self.slots = slots;
     }
 
     /// Where `page` is.
@@ -77,11 +171,19 @@ impl PageMap {
     /// # Panics
     /// If there is no such page.
     pub fn get(&self, page: PageId) -> Mapped {
-        Mapped::of_word(self.0[page.index()].load(Ordering::Acquire))
+        Mapped::new(self.slots.slot(page), self.checksums.get(page))
     }
 
     pub(super) fn set(&self, page: PageId, mapped: Mapped) {
-        self.0[page.index()].store(mapped.word(), Ordering::Release);
+        let (slot, checksum) = mapped.parts();
+        self.checksums.0.set(page, checksum);
+        self.slots.set_slot(page, slot);
+    }
+
+    /// The pages of block `index` of a base map.
+    fn pages_of_block(&self, index: u64) -> impl Iterator<Item = PageId> + use<> {
+        let first = index * ENTRIES_PER_BLOCK as u64;
+        (first..self.pages().min(first + ENTRIES_PER_BLOCK as u64)).map(PageId)
     }
 
     /// Writes block `index` of the base map of `generation`.
@@ -89,9 +191,8 @@ impl PageMap {
         out.fill(0);
         put_u32(out, 4, index as u32);
         put_u64(out, 8, generation);
-        let first = index as usize * ENTRIES_PER_BLOCK;
-        for (place, entry) in self.0[first..].iter().take(ENTRIES_PER_BLOCK).enumerate() {
-            put_u64(out, HEADER_BYTES + place * ENTRY_BYTES, entry.load(Ordering::Acquire));
+        for (place, page) in self.pages_of_block(index).enumerate() {
+            put_u64(out, HEADER_BYTES + place * ENTRY_BYTES, self.get(page).word());
         }
         let checksum = geometry.checksum(&out[4..]);
         put_u32(out, 0, checksum);
@@ -115,15 +216,12 @@ impl PageMap {
         let sound = get_u32(block, 0) == geometry.checksum(&block[4..])
             && get_u32(block, 4) == index as u32
             && get_u64(block, 8) == generation;
-        let first = index as usize * ENTRIES_PER_BLOCK;
-        for (place, entry) in self.0[first..].iter().take(ENTRIES_PER_BLOCK).enumerate() {
-            let word = get_u64(block, HEADER_BYTES + place * ENTRY_BYTES);
-            let named = match Mapped::of_word(word) {
+        for (mapped, page) in PageMap::entries(block).zip(self.pages_of_block(index)) {
+            let named = match mapped {
                 Mapped::Slot { slot, .. } => u64::from(slot) < geometry.slots,
                 Mapped::Blank | Mapped::Poisoned => true,
             };
-            let word = if sound && named { word } else { Mapped::Poisoned.word() };
-            entry.store(word, Ordering::Release);
+            self.set(page, if sound && named { mapped } else { Mapped::Poisoned });
         }
         sound
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::base_map::{Mapped, PageMap};
+use super::base_map::{Mapped, PageMap, SlotTable};
 use super::checkpoint::Checkpoint;
 use super::geometry::{Block, Geometry, Page};
 use super::log::Log;
@@ -69,7 +69,7 @@ pub struct Frozen {
 pub struct Journal {
     geometry: Geometry,
     pub(super) log: Log,
-    map: Arc<PageMap>,
+    map: PageMap,
     pub(super) slots: Slots,
     pub(super) unmapped: Unmapped,
     /// The newest on the device.
@@ -94,7 +94,7 @@ impl Journal {
     pub(super) fn new(
         geometry: Geometry,
         log: Log,
-        map: Arc<PageMap>,
+        map: PageMap,
         slots: Slots,
         superblock: Superblock,
         limits: Limits,
@@ -121,8 +121,14 @@ impl Journal {
     }
 
     /// Where all pages are.
-    pub fn map(&self) -> &Arc<PageMap> {
+    pub fn map(&self) -> &PageMap {
         &self.map
+    }
+
+    /// Asks `slots` from now on where pages are. It names the same slots as the [map](Journal::map), which
+    /// frees its own table of them.
+    pub fn keep_slots_in(&mut self, slots: Arc<dyn SlotTable>) {
+        self.map.keep_slots_in(slots);
     }
 
     /// The sizes of the persist part.
@@ -317,7 +323,11 @@ impl Journal {
 
     /// Whether `contents`, read from where the map says that `page` is, are what was written there.
     pub fn is_sound(&self, page: PageId, contents: &Page) -> bool {
-        is_sound(&self.geometry, &self.map, page, contents)
+        match self.map.get(page) {
+            Mapped::Slot { checksum, .. } => self.geometry.checksum(contents) == checksum,
+            Mapped::Blank => contents.iter().all(|&byte| byte == 0),
+            Mapped::Poisoned => false,
+        }
     }
 
     /// Begins a checkpoint, unless one is under way: the pages that were stored to so far are written,
@@ -524,14 +534,5 @@ impl Journal {
             }
             _ => {}
         }
-    }
-}
-
-/// Whether `contents`, read from where `map` says that `page` is, are what was written there.
-pub fn is_sound(geometry: &Geometry, map: &PageMap, page: PageId, contents: &Page) -> bool {
-    match map.get(page) {
-        Mapped::Slot { checksum, .. } => geometry.checksum(contents) == checksum,
-        Mapped::Blank => contents.iter().all(|&byte| byte == 0),
-        Mapped::Poisoned => false,
     }
 }

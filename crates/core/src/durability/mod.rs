@@ -38,14 +38,14 @@ mod unmapped;
 mod work;
 mod write_set;
 
-pub use base_map::{Mapped, PageMap, SLOTS_MAX};
+pub use base_map::{BLANK_SLOT, Checksums, Mapped, POISONED_SLOT, PageMap, SLOTS_MAX, SlotTable};
 pub use copy::{CopyPoint, copy_log, copy_pages};
 pub use disk::{Disk, DiskError, RecoveryError};
 pub use error::TransactionError;
 pub use geometry::{Block, Geometry, LOG_BLOCKS_MIN, Page, SUPERBLOCKS};
 pub use held::{HeldLatches, Rerun};
 pub use inspect::{Inspection, inspect};
-pub use journal::{Frozen, Io, Journal, Limits, is_sound};
+pub use journal::{Frozen, Io, Journal, Limits};
 #[doc(hidden)]
 pub use log_block::{flushed_mark, named_generation};
 pub use lsn::Lsn;

@@ -7,7 +7,6 @@
 //! place for each page with stores that no copy has, and the map records since the last flush.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::Arc;
 
 use super::Lsn;
 use super::base_map::{Mapped, PageMap};
@@ -327,8 +326,7 @@ pub fn recover(
         poisoned: poisons().collect(),
     };
     let log = Log::new(geometry, next.boot, next.generation, end.number, end.previous, tail);
-    let journal =
-        Journal::new(geometry, log, Arc::new(found.map), slots, next, options.limits, planted);
+    let journal = Journal::new(geometry, log, found.map, slots, next, options.limits, planted);
     Ok((journal, recovered))
 }
 

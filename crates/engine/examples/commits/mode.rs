@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ebbtide_core::durability::{Lsn, PageMap, Policy};
+use ebbtide_core::durability::{Checksums, Lsn, Policy};
 use ebbtide_core::{Addr, Memory, PAGE_BYTES, PageId};
 use ebbtide_engine::store::{NewStore, Store};
 use ebbtide_engine::{Budget, Engine, FlashMemory, Jobs, Options, Progress, Snapshot};
@@ -154,5 +154,6 @@ fn path(folder: &Path, name: &str) -> PathBuf {
 
 /// State, slots and policy come from the budget, the map is beside it.
 pub fn dram_bytes_a_page(budget: &Budget) -> f64 {
-    (budget.states_bytes + budget.policy_bytes) as f64 / PAGES as f64 + PageMap::ENTRY_BYTES as f64
+    (budget.states_bytes + budget.policy_bytes) as f64 / PAGES as f64
+        + Checksums::ENTRY_BYTES as f64
 }

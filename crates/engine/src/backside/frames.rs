@@ -69,6 +69,9 @@ impl Backside {
     pub(super) fn clean(&mut self, pool: &BufferPool, by: usize, now: Time) {
         let Some(persist) = &pool.persist else { return };
         for _ in 0..self.limits.batch_max {
+            if self.cleaning.len() >= self.limits.cleaned_max() {
+                return;
+            }
             let Some(page) = persist.to_clean.pop() else { return };
             pool.cache.settle(&mut self.installed);
             if let Some(frame) = pool.cache.give_up_page(page, self.core) {

@@ -64,6 +64,13 @@ pub(crate) struct Limits {
     pub(crate) prefetches_max: usize,
 }
 
+impl Limits {
+    /// The most pages that are on their way out only to be written.
+    fn cleaned_max(&self) -> usize {
+        2 * self.batch_max
+    }
+}
+
 /// A core's misses.
 pub(crate) struct Backside {
     core: usize,

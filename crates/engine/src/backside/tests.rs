@@ -120,7 +120,7 @@ impl Core {
         let wakes = Arc::new(Wakes::default());
         let sleepers = (0..cores).map(|_| wakes.clone() as Arc<dyn Sleeper>).collect();
         let pool = BufferPool {
-            cache: Cache::new(PAGES, frames, policy, 8, false).expect("memory"),
+            cache: Arc::new(Cache::new(PAGES, frames, policy, 8, false).expect("memory")),
             epochs: Epochs::with_barrier(cores, None),
             mailboxes: Mailboxes::new(sleepers),
             counters: Counters::new(cores),

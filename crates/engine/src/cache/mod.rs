@@ -11,6 +11,7 @@ mod hit_path;
 mod hit_table;
 mod page_state;
 mod policies;
+mod slots_in_motion;
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -30,6 +31,7 @@ pub(crate) use page_state::{
 };
 pub(crate) use policies::Division;
 use policies::{NOWHERE, Policies};
+use slots_in_motion::SlotsInMotion;
 
 /// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
 const HOLDS_NOTHING: u64 = u64::MAX;
@@ -83,6 +85,7 @@ pub(crate) struct Cache {
     pages: u64,
     misses: Box<[Mutex<MissTable<Waiter>>]>,
     policies: Policies,
+    moving: SlotsInMotion,
 }
 
 impl Cache {
@@ -113,6 +116,7 @@ impl Cache {
             pages,
             misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
             policies: Policies::new(division, admission, policy),
+            moving: SlotsInMotion::default(),
         };
         for page in (0..pages).map(PageId) {
             let slot = if blank { BLANK } else { page.0 as u32 };
@@ -125,6 +129,14 @@ impl Cache {
     pub(crate) fn place(&mut self, page: PageId, slot: u32) {
         self.state_word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
     }
+
+    /// Knows the slot of every page from now on, wherever it is. Before the cache is used.
+    pub(crate) fn note_slots(&mut self) {
+        self.moving = SlotsInMotion::begin();
+    }
+
+    /// Bytes that a page on its way takes if slots are noted.
+    pub(crate) const NOTED_SLOT_BYTES: usize = SlotsInMotion::PAGE_BYTES;
 
     /// Bytes that `frames` frames take.
     pub(crate) fn frames_bytes(frames: usize) -> usize {
@@ -243,14 +255,20 @@ impl Cache {
 
     /// `core` starts to move an absent page in.
     pub(crate) fn begin_fetch(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
-        debug_assert!(matches!(self.state(page), PageState::Absent(_)));
-        self.set_state(page, PageState::Busy(core));
+        self.set_out(page, PageState::Busy(core));
     }
 
     /// `core` starts to move an absent page in ahead of demand.
     pub(crate) fn begin_ahead(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
-        debug_assert!(matches!(self.state(page), PageState::Absent(_)));
-        self.set_state(page, PageState::Coming(core));
+        self.set_out(page, PageState::Coming(core));
+    }
+
+    /// An absent page begins to move in, and has this state meanwhile.
+    fn set_out(&self, page: PageId, state: PageState) {
+        let PageState::Absent(slot) = self.state(page) else {
+            unreachable!("{page:?} is not absent")
+        };
+        self.moving.set_out(page, slot, || self.set_state(page, state));
     }
 
     /// A job asks for a page that is coming by `core`, which becomes busy.
@@ -287,7 +305,7 @@ impl Cache {
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
         debug_assert!(matches!(self.state(page), PageState::Busy(_) | PageState::Coming(_)));
-        self.set_state(page, PageState::Absent(slot));
+        self.moving.arrive(page, || self.set_state(page, PageState::Absent(slot)));
     }
 
     /// A page on its way is in `frame` and may be used from now on.
@@ -310,7 +328,7 @@ impl Cache {
         self.contents[frame.index()].slot.store(slot.unwrap_or(BLANK), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
-        self.set_state(page, state);
+        self.moving.arrive(page, || self.set_state(page, state));
         if origin != Origin::Unused {
             // Nobody gives the page up before the policy knows its frame.
             self.hits.add(page, frame);
@@ -370,9 +388,12 @@ impl Cache {
         // under the shard's lock only goes back to the hit path to look again. The first use of a page
         // that was fetched ahead changes its state only as long as it is still that.
         let busy = PageState::Busy(core).word();
-        let state = PageState::of_word(self.state_word(page).swap(busy, Ordering::AcqRel));
-        let here = [PageState::Resident(frame), PageState::Ahead(frame)];
-        debug_assert!(here.contains(&state), "{page:?} is elsewhere");
+        let slot = self.contents[frame.index()].slot.load(Ordering::Relaxed);
+        self.moving.set_out(page, slot, || {
+            let state = PageState::of_word(self.state_word(page).swap(busy, Ordering::AcqRel));
+            let here = [PageState::Resident(frame), PageState::Ahead(frame)];
+            debug_assert!(here.contains(&state), "{page:?} is elsewhere");
+        });
         self.hits.remove(page);
     }
 }

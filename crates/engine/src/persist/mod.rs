@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use ebbtide_core::durability::{
-    Disk, Geometry, Inspection, Journal, Limits, Lsn, Mapped, PageMap, Planted, Policy, Recovered,
-    RecoveryOptions, TransactionError, WriteSet, inspect, recover,
+    Checksums, Disk, Geometry, Inspection, Journal, Limits, Lsn, Mapped, Planted, Policy,
+    Recovered, RecoveryOptions, TransactionError, WriteSet, inspect, recover,
 };
 use ebbtide_core::{PageId, Watch};
 use parking_lot::{Condvar, Mutex};
 
+use crate::cache::Cache;
 use crate::mailbox::Waiter;
 use crate::store::{Store, StoreError};
 pub(crate) use file_disk::FileDisk;
@@ -95,7 +96,7 @@ pub(crate) struct Persist {
     guarded: Mutex<Guarded>,
     pub(crate) news: Condvar,
     pub(crate) geometry: Geometry,
-    pub(crate) map: Arc<PageMap>,
+    checksums: Arc<Checksums>,
     pub(crate) policy: Policy,
     pub(crate) boot: u32,
     pub(crate) recovered: Recovered,
@@ -116,7 +117,7 @@ impl Persist {
         let buffer = buffer_blocks_max(fibers) as usize * ebbtide_core::PAGE_BYTES;
         let unmapped = unmapped_pages_max(geometry, dram_bytes) * Journal::UNMAPPED_PAGE_BYTES;
         let held = held_max(geometry, dram_bytes) * HELD_SLOT_BYTES;
-        geometry.pages as usize * PageMap::ENTRY_BYTES + buffer + unmapped + held
+        geometry.pages as usize * Checksums::ENTRY_BYTES + buffer + unmapped + held
     }
 
     /// Recovers the store on `disk`, for an engine with `frames` frames under a budget of `dram_bytes`,
@@ -162,7 +163,7 @@ impl Persist {
             journal,
         };
         Ok(Persist {
-            map: guarded.journal.map().clone(),
+            checksums: guarded.journal.map().checksums().clone(),
             boot: guarded.journal.boot(),
             guarded: Mutex::new(guarded),
             news: Condvar::new(),
@@ -180,18 +181,27 @@ impl Persist {
         self.guarded.lock()
     }
 
-    /// Where `page` is, as the state of an absent page says it.
-    pub(crate) fn slot_of(&self, page: PageId) -> u32 {
-        match self.map.get(page) {
-            Mapped::Blank => crate::cache::BLANK,
-            Mapped::Poisoned => crate::cache::POISONED,
-            Mapped::Slot { slot, .. } => slot,
+    /// Says in `cache` where all pages are. From now on the journal asks the cache for that.
+    pub(crate) fn place_pages(&self, mut cache: Cache) -> Arc<Cache> {
+        let mut guarded = self.lock();
+        let map = guarded.journal.map();
+        for page in (0..self.geometry.pages).map(PageId) {
+            let slot = match map.get(page) {
+                Mapped::Blank => crate::cache::BLANK,
+                Mapped::Poisoned => crate::cache::POISONED,
+                Mapped::Slot { slot, .. } => slot,
+            };
+            cache.place(page, slot);
         }
+        cache.note_slots();
+        let cache = Arc::new(cache);
+        guarded.journal.keep_slots_in(cache.clone());
+        cache
     }
 
-    /// Whether `contents`, which were read for `page`, are what was written there.
+    /// Whether `contents`, which were read for `page` from its slot, are what was written there.
     pub(crate) fn is_sound(&self, page: PageId, contents: &[u8; ebbtide_core::PAGE_BYTES]) -> bool {
-        ebbtide_core::durability::is_sound(&self.geometry, &self.map, page, contents)
+        self.geometry.checksum(contents) == self.checksums.get(page)
     }
 
     /// Commits `set`, for which `reserved` bytes are, if `is_valid` says so; `apply` then stores it in
@@ -497,5 +507,28 @@ impl Store {
         let Some(geometry) = self.header().persist() else { return Ok(None) };
         let mut disk = FileDisk::new(self.file(), self.persist_offset(), self.path())?;
         Ok(Some(inspect(&geometry, &mut disk, read_pages, watch)?))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use crate::options::Options;
+
+    #[test]
+    fn a_page_that_survives_crashes_takes_at_most_twelve_bytes_of_dram() {
+        const DRAM_BYTES: usize = 64 << 20;
+        let pages = 20 * DRAM_BYTES as u64 / ebbtide_core::PAGE_BYTES as u64;
+        let of = |pages| {
+            let geometry = Geometry { id: 1, pages, slots: 2 * pages, log_blocks: 64 };
+            Persist::dram_bytes(&geometry, 64, DRAM_BYTES)
+        };
+        // What does not grow with the pages falls out of the difference.
+        let persist_bytes = of(2 * pages) - of(pages);
+        let budget = Budget::divide(&Options::new(DRAM_BYTES), pages).expect("it fits");
+        let bytes = budget.states_bytes + budget.policy_bytes + persist_bytes;
+        assert!(bytes <= 12 * pages as usize, "{:.2} bytes a page", bytes as f64 / pages as f64);
     }
 }
