@@ -3,13 +3,13 @@
 //! `cargo run --release -p ebbtide-engine --example power_loss -- --seeds 1000 --first-seed 0`
 //!
 //! Each seed is one store of drawn size. It runs a short history, in which every event meets every
-//! named subset of what was not flushed; a long one over many boots; and one in which every block is
-//! damaged in turn. A seed replays exactly. `--seconds N` stops after that time.
+//! named subset of what was not flushed; a long one over many boots; one in which every block is damaged
+//! in turn; and one in which the store is copied while it is used. A seed replays exactly. `--seconds N` stops after that time.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ebbtide_testbed::power_loss::{Setting, Tally, Violation, damage, explore, sample};
+use ebbtide_testbed::power_loss::{Setting, Tally, Violation, copies, damage, explore, sample};
 
 struct Arguments {
     first_seed: u64,
@@ -50,6 +50,7 @@ fn run(seed: u64, steps: u64) -> Result<Tally, Violation> {
     let mut tally = explore(&sound, seed, 120)?;
     tally.add(&sample(&setting, seed, steps, 0.005)?);
     tally.add(&damage(&sound, seed, 250)?);
+    tally.add(&copies(&setting, seed, 1_000)?);
     Ok(tally)
 }
 
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
     println!("faults                {}", tally.faults);
     println!("  refused with a name {}", tally.refused);
     println!("  pages poisoned      {}", tally.poisoned);
+    println!("copies made           {}", tally.copies);
     println!("violations            0");
     println!("seconds               {:.1}", began.elapsed().as_secs_f64());
     ExitCode::SUCCESS

@@ -2,8 +2,8 @@
 
 use ebbtide_core::durability::{Mistake, Planted};
 use ebbtide_testbed::power_loss::{
-    EngineMistake, Setting, Tally, Violation, damage, explore, finds, finds_in_engine, mangle,
-    recover_with_less, sample,
+    EngineMistake, Setting, Tally, Violation, copies, damage, explore, finds, finds_in_copies,
+    finds_in_engine, mangle, recover_with_less, sample,
 };
 
 fn all(seeds: u64, run: impl Fn(u64) -> Result<Tally, Violation>) -> Tally {
@@ -55,6 +55,12 @@ fn whatever_superblocks_log_and_map_say_a_store_is_opened_or_refused() {
     assert!(tally.faults >= 100_000 && tally.refused > 10_000, "{tally:?}");
 }
 
+#[test]
+fn a_copy_of_a_store_in_use_has_all_that_was_durable_and_a_part_of_one_is_refused() {
+    let tally = all(40, |seed| copies(&Setting::ROOMY, seed, 3_000));
+    assert!(tally.copies > 150 && tally.refused > 10_000, "{tally:?}");
+}
+
 /// Damage is not among what `finds` tries.
 fn finds_damage(mistake: Mistake) -> bool {
     let setting = Setting { planted: Planted::one(mistake), ..Setting::SMALL };
@@ -71,8 +77,15 @@ macro_rules! planted {
     )*};
 }
 
+#[test]
+fn transactions_that_take_the_room_of_map_records_are_noticed() {
+    // It takes a long transaction when the log is all but full.
+    let planted = Planted::one(Mistake::SpendsRoomOfMaps);
+    let setting = Setting { planted, ..Setting::SMALL };
+    assert!((0..2_000).any(|seed| sample(&setting, seed, 2_000, 0.0).is_err()));
+}
+
 planted! {
-    transactions_that_take_the_room_of_map_records_are_noticed: SpendsRoomOfMaps,
     an_acknowledgement_before_the_flush_is_noticed: AcknowledgesBeforeFlush,
     a_slot_that_is_free_before_its_record_is_durable_is_noticed: FreesSlotAtOnce,
     a_page_forgotten_before_its_record_is_durable_is_noticed: ForgetsStoresAtMap,
@@ -103,6 +116,22 @@ planted_in_engine! {
     latches_that_are_released_before_the_commit_are_noticed: ReleasesLatchesEarly,
     a_read_without_a_latch_that_nobody_looks_at_again_is_noticed: SkipsSecondLook,
     a_page_that_is_stored_to_while_it_is_written_is_noticed: WritesLivePages,
+}
+
+macro_rules! planted_in_copies {
+    ($($name:ident: $mistake:ident,)*) => {$(
+        #[test]
+        fn $name() {
+            let found = finds_in_copies(&Setting::ROOMY, Mistake::$mistake, 200);
+            assert!(found.is_some(), "the mistake {:?} goes unnoticed", Mistake::$mistake);
+        }
+    )*};
+}
+
+planted_in_copies! {
+    slots_that_are_released_while_the_store_is_copied_are_noticed: ReleasesHeldSlots,
+    a_log_that_is_reused_while_it_is_copied_is_noticed: ReusesLogOfCopy,
+    a_copy_that_is_named_before_its_pages_are_durable_is_noticed: NamesCopyBeforeFlush,
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::checkpoint::Checkpoint;
 use super::disk::{Disk, RecoveryError};
 use super::geometry::{Block, Geometry, Page};
 use super::journal::Journal;
-use super::planted::Planted;
+use super::planted::{Mistake, Planted};
 use super::record::Record;
 use super::scan::scan;
 use super::superblock::Superblock;
@@ -26,6 +26,7 @@ pub struct CopyPoint {
     pub(super) superblock: Superblock,
     /// The log up to here is copied.
     pub(super) end: Lsn,
+    planted: Planted,
 }
 
 /// Copies the log and the base map. The log must be pinned meanwhile.
@@ -82,7 +83,9 @@ pub fn copy_pages<D: Disk>(
     if !pages.outcome? {
         return Ok(false);
     }
-    to.flush()?;
+    if !point.planted.is(Mistake::NamesCopyBeforeFlush) {
+        to.flush()?;
+    }
     let mut page = Box::new([0; PAGE_BYTES]);
     superblock.encode(geometry, &mut page);
     to.write_blocks(&superblock.places(geometry).map(|place| (place, page.clone())))?;
@@ -145,7 +148,7 @@ impl Journal {
         let free = !self.pinned && !self.slots.is_held();
         if free {
             self.slots.hold(slots_max);
-            self.pinned = true;
+            self.pinned = !self.planted.is(Mistake::ReusesLogOfCopy);
         }
         free
     }
@@ -154,7 +157,8 @@ impl Journal {
     /// is on its way there.
     pub fn copy_point(&self) -> Option<CopyPoint> {
         let under_way = matches!(self.checkpoint, Checkpoint::SuperblockWritten { .. });
-        let point = CopyPoint { superblock: self.superblock, end: self.durable() };
+        let (superblock, end, planted) = (self.superblock, self.durable(), self.planted);
+        let point = CopyPoint { superblock, end, planted };
         (!under_way && !self.writes_superblock()).then_some(point)
     }
 

@@ -87,7 +87,7 @@ pub struct Journal {
     pub(super) pinned: bool,
     ended: Option<String>,
     record: Vec<u8>,
-    planted: Planted,
+    pub(super) planted: Planted,
 }
 
 impl Journal {
@@ -492,6 +492,9 @@ impl Journal {
                 self.log.note_flushed(log_through);
                 let durable = self.log.durable();
                 self.slots.settle(durable);
+                if self.planted.is(Mistake::ReleasesHeldSlots) {
+                    self.slots.free_up_to(durable);
+                }
                 self.unmapped.settle(durable);
                 if let Some(superblock) = self.checkpoint.flushed() {
                     self.superblock = superblock;

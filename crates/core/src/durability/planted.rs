@@ -37,6 +37,12 @@ pub enum Mistake {
     TrustsUnflushedMaps,
     /// Recovery writes pages over their last copy.
     RecoversInPlace,
+    /// Slots that pages leave become free while the store is copied.
+    ReleasesHeldSlots,
+    /// Superblocks are written, and the log before them is reused, while the log is copied.
+    ReusesLogOfCopy,
+    /// The superblock of a copy is written before the pages are flushed.
+    NamesCopyBeforeFlush,
 }
 
 /// The mistake that a journal is to make. There is none, and this is empty, unless the crate is built

@@ -40,9 +40,13 @@ impl Slots {
 
     /// The log is on the device up to `durable`.
     pub(super) fn settle(&mut self, durable: Lsn) {
-        if self.held_max.is_some() {
-            return;
+        if self.held_max.is_none() {
+            self.free_up_to(durable);
         }
+    }
+
+    /// As [`settle`](Slots::settle), also while slots are held.
+    pub(super) fn free_up_to(&mut self, durable: Lsn) {
         while let Some((_, slot)) = self.leaving.pop_front_if(|(end, _)| *end <= durable) {
             self.placement.release(slot);
         }

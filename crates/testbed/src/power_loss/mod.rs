@@ -8,9 +8,11 @@
 //!
 //! * [`explore`]: short histories; every event, and every subset of the named kinds.
 //! * [`sample`]: long histories with drawn subsets, over many boots.
+//! * [`copies`]: long histories in which the store is copied while it is used.
 //! * [`damage`]: whole stores in which one block is damaged.
 //! * [`mangle`]: whole stores in which blocks say something else, with checksums that are right.
 
+mod copies;
 mod damage;
 mod disk;
 mod mangle;
@@ -22,6 +24,7 @@ use ebbtide_core::durability::{Mistake, Planted, format};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+pub use copies::copies;
 pub use damage::damage;
 pub use disk::{DiskModel, Kept};
 pub use mangle::mangle;
@@ -42,10 +45,12 @@ pub struct Tally {
     pub crashes_in_recovery: u64,
     /// Faults of the device: writes and flushes that failed, blocks that were damaged.
     pub faults: u64,
-    /// Damaged stores that recovery refused with a named error.
+    /// Damaged stores, and unfinished copies, that recovery refused with a named error.
     pub refused: u64,
     /// Damaged pages that recovery named and kept from the rest.
     pub poisoned: u64,
+    /// Copies of a store in use that were made and checked.
+    pub copies: u64,
 }
 
 impl Tally {
@@ -58,6 +63,7 @@ impl Tally {
         self.faults += other.faults;
         self.refused += other.refused;
         self.poisoned += other.poisoned;
+        self.copies += other.copies;
     }
 }
 
@@ -228,6 +234,12 @@ pub fn finds(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violatio
 /// As [`finds`], of a mistake that the engine around the protocol makes.
 pub fn finds_in_engine(setting: &Setting, mistake: EngineMistake, seeds: u64) -> Option<Violation> {
     first_violation(Setting { engine_mistake: Some(mistake), ..*setting }, seeds)
+}
+
+/// As [`finds`], of a mistake in how a store is copied, by [`copies`].
+pub fn finds_in_copies(setting: &Setting, mistake: Mistake, seeds: u64) -> Option<Violation> {
+    let setting = Setting { planted: Planted::one(mistake), ..*setting };
+    (0..seeds).find_map(|seed| copies(&setting, seed, 2_000).err())
 }
 
 fn first_violation(setting: Setting, seeds: u64) -> Option<Violation> {
