@@ -81,6 +81,10 @@ pub struct Journal {
     /// Where the newest transaction ends.
     committed: Lsn,
     doing: Option<Doing>,
+    /// Blocks below this number belong to the group that the next flush makes durable. What is committed
+    /// while they are written waits for the flush after it: to write it too would delay those that wait, and
+    /// end one more block before it is full.
+    group_end: Option<u64>,
     /// The last flush came after the last blocks of a base map: both are to go on.
     flushed_last: bool,
     /// The log from the horizon on stays, and so no new superblock is written.
@@ -112,6 +116,7 @@ impl Journal {
             reserved: 0,
             committed: Lsn::ZERO,
             doing: None,
+            group_end: None,
             flushed_last: false,
             pinned: false,
             ended: None,
@@ -418,10 +423,13 @@ impl Journal {
         self.advance_checkpoint();
         // Map records alone wait for the next group: every flush ends a block.
         let flush = flush && self.committed > self.log.durable() || self.wants_flush();
-        if flush {
+        if flush && self.group_end.is_none() {
             self.log.seal();
+            self.group_end = Some(self.log.sealed_to()).filter(|&end| end > self.log.flushed_to());
         }
-        if let Some(blocks) = self.log.take(WRITE_BLOCKS_MAX) {
+        let is_written = self.group_end.is_some_and(|end| self.log.flushes_to() >= end);
+        let blocks = if flush && is_written { None } else { self.log.take(WRITE_BLOCKS_MAX) };
+        if let Some(blocks) = blocks {
             self.doing = Some(Doing::Log);
             let places = (blocks.first..).map(|number| self.geometry.log(number));
             return Some(Io::Write(places.zip(blocks.blocks).collect()));
@@ -490,6 +498,7 @@ impl Journal {
             }
             Doing::Flush { log_through } => {
                 self.log.note_flushed(log_through);
+                self.group_end = self.group_end.filter(|&end| end > log_through);
                 let durable = self.log.durable();
                 self.slots.settle(durable);
                 if self.planted.is(Mistake::ReleasesHeldSlots) {

@@ -157,6 +157,16 @@ impl Log {
         self.written = self.taken;
     }
 
+    /// The number below which all blocks are sealed.
+    pub(super) fn sealed_to(&self) -> u64 {
+        self.number
+    }
+
+    /// The number below which all blocks are on the device.
+    pub(super) fn flushed_to(&self) -> u64 {
+        self.flushed
+    }
+
     /// The number below which a flush that begins now makes all blocks durable.
     pub(super) fn flushes_to(&self) -> u64 {
         self.written
