@@ -73,41 +73,44 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
         .create(purpose == Purpose::Make && !is_device)
         .truncate(false)
         .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive);
-    let since = Instant::now();
-    let opened = loop {
-        match options.open(path) {
-            // The kernel closes the files in rings a little later than the rings.
-            Err(error)
-                if is_device
-                    && error.raw_os_error() == Some(libc::EBUSY)
-                    && since.elapsed() < LOCK_PATIENCE =>
-            {
-                std::thread::sleep(LOCK_PATIENCE / 100);
-            }
-            other => break other,
-        }
-    };
-    opened
+    // The kernel closes the files in rings a little later than the rings.
+    patiently(|code| code == libc::EBUSY, || options.open(path))
         .map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => StoreError::NoDirectIo(path.to_path_buf()),
-            Some(libc::EBUSY) if is_device => StoreError::Mounted(path.to_path_buf()),
+            Some(libc::EBUSY) => StoreError::Mounted(path.to_path_buf()),
             Some(libc::EACCES | libc::EPERM) if is_device => {
                 StoreError::Forbidden(path.to_path_buf())
             }
             Some(libc::ENXIO | libc::ENODEV) if is_device => StoreError::Gone(path.to_path_buf()),
             _ => StoreError::Open { path: path.to_path_buf(), source },
         })
-        .and_then(|file| check_blocks(file, path, is_device))
+        .and_then(|file| check_blocks(file, path))
 }
 
-/// `file`, if its drive can write a page for itself.
-fn check_blocks(file: File, path: &Path, is_device: bool) -> Result<File, StoreError> {
-    let mut block_bytes: libc::c_int = 0;
-    // SAFETY: the request writes an integer, which outlives the call, and asks a block device.
-    let asked = is_device
-        && unsafe { libc::ioctl(file.as_raw_fd(), libc::BLKSSZGET as _, &raw mut block_bytes) }
-            == 0;
-    if asked && !PAGE_BYTES.is_multiple_of(block_bytes.max(1) as usize) {
+/// Does what `attempt` does, again while it fails with what `is_busy` knows, for [`PATIENCE`] at most.
+fn patiently<T>(
+    is_busy: impl Fn(i32) -> bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let since = Instant::now();
+    loop {
+        match attempt() {
+            Err(error)
+                if error.raw_os_error().is_some_and(&is_busy) && since.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(PATIENCE / 100);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// `file`, if its drive can write a page for itself. A file that is no drive can.
+fn check_blocks(file: File, path: &Path) -> Result<File, StoreError> {
+    let mut block_bytes: libc::c_int = 1;
+    // SAFETY: the request writes an integer, which outlives the call, and only for a block device.
+    unsafe { libc::ioctl(file.as_raw_fd(), libc::BLKSSZGET as _, &raw mut block_bytes) };
+    if !PAGE_BYTES.is_multiple_of(block_bytes as usize) {
         return Err(StoreError::LargeBlocks { path: path.to_path_buf(), block_bytes });
     }
     Ok(file)
@@ -151,25 +154,17 @@ pub(super) fn lock(
         Access::SharedReadOnly => libc::F_RDLCK,
     };
     let range = range_of(kind, offset, bytes);
-    let since = Instant::now();
-    loop {
+    let is_locked = |code| code == libc::EAGAIN;
+    // The kernel closes a dead process's rings, and the files in them, a little later.
+    patiently(is_locked, || {
         // SAFETY: the descriptor is open and `range` outlives the call.
         let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
-        if result == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            // The kernel closes a dead process's rings, and the files in them, a little later.
-            Some(libc::EAGAIN | libc::EACCES) if since.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(LOCK_PATIENCE / 100);
-            }
-            Some(libc::EAGAIN | libc::EACCES) => {
-                return Err(StoreError::InUse(path.to_path_buf()));
-            }
-            _ => return Err(fault(path, "lock", error)),
-        }
-    }
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    })
+    .map_err(|error| match error.raw_os_error() {
+        Some(code) if is_locked(code) => StoreError::InUse(path.to_path_buf()),
+        _ => fault(path, "lock", error),
+    })
 }
 
 /// A lock of this kind on a range of a file.
@@ -184,7 +179,7 @@ fn range_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
 }
 
 /// How long a locked file or a drive in use is tried again before it counts as in use.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
     use std::io::{Seek, SeekFrom};
@@ -268,5 +263,45 @@ impl Buffer {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` makes the borrow exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.0.base(), self.1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often something is done that fails with `codes`, one after the other, and then succeeds; and
+    /// how it ends.
+    fn attempts(codes: &[i32]) -> (usize, io::Result<()>) {
+        let mut made = 0;
+        let result = patiently(
+            |code| code == libc::EBUSY,
+            || {
+                made += 1;
+                codes.get(made - 1).map_or(Ok(()), |&code| Err(io::Error::from_raw_os_error(code)))
+            },
+        );
+        (made, result)
+    }
+
+    #[test]
+    fn what_is_busy_is_tried_again_and_what_fails_otherwise_is_not() {
+        assert!(matches!(attempts(&[]), (1, Ok(()))));
+        assert!(matches!(attempts(&[libc::EBUSY; 3]), (4, Ok(()))));
+        for codes in [&[libc::ENXIO][..], &[libc::EBUSY, libc::ENXIO]] {
+            let (made, result) = attempts(codes);
+            assert_eq!(
+                (made, result.unwrap_err().raw_os_error()),
+                (codes.len(), Some(libc::ENXIO))
+            );
+        }
+    }
+
+    #[test]
+    fn what_stays_busy_is_given_up_after_a_while_and_not_before() {
+        let began = Instant::now();
+        let (made, result) = attempts(&[libc::EBUSY; 1000]);
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        assert!(began.elapsed() >= PATIENCE && made > 1, "{made} attempts");
     }
 }
