@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebbtide_core::PAGE_BYTES;
 
@@ -25,14 +25,10 @@ pub(crate) fn open_to_read(path: &Path, offset: u64, bytes: u64) -> Result<File,
         return Err(StoreError::NotAFile(path.to_path_buf()));
     }
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_DIRECT | libc::O_CLOEXEC);
+    options.read(true).custom_flags(libc::O_DIRECT);
+    // What keeps a file from being opened at all does so in both ways.
     let direct = options.open(path);
-    let file = match direct {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            options.custom_flags(libc::O_CLOEXEC).open(path)
-        }
-        other => other,
-    };
+    let file = direct.or_else(|_| options.custom_flags(0).open(path));
     let file = file.map_err(unopened)?;
     let found_bytes = size_bytes(&file, path)?;
     if offset.checked_add(bytes).is_none_or(|end| end > found_bytes) {
@@ -72,37 +68,30 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Result<File, StoreError> {
         .write(true)
         .create(purpose == Purpose::Make && !is_device)
         .truncate(false)
-        .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC | exclusive);
+        .custom_flags(libc::O_DIRECT | exclusive);
     // The kernel closes the files in rings a little later than the rings.
-    patiently(|code| code == libc::EBUSY, || options.open(path))
+    patiently(libc::EBUSY, || options.open(path))
         .map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => StoreError::NoDirectIo(path.to_path_buf()),
             Some(libc::EBUSY) => StoreError::Mounted(path.to_path_buf()),
             Some(libc::EACCES | libc::EPERM) if is_device => {
                 StoreError::Forbidden(path.to_path_buf())
             }
-            Some(libc::ENXIO | libc::ENODEV) if is_device => StoreError::Gone(path.to_path_buf()),
+            Some(libc::ENXIO | libc::ENODEV) => StoreError::Gone(path.to_path_buf()),
             _ => StoreError::Open { path: path.to_path_buf(), source },
         })
         .and_then(|file| check_blocks(file, path))
 }
 
-/// Does what `attempt` does, again while it fails with what `is_busy` knows, for [`PATIENCE`] at most.
-fn patiently<T>(
-    is_busy: impl Fn(i32) -> bool,
-    mut attempt: impl FnMut() -> io::Result<T>,
-) -> io::Result<T> {
-    let since = Instant::now();
-    loop {
+/// What `attempt` gives, tried again for a second at least while it fails with `busy`.
+fn patiently<T>(busy: i32, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..PAUSES {
         match attempt() {
-            Err(error)
-                if error.raw_os_error().is_some_and(&is_busy) && since.elapsed() < PATIENCE =>
-            {
-                std::thread::sleep(PATIENCE / 100);
-            }
+            Err(error) if error.raw_os_error() == Some(busy) => std::thread::sleep(PAUSE),
             other => return other,
         }
     }
+    attempt()
 }
 
 /// `file`, if its drive can write a page for itself. A file that is no drive can.
@@ -154,15 +143,14 @@ pub(super) fn lock(
         Access::SharedReadOnly => libc::F_RDLCK,
     };
     let range = range_of(kind, offset, bytes);
-    let is_locked = |code| code == libc::EAGAIN;
     // The kernel closes a dead process's rings, and the files in them, a little later.
-    patiently(is_locked, || {
+    patiently(libc::EAGAIN, || {
         // SAFETY: the descriptor is open and `range` outlives the call.
         let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     })
     .map_err(|error| match error.raw_os_error() {
-        Some(code) if is_locked(code) => StoreError::InUse(path.to_path_buf()),
+        Some(libc::EAGAIN) => StoreError::InUse(path.to_path_buf()),
         _ => fault(path, "lock", error),
     })
 }
@@ -178,8 +166,10 @@ fn range_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
     }
 }
 
-/// How long a locked file or a drive in use is tried again before it counts as in use.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a locked file or a drive in use is tried again, after a pause each, before it counts as in
+/// use.
+const PAUSES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) fn size_bytes(file: &File, path: &Path) -> Result<u64, StoreError> {
     use std::io::{Seek, SeekFrom};
@@ -274,13 +264,10 @@ mod tests {
     /// how it ends.
     fn attempts(codes: &[i32]) -> (usize, io::Result<()>) {
         let mut made = 0;
-        let result = patiently(
-            |code| code == libc::EBUSY,
-            || {
-                made += 1;
-                codes.get(made - 1).map_or(Ok(()), |&code| Err(io::Error::from_raw_os_error(code)))
-            },
-        );
+        let result = patiently(libc::EBUSY, || {
+            made += 1;
+            codes.get(made - 1).map_or(Ok(()), |&code| Err(io::Error::from_raw_os_error(code)))
+        });
         (made, result)
     }
 
@@ -298,10 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_busy_is_given_up_after_a_while_and_not_before() {
-        let began = Instant::now();
-        let (made, result) = attempts(&[libc::EBUSY; 1000]);
-        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EBUSY));
-        assert!(began.elapsed() >= PATIENCE && made > 1, "{made} attempts");
+    fn what_stays_busy_is_given_up_after_all_pauses() {
+        assert!(matches!(attempts(&[libc::EBUSY; PAUSES]), (made, Ok(())) if made == PAUSES + 1));
+        let (made, result) = attempts(&[libc::EBUSY; PAUSES + 1]);
+        assert_eq!((made, result.unwrap_err().raw_os_error()), (PAUSES + 1, Some(libc::EBUSY)));
     }
 }

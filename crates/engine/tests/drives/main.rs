@@ -133,6 +133,9 @@ fn a_drive_that_may_not_be_opened_is_told_from_a_file_that_may_not() {
     let Some(()) = make_node(&path, 7, 0) else { return };
     let error = Store::open(&path, 0, Access::Exclusive).unwrap_err();
     assert!(matches!(error, StoreError::Forbidden(_)), "{error}");
+    // Not even root may write to it.
+    let error = Store::open(Path::new("/sys/kernel/notes"), 0, Access::Exclusive).unwrap_err();
+    assert!(matches!(error, StoreError::Open { .. }), "{error}");
 }
 
 #[test]
