@@ -56,13 +56,14 @@ run() {
     timeout 600 "$1" "$work/store" "${@:2}"
 }
 
-for source in examples/visits tests/c/{bad_input,device_errors,sharing,threads,transactions,leaks}; do
+for source in examples/visits tests/c/{bad_input,device_errors,maps,sharing,threads,transactions,leaks}; do
     cc -std=gnu11 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.c" "${shared[@]}"
 done
 for source in examples/orders tests/cpp/exceptions; do
     c++ -std=c++17 "${warnings[@]}" -o "$work/${source##*/}" "$capi/$source.cpp" "${shared[@]}"
 done
-for program in visits bad_input device_errors sharing threads transactions orders exceptions; do
+echo '#include <ebbtide.h>' | c++ -std=c++11 "${warnings[@]}" -fsyntax-only -I "$work/moved/include" -x c++ -
+for program in visits bad_input device_errors maps sharing threads transactions orders exceptions; do
     run "$work/$program"
 done
 run "$work/leaks" 100000 300
@@ -78,7 +79,7 @@ CARGO_TARGET_DIR=$target/sanitizer cargo rustc --locked --profile dev -p ebbtide
     --features sanitizer --crate-type staticlib
 sanitized=(-fsanitize=address,undefined -fno-sanitize-recover=undefined -I "$capi/include")
 library=("$target/sanitizer/debug/libebbtide_capi.a" -lgcc_s -lpthread -ldl -lm)
-for source in examples/visits tests/c/{bad_input,device_errors,sharing,threads,transactions}; do
+for source in examples/visits tests/c/{bad_input,device_errors,maps,sharing,threads,transactions}; do
     cc -std=gnu11 "${warnings[@]}" "${sanitized[@]}" -o "$work/sanitized" "$capi/$source.c" \
         "${library[@]}"
     run "$work/sanitized"

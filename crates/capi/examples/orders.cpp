@@ -1,30 +1,53 @@
-// Orders and stock on flash from C++: an order takes its goods in one transaction, or throws.
+// Orders and stock on flash from C++: an order takes its goods in one transaction, or throws. Two
+// threads give orders.
 //
 //     c++ -std=c++17 -o orders orders.cpp $(pkg-config --cflags --libs ebbtide) && ./orders orders.store
-#include <cstdio>
 #include <ebbtide.hpp>
+#include <future>
 #include <iostream>
 #include <vector>
 
 namespace {
 
-constexpr std::uint64_t goods = 50, pieces = 30, orders = 2000;
+constexpr std::uint64_t goods = 50, pieces = 30, orders = 2000, buyers = 2;
+
+struct Good {
+    std::uint64_t left;
+    std::uint64_t sold;
+};
 
 struct SoldOut : std::runtime_error {
     SoldOut() : std::runtime_error("sold out") {}
 };
 
+ebbtide::Map<Good> stock_of(ebbtide::Memory memory) { return memory.map<Good>("stock", goods); }
+
 // Runs on a stack of its own; other orders run while it waits for flash.
-std::uint64_t order(ebbtide::Memory memory, std::uint64_t number) {
+void order(ebbtide::Memory memory, std::uint64_t number) {
     memory.transaction([number](ebbtide::Memory memory) {
-        const auto stock = memory.map("stock", goods), sold = memory.map("sold", goods);
-        const std::uint64_t good = number * 31 % goods;
-        const std::uint64_t left = stock.get(memory, good).value_or(0);
-        if (left == 0) throw SoldOut();
-        stock.set(memory, good, left - 1);
-        sold.add(memory, good, 1);
+        const auto stock = stock_of(memory);
+        auto good = stock.get(memory, number % goods).value_or(Good{});
+        if (good.left == 0) throw SoldOut();
+        good.left--;
+        good.sold++;
+        stock.set(memory, number % goods, good);
     });
-    return number;
+}
+
+// Gives all orders from `first` on that are this buyer's, and counts those that were taken.
+std::uint64_t buy(const ebbtide::Engine &engine, std::uint64_t first) {
+    std::vector<ebbtide::Ticket<void>> tickets;
+    for (std::uint64_t number = first; number < orders; number += buyers)
+        tickets.push_back(engine.submit([number](ebbtide::Memory m) { order(m, number); }));
+    std::uint64_t taken = 0;
+    for (auto &ticket : tickets) {
+        try {
+            ticket.wait();
+            taken++;
+        } catch (const SoldOut &) {
+        }
+    }
+    return taken;
 }
 
 } // namespace
@@ -36,34 +59,29 @@ int main(int count, char **arguments) try {
     engine
         .submit([](ebbtide::Memory memory) {
             memory.transaction([](ebbtide::Memory memory) {
-                const auto stock = memory.map("stock", goods);
-                for (std::uint64_t good = 0; good < goods; good++) stock.set(memory, good, pieces);
+                const auto stock = stock_of(memory);
+                for (std::uint64_t good = 0; good < goods; good++)
+                    stock.set(memory, good, {pieces, 0});
             });
         })
         .wait();
-    std::vector<ebbtide::Ticket<std::uint64_t>> tickets;
-    for (std::uint64_t number = 0; number < orders; number++)
-        tickets.push_back(engine.submit([number](ebbtide::Memory m) { return order(m, number); }));
-    std::uint64_t taken = 0, refused = 0;
-    for (auto &ticket : tickets) {
-        try {
-            ticket.wait();
-            taken++;
-        } catch (const SoldOut &) {
-            refused++;
-        }
-    }
+    std::vector<std::future<std::uint64_t>> buying;
+    for (std::uint64_t first = 0; first < buyers; first++)
+        buying.push_back(std::async(std::launch::async, [&, first] { return buy(engine, first); }));
+    std::uint64_t taken = 0;
+    for (auto &bought : buying) taken += bought.get();
     const std::uint64_t sold = engine
                                    .submit([](ebbtide::Memory memory) {
-                                       const auto sold = memory.map("sold", goods);
+                                       const auto stock = stock_of(memory);
                                        std::uint64_t sum = 0;
                                        for (std::uint64_t good = 0; good < goods; good++)
-                                           sum += sold.get(memory, good).value_or(0);
+                                           sum += stock.get(memory, good).value_or(Good{}).sold;
                                        return sum;
                                    })
                                    .wait();
     engine.close();
-    std::cout << taken << " orders taken, " << refused << " sold out, " << sold << " pieces sold\n";
+    std::cout << taken << " orders taken, " << orders - taken << " sold out, " << sold
+              << " pieces sold\n";
     return taken == sold && sold == goods * pieces ? 0 : 1;
 } catch (const ebbtide::Error &error) {
     std::cerr << error.what() << "\n";

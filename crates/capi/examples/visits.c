@@ -17,7 +17,7 @@ static int failed(const char *doing) {
 static int32_t count(EbbtideMemory *memory, void *argument) {
     uint64_t page = *(uint64_t *)argument;
     EbbtideMap visits;
-    EbbtideCode code = ebbtide_map(memory, "visits", 10000, &visits);
+    EbbtideCode code = ebbtide_map(memory, "visits", 10000, sizeof(uint64_t), &visits);
     if (code == EBBTIDE_OK) code = ebbtide_map_add(memory, visits, page, 1, NULL);
     if (code == EBBTIDE_OK) code = ebbtide_map_add(memory, visits, PAGES, 1, NULL);
     return (int32_t)code;
@@ -31,7 +31,7 @@ static int32_t visit(EbbtideMemory *memory, void *argument) {
 static int32_t sum(EbbtideMemory *memory, void *argument) {
     uint64_t *totals = argument;
     EbbtideMap visits;
-    EbbtideCode code = ebbtide_map(memory, "visits", 10000, &visits);
+    EbbtideCode code = ebbtide_map(memory, "visits", 10000, sizeof(uint64_t), &visits);
     for (uint64_t page = 0; page <= PAGES && code == EBBTIDE_OK; page++) {
         uint64_t value;
         bool found;

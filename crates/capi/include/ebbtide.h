@@ -104,13 +104,15 @@ typedef struct {
   uint64_t jobs;
 } EbbtideCounters;
 
-// A hash table from words to words, of fixed capacity. It is a place and a size: all jobs may copy and
-// share it, and it stays good as long as its store.
+// A hash table from words to values of one size, of fixed capacity. It is a place and two sizes: all
+// jobs may copy and share it, and it stays good as long as its store.
 typedef struct {
   // Where it begins.
   uint64_t base;
   // How many entries fit.
   uint64_t capacity;
+  // Size of a value in bytes: a multiple of 8 up to 64.
+  uint64_t value_bytes;
 } EbbtideMap;
 
 #ifdef __cplusplus
@@ -180,28 +182,33 @@ EbbtideCode ebbtide_range(EbbtideMemory *memory,
                           uint64_t bytes,
                           uint64_t *at);
 
-// The map with this name, which is made empty, for `capacity` entries, if there is none.
+// The map with this name, which is made empty, for `capacity` entries with values of `value_bytes`
+// bytes, if there is none. `value_bytes` is a multiple of 8 up to 64.
 //
 // `name` is a string, and `map` is null or can be written.
 EbbtideCode ebbtide_map(EbbtideMemory *memory,
                         const char *name,
                         uint64_t capacity,
+                        uint64_t value_bytes,
                         EbbtideMap *map);
 
-// Looks for `key`. Puts whether it is there into `*found`, and its value into `*value` if it is.
+// Looks for `key`. Puts whether it is there into `*found`, and its value into the `map.value_bytes`
+// bytes at `value` if it is.
 //
-// `value` and `found` are null or can be written.
+// `found` is null or can be written, and so can `value`, with as many bytes.
 EbbtideCode ebbtide_map_get(EbbtideMemory *memory,
                             EbbtideMap map,
                             uint64_t key,
-                            uint64_t *value,
+                            void *value,
                             bool *found);
 
-// Sets the value of `key`.
-EbbtideCode ebbtide_map_set(EbbtideMemory *memory, EbbtideMap map, uint64_t key, uint64_t value);
+// Sets the value of `key` to the `map.value_bytes` bytes at `value`.
+//
+// `value` is null or has as many bytes.
+EbbtideCode ebbtide_map_set(EbbtideMemory *memory, EbbtideMap map, uint64_t key, const void *value);
 
 // Adds `delta` to the value of `key`, which counts as 0 if it is not there, in one atomic step. Puts
-// the sum into `*sum`, if `sum` is not null. It wraps around.
+// the sum into `*sum`, if `sum` is not null. It wraps around. The values of the map have 8 bytes.
 //
 // `sum` is null or can be written.
 EbbtideCode ebbtide_map_add(EbbtideMemory *memory,

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -85,7 +86,7 @@ template <class Call> EbbtideCode suspending(Call &&call) {
 
 } // namespace detail
 
-class Map;
+template <class T> class Map;
 
 // The address space as a job sees it, until that job returns. Other jobs may run on the same kernel
 // thread during a call.
@@ -171,11 +172,12 @@ public:
         return at;
     }
 
-    // The map of this name, made empty if there is none.
-    Map map(const std::string &name, std::uint64_t capacity) const;
+    // The map from words to values of type `T` with this name, made empty if there is none.
+    template <class T = std::uint64_t>
+    Map<T> map(const std::string &name, std::uint64_t capacity) const;
 
 private:
-    friend class Map;
+    template <class T> friend class Map;
 
     template <class Body> struct Run {
         Body &body;
@@ -199,22 +201,33 @@ private:
     EbbtideMemory *memory_;
 };
 
-// A hash table from words to words. A place and a size, which all jobs may copy.
-class Map {
+// A hash table from words to values of a plain type. A place and two sizes, which all jobs may copy. A
+// value takes whole words, so one of 12 bytes takes as much as one of 16.
+template <class T = std::uint64_t> class Map {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
+                  "a value is copied byte by byte");
+    static_assert(sizeof(T) <= 64, "a value has at most 64 bytes");
+
 public:
-    std::optional<std::uint64_t> get(Memory memory, std::uint64_t key) const {
-        std::uint64_t value = 0;
+    std::optional<T> get(Memory memory, std::uint64_t key) const {
+        Words words{};
         bool found = false;
-        memory.call([&] { return ebbtide_map_get(memory.memory_, map_, key, &value, &found); });
-        return found ? std::optional<std::uint64_t>(value) : std::nullopt;
+        memory.call([&] { return ebbtide_map_get(memory.memory_, map_, key, &words, &found); });
+        if (!found) return std::nullopt;
+        T value;
+        std::memcpy(static_cast<void *>(&value), &words, sizeof value);
+        return value;
     }
 
-    void set(Memory memory, std::uint64_t key, std::uint64_t value) const {
-        memory.call([&] { return ebbtide_map_set(memory.memory_, map_, key, value); });
+    void set(Memory memory, std::uint64_t key, const T &value) const {
+        Words words{};
+        std::memcpy(&words, &value, sizeof value);
+        memory.call([&] { return ebbtide_map_set(memory.memory_, map_, key, &words); });
     }
 
     // Adds to the value of `key`, which counts as 0 if it is not there, and gives the sum.
     std::uint64_t add(Memory memory, std::uint64_t key, std::uint64_t delta) const {
+        static_assert(std::is_same_v<T, std::uint64_t>, "sums are of words");
         std::uint64_t sum = 0;
         memory.call([&] { return ebbtide_map_add(memory.memory_, map_, key, delta, &sum); });
         return sum;
@@ -235,12 +248,16 @@ public:
 
 private:
     friend class Memory;
+    struct Words {
+        std::uint64_t word[(sizeof(T) + 7) / 8];
+    };
     EbbtideMap map_{};
 };
 
-inline Map Memory::map(const std::string &name, std::uint64_t capacity) const {
-    Map map;
-    call([&] { return ebbtide_map(memory_, name.c_str(), capacity, &map.map_); });
+template <class T> Map<T> Memory::map(const std::string &name, std::uint64_t capacity) const {
+    Map<T> map;
+    const std::uint64_t value_bytes = sizeof(typename Map<T>::Words);
+    call([&] { return ebbtide_map(memory_, name.c_str(), capacity, value_bytes, &map.map_); });
     return map;
 }
 

@@ -11,7 +11,7 @@
 //! * `engine`: engines, jobs and tickets.
 //! * `memory`: the address space as a job sees it.
 //! * `transaction`: transactions and durable waits.
-//! * `map`: structures that are found by name, and a map of words.
+//! * `map`: structures that are found by name, and maps of values of one size.
 
 mod code;
 mod engine;

@@ -1,16 +1,16 @@
-//! Structures that are found by name: ranges of addresses, and maps from words to words.
+//! Structures that are found by name: ranges of addresses, and maps from words to values.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
-use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use ebbtide_core::{Addr, Memory, PAGE_BYTES, Value};
 use ebbtide_engine::FlashMemory;
 use ebbtide_structures::{Catalogue, CatalogueError, Map, MapFull};
 
 use crate::code::{EbbtideCode, Failure, given, guarded, utf8};
 use crate::memory::{EbbtideMemory, own};
 
-/// A hash table from words to words, of fixed capacity. It is a place and a size: all jobs may copy and
-/// share it, and it stays good as long as its store.
+/// A hash table from words to values of one size, of fixed capacity. It is a place and two sizes: all
+/// jobs may copy and share it, and it stays good as long as its store.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EbbtideMap {
@@ -18,6 +18,8 @@ pub struct EbbtideMap {
     pub base: u64,
     /// How many entries fit.
     pub capacity: u64,
+    /// Size of a value in bytes: a multiple of 8 up to 64.
+    pub value_bytes: u64,
 }
 
 impl From<CatalogueError> for Failure {
@@ -47,18 +49,37 @@ fn named<T>(
     })??)
 }
 
+/// Evaluates `$work`, a result, where the type `$V` has `$bytes` bytes.
+macro_rules! of_size {
+    ($bytes:expr, $V:ident => $work:expr) => {
+        of_size!($bytes, $V => $work, 1, 2, 3, 4, 5, 6, 7, 8)
+    };
+    ($bytes:expr, $V:ident => $work:expr, $($words:literal),*) => {
+        match $bytes {
+            $(bytes if bytes == 8 * $words => {
+                type $V = [u64; $words];
+                $work
+            })*
+            bytes => {
+                let text = format!("value_bytes is {bytes}: expected a multiple of 8 up to 64");
+                Err(Failure::input(text))
+            }
+        }
+    };
+}
+
 /// Makes a call with a map that lies within the address space.
-fn mapped<T>(
+fn mapped<V: Value, T>(
     memory: *const EbbtideMemory,
     map: EbbtideMap,
-    work: impl FnOnce(&mut FlashMemory<'_>, Map<u64, u64>) -> T,
+    work: impl FnOnce(&mut FlashMemory<'_>, Map<u64, V>) -> T,
 ) -> Result<T, Failure> {
     let memory = own(memory)?;
     if !map.base.is_multiple_of(PAGE_BYTES as u64) {
         let text = format!("map.base is {}: expected what ebbtide_map gives", map.base);
         return Err(Failure::input(text));
     }
-    memory.check(map.base, Map::<u64, u64>::bytes(map.capacity))?;
+    memory.check(map.base, Map::<u64, V>::bytes(map.capacity))?;
     memory.call(|flash| work(flash, Map::at(Addr(map.base), map.capacity)))
 }
 
@@ -86,7 +107,8 @@ pub unsafe extern "C" fn ebbtide_range(
     })
 }
 
-/// The map with this name, which is made empty, for `capacity` entries, if there is none.
+/// The map with this name, which is made empty, for `capacity` entries with values of `value_bytes`
+/// bytes, if there is none. `value_bytes` is a multiple of 8 up to 64.
 ///
 /// # Safety
 /// `name` is a string, and `map` is null or can be written.
@@ -95,63 +117,76 @@ pub unsafe extern "C" fn ebbtide_map(
     memory: *mut EbbtideMemory,
     name: *const c_char,
     capacity: u64,
+    value_bytes: u64,
     map: *mut EbbtideMap,
 ) -> EbbtideCode {
     guarded(|| {
         // SAFETY: as the caller promises.
         let name = unsafe { utf8("name", name)? };
         given("map", map)?;
-        let made =
-            named(memory, |flash, catalogue| catalogue.map::<u64, u64, _>(flash, name, capacity))?;
+        let base = of_size!(value_bytes, V => named(memory, |flash, catalogue| {
+            Ok(catalogue.map::<u64, V, _>(flash, name, capacity)?.base().0)
+        }))?;
         // SAFETY: as the caller promises.
-        unsafe { map.write(EbbtideMap { base: made.base().0, capacity: made.capacity() }) };
+        unsafe { map.write(EbbtideMap { base, capacity, value_bytes }) };
         Ok(())
     })
 }
 
-/// Looks for `key`. Puts whether it is there into `*found`, and its value into `*value` if it is.
+/// Looks for `key`. Puts whether it is there into `*found`, and its value into the `map.value_bytes`
+/// bytes at `value` if it is.
 ///
 /// # Safety
-/// `value` and `found` are null or can be written.
+/// `found` is null or can be written, and so can `value`, with as many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ebbtide_map_get(
     memory: *mut EbbtideMemory,
     map: EbbtideMap,
     key: u64,
-    value: *mut u64,
+    value: *mut c_void,
     found: *mut bool,
 ) -> EbbtideCode {
     guarded(|| {
         given("value", value)?;
         given("found", found)?;
-        let there = mapped(memory, map, |flash, map| map.get(flash, key))?;
-        // SAFETY: as the caller promises.
-        unsafe {
-            found.write(there.is_some());
-            if let Some(there) = there {
-                value.write(there);
+        of_size!(map.value_bytes, V => {
+            let there = mapped(memory, map, |flash, map: Map<u64, V>| map.get(flash, key))?;
+            // SAFETY: as the caller promises.
+            unsafe {
+                found.write(there.is_some());
+                if let Some(there) = there {
+                    value.cast::<V>().write_unaligned(there);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
-/// Sets the value of `key`.
+/// Sets the value of `key` to the `map.value_bytes` bytes at `value`.
+///
+/// # Safety
+/// `value` is null or has as many bytes.
 #[unsafe(no_mangle)]
-pub extern "C" fn ebbtide_map_set(
+pub unsafe extern "C" fn ebbtide_map_set(
     memory: *mut EbbtideMemory,
     map: EbbtideMap,
     key: u64,
-    value: u64,
+    value: *const c_void,
 ) -> EbbtideCode {
     guarded(|| {
-        mapped(memory, map, |flash, map| map.insert(flash, key, value))??;
-        Ok(())
+        given("value", value)?;
+        of_size!(map.value_bytes, V => {
+            // SAFETY: as the caller promises.
+            let value = unsafe { value.cast::<V>().read_unaligned() };
+            mapped(memory, map, |flash, map| map.insert(flash, key, value))??;
+            Ok(())
+        })
     })
 }
 
 /// Adds `delta` to the value of `key`, which counts as 0 if it is not there, in one atomic step. Puts
-/// the sum into `*sum`, if `sum` is not null. It wraps around.
+/// the sum into `*sum`, if `sum` is not null. It wraps around. The values of the map have 8 bytes.
 ///
 /// # Safety
 /// `sum` is null or can be written.
@@ -164,9 +199,14 @@ pub unsafe extern "C" fn ebbtide_map_add(
     sum: *mut u64,
 ) -> EbbtideCode {
     guarded(|| {
+        if map.value_bytes != 8 {
+            let text = format!("map.value_bytes is {}: expected 8 to add", map.value_bytes);
+            return Err(Failure::input(text));
+        }
         let add = |before: Option<u64>| before.unwrap_or(0).wrapping_add(delta);
-        let before =
-            mapped(memory, map, |flash, map| map.update(flash, key, |value| Some(add(value))))??;
+        let before = mapped(memory, map, |flash, map: Map<u64, u64>| {
+            map.update(flash, key, |value| Some(add(value)))
+        })??;
         if !sum.is_null() {
             // SAFETY: as the caller promises.
             unsafe { sum.write(add(before)) };
@@ -187,10 +227,12 @@ pub unsafe extern "C" fn ebbtide_map_remove(
     found: *mut bool,
 ) -> EbbtideCode {
     guarded(|| {
-        let removed = mapped(memory, map, |flash, map| map.remove(flash, key))?;
+        let was_there = of_size!(map.value_bytes, V => {
+            mapped(memory, map, |flash, map: Map<u64, V>| map.remove(flash, key).is_some())
+        })?;
         if !found.is_null() {
             // SAFETY: as the caller promises.
-            unsafe { found.write(removed.is_some()) };
+            unsafe { found.write(was_there) };
         }
         Ok(())
     })
@@ -208,7 +250,9 @@ pub unsafe extern "C" fn ebbtide_map_count(
 ) -> EbbtideCode {
     guarded(|| {
         given("entries", entries)?;
-        let count = mapped(memory, map, |flash, map| map.len(flash))?;
+        let count = of_size!(map.value_bytes, V => {
+            mapped(memory, map, |flash, map: Map<u64, V>| map.len(flash))
+        })?;
         // SAFETY: as the caller promises.
         unsafe { entries.write(count) };
         Ok(())

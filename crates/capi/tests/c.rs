@@ -66,6 +66,11 @@ fn transactions_are_whole_after_a_kill() {
 }
 
 #[test]
+fn maps_have_values_of_every_size() {
+    assert_eq!(run("maps.c"), "maps had values of every size\n");
+}
+
+#[test]
 fn transactions_that_waited_know_their_job() {
     assert_eq!(run("sharing.c"), "transactions ran after they had waited\n");
 }

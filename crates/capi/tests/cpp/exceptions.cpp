@@ -148,6 +148,37 @@ void several_threads(const ebbtide::Engine &engine) {
         .wait();
 }
 
+// A value of 12 bytes, which is not a whole number of words.
+struct Reading {
+    float degrees;
+    std::int32_t place;
+    std::uint16_t year, day;
+};
+
+void typed_maps(const ebbtide::Engine &engine) {
+    const auto wrong = engine
+                           .submit([](Memory memory) {
+                               const auto readings = memory.map<Reading>("readings", 100);
+                               readings.set(memory, 7, {21.5F, -3, 2026, 328});
+                               const auto letters = memory.map<char>("letters", 100);
+                               letters.set(memory, 1, 'x');
+                               CHECK(letters.get(memory, 1) == 'x');
+                               return code_of([&] { memory.map<Reading>("letters", 100); });
+                           })
+                           .wait();
+    CHECK(wrong == EBBTIDE_INPUT);
+    engine
+        .submit([](Memory memory) {
+            const auto readings = memory.map<Reading>("readings", 100);
+            const auto there = readings.get(memory, 7);
+            CHECK(there && there->degrees == 21.5F && there->place == -3);
+            CHECK(there->year == 2026 && there->day == 328);
+            CHECK(!readings.get(memory, 8) && readings.count(memory) == 1);
+            CHECK(readings.remove(memory, 7) && !readings.get(memory, 7));
+        })
+        .wait();
+}
+
 void device_errors(const std::string &path) {
     auto options = ebbtide::options(1800 << 10);
     auto engine = ebbtide::Engine::create(path, ebbtide::new_store(bytes), options);
@@ -187,6 +218,7 @@ int main(int count, char **arguments) {
         const auto store = ebbtide::new_store(bytes, 1 << 20);
         auto engine = ebbtide::Engine::create(path, store, ebbtide::options(8 << 20));
         several_threads(engine);
+        typed_maps(engine);
     }
     unlink(path.c_str());
     {
