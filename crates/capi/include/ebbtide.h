@@ -11,6 +11,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+// What may throw is no callback. From C++17 on, that is a part of a function's type, and the compiler
+// refuses a function without `noexcept`.
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define EBBTIDE_NOEXCEPT noexcept
+#else
+#define EBBTIDE_NOEXCEPT
+#endif
+
 // The outcome of a call.
 typedef enum {
   // The call succeeded.
@@ -77,8 +85,9 @@ typedef struct {
 
 // What a job or the body of a transaction does. It runs on a small stack (`stack_bytes`), and its
 // calls with `memory` may let other jobs run on the same kernel thread. It must return: nothing may be
-// thrown, jumped or cancelled out of it.
-typedef int32_t (*EbbtideWork)(EbbtideMemory *memory, void *argument);
+// thrown, jumped or cancelled out of it. In C++17 and later it is `noexcept`, and one that throws all
+// the same ends the process, as every function that is `noexcept` does.
+typedef int32_t (*EbbtideWork)(EbbtideMemory *memory, void *argument) EBBTIDE_NOEXCEPT;
 
 // What an engine has counted since it was opened.
 typedef struct {

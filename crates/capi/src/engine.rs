@@ -27,7 +27,8 @@ pub struct EbbtideTicket {
 
 /// What a job or the body of a transaction does. It runs on a small stack (`stack_bytes`), and its
 /// calls with `memory` may let other jobs run on the same kernel thread. It must return: nothing may be
-/// thrown, jumped or cancelled out of it.
+/// thrown, jumped or cancelled out of it. In C++17 and later it is `noexcept`, and one that throws all
+/// the same ends the process, as every function that is `noexcept` does.
 pub type EbbtideWork =
     Option<unsafe extern "C" fn(memory: *mut EbbtideMemory, argument: *mut c_void) -> i32>;
 

@@ -20,6 +20,20 @@ using ebbtide::Memory;
 
 constexpr std::uint64_t bytes = 4 << 20;
 
+// What may throw is no callback of the C interface.
+using MayThrow = std::int32_t (*)(EbbtideMemory *, void *);
+using NeverThrows = std::int32_t (*)(EbbtideMemory *, void *) noexcept;
+using Submit = decltype(&ebbtide_submit);
+using Transaction = decltype(&ebbtide_transaction);
+template <class Work>
+constexpr bool is_a_job =
+    std::is_invocable_v<Submit, const EbbtideEngine *, Work, void *, EbbtideTicket **>;
+template <class Work>
+constexpr bool is_a_body =
+    std::is_invocable_v<Transaction, EbbtideMemory *, Work, void *, std::uint64_t *>;
+static_assert(is_a_job<NeverThrows> && is_a_body<NeverThrows>);
+static_assert(!is_a_job<MayThrow> && !is_a_body<MayThrow>);
+
 template <class Work> EbbtideCode code_of(Work &&work) {
     try {
         work();
