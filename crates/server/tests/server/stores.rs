@@ -47,7 +47,7 @@ fn a_store_that_holds_something_else_is_refused_and_left_as_it_is() {
     };
     assert_ne!(first_word(Some(7)), 0, "there was a keyspace");
     let error = serve_once(&options).expect_err("this is no keyspace");
-    assert!(error.contains("no keyspace of this version"), "{error}");
+    assert!(error.contains("holds no keyspace"), "{error}");
     assert_eq!(first_word(None), 7);
 }
 

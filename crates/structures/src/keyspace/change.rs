@@ -27,7 +27,7 @@ impl Keyspace {
     ) -> Result<bool, Full> {
         assert!(key.bytes.len() <= KEY_BYTES_MAX && value.len() <= WHOLE_BYTES_MAX);
         let value_bytes = value.len() as u64;
-        if fits_inline(key.bytes, expires_at_ms.is_some(), value.len()) {
+        if fits_inline(key.bytes, value.len()) {
             self.check_room(memory, 1)?;
             let entry = Entry { value_bytes, expires_at_ms, place: Place::Inline };
             let old = self.put(memory, database, key, &entry, value)?;
@@ -146,7 +146,7 @@ impl Keyspace {
         let mut value = Vec::new();
         let Some(entry) = self.find(memory, database, from, &mut value) else { return Ok(()) };
         self.check_room(memory, 1)?;
-        if entry.is_inline() && !fits_inline(to.bytes, entry.expires_at_ms.is_some(), value.len()) {
+        if entry.is_inline() && !fits_inline(to.bytes, value.len()) {
             self.set(memory, to_database, to, &value, entry.expires_at_ms)?;
         } else {
             let old = self.put(memory, to_database, to, &entry, &value)?;
@@ -166,16 +166,16 @@ impl Keyspace {
         entry: &Entry,
         value: &[u8],
     ) -> Result<Option<Entry>, Full> {
-        let words = encode(key.bytes, entry, value);
+        let bytes = encode(key.bytes, entry, value);
         let old = self.tree(database).write(memory, key.hash, |memory, page, header| {
             let put = match leaf::find(memory, page, header, key) {
                 Some(found) => {
-                    let old = Entry::load(memory, found.at, leaf::end(page), &mut Vec::new());
-                    leaf::replace(memory, page, header, found, key.hash, &words).map(|()| old)
+                    let old = Entry::load_without_value(memory, found.at, leaf::end(page));
+                    leaf::replace(memory, page, header, found, key.hash, &bytes).map(|()| old)
                 }
-                None => leaf::insert(memory, page, header, key.hash, &words).map(|()| None),
+                None => leaf::insert(memory, page, header, key.hash, &bytes).map(|()| None),
             };
-            put.map_or(Step::Divide, Step::Done)
+            put.map_or_else(Step::MakeRoom, Step::Done)
         })?;
         self.count(memory, database, key.hash, old.as_ref(), Some(entry));
         Ok(old)
@@ -204,7 +204,7 @@ impl Keyspace {
         tree.root(memory)?;
         let taken = tree.write(memory, key.hash, |memory, page, header| {
             Step::Done(leaf::find(memory, page, header, key).and_then(|found| {
-                let old = Entry::load(memory, found.at, leaf::end(page), &mut Vec::new());
+                let old = Entry::load_without_value(memory, found.at, leaf::end(page));
                 leaf::remove(memory, page, header, found);
                 old
             }))

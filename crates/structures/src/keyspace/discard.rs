@@ -61,12 +61,11 @@ pub(super) fn reclaim<M: Memory>(
             let page = keyspace.pages.address(number);
             let header = PageHeader::load(memory, page);
             if header.level == 0 {
-                leaf::each_slot(memory, page, &header, |memory, _, _, entry| {
-                    let entry = Entry::load(memory, entry, leaf::end(page), &mut Vec::new());
+                leaf::each_entry(memory, page, &header, |memory, at| {
+                    let entry = Entry::load_without_value(memory, at, leaf::end(page));
                     if let Some(entry) = entry {
                         keyspace.give_pages(memory, &entry);
                     }
-                    None::<()>
                 });
             }
             memory.store(at, u64::from(header.right));

@@ -1,13 +1,19 @@
 //! An entry of a leaf: a key, when it expires, and its value or where that lies.
+//!
+//! It begins at any byte with two or three numbers of as many bytes as they need, seven bits a byte
+//! (LEB128): the length of the key with a bit that says whether it expires, the length of the value
+//! with two bits that say where that lies, and the time of expiry if there is one. The key follows,
+//! then the value or the numbers of its pages. The hash is not stored, as the key tells it.
 
 use ebbtide_core::{Addr, Memory};
 use smallvec::SmallVec;
 
-use super::layout::{DATA_BYTES, PageNumber, copy_out, equals};
+use super::layout::{DATA_BYTES, LEAF_BYTES, PageNumber, SLOT_BYTES, copy_out, equals};
 use super::pages::HELD_MAX;
 
-/// The largest entry with its value inline, in words. Larger values lie in pages of their own.
-pub(super) const INLINE_WORDS_MAX: usize = 240;
+/// The largest entry with its value inline, in bytes: a leaf holds two. Larger values lie in pages of
+/// their own.
+const INLINE_BYTES_MAX: usize = LEAF_BYTES / 2 - SLOT_BYTES;
 
 /// Pages of a value that its entry lists. Beyond, it lists pages of page numbers.
 pub(super) const LISTED_MAX: usize = 8;
@@ -26,37 +32,54 @@ const INLINE: u8 = 0;
 const LISTED: u8 = 1;
 const CHAINED: u8 = 2;
 
-/// The entry has a time of expiry.
-const EXPIRES: u8 = 1;
+/// The fewest bytes of an entry: an empty key with an empty value.
+pub(super) const ENTRY_BYTES_MIN: usize = 2;
+
+/// The most bytes of the three numbers.
+const HEADER_BYTES_MAX: usize = 2 + 5 + 10;
 
 /// The numbers of the pages of a value, or of the pages that list them.
 pub(super) type Numbers = SmallVec<[PageNumber; 4]>;
 
-/// The first word of an entry.
+/// What an entry says before its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EntryHeader {
-    pub(super) key_bytes: u16,
+struct EntryHeader {
+    key_bytes: usize,
     place: u8,
-    pub(super) expires: bool,
-    pub(super) value_bytes: u32,
+    value_bytes: u32,
+    expires_at_ms: Option<u64>,
+    /// Its own bytes.
+    bytes: usize,
 }
 
 impl EntryHeader {
-    pub(super) fn decode(word: u64) -> EntryHeader {
-        EntryHeader {
-            key_bytes: word as u16,
-            place: (word >> 16) as u8,
-            expires: (word >> 24) as u8 & EXPIRES != 0,
-            value_bytes: (word >> 32) as u32,
-        }
+    /// Reads the header of the entry at `at`. `None` if the entry does not end before `end`, as it was
+    /// torn by a writer.
+    fn load<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> Option<EntryHeader> {
+        let most = HEADER_BYTES_MAX.min((end.0 - at.0) as usize);
+        let mut bytes = SmallVec::<[u8; 32]>::new();
+        crate::lines::read(memory, at, most, |piece| bytes.extend_from_slice(piece));
+        let header = EntryHeader::decode(&bytes)?;
+        (at.0 + header.entry_bytes() as u64 <= end.0).then_some(header)
     }
 
-    fn encode(self) -> u64 {
-        let flags = if self.expires { EXPIRES } else { 0 };
-        u64::from(self.value_bytes) << 32
-            | u64::from(flags) << 24
-            | u64::from(self.place) << 16
-            | u64::from(self.key_bytes)
+    fn decode(bytes: &[u8]) -> Option<EntryHeader> {
+        let mut rest = bytes;
+        let key = take_number(&mut rest)?;
+        let value = take_number(&mut rest)?;
+        let expires_at_ms = if key & 1 == 1 { Some(take_number(&mut rest)?) } else { None };
+        Some(EntryHeader {
+            key_bytes: usize::from((key >> 1) as u16),
+            place: value as u8 & 3,
+            value_bytes: (value >> 2) as u32,
+            expires_at_ms,
+            bytes: bytes.len() - rest.len(),
+        })
+    }
+
+    /// Where what is behind the key begins, in the entry at `at`.
+    fn payload(&self, at: Addr) -> Addr {
+        at + (self.bytes + self.key_bytes) as u64
     }
 
     /// Bytes behind the key.
@@ -69,14 +92,31 @@ impl EntryHeader {
         }
     }
 
-    /// Words of the entry. What was torn by a writer may have any number.
-    pub(super) fn words(&self) -> usize {
-        self.prefix_words() + (self.key_bytes as usize + self.payload_bytes()).div_ceil(8)
+    fn entry_bytes(&self) -> usize {
+        self.bytes + self.key_bytes + self.payload_bytes()
     }
+}
 
-    fn prefix_words(&self) -> usize {
-        1 + usize::from(self.expires)
+/// Appends a number, seven bits a byte, the lowest first.
+fn push_number(into: &mut EntryBytes, mut number: u64) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
     }
+    into.push(number as u8);
+}
+
+/// Takes a number off the front of `bytes`. `None` if it does not end there.
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
 }
 
 /// Where the bytes of a value are.
@@ -126,36 +166,45 @@ impl Entry {
         end: Addr,
         value: &mut Vec<u8>,
     ) -> Option<Entry> {
-        let header = EntryHeader::decode(memory.load(at));
-        if at.0 + header.words() as u64 * 8 > end.0 {
-            return None;
+        let header = EntryHeader::load(memory, at, end)?;
+        let entry = Entry::of(memory, at, &header);
+        if entry.is_inline() {
+            copy_out(memory, header.payload(at), header.payload_bytes(), value);
         }
-        let expires_at_ms = header.expires.then(|| memory.load::<u64>(at + 8));
-        let payload = at + header.prefix_words() as u64 * 8 + u64::from(header.key_bytes);
+        Some(entry)
+    }
+
+    /// As [`load`](Entry::load), without an inline value.
+    pub(super) fn load_without_value<M: Memory>(
+        memory: &mut M,
+        at: Addr,
+        end: Addr,
+    ) -> Option<Entry> {
+        let header = EntryHeader::load(memory, at, end)?;
+        Some(Entry::of(memory, at, &header))
+    }
+
+    fn of<M: Memory>(memory: &mut M, at: Addr, header: &EntryHeader) -> Entry {
         let mut numbers = || {
             let mut bytes = Vec::new();
-            copy_out(memory, payload, header.payload_bytes(), &mut bytes);
+            copy_out(memory, header.payload(at), header.payload_bytes(), &mut bytes);
             bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number)).collect()
         };
         let place = match header.place {
-            INLINE => {
-                copy_out(memory, payload, header.value_bytes as usize, value);
-                Place::Inline
-            }
+            INLINE => Place::Inline,
             LISTED => Place::Listed(numbers()),
             _ => Place::Chained(numbers()),
         };
         let value_bytes = u64::from(header.value_bytes);
-        Some(Entry { value_bytes, expires_at_ms, place })
+        Entry { value_bytes, expires_at_ms: header.expires_at_ms, place }
     }
 }
 
 /// Whether the entry at `at`, which ends before `end`, is of `key`. False if it was torn.
 pub(super) fn has_key<M: Memory>(memory: &mut M, at: Addr, end: Addr, key: &[u8]) -> bool {
-    let header = EntryHeader::decode(memory.load(at));
-    header.key_bytes as usize == key.len()
-        && at.0 + header.words() as u64 * 8 <= end.0
-        && equals(memory, at + header.prefix_words() as u64 * 8, key)
+    EntryHeader::load(memory, at, end).is_some_and(|header| {
+        header.key_bytes == key.len() && equals(memory, at + header.bytes as u64, key)
+    })
 }
 
 /// Appends the key of the entry at `at` to `into`, and gives when it expires. `None` if it was torn.
@@ -165,51 +214,101 @@ pub(super) fn load_key<M: Memory>(
     end: Addr,
     into: &mut Vec<u8>,
 ) -> Option<Option<u64>> {
-    let header = EntryHeader::decode(memory.load(at));
-    if at.0 + header.words() as u64 * 8 > end.0 {
-        return None;
-    }
-    let expires = header.expires.then(|| memory.load::<u64>(at + 8));
-    copy_out(memory, at + header.prefix_words() as u64 * 8, header.key_bytes.into(), into);
-    Some(expires)
+    let header = EntryHeader::load(memory, at, end)?;
+    copy_out(memory, at + header.bytes as u64, header.key_bytes, into);
+    Some(header.expires_at_ms)
 }
 
-/// An entry as it is written, word by word.
-pub(super) type EntryWords = SmallVec<[u64; 36]>;
+/// Bytes of the entry at `at`; up to `end` if it was torn.
+pub(super) fn entry_bytes<M: Memory>(memory: &mut M, at: Addr, end: Addr) -> usize {
+    let header = EntryHeader::load(memory, at, end);
+    header.map_or((end.0 - at.0) as usize, |header| header.entry_bytes())
+}
 
-/// The words of an entry. `value` is an inline value.
-pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryWords {
+/// The key in the bytes of an entry; empty if they are none.
+pub(super) fn key_in(entry: &[u8]) -> &[u8] {
+    let header = EntryHeader::decode(entry);
+    header.and_then(|header| entry.get(header.bytes..)?.get(..header.key_bytes)).unwrap_or_default()
+}
+
+/// An entry as it is written.
+pub(super) type EntryBytes = SmallVec<[u8; 256]>;
+
+/// The bytes of an entry. `value` is an inline value.
+pub(super) fn encode(key: &[u8], entry: &Entry, value: &[u8]) -> EntryBytes {
     let (place, numbers): (u8, &[u32]) = match &entry.place {
         Place::Inline => (INLINE, &[]),
         Place::Listed(numbers) => (LISTED, numbers),
         Place::Chained(numbers) => (CHAINED, numbers),
     };
-    let header = EntryHeader {
-        key_bytes: key.len() as u16,
-        place,
-        expires: entry.expires_at_ms.is_some(),
-        value_bytes: entry.value_bytes as u32,
-    };
-    let mut words = EntryWords::from_elem(0, header.words());
-    words[0] = header.encode();
+    let mut bytes = EntryBytes::new();
+    let expires = u64::from(entry.expires_at_ms.is_some());
+    push_number(&mut bytes, (key.len() as u64) << 1 | expires);
+    push_number(&mut bytes, entry.value_bytes << 2 | u64::from(place));
     if let Some(at) = entry.expires_at_ms {
-        words[1] = at;
+        push_number(&mut bytes, at);
     }
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words[header.prefix_words()..]);
-    let (of_key, of_payload) = bytes.split_at_mut(key.len());
-    of_key.copy_from_slice(key);
-    match &entry.place {
-        Place::Inline => of_payload[..value.len()].copy_from_slice(value),
-        _ => {
-            for (number, bytes) in numbers.iter().zip(of_payload.as_chunks_mut::<4>().0) {
-                *bytes = number.to_le_bytes();
+    bytes.extend_from_slice(key);
+    if entry.is_inline() {
+        bytes.extend_from_slice(value);
+    }
+    numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    bytes
+}
+
+/// Whether a value of so many bytes lies beside its key, whether that expires or not.
+pub(super) fn fits_inline(key: &[u8], value_bytes: usize) -> bool {
+    HEADER_BYTES_MAX + key.len() + value_bytes <= INLINE_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebbtide_testbed::Plain;
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written_wherever_it_begins() {
+        let numbers = |count: u32| (0..count).map(|i| i * 1_000_003).collect::<Numbers>();
+        let cases = [
+            (0, 0, Place::Inline),
+            (1, 31, Place::Inline),
+            (63, 32, Place::Inline),
+            (64, 900, Place::Inline),
+            (1024, 5 * DATA_BYTES as u64, Place::Listed(numbers(5))),
+            (16, VALUE_BYTES_MAX, Place::Chained(numbers(130))),
+        ];
+        let end = Addr(4096);
+        for (key_bytes, value_bytes, place) in cases {
+            for expires_at_ms in [None, Some(0), Some(1_764_000_000_000), Some(u64::MAX)] {
+                let key = vec![b'k'; key_bytes];
+                let value = vec![7; if place == Place::Inline { value_bytes as usize } else { 0 }];
+                let entry = Entry { value_bytes, expires_at_ms, place: place.clone() };
+                let bytes = encode(&key, &entry, &value);
+                assert_eq!(key_in(&bytes), key);
+                for at in [64, 65, 127, end.0 - bytes.len() as u64] {
+                    let at = Addr(at);
+                    let mut memory = Plain::zeroed(4096);
+                    super::super::layout::copy_in(&mut memory, at, &bytes);
+                    let mut read = Vec::new();
+                    assert_eq!(Entry::load(&mut memory, at, end, &mut read), Some(entry.clone()));
+                    assert_eq!(read, value);
+                    assert!(has_key(&mut memory, at, end, &key));
+                    assert!(!has_key(&mut memory, at, end, &[&key[..], b"k"].concat()));
+                    assert_eq!(entry_bytes(&mut memory, at, end), bytes.len());
+                    let mut read = Vec::new();
+                    assert_eq!(load_key(&mut memory, at, end, &mut read), Some(expires_at_ms));
+                    assert_eq!(read, key);
+                    // It would go on beyond the end.
+                    let early = Addr(at.0 + bytes.len() as u64 - 1);
+                    assert_eq!(Entry::load(&mut memory, at, early, &mut Vec::new()), None);
+                }
             }
         }
     }
-    words
-}
 
-/// Whether a value of so many bytes lies beside its key.
-pub(super) fn fits_inline(key: &[u8], expires: bool, value_bytes: usize) -> bool {
-    1 + usize::from(expires) + (key.len() + value_bytes).div_ceil(8) <= INLINE_WORDS_MAX
+    #[test]
+    fn small_entries_take_two_bytes_beside_key_and_value() {
+        let entry = Entry { value_bytes: 16, expires_at_ms: None, place: Place::Inline };
+        assert_eq!(encode(b"key:000000000001", &entry, &[1; 16]).len(), 16 + 16 + ENTRY_BYTES_MIN);
+    }
 }

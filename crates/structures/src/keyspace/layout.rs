@@ -15,11 +15,11 @@ pub(super) const PAGE_HEADER_BYTES: u64 = 64;
 /// change: a page of a value may become one of the index while a log knows its data alone.
 pub(super) const DATA_BYTES: usize = PAGE_BYTES - 8;
 
-/// Words in a page.
-pub(super) const PAGE_WORDS: u64 = PAGE_BYTES as u64 / 8;
+/// Bytes of a leaf's slots and entries.
+pub(super) const LEAF_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES as usize;
 
-/// Words before the first slot of a page of the index.
-pub(super) const HEADER_WORDS: u64 = PAGE_HEADER_BYTES / 8;
+/// Bytes of a slot, which says where an entry lies.
+pub(super) const SLOT_BYTES: usize = 4;
 
 /// One beyond the largest hash.
 pub const HASHES: u64 = 1 << 48;
@@ -38,9 +38,9 @@ pub(super) struct PageHeader {
     pub(super) right: PageNumber,
     /// Entries.
     pub(super) count: u16,
-    /// The first word of a leaf's entries, which grow downwards from the end.
+    /// The first byte of a leaf's entries, which grow downwards from the end.
     pub(super) heap: u16,
-    /// Words of a leaf's heap that belong to no entry any more.
+    /// Bytes of a leaf's heap that belong to no entry any more.
     pub(super) garbage: u16,
 }
 
@@ -170,7 +170,7 @@ mod tests {
             high: HASHES,
             right: u32::MAX,
             count: 403,
-            heap: 511,
+            heap: 4095,
             garbage: 77,
         };
         let mut memory = Plain::zeroed(4096);

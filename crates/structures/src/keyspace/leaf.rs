@@ -1,23 +1,37 @@
 //! A leaf: entries of any size in one page, found by their hash.
 //!
-//! Slots follow the header, one word an entry: 48 bits of hash and the entry's place. Entries grow down
-//! from the end of the page. Slots are in no order, so that one more costs one word.
+//! Slots follow the header, half a word an entry: 20 bits of its hash, and where in the page it lies.
+//! Entries grow down from the end of the page. Slots are in no order, so that one more costs one word.
 
 use ebbtide_core::{Addr, Memory, PAGE_BYTES};
+use smallvec::SmallVec;
 
-use super::entry::{EntryHeader, EntryWords, has_key};
-use super::key::Key;
-use super::layout::{HEADER_WORDS, PAGE_HEADER_BYTES, PAGE_WORDS, PageHeader};
+use super::entry::{ENTRY_BYTES_MIN, EntryBytes, entry_bytes, has_key, key_in};
+use super::key::{HashSecret, Key};
+use super::layout::{LEAF_BYTES, PAGE_HEADER_BYTES, PageHeader, SLOT_BYTES, copy_in, copy_out};
 
 /// The most entries that are looked at: what was torn by a writer may claim any number.
-const ENTRIES_MAX: u16 = (PAGE_WORDS - HEADER_WORDS) as u16 / 2;
+const ENTRIES_MAX: u16 = (LEAF_BYTES / (SLOT_BYTES + ENTRY_BYTES_MIN)) as u16;
+
+/// Slots in a line.
+const LINE_SLOTS: usize = 64 / SLOT_BYTES;
+
+/// Bits of a slot that say where the entry lies.
+const PLACE_BITS: u32 = 12;
 
 /// A slot that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    pub(super) index: u16,
+    index: u16,
     /// Where the entry lies.
     pub(super) at: Addr,
+}
+
+/// What an entry that a leaf has no room for takes more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoRoom {
+    pub(super) hash: u64,
+    pub(super) bytes: usize,
 }
 
 /// Where the entries of a page end.
@@ -25,31 +39,64 @@ pub(super) fn end(page: Addr) -> Addr {
     page + PAGE_BYTES as u64
 }
 
-fn slot_at(page: Addr, index: u16) -> Addr {
-    page + PAGE_HEADER_BYTES + u64::from(index) * 8
+fn slot_of(hash: u64, place: u16) -> u32 {
+    (hash << PLACE_BITS) as u32 | u32::from(place)
 }
 
-fn entry_at(page: Addr, slot: u64) -> Addr {
-    page + (slot & 0xffff) % PAGE_WORDS * 8
+/// The bits of a hash that a slot has.
+fn tag(hash: u64) -> u32 {
+    slot_of(hash, 0)
 }
 
-/// Calls `each` with every slot, its hash and where its entry lies, until it gives something.
-pub(super) fn each_slot<M: Memory, R>(
+fn entry_at(page: Addr, slot: u32) -> Addr {
+    page + u64::from(slot) % (1 << PLACE_BITS)
+}
+
+/// The slots of an even index and of the next.
+fn slots_at(page: Addr, index: u16) -> Addr {
+    page + PAGE_HEADER_BYTES + u64::from(index / 2) * 8
+}
+
+fn load_slot<M: Memory>(memory: &mut M, page: Addr, index: u16) -> u32 {
+    memory.load::<[u32; 2]>(slots_at(page, index))[usize::from(index) % 2]
+}
+
+fn store_slot<M: Memory>(memory: &mut M, page: Addr, index: u16, slot: u32) {
+    let mut slots: [u32; 2] = memory.load(slots_at(page, index));
+    slots[usize::from(index) % 2] = slot;
+    memory.store(slots_at(page, index), slots);
+}
+
+/// Calls `each` with every slot, its index and where its entry lies, until it gives something.
+fn each_slot<M: Memory, R>(
     memory: &mut M,
     page: Addr,
     header: &PageHeader,
-    mut each: impl FnMut(&mut M, u16, u64, Addr) -> Option<R>,
+    mut each: impl FnMut(&mut M, u16, u32, Addr) -> Option<R>,
 ) -> Option<R> {
     let count = header.count.min(ENTRIES_MAX);
-    for first in (0..count).step_by(8) {
-        let line: [u64; 8] = memory.line(slot_at(page, first));
+    for first in (0..count).step_by(LINE_SLOTS) {
+        let line: [u32; LINE_SLOTS] = memory.load(slots_at(page, first));
         for (index, slot) in (first..count).zip(line) {
-            if let Some(found) = each(memory, index, slot >> 16, entry_at(page, slot)) {
+            if let Some(found) = each(memory, index, slot, entry_at(page, slot)) {
                 return Some(found);
             }
         }
     }
     None
+}
+
+/// Calls `each` with where every entry lies.
+pub(super) fn each_entry<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    mut each: impl FnMut(&mut M, Addr),
+) {
+    each_slot(memory, page, header, |memory, _, _, at| {
+        each(memory, at);
+        None::<()>
+    });
 }
 
 /// Finds the entry of `key`.
@@ -59,18 +106,12 @@ pub(super) fn find<M: Memory>(
     header: &PageHeader,
     key: &Key<'_>,
 ) -> Option<Found> {
-    each_slot(memory, page, header, |memory, index, hash, at| {
-        let is_it = hash == key.hash && has_key(memory, at, end(page), key.bytes);
-        is_it.then_some(Found { index, at })
+    let wanted = tag(key.hash);
+    each_slot(memory, page, header, |memory, index, slot, at| {
+        let may_be = (slot ^ wanted) >> PLACE_BITS == 0;
+        (may_be && has_key(memory, at, end(page), key.bytes)).then_some(Found { index, at })
     })
 }
-
-/// Words of slots and entries.
-const WORDS: usize = PAGE_WORDS as usize - HEADER_WORDS as usize;
-
-/// The leaf has too little room for an entry.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
 
 /// Adds an entry of `hash`. The page's latch is held.
 pub(super) fn insert<M: Memory>(
@@ -78,22 +119,18 @@ pub(super) fn insert<M: Memory>(
     page: Addr,
     header: &mut PageHeader,
     hash: u64,
-    words: &[u64],
+    bytes: &[u8],
 ) -> Result<(), NoRoom> {
-    let room = |header: &PageHeader| {
-        u64::from(header.heap).saturating_sub(HEADER_WORDS + u64::from(header.count)) as usize
-    };
-    let needed = words.len() + 1;
-    if room(header) < needed {
-        if room(header) + usize::from(header.garbage) < needed {
-            return Err(NoRoom);
-        }
-        let entries = read(memory, page, header);
-        write(memory, page, header, &entries);
+    let needed = bytes.len() + SLOT_BYTES;
+    if free_bytes(header) < needed {
+        return Err(NoRoom { hash, bytes: needed });
     }
-    header.heap -= words.len() as u16;
-    store_words(memory, page + u64::from(header.heap) * 8, words);
-    memory.store(slot_at(page, header.count), hash << 16 | u64::from(header.heap));
+    if free_bytes(header) - usize::from(header.garbage) < needed {
+        compact(memory, page, header);
+    }
+    header.heap -= bytes.len() as u16;
+    copy_in(memory, page + u64::from(header.heap), bytes);
+    store_slot(memory, page, header.count, slot_of(hash, header.heap));
     header.count += 1;
     header.store(memory, page);
     Ok(())
@@ -101,16 +138,16 @@ pub(super) fn insert<M: Memory>(
 
 /// Removes an entry that was found. The page's latch is held.
 pub(super) fn remove<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader, found: Found) {
-    let words = EntryHeader::decode(memory.load(found.at)).words() as u16;
+    let bytes = entry_bytes(memory, found.at, end(page)) as u16;
     header.count -= 1;
     if found.index != header.count {
-        let last: u64 = memory.load(slot_at(page, header.count));
-        memory.store(slot_at(page, found.index), last);
+        let last = load_slot(memory, page, header.count);
+        store_slot(memory, page, found.index, last);
     }
-    if found.at == page + u64::from(header.heap) * 8 {
-        header.heap += words;
+    if found.at == page + u64::from(header.heap) {
+        header.heap += bytes;
     } else {
-        header.garbage += words;
+        header.garbage += bytes;
     }
     header.store(memory, page);
 }
@@ -122,47 +159,50 @@ pub(super) fn replace<M: Memory>(
     header: &mut PageHeader,
     found: Found,
     hash: u64,
-    words: &[u64],
+    bytes: &[u8],
 ) -> Result<(), NoRoom> {
-    let old_words = EntryHeader::decode(memory.load(found.at)).words();
-    if old_words == words.len() {
-        store_words(memory, found.at, words);
+    let old_bytes = entry_bytes(memory, found.at, end(page));
+    if old_bytes == bytes.len() {
+        copy_in(memory, found.at, bytes);
         return Ok(());
     }
-    let free = free_words(header) + old_words;
-    if free < words.len() {
-        return Err(NoRoom);
+    if free_bytes(header) + old_bytes < bytes.len() {
+        return Err(NoRoom { hash, bytes: bytes.len() - old_bytes });
     }
     remove(memory, page, header, found);
-    insert(memory, page, header, hash, words)
+    insert(memory, page, header, hash, bytes)
 }
 
-/// Words that no slot and no entry takes.
-pub(super) fn free_words(header: &PageHeader) -> usize {
-    let heap = PAGE_WORDS as usize - usize::from(header.heap) - usize::from(header.garbage);
-    WORDS - usize::from(header.count) - heap
+/// Bytes that no slot and no entry takes.
+fn free_bytes(header: &PageHeader) -> usize {
+    let heap = PAGE_BYTES - usize::from(header.heap) - usize::from(header.garbage);
+    LEAF_BYTES.saturating_sub(usize::from(header.count) * SLOT_BYTES + heap)
 }
 
-fn store_words<M: Memory>(memory: &mut M, at: Addr, words: &[u64]) {
-    super::layout::copy_in(memory, at, bytemuck::cast_slice(words));
-}
+/// An entry taken out of its page, with its hash.
+pub(super) type Taken = (u64, EntryBytes);
 
-/// An entry taken out of its page.
-pub(super) type Taken = (u64, EntryWords);
-
-/// All entries of a leaf.
-pub(super) fn read<M: Memory>(memory: &mut M, page: Addr, header: &PageHeader) -> Vec<Taken> {
+/// All entries of a leaf, in the order of their hashes.
+pub(super) fn read<M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &PageHeader,
+    secret: &HashSecret,
+) -> Vec<Taken> {
     let mut entries = Vec::with_capacity(header.count.into());
-    each_slot(memory, page, header, |memory, _, hash, at| {
-        let words = EntryHeader::decode(memory.load(at)).words();
-        let words = words.min(((end(page).0 - at.0) / 8) as usize);
-        let mut bytes = Vec::new();
-        super::layout::copy_out(memory, at, words * 8, &mut bytes);
-        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
-        entries.push((hash, words.collect()));
-        None::<()>
+    each_entry(memory, page, header, |memory, at| {
+        let bytes = take(memory, page, at);
+        entries.push((secret.key(key_in(&bytes)).hash, bytes));
     });
+    entries.sort_by_key(|(hash, _)| *hash);
     entries
+}
+
+fn take<M: Memory>(memory: &mut M, page: Addr, at: Addr) -> EntryBytes {
+    let mut bytes = Vec::new();
+    let length = entry_bytes(memory, at, end(page));
+    copy_out(memory, at, length, &mut bytes);
+    bytes.into()
 }
 
 /// Writes a leaf of these entries, and its header with their place. They fit.
@@ -172,48 +212,144 @@ pub(super) fn write<M: Memory>(
     header: &mut PageHeader,
     entries: &[Taken],
 ) {
+    let slots = entries.iter().map(|(hash, bytes)| (tag(*hash), &bytes[..]));
+    fill(memory, page, header, slots);
+}
+
+/// Moves the entries of a leaf together, so that what belonged to none is free.
+fn compact<M: Memory>(memory: &mut M, page: Addr, header: &mut PageHeader) {
+    let mut entries = Vec::with_capacity(header.count.into());
+    each_slot(memory, page, header, |memory, _, slot, at| {
+        entries.push((slot, take(memory, page, at)));
+        None::<()>
+    });
+    fill(memory, page, header, entries.iter().map(|(slot, bytes)| (*slot, &bytes[..])));
+}
+
+/// Writes entries, each with a slot that has its tag.
+fn fill<'a, M: Memory>(
+    memory: &mut M,
+    page: Addr,
+    header: &mut PageHeader,
+    entries: impl ExactSizeIterator<Item = (u32, &'a [u8])>,
+) {
     header.count = entries.len() as u16;
     header.garbage = 0;
-    header.heap = PAGE_WORDS as u16;
-    for (index, (hash, words)) in entries.iter().enumerate() {
-        header.heap -= words.len() as u16;
-        store_words(memory, page + u64::from(header.heap) * 8, words);
-        memory.store(slot_at(page, index as u16), hash << 16 | u64::from(header.heap));
+    header.heap = PAGE_BYTES as u16;
+    for (index, (slot, bytes)) in entries.enumerate() {
+        header.heap -= bytes.len() as u16;
+        copy_in(memory, page + u64::from(header.heap), bytes);
+        let slot = slot >> PLACE_BITS << PLACE_BITS | u32::from(header.heap);
+        store_slot(memory, page, index as u16, slot);
     }
     header.store(memory, page);
 }
 
-/// Where to divide `entries`, which are sorted by hash: the index of the first of the right half, so
-/// that both halves have about as many words. `None` if all have the same hash.
-pub(super) fn middle(entries: &[Taken]) -> Option<usize> {
-    let total: usize = entries.iter().map(|(_, words)| words.len() + 1).sum();
-    let mut best = None;
-    let mut left = 0;
-    for (index, pair) in entries.windows(2).enumerate() {
-        left += pair[0].1.len() + 1;
-        let off = left.abs_diff(total - left);
-        if pair[0].0 != pair[1].0 && best.is_none_or(|(least, _)| off < least) {
-            best = Some((off, index + 1));
-        }
-    }
-    best.map(|(_, index)| index)
+/// Hashes at which leaves after the first begin.
+pub(super) type Begins = SmallVec<[u64; 2]>;
+
+/// Spreads entries over `leaves` leaves, about evenly: gives where those after the first begin. Entries, in the
+/// order of their hashes, are given by hash and bytes, and those of one hash stay together. The first leaf takes
+/// hashes below `first_end` only. `None` if the leaves are too few.
+pub(super) fn spread(entries: &[(u64, usize)], leaves: usize, first_end: u64) -> Option<Begins> {
+    // As evenly as entries allow. Where large entries prevent that, from the left.
+    cut(entries, leaves, first_end, |rest, leaves| rest / leaves)
+        .or_else(|| cut(entries, leaves, first_end, |_, _| LEAF_BYTES))
 }
 
-/// From which of `entries`, which are sorted by hash, to move them to a leaf with so many words free, so that both
-/// have about as many words. `None` if moving any would not make them more alike.
-pub(super) fn balance(entries: &[Taken], free: usize) -> Option<usize> {
-    let left: usize = entries.iter().map(|(_, words)| words.len() + 1).sum();
-    let mut best = (left.abs_diff(WORDS - free), None);
-    let mut moved = 0;
-    for (index, pair) in entries.windows(2).enumerate().rev() {
-        moved += pair[1].1.len() + 1;
-        if moved > free {
-            break;
+/// As [`spread`]. `aim` says how many bytes a leaf should have, by how many are left for how many leaves.
+fn cut(
+    entries: &[(u64, usize)],
+    leaves: usize,
+    first_end: u64,
+    aim: impl Fn(usize, usize) -> usize,
+) -> Option<Begins> {
+    let mut begins = Begins::new();
+    let mut rest: usize = entries.iter().map(|(_, bytes)| bytes).sum();
+    let mut runs = entries.chunk_by(|one, next| one.0 == next.0).peekable();
+    for leaf in 0..leaves {
+        let last = leaf + 1 == leaves;
+        let aim = if last { LEAF_BYTES } else { aim(rest, leaves - leaf) };
+        let mut taken = 0;
+        while let Some(run) = runs.peek() {
+            let bytes: usize = run.iter().map(|(_, bytes)| bytes).sum();
+            let fits = taken + bytes <= LEAF_BYTES && (leaf > 0 || run[0].0 < first_end);
+            let near = last || taken + bytes / 2 <= aim;
+            if taken > 0 && !(fits && near) || taken == 0 && !fits {
+                break;
+            }
+            taken += bytes;
+            runs.next();
         }
-        let off = (left - moved).abs_diff(WORDS - free + moved);
-        if pair[0].0 != pair[1].0 && off < best.0 {
-            best = (off, Some(index + 1));
+        rest -= taken;
+        match runs.peek() {
+            Some(run) if !last => begins.push(run[0].0),
+            None if last => return Some(begins),
+            _ => return None,
         }
     }
-    best.1
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    /// The bytes of each leaf.
+    fn filled(entries: &[(u64, usize)], begins: &[u64]) -> Vec<usize> {
+        let leaf_of = |hash: u64| begins.partition_point(|begin| *begin <= hash);
+        let mut filled = vec![0; begins.len() + 1];
+        entries.iter().for_each(|(hash, bytes)| filled[leaf_of(*hash)] += bytes);
+        filled
+    }
+
+    #[test]
+    fn entries_are_spread_evenly_where_their_sizes_allow() {
+        let entries: Vec<(u64, usize)> = (0..7).map(|hash| (hash, 1_000)).collect();
+        let begins = spread(&entries, 3, 7).expect("they fit");
+        assert_eq!(filled(&entries, &begins), [2_000, 3_000, 2_000]);
+        assert_eq!(spread(&entries, 1, 7), None, "they are too many");
+        let begins = spread(&entries, 3, 1).expect("they fit");
+        assert_eq!(filled(&entries, &begins)[0], 1_000, "the first leaf takes what is its own");
+        let same = [(4, 1_000), (5, 900), (5, 900), (5, 900), (6, 900)];
+        let begins = spread(&same, 2, 9).expect("they fit");
+        assert_eq!(begins[..], [5], "entries of one hash stay together");
+    }
+
+    /// Whatever two full leaves hold, they have room for one more entry when they become three.
+    #[test]
+    fn two_leaves_become_three_whatever_their_entries_are() {
+        let largest = LEAF_BYTES / 2;
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        for round in 0..20_000 {
+            let mut hash = 0;
+            let mut leaf = |rng: &mut Pcg64Mcg| {
+                let (mut entries, mut bytes) = (Vec::new(), 0);
+                loop {
+                    let least = if rng.random_bool(0.5) { 6 } else { largest - 40 };
+                    let size = rng.random_range(least..=largest);
+                    if bytes + size > LEAF_BYTES {
+                        return entries;
+                    }
+                    hash += 2;
+                    bytes += size;
+                    entries.push((hash, size));
+                }
+            };
+            let mut entries = leaf(&mut rng);
+            let first_end = entries.last().expect("one fits").0 + 2;
+            if round % 2 == 0 {
+                entries.append(&mut leaf(&mut rng));
+            }
+            let (pages, hash) = (2 + usize::from(round % 2 == 0), rng.random_range(0..first_end));
+            let more = (hash / 2 * 2 + 1, rng.random_range(6..=largest));
+            entries.insert(entries.partition_point(|(hash, _)| *hash <= more.0), more);
+            let begins =
+                spread(&entries, pages, first_end).unwrap_or_else(|| panic!("{entries:?}"));
+            assert!(filled(&entries, &begins).iter().all(|bytes| (1..=LEAF_BYTES).contains(bytes)));
+            assert!(begins.len() + 1 == pages && begins[0] <= first_end, "{begins:?}");
+        }
+    }
 }

@@ -71,7 +71,10 @@ pub const DATABASES: usize = 16;
 /// Stripes of keys.
 const STRIPES: u64 = 256;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x02");
+/// The first word of a keyspace: its name, and the version of its format in the last byte.
+const MAGIC: u64 = u64::from_le_bytes(*b"EBBKEYS\x00") | VERSION << VERSION_SHIFT;
+const VERSION: u64 = 3;
+const VERSION_SHIFT: u32 = 56;
 
 /// Where the parts of the header page lie.
 const DETACHED: u64 = 32;
@@ -101,8 +104,17 @@ pub struct Counts {
 
 /// Why memory holds no keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the memory holds no keyspace of this version")]
-pub struct NotKeyspace;
+pub enum NotKeyspace {
+    /// It holds something else, or what it holds is damaged.
+    #[error("the memory holds no keyspace")]
+    Other,
+    /// It holds one of another build.
+    #[error(
+        "the keyspace has version {0} of its format, expected {VERSION}: the build that made it can \
+         read its keys"
+    )]
+    Version(u64),
+}
 
 /// A key that a scan met.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,8 +164,12 @@ impl Keyspace {
         let [magic, pages, low, high]: [u64; 4] = memory.load(base);
         let fits = base.0.checked_add(pages.saturating_mul(PAGE_BYTES as u64));
         let fits = fits.is_some_and(|end| end <= memory.size_bytes());
+        let version = magic >> VERSION_SHIFT;
+        if magic != MAGIC && magic ^ version << VERSION_SHIFT == MAGIC ^ VERSION << VERSION_SHIFT {
+            return Err(NotKeyspace::Version(version));
+        }
         if magic != MAGIC || pages < PAGES_MIN || !fits {
-            return Err(NotKeyspace);
+            return Err(NotKeyspace::Other);
         }
         Ok(Keyspace::new(base, pages, HashSecret([low, high])))
     }
@@ -275,14 +291,13 @@ impl Keyspace {
         let start = into.len();
         let next = self.tree(database).read(memory, from, |memory, page, header| {
             into.truncate(start);
-            leaf::each_slot(memory, page, header, |memory, _, hash, at| {
+            leaf::each_entry(memory, page, header, |memory, at| {
                 let mut key = Vec::new();
-                if hash >= from
-                    && let Some(expires_at_ms) = load_key(memory, at, leaf::end(page), &mut key)
+                if let Some(expires_at_ms) = load_key(memory, at, leaf::end(page), &mut key)
+                    && self.key(&key).hash >= from
                 {
                     into.push(Scanned { key, expires_at_ms });
                 }
-                None::<()>
             });
             header.high
         });
@@ -327,7 +342,8 @@ impl Keyspace {
 
     fn tree(&self, database: usize) -> Tree {
         assert!(database < DATABASES);
-        Tree { line: self.base + DATABASE_LINES + database as u64 * 64, pages: self.pages }
+        let line = self.base + DATABASE_LINES + database as u64 * 64;
+        Tree { line, pages: self.pages, secret: self.secret }
     }
 
     fn count_at(&self, database: usize, stripe: u64) -> Addr {

@@ -2,13 +2,17 @@
 //!
 //! It is a B-link tree (Lehman and Yao, TODS 1981) whose keys are hashes: a search takes no latch and
 //! notices by versions that a page has changed under it; a writer holds one page at a time. Pages are
-//! never merged: keys that come later refill them.
+//! never merged: keys that come later refill them. A full leaf shares its entries with the one that
+//! follows, and if both are full they become three, as in a B*-tree (Knuth, "The Art of Computer
+//! Programming", volume 3, section 6.2.4), so that leaves are fuller than halves of divided ones.
 
-use ebbtide_core::{Addr, Hint, Memory};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES};
+use smallvec::{SmallVec, smallvec};
 
 use super::inner;
-use super::layout::{HASHES, PAGE_WORDS, PageHeader, PageNumber};
-use super::leaf;
+use super::key::HashSecret;
+use super::layout::{HASHES, LEAF_BYTES, PageHeader, PageNumber, SLOT_BYTES};
+use super::leaf::{self, NoRoom};
 use super::pages::{Full, Pages};
 use crate::latch;
 
@@ -21,25 +25,36 @@ pub(super) const ROOT: u64 = 8;
 pub(super) struct Tree {
     pub(super) line: Addr,
     pub(super) pages: Pages,
+    pub(super) secret: HashSecret,
 }
 
 /// What a writer says of the leaf that it was shown.
 pub(super) enum Step<R> {
     Done(R),
-    /// The leaf has too little room: divide it and come again.
-    Divide,
+    /// The leaf has too little room: make some and come again.
+    MakeRoom(NoRoom),
 }
 
-/// How a full leaf got room.
-enum Made {
-    /// A new leaf, which begins at this hash.
-    Leaf(u64, PageNumber),
+/// What the page above has to know of leaves that got room.
+struct Made {
     /// The leaf that follows begins at `to`, and no longer at `from`.
-    Shift { from: u64, to: u64, leaf: PageNumber },
+    lowered: Option<Lowered>,
+    /// A new leaf, which begins at this hash.
+    new: Option<inner::Child>,
 }
 
-/// Entries are moved to the leaf that follows if it has as many words free.
-const SHIFT_ROOM_WORDS: usize = PAGE_WORDS as usize / 4;
+/// A leaf begins at `to`, and no longer at `from`.
+struct Lowered {
+    from: u64,
+    to: u64,
+    leaf: PageNumber,
+}
+
+/// A leaf whose latch is held.
+type Held = (PageNumber, PageHeader);
+
+/// Two leaves share their entries, instead of becoming three, if so many bytes then are free.
+const SHARE_FREE_BYTES: usize = LEAF_BYTES / 4;
 
 /// Where a hash lies, as one page says.
 enum Next {
@@ -58,7 +73,7 @@ impl Tree {
             high: HASHES,
             right: 0,
             count: 0,
-            heap: PAGE_WORDS as u16,
+            heap: PAGE_BYTES as u16,
             garbage: 0,
         };
         let page = self.pages.address(leaf);
@@ -109,8 +124,8 @@ impl Tree {
         }
     }
 
-    /// Shows the leaf of `hash` to `body` with its latch held, and divides it as often as `body`
-    /// asks for that.
+    /// Shows the leaf of `hash` to `body` with its latch held, and makes room in it when `body` asks for
+    /// that.
     pub(super) fn write<M: Memory, R>(
         &self,
         memory: &mut M,
@@ -133,14 +148,23 @@ impl Tree {
                 }
                 match body(memory, page, &mut header) {
                     Step::Done(result) => Ok(Ok(result)),
-                    Step::Divide => self.make_room(memory, page, header).map(|made| Err(Ok(made))),
+                    Step::MakeRoom(more) => {
+                        self.make_room(memory, (number, header), more).map(|made| Err(Ok(made)))
+                    }
                 }
             })?;
             match result {
                 Ok(result) => return Ok(result),
                 Err(Err(right)) => number = right,
-                Err(Ok(Made::Leaf(separator, leaf))) => self.link(memory, 1, separator, leaf)?,
-                Err(Ok(Made::Shift { from, to, leaf })) => self.lower(memory, (from, to), leaf),
+                Err(Ok(Made { lowered, new })) => {
+                    // Separators above stay in order: the new leaf follows the lowered one.
+                    if let Some(lowered) = lowered {
+                        self.lower(memory, &lowered);
+                    }
+                    if let Some((begins, leaf)) = new {
+                        self.link(memory, 1, begins, leaf)?;
+                    }
+                }
             }
         }
     }
@@ -183,21 +207,22 @@ impl Tree {
         }
     }
 
-    /// Makes room in a full leaf, whose latch is held: moves some of its entries to the leaf that follows, if
-    /// that has more than a little room, or divides it. So leaves are fuller than halves of divided ones.
+    /// Makes room for what a full leaf, whose latch is held, has none for.
     fn make_room<M: Memory>(
         &self,
         memory: &mut M,
-        page: Addr,
-        header: PageHeader,
+        (number, header): Held,
+        more: NoRoom,
     ) -> Result<Made, Full> {
-        if self.has_next_beside_it(memory, &header)
-            && let Some(begins) = self.shift(memory, page, header)
-        {
-            return Ok(Made::Shift { from: header.high, to: begins, leaf: header.right });
+        if !self.has_next_beside_it(memory, &header) {
+            return self.spread(memory, smallvec![(number, header)], more);
         }
-        let (separator, leaf) = self.divide_leaf(memory, page, header)?;
-        Ok(Made::Leaf(separator, leaf))
+        // Leaves are latched from left to right.
+        let next = self.pages.address(header.right);
+        latch::write(memory, next, |memory| {
+            let next = (header.right, PageHeader::load(memory, next));
+            self.spread(memory, smallvec![(number, header), next], more)
+        })
     }
 
     /// Whether the leaf that follows has the same page above it, so that a look-up finds it at once when it begins
@@ -212,33 +237,62 @@ impl Tree {
         latch::read(memory, page, |memory| PageHeader::load(memory, page).high > header.high)
     }
 
-    /// Moves the last entries of a leaf, whose latch is held, to the one that follows, so that both are about as
-    /// full. Gives the hash from which that begins then; `None` if it has too little room.
-    fn shift<M: Memory>(&self, memory: &mut M, page: Addr, mut header: PageHeader) -> Option<u64> {
-        // Leaves are latched from left to right.
-        let next_page = self.pages.address(header.right);
-        latch::write(memory, next_page, |memory| {
-            let mut next = PageHeader::load(memory, next_page);
-            if leaf::free_words(&next) < SHIFT_ROOM_WORDS {
-                return None;
+    /// Spreads the entries of one or two leaves over them, or over one more, so that there is room for `more` in
+    /// the first. Their latches are held.
+    fn spread<M: Memory>(
+        &self,
+        memory: &mut M,
+        mut leaves: SmallVec<[Held; 3]>,
+        more: NoRoom,
+    ) -> Result<Made, Full> {
+        let mut entries = Vec::new();
+        for (number, header) in &leaves {
+            entries.extend(leaf::read(memory, self.pages.address(*number), header, &self.secret));
+        }
+        let mut sizes: Vec<(u64, usize)> =
+            entries.iter().map(|(hash, bytes)| (*hash, bytes.len() + SLOT_BYTES)).collect();
+        sizes
+            .insert(sizes.partition_point(|(hash, _)| *hash <= more.hash), (more.hash, more.bytes));
+        let first_end = leaves[0].1.high;
+        let shared = may_share(&sizes, leaves.len(), more.bytes)
+            .then(|| leaf::spread(&sizes, leaves.len(), first_end))
+            .flatten();
+        let mut new = None;
+        let begins = match shared {
+            Some(begins) => begins,
+            None => {
+                // More keys of one 48-bit hash than a page holds do not occur with a secret hash.
+                let begins = leaf::spread(&sizes, leaves.len() + 1, first_end).ok_or(Full)?;
+                let number = self.pages.take(memory)?;
+                let (_, last) = leaves.last_mut().expect("there is one at least");
+                let header = *last;
+                last.right = number;
+                leaves.push((number, header));
+                new = begins.last().map(|begin| (*begin, number));
+                begins
             }
-            let mut entries = leaf::read(memory, page, &header);
-            entries.sort_by_key(|(hash, _)| *hash);
-            let from = leaf::balance(&entries, leaf::free_words(&next))?;
-            let mut moved = entries.split_off(from);
-            let begins = moved[0].0;
-            moved.extend(leaf::read(memory, next_page, &next));
-            next.low = begins;
-            leaf::write(memory, next_page, &mut next, &moved);
-            header.high = begins;
-            leaf::write(memory, page, &mut header, &entries);
-            Some(begins)
-        })
+        };
+        let lowered = (leaves.len() - usize::from(new.is_some()) == 2).then(|| Lowered {
+            from: first_end,
+            to: begins[0],
+            leaf: leaves[1].0,
+        });
+        for (index, begin) in begins.iter().enumerate() {
+            leaves[index].1.high = *begin;
+            leaves[index + 1].1.low = *begin;
+        }
+        let mut rest = &entries[..];
+        for (number, header) in &mut leaves {
+            let (own, later) = rest.split_at(rest.partition_point(|(hash, _)| *hash < header.high));
+            leaf::write(memory, self.pages.address(*number), header, own);
+            rest = later;
+        }
+        Ok(Made { lowered, new })
     }
 
-    /// Tells the page above that `leaf` begins at `to` now, and not at `from`. Until then a look-up of what is between
-    /// goes there by way of the leaf on its left.
-    fn lower<M: Memory>(&self, memory: &mut M, (from, to): (u64, u64), leaf: PageNumber) {
+    /// Tells the page above that a leaf begins earlier. Until then a look-up of what is between goes there by way of
+    /// the leaf on its left.
+    fn lower<M: Memory>(&self, memory: &mut M, &Lowered { from, to, leaf }: &Lowered) {
         let mut next = self.descend(memory, from, 1);
         while let Some(number) = next {
             let page = self.pages.address(number);
@@ -251,29 +305,6 @@ impl Tree {
                 None
             });
         }
-    }
-
-    /// Moves the upper half of a full leaf, whose latch is held, to a new page.
-    fn divide_leaf<M: Memory>(
-        &self,
-        memory: &mut M,
-        page: Addr,
-        mut header: PageHeader,
-    ) -> Result<inner::Child, Full> {
-        let mut entries = leaf::read(memory, page, &header);
-        entries.sort_by_key(|(hash, _)| *hash);
-        // More keys of one 48-bit hash than a page holds do not occur with a secret hash.
-        let middle = leaf::middle(&entries).ok_or(Full)?;
-        let number = self.pages.take(memory)?;
-        let upper = entries.split_off(middle);
-        let separator = upper[0].0;
-        let mut right = PageHeader { low: separator, ..header };
-        let new_page = self.pages.address(number);
-        leaf::write(memory, new_page, &mut right, &upper);
-        header.high = separator;
-        header.right = number;
-        leaf::write(memory, page, &mut header, &entries);
-        Ok((separator, number))
     }
 
     /// Tells `level` of a page that was made by dividing one below it.
@@ -351,4 +382,12 @@ impl Tree {
         header.store(memory, page);
         Ok((separator, number))
     }
+}
+
+/// Whether so many leaves may share entries of these sizes, of which one takes `more` bytes more: if room is left for
+/// others like that one, unless it is so large that there can be none.
+fn may_share(sizes: &[(u64, usize)], leaves: usize, more: usize) -> bool {
+    let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
+    let spare = SHARE_FREE_BYTES / more * more;
+    leaves > 1 && bytes + spare <= leaves * LEAF_BYTES
 }
