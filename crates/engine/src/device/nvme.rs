@@ -166,7 +166,14 @@ impl Entries for Arc<Namespace> {
         entry(URING_COMMAND, &Command { address, data_bytes, ..command }, buffer)
     }
 
-    fn run(&self, direction: Direction, offset: u64, iovecs: &[libc::iovec]) -> squeue::Entry128 {
+    /// Passthrough takes runs of pages in memory that is not registered alone.
+    fn run(
+        &self,
+        direction: Direction,
+        offset: u64,
+        iovecs: &[libc::iovec],
+        _buffer: Option<u16>,
+    ) -> squeue::Entry128 {
         // In place of bytes the kernel takes the number of pieces here.
         let (address, data_bytes) = (iovecs.as_ptr() as u64, iovecs.len() as u32);
         let command = self.transfer(direction, offset, iovecs.len() * PAGE_BYTES);
@@ -476,7 +483,7 @@ mod tests {
     fn a_run_is_one_command_for_memory_in_pieces() {
         let iovecs = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: PAGE_BYTES }; 3];
         let (operation, command) =
-            decoded(&namespace(512, true).run(Direction::Write, 8192, &iovecs));
+            decoded(&namespace(512, true).run(Direction::Write, 8192, &iovecs, None));
         assert_eq!((operation, command.opcode), (URING_COMMAND_VECTORED, WRITE));
         assert_eq!((command.address, command.data_bytes), (iovecs.as_ptr() as u64, 3));
         assert_eq!(command.words_10_to_15, [16, 0, 23, 0, 0, 0]);

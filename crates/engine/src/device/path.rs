@@ -134,7 +134,8 @@ fn block(file: Arc<File>, asked: bool) -> Opened {
         let (device, notice) = unpolled(file);
         return (device, notice.or_else(|| asked.then(|| NO_POLLED_QUEUES.into())));
     }
-    match Polled::new(FileEntries(file.clone()), true) {
+    let polled = FileEntries::new(file.clone()).and_then(|entries| Polled::new(entries, true));
+    match polled {
         Ok(device) => (Arc::new(device), None),
         Err(error) => {
             let (device, notice) = unpolled(file);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::squeue::EntryMarker;
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use ebbtide_core::PAGE_BYTES;
 
@@ -41,8 +41,14 @@ pub(super) trait Entries: Send + Sync + 'static {
     ) -> Self::Submission;
 
     /// Moves neighbouring pages from byte `offset` on from or to `iovecs`, which stay where they are
-    /// until the completion.
-    fn run(&self, direction: Direction, offset: u64, iovecs: &[libc::iovec]) -> Self::Submission;
+    /// until the completion and lie in the registered buffer `buffer`.
+    fn run(
+        &self,
+        direction: Direction,
+        offset: u64,
+        iovecs: &[libc::iovec],
+        buffer: Option<u16>,
+    ) -> Self::Submission;
 
     /// The error that the result of a completion means, if it is one.
     fn error(&self, result: i32) -> Option<io::Error>;
@@ -57,7 +63,27 @@ pub(super) trait Entries: Send + Sync + 'static {
 }
 
 /// Requests through the kernel's file systems and block layer.
-pub(super) struct FileEntries(pub(super) Arc<File>);
+pub(super) struct FileEntries {
+    file: Arc<File>,
+    /// Whether runs of pages may lie in registered memory (Linux 6.15 and later).
+    registered_runs: bool,
+}
+
+impl FileEntries {
+    /// For `file`.
+    ///
+    /// # Errors
+    /// When this kernel or container refuses io_uring.
+    pub(super) fn new(file: Arc<File>) -> io::Result<FileEntries> {
+        let ring = ring::<FileEntries>(2)?;
+        let mut probe = Probe::new();
+        // A kernel too old to be asked knows neither.
+        let registered_runs = ring.submitter().register_probe(&mut probe).is_ok()
+            && probe.is_supported(opcode::ReadvFixed::CODE)
+            && probe.is_supported(opcode::WritevFixed::CODE);
+        Ok(FileEntries { file, registered_runs })
+    }
+}
 
 impl Entries for FileEntries {
     type Submission = squeue::Entry;
@@ -67,7 +93,7 @@ impl Entries for FileEntries {
     const COUNTS_BYTES: bool = true;
 
     fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.file.as_raw_fd()
     }
 
     fn page(
@@ -92,11 +118,27 @@ impl Entries for FileEntries {
         }
     }
 
-    fn run(&self, direction: Direction, offset: u64, iovecs: &[libc::iovec]) -> squeue::Entry {
+    fn run(
+        &self,
+        direction: Direction,
+        offset: u64,
+        iovecs: &[libc::iovec],
+        buffer: Option<u16>,
+    ) -> squeue::Entry {
         let (file, start, count) = (types::Fixed(0), iovecs.as_ptr(), iovecs.len() as u32);
-        match direction {
-            Direction::Read => opcode::Readv::new(file, start, count).offset(offset).build(),
-            Direction::Write => opcode::Writev::new(file, start, count).offset(offset).build(),
+        match (direction, buffer.filter(|_| self.registered_runs)) {
+            (Direction::Read, Some(buffer)) => {
+                opcode::ReadvFixed::new(file, start, count, buffer).offset(offset).build()
+            }
+            (Direction::Write, Some(buffer)) => {
+                opcode::WritevFixed::new(file, start, count, buffer).offset(offset).build()
+            }
+            (Direction::Read, None) => {
+                opcode::Readv::new(file, start, count).offset(offset).build()
+            }
+            (Direction::Write, None) => {
+                opcode::Writev::new(file, start, count).offset(offset).build()
+            }
         }
     }
 
@@ -116,8 +158,7 @@ impl Uring {
     /// # Errors
     /// When this kernel or container refuses io_uring; [`threads`](super::threads) works anywhere.
     pub fn new(file: Arc<File>) -> io::Result<Uring> {
-        ring::<FileEntries>(2)?;
-        Ok(Uring { entries: Arc::new(FileEntries(file)) })
+        Ok(Uring { entries: Arc::new(FileEntries::new(file)?) })
     }
 
     /// Bytes of the rings of a queue of `depth` requests: 64 for every submission and 4 for its index,
@@ -200,11 +241,12 @@ impl<E: Entries> Outstanding<E> {
     fn begin(&mut self, request: &Request, registered: Option<FrameMemory>) -> E::Submission {
         let &Request { direction, offset, token, .. } = request;
         self.count += 1;
+        let buffer = buffer_of_all(registered, &request.pages);
         let (mut entry, iovecs) = if let [page] = request.pages[..] {
-            (self.entries.page(direction, offset, page, buffer_of(registered, page)), None)
+            (self.entries.page(direction, offset, page, buffer), None)
         } else {
             let iovecs = request.iovecs();
-            (self.entries.run(direction, offset, &iovecs.0), Some(iovecs))
+            (self.entries.run(direction, offset, &iovecs.0, buffer), Some(iovecs))
         };
         if direction == Direction::Read && iovecs.is_none() {
             entry.set_user_data(token);
@@ -270,6 +312,13 @@ pub(super) fn buffer_of(registered: Option<FrameMemory>, page: *mut u8) -> Optio
     let frames = registered?;
     let offset = (page as usize).checked_sub(frames.base as usize)?;
     (offset < frames.bytes).then_some((offset / BUFFER_BYTES_MAX) as u16)
+}
+
+/// The number of the buffer of `registered` memory in which all of `pages` lie.
+fn buffer_of_all(registered: Option<FrameMemory>, pages: &[*mut u8]) -> Option<u16> {
+    let buffer = buffer_of(registered, *pages.first()?)?;
+    let others = &pages[1..];
+    others.iter().all(|&page| buffer_of(registered, page) == Some(buffer)).then_some(buffer)
 }
 
 impl<E: Entries> UringQueue<E> {
@@ -569,6 +618,50 @@ mod tests {
         }
         assert_eq!(*ended[0].result.as_ref().unwrap(), PAGE_BYTES);
         assert_eq!(*page, [7; PAGE_BYTES]);
+    }
+
+    /// Reads the file's two pages into those of `memory` at `places`, in one request.
+    fn read_run(queue: &mut dyn Queue, memory: &mut Pages, places: [usize; 2]) {
+        memory.0 = [[0; PAGE_BYTES]; 3];
+        let pages = places.into_iter().map(|place| memory.0[place].as_mut_ptr()).collect();
+        queue.push(Request { direction: Direction::Read, offset: 0, pages, token: 1 });
+        queue.submit();
+        let mut ended = Vec::new();
+        while ended.is_empty() {
+            queue.sleeper().sleep(Duration::from_secs(10));
+            queue.reap(&mut ended);
+        }
+        assert_eq!(*ended[0].result.as_ref().unwrap(), 2 * PAGE_BYTES);
+        for (place, page) in memory.0.iter().enumerate() {
+            let byte = if places.contains(&place) { 7 } else { 0 };
+            assert_eq!(*page, [byte; PAGE_BYTES], "page {place} of {places:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_read_within_registered_memory_and_partly_or_wholly_beside_it() {
+        let mut memory = Box::new(Pages([[0; PAGE_BYTES]; 3]));
+        let mut queue = queue();
+        read_run(&mut *queue, &mut memory, [0, 1]);
+        let base = memory.0.as_mut_ptr().cast();
+        queue.register(FrameMemory { base, bytes: 2 * PAGE_BYTES }).unwrap();
+        for places in [[0, 1], [1, 0], [1, 2], [2, 0]] {
+            read_run(&mut *queue, &mut memory, places);
+        }
+    }
+
+    #[test]
+    fn a_run_lies_in_a_buffer_only_if_all_its_pages_do() {
+        let page = |number: usize| std::ptr::without_provenance_mut::<u8>(number * PAGE_BYTES);
+        let frames = FrameMemory { base: page(4), bytes: BUFFER_BYTES_MAX + 2 * PAGE_BYTES };
+        let second = 4 + BUFFER_BYTES_MAX / PAGE_BYTES;
+        let of = |pages: &[usize]| {
+            let pages: Vec<_> = pages.iter().copied().map(page).collect();
+            buffer_of_all(Some(frames), &pages)
+        };
+        assert_eq!((of(&[4, 9]), of(&[second, second + 1])), (Some(0), Some(1)));
+        assert_eq!((of(&[4, second]), of(&[4, 3]), of(&[second + 2, 4])), (None, None, None));
+        assert_eq!(buffer_of_all(None, &[page(4)]), None);
     }
 
     #[test]
