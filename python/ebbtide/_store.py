@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ class Store(MutableMapping[Key, bytes]):
         crash loses at most that time) or `none`.
         """
         self.path = Path(path)
-        self._process = os.getpid()
         self._changing = threading.RLock()
         self._transaction: Transaction | None = None
         self._native: _native.Dictionary | None = _native.Dictionary(
@@ -118,9 +117,13 @@ class Store(MutableMapping[Key, bytes]):
 
     def close(self) -> None:
         """Makes everything durable and gives its DRAM back."""
-        # In a forked child, a thread that it has not may hold the lock.
-        with self._changing if os.getpid() == self._process else nullcontext():
+        try:
+            self._open().check_process()
+        except InputError:  # It is closed, or this is a forked child, which waits for no thread.
             self._native = None
+        else:
+            with self._changing:
+                self._native = None
 
     def __enter__(self) -> Store:
         return self
@@ -142,17 +145,13 @@ class Store(MutableMapping[Key, bytes]):
     def _open(self) -> _native.Dictionary:
         if self._native is None:
             raise InputError(f"{self.path}: closed; expected an open store")
-        if os.getpid() != self._process:
-            raise InputError(
-                f"opened by process {self._process}, before a fork: "
-                "expected to be opened again after it"
-            )
         return self._native
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """Keeps other threads from changing the store."""
-        self._open()  # A forked child is refused before it waits for a thread that it has not.
+        # A forked child is refused before it waits for a thread that it has not.
+        self._open().check_process()
         with self._changing:
             if self._transaction is not None:
                 raise InputError("a change beside the transaction: expected one of the transaction")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ebbtide_core::Bytes;
-use ebbtide_engine::{Options, RowError, RowRun};
+use ebbtide_engine::{EngineError, Options, RowError, RowRun};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -44,6 +44,10 @@ impl RowFile {
             runs.into_iter().map(|(offset, rows)| RowRun { offset, rows }).collect();
         let opened = py.detach(|| ebbtide_engine::RowFile::open(&path, &runs, row_bytes, &options));
         opened.map(RowFile).map_err(|error| match error {
+            // These name the file themselves.
+            RowError::Engine(error @ (EngineError::Store(_) | EngineError::Path { .. })) => {
+                Failure::input(error).into()
+            }
             RowError::Engine(error) => {
                 Failure::input(format!("{}: {error}", path.display())).into()
             }
@@ -78,9 +82,10 @@ impl RowFile {
     }
 
     /// Accesses to pages, and how many of them found their page on flash.
-    fn counters(&self) -> (u64, u64) {
+    fn counters(&self) -> PyResult<(u64, u64)> {
+        self.0.check_process().map_err(failed)?;
         let counted = self.0.counters();
-        (counted.accesses, counted.misses)
+        Ok((counted.accesses, counted.misses))
     }
 
     /// Limits of this machine, a sentence each.

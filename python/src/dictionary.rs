@@ -45,6 +45,11 @@ impl Dictionary {
             .map_err(failed)
     }
 
+    /// Refuses a forked child.
+    fn check_process(&self) -> PyResult<()> {
+        self.0.check_process().map_err(failed)
+    }
+
     /// The value of a key.
     fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let key = key.to_vec();
@@ -79,8 +84,9 @@ impl Dictionary {
     }
 
     /// Accesses to pages, and how many of them found their page on flash.
-    fn counters(&self) -> (u64, u64) {
+    fn counters(&self) -> PyResult<(u64, u64)> {
+        self.check_process()?;
         let counted = self.0.counters();
-        (counted.accesses, counted.misses)
+        Ok((counted.accesses, counted.misses))
     }
 }

@@ -221,7 +221,11 @@ impl Dictionary {
         self.jobs.engine().counters().snapshot()
     }
 
-    fn check_process(&self) -> Result<(), DictionaryError> {
+    /// Refuses a forked child, as everything that uses the keys does.
+    ///
+    /// # Errors
+    /// [`DictionaryError::Forked`] in another process than the one that has opened it.
+    pub fn check_process(&self) -> Result<(), DictionaryError> {
         match process::id() == self.process {
             true => Ok(()),
             false => Err(DictionaryError::Forked(self.process)),

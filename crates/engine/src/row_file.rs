@@ -381,10 +381,19 @@ impl RowFile {
         options.cores * options.threads_per_core()
     }
 
-    fn check(&self, indices: &[u64]) -> Result<(), RowError> {
-        if process::id() != self.process {
-            return Err(RowError::Forked(self.process));
+    /// Refuses a forked child, as everything that reads rows does.
+    ///
+    /// # Errors
+    /// [`RowError::Forked`] in another process than the one that has opened the file.
+    pub fn check_process(&self) -> Result<(), RowError> {
+        match process::id() == self.process {
+            true => Ok(()),
+            false => Err(RowError::Forked(self.process)),
         }
+    }
+
+    fn check(&self, indices: &[u64]) -> Result<(), RowError> {
+        self.check_process()?;
         let last = self.rows.count - 1;
         match indices.iter().find(|index| **index > last) {
             Some(index) => Err(RowError::Index { index: *index, last }),
