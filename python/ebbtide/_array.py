@@ -6,7 +6,7 @@ import math
 import operator
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _native
 from ._errors import InputError
@@ -14,6 +14,8 @@ from ._errors import InputError
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+Into = TypeVar("Into")
 
 
 class Array:
@@ -56,22 +58,34 @@ class Array:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def take(
-        self, indices: npt.ArrayLike, out: np.ndarray[Any, Any] | None = None
-    ) -> np.ndarray[Any, Any]:
-        """Gathers the rows with these indices, of one dimension, into `out` or a new array."""
+    @overload
+    def take(self, indices: npt.ArrayLike, out: None = None) -> np.ndarray[Any, Any]: ...
+    @overload
+    def take(self, indices: npt.ArrayLike, out: Into) -> Into: ...
+    def take(self, indices: npt.ArrayLike, out: Any = None) -> Any:
+        """Gathers the rows with these indices, of one dimension, into `out` or a new array.
+
+        `out` is an array of as many rows and the same dtype, or any other buffer that can be
+        written and has as many bytes.
+        """
         import numpy as np
 
         places = self._indices(indices)
         expected = (places.size, *self.shape[1:])
         if out is None:
             out = np.empty(expected, self.dtype)
-        elif not isinstance(out, np.ndarray) or out.dtype != self.dtype or out.shape != expected:
-            found = f"{getattr(out, 'shape', type(out).__name__)} of {getattr(out, 'dtype', 'no dtype')}"
-            raise InputError(f"out: {found}: expected {expected} of {self.dtype}")
-        elif not (out.flags.c_contiguous and out.flags.writeable):
+        into: np.ndarray[Any, Any] | memoryview | None
+        if isinstance(out, np.ndarray):
+            if out.dtype != self.dtype or out.shape != expected:
+                found = f"{out.shape} of {out.dtype}"
+                raise InputError(f"out: {found}: expected {expected} of {self.dtype}")
+            writable = out.flags.c_contiguous and out.flags.writeable
+            into = out.reshape(-1).view(np.uint8) if writable else None
+        else:
+            into = _bytes_of(out, places.size * self._row_bytes)
+        if into is None:
             raise InputError("out: expected a contiguous array that can be written")
-        self._open().gather(places, out.reshape(-1).view(np.uint8))
+        self._open().gather(places, into)
         return out
 
     def prefetch(self, indices: npt.ArrayLike) -> None:
@@ -201,6 +215,17 @@ def open(
     if offset + math.prod(shape) * kind.itemsize >= 1 << 63:
         raise InputError(f"{name}: shape {shape} of {kind}: expected fewer bytes than a file may have")
     return Array(path, runs, shape, kind, dram, cores, threads)
+
+
+def _bytes_of(out: object, size: int) -> memoryview | None:
+    """The bytes of a buffer of `size` bytes; `None` if they cannot be written one after the other."""
+    try:
+        view = memoryview(out)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InputError(f"out: {type(out).__name__}: expected an array or a buffer") from error
+    if view.nbytes != size:
+        raise InputError(f"out: {view.nbytes} bytes: expected {size}")
+    return view.cast("B") if view.c_contiguous and not view.readonly else None
 
 
 def _raw(name: str, dtype: Any, shape: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:

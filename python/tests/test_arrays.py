@@ -1,6 +1,8 @@
 """Rows gathered from flash are NumPy's, whatever the file, the indices and the threads."""
 
+import array as python_array
 import importlib.util
+import mmap
 import os
 import subprocess
 import sys
@@ -186,13 +188,36 @@ def test_keys_that_cannot_be_are_refused(opened, key, kind, said) -> None:
     assert said in str(caught.value)
 
 
+READ_ONLY = np.empty((2, 4, 8), np.uint32)
+READ_ONLY.flags.writeable = False
+
+
 @pytest.mark.parametrize(
-    "out",
-    [np.empty((2, 4, 8), np.int32), np.empty((3, 4, 8), np.uint32), [0], np.empty((4, 4, 8), np.uint32)[::2]],
+    ("out", "said"),
+    [
+        (np.empty((2, 4, 8), np.int32), r"\(2, 4, 8\) of int32: expected \(2, 4, 8\) of uint32"),
+        (np.empty((3, 4, 8), np.uint32), r"\(3, 4, 8\) of uint32: expected"),
+        (np.empty((4, 4, 8), np.uint32)[::2], "expected a contiguous array that can be written"),
+        (READ_ONLY, "expected a contiguous array that can be written"),
+        ([0], "list: expected an array or a buffer"),
+        (bytearray(255), "255 bytes: expected 256"),
+        (bytes(256), "expected a contiguous array that can be written"),
+        (memoryview(bytearray(512))[::2], "expected a contiguous array that can be written"),
+    ],
 )
-def test_buffers_that_do_not_fit_are_refused(opened, out) -> None:
-    with pytest.raises(ebbtide.InputError, match="^out: "):
+def test_buffers_that_do_not_fit_are_refused(opened, out, said) -> None:
+    with pytest.raises(ebbtide.InputError, match=f"^out: {said}"):
         opened[0].take([1, 2], out)
+
+
+def test_rows_are_gathered_into_any_buffer(opened) -> None:
+    array, data = opened
+    expected = data[[3, 1]]
+    floats = python_array.array("f", [0.0] * 64)
+    for out in (bytearray(256), memoryview(bytearray(256)), mmap.mmap(-1, 256), floats):
+        assert array.take([3, 1], out) is out
+        assert bytes(out) == expected.tobytes()
+    assert array.take([], bytearray()) == b""
 
 
 def test_a_closed_array_says_so(rows) -> None:
