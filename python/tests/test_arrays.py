@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import torch_stand_in
+
 import ebbtide
 
 DRAM = "2MiB"
@@ -337,13 +339,26 @@ def test_the_graph_example_aggregates_what_numpy_does(tmp_path: Path) -> None:
     assert len(found) == 4 and all(map(np.array_equal, found, expected))
 
 
-def test_the_loader_of_the_torch_example_gives_every_row_once(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    made = example("torch_rows")
-    np.save(tmp_path / "rows.npy", np.arange(3000, dtype=np.float32).reshape(-1, 1))
-    batches = list(made.loader(str(tmp_path / "rows.npy"), 3000, batch=128, workers=2))
+@pytest.fixture(params=["torch", "the stand-in"])
+def torch_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The PyTorch recipe, over PyTorch if there is one, and over what stands in for it."""
+    if request.param == "torch":
+        pytest.importorskip("torch")
+    else:
+        torch_stand_in.install(monkeypatch)
+    return example("torch_rows")
+
+
+def test_the_loader_of_the_torch_example_gives_every_row_once(
+    torch_rows: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "rows.npy")
+    np.save(path, np.arange(3000, dtype=np.float32).reshape(-1, 1))
+    batches = list(torch_rows.loader(path, 3000, batch=128, workers=2))
     assert [len(batch) for batch in batches] == [128] * 23 + [56]
     assert sorted(int(row) for batch in batches for row in batch) == list(range(3000))
+    torch_rows.main(path)
+    assert capsys.readouterr().out == "3000 rows, sum 4498500.000\n"
 
 
 def test_opening_and_closing_leaks_nothing(rows) -> None:
