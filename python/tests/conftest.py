@@ -1,10 +1,12 @@
 """A machine so small that a run takes moments."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from c_library import Library
 
 SMALL = {
     "cores.count": 2,
@@ -23,19 +25,29 @@ def small() -> dict[str, object]:
     return dict(SMALL)
 
 
+def built(name: str) -> Path | None:
+    """A file that was built from the same source."""
+    target = Path(os.environ.get("EBBTIDE_TARGET", ROOT / "target"))
+    places = (target / profile / name for profile in ("release", "debug"))
+    return next(filter(Path.exists, places), None)
+
+
+@pytest.fixture(scope="session")
+def library() -> Library:
+    """The library for C, if it was built."""
+    path = built("libebbtide_capi.so")
+    if path is None:
+        pytest.skip("the library for C is not built: cargo build --release -p ebbtide-capi")
+    return Library(path)
+
+
 @pytest.fixture(scope="session")
 def command() -> list[str]:
-    """The `ebbtide` command of the same source, if it was built."""
-    import os
-
-    target = Path(os.environ.get("EBBTIDE_TARGET", ROOT / "target"))
-    for built in (target / "release/ebbtide", target / "debug/ebbtide"):
-        if built.exists():
-            return [str(built)]
-    found = shutil.which("ebbtide")
+    """The `ebbtide` command, if it was built."""
+    found = built("ebbtide") or shutil.which("ebbtide")
     if found is None:
         pytest.skip("the ebbtide command is not built: cargo build --release -p ebbtide")
-    return [found]
+    return [str(found)]
 
 
 def run(command: list[str], *arguments: str, cwd: Path) -> str:

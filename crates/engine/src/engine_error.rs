@@ -14,7 +14,8 @@ use crate::store::StoreError;
 pub enum EngineError {
     #[error(
         "a DRAM budget of {given_bytes} bytes is too small: page states, stacks and buffers for \
-         {pages} pages and {cores} cores need at least {needed_bytes}"
+         {pages} pages and {cores} cores need at least {needed_bytes} ({} MiB)",
+        needed_bytes.div_ceil(1 << 20)
     )]
     BudgetTooSmall { given_bytes: usize, needed_bytes: usize, pages: u64, cores: usize },
     #[error(

@@ -118,10 +118,8 @@ pub enum ServeError {
         path.display()
     )]
     OtherCapacity { path: PathBuf, given_bytes: u64, found_bytes: u64 },
-    #[error(
-        "--dram of {given_bytes} bytes is too small for this capacity: expected at least {needed_bytes}"
-    )]
-    Dram { given_bytes: u64, needed_bytes: u64 },
+    #[error("--dram: {0}")]
+    Dram(EngineError),
     #[error("sockets need io_uring, which is refused here; `ebbtide doctor` says how to permit it")]
     NoRing,
     #[error("the keyspace cannot be made: {0}")]

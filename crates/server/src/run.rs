@@ -314,10 +314,16 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
     engine.device_path = options.device_path;
     engine.stack_bytes = STACK_BYTES;
     let failed = |error| match error {
-        EngineError::BudgetTooSmall { needed_bytes, .. } => ServeError::Dram {
-            given_bytes: options.dram_bytes,
-            needed_bytes: needed_bytes as u64 + beside,
-        },
+        EngineError::BudgetTooSmall { needed_bytes, pages, cores, .. } => {
+            let (given_bytes, needed_bytes) =
+                (options.dram_bytes as usize, needed_bytes + beside as usize);
+            ServeError::Dram(EngineError::BudgetTooSmall {
+                given_bytes,
+                needed_bytes,
+                pages,
+                cores,
+            })
+        }
         other => ServeError::Engine(other),
     };
     ebbtide_engine::Budget::divide(&engine, pages).map_err(failed)?;

@@ -324,13 +324,9 @@ fn check_engine(
         return bad(format!("--replacement: {error}"));
     }
     match Budget::divide(&engine, bytes / PAGE_BYTES as u64) {
-        Err(EngineError::BudgetTooSmall { given_bytes, needed_bytes, .. }) => bad(format!(
-            "--dram: {given_bytes} bytes are too few for {} of {}: page states, stacks and buffers \
-             need at least {needed_bytes} ({})",
-            subject.program.name(),
-            data::mib(bytes),
-            data::mib(needed_bytes as u64),
-        )),
+        Err(error @ EngineError::BudgetTooSmall { .. }) => {
+            bad(format!("--dram: {}: {error}", subject.program.name()))
+        }
         Err(other) => bad(other.to_string()),
         Ok(_) => Ok(()),
     }

@@ -175,7 +175,7 @@ fn a_server_that_would_promise_too_much_does_not_start() {
     let error = refused(|options| options.bind = Ipv4Addr::UNSPECIFIED.into());
     assert!(matches!(error, ServeError::Open(_)), "{error}");
     let error = refused(|options| options.dram_bytes = 5 << 20);
-    assert!(matches!(error, ServeError::Dram { .. }), "{error}");
+    assert!(matches!(error, ServeError::Dram(_)), "{error}");
     let error = refused(|options| options.capacity_bytes = Some(4096));
     assert!(matches!(error, ServeError::Capacity { .. }), "{error}");
 }
