@@ -1,7 +1,7 @@
-"""Runs simulations, and opens, gathers and closes arrays, many times, and prints what memory and
-descriptors became.
+"""Runs simulations, and opens, uses and closes arrays and stores, many times, and prints what memory
+and descriptors became.
 
-    python python/benches/leaks.py --runs 100000 --opens 10000
+    python python/benches/leaks.py --runs 100000 --opens 1000000 --stores 1000000 --folder /dev/shm
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--opens", type=int, default=200)
+    parser.add_argument("--stores", type=int, default=200)
+    parser.add_argument("--folder", default=".", help="where the files are")
     arguments = parser.parse_args()
     repeat(
         "simulate",
@@ -67,7 +69,7 @@ def main() -> None:
             pass
 
     repeat("an error", arguments.runs, refused)
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = Path(folder) / "rows.npy"
         np.save(path, np.zeros((4096, 64)))
 
@@ -76,6 +78,12 @@ def main() -> None:
                 _ = array[[1, 2, 4000]]
 
         repeat("open and gather", arguments.opens, gather)
+
+        def put() -> None:
+            with ebbtide.Store(Path(folder) / "store", "1MiB", "1536KiB") as store:
+                store["key"] = b"value"
+
+        repeat("open a store and put", arguments.stores, put)
 
 
 main()
