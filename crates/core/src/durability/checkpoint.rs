@@ -6,8 +6,9 @@ use super::geometry::{Block, Geometry, Page};
 use super::superblock::Superblock;
 use crate::addr::PAGE_BYTES;
 
-/// The most blocks of a base map that are written at once.
-const BASE_BLOCKS_AT_ONCE: u64 = 64;
+/// The most blocks of a base map that are written at once. They are made under the journal's lock, a block in
+/// some microseconds.
+const BASE_BLOCKS_AT_ONCE: u64 = 16;
 
 /// A checkpoint's progress.
 #[derive(Debug, Clone, Copy)]

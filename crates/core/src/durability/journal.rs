@@ -381,7 +381,8 @@ impl Journal {
 
     /// Whether so many full blocks are in DRAM that they should be written.
     pub fn wants_write(&self) -> bool {
-        self.log.unwritten_blocks() >= WRITE_BLOCKS_MAX as u64
+        let many = (self.limits.buffer_blocks_max / 4).clamp(1, WRITE_BLOCKS_MAX as u64);
+        self.log.unwritten_blocks() >= many
     }
 
     /// Pages that should be written: a checkpoint under way waits for them, or too many have stores that

@@ -26,18 +26,12 @@ struct Stores {
     mapped: Lsn,
     /// The first store that no such copy has.
     open: Lsn,
-    frozen: Frozen,
-}
-
-/// The copy of a page that is under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Frozen {
-    is_under_way: bool,
-    /// The first store that it lacks.
+    /// The first store that the copy under way lacks, or [`NOT_FROZEN`].
     lacks: Lsn,
 }
 
-const NOT_FROZEN: Frozen = Frozen { is_under_way: false, lacks: NONE };
+/// There is no copy under way.
+const NOT_FROZEN: Lsn = Lsn(u64::MAX);
 
 /// The pages with stores that are in the log alone.
 #[derive(Debug, Default)]
@@ -72,21 +66,21 @@ impl Unmapped {
         let by_first = &mut self.by_first;
         let stores = self.pages.entry(page).or_insert_with(|| {
             by_first.insert((start, page));
-            Stores { first: start, last: start, mapped: NONE, open: start, frozen: NOT_FROZEN }
+            Stores { first: start, last: start, mapped: NONE, open: start, lacks: NOT_FROZEN }
         });
         stores.last = start;
         if stores.open == NONE {
             stores.open = start;
         }
-        if stores.frozen.is_under_way && stores.frozen.lacks == NONE {
-            stores.frozen.lacks = start;
+        if stores.lacks == NONE {
+            stores.lacks = start;
         }
     }
 
     /// A copy of `page` with all stores so far is about to be written.
     pub(super) fn freeze(&mut self, page: PageId) {
         if let Some(stores) = self.pages.get_mut(&page) {
-            stores.frozen = Frozen { is_under_way: true, lacks: NONE };
+            stores.lacks = NONE;
         }
     }
 
@@ -94,10 +88,10 @@ impl Unmapped {
     pub(super) fn note_mapped(&mut self, page: PageId, end: Lsn) {
         let Some(stores) = self.pages.get_mut(&page) else { return };
         // Else nothing of this was stored yet when it was frozen.
-        if stores.frozen.is_under_way {
-            stores.open = stores.frozen.lacks;
+        if stores.lacks != NOT_FROZEN {
+            stores.open = stores.lacks;
         }
-        stores.frozen = NOT_FROZEN;
+        stores.lacks = NOT_FROZEN;
         stores.mapped = end;
         self.mapping.push_back((end, page));
     }

@@ -466,10 +466,11 @@ fn held_max(geometry: &Geometry, dram_bytes: usize) -> usize {
     (dram_bytes / ebbtide_core::PAGE_BYTES).min(spare as usize / 4)
 }
 
-/// Log blocks in DRAM: what all jobs may reserve at first, and a few great transactions.
+/// Log blocks in DRAM: what all jobs may reserve at first, two great transactions, and some that wait to be
+/// written.
 fn buffer_blocks_max(fibers: usize) -> u64 {
     let first = Journal::blocks_for(FIRST_RESERVATION_BYTES);
-    fibers as u64 * first + 4 * Journal::blocks_for(TRANSACTION_BYTES_MAX) + 64
+    fibers as u64 * first + 2 * Journal::blocks_for(TRANSACTION_BYTES_MAX) + 32
 }
 
 /// How far the log of an engine is.
