@@ -51,10 +51,8 @@ impl Setting {
     };
 
     /// The same with so many spare slots that it may be copied for long.
-    pub const ROOMY: Setting = Setting {
-        geometry: Geometry { slots: 40, ..Setting::SMALL.geometry },
-        ..Setting::SMALL
-    };
+    pub const ROOMY: Setting =
+        Setting { geometry: Geometry { slots: 40, ..Setting::SMALL.geometry }, ..Setting::SMALL };
 
     /// A small store whose sizes are drawn from `seed`, on a device that fails in every fourth.
     pub fn drawn(seed: u64) -> Setting {
