@@ -236,12 +236,18 @@ fn fill<'a, M: Memory>(
     header.count = entries.len() as u16;
     header.garbage = 0;
     header.heap = PAGE_BYTES as u16;
-    for (index, (slot, bytes)) in entries.enumerate() {
+    // Whole lines are stored, as a store costs much more than its bytes inside a transaction.
+    let mut image = vec![0; PAGE_BYTES];
+    let slots = PAGE_HEADER_BYTES as usize..PAGE_HEADER_BYTES as usize + entries.len() * SLOT_BYTES;
+    for (at, (slot, bytes)) in slots.clone().step_by(SLOT_BYTES).zip(entries) {
         header.heap -= bytes.len() as u16;
-        copy_in(memory, page + u64::from(header.heap), bytes);
+        let heap = usize::from(header.heap);
+        image[heap..heap + bytes.len()].copy_from_slice(bytes);
         let slot = slot >> PLACE_BITS << PLACE_BITS | u32::from(header.heap);
-        store_slot(memory, page, index as u16, slot);
+        image[at..at + SLOT_BYTES].copy_from_slice(&slot.to_ne_bytes());
     }
+    copy_in(memory, page + PAGE_HEADER_BYTES, &image[slots]);
+    copy_in(memory, page + u64::from(header.heap), &image[usize::from(header.heap)..]);
     header.store(memory, page);
 }
 
