@@ -38,4 +38,4 @@ pub mod watched;
 
 pub use documentation::commands_page;
 pub use options::{CAPACITY_BYTES, ServeError, ServeOptions, TlsFiles};
-pub use run::{Started, serve};
+pub use run::{STORE_TAG, Started, serve};

@@ -25,8 +25,10 @@ use crate::shared::{Settings, Shared};
 use crate::state::State;
 use crate::tls;
 
-/// What the tags of a server's stores say.
-const TAG: &str = "keys of ebbtide serve";
+/// The tag of a server's store.
+pub const STORE_TAG: &str = "keys of ebbtide serve";
+
+/// The tag of one that is gone after its server has ended.
 const TAG_GONE: &str = "keys of ebbtide serve, gone after it ended";
 
 /// The log of a store, as a share of its capacity and in bytes.
@@ -295,7 +297,7 @@ fn remove_stale(path: &Path) {
 /// capacity in bytes as well.
 fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), ServeError> {
     let keeps = options.durability != Policy::None;
-    let (found, other) = look(options, if keeps { TAG } else { TAG_GONE })?;
+    let (found, other) = look(options, if keeps { STORE_TAG } else { TAG_GONE })?;
     let given = options.capacity_bytes;
     if let (Some(found_bytes), Some(given_bytes)) = (found.filter(|_| keeps), given)
         && found_bytes != given_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64
@@ -332,7 +334,7 @@ fn open(options: &ServeOptions, buffers_bytes: u64) -> Result<(Engine, u64), Ser
         offset: 0,
         pages,
         spare_pages: (pages / 4).max(dram_bytes / PAGE_BYTES as u64),
-        tag: if keeps { TAG } else { TAG_GONE }.into(),
+        tag: if keeps { STORE_TAG } else { TAG_GONE }.into(),
         force: options.force || other,
     };
     let store = match (keeps, found) {

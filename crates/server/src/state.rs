@@ -23,6 +23,8 @@ pub struct State {
     pub core: usize,
     /// Milliseconds since the Unix epoch, as of the command under way.
     pub now_ms: Cell<u64>,
+    /// An empty buffer for the value of the command under way; one without room while another command has it.
+    pub spare: Cell<Vec<u8>>,
     /// The number of random choices so far.
     choices: Cell<u64>,
 }
@@ -31,7 +33,7 @@ impl State {
     /// The state of a core that starts now.
     pub fn new(shared: Arc<Shared>, core: usize, now_ms: u64) -> State {
         let choices = Cell::new(now_ms ^ (core as u64) << 48);
-        State { shared, core, now_ms: Cell::new(now_ms), choices }
+        State { shared, core, now_ms: Cell::new(now_ms), spare: Cell::default(), choices }
     }
 
     /// The keys, once the store is open.

@@ -23,6 +23,7 @@ use std::time::Instant;
 use ebbtide_core::Memory;
 use ebbtide_core::durability::Lsn;
 use ebbtide_structures::keyspace::{Entry, Key, Keyspace, WHOLE_BYTES_MAX};
+use smallvec::SmallVec;
 
 use crate::failure::Failure;
 use crate::large::{Outgoing, Staged};
@@ -37,6 +38,9 @@ pub use transactions::forget;
 /// The most commands that wait for `EXEC`, and their bytes.
 const QUEUED_MAX: usize = 100_000;
 const QUEUED_BYTES_MAX: usize = 4 << 20;
+
+/// The largest buffer for a value that a core keeps for its next command.
+const SPARE_BYTES_MAX: usize = 4 << 10;
 
 /// What an argument that lies in memory takes of DRAM.
 const STAGED_BYTES: usize = 1 << 10;
@@ -113,11 +117,15 @@ impl<'a, M: Memory> Call<'a, M> {
 
     /// Replies with the value of a key, or with nothing. Gives its entry.
     fn reply_key(&mut self, key: &Key<'_>) -> Result<Option<Entry>, Failure> {
-        let mut value = Vec::new();
+        let mut value = self.state.spare.take();
         let entry = self.find(key, &mut value);
         match &entry {
             Some(entry) => self.reply_value(entry, &mut value)?,
             None => self.reply.null(),
+        }
+        if value.capacity() <= SPARE_BYTES_MAX {
+            value.clear();
+            self.state.spare.set(value);
         }
         Ok(entry)
     }
@@ -435,8 +443,8 @@ fn isolated<M: Memory>(spec: &'static Spec, call: &mut Call<'_, M>) -> Outcome {
         return run_by_id(spec.id, call);
     };
     let start = call.reply.len();
-    let hashes: Vec<u64> = match spec.access {
-        Access::Everything => Vec::new(),
+    let hashes: SmallVec<[u64; 4]> = match spec.access {
+        Access::Everything => SmallVec::new(),
         Access::Nothing => return run_by_id(spec.id, call),
         Access::Unordered => {
             let outcome = run_by_id(spec.id, call);
