@@ -361,3 +361,21 @@ impl Source {
         connection.read(ledger, key, intended);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arrivals at random are some tens of microseconds apart: a wait of whole milliseconds would send them late.
+    #[test]
+    fn a_wait_for_the_next_arrival_is_not_rounded_up_to_a_millisecond() {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+        let connections = Connections { list: Vec::new(), epoll, sending: Vec::new() };
+        let waits = (0..100).map(|_| {
+            let began = Instant::now();
+            connections.wait(Duration::from_micros(10)).expect("nothing comes");
+            began.elapsed()
+        });
+        assert!(waits.min().expect("some") < Duration::from_micros(900));
+    }
+}
