@@ -88,7 +88,7 @@ pub struct SsdConfig {
 
     /// How writes of 4 KiB fill larger physical pages.
     pub write_unit: WriteUnit,
-    /// How long a write waits for others that fill its physical page.
+    /// How long a write waits for others that fill its physical page, while the host waits for one.
     pub pad_after_us: f64,
     /// When a write is acknowledged.
     pub write_done: WriteDone,
@@ -138,7 +138,8 @@ pub enum GarbageCollection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteUnit {
-    /// Writes are buffered per plane until they fill a page, or the oldest has waited long enough.
+    /// Writes are buffered per plane until they fill a page. A page is padded when its oldest write has
+    /// waited for `pad_after_us`, unless writes are acknowledged earlier and the buffer has room.
     Filled,
     /// Each write is padded to a physical page of its own.
     Padded,

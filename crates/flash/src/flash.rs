@@ -98,6 +98,14 @@ impl Flash {
         self.outstanding
     }
 
+    /// Writes that are in the write buffer and not yet programmed. Acknowledged ones may stay there.
+    pub fn buffered_writes(&self) -> u64 {
+        match &self.device {
+            Device::Flat(_) => 0,
+            Device::Ssd(ssd) => ssd.buffered_writes,
+        }
+    }
+
     /// Records from now on which pages move in flash.
     pub fn watch_moves(&mut self) {
         self.moved().get_or_insert_default();

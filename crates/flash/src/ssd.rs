@@ -1,11 +1,11 @@
 //! [`Ssd`]: the modelled SSD with its channels, its planes and the controller that schedules them.
 //!
 //! A read senses its page into the plane's register, waits for the channel and is transferred. A
-//! write waits in the write buffer until enough writes fill a physical page. The page is then
-//! transferred and programmed. A channel serves requests in order. A plane serves reads before
-//! programs. When its free pages fall to the threshold, it collects garbage, one block at a time.
-//! Between two collections the plane serves one waiting command. At the hard limit it serves no
-//! write.
+//! write waits in the write buffer until enough writes fill a physical page, or for a limited time if
+//! the host waits for a write. The page is then transferred and programmed. A channel serves requests
+//! in order. A plane serves reads before programs. When its free pages fall to the threshold, it
+//! collects garbage, one block at a time. Between two collections the plane serves one waiting
+//! command. At the hard limit it serves no write.
 
 use std::collections::VecDeque;
 
@@ -52,7 +52,7 @@ pub(crate) struct Ssd {
     /// Copies of each page in the write buffer.
     buffered: FxHashMap<PageId, u32>,
     /// Writes in the write buffer.
-    buffered_writes: u64,
+    pub buffered_writes: u64,
     unacknowledged: VecDeque<Unacknowledged>,
     /// Reads and acknowledgements that the write buffer completes, each in the order of completion.
     from_buffer: [VecDeque<Done>; 2],
@@ -187,7 +187,7 @@ impl Ssd {
         }
         let (index, _) = self.place(page);
         let id = self.pool.add(tag, page, now);
-        if self.pages_per_write() > 1 {
+        if self.pages_per_write() > 1 && self.pads() {
             self.pads.push_back((now + self.timing.pad_after, index as u32));
         }
         let plane = &mut self.planes[index];
@@ -399,7 +399,14 @@ impl Ssd {
     fn can_fill_page(&self, index: usize, now: Time) -> bool {
         let writes = &self.planes[index].writes;
         let waited = |id| self.pool.get(id).submitted + self.timing.pad_after <= now;
-        writes.len() >= self.pages_per_write() || writes.front().is_some_and(waited)
+        let filled = writes.len() >= self.pages_per_write();
+        filled || self.pads() && writes.front().is_some_and(waited)
+    }
+
+    /// Whether a write that has waited long enough is padded to a physical page. An acknowledged write
+    /// is safe in the buffer, so it waits for others until the buffer is full.
+    fn pads(&self) -> bool {
+        self.config.write_done == WriteDone::Programmed || !self.unacknowledged.is_empty()
     }
 
     /// Starts to program a physical page with the first writes.

@@ -106,7 +106,9 @@ proptest! {
 
         let counters = host.flash.counters();
         let of_kind = |kind| submitted.iter().filter(|(_, other)| *other == kind).count() as u64;
-        prop_assert_eq!((counters.reads, counters.writes), (of_kind(Kind::Read), of_kind(Kind::Write)));
+        let written = counters.writes + host.flash.buffered_writes();
+        prop_assert_eq!((counters.reads, written), (of_kind(Kind::Read), of_kind(Kind::Write)));
+        prop_assert!(buffered || host.flash.buffered_writes() == 0);
         let programmed = counters.host_pages_programmed;
         let least = counters.writes.div_ceil(slots_per_page) * slots_per_page;
         prop_assert!((least..=counters.writes * slots_per_page).contains(&programmed));

@@ -51,6 +51,28 @@ fn random_reads_reach_what_the_buses_carry_and_data_sheets_promise() {
     }
 }
 
+/// The write amplification of `count` writes of random pages, `per_s` a second.
+fn amplification(config: SsdConfig, per_s: u64, count: u64) -> f64 {
+    let mut host = Host::new(config);
+    let pages = host.flash.logical_pages().unwrap();
+    let mut random = Pcg64::seed_from_u64(1);
+    for write in 0..count {
+        let at = Time::ZERO + Span::from_ps(write * 1_000_000_000_000 / per_s);
+        host.flash.advance(at, &mut host.done);
+        host.submit(at, Kind::Write, random.random_range(0..pages));
+    }
+    host.finish();
+    host.flash.counters().write_amplification()
+}
+
+#[test]
+fn drives_side_by_side_amplify_writes_as_one_does() {
+    // As many writes a plane, at a rate that leaves a plane of four drives a millisecond a write.
+    let one = amplification(preset("tlc-pcie4", 1), 200_000, 40_000);
+    let four = amplification(preset("tlc-pcie4", 4), 200_000, 160_000);
+    assert!((four / one - 1.0).abs() < 0.03, "{four} and {one}");
+}
+
 #[test]
 fn drives_side_by_side_read_as_much_as_all_of_them() {
     let one = per_s(preset("tlc-pcie4", 1), Kind::Read, 1_024, 20_000);

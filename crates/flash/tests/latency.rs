@@ -112,6 +112,25 @@ fn a_page_that_does_not_fill_is_padded_in_the_end() {
 }
 
 #[test]
+fn a_write_in_the_buffer_waits_for_others_until_the_buffer_is_full() {
+    let config = large_pages(WriteUnit::Filled);
+    let mut host =
+        Host::new(SsdConfig { write_done: WriteDone::Buffered, write_buffer_pages: 2, ..config });
+    for page in [0, 1] {
+        host.write(us(0), page);
+    }
+    host.finish();
+    assert_eq!(host.flash.counters().host_pages_programmed, 0);
+    let third = host.write(us(1_000), 2);
+    host.finish();
+    // It alone is padded, and so makes room.
+    let buffered = Span::from_ns((config.buffered_write_us * 1e3) as u64);
+    let programmed = us(1_050) + Span::from_ns(4 * 4096) + PROGRAM;
+    assert_eq!(host.done(third).at, programmed + buffered);
+    assert_eq!(host.flash.counters().host_pages_programmed, 4);
+}
+
+#[test]
 fn padded_writes_program_four_times_as_much() {
     let mut host = Host::new(large_pages(WriteUnit::Padded));
     for page in [0, 4, 8, 12] {
