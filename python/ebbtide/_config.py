@@ -24,7 +24,7 @@ PolicyKind = Literal[
     "drrip",
     "s3-fifo",
     "adaptive-lrfu",
-    "dueling",
+    "mini-sim",
 ]
 PrefetcherKind = Literal["none", "next-n-line", "feedback-directed", "best-offset", "leap"]
 Preset = Literal["original", "atc23"]

@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     /// Scheduling discipline: priority, or fifo (for comparison)
     #[arg(long, default_value = "priority")]
     scheduler: Discipline,
-    /// Replacement policy: adaptive-lrfu, dueling, s3-fifo, clock, fifo or random
+    /// Replacement policy: adaptive-lrfu, mini-sim, s3-fifo, clock, fifo or random
     #[arg(long, default_value = "adaptive-lrfu")]
     replacement: PolicyKind,
     /// Admission to the replacement policy: always (every page), or adaptive (pages that

@@ -278,7 +278,7 @@ fn policies_miss_as_often_on_the_shipped_traces_as_they_always_did() {
         }
         let pages = touched.iter().collect::<BTreeSet<_>>().len() as u64;
         let frames = pages * 3 / 10;
-        [PolicyKind::Lru, PolicyKind::S3Fifo, PolicyKind::AdaptiveLrfu, PolicyKind::Dueling].map(
+        [PolicyKind::Lru, PolicyKind::S3Fifo, PolicyKind::AdaptiveLrfu, PolicyKind::MiniSim].map(
             |kind| {
                 let mut caches = PolicyCaches::new(kind, &[frames], Sample::all(pages), 1);
                 touched.iter().for_each(|page| caches.touch(*page, false));
@@ -286,7 +286,7 @@ fn policies_miss_as_often_on_the_shipped_traces_as_they_always_did() {
             },
         )
     };
-    // LRU, S3-FIFO, adaptive LRFU and dueling, with 30% of the pages cached.
+    // LRU, S3-FIFO, adaptive LRFU and mini-sim, with 30% of the pages cached.
     let golden = [
         ("sort", [2_035, 2_238, 2_888, 1_984]),
         ("xz", [94_027, 81_052, 74_100, 74_152]),

@@ -52,13 +52,13 @@ pub(super) const TICKS_PER_HALF_LIFE: usize = 16;
 pub(super) const HALF_LIFE_TURNOVERS: usize = 8;
 
 /// Forecasts judged together: an eighth of the frames', but enough to tell failure from chance.
-pub(super) const ROUND_MIN: usize = 64;
+const ROUND_MIN: usize = 64;
 
 /// Forecasts fail when fewer than this many quarters of the touches forecast come true.
 const QUARTERS_EXPECTED: u64 = 3;
 
 /// Clock ticks at once for a round of forecasts that failed: up to four half-lives a turnover.
-pub(super) const TICKS_A_FAILURE: usize = 8;
+const TICKS_A_FAILURE: usize = 8;
 
 /// A miss of a page of at least this level, two octaves below one access now, is a *return*.
 const LEVEL_OF_RETURN: i32 = -2 * TICKS_PER_HALF_LIFE as i32;
@@ -103,11 +103,6 @@ impl Key {
 
     pub(super) fn of_level(level: i32, now: u16) -> Key {
         Key(now.wrapping_add(level as u16))
-    }
-
-    /// Whether the weight is less than that of `other`, both being of limited age.
-    pub(super) fn is_below(self, other: Key) -> bool {
-        (self.0.wrapping_sub(other.0) as i16) < 0
     }
 
     /// The same, or a key that is as old as history can be at tick `now`.
@@ -411,7 +406,7 @@ impl Weights {
 
 /// What a round of forecasts shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+enum Verdict {
     /// Weights foretell touches.
     Good,
     /// Far fewer touches than foretold, and the pages missed are in demand: the hot set shifts.
@@ -422,7 +417,7 @@ pub(super) enum Verdict {
 
 /// Whether weights foretell touches: a tally of forecasts, judged a round at a time.
 #[derive(Clone)]
-pub(super) struct Forecasts {
+struct Forecasts {
     /// Chance in 2¹⁶ that a page of each level is touched in one turnover.
     chance: [u32; LEVELS],
     round: u64,
@@ -440,7 +435,7 @@ struct Tally {
 }
 
 impl Forecasts {
-    pub(super) fn new(round: usize) -> Forecasts {
+    fn new(round: usize) -> Forecasts {
         let chance = |index: usize| {
             let octaves = (index as f64 - (LEVELS / 2) as f64) / TICKS_PER_HALF_LIFE as f64;
             // Accesses at a constant rate add up to a weight of rate × half-life / ln 2.
@@ -452,13 +447,13 @@ impl Forecasts {
     }
 
     /// A page that had `level` before was missed.
-    pub(super) fn count_miss(&mut self, level: i32) {
+    fn count_miss(&mut self, level: i32) {
         self.tally.misses += 1;
         self.tally.returns += u64::from(level >= LEVEL_OF_RETURN);
     }
 
     /// A cached page of `level` was touched, or was not, in a turnover.
-    pub(super) fn count(&mut self, level: i32, touched: bool) {
+    fn count(&mut self, level: i32, touched: bool) {
         let middle = LEVELS as i32 / 2;
         let index = level.clamp(-middle, middle - 1) + middle;
         self.tally.forecasts += 1;
@@ -467,7 +462,7 @@ impl Forecasts {
     }
 
     /// The verdict on the round, if it is complete; the next one begins.
-    pub(super) fn judge(&mut self) -> Option<Verdict> {
+    fn judge(&mut self) -> Option<Verdict> {
         if self.tally.forecasts < self.round {
             return None;
         }

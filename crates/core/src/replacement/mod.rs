@@ -14,11 +14,11 @@ mod adaptive_lrfu;
 mod admission;
 mod cflru;
 mod clock;
-mod dueling;
 mod eviction_order;
 mod fifo;
 mod linked_lists;
 mod lru;
+mod mini_sim;
 mod random;
 mod rrip;
 mod s3_fifo;
@@ -32,6 +32,9 @@ use rrip::{HitRule, Insertion, Rrip};
 
 /// The most touches a frame counts between two looks; more are not told apart.
 pub const TOUCHES_MAX: u8 = 3;
+
+/// How many frames [`Frames::take_touches_together`] asks about.
+pub const TOUCHES_TOGETHER: usize = 8;
 
 /// The shape of a cache: which frames may hold which page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +95,14 @@ impl Position {
 pub trait Frames {
     /// Hits on `frame` since this was last asked, at most [`TOUCHES_MAX`]; the count starts anew.
     fn take_touches(&mut self, frame: FrameId) -> u8;
+    /// The same of several frames from `first` on: of those whose bit is set in `asked`, the lowest bit
+    /// for `first`. The others have no touches, and may not exist.
+    fn take_touches_together(&mut self, first: FrameId, asked: u8) -> [u8; TOUCHES_TOGETHER] {
+        std::array::from_fn(|at| match asked >> at & 1 {
+            0 => 0,
+            _ => self.take_touches(FrameId(first.0 + at as u32)),
+        })
+    }
     /// Whether the page in `frame` was written since it was read from flash or cleaned.
     fn is_dirty(&self, frame: FrameId) -> bool;
     /// Whether `frame` must not be given up now.
@@ -164,8 +175,8 @@ choice! {
         /// Recency and frequency with a history of every page, and ageing that adapts: the engine's
         /// default.
         AdaptiveLrfu = "adaptive-lrfu",
-        /// The least recent, the lightest of adaptive LRFU or the newest, as duels between them show.
-        Dueling = "dueling",
+        /// Recency, frequency or admission, whichever misses least in miniatures of the cache.
+        MiniSim = "mini-sim",
     }
 }
 
@@ -199,7 +210,7 @@ impl PolicyKind {
             }
             PolicyKind::S3Fifo => s3_fifo::S3Fifo::memory_bytes(geometry, pages),
             PolicyKind::AdaptiveLrfu => adaptive_lrfu::AdaptiveLrfu::memory_bytes(geometry, pages),
-            PolicyKind::Dueling => dueling::Dueling::memory_bytes(geometry, pages),
+            PolicyKind::MiniSim => mini_sim::MiniSim::memory_bytes(geometry, pages),
         }
     }
 
@@ -223,7 +234,7 @@ impl PolicyKind {
             PolicyKind::Drrip => rrip(HitRule::Near, Insertion::Dynamic),
             PolicyKind::S3Fifo => Box::new(s3_fifo::S3Fifo::new(geometry, pages)),
             PolicyKind::AdaptiveLrfu => Box::new(adaptive_lrfu::AdaptiveLrfu::new(geometry, pages)),
-            PolicyKind::Dueling => Box::new(dueling::Dueling::new(geometry, pages)),
+            PolicyKind::MiniSim => Box::new(mini_sim::MiniSim::new(geometry, pages)),
         }
     }
 }

@@ -3,5 +3,5 @@
 mod admission;
 mod behaviour;
 mod cache;
-mod dueling;
+mod mini_sim;
 mod models;

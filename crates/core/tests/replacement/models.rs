@@ -163,12 +163,12 @@ proptest! {
 proptest! {
     /// As for random.
     #[test]
-    fn dueling_gives_up_any_frame_it_may_and_no_other(
+    fn mini_sim_gives_up_any_frame_it_may_and_no_other(
         geometry in geometry(),
         ops in prop::collection::vec(op(), 1..400),
     ) {
-        let twin = PolicyKind::Dueling.build(geometry, PAGES, 1);
-        agree(PolicyKind::Dueling, twin, geometry, &ops);
+        let twin = PolicyKind::MiniSim.build(geometry, PAGES, 1);
+        agree(PolicyKind::MiniSim, twin, geometry, &ops);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Dueling is nearly as good as the best of its orders wherever one of them is right, beside a slow
-//! model of it that is told of every hit and forgets nothing.
+//! Mini-sim is nearly as good as the best of its orders wherever one of them is right, beside a slow
+//! model of it that is told of every hit, samples nothing and searches all frames.
 
 use ebbtide_core::replacement::{Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, PageId};
@@ -38,144 +38,136 @@ fn recent(pages: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| draw()).collect()
 }
 
-/// An eviction of the model.
-#[derive(Clone)]
-struct ModelDuel {
-    left: PageId,
-    /// Requests and victims before it.
-    requests: u64,
-    victims: u64,
-    /// The order that named the page that left, and the pages that all orders named.
-    winner: usize,
-    candidates: [Option<PageId>; 3],
+/// A cached page in the model: the requests at which it was inserted and last used, and the number of
+/// insertions at its last use.
+#[derive(Clone, Copy)]
+struct Cached {
+    frame: FrameId,
+    page: PageId,
+    inserted: u64,
+    used: u64,
+    turn: u64,
 }
 
-/// The same three orders, told of every hit: exact recency, exact LRFU and the order of insertion,
-/// with a duel for every eviction, whose outcome is read from the times of the requests. All frames are
-/// on trial from the beginning.
+/// The weights of all pages and the time.
 #[derive(Clone)]
-struct Model {
-    light: ExactLrfu,
-    /// Frames by recency of use, and by insertion, oldest first.
-    recent: Vec<FrameId>,
-    inserted: Vec<FrameId>,
+struct Past {
     frames: usize,
-    /// The last use of each page and the last insertion into each frame, as numbers of requests.
-    used: Vec<u64>,
-    inserted_at: Vec<u64>,
-    now: u64,
-    victims: u64,
-    duels: Vec<ModelDuel>,
-    scores: [[f64; 3]; 3],
+    weights: Vec<f64>,
+    /// What an access weighs now; it doubles every half-life.
+    unit: f64,
+    requests: u64,
+    insertions: u64,
 }
 
-impl Model {
-    const RECENT: usize = 0;
-    const LIGHT: usize = 1;
-    const NEWEST: usize = 2;
-
-    fn new(frames: usize, pages: usize) -> Model {
-        let mut scores = [[0.0; 3]; 3];
-        scores[Model::LIGHT][Model::RECENT] = -0.2;
-        scores[Model::NEWEST][Model::RECENT] = -0.1;
-        scores[Model::NEWEST][Model::LIGHT] = -0.1;
-        Model {
-            light: ExactLrfu {
-                window: frames / 8,
-                weights: vec![0.0; pages],
-                known: Vec::new(),
-                unit: 1.0,
-                growth: (1.0 / (8.0 * frames as f64)).exp2(),
-            },
-            recent: Vec::new(),
-            inserted: Vec::new(),
-            frames,
-            used: vec![0; pages],
-            inserted_at: vec![0; frames],
-            now: 0,
-            victims: 0,
-            duels: Vec::new(),
-            scores,
-        }
+impl Past {
+    fn weight(&self, cached: &Cached) -> f64 {
+        self.weights[cached.page.index()]
     }
 
-    fn page_in(&self, frame: FrameId) -> PageId {
-        self.light.known.iter().find(|(known, _)| *known == frame).expect("known").1
-    }
-
-    fn use_of(&mut self, frame: FrameId, page: PageId) {
-        self.now += 1;
-        self.used[page.index()] = self.now;
-        self.recent.retain(|known| *known != frame);
-        self.recent.push(frame);
-    }
-
-    fn settle(&mut self, page: PageId) {
-        let duels = std::mem::take(&mut self.duels);
-        let (ended, waiting): (Vec<_>, Vec<_>) =
-            duels.into_iter().partition(|duel| duel.left == page);
-        self.duels = waiting;
-        for ModelDuel { requests, victims, winner, candidates, .. } in ended {
-            let turnovers = (self.victims - victims) as f64 / self.frames as f64;
-            for (other, candidate) in candidates.into_iter().enumerate() {
-                let Some(rival) = candidate.filter(|rival| *rival != page) else { continue };
-                let right = self.used[rival.index()] > requests;
-                let (first, second) = (winner.max(other), winner.min(other));
-                let outcome = if right == (first == winner) { 1.0 } else { -1.0 };
-                let score = &mut self.scores[first][second];
-                *score += (outcome - *score) * 0.01 / (1.0 + turnovers);
+    /// Which of the pages, in the order of their insertion, goes first.
+    fn first(&self, order: usize, cached: &[Cached]) -> usize {
+        let all = || 0..cached.len();
+        let least = |of: &mut dyn Iterator<Item = usize>| {
+            of.min_by(|a, b| self.weight(&cached[*a]).total_cmp(&self.weight(&cached[*b])))
+        };
+        let recent = || all().min_by_key(|at| cached[*at].used).expect("a page");
+        match order {
+            Model::RECENT => recent(),
+            Model::LIGHT => {
+                let window = self.frames as u64 / 8;
+                let is_old = |at: &usize| self.insertions - cached[*at].turn >= window;
+                least(&mut all().filter(is_old)).unwrap_or_else(recent)
+            }
+            _ => {
+                let lightest = least(&mut all()).expect("a page");
+                let newest = cached.len().saturating_sub((self.frames / 100).max(1));
+                let bar = 1.25f64.exp2() * self.weight(&cached[lightest]);
+                (newest..cached.len())
+                    .find(|at| cached[*at].used == cached[*at].inserted)
+                    .filter(|at| self.weight(&cached[*at]) < bar)
+                    .unwrap_or(lightest)
             }
         }
     }
 }
 
+/// The cache itself, and a cache of the same size for each order.
+#[derive(Clone)]
+struct Model {
+    past: Past,
+    cached: Vec<Cached>,
+    orders: [Vec<Cached>; 3],
+    spared: [f64; 3],
+    order: usize,
+}
+
+impl Model {
+    const RECENT: usize = 0;
+    const LIGHT: usize = 1;
+
+    fn new(frames: usize, pages: usize) -> Model {
+        let weights = vec![0.0; pages];
+        Model {
+            past: Past { frames, weights, unit: 1.0, requests: 0, insertions: 0 },
+            cached: Vec::new(),
+            orders: [Vec::new(), Vec::new(), Vec::new()],
+            spared: [0.0; 3],
+            order: Model::RECENT,
+        }
+    }
+
+    fn access(&mut self, frame: FrameId, page: PageId) -> Cached {
+        let Past { requests, insertions, weights, unit, .. } = &mut self.past;
+        *requests += 1;
+        weights[page.index()] += *unit;
+        let now = *requests;
+        let access = Cached { frame, page, inserted: now, used: now, turn: *insertions };
+        let mut misses = [0.0; 3];
+        for (order, own) in self.orders.iter_mut().enumerate() {
+            if let Some(known) = own.iter_mut().find(|known| known.page == page) {
+                (known.used, known.turn) = (now, access.turn);
+                continue;
+            }
+            misses[order] = 1.0;
+            if own.len() == self.past.frames {
+                own.remove(self.past.first(order, own));
+            }
+            own.push(access);
+        }
+        for (spared, own) in self.spared.iter_mut().zip(misses) {
+            *spared = f64::max(*spared + misses[self.order] - own, 0.0);
+        }
+        let best = (0..3).max_by(|a, b| self.spared[*a].total_cmp(&self.spared[*b]));
+        let best = best.expect("there are three");
+        if self.spared[best] > (self.past.frames / 10 + 8) as f64 {
+            (self.order, self.spared) = (best, [0.0; 3]);
+        }
+        access
+    }
+}
+
 impl Replacement for Model {
     fn insert(&mut self, frame: FrameId, page: PageId) {
-        self.settle(page);
-        self.light.insert(frame, page);
-        self.inserted.push(frame);
-        self.use_of(frame, page);
-        self.inserted_at[frame.index()] = self.now;
+        let access = self.access(frame, page);
+        self.cached.push(access);
+        self.past.insertions += 1;
+        self.past.unit *= (1.0 / (8.0 * self.past.frames as f64)).exp2();
     }
 
     fn touch(&mut self, frame: FrameId) {
-        self.light.touch(frame);
-        self.use_of(frame, self.page_in(frame));
+        let at = self.cached.iter().position(|known| known.frame == frame).expect("known");
+        let access = self.access(frame, self.cached[at].page);
+        (self.cached[at].used, self.cached[at].turn) = (access.used, access.turn);
     }
 
     fn victim(&mut self, _set: usize, _frames: &mut dyn Frames) -> Option<FrameId> {
-        let newest_share = (self.frames / 100).max(1);
-        let newest = &self.inserted[self.inserted.len().saturating_sub(newest_share)..];
-        let newest = newest.iter().copied().find(|frame| {
-            self.used[self.page_in(*frame).index()] == self.inserted_at[frame.index()]
-        });
-        let light = self.light.lightest().map(|at| self.light.known[at].0);
-        let candidates = [self.recent.first().copied(), light, newest];
-        let light_is_better = self.scores[Model::LIGHT][Model::RECENT] >= 0.0;
-        let order = if light_is_better { Model::LIGHT } else { Model::RECENT };
-        let newest_is_better = newest.is_some() && self.scores[Model::NEWEST][order] > 0.0;
-        let winner = if newest_is_better { Model::NEWEST } else { order };
-        let victim = candidates[winner]?;
-        let page = self.page_in(victim);
-        let pages = candidates.map(|candidate| candidate.map(|frame| self.page_in(frame)));
-        let duel = ModelDuel {
-            left: page,
-            requests: self.now,
-            victims: self.victims,
-            winner,
-            candidates: pages,
-        };
-        self.duels.push(duel);
-        self.light.unit *= self.light.growth;
-        self.victims += 1;
-        self.remove(victim);
-        Some(victim)
+        let first = self.past.first(self.order, &self.cached);
+        Some(self.cached.remove(first).frame)
     }
 
     fn remove(&mut self, frame: FrameId) {
-        self.light.remove(frame);
-        self.recent.retain(|known| *known != frame);
-        self.inserted.retain(|known| *known != frame);
+        self.cached.retain(|known| known.frame != frame);
     }
 }
 
@@ -190,7 +182,7 @@ fn it_misses_hardly_more_than_a_model_that_sees_every_hit() {
         let model = Box::new(Model::new(200, 3_000));
         let geometry = Geometry::fully_associative(200);
         let exact = Cache::with_policy(model, true, geometry).misses(requests.iter().copied());
-        let ours = misses(PolicyKind::Dueling, 200, 3_000, &requests);
+        let ours = misses(PolicyKind::MiniSim, 200, 3_000, &requests);
         let ratio = ours as f64 / exact as f64;
         assert!(ratio < 1.03, "{name}: {ours} misses, the model {exact}");
     }
@@ -211,7 +203,7 @@ fn a_scan_between_hits_does_not_flush_the_hot_set() {
             .sum::<usize>()
     };
     // All is known by recency at first.
-    let (ours, lru) = (missed(PolicyKind::Dueling), missed(PolicyKind::Lru));
+    let (ours, lru) = (missed(PolicyKind::MiniSim), missed(PolicyKind::Lru));
     assert!(ours < 300 && ours < lru / 10, "{ours} of 9,920 hot requests missed, LRU {lru}");
 }
 
@@ -229,7 +221,7 @@ fn it_never_loses_much_to_lru() {
         ];
         for (name, requests) in streams {
             let lru = misses(PolicyKind::Lru, frames, 10_000, &requests);
-            let ours = misses(PolicyKind::Dueling, frames, 10_000, &requests);
+            let ours = misses(PolicyKind::MiniSim, frames, 10_000, &requests);
             let ratio = ours as f64 / lru as f64;
             // CLOCK, which knows hits as touches too, loses up to 1%.
             assert!(ratio <= 1.03, "{name}, {frames} frames: {ours} misses, LRU {lru}");
@@ -241,7 +233,7 @@ fn it_never_loses_much_to_lru() {
 fn a_loop_that_does_not_fit_is_cached_in_part() {
     for (frames, pages) in [(100, 200), (500, 1_000), (900, 1_000), (300, 1_500)] {
         let requests = looped(pages, 40 * pages as usize);
-        let misses = misses(PolicyKind::Dueling, frames, pages, &requests) as f64;
+        let misses = misses(PolicyKind::MiniSim, frames, pages, &requests) as f64;
         // A loop is learnt in two rounds; then all frames but the newest keep their pages.
         let best = pages as f64 + 39.0 * (pages as f64 - frames as f64);
         let learning = 3.0 * pages as f64;
@@ -255,8 +247,8 @@ fn victims_taken_in_batches_cost_little() {
     for (name, pages, requests) in
         [("loop", 8_000, looped(8_000, 160_000)), ("Zipf", 40_000, zipf(40_000, 160_000, 19))]
     {
-        let singly = misses(PolicyKind::Dueling, 4_000, pages, &requests);
-        let mut cache = cache(PolicyKind::Dueling, 4_000, pages);
+        let singly = misses(PolicyKind::MiniSim, 4_000, pages, &requests);
+        let mut cache = cache(PolicyKind::MiniSim, 4_000, pages);
         let mut in_batches = 0;
         for request in requests {
             if cache.page_in.iter().all(Option::is_some) {
@@ -272,7 +264,7 @@ fn victims_taken_in_batches_cost_little() {
 #[test]
 fn batches_larger_than_the_newest_hundredth_keep_a_loop() {
     let missed = |batch| {
-        let mut cache = cache(PolicyKind::Dueling, 1_000, 2_000);
+        let mut cache = cache(PolicyKind::MiniSim, 1_000, 2_000);
         let mut missed = 0;
         for request in looped(2_000, 100_000) {
             if cache.page_in.iter().all(Option::is_some) {
@@ -311,7 +303,7 @@ fn a_shifted_hot_set_is_followed_in_a_tenth_of_the_time_that_counting_needs() {
         growth: 1.0,
     });
     let counting = requests_until_followed(Cache::with_policy(counting, true, geometry));
-    let ours = requests_until_followed(cache(PolicyKind::Dueling, 300, 10_000));
+    let ours = requests_until_followed(cache(PolicyKind::MiniSim, 300, 10_000));
     assert!(10 * ours <= counting, "{ours} requests, counting {counting}");
 }
 
@@ -320,11 +312,11 @@ fn caches_of_shards_miss_hardly_more_than_one() {
     const SHARDS: u64 = 8;
     let requests = zipf(100_000, 800_000, 23);
     let shard_of = |page: u64| page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
-    let whole = misses(PolicyKind::Dueling, 16_000, 100_000, &requests);
+    let whole = misses(PolicyKind::MiniSim, 16_000, 100_000, &requests);
     let shards: usize = (0..SHARDS)
         .map(|shard| {
             let own = requests.iter().copied().filter(|page| shard_of(*page) == shard);
-            misses(PolicyKind::Dueling, 2_000, 100_000, &own.collect::<Vec<_>>())
+            misses(PolicyKind::MiniSim, 2_000, 100_000, &own.collect::<Vec<_>>())
         })
         .sum();
     let ratio = shards as f64 / whole as f64;
@@ -332,27 +324,27 @@ fn caches_of_shards_miss_hardly_more_than_one() {
 }
 
 #[test]
-fn memory_is_four_bytes_a_page_and_little_a_frame() {
+fn memory_is_two_bytes_a_page_and_little_a_frame() {
     let bytes = |frames, pages| {
-        PolicyKind::Dueling.memory_bytes(Geometry::fully_associative(frames), pages)
+        PolicyKind::MiniSim.memory_bytes(Geometry::fully_associative(frames), pages)
     };
     let (few, many) = (bytes(1_000, 100_000), bytes(1_000, 1_100_000));
-    assert_eq!(many - few, 4_000_000);
+    assert_eq!(many - few, 2_000_000);
     let (few, many) = (bytes(1 << 20, 1 << 30), bytes(1 << 21, 1 << 30));
-    assert!(many - few <= 17 << 20, "{} bytes for 2^20 frames", many - few);
-    // A hundred million frames over two thousand million pages: 2 GB for 400 GB of frames, and 8 GB for
-    // 8 TB of pages.
-    assert!(bytes(100_000_000, 2_000_000_000) < 10_000_000_000);
+    assert!(many - few <= 9 << 20, "{} bytes for 2^20 frames", many - few);
+    // A hundred million frames over two thousand million pages: 0.8 GB for 400 GB of frames, and 4 GB
+    // for 8 TB of pages.
+    assert!(bytes(100_000_000, 2_000_000_000) < 4_900_000_000);
 }
 
 #[test]
 fn a_large_cache_hardly_used_and_the_smallest_ones_work() {
-    let mut large = cache(PolicyKind::Dueling, 1 << 12, 1 << 26);
+    let mut large = cache(PolicyKind::MiniSim, 1 << 12, 1 << 26);
     let far = |at: u64| at * 16_127 % (1 << 26);
     assert_eq!(large.misses((0..4_000).map(far)), 4_000);
     assert_eq!(large.misses((0..4_000).map(far)), 0);
     for frames in 1..=4 {
-        let mut small = cache(PolicyKind::Dueling, frames, 100);
+        let mut small = cache(PolicyKind::MiniSim, frames, 100);
         assert_eq!(small.misses((0..1_000).map(|at| at / 10 % 100)), 100);
     }
 }

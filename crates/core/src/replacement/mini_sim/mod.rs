@@ -1,0 +1,305 @@
+//! Mini-sim: three orders name a victim, miniature caches show which order misses least, and the
+//! whole cache follows it.
+//!
+//! No order of pages is best for every program. The least recently used page is right when recent
+//! use foretells the next one; the least frequently used page is right under a steady skew; and
+//! where more pages come round than fit, the page that has just come is right. This policy has one
+//! record a frame, from which all three orders can be read, and follows one of them at a time.
+//!
+//! **Three orders** (`order`):
+//!
+//! * *Recent*: the page whose last use is longest ago goes first, as under LRU.
+//! * *Light*: the page whose past accesses weigh least goes first, as under LRFU (Lee et al., IEEE
+//!   Transactions on Computers 2001), with the weights of [`adaptive_lrfu`](super::adaptive_lrfu).
+//!   Pages that were used in the last eighth of a turnover stay (a turnover: as many insertions as
+//!   there are frames).
+//! * *Admit*: the newest page that was not used again goes first, unless it weighs more than twice
+//!   as much as the lightest page. So a page has to earn its place, as under W-TinyLFU (Einziger et
+//!   al., ACM Transactions on Storage 2017, section 4), and a loop that does not fit is kept in part,
+//!   as under LIRS (Jiang and Zhang, SIGMETRICS 2002, section 3.3). Weights follow a page when it
+//!   leaves. The factor of two keeps pages of equal weight from taking each other's places.
+//!
+//! **Miniature caches** (`miniature`) show what each order is worth, also while another one is
+//! followed (Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations",
+//! USENIX ATC 2017). Pages are sampled by a hash; for each order, a cache that is smaller by the
+//! same factor replays the accesses to them. A miniature has at least 1,024 frames, or as many as the
+//! cache if that has fewer, and at most 16,384. For 32,768 frames, one page in 32 is sampled. Pages whose
+//! frames the policy looks at reach the miniatures in batches, as they reach the policy.
+//!
+//! **The choice** is a test by cumulative sums (Page, Biometrika 1954): for every other order, the
+//! misses that it would have spared its miniature are added up, never below zero. When the sum
+//! reaches a tenth of the miniature's frames, the cache follows that order and all sums start anew.
+//! The bar stands for what a change costs, since the cache holds the wrong pages at first: losses to
+//! LRU stay below that for each change. At first, the least recent goes.
+//!
+//! **Finding the victim** (`ranked`). Hits are only known as touches that someone collects. For each
+//! victim, and for each insertion before the first one, a hand looks at 8 to 64 frames: at each
+//! frame about eight times in the time for which LRU keeps a page that is not used. So the times
+//! of last use are known to an eighth of that time, and there is no list to move frames in. A pool
+//! keeps the 16 frames that are to go first, as in Redis (since its version 3.0). The hand leaves
+//! gaps of the golden section between groups of neighbours, because neighbours hold pages of the same
+//! age after a cache has filled.
+//!
+//! **Memory** is two bytes a page of the address space (the weights of pages that are not
+//! cached), 8 a frame, 8 for every frame in a hundred, and the miniatures, about 100 bytes for each of
+//! their frames.
+//!
+//! **Shards.** An instance for each part of the frames, with pages given to parts by a hash, needs no
+//! communication.
+//!
+//! **Limits.** The miniatures of a cache of a thousand frames or fewer hold all its pages, so that a
+//! miss costs several times as much there. A scan of many times the cache that comes first is
+//! met as LRU meets it. Sets of a set-associative cache all follow the same order.
+
+mod miniature;
+mod order;
+mod pool;
+mod ranked;
+
+use super::adaptive_lrfu::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights};
+use super::{Frames, Geometry, Replacement};
+use crate::addr::{FrameId, PageId};
+use miniature::Miniatures;
+use order::{Clocks, NO_PAGE, Order, Record};
+use ranked::{Marks, NEIGHBOURS, Ranked};
+
+/// Ticks in a turnover of the cache, or up to twice as many; in one of fewer frames, a tick is an
+/// insertion.
+const TICKS_A_TURNOVER: usize = 1024;
+
+/// How often a frame is looked at while LRU would keep a page that is not used.
+const LOOKS_A_STAY: usize = 8;
+
+/// The most groups of neighbours that are looked at for a victim; at least one is.
+const GROUPS_MAX: usize = 8;
+
+/// Touched sampled pages that are noted between two victims; of more, the miniatures learn nothing.
+const NOTED_MAX: usize = 256;
+
+/// The frames, the weights of pages that are not cached, and the miniatures of the cache.
+#[derive(Clone)]
+pub(super) struct MiniSim {
+    geometry: Geometry,
+    ranked: Ranked,
+    weights: Weights,
+    past: Vec<Key>,
+    order: Order,
+    miniatures: Miniatures,
+    /// How many groups of neighbours are looked at for a victim.
+    groups: usize,
+    /// Half the ticks in which the hand comes by all frames.
+    half_sweep: u16,
+    /// Records of sampled pages that were found touched, for the miniatures.
+    noted: Vec<Record>,
+    clocks: Clocks,
+    insertions_a_tick: usize,
+    since_tick: usize,
+    since_key_tick: usize,
+    /// Victims whose frames were looked for before their place is filled.
+    ahead: usize,
+    /// The set that is looked at before the first victims.
+    next_set: usize,
+    /// The next page whose history is checked for age, and how many are at each insertion.
+    ageing_page: usize,
+    ageing_stride: usize,
+}
+
+impl MiniSim {
+    /// # Panics
+    /// If there are 2³² pages or more.
+    pub(super) fn new(geometry: Geometry, pages: u64) -> MiniSim {
+        let frames = geometry.frames();
+        assert!(pages < 1 << 32, "{pages} pages cannot be numbered");
+        let insertions_a_tick = (frames / TICKS_A_TURNOVER).max(1);
+        MiniSim {
+            geometry,
+            ranked: Ranked::new(geometry),
+            weights: Weights::new(),
+            past: vec![Key(0); pages as usize],
+            order: Order::Recent,
+            miniatures: Miniatures::new(frames),
+            groups: 1,
+            half_sweep: 0,
+            noted: Vec::with_capacity(NOTED_MAX),
+            clocks: Clocks::new(frames / insertions_a_tick),
+            insertions_a_tick,
+            since_tick: 0,
+            since_key_tick: 0,
+            ahead: 0,
+            next_set: 0,
+            ageing_page: 0,
+            ageing_stride: pages as usize / (32 * frames) + 1,
+        }
+    }
+
+    pub(super) fn memory_bytes(geometry: Geometry, pages: u64) -> usize {
+        size_of::<MiniSim>()
+            + Ranked::memory_bytes(geometry)
+            + pages as usize * size_of::<Key>()
+            + Miniatures::memory_bytes(geometry.frames())
+            + NOTED_MAX * size_of::<Record>()
+    }
+
+    /// Does something with the frames while their touches are collected; tells the miniatures of them.
+    fn looking<T>(
+        &mut self,
+        frames: &mut dyn Frames,
+        act: impl FnOnce(&mut Ranked, Order, &Clocks, usize, &mut Looker) -> T,
+    ) -> T {
+        let groups = self.groups;
+        let mut looker = Looker {
+            frames,
+            weights: &self.weights,
+            clocks: self.clocks,
+            half_sweep: self.half_sweep,
+            miniatures: &self.miniatures,
+            noted: &mut self.noted,
+        };
+        let result = act(&mut self.ranked, self.order, &self.clocks, groups, &mut looker);
+        for at in 0..self.noted.len() {
+            self.rehearse(self.noted[at]);
+        }
+        self.noted.clear();
+        result
+    }
+
+    /// Lets the miniatures replay an access to a sampled page.
+    fn rehearse(&mut self, record: Record) {
+        let better = self.miniatures.replay(record, &self.clocks, self.groups, self.order);
+        if let Some(better) = better {
+            self.order = better;
+            self.ranked.forget_candidates();
+        }
+        let ticks = self.geometry.frames() / self.insertions_a_tick;
+        let looks = self.miniatures.lru_age().map_or(0, |stay| LOOKS_A_STAY * ticks / stay);
+        self.groups = looks.div_ceil(NEIGHBOURS).clamp(1, GROUPS_MAX);
+        self.half_sweep = (ticks / (NEIGHBOURS * self.groups) / 2) as u16;
+    }
+
+    /// A page has been inserted: moves the clocks.
+    fn advance(&mut self) {
+        self.since_tick += 1;
+        if self.since_tick >= self.insertions_a_tick {
+            self.since_tick = 0;
+            self.clocks.tick += 1;
+        }
+        // Counted in parts of an insertion, since a half-life may be less than its ticks.
+        self.since_key_tick += TICKS_PER_HALF_LIFE;
+        while self.since_key_tick >= HALF_LIFE_TURNOVERS * self.geometry.frames() {
+            self.since_key_tick -= HALF_LIFE_TURNOVERS * self.geometry.frames();
+            self.clocks.key_tick += 1;
+        }
+    }
+
+    /// Keeps every history younger than the time in which the clock wraps.
+    fn limit_ages(&mut self) {
+        for _ in 0..self.ageing_stride {
+            let key = &mut self.past[self.ageing_page];
+            *key = key.not_older_than_history(self.clocks.key_now());
+            self.ageing_page += 1;
+            if self.ageing_page == self.past.len() {
+                self.ageing_page = 0;
+            }
+        }
+    }
+}
+
+/// Collects the touches of frames.
+struct Looker<'a> {
+    frames: &'a mut dyn Frames,
+    weights: &'a Weights,
+    clocks: Clocks,
+    half_sweep: u16,
+    miniatures: &'a Miniatures,
+    noted: &'a mut Vec<Record>,
+}
+
+impl Looker<'_> {
+    /// Counts touches of the page of `record`.
+    fn count(&mut self, record: &mut Record, touches: u8) {
+        let now = self.clocks.key_now();
+        let level = self.weights.add(record.key.level(now), touches);
+        record.key = Key::of_level(level, now);
+        // It was touched at some time between two looks.
+        if self.clocks.age(record.used) > self.half_sweep {
+            record.used = self.clocks.now().wrapping_sub(self.half_sweep);
+        }
+        if self.miniatures.samples(record.page) && self.noted.len() < NOTED_MAX {
+            self.noted.push(*record);
+        }
+    }
+}
+
+impl Marks for Looker<'_> {
+    #[inline]
+    fn collect(&mut self, first: FrameId, records: &mut [Record]) {
+        let mut asked = 0;
+        for (at, record) in records.iter().enumerate() {
+            asked |= u8::from(record.page != NO_PAGE) << at;
+        }
+        let touches = self.frames.take_touches_together(first, asked);
+        if touches != [0; NEIGHBOURS] {
+            for (record, touches) in records.iter_mut().zip(touches) {
+                if touches > 0 {
+                    self.count(record, touches);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn is_touched(&mut self, frame: FrameId, record: &mut Record) -> bool {
+        let touches = self.frames.take_touches(frame);
+        if touches > 0 {
+            self.count(record, touches);
+        }
+        touches > 0
+    }
+
+    fn is_pinned(&self, frame: FrameId) -> bool {
+        self.frames.is_pinned(frame)
+    }
+}
+
+impl Replacement for MiniSim {
+    fn insert(&mut self, frame: FrameId, page: PageId) {
+        let now = self.clocks.key_now();
+        let level = self.past[page.index()].level(now);
+        let key = Key::of_level(self.weights.add(level, 1), now);
+        let record = Record { page: page.0 as u32, key, used: self.clocks.now() };
+        self.ranked.insert(frame, record);
+        if self.miniatures.samples(record.page) {
+            self.rehearse(record);
+        }
+        self.limit_ages();
+        self.advance();
+    }
+
+    fn look_around(&mut self, frames: &mut dyn Frames) {
+        if self.ahead > 0 {
+            self.ahead -= 1;
+            return;
+        }
+        // Before the first victims: any set, each in its turn.
+        let set = self.next_set;
+        self.next_set = if set + 1 == self.geometry.sets { 0 } else { set + 1 };
+        self.looking(frames, |ranked, order, clocks, groups, marks| {
+            ranked.look(set, groups, order, clocks, marks);
+        });
+    }
+
+    fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {
+        let victim = self.looking(frames, |ranked, order, clocks, groups, marks| {
+            ranked.victim(set, groups, order, clocks, marks)
+        })?;
+        self.remove(victim);
+        self.ahead += 1;
+        Some(victim)
+    }
+
+    fn remove(&mut self, frame: FrameId) {
+        let Record { page, key, .. } = self.ranked.remove(frame);
+        assert_ne!(page, NO_PAGE, "{frame:?} is not known");
+        self.past[page as usize] = key;
+    }
+}
