@@ -504,6 +504,7 @@ mod tests {
     use super::*;
     use crate::device::ram::{Latency, Ram};
     use crate::mailbox::Waiter;
+    use crate::store::NewStore;
 
     fn engine() -> Engine {
         let ram = Ram::new(64, Latency::Looks(0), |_, _| {});
@@ -527,6 +528,21 @@ mod tests {
         for waiter in (0..2).flat_map(|core| (0..8).map(move |fiber| Waiter { core, fiber })) {
             assert_ne!(shard.begin(PageId(0), waiter), Begin::Full, "{waiter:?}");
         }
+    }
+
+    #[test]
+    fn an_engine_asks_its_log_for_a_flush() {
+        let folder = tempfile::tempdir_in(".").expect("a folder");
+        let (path, tag) = (folder.path().join("store"), String::new());
+        let new = NewStore { path, offset: 0, pages: 64, spare_pages: 64, tag, force: false };
+        let store = Arc::new(Store::create_persistent(&new, 1 << 20).expect("a store"));
+        let mut engine = Engine::open(&store, &Options::new(4 << 20)).expect("it fits");
+        // Nobody answers.
+        engine.log_writer = None;
+        let asked = || engine.persist().expect("it persists").lock().flush_asked;
+        assert!(!asked());
+        engine.flush_soon();
+        assert!(asked());
     }
 
     #[test]

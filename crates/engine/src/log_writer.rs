@@ -16,9 +16,6 @@ use crate::persist::{Guarded, LogDisk, Persist};
 /// While pages are to be written, cores are asked again this often.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// A flush waits for those that the last one has released for this part of the time that it took.
-const GATHER_SHARE: u32 = 4;
-
 /// The log writer of one engine. Dropping it makes all that is committed durable first.
 pub(crate) struct LogWriter {
     persist: Arc<Persist>,
@@ -58,11 +55,9 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
             guarded.journal.begin_checkpoint();
         }
         ask_cores(persist, state, &mut guarded);
-        let due =
-            guarded.behind_since.is_some_and(|since| since.elapsed() >= persist.flush_every());
-        let gathers = guarded.gathers_for().filter(|_| guarded.flush_asked);
-        let flush = guarded.flush_asked && gathers.is_none() || guarded.stop || due;
         let began = Instant::now();
+        let gathers = guarded.gathers_for(began).filter(|_| guarded.flush_asked);
+        let flush = guarded.wants_flush(persist.flush_every(), began);
         let Some(io) = guarded.journal.next(flush) else {
             guarded.flush_asked &= gathers.is_some();
             if guarded.journal.ended().is_some() {
@@ -101,16 +96,7 @@ fn run(persist: &Persist, state: &EngineState, mut disk: LogDisk) {
         guarded.written_bytes += written as u64;
         guarded.journal.done(result.map_err(|error| error.to_string()));
         if is_flush {
-            let took = began.elapsed();
-            guarded.flushes.0 += 1;
-            guarded.flushes.1 += took;
-            guarded.gathered = guarded.waiting_count();
-            guarded.gather_until = Some(began + took + took / GATHER_SHARE);
-            let behind = guarded.journal.committed() > guarded.journal.durable();
-            guarded.behind_since = behind.then_some(began);
-            let durable = guarded.journal.durable();
-            let waits = guarded.waiting.iter().any(|(lsn, _)| *lsn > durable);
-            guarded.flush_asked = waits || guarded.tickets.iter().any(|(lsn, _)| *lsn > durable);
+            guarded.flushed(began, Instant::now());
         }
         wake_waiting(state, &mut guarded);
         guarded = tell_tickets(persist, guarded);

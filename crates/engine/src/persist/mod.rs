@@ -24,6 +24,9 @@ pub(crate) use file_disk::FileDisk;
 /// The log is flushed at least this often.
 const FLUSH_EVERY_MAX: Duration = Duration::from_secs(1);
 
+/// A flush waits for those that the last one has released for this part of the time that it took.
+const GATHER_SHARE: u32 = 4;
+
 /// Who waits for a checkpoint looks this often whether it is there.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
@@ -48,6 +51,8 @@ pub(crate) struct Guarded {
     /// When the oldest transaction was committed that is not on the device.
     pub(crate) behind_since: Option<Instant>,
     pub(crate) flush_asked: bool,
+    /// A flush was asked for of what was committed before this place.
+    flush_asked_to: Lsn,
     /// Cores have been asked to write pages, and are asked again soon: nobody needs to say so.
     pub(crate) cleaning: bool,
     pub(crate) stop: bool,
@@ -78,12 +83,34 @@ impl Guarded {
         self.waiting.len() + self.tickets.len()
     }
 
+    /// Whether the log is to be flushed now, which is to be no more than `every` behind.
+    pub(crate) fn wants_flush(&self, every: Duration, now: Instant) -> bool {
+        let due = self.behind_since.is_some_and(|since| now.duration_since(since) >= every);
+        let asked = self.flush_asked && self.gathers_for(now).is_none();
+        asked || due || self.stop
+    }
+
+    /// Notes that a flush that began at `began` has ended at `now`.
+    pub(crate) fn flushed(&mut self, began: Instant, now: Instant) {
+        let took = now.duration_since(began);
+        self.flushes.0 += 1;
+        self.flushes.1 += took;
+        self.gathered = self.waiting_count();
+        self.gather_until = Some(now + took / GATHER_SHARE);
+        let durable = self.journal.durable();
+        self.behind_since = (self.journal.committed() > durable).then_some(began);
+        let mut waited_for = self.waiting.iter().map(|(lsn, _)| lsn);
+        self.flush_asked = self.flush_asked_to > durable
+            || waited_for.any(|lsn| *lsn > durable)
+            || self.tickets.iter().any(|(lsn, _)| *lsn > durable);
+    }
+
     /// For how long a flush that was asked for still waits. Those that the last one has released are
     /// likely to commit again at once. If the next began without them, they would wait for two, and
     /// every group would be half as large.
-    pub(crate) fn gathers_for(&self) -> Option<Duration> {
+    pub(crate) fn gathers_for(&self, now: Instant) -> Option<Duration> {
         let until = self.gather_until.filter(|_| self.waiting_count() < self.gathered)?;
-        Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+        Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 }
 
@@ -153,6 +180,7 @@ impl Persist {
             starved: Vec::new(),
             behind_since: None,
             flush_asked: false,
+            flush_asked_to: Lsn::ZERO,
             cleaning: false,
             stop: false,
             gathered: 0,
@@ -395,7 +423,9 @@ impl Persist {
 
     /// Asks for a flush of all that is committed.
     pub(crate) fn ask_flush(&self) {
-        self.lock().flush_asked = true;
+        let mut guarded = self.lock();
+        guarded.flush_asked = true;
+        guarded.flush_asked_to = guarded.journal.committed();
         self.news.notify_one();
     }
 
@@ -514,9 +544,92 @@ impl Store {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
+    use ebbtide_core::Addr;
+    use ebbtide_core::durability::Io;
+
     use super::*;
     use crate::budget::Budget;
     use crate::options::Options;
+    use crate::store::NewStore;
+
+    /// The persist part of an engine without a log writer: nothing is written unless a test does it.
+    fn persist() -> Persist {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let path = folder.path().join("store");
+        let tag = String::new();
+        let new = NewStore { path, offset: 0, pages: 64, spare_pages: 64, tag, force: false };
+        let store = Store::create_persistent(&new, 1 << 20).unwrap();
+        let disk = FileDisk::new(store.file(), store.persist_offset(), store.path()).unwrap();
+        let sizes = (1 << 20, 32, 4);
+        let geometry = store.header().persist().unwrap();
+        let mut disk: LogDisk = Box::new(disk);
+        Persist::open(geometry, &mut disk, Policy::None, sizes, Watch::unattended()).unwrap()
+    }
+
+    fn commit(persist: &Persist) {
+        persist.commit_with(|set| set.store(Addr(0), &[7; 8])).unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_log_that_is_behind_is_flushed_after_a_while_or_when_it_is_asked_for() {
+        let persist = persist();
+        commit(&persist);
+        let every = Duration::from_secs(1);
+        let since = persist.lock().behind_since.unwrap();
+        let wants = |after: Duration| persist.lock().wants_flush(every, since + after);
+        assert!(!wants(Duration::ZERO) && !wants(every - Duration::from_nanos(1)));
+        assert!(wants(every));
+        persist.ask_flush();
+        assert!(wants(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_flush_that_was_asked_for_during_another_follows_it() {
+        let persist = persist();
+        let flush = |meanwhile: &dyn Fn()| {
+            let began = Instant::now();
+            let next = || persist.lock().journal.next(true).unwrap();
+            while let Io::Write(_) = next() {
+                persist.lock().journal.done(Ok(()));
+            }
+            meanwhile();
+            let mut guarded = persist.lock();
+            guarded.journal.done(Ok(()));
+            guarded.flushed(began, Instant::now());
+        };
+        for (asked, follows) in [(false, false), (true, true)] {
+            commit(&persist);
+            persist.ask_flush();
+            flush(&|| {
+                commit(&persist);
+                if asked {
+                    persist.ask_flush();
+                }
+            });
+            assert_eq!(persist.lock().flush_asked, follows);
+            flush(&|| ());
+            let guarded = persist.lock();
+            assert!(!guarded.flush_asked && guarded.behind_since.is_none());
+        }
+    }
+
+    #[test]
+    fn a_flush_waits_a_quarter_of_the_last_one_for_those_whom_that_released() {
+        let persist = persist();
+        let mut guarded = persist.lock();
+        let (began, took) = (Instant::now(), Duration::from_millis(8));
+        guarded.waiting.push((Lsn::ZERO, Waiter { core: 0, fiber: 0 }));
+        guarded.flushed(began, began + took);
+        assert_eq!(guarded.flushes, (1, took));
+        guarded.waiting.clear();
+        guarded.flush_asked = true;
+        let until = began + took + took / 4;
+        let wants = |guarded: &Guarded, at| guarded.wants_flush(Duration::from_secs(1), at);
+        assert!(!wants(&guarded, until - Duration::from_nanos(1)));
+        assert!(wants(&guarded, until));
+        guarded.waiting.push((Lsn::ZERO, Waiter { core: 0, fiber: 0 }));
+        assert!(wants(&guarded, began + took), "all are there");
+    }
 
     #[test]
     fn a_page_that_survives_crashes_takes_at_most_twelve_bytes_of_dram() {
