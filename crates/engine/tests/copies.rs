@@ -76,6 +76,7 @@ fn a_copy_made_under_load_is_what_was_there_at_one_moment() {
         let found = copy.inspect(true, Watch::unattended()).unwrap().expect("it persists");
         assert!(found.is_sound(), "{found:?}");
         let opened = Arc::new(Engine::open(&copy, &options()).unwrap());
+        common::watch(&opened);
         let copied = opened.start().unwrap();
         let last = copied.submit(|memory| memory.load::<u64>(LAST)).wait().unwrap();
         assert!((first..=first + CHANGES).contains(&last), "{last} in round {round}");

@@ -215,6 +215,6 @@ fn a_device_without_sockets_says_so_to_the_engine_and_to_its_services() {
     let device = Arc::new(Ram::new(16, Latency::Looks(0), |_, _| {}));
     let engine = Engine::over_device(device, 16, &Options::new(4 << 20)).expect("an engine");
     assert!(!engine.has_network());
-    let available = engine.run(|_| Looks(Cell::new(true)), |looks| looks.0.get()).expect("it ran");
-    assert_eq!(available, [false]);
+    let run = || engine.run(|_| Looks(Cell::new(true)), |looks| looks.0.get()).expect("it ran");
+    assert_eq!(common::watched(&engine, run), [false]);
 }

@@ -399,7 +399,9 @@ fn commit(drive: &str, path: DevicePath, count: u64) {
     let store = Arc::new(Store::create_persistent(&new, 4 << 20).unwrap());
     let options =
         Options { durability: Policy::Always, device_path: Some(path), ..Options::new(16 << 20) };
-    let jobs = Arc::new(Engine::open(&store, &options).unwrap()).start().unwrap();
+    let engine = Arc::new(Engine::open(&store, &options).unwrap());
+    common::watch(&engine);
+    let jobs = engine.start().unwrap();
     for number in 0..count {
         let committed = jobs.submit(move |memory| {
             let page = PageId(number % 8).start();
