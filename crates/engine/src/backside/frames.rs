@@ -121,10 +121,10 @@ impl Backside {
         }
     }
 
-    /// Fails misses that wait for a frame when nothing can be written, as no frame will come free.
+    /// Fails misses that still wait for a frame when nothing can be written, as none will come free.
     pub(super) fn fail_starved(&mut self, pool: &BufferPool) {
         // Victims in their grace period may hold unchanged pages, which need no write.
-        if !self.write_back.fails() || !self.free.is_empty() || !self.evictions.is_empty() {
+        if !self.write_back.fails() || !self.evictions.is_empty() {
             return;
         }
         for (page, slot, _) in std::mem::take(&mut self.starved) {

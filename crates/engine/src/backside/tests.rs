@@ -251,6 +251,27 @@ fn a_victim_that_another_core_may_use_is_neither_free_nor_forgotten() {
 }
 
 #[test]
+fn a_miss_waits_for_a_victim_in_its_grace_period_also_when_nothing_can_be_written() {
+    let mut core = Core::of(2, 64);
+    core.pool.epochs.core(1).awake();
+    core.bring(0..1);
+    core.pool.epochs.core(1).enter();
+    core.drop_page(0, us(0));
+    core.pool.spare.lock().clear();
+    core.backside.free.clear();
+    while !core.backside.write_back.fails() {
+        core.backside.write_back.note_failure();
+    }
+    core.miss(7, us(0));
+    core.advance(us(0), Drive::Idle);
+    assert!(core.backside.is_starved(), "it has not failed");
+    core.pool.epochs.core(1).exit();
+    core.advance(us(0), Drive::Idle);
+    core.advance(us(0), Drive::Idle);
+    assert_eq!(core.submitted(), 1, "it has the victim's frame");
+}
+
+#[test]
 fn a_page_that_needs_no_write_for_a_checkpoint_stays_where_it_is() {
     for cores in [1, 2] {
         let mut core = Core::of(cores, 64);
@@ -363,6 +384,8 @@ fn reads_that_a_busy_core_sees_late_do_not_make_its_requests_wait_less_or_more()
     core.advance(us(200_000), Drive::Idle);
     core.miss(500, us(200_010));
     core.advance(us(200_010), busy(10));
+    // Whatever the pace, a busy core may keep it for 20 us.
+    core.advance(us(200_030), busy(10));
     assert_eq!(core.submitted(), 0, "ten jobs still hide a read");
 }
 
@@ -503,6 +526,8 @@ fn the_time_that_a_request_was_held_is_no_part_of_what_a_read_takes() {
     core.advance(us(200_000), Drive::Idle);
     core.miss(500, us(200_010));
     core.advance(us(200_010), busy(10));
+    // Whatever the pace, a busy core may keep it for 20 us.
+    core.advance(us(200_030), busy(10));
     assert_eq!(core.submitted(), 0, "ten jobs still hide a read");
 }
 
