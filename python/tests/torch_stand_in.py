@@ -20,6 +20,10 @@ class Tensor(np.ndarray):
     def double(self) -> "Tensor":
         return self.astype(np.float64)
 
+    def __int__(self) -> int:
+        """Of a tensor with one element, whatever its dimensions."""
+        return int(self.item())
+
 
 def from_numpy(array: np.ndarray) -> Tensor:
     return array.view(Tensor)
