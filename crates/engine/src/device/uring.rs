@@ -592,8 +592,6 @@ impl Sleeper for UringSleeper {
 mod tests {
     use std::io::Write;
 
-    use smallvec::smallvec;
-
     use super::*;
 
     #[repr(align(4096))]
@@ -605,33 +603,30 @@ mod tests {
         Uring::new(Arc::new(file)).unwrap().queue(4).unwrap()
     }
 
-    /// Reads the file's second page into `page`.
-    fn read(queue: &mut dyn Queue, page: &mut [u8; PAGE_BYTES]) {
-        let pages = smallvec![page.as_mut_ptr()];
-        let (direction, offset) = (Direction::Read, PAGE_BYTES as u64);
-        queue.push(Request { direction, offset, pages, token: 1 });
+    /// Reads the file's pages from byte `offset` on into `pages`, in one request.
+    fn read_pages(queue: &mut dyn Queue, offset: u64, pages: &[*mut u8]) {
+        let request = Request { direction: Direction::Read, offset, pages: pages.into(), token: 1 };
+        queue.push(request);
         queue.submit();
         let mut ended = Vec::new();
         while ended.is_empty() {
             queue.sleeper().sleep(Duration::from_secs(10));
             queue.reap(&mut ended);
         }
-        assert_eq!(*ended[0].result.as_ref().unwrap(), PAGE_BYTES);
+        assert_eq!(*ended[0].result.as_ref().unwrap(), pages.len() * PAGE_BYTES);
+    }
+
+    /// Reads the file's second page into `page`.
+    fn read(queue: &mut dyn Queue, page: &mut [u8; PAGE_BYTES]) {
+        read_pages(queue, PAGE_BYTES as u64, &[page.as_mut_ptr()]);
         assert_eq!(*page, [7; PAGE_BYTES]);
     }
 
     /// Reads the file's two pages into those of `memory` at `places`, in one request.
     fn read_run(queue: &mut dyn Queue, memory: &mut Pages, places: [usize; 2]) {
         memory.0 = [[0; PAGE_BYTES]; 3];
-        let pages = places.into_iter().map(|place| memory.0[place].as_mut_ptr()).collect();
-        queue.push(Request { direction: Direction::Read, offset: 0, pages, token: 1 });
-        queue.submit();
-        let mut ended = Vec::new();
-        while ended.is_empty() {
-            queue.sleeper().sleep(Duration::from_secs(10));
-            queue.reap(&mut ended);
-        }
-        assert_eq!(*ended[0].result.as_ref().unwrap(), 2 * PAGE_BYTES);
+        let pages = places.map(|place| memory.0[place].as_mut_ptr());
+        read_pages(queue, 0, &pages);
         for (place, page) in memory.0.iter().enumerate() {
             let byte = if places.contains(&place) { 7 } else { 0 };
             assert_eq!(*page, [byte; PAGE_BYTES], "page {place} of {places:?}");
