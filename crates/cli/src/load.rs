@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::{numbers, progress};
 
 /// What a comparison chooses itself, or has no use for.
-const ALONE: [&str; 10] = [
+const ALONE: [&str; 9] = [
     "server",
     "password",
     "tls",
@@ -22,7 +22,6 @@ const ALONE: [&str; 10] = [
     "writes",
     "deletes",
     "pipeline",
-    "rate",
     "survive",
     "check_all",
 ];
@@ -88,7 +87,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "1")]
     pipeline: usize,
     /// Commands a second that arrive at random times, whether or not earlier ones were answered;
-    /// response times count from the intended arrival
+    /// response times count from the intended arrival. In a comparison, response times are then
+    /// compared, also with a probe of the disk
     #[arg(long, value_parser = numbers::number)]
     rate: Option<f64>,
     /// Seconds before the measurement [default: 2; 1 in a comparison]

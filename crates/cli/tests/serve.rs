@@ -308,6 +308,34 @@ fn a_comparison_with_redis_tells_both_throughputs_and_what_a_miss_costs() {
 }
 
 #[test]
+fn a_comparison_at_a_rate_tells_response_times_beside_those_of_the_disk() {
+    let here = folder();
+    let small = ["--keys", "20000", "--dram", "16MiB", "--rounds", "1", "--clients", "4"];
+    let times = ["--warm-up", "0.05", "--seconds", "0.2", "--rate", "2000"];
+    let mut load = ebbtide(here.path(), &["load", "--against", "redis"]);
+    load.args(small).args(times);
+    if std::process::Command::new("redis-server").arg("--version").output().is_err() {
+        complaint(&mut load, 1);
+        return;
+    }
+    let text = printed(&mut load);
+    for part in ["p50 us, Redis", "Ebbtide to disk", "2000 commands/s arriving at random"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    for part in ["pipeline", "is accepted"] {
+        assert!(!text.contains(part), "{part} is of throughput: {text}");
+    }
+    let report: serde_json::Value =
+        serde_json::from_str(&printed(load.arg("--json"))).expect("JSON");
+    for mix in report["mixes"].as_array().expect("a list") {
+        let disk = &mix["ebbtide"]["probe"]["p99_us"]["median"];
+        assert!(disk.as_f64().is_some_and(|time| time > 0.0), "{mix}");
+        let rate = mix["redis"]["throughput"]["median"].as_f64().expect("a number");
+        assert!((1_000.0..3_000.0).contains(&rate), "{mix}");
+    }
+}
+
+#[test]
 fn a_comparison_without_redis_says_what_to_install() {
     let here = folder();
     let arguments = ["load", "--against", "redis", "--redis", "no-such-redis"];

@@ -44,9 +44,9 @@ impl ResponseTimes {
 /// What a probe has measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeReport {
-    /// Reads of 4 KiB.
+    /// Reads of 4 KiB, those included that were due while an earlier one was under way.
     pub reads: u64,
-    /// How long they took.
+    /// How long they took, from the time at which each was due.
     pub response: ResponseTimes,
     /// Why the reads did not go past the page cache, if they did not.
     pub cached: Option<String>,

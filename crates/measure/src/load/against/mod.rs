@@ -4,6 +4,9 @@
 //! work at a time. Every round measures every mix on both, each round starting with the other server, and
 //! ratios are taken within a round. A mix over keys that all fit in DRAM tells what a command costs
 //! without misses; what the others cost beyond that is what their misses cost.
+//!
+//! With a rate, commands arrive at random times at that rate, and response times are what is compared: with each other,
+//! and with a probe that reads the disk of Ebbtide's store beside both.
 
 mod report;
 mod servers;
@@ -17,6 +20,7 @@ use ebbtide_engine::affinity;
 
 use super::drive::Load;
 use super::options::{LoadError, LoadOptions};
+use super::probe;
 use super::report::ResponseTimes;
 use crate::disturbance::{Activity, Disturbance};
 use crate::doctor::machine::MachineSummary;
@@ -98,11 +102,19 @@ const MIXES: [Mix; 5] = [
     Mix { name: "50/50, pipeline 16", writes: 0.5, pipeline: 16, cached: false },
 ];
 
+/// The mixes of a comparison: a pipeline makes no difference to commands that arrive at random times.
+fn mixes(options: &LoadOptions) -> Vec<Mix> {
+    let open_loop = options.rate.is_some();
+    MIXES.into_iter().filter(|mix| !open_loop || mix.pipeline == 1).collect()
+}
+
 /// What one server did in one round of a mix.
 #[derive(Debug, Clone)]
 struct Window {
     throughput: f64,
     response: ResponseTimes,
+    /// What the disk did beside it, in an open loop.
+    probe: Option<ResponseTimes>,
     cpu_us: f64,
     busy: f64,
     reads: f64,
@@ -179,11 +191,12 @@ impl Comparison<'_> {
         let machine = MachineSummary::quick(&store);
         let mut machine = machine.unwrap_or_else(|_| MachineSummary::of_system());
         machine.cores_usable = self.cpus.len();
-        let mut windows: Vec<[Vec<Window>; 2]> = MIXES.iter().map(|_| Default::default()).collect();
+        let mixes = mixes(&self.options.load);
+        let mut windows: Vec<[Vec<Window>; 2]> = mixes.iter().map(|_| Default::default()).collect();
         for round in 0..self.options.rounds {
-            for (number, mix) in MIXES.iter().enumerate() {
-                let done = (round * MIXES.len() + number) as f64;
-                let share = done / (self.options.rounds * MIXES.len()) as f64;
+            for (number, mix) in mixes.iter().enumerate() {
+                let done = (round * mixes.len() + number) as f64;
+                let share = done / (self.options.rounds * mixes.len()) as f64;
                 for turn in 0..2 {
                     let side = (round + turn) % 2;
                     self.watch.tell(mix.name, share)?;
@@ -192,7 +205,9 @@ impl Comparison<'_> {
                 }
             }
         }
-        Ok(self.report(&windows, &machine, flash_bytes))
+        let mixes = mixes.iter().zip(&windows);
+        let mixes = mixes.map(|(mix, both)| MixReport::of(mix.name, both)).collect();
+        Ok(self.report(mixes, &windows, &machine, flash_bytes))
     }
 
     /// Starts Ebbtide's server again, with the DRAM in which it is measured.
@@ -223,6 +238,7 @@ impl Comparison<'_> {
     fn window(&mut self, side: usize, mix: Mix) -> Result<Window, LoadError> {
         let options = self.options;
         let keys = if mix.cached { self.cached_keys()? } else { options.load.keys };
+        let store = self.sides[EBBTIDE].server.folder().join(servers::STORE);
         let Side { server, load } = &mut self.sides[side];
         load.options.writes = mix.writes;
         load.options.pipeline = mix.pipeline;
@@ -237,7 +253,12 @@ impl Comparison<'_> {
         let cpus = [self.cpus[0]];
         let (before, counters) = (Activity::now(&cpus), server.counters()?);
         let (since, cpu_before) = (Instant::now(), server.cpu_s());
-        let (histogram, seconds) = load.measure(watch)?;
+        let (measured, probe) = match load.options.rate {
+            Some(_) => probe::beside(&store, || load.measure(watch))
+                .map(|(measured, probe)| (measured, Some(probe.response)))?,
+            None => (load.measure(watch)?, None),
+        };
+        let (histogram, seconds) = measured;
         let (wall_s, cpu_s) = (since.elapsed().as_secs_f64(), server.cpu_s() - cpu_before);
         let after = Activity::now(&cpus);
         let counted = server.counters()?;
@@ -248,6 +269,7 @@ impl Comparison<'_> {
         Ok(Window {
             throughput: histogram.len() as f64 / seconds,
             response: ResponseTimes::of(&histogram),
+            probe,
             cpu_us: cpu_s * 1e6 / commands as f64,
             busy: cpu_s / wall_s,
             reads: each(counted.flash_reads - counters.flash_reads),
@@ -258,14 +280,13 @@ impl Comparison<'_> {
 
     fn report(
         &self,
+        mixes: Vec<MixReport>,
         windows: &[[Vec<Window>; 2]],
         machine: &MachineSummary,
         flash_bytes: u64,
     ) -> AgainstReport {
         let [redis, ebbtide] = [REDIS, EBBTIDE].map(|side| &self.sides[side]);
         let all = windows.iter().flatten().flatten().map(|window| &window.disturbance);
-        let mixes: Vec<MixReport> =
-            MIXES.iter().zip(windows).map(|(mix, both)| MixReport::of(mix.name, both)).collect();
         let first_of = |what: fn(&super::connection::Tally) -> &Option<String>| {
             self.sides.iter().find_map(|side| {
                 let first = what(&side.load.tally).as_ref()?;
@@ -284,6 +305,7 @@ impl Comparison<'_> {
             durability: self.options.durability.to_string(),
             zipf: load.zipf,
             clients: load.clients,
+            rate: load.rate,
             rounds: self.options.rounds,
             seconds: load.duration.as_secs_f64(),
             redis_fill_seconds: self.fill_seconds[REDIS],

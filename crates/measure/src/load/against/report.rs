@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Window;
 use crate::bench::Spread;
+use crate::load::report::ResponseTimes;
 
 /// The part of the ideal ratio that is accepted.
 const ACCEPTED_SHARE: f64 = 0.9;
@@ -39,6 +40,8 @@ pub struct AgainstReport {
     pub zipf: f64,
     /// Connections.
     pub clients: usize,
+    /// Commands a second that arrived at random times; without it, each connection sent when it was answered.
+    pub rate: Option<f64>,
     /// Rounds.
     pub rounds: usize,
     /// Seconds of a measurement.
@@ -85,6 +88,10 @@ pub struct SideReport {
     pub p50_us: Spread,
     /// 99% of the responses are at most this.
     pub p99_us: Spread,
+    /// The longest response in microseconds.
+    pub max_us: Spread,
+    /// What the disk did beside it, in an open loop.
+    pub probe: Option<ProbeSpread>,
     /// CPU time of a command in microseconds, the kernel's own threads included.
     pub cpu_us: Spread,
     /// The share of the time in which the server used its CPU.
@@ -95,13 +102,30 @@ pub struct SideReport {
     pub misses: Spread,
 }
 
+/// Reads of the disk beside a mix, in microseconds, over the rounds.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProbeSpread {
+    /// 99% of the reads took at most this.
+    pub p99_us: Spread,
+    /// The longest.
+    pub max_us: Spread,
+}
+
 impl SideReport {
     fn of(windows: &[Window]) -> SideReport {
         let of = |figure: &dyn Fn(&Window) -> f64| Spread::of(windows.iter().map(figure));
+        let probes: Option<Vec<ResponseTimes>> =
+            windows.iter().map(|window| window.probe).collect();
+        let probe = probes.map(|probes| ProbeSpread {
+            p99_us: Spread::of(probes.iter().map(|probe| probe.p99_us)),
+            max_us: Spread::of(probes.iter().map(|probe| probe.max_us)),
+        });
         SideReport {
             throughput: of(&|window| window.throughput),
             p50_us: of(&|window| window.response.p50_us),
             p99_us: of(&|window| window.response.p99_us),
+            max_us: of(&|window| window.response.max_us),
+            probe,
             cpu_us: of(&|window| window.cpu_us),
             busy: of(&|window| window.busy),
             reads: of(&|window| window.reads),
@@ -157,13 +181,21 @@ impl AgainstReport {
         self.first_error.is_none() && self.first_wrong.is_none()
     }
 
-    /// The bound on a mix of reads without a pipeline.
+    /// The bound on the throughput of a mix of reads without a pipeline, if that was compared.
     pub fn bound(&self) -> Option<Bound> {
+        if self.rate.is_some() {
+            return None;
+        }
         let of = |name: &str| self.mixes.iter().find(|mix| mix.mix == name);
         Bound::of(of(BOUND[0])?, of(CACHED)?.ebbtide.cpu_us.median)
     }
 
+    /// What was compared: response times if commands arrived at a rate, else throughput.
     fn table(&self) -> Table {
+        self.rate.map_or_else(|| self.throughput_table(), |_| self.response_table())
+    }
+
+    fn throughput_table(&self) -> Table {
         let header = [
             "mix",
             "Redis/s",
@@ -196,13 +228,59 @@ impl AgainstReport {
         table
     }
 
+    /// Response times in an open loop, and those of the disk beside it.
+    fn response_table(&self) -> Table {
+        let header = [
+            "mix",
+            "p50 us, Redis",
+            "Ebbtide",
+            "p99 us, Redis",
+            "Ebbtide",
+            "disk",
+            "Ebbtide to disk",
+            "max us, Redis",
+            "Ebbtide",
+            "disk",
+            "reads",
+        ];
+        let mut table = Table::new("Response times, from the intended arrival", header);
+        let times = |Spread { median, min, max }| format!("{median:.0} ({min:.0}–{max:.0})");
+        for MixReport { mix, redis, ebbtide, .. } in &self.mixes {
+            let disk = |figure: fn(&ProbeSpread) -> Spread| {
+                ebbtide.probe.as_ref().map_or("–".to_string(), |probe| times(figure(probe)))
+            };
+            let ratio = ebbtide
+                .probe
+                .as_ref()
+                .map_or(f64::NAN, |probe| ebbtide.p99_us.median / probe.p99_us.median);
+            table = table.row([
+                mix.to_string(),
+                times(redis.p50_us),
+                times(ebbtide.p50_us),
+                times(redis.p99_us),
+                times(ebbtide.p99_us),
+                disk(|probe| probe.p99_us),
+                format!("{ratio:.2}"),
+                times(redis.max_us),
+                times(ebbtide.max_us),
+                disk(|probe| probe.max_us),
+                format!("{:.2}", ebbtide.reads.median),
+            ]);
+        }
+        table
+    }
+
     /// What the figures come from, and what to think of them.
     fn notes(&self) -> Vec<String> {
         let (least, most) = self.value_bytes;
+        let sends = match self.rate {
+            Some(rate) => format!("{rate} commands/s arriving at random"),
+            None => "each sends when it was answered".to_string(),
+        };
         let mut notes = vec![format!(
             "{} keys with values of {least} to {most} bytes, {} in all; Ebbtide has {} of DRAM ({} \
-             resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {} clients, --durability \
-             {}; {} rounds of {} s",
+             resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {} clients, {sends}, \
+             --durability {}; {} rounds of {} s",
             self.keys,
             ebbtide_report::bytes(self.data_bytes as f64),
             Bytes(self.dram_bytes),
@@ -230,7 +308,7 @@ impl AgainstReport {
         }
         for MixReport { mix, redis, ebbtide, .. } in &self.mixes {
             for (name, side) in [("Redis", redis), ("Ebbtide", ebbtide)] {
-                if side.busy.median < 0.9 {
+                if self.rate.is_none() && side.busy.median < 0.9 {
                     let busy = side.busy.median * 100.0;
                     notes.push(format!(
                         "{mix}: {name} used {busy:.0}% of its CPU, so something else limits it"
@@ -261,14 +339,28 @@ impl fmt::Display for AgainstReport {
 
 impl PageReport for AgainstReport {
     fn page(&self) -> Page {
-        let mut chart = BarChart::new("Throughput", "commands a second, relative to Redis")
-            .reference(1.0, "Redis, all data in DRAM");
-        for MixReport { mix, ratio, .. } in &self.mixes {
-            let Spread { median, min, max } = *ratio;
-            chart = chart.group(mix, [("Ebbtide", Range { min, median, max })]);
+        let range = |Spread { median, min, max }| Range { min, median, max };
+        let (name, mut chart) = match self.rate {
+            None => (
+                "Throughput",
+                BarChart::new("Throughput", "commands a second, relative to Redis")
+                    .reference(1.0, "Redis, all data in DRAM"),
+            ),
+            Some(_) => ("Response times", BarChart::new("99% of responses are at most", "us")),
+        };
+        for MixReport { mix, redis, ebbtide, ratio } in &self.mixes {
+            let bars = match &ebbtide.probe {
+                None => vec![("Ebbtide", range(*ratio))],
+                Some(probe) => vec![
+                    ("Redis", range(redis.p99_us)),
+                    ("Ebbtide", range(ebbtide.p99_us)),
+                    ("disk", range(probe.p99_us)),
+                ],
+            };
+            chart = chart.group(mix, bars);
         }
         let page = Page::new("Ebbtide and Redis").paragraph(&self.machine);
-        let page = page.section("Throughput").bars(chart).table(self.table());
+        let page = page.section(name).bars(chart).table(self.table());
         self.notes().iter().fold(page, |page, note| page.paragraph(note))
     }
 }
@@ -285,6 +377,8 @@ mod tests {
                 throughput: one,
                 p50_us: one,
                 p99_us: one,
+                max_us: one,
+                probe: None,
                 cpu_us: Spread::of([cpu_us]),
                 busy: one,
                 reads: Spread::of([reads]),
