@@ -12,7 +12,7 @@ mod report;
 mod servers;
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::durability::Policy;
 use ebbtide_core::{PAGE_BYTES, Watch};
@@ -24,6 +24,7 @@ use super::probe;
 use super::report::ResponseTimes;
 use crate::disturbance::{Activity, Disturbance};
 use crate::doctor::machine::MachineSummary;
+use crate::doctor::probe::{Target, random_reads};
 
 pub use report::{AgainstReport, Bound, MixReport, SideReport};
 use servers::{Running, Servers};
@@ -39,6 +40,12 @@ const CAPACITY_PER_DATA: u64 = 3;
 
 /// The keys of the mix without misses are a page each, in this share of Ebbtide's frames.
 const CACHED_SHARE: u64 = 4;
+
+/// Reads in flight at which it is measured what the disk gives at most.
+const QUEUE_DEPTH: u32 = 128;
+
+/// How long that takes.
+const PROBED: Duration = Duration::from_millis(300);
 
 /// What a comparison does.
 #[derive(Debug, Clone)]
@@ -151,6 +158,14 @@ pub fn run(options: &AgainstOptions, watch: Watch<'_>) -> Result<AgainstReport, 
     })
 }
 
+/// Of the flash of Ebbtide's server.
+struct Flash {
+    /// What keys, values and the index take.
+    bytes: u64,
+    /// The most reads that the disk gives, where that could be measured.
+    reads_per_s: Option<f64>,
+}
+
 /// A server with its load.
 struct Side {
     server: Running,
@@ -189,6 +204,10 @@ impl Comparison<'_> {
         let flash_bytes = self.sides[EBBTIDE].server.counters()?.flash_bytes;
         let store = self.sides[EBBTIDE].server.folder().join(servers::STORE);
         let machine = MachineSummary::quick(&store);
+        // What cannot be measured says nothing of a limit.
+        let reads =
+            Target::open(&store).and_then(|target| random_reads(&target, QUEUE_DEPTH, PROBED));
+        let disk_reads_per_s = reads.ok().map(|reads| reads.iops);
         let mut machine = machine.unwrap_or_else(|_| MachineSummary::of_system());
         machine.cores_usable = self.cpus.len();
         let mixes = mixes(&self.options.load);
@@ -207,7 +226,8 @@ impl Comparison<'_> {
         }
         let mixes = mixes.iter().zip(&windows);
         let mixes = mixes.map(|(mix, both)| MixReport::of(mix.name, both)).collect();
-        Ok(self.report(mixes, &windows, &machine, flash_bytes))
+        let flash = Flash { bytes: flash_bytes, reads_per_s: disk_reads_per_s };
+        Ok(self.report(mixes, &windows, &machine, flash))
     }
 
     /// Starts Ebbtide's server again, with the DRAM in which it is measured.
@@ -246,7 +266,7 @@ impl Comparison<'_> {
         let quiet = |_: &str, _: f64| ();
         let watch = self.watch.telling(&quiet);
         // The warm-up is a load of its own, so that what is read before and after has no part in it.
-        load.options.warm_up = std::time::Duration::ZERO;
+        load.options.warm_up = Duration::ZERO;
         load.options.duration = options.load.warm_up;
         load.measure(watch)?;
         load.options.duration = options.load.duration;
@@ -283,7 +303,7 @@ impl Comparison<'_> {
         mixes: Vec<MixReport>,
         windows: &[[Vec<Window>; 2]],
         machine: &MachineSummary,
-        flash_bytes: u64,
+        flash: Flash,
     ) -> AgainstReport {
         let [redis, ebbtide] = [REDIS, EBBTIDE].map(|side| &self.sides[side]);
         let all = windows.iter().flatten().flatten().map(|window| &window.disturbance);
@@ -301,10 +321,11 @@ impl Comparison<'_> {
             value_bytes: load.value_bytes,
             data_bytes: self.options.data_bytes(),
             dram_bytes: self.options.dram_bytes(),
-            flash_bytes,
+            flash_bytes: flash.bytes,
             durability: self.options.durability.to_string(),
             zipf: load.zipf,
             clients: load.clients,
+            disk_reads_per_s: flash.reads_per_s,
             rate: load.rate,
             rounds: self.options.rounds,
             seconds: load.duration.as_secs_f64(),

@@ -6,12 +6,15 @@ use ebbtide_core::Bytes;
 use ebbtide_report::{BarChart, Page, PageReport, Range, Table};
 use serde::Serialize;
 
-use super::Window;
+use super::{QUEUE_DEPTH, Window};
 use crate::bench::Spread;
 use crate::load::report::ResponseTimes;
 
 /// The part of the ideal ratio that is accepted.
 const ACCEPTED_SHARE: f64 = 0.9;
+
+/// The share of the disk's reads above which it counts as the limit.
+const DISK_BOUND: f64 = 0.8;
 
 /// The mixes that the bound on the ratio speaks of, and the one without misses.
 const BOUND: [&str; 2] = ["GET", "GET, pipeline 16"];
@@ -42,6 +45,8 @@ pub struct AgainstReport {
     pub clients: usize,
     /// Commands a second that arrived at random times; without it, each connection sent when it was answered.
     pub rate: Option<f64>,
+    /// Reads a second that the disk of Ebbtide's store gives with many in flight, where it was measured.
+    pub disk_reads_per_s: Option<f64>,
     /// Rounds.
     pub rounds: usize,
     /// Seconds of a measurement.
@@ -314,6 +319,16 @@ impl AgainstReport {
                         "{mix}: {name} used {busy:.0}% of its CPU, so something else limits it"
                     ));
                 }
+            }
+        }
+        for MixReport { mix, ebbtide, .. } in &self.mixes {
+            let reads = ebbtide.reads.median * ebbtide.throughput.median;
+            if let Some(most) = self.disk_reads_per_s.filter(|most| reads > DISK_BOUND * most) {
+                let (reads, most) = (reads / 1e3, most / 1e3);
+                notes.push(format!(
+                    "{mix}: the disk limits Ebbtide, {reads:.0}k reads/s of the {most:.0}k that it gives with {QUEUE_DEPTH} \
+                     in flight"
+                ));
             }
         }
         if self.cpus_shared {
