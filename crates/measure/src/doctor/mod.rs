@@ -7,6 +7,7 @@ pub mod costs;
 mod diagnosis;
 pub mod disk;
 mod flush;
+mod gaps;
 mod kernel;
 pub mod machine;
 mod memory;
@@ -96,6 +97,9 @@ pub fn examine(options: &DoctorOptions, watch: Watch<'_>) -> Result<DoctorReport
     machine.reads_from = measured.served_by();
     machine.flushes = measured.flushes.clone().ok();
     let mut findings = kernel::findings();
+    if options.seconds_per_depth > 0.0 {
+        findings.push(gaps::finding(Duration::from_secs_f64(options.seconds_per_depth)));
+    }
     findings.extend(memory::findings());
     findings.extend(storage::findings((&data, &folder), disks, &measured));
     Ok(DoctorReport { machine, data, findings })
