@@ -1,12 +1,10 @@
 //! `--states`: where simulations keep what later ones need alike.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::Args;
-use ebbtide_core::crc32c_append;
 
 #[derive(Args)]
 pub(crate) struct States {
@@ -16,9 +14,6 @@ pub(crate) struct States {
     states: Option<PathBuf>,
 }
 
-/// The most that the folder holds.
-const ROOM_BYTES: u64 = 4 << 30;
-
 impl States {
     /// Lets the simulations of this process keep their states. Without a folder, or if this program cannot
     /// read its own file, nothing is kept.
@@ -26,40 +21,23 @@ impl States {
         let folder = match &self.states {
             Some(none) if none.as_os_str() == "none" => None,
             Some(folder) => Some(folder.clone()),
-            None => user_folder(),
+            None => ebbtide_sim::user_folder(),
         };
         if let (Some(folder), Ok(checksum)) = (folder, program_checksum()) {
-            ebbtide_sim::keep_in(folder, checksum, ROOM_BYTES);
+            ebbtide_sim::keep_in(folder, checksum);
         }
     }
 }
 
-/// As the XDG Base Directory Specification says.
-fn user_folder() -> Option<PathBuf> {
-    let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")))?;
-    Some(caches.join("ebbtide"))
-}
-
-/// The checksum of this program's file, which tells builds of the same version apart.
+/// The checksum of this program's file.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub(crate) fn program_checksum() -> io::Result<u32> {
     static READ: OnceLock<u32> = OnceLock::new();
-    match READ.get() {
-        Some(sum) => Ok(*sum),
-        None => read_checksum().map(|sum| *READ.get_or_init(|| sum)),
+    if let Some(sum) = READ.get() {
+        return Ok(*sum);
     }
-}
-
-fn read_checksum() -> io::Result<u32> {
-    let (mut file, mut buffer, mut sum) =
-        (File::open(std::env::current_exe()?)?, vec![0; 1 << 20], 0);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(sum),
-            length => sum = crc32c_append(sum, &buffer[..length]),
-        }
-    }
+    let sum = ebbtide_sim::checksum_of_file(&std::env::current_exe()?)?;
+    Ok(*READ.get_or_init(|| sum))
 }

@@ -5,8 +5,8 @@
 //! basis and of the program: a run gives the same results with it and without.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
@@ -23,12 +23,38 @@ use crate::warm::{Steady, warmed_up};
 /// The folder of this process.
 static FOLDER: OnceLock<Folder> = OnceLock::new();
 
-/// Keeps calibrations and warm machines in `folder`, up to `room_bytes`, of which those that were used
-/// last stay. `maker` is whatever tells this program from others, as a checksum of its file: what another
-/// one made is not used. Files that are damaged are made anew, and a folder that cannot be written keeps
-/// nothing. Only the first call has an effect.
-pub fn keep_in(folder: PathBuf, maker: u32, room_bytes: u64) {
-    let _set_before = FOLDER.set(Folder { path: folder, maker, room_bytes });
+/// The most that a folder holds.
+const ROOM_BYTES: u64 = 4 << 30;
+
+/// Keeps calibrations and warm machines in `folder`, up to 4 GiB, of which those that were used last stay.
+/// `maker` is whatever tells this program from others, as the [checksum of its file](checksum_of_file): what
+/// another one made is not used. Files that are damaged are made anew, and a folder that cannot be written
+/// keeps nothing. The folder that was named first stays; false if that is another one.
+pub fn keep_in(folder: PathBuf, maker: u32) -> bool {
+    let path = folder.clone();
+    FOLDER.get_or_init(|| Folder { path, maker, room_bytes: ROOM_BYTES }).path == folder
+}
+
+/// The folder that programs keep them in unless told otherwise, by the XDG Base Directory Specification:
+/// `ebbtide` in the user's cache folder. `None` if there is no home.
+pub fn user_folder() -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")))?;
+    Some(caches.join("ebbtide"))
+}
+
+/// The CRC-32C of a file, such as a program's own, which tells builds of the same version apart.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn checksum_of_file(path: &Path) -> io::Result<u32> {
+    let (mut file, mut buffer, mut sum) = (File::open(path)?, vec![0; 1 << 20], 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(sum),
+            length => sum = crc32c_append(sum, &buffer[..length]),
+        }
+    }
 }
 
 /// A calibration that is being made, or was.
@@ -171,11 +197,11 @@ impl Folder {
             file.persist(self.file(kind, &key))?;
             self.make_room()
         };
-        let _not_kept: Result<(), std::io::Error> = write();
+        let _not_kept: Result<(), io::Error> = write();
     }
 
     /// Removes the files that were not used for longest until the others fit.
-    fn make_room(&self) -> Result<(), std::io::Error> {
+    fn make_room(&self) -> Result<(), io::Error> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -205,7 +231,7 @@ mod tests {
     use crate::experiment::Simulation;
     use crate::offered::Offered;
 
-    fn folder(path: &std::path::Path, room_bytes: u64) -> Folder {
+    fn folder(path: &Path, room_bytes: u64) -> Folder {
         Folder { path: path.to_path_buf(), maker: 1, room_bytes }
     }
 
@@ -297,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing_and_harms_nothing() {
-        let nowhere = folder(std::path::Path::new("/proc/nowhere"), u64::MAX);
+        let nowhere = folder(Path::new("/proc/nowhere"), u64::MAX);
         let basis = plan("astriflash", Kind::HashTable, 1);
         nowhere.write(CALIBRATION, &basis, &calibration(7));
         assert_eq!(nowhere.read::<Calibration>(CALIBRATION, &basis), None);

@@ -26,7 +26,7 @@ pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};
 pub use experiment::{Simulation, simulate};
-pub use kept::keep_in;
+pub use kept::{checksum_of_file, keep_in, user_folder};
 pub use machine::{
     Breakdown, Coherence, Distribution, Load, Machine, Measured, MissedAccesses, ServiceParts,
     SimError, WORK_UNITS,
