@@ -250,6 +250,7 @@ impl Store {
         fill: &dyn Fn(&Store) -> Result<(), E>,
     ) -> Result<Store, E> {
         new.check()?;
+        let existed = new.path.exists();
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;
@@ -267,6 +268,9 @@ impl Store {
         store.write_header(false)?;
         fill(&store)?;
         store.write_header(true)?;
+        if !existed {
+            flush_name(&new.path)?;
+        }
         Ok(store)
     }
 
@@ -327,6 +331,15 @@ impl Store {
             })
         })
     }
+}
+
+/// Flushes the folder of a new file. Flushes of the file itself keep its bytes, but need not keep its name
+/// (fsync(2)): after a power failure a store with acknowledged transactions could be gone.
+fn flush_name(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| fault(path, "flush the folder", error))
 }
 
 /// A number that no other store has, as far as chance goes.
