@@ -71,7 +71,7 @@ const WINDOW_FRACTION: usize = 8;
 
 /// Levels (keys relative to the clock) run from `−LEVELS / 2` to `LEVELS / 2 − 1`; what is lighter
 /// counts as lightest, and nothing is heavier: from level 114 on, touches add nothing.
-const LEVELS: usize = 256;
+pub(super) const LEVELS: usize = 256;
 
 /// Key units that share a list.
 const UNITS_PER_BUCKET: u16 = 4;

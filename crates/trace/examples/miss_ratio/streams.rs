@@ -36,6 +36,8 @@ pub(crate) enum Use {
     LookedAt,
     /// Named here before its results were looked at, and not looked at until the design was done.
     HeldOut,
+    /// From traces of which no policy's design has used any row.
+    Unused,
 }
 
 /// What makes one stream, or one at several sizes of the cache.
@@ -91,6 +93,13 @@ pub(crate) fn all(scale: usize) -> Vec<(&'static str, Use, Make)> {
         add(name, Use::HeldOut, Box::new(make));
         let make = move |_| traced(name, LINE_BYTES, &[5, 20, 40, 55, 75]);
         add(name, Use::HeldOut, Box::new(make));
+    }
+
+    for name in ["pagerank", "redis", "components", "povray", "transformer"] {
+        let make = move |_| traced(name, PAGE_BYTES, &[10, 30, 50, 70, 90]);
+        add(name, Use::Unused, Box::new(make));
+        let make = move |_| traced(name, LINE_BYTES, &[10, 30, 60]);
+        add(name, Use::Unused, Box::new(make));
     }
     all
 }

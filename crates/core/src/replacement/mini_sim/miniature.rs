@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::super::Geometry;
-use super::order::{Clocks, Order, Record};
+use super::order::{Order, Record, Search};
 use super::ranked::{Marks, Ranked};
 use crate::addr::FrameId;
 
@@ -14,6 +14,9 @@ const FRAMES_A_FRAME: usize = 64;
 /// but at least and at most so many; caches of fewer frames are their own miniatures.
 const FRAMES_MIN: usize = 1024;
 const FRAMES_MAX: usize = 1 << 14;
+
+/// No frame: the page is not in a miniature.
+const NOWHERE: u16 = u16::MAX;
 
 /// Another order is followed when it would have spared as many misses as the miniatures have frames,
 /// divided by this, and a few more, which tell a gain from chance in small caches.
@@ -27,6 +30,8 @@ const AGE_RATE: f32 = 1.0 / 64.0;
 #[derive(Clone)]
 pub(super) struct Miniatures {
     of: [Miniature; Order::ALL.len()],
+    /// The frame of each page that is in a miniature, by order.
+    frames_of: FxHashMap<u32, [u16; Order::ALL.len()]>,
     /// The greatest hash of a sampled page.
     hash_max: u32,
     /// Misses that each order would have spared since it last was no better than the one followed.
@@ -39,8 +44,11 @@ impl Miniatures {
     pub(super) fn new(frames: usize) -> Miniatures {
         let own = Miniatures::frames(frames);
         let share = own as f64 / frames as f64;
+        let mut frames_of = FxHashMap::default();
+        frames_of.reserve(pages_max(own));
         Miniatures {
-            of: Order::ALL.map(|order| Miniature::new(order, own)),
+            of: Order::ALL.map(|_| Miniature::new(own)),
+            frames_of,
             hash_max: (share * f64::from(u32::MAX)) as u32,
             spared: [0; Order::ALL.len()],
             bar: own / BAR_SHARE + BAR_MIN,
@@ -52,7 +60,12 @@ impl Miniatures {
     }
 
     pub(super) fn memory_bytes(frames: usize) -> usize {
-        Order::ALL.len() * Miniature::memory_bytes(Miniatures::frames(frames))
+        let own = Miniatures::frames(frames);
+        // A hash table is at most seven eighths full, and has a byte an entry and a few more.
+        let entries = (pages_max(own) * 8 / 7 + 1).next_power_of_two().max(16);
+        Order::ALL.len() * Ranked::memory_bytes(Geometry::fully_associative(own))
+            + entries * (size_of::<(u32, [u16; Order::ALL.len()])>() + 1)
+            + 64
     }
 
     /// Whether the miniatures replay accesses to `page`.
@@ -69,16 +82,40 @@ impl Miniatures {
         (age > 0.0).then_some((age as usize).max(1))
     }
 
-    /// Replays an access to a sampled page, while the cache follows `current`. The order to follow
-    /// from now on, if it is another one.
-    pub(super) fn replay(
-        &mut self,
-        record: Record,
-        clocks: &Clocks,
-        groups: usize,
-        current: Order,
-    ) -> Option<Order> {
-        let misses = self.of.each_mut().map(|one| one.misses(record, clocks, groups));
+    /// Replays an access to a sampled page. The order to follow from now on, if it is another one.
+    pub(super) fn replay(&mut self, record: Record, search: &Search) -> Option<Order> {
+        let mut frames = self.frames_of.get(&record.page).copied();
+        let frames = frames.get_or_insert([NOWHERE; Order::ALL.len()]);
+        let misses = frames.map(|frame| frame == NOWHERE);
+        for order in Order::ALL {
+            let (one, frame) = (&mut self.of[order as usize], &mut frames[order as usize]);
+            if *frame != NOWHERE {
+                *one.ranked.record_mut(FrameId(u32::from(*frame))) = record;
+                continue;
+            }
+            let (free, left) = one.insert(record, &Search { order, ..*search });
+            *frame = free.0 as u16;
+            if let Some(page) = left {
+                self.leave(page, order);
+            }
+        }
+        if misses.contains(&true) {
+            self.frames_of.insert(record.page, *frames);
+        }
+        self.better(misses, search.order)
+    }
+
+    /// `page` has left the miniature of `order`.
+    fn leave(&mut self, page: u32, order: Order) {
+        let frames = self.frames_of.get_mut(&page).expect("it was in a miniature");
+        frames[order as usize] = NOWHERE;
+        if *frames == [NOWHERE; Order::ALL.len()] {
+            self.frames_of.remove(&page);
+        }
+    }
+
+    /// Adds up what the orders spare; the one to follow instead of `current`, if there is one.
+    fn better(&mut self, misses: [bool; Order::ALL.len()], current: Order) -> Option<Order> {
         for (spared, misses_here) in self.spared.iter_mut().zip(misses) {
             match (misses[current as usize], misses_here) {
                 (true, false) => *spared += 1,
@@ -95,56 +132,49 @@ impl Miniatures {
     }
 }
 
+/// Room for twice the pages that miniatures of `frames` frames can hold: a table that is less than half
+/// full clears what was removed from it in place, and never grows.
+fn pages_max(frames: usize) -> usize {
+    2 * Order::ALL.len() * frames
+}
+
 /// A small cache that follows one order.
 #[derive(Clone)]
 struct Miniature {
-    order: Order,
     ranked: Ranked,
-    frame_of: FxHashMap<u32, FrameId>,
+    /// How many frames hold a page, and how many there are.
+    filled: usize,
     frames: usize,
     /// The average age of the pages that were given up; 0 before the first one.
     age: f32,
 }
 
 impl Miniature {
-    fn new(order: Order, frames: usize) -> Miniature {
-        let mut frame_of = FxHashMap::default();
-        frame_of.reserve(frames);
+    fn new(frames: usize) -> Miniature {
         let ranked = Ranked::new(Geometry::fully_associative(frames));
-        Miniature { order, ranked, frame_of, frames, age: 0.0 }
+        Miniature { ranked, filled: 0, frames, age: 0.0 }
     }
 
-    fn memory_bytes(frames: usize) -> usize {
-        // A hash table is at most seven eighths full, and has a byte an entry and a few more.
-        let entries = (frames * 8 / 7 + 1).next_power_of_two().max(16);
-        Ranked::memory_bytes(Geometry::fully_associative(frames))
-            + entries * (size_of::<(u32, FrameId)>() + 1)
-            + 64
-    }
-
-    /// Accesses the page of `record`; whether it missed.
-    fn misses(&mut self, record: Record, clocks: &Clocks, groups: usize) -> bool {
-        if let Some(&frame) = self.frame_of.get(&record.page) {
-            *self.ranked.record_mut(frame) = record;
-            return false;
-        }
-        let frame = match self.frame_of.len() < self.frames {
-            true => FrameId(self.frame_of.len() as u32),
-            false => self.give_up(clocks, groups),
+    /// Inserts a page; its frame, and the page that left.
+    fn insert(&mut self, record: Record, search: &Search) -> (FrameId, Option<u32>) {
+        let (frame, left) = if self.filled < self.frames {
+            self.filled += 1;
+            (FrameId(self.filled as u32 - 1), None)
+        } else {
+            let (frame, page) = self.give_up(search);
+            (frame, Some(page))
         };
-        self.frame_of.insert(record.page, frame);
         self.ranked.insert(frame, record);
-        true
+        (frame, left)
     }
 
-    fn give_up(&mut self, clocks: &Clocks, groups: usize) -> FrameId {
-        let victim = self.ranked.victim(0, groups, self.order, clocks, &mut Untouched);
+    fn give_up(&mut self, search: &Search) -> (FrameId, u32) {
+        let victim = self.ranked.victim(0, search, &mut Untouched);
         let victim = victim.expect("nothing is pinned in a miniature");
         let Record { page, used, .. } = self.ranked.remove(victim);
-        self.frame_of.remove(&page);
-        let age = f32::from(clocks.age(used));
+        let age = f32::from(search.clocks.age(used));
         self.age = if self.age == 0.0 { age } else { self.age + (age - self.age) * AGE_RATE };
-        victim
+        (victim, page)
     }
 }
 
@@ -160,5 +190,30 @@ impl Marks for Untouched {
 
     fn is_pinned(&self, _frame: FrameId) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::adaptive_lrfu::Key;
+    use super::super::order::Clocks;
+    use super::*;
+
+    #[test]
+    fn the_table_of_pages_never_grows() {
+        const FRAMES: usize = 1024;
+        let mut miniatures = Miniatures::new(FRAMES);
+        let capacity = miniatures.frames_of.capacity();
+        let clocks = Clocks::new(FRAMES);
+        let mut search = Search { order: Order::Recent, groups: 1, clocks };
+        // A loop that does not fit: the miniatures keep different parts of it.
+        for at in 0..200_000 {
+            let key = Key::of_level(0, search.clocks.key_now());
+            let record = Record { page: at % 4_000, key, used: search.clocks.now() };
+            miniatures.replay(record, &search);
+            search.clocks.tick += 1;
+        }
+        assert!(miniatures.frames_of.len() > FRAMES);
+        assert_eq!(miniatures.frames_of.capacity(), capacity);
     }
 }

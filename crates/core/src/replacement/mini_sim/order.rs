@@ -1,9 +1,16 @@
 //! The orders in which pages are given up, and the record of a page that they are read from.
 
-use super::super::adaptive_lrfu::{AGE_MAX, Key};
+use super::super::TOUCHES_TOGETHER;
+use super::super::adaptive_lrfu::{AGE_MAX, Key, LEVELS};
+
+/// Frames that are looked at together: their records share a line of host memory.
+pub(super) const NEIGHBOURS: usize = TOUCHES_TOGETHER;
 
 /// No page: the frame is not known.
 pub(super) const NO_PAGE: u32 = u32::MAX;
+
+/// The places of pages that are not given up for their weight are from here on.
+const IN_WINDOW: u64 = 1 << 63;
 
 /// Pages used in the last turnover's part of this size keep their place whatever they weigh.
 const WINDOW_SHARE: usize = 8;
@@ -71,32 +78,107 @@ impl Clocks {
         self.now().wrapping_sub(used)
     }
 
-    /// Keeps what is known of a page younger than the times in which the clocks wrap.
-    pub(super) fn limit_age(&self, record: &mut Record) {
-        if self.age(record.used) > AGE_MAX {
-            record.used = self.now().wrapping_sub(AGE_MAX);
+    /// Keeps what is known of pages younger than the times in which the clocks wrap.
+    #[inline]
+    pub(super) fn limit_ages(&self, records: &mut [Record]) {
+        let (now, key_now) = (self.now(), self.key_now());
+        // Both are seldom so old, so that a group is looked at as a whole first.
+        let is_old = |record: &Record| {
+            let above = record.key.0.wrapping_sub(key_now).wrapping_add(AGE_MAX);
+            (self.age(record.used) > AGE_MAX) | (above >= AGE_MAX + LEVELS as u16 / 2)
+        };
+        if records.iter().fold(false, |any, record| any | is_old(record)) {
+            for record in records {
+                if self.age(record.used) > AGE_MAX {
+                    record.used = now.wrapping_sub(AGE_MAX);
+                }
+                record.key = record.key.not_older_than_history(key_now);
+            }
         }
-        // Written only if it changes: a record is read as a whole soon, for which the processor would
-        // wait after a part of it was written.
-        let key = record.key.not_older_than_history(self.key_now());
-        if key != record.key {
-            record.key = key;
+    }
+}
+
+/// How a victim is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Search {
+    pub(super) order: Order,
+    /// How many groups of neighbours are looked at for a victim.
+    pub(super) groups: usize,
+    pub(super) clocks: Clocks,
+}
+
+impl Search {
+    /// A number that does not change while the page is not used. The least goes first.
+    #[inline]
+    pub(super) fn place(&self, record: &Record) -> u64 {
+        let clocks = &self.clocks;
+        let age = clocks.age(record.used);
+        let used = clocks.tick - u64::from(age);
+        if self.order == Order::Recent {
+            used
+        } else if self.order == Order::Light && age < clocks.window {
+            IN_WINDOW | used
+        } else {
+            let level = record.key.level(clocks.key_now());
+            let weight = clocks.key_tick.saturating_add_signed(i64::from(level));
+            // What weighs the same goes by recency.
+            weight << 32 | used & u64::from(u32::MAX)
         }
     }
 
-    /// A number that does not change while the page is not used. The least goes first.
-    pub(super) fn place(&self, order: Order, record: &Record) -> u64 {
-        let age = self.age(record.used);
-        let used = self.tick - u64::from(age);
-        if order == Order::Recent {
-            used
-        } else if order == Order::Light && age < self.window {
-            1 << 63 | used
-        } else {
-            let level = record.key.level(self.key_now());
-            let weight = self.key_tick.saturating_add_signed(i64::from(level));
-            // What weighs the same goes by recency.
-            weight << 32 | used & u64::from(u32::MAX)
+    /// Which of `records`, the lowest bit for the first one, may have a place before `bar`: all that
+    /// have, and few others. No age is above the limit.
+    #[inline]
+    pub(super) fn may_precede(&self, bar: u64, records: &[Record; NEIGHBOURS]) -> u8 {
+        let clocks = &self.clocks;
+        let (mut age_min, mut level_max) = (0, i16::MAX);
+        if self.order == Order::Recent {
+            let age = (clocks.tick + 1).saturating_sub(bar);
+            age_min = u16::try_from(age).unwrap_or(u16::MAX);
+        } else if bar < IN_WINDOW {
+            let level = (bar >> 32) as i64 - clocks.key_tick as i64;
+            level_max = level.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16;
+            age_min = if self.order == Order::Light { clocks.window } else { 0 };
+        }
+        let mut which = 0;
+        for (at, record) in records.iter().enumerate() {
+            let level = record.key.0.wrapping_sub(clocks.key_now()) as i16;
+            let precedes = (clocks.age(record.used) >= age_min) & (level <= level_max);
+            which |= u8::from(precedes) << at;
+        }
+        which
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+
+    use super::*;
+
+    #[test]
+    fn no_record_before_the_bar_is_passed_over() {
+        let mut random = Pcg64::seed_from_u64(41);
+        for _ in 0..20_000 {
+            let mut clocks = Clocks::new(1024);
+            clocks.tick += random.random_range(0..1 << 20);
+            clocks.key_tick += random.random_range(0..1 << 20);
+            let order = Order::ALL[random.random_range(0..Order::ALL.len())];
+            let search = Search { order, groups: 1, clocks };
+            let spread = 1 << random.random_range(0..14);
+            let records: [Record; NEIGHBOURS] = std::array::from_fn(|at| Record {
+                page: at as u32,
+                key: Key::of_level(random.random_range(-spread..128), clocks.key_now()),
+                used: clocks.now().wrapping_sub(random.random_range(0..=spread as u16)),
+            });
+            let places = records.map(|record| search.place(&record));
+            for bar in places.into_iter().chain([0, u64::MAX]) {
+                let which = search.may_precede(bar, &records);
+                for (at, place) in places.iter().enumerate() {
+                    assert!(*place >= bar || which >> at & 1 == 1, "{order:?} {bar} {records:?}");
+                }
+            }
         }
     }
 }

@@ -16,8 +16,9 @@ pub(super) struct Candidate {
 /// its version 3.0).
 #[derive(Clone)]
 pub(super) struct Pool {
-    /// The first to go at the end.
-    candidates: [Candidate; POOL_FRAMES],
+    /// The candidates, the first to go at the end.
+    places: [u64; POOL_FRAMES],
+    frames: [FrameId; POOL_FRAMES],
     length: usize,
     /// Candidates of this place or behind it do not come in: the last place of a full pool, until
     /// half of it has left. So what comes in is seldom driven out again at once.
@@ -26,8 +27,12 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new() -> Pool {
-        let none = Candidate { place: 0, frame: FrameId(0) };
-        Pool { candidates: [none; POOL_FRAMES], length: 0, bar: u64::MAX }
+        Pool {
+            places: [0; POOL_FRAMES],
+            frames: [FrameId(0); POOL_FRAMES],
+            length: 0,
+            bar: u64::MAX,
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -35,42 +40,52 @@ impl Pool {
         self.bar = u64::MAX;
     }
 
-    /// Whether a candidate of this place would come in.
+    /// Candidates come in if their place is before this one.
     #[inline]
-    pub(super) fn takes(&self, place: u64) -> bool {
-        place < self.bar
+    pub(super) fn bar(&self) -> u64 {
+        self.bar
     }
 
     /// Takes in a candidate that goes before the bar; in a full pool, the last one makes room.
-    pub(super) fn offer(&mut self, candidate: Candidate) {
-        let known = &self.candidates[..self.length];
-        let mut free = match known.iter().position(|other| other.frame == candidate.frame) {
-            Some(at) => at,
-            None if self.length == POOL_FRAMES => 0,
-            None => {
+    pub(super) fn offer(&mut self, Candidate { place, frame }: Candidate) {
+        let mut same = 0;
+        for (at, other) in self.frames.iter().enumerate() {
+            same |= u32::from(*other == frame) << at;
+        }
+        let known = (same & ((1 << self.length) - 1)).trailing_zeros() as usize;
+        let mut free = match known < POOL_FRAMES {
+            true => known,
+            false if self.length == POOL_FRAMES => 0,
+            false => {
                 self.length += 1;
                 self.length - 1
             }
         };
         // What goes later moves down, what goes earlier moves up.
-        while free > 0 && self.candidates[free - 1].place < candidate.place {
-            self.candidates[free] = self.candidates[free - 1];
+        while free > 0 && self.places[free - 1] < place {
+            self.copy(free - 1, free);
             free -= 1;
         }
-        while free + 1 < self.length && self.candidates[free + 1].place > candidate.place {
-            self.candidates[free] = self.candidates[free + 1];
+        while free + 1 < self.length && self.places[free + 1] > place {
+            self.copy(free + 1, free);
             free += 1;
         }
-        self.candidates[free] = candidate;
+        (self.places[free], self.frames[free]) = (place, frame);
         if self.length == POOL_FRAMES {
-            self.bar = self.candidates[0].place;
+            self.bar = self.places[0];
         }
+    }
+
+    fn copy(&mut self, from: usize, to: usize) {
+        self.places[to] = self.places[from];
+        self.frames[to] = self.frames[from];
     }
 
     /// The first to go.
     #[inline]
     pub(super) fn first(&self) -> Option<Candidate> {
-        self.length.checked_sub(1).map(|last| self.candidates[last])
+        let last = self.length.checked_sub(1)?;
+        Some(Candidate { place: self.places[last], frame: self.frames[last] })
     }
 
     pub(super) fn drop_first(&mut self) {

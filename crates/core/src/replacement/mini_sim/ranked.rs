@@ -2,17 +2,14 @@
 
 use std::collections::VecDeque;
 
+use super::super::Geometry;
 use super::super::adaptive_lrfu::TICKS_PER_HALF_LIFE;
-use super::super::{Geometry, TOUCHES_TOGETHER};
-use super::order::{Clocks, NO_PAGE, Order, Record};
+use super::order::{NEIGHBOURS, NO_PAGE, Order, Record, Search};
 use super::pool::{Candidate, POOL_FRAMES, Pool};
 use crate::addr::FrameId;
 
 /// Candidates found touched before the next one goes whatever its touches.
 const FOUND_TOUCHED_MAX: usize = 64;
-
-/// Frames that are looked at together: their records share a line of host memory.
-pub(super) const NEIGHBOURS: usize = TOUCHES_TOGETHER;
 
 /// One frame in so many is among the newest, unless victims are taken in larger batches.
 const NEWEST_SHARE: usize = 100;
@@ -114,20 +111,13 @@ impl Ranked {
         self.sets.iter_mut().for_each(|set| set.pool.clear());
     }
 
-    /// Looks at `groups` groups of neighbours in `set` and keeps those that are to go first.
-    pub(super) fn look(
-        &mut self,
-        set: usize,
-        groups: usize,
-        order: Order,
-        clocks: &Clocks,
-        marks: &mut impl Marks,
-    ) {
+    /// Looks at groups of neighbours in `set` and keeps those that are to go first.
+    pub(super) fn look(&mut self, set: usize, search: &Search, marks: &mut impl Marks) {
         let ways = self.geometry.ways;
         let of_set = &mut self.records[set * ways..(set + 1) * ways];
         let Set { hand, pool, .. } = &mut self.sets[set];
         let groups_of_set = ways.div_ceil(NEIGHBOURS);
-        for _ in 0..groups.min(groups_of_set) {
+        for _ in 0..search.groups.min(groups_of_set) {
             let way = *hand as usize * NEIGHBOURS;
             // A gap follows, so that pages that came together are not looked at together.
             let next = *hand as usize + self.stride;
@@ -135,10 +125,17 @@ impl Ranked {
             let first = (set * ways + way) as u32;
             let neighbours = &mut of_set[way..ways.min(way + NEIGHBOURS)];
             marks.collect(FrameId(first), neighbours);
-            for (frame, record) in (first..).map(FrameId).zip(neighbours) {
-                clocks.limit_age(record);
-                let place = clocks.place(order, record);
-                if pool.takes(place) && record.page != NO_PAGE && !marks.is_pinned(frame) {
+            search.clocks.limit_ages(neighbours);
+            let mut left = match <&[Record; NEIGHBOURS]>::try_from(&*neighbours) {
+                Ok(all) => search.may_precede(pool.bar(), all),
+                Err(_) => (1 << neighbours.len()) - 1,
+            };
+            while left != 0 {
+                let at = left.trailing_zeros();
+                left &= left - 1;
+                let record = &neighbours[at as usize];
+                let (place, frame) = (search.place(record), FrameId(first + at));
+                if place < pool.bar() && record.page != NO_PAGE && !marks.is_pinned(frame) {
                     pool.offer(Candidate { place, frame });
                 }
             }
@@ -149,21 +146,19 @@ impl Ranked {
     pub(super) fn victim(
         &mut self,
         set: usize,
-        groups: usize,
-        order: Order,
-        clocks: &Clocks,
+        search: &Search,
         marks: &mut impl Marks,
     ) -> Option<FrameId> {
         let ways = self.geometry.ways;
-        let is_small = ways <= POOL_FRAMES;
-        if is_small {
+        if ways <= POOL_FRAMES {
             self.sets[set].pool.clear();
+            self.look(set, &Search { groups: ways.div_ceil(NEIGHBOURS), ..*search }, marks);
+        } else {
+            self.look(set, search, marks);
         }
-        let groups = if is_small { ways.div_ceil(NEIGHBOURS) } else { groups };
-        self.look(set, groups, order, clocks, marks);
-        let first = self.first(set, order, clocks, marks)?;
-        let victim = match order {
-            Order::Admit => self.not_admitted(set, first, clocks, marks).unwrap_or(first),
+        let first = self.first(set, search, marks)?;
+        let victim = match search.order {
+            Order::Admit => self.not_admitted(set, first, search, marks).unwrap_or(first),
             Order::Recent | Order::Light => first,
         };
         let left = &mut self.sets[set];
@@ -180,10 +175,10 @@ impl Ranked {
         &mut self,
         set: usize,
         lightest: FrameId,
-        clocks: &Clocks,
+        search: &Search,
         marks: &mut impl Marks,
     ) -> Option<FrameId> {
-        let now = clocks.key_now();
+        let now = search.clocks.key_now();
         let least = self.records[lightest.index()].key.level(now);
         let newest = &mut self.sets[set].newest;
         while let Some(&(frame, inserted)) = newest.front() {
@@ -202,13 +197,7 @@ impl Ranked {
     }
 
     /// The first frame of `set` that was not touched since it was looked at, at the end of its pool.
-    fn first(
-        &mut self,
-        set: usize,
-        order: Order,
-        clocks: &Clocks,
-        marks: &mut impl Marks,
-    ) -> Option<FrameId> {
+    fn first(&mut self, set: usize, search: &Search, marks: &mut impl Marks) -> Option<FrameId> {
         let mut found_touched = 0;
         let mut looked = 0;
         loop {
@@ -217,14 +206,14 @@ impl Ranked {
                     return None;
                 }
                 looked += 1;
-                self.look(set, 1, order, clocks, marks);
+                self.look(set, &Search { groups: 1, ..*search }, marks);
                 continue;
             };
             let record = &mut self.records[frame.index()];
             if record.page != NO_PAGE && !marks.is_pinned(frame) {
                 let is_touched = marks.is_touched(frame, record);
                 found_touched += usize::from(is_touched);
-                let is_first = !is_touched && clocks.place(order, record) == place;
+                let is_first = !is_touched && search.place(record) == place;
                 if is_first || found_touched > FOUND_TOUCHED_MAX {
                     return Some(frame);
                 }
