@@ -179,18 +179,21 @@ impl<'a> FlashMemory<'a> {
         // Whether this is the first use of a page that was fetched ahead: a hit.
         let mut was_ahead = false;
         loop {
+            // Its lock comes first: it gives the page a frame, or gives it back.
+            let mut backside = shared.backsides[self.local.core].lock();
             let mut shard = shared.pool.cache.shard(page);
             let state = shared.pool.cache.state(page);
             if let PageState::Ahead(frame) = state {
                 was_ahead = shared.pool.cache.use_ahead(page, frame, &shard);
                 drop(shard);
                 if was_ahead {
-                    self.look_ahead(page, Demand::FirstHit { late: false });
+                    let demand = Demand::FirstHit { late: false };
+                    backside.look_ahead(&shared.pool, page, demand, shared.pool.now());
                 }
                 continue;
             }
             if let PageState::Resident(_) = state {
-                drop(shard);
+                drop((shard, backside));
                 self.presence.enter();
                 // It may have gone again before the epoch began.
                 if let Some(frame) = self.hit_path.find(page) {
@@ -201,39 +204,41 @@ impl<'a> FlashMemory<'a> {
                 self.presence.exit();
                 continue;
             }
-            let begin = shard.begin(page, self.waiter());
+            let begin = shard.waiting.begin(page, self.waiter());
             assert!(begin != Begin::Full, "the miss table holds every fiber there is");
             let starts = matches!(state, PageState::Absent(_));
             let mut halted_at = None;
             let mut owner = self.local.core;
             match state {
                 PageState::Absent(slot) => {
-                    shared.pool.cache.begin_fetch(page, self.local.core, &shard);
-                    drop(shard);
                     counters.misses.add(1);
                     let now = shared.pool.now();
                     halted_at = Some(now);
-                    let mut backside = shared.backsides[self.local.core].lock();
-                    backside.fetch(&shared.pool, page, slot, now);
+                    backside.fetch(&shared.pool, page, slot, shard, now);
                     backside.look_ahead(&shared.pool, page, Demand::Miss, now);
                 }
-                PageState::Coming(core) => {
-                    shared.pool.cache.await_coming(page, core, &shard);
+                PageState::Starved(core) => {
                     drop(shard);
                     owner = core;
-                    self.look_ahead(page, Demand::Late);
                 }
-                PageState::Busy(core) => {
+                PageState::Coming(frame) => {
+                    owner = shared.pool.cache.mover(frame);
+                    shared.pool.cache.await_coming(page, frame, &shard);
                     drop(shard);
-                    owner = core;
+                    backside.look_ahead(&shared.pool, page, Demand::Late, shared.pool.now());
+                }
+                PageState::Busy(frame) => {
+                    owner = shared.pool.cache.mover(frame);
+                    drop(shard);
                     if owner == self.local.core {
-                        shared.backsides[owner].lock().revive(&shared.pool, page);
+                        backside.revive(&shared.pool, page, frame);
                     }
                 }
                 PageState::Ahead(_) | PageState::Resident(_) => {
                     unreachable!("those were dealt with before, under the same lock")
                 }
             }
+            drop(backside);
             self.local.halted_at.set(halted_at);
             match self.halt(owner) {
                 Outcome::Retry => {}
@@ -264,13 +269,6 @@ impl<'a> FlashMemory<'a> {
             self.suspend.suspend(Signal::Yielded);
             self.local.outcomes[self.fiber as usize].take();
         }
-    }
-
-    /// Fetches the pages that the prefetcher expects after an access.
-    fn look_ahead(&self, page: PageId, demand: Demand) {
-        let shared = &*self.local.shared;
-        let mut backside = shared.backsides[self.local.core].lock();
-        backside.look_ahead(&shared.pool, page, demand, shared.pool.now());
     }
 
     fn waiter(&self) -> Waiter {
