@@ -18,6 +18,10 @@ impl Backside {
         let mut completions = self.requests.reap();
         let counters = self.counters(pool);
         let whole = completions.is_empty() || pool.is_whole();
+        for completion in &completions {
+            // One after the other they would be waited for.
+            self.requests.prefetch(pool, completion);
+        }
         for completion in completions.drain(..) {
             if let Some((operation, error)) =
                 self.requests.end(pool, counters, completion, (now, waiting))

@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 use crate::device::FrameMemory;
 use crate::mailbox::Waiter;
 use crate::mapping::Mapping;
+use crate::prefetched::prefetch;
 pub(crate) use hit_path::HitPath;
 use hit_table::HitTable;
 pub(crate) use page_state::{
@@ -258,6 +259,18 @@ impl Cache {
         PageState::of_word(self.state_word(page).load(Ordering::Acquire))
     }
 
+    /// Brings what changes when `page` comes or goes into the core's caches. It has left them since.
+    fn prefetch(&self, page: PageId) {
+        prefetch(self.state_word(page));
+        self.hits.prefetch(page);
+    }
+
+    /// As [`prefetch`](Cache::prefetch), with what is kept of the frame that `page` comes into.
+    pub(crate) fn prefetch_arrival(&self, page: PageId, frame: FrameId) {
+        self.prefetch(page);
+        prefetch(&raw const self.contents[frame.index()]);
+    }
+
     fn set_state(&self, page: PageId, state: PageState) {
         self.state_word(page).store(state.word(), Ordering::Release);
     }
@@ -399,6 +412,7 @@ impl Cache {
     /// busy. The frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
         let victims = self.policies.victims(self, count);
+        victims.iter().for_each(|&frame| self.prefetch(self.page_in(frame)));
         victims.iter().for_each(|&frame| self.unpublish(frame, core));
         victims
     }

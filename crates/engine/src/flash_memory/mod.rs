@@ -4,13 +4,12 @@ mod bytes;
 mod transaction;
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
 use ebbtide_core::prefetch::Demand;
-use ebbtide_core::{
-    Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Time, Value, check_access,
-};
+use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
 
 use crate::atomic_words;
@@ -19,6 +18,7 @@ use crate::engine_state::EngineState;
 use crate::epoch::Presence;
 use crate::job_error::Deadlock;
 use crate::mailbox::{Outcome, Waiter};
+use crate::prefetched::{prefetch, prefetch_bytes};
 
 pub use bytes::PageView;
 use transaction::Transaction;
@@ -40,6 +40,8 @@ pub(crate) struct Local {
     pub(crate) core: usize,
     /// The outcome that each fiber was sent, until it is resumed.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
+    /// What each fiber goes on with that halted on a miss.
+    pub(crate) needs: Box<[Cell<Needs>]>,
     /// When the fiber that ran last halted, if it has looked at the clock.
     pub(crate) halted_at: Cell<Option<Time>>,
     /// By core: fibers that wait for a page which that one brings in or out.
@@ -55,7 +57,40 @@ pub(crate) struct Local {
     pub(crate) spare_transactions: Cell<Vec<Box<Transaction>>>,
 }
 
+/// What a fiber touches first when it goes on after a miss.
+#[derive(Clone, Copy)]
+pub(crate) struct Needs {
+    /// Near the end of its stack.
+    stack: *const u8,
+    /// The byte of the page that it waited for.
+    offset: usize,
+}
+
+impl Needs {
+    /// Bytes of the stack of a fiber that goes on: the frames of the miss, of the access and of what
+    /// called it.
+    const STACK_BYTES: usize = 1024;
+
+    /// How many of them are below the place that is noted.
+    const STACK_BYTES_BELOW: usize = 256;
+
+    pub(crate) const NOTHING: Needs = Needs { stack: std::ptr::null(), offset: 0 };
+}
+
 impl Local {
+    /// Brings what `fiber`, which will go on soon, touches first into the core's caches. Much has displaced
+    /// it since the fiber halted, and its page comes from the device.
+    pub(crate) fn prefetch(&self, fiber: u32) {
+        let Needs { stack, offset } = self.needs[fiber as usize].get();
+        prefetch_bytes(stack.wrapping_sub(Needs::STACK_BYTES_BELOW), Needs::STACK_BYTES);
+        let outcome = &self.outcomes[fiber as usize];
+        let sent = outcome.take();
+        if let Some(Outcome::Installed(frame)) = sent {
+            prefetch(self.shared.pool.cache.frame_memory(frame).wrapping_add(offset));
+        }
+        outcome.set(sent);
+    }
+
     /// One fiber more or less waits for a page that `owner` brings.
     fn note_awaited(&self, owner: usize, change: i32) {
         if owner != self.core {
@@ -136,7 +171,7 @@ impl<'a> FlashMemory<'a> {
             out_of_bounds(at, self.hit_path.pages());
         }
         self.accesses += 1;
-        let frame = self.enter(page);
+        let frame = self.enter(at);
         let result = body(self.hit_path.memory(frame, at.page_offset()));
         if wrote(&result) {
             self.hit_path.mark_dirty(frame);
@@ -145,32 +180,33 @@ impl<'a> FlashMemory<'a> {
         result
     }
 
-    /// Starts a memory call: `page`, which exists, is in the frame given until its end.
+    /// Starts a memory call: the page of `at`, which exists, is in the frame given until its end.
     #[inline(always)]
-    fn enter(&mut self, page: PageId) -> FrameId {
+    fn enter(&mut self, at: Addr) -> FrameId {
         self.presence.enter();
-        match self.hit_path.find_at_once(page) {
+        match self.hit_path.find_at_once(at.page()) {
             Some(frame) => {
                 self.hit_path.touch(frame);
                 frame
             }
-            None => self.find_or_miss(page),
+            None => self.find_or_miss(at),
         }
     }
 
-    /// The frame of `page`, which may be resident all the same.
+    /// The frame of the page of `at`, which may be resident all the same.
     #[cold]
     #[inline(never)]
-    fn find_or_miss(&mut self, page: PageId) -> FrameId {
-        if let Some(frame) = self.hit_path.find(page) {
+    fn find_or_miss(&mut self, at: Addr) -> FrameId {
+        if let Some(frame) = self.hit_path.find(at.page()) {
             self.hit_path.touch(frame);
             return frame;
         }
-        self.miss(page)
+        self.miss(at)
     }
 
-    /// Waits until `page` is resident and gives its frame, inside a new epoch.
-    fn miss(&mut self, page: PageId) -> FrameId {
+    /// Waits until the page of `at` is resident and gives its frame, inside a new epoch.
+    fn miss(&mut self, at: Addr) -> FrameId {
+        let page = at.page();
         self.presence.exit();
         self.publish_accesses();
         check_not_unwinding();
@@ -240,6 +276,9 @@ impl<'a> FlashMemory<'a> {
             }
             drop(backside);
             self.local.halted_at.set(halted_at);
+            let here = black_box(0u8);
+            let needs = Needs { stack: &raw const here, offset: at.page_offset() };
+            self.local.needs[self.fiber as usize].set(needs);
             match self.halt(owner) {
                 Outcome::Retry => {}
                 Outcome::Installed(frame) => {
