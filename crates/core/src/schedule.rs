@@ -135,6 +135,11 @@ impl<J> Scheduler<J> {
         self.halted.len() + self.halted_unlisted + self.ripe.len()
     }
 
+    /// The job that is resumed next, if one is known to be ready.
+    pub fn next_ripe(&self) -> Option<&J> {
+        self.ripe.front()
+    }
+
     /// Jobs known to be ready to be resumed.
     pub fn ripe(&self) -> usize {
         self.ripe.len()
@@ -189,6 +194,19 @@ mod tests {
         assert_eq!(scheduler.next(at_us(900), true), Next::Start);
         scheduler.halted(2, at_us(900));
         assert_eq!(scheduler.next(at_us(900), true), Next::Resume(1));
+    }
+
+    #[test]
+    fn the_job_that_is_resumed_next_is_known_beforehand() {
+        let mut scheduler = Scheduler::new(Discipline::Priority, Wakeup::Notified, 3);
+        assert_eq!(scheduler.next_ripe(), None);
+        [1, 2, 3].into_iter().for_each(|job| scheduler.halted(job, at_us(0)));
+        [3, 1].into_iter().for_each(|job| scheduler.arrived(job));
+        for job in [3, 1] {
+            assert_eq!(scheduler.next_ripe(), Some(&job));
+            assert_eq!(scheduler.next(at_us(1), true), Next::Resume(job));
+        }
+        assert_eq!(scheduler.next_ripe(), None);
     }
 
     #[test]

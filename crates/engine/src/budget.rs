@@ -103,13 +103,6 @@ pub(crate) fn queue_depth(options: &Options) -> usize {
     options.threads_per_core() + 4 * options.tuning.batch_max
 }
 
-/// The most pages of a core on their way at once: misses and pages fetched ahead on their way in; on their
-/// way out as many as it wants free frames, and those that are only written.
-pub(crate) fn moving_max(options: &Options) -> usize {
-    let frames_wanted = options.threads_per_core() + 2 * options.tuning.batch_max;
-    options.threads_per_core() + options.ahead_max() + frames_wanted + 2 * options.tuning.batch_max
-}
-
 /// Free frames that a core keeps ahead of need, when there are `frames` in all. Small caches keep a small
 /// reserve: most frames should hold pages.
 pub(crate) fn reserve(options: &Options, frames: usize) -> usize {

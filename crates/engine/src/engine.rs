@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::affinity;
 use crate::backside::{Backside, Limits};
-use crate::budget::{Budget, division, moving_max, queue_depth, reserve};
+use crate::budget::{Budget, division, queue_depth, reserve};
 use crate::buffer_pool::{BufferPool, Prepare, WriteGate};
 use crate::cache::{Cache, SLOTS_MAX};
 use crate::counters::Counters;
@@ -169,8 +169,7 @@ impl Engine {
             check(&options)?;
             // The threads stay as many as the whole budget gives.
             options.tuning.threads = Some(options.threads_per_core());
-            let moving = options.cores * moving_max(&options) * Cache::NOTED_SLOT_BYTES;
-            let taken = moving + Persist::dram_bytes(&geometry, fibers, dram_bytes);
+            let taken = Persist::dram_bytes(&geometry, fibers, dram_bytes);
             options.dram_bytes = options.dram_bytes.saturating_sub(taken);
         }
         let frames = Budget::divide(&options, header.pages)?.frames;
@@ -526,7 +525,7 @@ mod tests {
         let engine = Engine::over_device(Arc::new(ram), 64, &options).expect("it fits");
         let mut shard = engine.shared.pool.cache.shard(PageId(0));
         for waiter in (0..2).flat_map(|core| (0..8).map(move |fiber| Waiter { core, fiber })) {
-            assert_ne!(shard.begin(PageId(0), waiter), Begin::Full, "{waiter:?}");
+            assert_ne!(shard.waiting.begin(PageId(0), waiter), Begin::Full, "{waiter:?}");
         }
     }
 

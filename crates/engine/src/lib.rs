@@ -37,6 +37,7 @@ mod model_checks;
 mod net;
 mod options;
 mod persist;
+mod prefetched;
 mod row_file;
 pub mod store;
 mod store_copy;

@@ -16,7 +16,7 @@ use ebbtide_fiber::{Fiber, Label, StackPool};
 use crate::backside::Drive;
 use crate::counters::CoreCounters;
 use crate::engine_state::EngineState;
-use crate::flash_memory::{FlashMemory, Local, Signal};
+use crate::flash_memory::{FlashMemory, Local, Needs, Signal};
 use crate::job::{Offer, Service, Timing};
 use crate::job_error::JobError;
 use crate::mailbox::Outcome;
@@ -104,6 +104,7 @@ impl<S: Service> Worker<S> {
                 shared,
                 core: setup.core,
                 outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
+                needs: (0..threads).map(|_| Cell::new(Needs::NOTHING)).collect(),
                 halted_at: Cell::new(None),
                 awaited: (0..cores).map(|_| Cell::new(0)).collect(),
                 await_others: Cell::new(0),
@@ -144,10 +145,12 @@ impl<S: Service> Worker<S> {
             match self.scheduler.next(now, new_job) {
                 Next::Resume(fiber) => {
                     self.drive(now, Drive::Busy { runnable: self.runnable() });
+                    self.prefetch_next();
                     now = self.switch_to(fiber);
                 }
                 Next::Start => {
                     self.drive(now, Drive::Busy { runnable: self.runnable() });
+                    self.prefetch_next();
                     let job = self.offered.take().expect("a new job is at hand");
                     now = self.start(job, now);
                     self.resume_yielded();
@@ -217,6 +220,13 @@ impl<S: Service> Worker<S> {
         let ripe = self.scheduler.ripe();
         let free = self.slots.len() - self.scheduler.pending();
         ripe + free.min(self.offered_in_a_row)
+    }
+
+    /// While one job runs, what the next one needs comes closer.
+    fn prefetch_next(&self) {
+        if let Some(&fiber) = self.scheduler.next_ripe() {
+            self.local.prefetch(fiber);
+        }
     }
 
     fn drive(&mut self, now: Time, drive: Drive) {

@@ -18,6 +18,10 @@ impl Backside {
         let mut completions = self.requests.reap();
         let counters = self.counters(pool);
         let whole = completions.is_empty() || pool.is_whole();
+        for completion in &completions {
+            // One after the other they would be waited for.
+            self.requests.prefetch(pool, completion);
+        }
         for completion in completions.drain(..) {
             if let Some((operation, error)) =
                 self.requests.end(pool, counters, completion, (now, waiting))
@@ -128,7 +132,7 @@ impl Backside {
         pool.cache.publish(page, frame, installed, &shard);
         // The frame stays until the first waiter has used it: it makes progress for certain.
         let mut outcome = Outcome::Installed(frame);
-        let awaited = shard.complete(page, |waiter| {
+        let awaited = shard.waiting.complete(page, |waiter| {
             self.wake(pool, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
         });
         if !awaited {
@@ -140,16 +144,16 @@ impl Backside {
     /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
     pub(super) fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         let page = pool.cache.page_in(frame);
-        let shard = pool.cache.shard(page);
+        let mut shard = pool.cache.shard(page);
         // A page that was written for a checkpoint is as useful as before.
         let stays = self.take_cleaned(frame);
-        if shard.contains(page) || stays {
+        if shard.waiting.contains(page) || stays {
             drop(shard);
             self.counters(pool).revived.add(u64::from(!stays));
             let installed = Installed { slot, dirty: false, ahead: false };
             self.publish(pool, page, frame, installed);
         } else {
-            pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
+            pool.cache.set_absent(page, slot.unwrap_or(BLANK), &mut shard);
             self.free.push(frame);
         }
     }
@@ -157,9 +161,9 @@ impl Backside {
     /// Fails all waiters of `page`, which cannot be read from its `slot`.
     pub(super) fn fail(&mut self, pool: &BufferPool, page: PageId, slot: u32, reason: &str) {
         let mut shard = pool.cache.shard(page);
-        pool.cache.set_absent(page, slot, &shard);
+        pool.cache.set_absent(page, slot, &mut shard);
         let reason: Arc<str> = reason.into();
-        shard.complete(page, |waiter| {
+        shard.waiting.complete(page, |waiter| {
             self.wake(pool, waiter, Outcome::Failed(reason.clone()));
         });
     }

@@ -24,7 +24,7 @@ use ebbtide_core::{FrameId, PAGE_BYTES, PageId, Span, Time};
 use smallvec::smallvec;
 
 use crate::buffer_pool::BufferPool;
-use crate::cache::{BLANK, Installed, POISONED, PageState};
+use crate::cache::{BLANK, Installed, POISONED, PageState, Shard};
 use crate::counters::CoreCounters;
 use crate::device::{Direction, Queue};
 use crate::mailbox::Outcome;
@@ -136,31 +136,48 @@ impl Backside {
         !self.starved.is_empty() || !self.evictions.is_empty()
     }
 
-    /// Starts to read `page` from `slot`. The caller has just made it busy; its waiters are in the
-    /// miss table.
-    pub(crate) fn fetch(&mut self, pool: &BufferPool, page: PageId, slot: u32, now: Time) {
+    /// Starts to read the absent `page` from `slot`. Its waiters are in the miss table, whose part of that
+    /// page is `shard`.
+    pub(crate) fn fetch(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        slot: u32,
+        mut shard: Shard<'_>,
+        now: Time,
+    ) {
         if slot == POISONED && pool.persist.is_some() {
+            drop(shard);
             self.fail(pool, page, slot, "its copy on flash is damaged");
             return;
         }
         self.requests.missed(now);
-        match self.free.pop() {
-            Some(frame) => self.fill(pool, page, slot, frame, now),
+        match self.take_free(pool, false) {
+            Some(frame) => {
+                pool.cache.begin_fetch(page, (slot, frame), self.core, &mut shard);
+                drop(shard);
+                self.fill(pool, page, slot, frame, now);
+            }
             None => {
+                pool.cache.begin_starved(page, slot, self.core, &mut shard);
                 self.counters(pool).starved.add(1);
                 self.starved.push_back((page, slot, now));
             }
         }
     }
 
-    /// A job of this core waits for `page`, which is on its way in or out. It comes back at once if it
-    /// only waits to be written.
-    pub(crate) fn revive(&mut self, pool: &BufferPool, page: PageId) {
-        let waits = |&frame: &FrameId| {
-            // What is written for a checkpoint has to be written.
-            pool.cache.page_in(frame) == page && !self.cleaning.contains(&frame)
-        };
-        if let Some(frame) = self.write_back.take_waiting(waits) {
+    /// A free frame, if there is one, which is about to be filled by a page that was `prefetched` or not.
+    fn take_free(&mut self, pool: &BufferPool, prefetched: bool) -> Option<FrameId> {
+        let frame = self.free.pop()?;
+        self.prefetch.replaced(&pool.cache, frame, prefetched);
+        Some(frame)
+    }
+
+    /// A job of this core waits for `page`, which is on its way into `frame` or out of it. It comes back
+    /// at once if it only waits to be written.
+    pub(crate) fn revive(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
+        // What is written for a checkpoint has to be written.
+        if !self.cleaning.contains(&frame) && self.write_back.take_waiting(frame) {
             self.counters(pool).revived.add(1);
             self.counters(pool).revived_unwritten.add(1);
             let slot = pool.cache.slot_of(frame);
@@ -178,13 +195,12 @@ impl Backside {
         bytes: &[u8; PAGE_BYTES],
     ) -> bool {
         debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
-        let shard = pool.cache.shard(page);
+        let mut shard = pool.cache.shard(page);
         let PageState::Absent(slot) = pool.cache.state(page) else { return false };
-        let Some(frame) = self.free.pop() else { return false };
-        pool.cache.begin_fetch(page, self.core, &shard);
+        let Some(frame) = self.take_free(pool, false) else { return false };
+        pool.cache.begin_fetch(page, (slot, frame), self.core, &mut shard);
         drop(shard);
         self.counters(pool).overwritten.add(1);
-        self.prefetch.replaced(&pool.cache, frame, false);
         pool.cache.fill(frame, bytes);
         let slot = (slot != BLANK).then_some(slot);
         self.publish(pool, page, frame, Installed { slot, dirty: true, ahead: false });
@@ -218,10 +234,10 @@ impl Backside {
         if slot == BLANK || slot == POISONED {
             return;
         }
-        pool.cache.begin_ahead(page, self.core, &shard);
+        let frame = self.take_free(pool, true).expect("one can be spared");
+        pool.cache.begin_ahead(page, (slot, frame), self.core, &shard);
         drop(shard);
         self.prefetch.issued(pool.counters.core(self.core));
-        let frame = self.free.pop().expect("one can be spared");
         self.start_read(pool, page, slot, frame, true, now);
     }
 
@@ -274,8 +290,11 @@ impl Backside {
             self.refill(pool, by, now);
         }
         while let Some(&(page, slot, since)) = self.starved.front() {
-            let Some(frame) = self.free.pop() else { break };
+            let Some(frame) = self.take_free(pool, false) else { break };
             self.starved.pop_front();
+            let mut shard = pool.cache.shard(page);
+            pool.cache.begin_fetch(page, (slot, frame), self.core, &mut shard);
+            drop(shard);
             self.fill(pool, page, slot, frame, since);
         }
         self.fail_starved(pool);
@@ -299,7 +318,6 @@ impl Backside {
             self.start_read(pool, page, slot, frame, false, since);
             return;
         }
-        self.prefetch.replaced(&pool.cache, frame, false);
         pool.cache.clear_end(frame, 0);
         let installed = Installed { slot: None, dirty: false, ahead: false };
         self.publish(pool, page, frame, installed);
@@ -314,7 +332,6 @@ impl Backside {
         prefetched: bool,
         since: Time,
     ) {
-        self.prefetch.replaced(&pool.cache, frame, prefetched);
         let read = Operation::new(Direction::Read, page, slot, smallvec![frame], since);
         self.requests.start(pool, Operation { prefetched, ..read });
     }

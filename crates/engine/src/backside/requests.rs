@@ -184,6 +184,12 @@ impl Requests {
         self.completions = completions;
     }
 
+    /// Brings what the end of an operation will change into the core's caches.
+    pub(super) fn prefetch(&self, pool: &BufferPool, completion: &Completion) {
+        let operation = &self.operations[completion.token as usize];
+        pool.cache.prefetch_arrival(operation.page, operation.frames[0]);
+    }
+
     /// The operation that `completion` ends, with its error if it failed for good. `None` if it is
     /// tried again. A core that was `waiting` sees this at once.
     pub(super) fn end(

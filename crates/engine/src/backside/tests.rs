@@ -143,10 +143,9 @@ impl Core {
     fn miss(&mut self, page: u64, now: Time) {
         let page = PageId(page);
         let mut shard = self.pool.cache.shard(page);
-        assert_eq!(shard.begin(page, Waiter { core: 0, fiber: 0 }), Begin::Started);
-        self.pool.cache.begin_fetch(page, 0, &shard);
-        drop(shard);
-        self.backside.fetch(&self.pool, page, page.0 as u32, now);
+        let begin = shard.waiting.begin(page, Waiter { core: 0, fiber: 0 });
+        assert_eq!(begin, Begin::Started);
+        self.backside.fetch(&self.pool, page, page.0 as u32, shard, now);
     }
 
     fn advance(&mut self, now: Time, drive: Drive) {
@@ -243,7 +242,8 @@ fn a_victim_that_another_core_may_use_is_neither_free_nor_forgotten() {
     core.drop_page(0, us(0));
     assert!(!core.backside.is_idle() && core.backside.waits_without_device());
     assert!(!core.backside.is_starved());
-    assert_eq!(core.pool.cache.state(PageId(0)), PageState::Busy(0));
+    let state = core.pool.cache.state(PageId(0));
+    assert!(matches!(state, PageState::Busy(_)), "{state:?}");
     core.pool.epochs.core(1).exit();
     core.advance(us(0), Drive::Idle);
     assert!(core.backside.is_idle() && !core.backside.waits_without_device());

@@ -34,10 +34,10 @@ impl WriteBack {
         self.waiting.push_back(frame);
     }
 
-    /// Takes back the frame that waits and that `is_it`.
-    pub(super) fn take_waiting(&mut self, is_it: impl Fn(&FrameId) -> bool) -> Option<FrameId> {
-        let at = self.waiting.iter().position(is_it)?;
-        self.waiting.remove(at)
+    /// Takes `frame` back if it waits, and says whether it did.
+    pub(super) fn take_waiting(&mut self, frame: FrameId) -> bool {
+        let at = self.waiting.iter().position(|&waiting| waiting == frame);
+        at.and_then(|at| self.waiting.remove(at)).is_some()
     }
 
     /// Whether no frame waits to be written. Writes under way are requests and count there.

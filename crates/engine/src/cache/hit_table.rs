@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ebbtide_core::{FrameId, PageId};
 
 use crate::mapping::Mapping;
+use crate::prefetched::prefetch;
 
 /// Places in a cache line.
 const LINE_PLACES: usize = 8;
@@ -55,6 +56,12 @@ impl HitTable {
 
     pub(super) fn lookup(&self) -> Lookup {
         Lookup { places: self.places.base().cast_const().cast(), last: self.count - 1 }
+    }
+
+    /// Brings the line of `page` into the core's caches.
+    pub(super) fn prefetch(&self, page: PageId) {
+        let lookup = self.lookup();
+        prefetch(lookup.place(lookup.own_place(page)));
     }
 
     /// Notes that `page` is in `frame` from now on, if there is a place for it. Nobody else adds or

@@ -1,7 +1,7 @@
 //! The frontside: the DRAM cache that all cores share, and the state of every page.
 //!
-//! A page is *absent*, *busy* (on its way in, or being given up) or *resident* in a frame. The hit
-//! path is one load of that state; every change of it happens under the page's shard of the miss
+//! A page is *absent*, *busy* (on its way into a frame, or being given up) or *resident* in a frame. The
+//! hit path is one load of that state; every change of it happens under the page's shard of the miss
 //! table, so that no fiber waits for a page that has just arrived.
 //!
 //! A page fetched ahead of demand is *coming*, then *ahead* in its frame: the hit path takes both for
@@ -11,19 +11,21 @@ mod hit_path;
 mod hit_table;
 mod page_state;
 mod policies;
-mod slots_in_motion;
+mod slot_table;
 
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use ebbtide_core::prefetch::Origin;
 use ebbtide_core::replacement::{Admission, PolicyKind};
 use ebbtide_core::{FrameId, MissTable, PAGE_BYTES, PageId};
 use parking_lot::{Mutex, MutexGuard};
+use rustc_hash::FxHashMap;
 
 use crate::device::FrameMemory;
 use crate::mailbox::Waiter;
 use crate::mapping::Mapping;
+use crate::prefetched::prefetch;
 pub(crate) use hit_path::HitPath;
 use hit_table::HitTable;
 pub(crate) use page_state::{
@@ -31,23 +33,24 @@ pub(crate) use page_state::{
 };
 pub(crate) use policies::Division;
 use policies::{NOWHERE, Policies};
-use slots_in_motion::SlotsInMotion;
 
 /// What a frame holds, as a word: a page and how that came to be there, or nothing yet.
-const HOLDS_NOTHING: u64 = u64::MAX;
-const ORIGIN_SHIFT: u32 = 62;
+const HOLDS_NOTHING: u32 = u32::MAX;
+const ORIGIN_SHIFT: u32 = 30;
 const ORIGINS: [Origin; 3] = [Origin::Demand, Origin::Used, Origin::Unused];
 
-fn holding(page: PageId, origin: Origin) -> u64 {
-    page.0 | (origin as u64) << ORIGIN_SHIFT
+fn holding(page: PageId, origin: Origin) -> u32 {
+    page.0 as u32 | (origin as u32) << ORIGIN_SHIFT
 }
 
 /// What the miss path keeps of a frame, together, so that it is one cache line.
 struct Contents {
-    /// Which page, and how that came to be there.
-    holds: AtomicU64,
+    /// Which page, and how that came to be there. The page is that on its way in from when it sets out.
+    holds: AtomicU32,
     /// Where that page has its copy on flash, up to date or not, or [`BLANK`].
     slot: AtomicU32,
+    /// Which core moves that page in or out, while it is on its way.
+    core: AtomicU32,
     /// Where the replacement policy keeps the frame, or [`NOWHERE`]. Changed under the lock of that part of
     /// the policy.
     place: AtomicU32,
@@ -69,8 +72,16 @@ pub(crate) struct Installed {
     pub(crate) ahead: bool,
 }
 
-/// The part of the miss table that some of the pages belong to, locked.
-pub(crate) type Shard<'a> = MutexGuard<'a, MissTable<Waiter>>;
+/// A part of the pages, and which of them are asked for.
+pub(crate) struct Misses {
+    /// Who waits for which page.
+    pub(crate) waiting: MissTable<Waiter>,
+    /// The slots of pages that wait for a frame.
+    starved: FxHashMap<PageId, u32>,
+}
+
+/// The part that a page belongs to, locked.
+pub(crate) type Shard<'a> = MutexGuard<'a, Misses>;
 
 const SHARDS: usize = 16;
 
@@ -83,9 +94,8 @@ pub(crate) struct Cache {
     dirty: Box<[AtomicU8]>,
     contents: Box<[Contents]>,
     pages: u64,
-    misses: Box<[Mutex<MissTable<Waiter>>]>,
+    misses: Box<[Mutex<Misses>]>,
     policies: Policies,
-    moving: SlotsInMotion,
 }
 
 impl Cache {
@@ -100,10 +110,13 @@ impl Cache {
     ) -> io::Result<Cache> {
         assert!(frames > 0 && frames < FRAMES_MAX, "{frames} frames cannot be numbered");
         let contents = || Contents {
-            holds: AtomicU64::new(HOLDS_NOTHING),
+            holds: AtomicU32::new(HOLDS_NOTHING),
             slot: AtomicU32::new(BLANK),
+            core: AtomicU32::new(0),
             place: AtomicU32::new(NOWHERE),
         };
+        let misses =
+            || Misses { waiting: MissTable::new(waiters, waiters), starved: FxHashMap::default() };
         let marks = || (0..frames).map(|_| AtomicU8::new(0)).collect();
         assert!(pages <= SLOTS_MAX, "{pages} pages cannot be numbered");
         let cache = Cache {
@@ -114,9 +127,8 @@ impl Cache {
             dirty: marks(),
             contents: (0..frames).map(|_| contents()).collect(),
             pages,
-            misses: (0..SHARDS).map(|_| Mutex::new(MissTable::new(waiters, waiters))).collect(),
+            misses: (0..SHARDS).map(|_| Mutex::new(misses())).collect(),
             policies: Policies::new(division, admission, policy),
-            moving: SlotsInMotion::default(),
         };
         for page in (0..pages).map(PageId) {
             let slot = if blank { BLANK } else { page.0 as u32 };
@@ -130,24 +142,18 @@ impl Cache {
         self.state_word(page).store(PageState::Absent(slot).word(), Ordering::Relaxed);
     }
 
-    /// Knows the slot of every page from now on, wherever it is. Before the cache is used.
-    pub(crate) fn note_slots(&mut self) {
-        self.moving = SlotsInMotion::begin();
-    }
-
-    /// Bytes that a page on its way takes if slots are noted.
-    pub(crate) const NOTED_SLOT_BYTES: usize = SlotsInMotion::PAGE_BYTES;
-
     /// Bytes that `frames` frames take.
     pub(crate) fn frames_bytes(frames: usize) -> usize {
         frames * FRAME_BYTES + HitTable::bytes(frames)
     }
 
     /// Bytes of the miss table when at most `waiters` fibers wait at once. Every shard has room for all
-    /// of them; the lists of waiters are as many as there were entries at once in each shard.
+    /// of them; the lists of waiters are as many as there were entries at once in each shard. Where pages
+    /// that wait for a frame are is noted as they come, in hash tables that are between 7/16 and 7/8 full.
     pub(crate) fn miss_table_bytes(waiters: usize) -> usize {
         SHARDS * MissTable::<Waiter>::table_bytes(waiters)
             + 4 * waiters * MissTable::<Waiter>::ENTRY_BYTES
+            + waiters * (size_of::<(PageId, u32)>() + 1) * 16 / 7
     }
 
     pub(crate) fn frame_count(&self) -> usize {
@@ -205,7 +211,7 @@ impl Cache {
     pub(crate) fn page_in(&self, frame: FrameId) -> PageId {
         let word = self.contents[frame.index()].holds.load(Ordering::Relaxed);
         debug_assert_ne!(word, HOLDS_NOTHING, "{frame:?} was never used");
-        PageId(word & ((1 << ORIGIN_SHIFT) - 1))
+        PageId(u64::from(word & ((1 << ORIGIN_SHIFT) - 1)))
     }
 
     /// The page that `frame`, which is free, last held, and how that had come to be there.
@@ -233,7 +239,11 @@ impl Cache {
         let shards = self.misses.iter().filter_map(|shard| shard.try_lock());
         shards
             .flat_map(|shard| {
-                shard.iter().map(|(page, fibers)| (page, fibers.to_vec())).collect::<Vec<_>>()
+                shard
+                    .waiting
+                    .iter()
+                    .map(|(page, fibers)| (page, fibers.to_vec()))
+                    .collect::<Vec<_>>()
             })
             .collect()
     }
@@ -249,32 +259,81 @@ impl Cache {
         PageState::of_word(self.state_word(page).load(Ordering::Acquire))
     }
 
+    /// Brings what changes when `page` comes or goes into the core's caches. It has left them since.
+    fn prefetch(&self, page: PageId) {
+        prefetch(self.state_word(page));
+        self.hits.prefetch(page);
+    }
+
+    /// As [`prefetch`](Cache::prefetch), with what is kept of the frame that `page` comes into.
+    pub(crate) fn prefetch_arrival(&self, page: PageId, frame: FrameId) {
+        self.prefetch(page);
+        prefetch(&raw const self.contents[frame.index()]);
+    }
+
     fn set_state(&self, page: PageId, state: PageState) {
         self.state_word(page).store(state.word(), Ordering::Release);
     }
 
-    /// `core` starts to move an absent page in.
-    pub(crate) fn begin_fetch(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
-        self.set_out(page, PageState::Busy(core));
+    /// `core` starts to move a page in that has no frame, from `slot` into `frame`.
+    pub(crate) fn begin_fetch(
+        &self,
+        page: PageId,
+        (slot, frame): (u32, FrameId),
+        core: usize,
+        shard: &mut Shard<'_>,
+    ) {
+        if let PageState::Starved(_) = self.state(page) {
+            shard.starved.remove(&page);
+        }
+        self.set_out(page, (slot, frame), core, PageState::Busy(frame));
     }
 
-    /// `core` starts to move an absent page in ahead of demand.
-    pub(crate) fn begin_ahead(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
-        self.set_out(page, PageState::Coming(core));
+    /// `core` starts to move an absent page in ahead of demand, from `slot` into `frame`.
+    pub(crate) fn begin_ahead(
+        &self,
+        page: PageId,
+        (slot, frame): (u32, FrameId),
+        core: usize,
+        _shard: &Shard<'_>,
+    ) {
+        self.set_out(page, (slot, frame), core, PageState::Coming(frame));
     }
 
-    /// An absent page begins to move in, and has this state meanwhile.
-    fn set_out(&self, page: PageId, state: PageState) {
-        let PageState::Absent(slot) = self.state(page) else {
-            unreachable!("{page:?} is not absent")
-        };
-        self.moving.set_out(page, slot, || self.set_state(page, state));
+    /// A page without a frame begins to move into one, and has this state meanwhile.
+    fn set_out(&self, page: PageId, (slot, frame): (u32, FrameId), core: usize, state: PageState) {
+        debug_assert!(self.state(page).frame().is_none(), "{page:?} has a frame");
+        let contents = &self.contents[frame.index()];
+        contents.holds.store(holding(page, Origin::Demand), Ordering::Relaxed);
+        contents.core.store(core as u32, Ordering::Relaxed);
+        // Who sees this slot beside the page that was there before sees that it has gone.
+        contents.slot.store(slot, Ordering::Release);
+        self.set_state(page, state);
     }
 
-    /// A job asks for a page that is coming by `core`, which becomes busy.
-    pub(crate) fn await_coming(&self, page: PageId, core: usize, _shard: &Shard<'_>) {
-        debug_assert_eq!(self.state(page), PageState::Coming(core));
-        self.set_state(page, PageState::Busy(core));
+    /// `core` is asked for an absent page in `slot`, and has no frame for it yet.
+    pub(crate) fn begin_starved(
+        &self,
+        page: PageId,
+        slot: u32,
+        core: usize,
+        shard: &mut Shard<'_>,
+    ) {
+        debug_assert_eq!(self.state(page), PageState::Absent(slot));
+        shard.starved.insert(page, slot);
+        self.set_state(page, PageState::Starved(core));
+    }
+
+    /// The core that moves the page in `frame` in or out; final while the shard of that page, which is
+    /// on its way, is locked.
+    pub(crate) fn mover(&self, frame: FrameId) -> usize {
+        self.contents[frame.index()].core.load(Ordering::Relaxed) as usize
+    }
+
+    /// A job asks for a page that is coming into `frame`, which becomes busy.
+    pub(crate) fn await_coming(&self, page: PageId, frame: FrameId, _shard: &Shard<'_>) {
+        debug_assert_eq!(self.state(page), PageState::Coming(frame));
+        self.set_state(page, PageState::Busy(frame));
     }
 
     /// A job asks for a page that was fetched ahead, in `frame`. It becomes resident unless it is being
@@ -297,15 +356,18 @@ impl Cache {
     }
 
     /// A page on its way in or out is on flash only, in `slot`.
-    pub(crate) fn set_absent(&self, page: PageId, slot: u32, _shard: &Shard<'_>) {
+    pub(crate) fn set_absent(&self, page: PageId, slot: u32, shard: &mut Shard<'_>) {
+        if let PageState::Starved(_) = self.state(page) {
+            shard.starved.remove(&page);
+        }
         self.set_absent_alone(page, slot);
     }
 
     /// As [`set_absent`](Cache::set_absent), for a page without waiters: it became
     /// busy a moment ago, and no other core exists that might have asked since.
     pub(crate) fn set_absent_alone(&self, page: PageId, slot: u32) {
-        debug_assert!(matches!(self.state(page), PageState::Busy(_) | PageState::Coming(_)));
-        self.moving.arrive(page, || self.set_state(page, PageState::Absent(slot)));
+        debug_assert!(!matches!(self.state(page), PageState::Resident(_) | PageState::Ahead(_)));
+        self.set_state(page, PageState::Absent(slot));
     }
 
     /// A page on its way is in `frame` and may be used from now on.
@@ -318,7 +380,7 @@ impl Cache {
     ) {
         let Installed { slot, dirty, ahead } = installed;
         let state = self.state(page);
-        debug_assert!(matches!(state, PageState::Busy(_) | PageState::Coming(_)));
+        debug_assert!([PageState::Busy(frame), PageState::Coming(frame)].contains(&state));
         let (origin, state) = match (state, ahead) {
             (PageState::Coming(_), _) => (Origin::Unused, PageState::Ahead(frame)),
             (_, true) => (Origin::Used, PageState::Resident(frame)),
@@ -328,7 +390,7 @@ impl Cache {
         self.contents[frame.index()].slot.store(slot.unwrap_or(BLANK), Ordering::Relaxed);
         self.touches[frame.index()].store(0, Ordering::Relaxed);
         self.dirty[frame.index()].store(u8::from(dirty), Ordering::Relaxed);
-        self.moving.arrive(page, || self.set_state(page, state));
+        self.set_state(page, state);
         if origin != Origin::Unused {
             // Nobody gives the page up before the policy knows its frame.
             self.hits.add(page, frame);
@@ -350,6 +412,7 @@ impl Cache {
     /// busy. The frames may be looked at, written back or reused only after a grace period.
     pub(crate) fn give_up(&self, count: usize, core: usize) -> Vec<FrameId> {
         let victims = self.policies.victims(self, count);
+        victims.iter().for_each(|&frame| self.prefetch(self.page_in(frame)));
         victims.iter().for_each(|&frame| self.unpublish(frame, core));
         victims
     }
@@ -387,13 +450,11 @@ impl Cache {
         // No shard: no other thread changes a resident page's state, and a fiber that finds it resident
         // under the shard's lock only goes back to the hit path to look again. The first use of a page
         // that was fetched ahead changes its state only as long as it is still that.
-        let busy = PageState::Busy(core).word();
-        let slot = self.contents[frame.index()].slot.load(Ordering::Relaxed);
-        self.moving.set_out(page, slot, || {
-            let state = PageState::of_word(self.state_word(page).swap(busy, Ordering::AcqRel));
-            let here = [PageState::Resident(frame), PageState::Ahead(frame)];
-            debug_assert!(here.contains(&state), "{page:?} is elsewhere");
-        });
+        let busy = PageState::Busy(frame).word();
+        self.contents[frame.index()].core.store(core as u32, Ordering::Relaxed);
+        let state = PageState::of_word(self.state_word(page).swap(busy, Ordering::AcqRel));
+        let here = [PageState::Resident(frame), PageState::Ahead(frame)];
+        debug_assert!(here.contains(&state), "{page:?} is elsewhere");
         self.hits.remove(page);
     }
 }
@@ -412,11 +473,11 @@ mod tests {
     }
 
     fn publish(cache: &Cache, ahead: bool) {
-        let shard = cache.shard(PAGE);
+        let mut shard = cache.shard(PAGE);
         if ahead {
-            cache.begin_ahead(PAGE, 0, &shard);
+            cache.begin_ahead(PAGE, (70, FRAME), 0, &shard);
         } else {
-            cache.begin_fetch(PAGE, 0, &shard);
+            cache.begin_fetch(PAGE, (70, FRAME), 0, &mut shard);
         }
         let installed = Installed { slot: Some(70), dirty: false, ahead };
         cache.publish(PAGE, FRAME, installed, &shard);
@@ -430,7 +491,7 @@ mod tests {
         cache.settle(&mut vec![FRAME]);
         assert_eq!(cache.give_up(1, 2), [FRAME]);
         assert_eq!(cache.hit_path().find(PAGE), None);
-        assert_eq!(cache.state(PAGE), PageState::Busy(2));
+        assert_eq!((cache.state(PAGE), cache.mover(FRAME)), (PageState::Busy(FRAME), 2));
     }
 
     #[test]
@@ -459,8 +520,8 @@ mod tests {
         let cache = Cache::new(u64::from(pages), pages as usize, policy, 1, false).expect("memory");
         for number in 0..pages {
             let (page, frame) = (PageId(u64::from(number)), FrameId(number));
-            let shard = cache.shard(page);
-            cache.begin_fetch(page, 0, &shard);
+            let mut shard = cache.shard(page);
+            cache.begin_fetch(page, (number, frame), 0, &mut shard);
             let installed = Installed { slot: Some(number), dirty: false, ahead: false };
             cache.publish(page, frame, installed, &shard);
         }
@@ -481,7 +542,7 @@ mod tests {
         for frame in (0..8).map(FrameId) {
             let state = cache.state(PageId(u64::from(frame.0)));
             let given_up = victims.contains(&frame);
-            assert_eq!(state == PageState::Busy(0), given_up);
+            assert_eq!(state == PageState::Busy(frame), given_up);
             assert_eq!(state == PageState::Resident(frame), !given_up);
         }
         assert_eq!(cache.give_up(9, 0).len(), 5, "there are no more");
@@ -533,6 +594,10 @@ mod tests {
         assert_eq!(Cache::frames_bytes(8), 8 * FRAME_BYTES + HitTable::bytes(8));
         let (table, entry) =
             (MissTable::<Waiter>::table_bytes(WAITERS), MissTable::<Waiter>::ENTRY_BYTES);
-        assert_eq!(Cache::miss_table_bytes(WAITERS), SHARDS * table + 4 * WAITERS * entry);
+        let starved = (size_of::<(PageId, u32)>() + 1) * WAITERS * 16 / 7;
+        assert_eq!(
+            Cache::miss_table_bytes(WAITERS),
+            SHARDS * table + 4 * WAITERS * entry + starved
+        );
     }
 }

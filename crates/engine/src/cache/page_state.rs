@@ -8,18 +8,21 @@ use ebbtide_core::FrameId;
 /// state of a resident one is its frame's number and nothing else: the hit path has nothing to take
 /// off it.
 pub(super) const MISSING: u32 = 1 << 31;
-/// Beside the number of the frame it is in: a page that was fetched ahead of demand.
-const AHEAD: u32 = MISSING | 1 << 30;
-/// Above all of those, beside the number of the core that brings the page in or out.
-const BUSY: u32 = u32::MAX - (CORES_MAX as u32 - 1);
-const COMING: u32 = BUSY - CORES_MAX as u32;
+/// Beside the number of its frame, in the state of a page that is neither absent nor resident.
+const AHEAD: u32 = 0b1100 << NUMBER_BITS;
+const COMING: u32 = 0b1101 << NUMBER_BITS;
+const BUSY: u32 = 0b1110 << NUMBER_BITS;
+/// Beside the number of the core that a page waits for.
+const STARVED: u32 = 0b1111 << NUMBER_BITS;
+
+/// Bits of the number beside those four.
+const NUMBER_BITS: u32 = 28;
 
 /// The most cores that can bring pages.
 pub(crate) const CORES_MAX: usize = 1 << 10;
 
-/// The most frames a cache can have: frame numbers share a word with two flags, and with two states of
-/// every core.
-pub(crate) const FRAMES_MAX: usize = (1 << 30) - 2 * CORES_MAX;
+/// The most frames a cache can have, which is 1 TiB of them.
+pub(crate) const FRAMES_MAX: usize = 1 << NUMBER_BITS;
 
 /// Bytes of DRAM that each page of the address space costs, resident or not, beside its history in
 /// the replacement policy.
@@ -39,10 +42,12 @@ pub(crate) const SLOTS_MAX: u64 = POISONED as u64;
 pub(crate) enum PageState {
     /// On flash only, in this slot, or [`BLANK`].
     Absent(u32),
-    /// On its way in or out by this core: wait.
-    Busy(usize),
-    /// On its way in by this core, and no job has asked for it yet.
-    Coming(usize),
+    /// Asked for, and on flash only until this core has a frame for it.
+    Starved(usize),
+    /// On its way into this frame, or out of it: wait.
+    Busy(FrameId),
+    /// On its way into this frame, and no job has asked for it yet.
+    Coming(FrameId),
     /// In this frame, and no job has asked for it yet.
     Ahead(FrameId),
     /// In this frame.
@@ -51,12 +56,25 @@ pub(crate) enum PageState {
 
 impl PageState {
     pub(super) fn of_word(word: u32) -> PageState {
-        match word {
-            frame if frame & MISSING == 0 => PageState::Resident(FrameId(frame)),
-            busy if busy >= BUSY => PageState::Busy((busy - BUSY) as usize),
-            coming if coming >= COMING => PageState::Coming((coming - COMING) as usize),
-            ahead if ahead & AHEAD == AHEAD => PageState::Ahead(FrameId(ahead & !AHEAD)),
-            absent => PageState::Absent(absent & !MISSING),
+        let number = word & !(u32::MAX << NUMBER_BITS);
+        match word & (u32::MAX << NUMBER_BITS) {
+            _ if word & MISSING == 0 => PageState::Resident(FrameId(word)),
+            AHEAD => PageState::Ahead(FrameId(number)),
+            COMING => PageState::Coming(FrameId(number)),
+            BUSY => PageState::Busy(FrameId(number)),
+            STARVED => PageState::Starved(number as usize),
+            _ => PageState::Absent(word & !MISSING),
+        }
+    }
+
+    /// The frame that the page is in, or on its way into or out of.
+    pub(super) fn frame(self) -> Option<FrameId> {
+        match self {
+            PageState::Absent(_) | PageState::Starved(_) => None,
+            PageState::Busy(frame)
+            | PageState::Coming(frame)
+            | PageState::Ahead(frame)
+            | PageState::Resident(frame) => Some(frame),
         }
     }
 
@@ -67,8 +85,9 @@ impl PageState {
                 debug_assert!(slot <= BLANK);
                 MISSING | slot
             }
-            PageState::Busy(core) => BUSY + core as u32,
-            PageState::Coming(core) => COMING + core as u32,
+            PageState::Starved(core) => STARVED | core as u32,
+            PageState::Busy(frame) => BUSY | frame.0,
+            PageState::Coming(frame) => COMING | frame.0,
             PageState::Ahead(frame) => AHEAD | frame.0,
             PageState::Resident(frame) => frame.0,
         }
@@ -85,7 +104,8 @@ mod tests {
         let (slots, cores) = ([0, SLOTS_MAX as u32 - 1, POISONED, BLANK], [0, 1, CORES_MAX - 1]);
         let frames = [0, 1, FRAMES_MAX as u32 - 1].map(FrameId);
         let states = slots.map(PageState::Absent).into_iter();
-        let states = states.chain(cores.map(PageState::Busy)).chain(cores.map(PageState::Coming));
+        let states = states.chain(cores.map(PageState::Starved));
+        let states = states.chain(frames.map(PageState::Busy)).chain(frames.map(PageState::Coming));
         let states =
             states.chain(frames.map(PageState::Ahead)).chain(frames.map(PageState::Resident));
         for state in states {

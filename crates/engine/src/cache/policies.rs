@@ -297,8 +297,8 @@ mod tests {
     }
 
     fn install(cache: &Cache, page: PageId, frame: FrameId) {
-        let shard = cache.shard(page);
-        cache.begin_fetch(page, 0, &shard);
+        let mut shard = cache.shard(page);
+        cache.begin_fetch(page, (page.0 as u32, frame), 0, &mut shard);
         let installed = Installed { slot: Some(page.0 as u32), dirty: false, ahead: false };
         cache.publish(page, frame, installed, &shard);
     }
@@ -371,7 +371,8 @@ mod tests {
         victims.sort_unstable();
         assert_eq!(victims, (0..frames as u32 - 1).map(FrameId).collect::<Vec<_>>());
         assert_eq!(known(&cache), [0; 4]);
-        assert!(pages.iter().all(|&page| cache.state(page) == PageState::Busy(0)));
+        let busy = |page: &PageId| matches!(cache.state(*page), PageState::Busy(_));
+        assert!(pages.iter().all(busy));
     }
 
     #[test]
@@ -475,8 +476,9 @@ mod tests {
                 own.extend(
                     (0..16).filter_map(|_| cache.give_up_page(others.next()?, core as usize)),
                 );
-                for page in own.iter().map(|&frame| cache.page_in(frame)) {
-                    assert_eq!(cache.state(page), PageState::Busy(core as usize));
+                for &frame in &own {
+                    let page = cache.page_in(frame);
+                    assert_eq!(cache.state(page), PageState::Busy(frame));
                     cache.set_absent_alone(page, page.0 as u32);
                 }
             }

@@ -203,7 +203,9 @@ impl Queue for DmaQueue {
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
-        if self.link.sleeper.news_there.swap(false, Ordering::AcqRel) {
+        let news_there = &self.link.sleeper.news_there;
+        // A swap takes the line from the mover also when there is nothing.
+        if news_there.load(Ordering::Relaxed) && news_there.swap(false, Ordering::AcqRel) {
             let mut ended = self.link.completions.lock();
             self.in_flight -= ended.len();
             completions.append(&mut ended);

@@ -98,7 +98,7 @@ impl<'a> FlashMemory<'a> {
             out_of_bounds(page.start(), self.hit_path.pages());
         }
         self.accesses += 1;
-        let frame = self.enter(page);
+        let frame = self.enter(page.start());
         let memory = self.hit_path.memory(frame, 0);
         PageView { memory, presence: self.presence, memory_borrow: PhantomData }
     }

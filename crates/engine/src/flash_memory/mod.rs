@@ -4,13 +4,12 @@ mod bytes;
 mod transaction;
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
 use ebbtide_core::prefetch::Demand;
-use ebbtide_core::{
-    Addr, Begin, FrameId, Hint, Memory, MemoryFault, PageId, Time, Value, check_access,
-};
+use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
 
 use crate::atomic_words;
@@ -19,6 +18,7 @@ use crate::engine_state::EngineState;
 use crate::epoch::Presence;
 use crate::job_error::Deadlock;
 use crate::mailbox::{Outcome, Waiter};
+use crate::prefetched::{prefetch, prefetch_bytes};
 
 pub use bytes::PageView;
 use transaction::Transaction;
@@ -40,6 +40,8 @@ pub(crate) struct Local {
     pub(crate) core: usize,
     /// The outcome that each fiber was sent, until it is resumed.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
+    /// What each fiber goes on with that halted on a miss.
+    pub(crate) needs: Box<[Cell<Needs>]>,
     /// When the fiber that ran last halted, if it has looked at the clock.
     pub(crate) halted_at: Cell<Option<Time>>,
     /// By core: fibers that wait for a page which that one brings in or out.
@@ -55,7 +57,40 @@ pub(crate) struct Local {
     pub(crate) spare_transactions: Cell<Vec<Box<Transaction>>>,
 }
 
+/// What a fiber touches first when it goes on after a miss.
+#[derive(Clone, Copy)]
+pub(crate) struct Needs {
+    /// Near the end of its stack.
+    stack: *const u8,
+    /// The byte of the page that it waited for.
+    offset: usize,
+}
+
+impl Needs {
+    /// Bytes of the stack of a fiber that goes on: the frames of the miss, of the access and of what
+    /// called it.
+    const STACK_BYTES: usize = 1024;
+
+    /// How many of them are below the place that is noted.
+    const STACK_BYTES_BELOW: usize = 256;
+
+    pub(crate) const NOTHING: Needs = Needs { stack: std::ptr::null(), offset: 0 };
+}
+
 impl Local {
+    /// Brings what `fiber`, which will go on soon, touches first into the core's caches. Much has displaced
+    /// it since the fiber halted, and its page comes from the device.
+    pub(crate) fn prefetch(&self, fiber: u32) {
+        let Needs { stack, offset } = self.needs[fiber as usize].get();
+        prefetch_bytes(stack.wrapping_sub(Needs::STACK_BYTES_BELOW), Needs::STACK_BYTES);
+        let outcome = &self.outcomes[fiber as usize];
+        let sent = outcome.take();
+        if let Some(Outcome::Installed(frame)) = sent {
+            prefetch(self.shared.pool.cache.frame_memory(frame).wrapping_add(offset));
+        }
+        outcome.set(sent);
+    }
+
     /// One fiber more or less waits for a page that `owner` brings.
     fn note_awaited(&self, owner: usize, change: i32) {
         if owner != self.core {
@@ -136,7 +171,7 @@ impl<'a> FlashMemory<'a> {
             out_of_bounds(at, self.hit_path.pages());
         }
         self.accesses += 1;
-        let frame = self.enter(page);
+        let frame = self.enter(at);
         let result = body(self.hit_path.memory(frame, at.page_offset()));
         if wrote(&result) {
             self.hit_path.mark_dirty(frame);
@@ -145,32 +180,33 @@ impl<'a> FlashMemory<'a> {
         result
     }
 
-    /// Starts a memory call: `page`, which exists, is in the frame given until its end.
+    /// Starts a memory call: the page of `at`, which exists, is in the frame given until its end.
     #[inline(always)]
-    fn enter(&mut self, page: PageId) -> FrameId {
+    fn enter(&mut self, at: Addr) -> FrameId {
         self.presence.enter();
-        match self.hit_path.find_at_once(page) {
+        match self.hit_path.find_at_once(at.page()) {
             Some(frame) => {
                 self.hit_path.touch(frame);
                 frame
             }
-            None => self.find_or_miss(page),
+            None => self.find_or_miss(at),
         }
     }
 
-    /// The frame of `page`, which may be resident all the same.
+    /// The frame of the page of `at`, which may be resident all the same.
     #[cold]
     #[inline(never)]
-    fn find_or_miss(&mut self, page: PageId) -> FrameId {
-        if let Some(frame) = self.hit_path.find(page) {
+    fn find_or_miss(&mut self, at: Addr) -> FrameId {
+        if let Some(frame) = self.hit_path.find(at.page()) {
             self.hit_path.touch(frame);
             return frame;
         }
-        self.miss(page)
+        self.miss(at)
     }
 
-    /// Waits until `page` is resident and gives its frame, inside a new epoch.
-    fn miss(&mut self, page: PageId) -> FrameId {
+    /// Waits until the page of `at` is resident and gives its frame, inside a new epoch.
+    fn miss(&mut self, at: Addr) -> FrameId {
+        let page = at.page();
         self.presence.exit();
         self.publish_accesses();
         check_not_unwinding();
@@ -179,18 +215,21 @@ impl<'a> FlashMemory<'a> {
         // Whether this is the first use of a page that was fetched ahead: a hit.
         let mut was_ahead = false;
         loop {
+            // Its lock comes first: it gives the page a frame, or gives it back.
+            let mut backside = shared.backsides[self.local.core].lock();
             let mut shard = shared.pool.cache.shard(page);
             let state = shared.pool.cache.state(page);
             if let PageState::Ahead(frame) = state {
                 was_ahead = shared.pool.cache.use_ahead(page, frame, &shard);
                 drop(shard);
                 if was_ahead {
-                    self.look_ahead(page, Demand::FirstHit { late: false });
+                    let demand = Demand::FirstHit { late: false };
+                    backside.look_ahead(&shared.pool, page, demand, shared.pool.now());
                 }
                 continue;
             }
             if let PageState::Resident(_) = state {
-                drop(shard);
+                drop((shard, backside));
                 self.presence.enter();
                 // It may have gone again before the epoch began.
                 if let Some(frame) = self.hit_path.find(page) {
@@ -201,40 +240,45 @@ impl<'a> FlashMemory<'a> {
                 self.presence.exit();
                 continue;
             }
-            let begin = shard.begin(page, self.waiter());
+            let begin = shard.waiting.begin(page, self.waiter());
             assert!(begin != Begin::Full, "the miss table holds every fiber there is");
             let starts = matches!(state, PageState::Absent(_));
             let mut halted_at = None;
             let mut owner = self.local.core;
             match state {
                 PageState::Absent(slot) => {
-                    shared.pool.cache.begin_fetch(page, self.local.core, &shard);
-                    drop(shard);
                     counters.misses.add(1);
                     let now = shared.pool.now();
                     halted_at = Some(now);
-                    let mut backside = shared.backsides[self.local.core].lock();
-                    backside.fetch(&shared.pool, page, slot, now);
+                    backside.fetch(&shared.pool, page, slot, shard, now);
                     backside.look_ahead(&shared.pool, page, Demand::Miss, now);
                 }
-                PageState::Coming(core) => {
-                    shared.pool.cache.await_coming(page, core, &shard);
+                PageState::Starved(core) => {
                     drop(shard);
                     owner = core;
-                    self.look_ahead(page, Demand::Late);
                 }
-                PageState::Busy(core) => {
+                PageState::Coming(frame) => {
+                    owner = shared.pool.cache.mover(frame);
+                    shared.pool.cache.await_coming(page, frame, &shard);
                     drop(shard);
-                    owner = core;
+                    backside.look_ahead(&shared.pool, page, Demand::Late, shared.pool.now());
+                }
+                PageState::Busy(frame) => {
+                    owner = shared.pool.cache.mover(frame);
+                    drop(shard);
                     if owner == self.local.core {
-                        shared.backsides[owner].lock().revive(&shared.pool, page);
+                        backside.revive(&shared.pool, page, frame);
                     }
                 }
                 PageState::Ahead(_) | PageState::Resident(_) => {
                     unreachable!("those were dealt with before, under the same lock")
                 }
             }
+            drop(backside);
             self.local.halted_at.set(halted_at);
+            let here = black_box(0u8);
+            let needs = Needs { stack: &raw const here, offset: at.page_offset() };
+            self.local.needs[self.fiber as usize].set(needs);
             match self.halt(owner) {
                 Outcome::Retry => {}
                 Outcome::Installed(frame) => {
@@ -264,13 +308,6 @@ impl<'a> FlashMemory<'a> {
             self.suspend.suspend(Signal::Yielded);
             self.local.outcomes[self.fiber as usize].take();
         }
-    }
-
-    /// Fetches the pages that the prefetcher expects after an access.
-    fn look_ahead(&self, page: PageId, demand: Demand) {
-        let shared = &*self.local.shared;
-        let mut backside = shared.backsides[self.local.core].lock();
-        backside.look_ahead(&shared.pool, page, demand, shared.pool.now());
     }
 
     fn waiter(&self) -> Waiter {

@@ -221,7 +221,6 @@ impl Persist {
             };
             cache.place(page, slot);
         }
-        cache.note_slots();
         let cache = Arc::new(cache);
         guarded.journal.keep_slots_in(cache.clone());
         cache
