@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::{image, small_cache};
+use ebbtide_core::PAGE_BYTES;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_engine::device::ram::{Latency, Ram};
+use ebbtide_engine::device::{Device, Queue};
 use ebbtide_engine::{Budget, Engine, EngineError, Options, check_replacement};
 
 const PAGES: u64 = 128;
@@ -85,6 +88,36 @@ fn address_spaces_that_cannot_be_numbered_are_refused() {
 fn a_budget_beyond_all_machines_gives_every_page_a_frame() {
     let options = changed(|options| options.dram_bytes = usize::MAX);
     assert_eq!(Budget::divide(&options, PAGES).unwrap().frames, PAGES as usize);
+}
+
+/// A device whose polled rings take memory.
+struct WithPolledRings(Ram);
+
+const RING_BYTES: usize = 8 * PAGE_BYTES;
+
+impl Device for WithPolledRings {
+    fn queue(&self, depth: usize) -> io::Result<Box<dyn Queue>> {
+        self.0.queue(depth)
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn polled_ring_bytes(&self, _depth: usize) -> usize {
+        RING_BYTES
+    }
+}
+
+#[test]
+fn memory_of_polled_rings_comes_out_of_the_budget() {
+    let options = small_cache(64, 2, 8, PAGES);
+    let device = WithPolledRings(Ram::new(PAGES as usize, Latency::Looks(0), image));
+    let engine = Engine::over_device(Arc::new(device), PAGES, &options).unwrap();
+    let mut rest = options.clone();
+    rest.dram_bytes -= 2 * RING_BYTES;
+    assert_eq!(engine.budget().frames, Budget::divide(&rest, PAGES).unwrap().frames);
+    assert!(engine.budget().frames < 64 - 2 * 7, "{} frames", engine.budget().frames);
 }
 
 #[test]

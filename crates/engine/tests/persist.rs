@@ -524,6 +524,19 @@ fn with_image(path: &Path) -> Arc<Store> {
     Arc::new(Store::create_persistent_image(&new, 1 << 20, &image, Watch::unattended()).unwrap())
 }
 
+#[test]
+fn the_pages_of_a_stored_range_are_read_ahead_where_there_is_a_log() {
+    let folder = folder();
+    let store = with_image(&folder.path().join("store"));
+    let engine = Arc::new(Engine::open(&store, &options(1, Policy::None)).unwrap());
+    common::watch(&engine);
+    let jobs = engine.clone().start().unwrap();
+    jobs.submit(|memory| memory.write_bytes(word(10) + 100, &[7; 6 * 4096])).wait().unwrap();
+    jobs.stop().unwrap();
+    let counted = engine.counters().snapshot();
+    assert_eq!((counted.misses, counted.fetched_ahead), (1, 6));
+}
+
 /// Loads the first word of every page: what cannot be read, and nothing that is wrong.
 fn unreadable(jobs: &Jobs) -> Vec<String> {
     let load = |page: u64| jobs.submit(move |memory| memory.load::<u64>(word(page))).wait();

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_memory;
 mod calibration;
 mod cold;
 pub mod config;
@@ -22,6 +23,7 @@ mod shared;
 mod timeline;
 mod warm;
 
+pub use any_memory::run_traced;
 pub use cold::{Stretch, run_cold};
 pub use contents::Contents;
 pub use core_side::{CoreSide, Switching};

@@ -80,19 +80,49 @@ impl Contents {
     /// The value at `at`, which the caller has checked.
     #[inline]
     pub fn load<T: Value>(&mut self, at: Addr) -> T {
-        let offset = at.page_offset();
-        let slot = self.slot(at.page(), offset / LINE_BYTES);
-        let bytes: &[u8] = bytemuck::cast_slice(&self.pages[slot]);
-        bytemuck::pod_read_unaligned(&bytes[offset..offset + size_of::<T>()])
+        let mut value = T::zeroed();
+        self.read(at, bytemuck::bytes_of_mut(&mut value));
+        value
     }
 
     /// Stores `value` at `at`, which the caller has checked.
     #[inline]
     pub fn store<T: Value>(&mut self, at: Addr, value: T) {
+        self.write(at, bytemuck::bytes_of(&value));
+    }
+
+    /// Stores `new` in the word at `at`, which the caller has checked, if that word is `current`. Gives
+    /// the word found: `Ok` if it was exchanged, `Err` if not.
+    pub(crate) fn compare_exchange(
+        &mut self,
+        at: Addr,
+        current: u64,
+        new: u64,
+    ) -> Result<u64, u64> {
+        let found: u64 = self.load(at);
+        if found != current {
+            return Err(found);
+        }
+        self.store(at, new);
+        Ok(found)
+    }
+
+    /// Reads the bytes at `at`, which lie in one line, into `out`.
+    #[inline]
+    pub(crate) fn read(&mut self, at: Addr, out: &mut [u8]) {
+        let offset = at.page_offset();
+        let slot = self.slot(at.page(), offset / LINE_BYTES);
+        let bytes: &[u8] = bytemuck::cast_slice(&self.pages[slot]);
+        out.copy_from_slice(&bytes[offset..offset + out.len()]);
+    }
+
+    /// Writes `value` to the bytes at `at`, which lie in one line.
+    #[inline]
+    pub(crate) fn write(&mut self, at: Addr, value: &[u8]) {
         let offset = at.page_offset();
         let slot = self.slot(at.page(), offset / LINE_BYTES);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.pages[slot]);
-        bytes[offset..offset + size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        bytes[offset..offset + value.len()].copy_from_slice(value);
         self.slots[slot].written |= 1 << (offset / LINE_BYTES);
     }
 

@@ -3,30 +3,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ebbtide_core::{Addr, Hint, LINE_BYTES, Memory, Time, Value, check_access};
+use ebbtide_core::{Addr, Hint, LINE_BYTES, Time};
 use ebbtide_fiber::Suspend;
-use ebbtide_workloads::{Workload, Wrong};
 
 use super::chip::{Chip, Op, Reach};
+use crate::any_memory::AnyMemory;
+use crate::contents::Contents;
 use crate::memory_side::{PlainLru, Request, Waiter};
-
-/// A program as the machine runs it: any [`Workload`], whatever its type.
-pub(crate) trait Jobs {
-    /// Runs a job in virtual time.
-    fn run(&self, job: u64, memory: &mut JobMemory<'_>) -> Result<(), Wrong>;
-    /// Runs a job that takes no time.
-    fn warm(&self, job: u64, memory: &mut WarmMemory<'_>) -> Result<(), Wrong>;
-}
-
-impl<W: Workload> Jobs for W {
-    fn run(&self, job: u64, memory: &mut JobMemory<'_>) -> Result<(), Wrong> {
-        Workload::run(self, job, memory)
-    }
-
-    fn warm(&self, job: u64, memory: &mut WarmMemory<'_>) -> Result<(), Wrong> {
-        Workload::run(self, job, memory)
-    }
-}
 
 /// Why a job left its fiber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,13 +41,19 @@ impl JobMemory<'_> {
     /// Charges `op` until its line is there, then does `access`. Leaves the fiber as often as
     /// needed.
     #[inline]
-    fn reach<T: Value, R>(&mut self, at: Addr, op: Op, access: impl FnOnce(&mut Chip) -> R) -> R {
+    fn reach<R>(
+        &mut self,
+        at: Addr,
+        bytes: usize,
+        op: Op,
+        access: impl FnOnce(&mut Contents) -> R,
+    ) -> R {
         let request = self.request(at, op);
         loop {
             let mut chip = self.chip.borrow_mut();
-            let leave = match chip.reach(request, op, words::<T>(at)) {
+            let leave = match chip.reach(request, op, words(at, bytes)) {
                 Reach::Done => {
-                    let result = access(&mut chip);
+                    let result = access(&mut chip.contents);
                     let core = &chip.cores[self.waiter.core as usize];
                     let ran_ahead = core.now > core.limit;
                     drop(chip);
@@ -89,13 +78,13 @@ impl JobMemory<'_> {
     }
 
     /// Issues the loads at `at`, and leaves the fiber as often as needed until every line is there.
-    fn reach_all<T: Value>(&mut self, at: &[Addr]) {
+    fn reach_all(&mut self, at: &[Addr], bytes: usize) {
         let core = self.waiter.core as usize;
         for (number, &one) in at.iter().enumerate() {
             let request = self.request(one, Op::Batched);
             loop {
                 let mut chip = self.chip.borrow_mut();
-                let leave = match chip.reach(request, Op::Batched, words::<T>(one)) {
+                let leave = match chip.reach(request, Op::Batched, words(one, bytes)) {
                     Reach::Done => break,
                     Reach::Missed(reply) => {
                         let rest = at[number + 1..].iter();
@@ -116,31 +105,28 @@ impl JobMemory<'_> {
     }
 }
 
-/// The words of its line that a value at `at` has, one bit each.
+/// The words of their line that `bytes` bytes at `at` are, one bit each.
 #[inline]
-fn words<T: Value>(at: Addr) -> u8 {
-    let (first, count) = (at.0 as usize % LINE_BYTES / 8, size_of::<T>() / 8);
+fn words(at: Addr, bytes: usize) -> u8 {
+    let (first, count) = (at.0 as usize % LINE_BYTES / 8, bytes / 8);
     ((0xff_u16 >> (8 - count)) << first) as u8
 }
 
-impl Memory for JobMemory<'_> {
+impl AnyMemory for JobMemory<'_> {
     fn size_bytes(&self) -> u64 {
         self.chip.borrow().contents.size_bytes()
     }
 
-    #[inline]
-    fn load<T: Value>(&mut self, at: Addr) -> T {
-        check_access::<T>(at);
-        self.reach::<T, _>(at, Op::Load, |chip| chip.contents.load(at))
+    fn load(&mut self, at: Addr, out: &mut [u8]) {
+        self.reach(at, out.len(), Op::Load, |contents| contents.read(at, out));
     }
 
-    fn load_all<T: Value>(&mut self, at: &[Addr], out: &mut [T]) {
-        assert_eq!(at.len(), out.len(), "a value for each address");
-        at.iter().for_each(|at| check_access::<T>(*at));
-        self.reach_all::<T>(at);
+    fn load_all(&mut self, at: &[Addr], out: &mut [u8]) {
+        let bytes = out.len() / at.len();
+        self.reach_all(at, bytes);
         let mut chip = self.chip.borrow_mut();
-        for (at, out) in at.iter().zip(out) {
-            *out = chip.contents.load(*at);
+        for (at, out) in at.iter().zip(out.chunks_exact_mut(bytes)) {
+            chip.contents.read(*at, out);
         }
         let core = &chip.cores[self.waiter.core as usize];
         let ran_ahead = core.now > core.limit;
@@ -150,26 +136,15 @@ impl Memory for JobMemory<'_> {
         }
     }
 
-    #[inline]
-    fn store<T: Value>(&mut self, at: Addr, value: T) {
-        check_access::<T>(at);
-        self.reach::<T, _>(at, Op::Store, |chip| chip.contents.store(at, value));
+    fn store(&mut self, at: Addr, value: &[u8]) {
+        self.reach(at, value.len(), Op::Store, |contents| contents.write(at, value));
     }
 
-    #[inline]
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
-        check_access::<u64>(at);
-        self.reach::<u64, _>(at, Op::Exchange, |chip| {
-            let found: u64 = chip.contents.load(at);
-            if found != current {
-                return Err(found);
-            }
-            chip.contents.store(at, new);
-            Ok(found)
-        })
+        let exchange = |contents: &mut Contents| contents.compare_exchange(at, current, new);
+        self.reach(at, size_of::<u64>(), Op::Exchange, exchange)
     }
 
-    #[inline]
     fn work(&mut self, instructions: u64) {
         let mut chip = self.chip.borrow_mut();
         chip.work(self.waiter.core as usize, instructions);
@@ -225,37 +200,23 @@ impl WarmMemory<'_> {
     }
 }
 
-impl Memory for WarmMemory<'_> {
+impl AnyMemory for WarmMemory<'_> {
     fn size_bytes(&self) -> u64 {
         self.chip.contents.size_bytes()
     }
 
-    fn load<T: Value>(&mut self, at: Addr) -> T {
-        check_access::<T>(at);
+    fn load(&mut self, at: Addr, out: &mut [u8]) {
         self.touch(at, false);
-        self.chip.contents.load(at)
+        self.chip.contents.read(at, out);
     }
 
-    fn store<T: Value>(&mut self, at: Addr, value: T) {
-        check_access::<T>(at);
+    fn store(&mut self, at: Addr, value: &[u8]) {
         self.touch(at, true);
-        self.chip.contents.store(at, value);
+        self.chip.contents.write(at, value);
     }
 
     fn compare_exchange(&mut self, at: Addr, current: u64, new: u64) -> Result<u64, u64> {
-        check_access::<u64>(at);
         self.touch(at, true);
-        let found: u64 = self.chip.contents.load(at);
-        if found != current {
-            return Err(found);
-        }
-        self.chip.contents.store(at, new);
-        Ok(found)
+        self.chip.contents.compare_exchange(at, current, new)
     }
-
-    fn work(&mut self, _instructions: u64) {}
-
-    fn wait(&mut self, _at: Addr, _seen: u64) {}
-
-    fn wake(&mut self, _at: Addr) {}
 }

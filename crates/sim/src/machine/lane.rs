@@ -8,8 +8,9 @@ use ebbtide_core::{PageId, Span, Time};
 use ebbtide_fiber::{Fiber, Stack};
 
 use super::chip::Chip;
-use super::job_memory::{JobMemory, Jobs, Leave};
+use super::job_memory::{JobMemory, Leave};
 use super::spent::{Waited, WaitsFor};
+use crate::any_memory::Jobs;
 use crate::core_side::{CoreSide, Switching};
 use crate::memory_side::Waiter;
 

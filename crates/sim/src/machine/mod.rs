@@ -24,13 +24,14 @@ pub use latency::Distribution;
 pub(crate) use latency::Latencies;
 pub use spent::{Breakdown, ServiceParts};
 
+use crate::any_memory::Jobs;
 use crate::config::{Config, ConfigError};
 use crate::contents::Contents;
 use crate::core_side::{CoreSide, Switching};
 use crate::designs::Parts;
 use crate::memory_side::{Counters, Event, NOBODY, Noted, PlainLru, Waiter};
 use chip::{Chip, SavedWarmth};
-use job_memory::{Jobs, Leave, WarmMemory};
+use job_memory::{Leave, WarmMemory};
 use lane::{Chosen, Lane, State};
 use spent::WaitsFor;
 
@@ -196,7 +197,7 @@ impl Machine {
             let core = self.next_job as usize % self.lanes.len();
             let lru = lru.as_deref_mut();
             let mut memory = WarmMemory { chip: &mut chip, core, accesses: 0, lru };
-            self.jobs.warm(self.next_job, &mut memory).map_err(SimError::Wrong)?;
+            self.jobs.run(self.next_job, &mut memory).map_err(SimError::Wrong)?;
             self.next_job += 1;
         }
         Ok(())

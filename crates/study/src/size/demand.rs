@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_core::{PAGE_BYTES, PageId, Time, Watch};
-use ebbtide_sim::Contents;
+use ebbtide_sim::{Contents, run_traced};
 use ebbtide_trace::curve::{
     Curve, PolicyCaches, Sample, SampledDistances, StackDistances, pages_of,
 };
@@ -13,7 +13,6 @@ use ebbtide_trace::{Access, Format, Op, ReadAhead, Source, open_as};
 use ebbtide_workloads::{Program, Scatter, Shape, Workload};
 use serde::Serialize;
 
-use super::traced_memory::TracedMemory;
 use super::{Input, SizeError};
 
 /// The accesses of a program: jobs, execution time and miss ratio by size of DRAM.
@@ -393,8 +392,8 @@ impl<'a> ProgramRun<'a> {
     fn some(&mut self, jobs: u64, touch: &mut dyn FnMut(PageId, bool)) -> Result<(), SizeError> {
         self.watch.go_on()?;
         for _ in 0..jobs {
-            let mut memory = TracedMemory { contents: &mut self.contents, touch };
-            self.program.run(self.job, &mut memory).map_err(SizeError::Wrong)?;
+            run_traced(self.program, self.job, &mut self.contents, touch)
+                .map_err(SizeError::Wrong)?;
             self.job += 1;
         }
         Ok(())

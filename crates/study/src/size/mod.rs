@@ -14,7 +14,6 @@ mod least_dram;
 mod miss_ratios;
 mod page;
 mod text;
-mod traced_memory;
 
 use std::path::{Path, PathBuf};
 
