@@ -130,6 +130,25 @@ fn a_range_that_begins_where_a_page_does_is_read_in_one_submission_as_well() {
     }
 }
 
+/// Frames become free a few at a time: what could not be asked for at once is asked for later.
+#[test]
+fn a_range_is_read_ahead_also_where_fewer_frames_are_free_than_it_has_pages() {
+    let (engine, log) = engine(100, 1);
+    let work = || {
+        vec![job(|memory| {
+            for page in 0..100 {
+                memory.load::<u64>(word(page));
+            }
+            memory.read_bytes(word(0), &mut vec![0; 128 * PAGE_BYTES]);
+        })]
+    };
+    run_alone(&engine, work).order();
+    let counted = engine.counters().snapshot();
+    let (missed, ahead) = (counted.misses - 100, counted.fetched_ahead);
+    assert_eq!(missed + ahead, log.all_reads() as u64 - 100);
+    assert!(missed <= ahead / 4, "{missed} pages were waited for, {ahead} read ahead");
+}
+
 #[test]
 fn the_pages_at_both_ends_of_a_stored_range_are_asked_for_together() {
     for (bytes, ahead) in [(5 * PAGE_BYTES, 1), (5 * PAGE_BYTES - 100, 0), (PAGE_BYTES - 200, 0)] {

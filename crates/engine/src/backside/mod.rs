@@ -222,23 +222,24 @@ impl Backside {
         }
     }
 
-    /// Starts to read `page` before a job needs it, if it is on flash only and a frame can be spared.
-    pub(crate) fn fetch_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) {
+    /// Starts to read `page` before a job needs it, if it is on flash only. False if no frame can be spared.
+    pub(crate) fn fetch_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) -> bool {
         // Misses come first: most of the reserve is theirs.
         let spare = self.free.len() > self.limits.reserve / 4 && self.starved.is_empty();
         if !spare || !self.prefetch.has_room() {
-            return;
+            return false;
         }
         let shard = pool.cache.shard(page);
-        let PageState::Absent(slot) = pool.cache.state(page) else { return };
+        let PageState::Absent(slot) = pool.cache.state(page) else { return true };
         if slot == BLANK || slot == POISONED {
-            return;
+            return true;
         }
         let frame = self.take_free(pool, true).expect("one can be spared");
         pool.cache.begin_ahead(page, (slot, frame), self.core, &shard);
         drop(shard);
         self.prefetch.issued(pool.counters.core(self.core));
         self.start_read(pool, page, slot, frame, true, now);
+        true
     }
 
     /// Whether the kernel holds completions back for the core that submitted them.

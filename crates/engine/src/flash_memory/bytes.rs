@@ -24,10 +24,10 @@ impl<'a> FlashMemory<'a> {
         if self.in_transaction() {
             return self.read_bytes_in_transaction(at, into);
         }
-        let (start, mut at, mut rest) = (at, at, into);
+        let (mut asked_to, mut at, mut rest) = (at.page(), at, into);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - at.page_offset()));
-            self.fetch_pages(at, piece.len() + later.len(), at == start);
+            self.fetch_pages(at, piece.len() + later.len(), &mut asked_to);
             // SAFETY: the piece lies within the page, which stays in place meanwhile.
             self.access_page(
                 at,
@@ -56,11 +56,11 @@ impl<'a> FlashMemory<'a> {
         if !reads && end.page() != at.page() && !end.page_offset().is_multiple_of(PAGE_BYTES) {
             self.hint(Hint::WillNeed(end));
         }
-        let (start, mut at, mut rest) = (at, at, from);
+        let (mut asked_to, mut at, mut rest) = (at.page(), at, from);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES - at.page_offset()));
             if reads {
-                self.fetch_pages(at, rest.len(), at == start);
+                self.fetch_pages(at, rest.len(), &mut asked_to);
             }
             if reads || !self.overwrite(at, piece) {
                 // SAFETY: as in `read_bytes`.
@@ -150,22 +150,27 @@ impl<'a> FlashMemory<'a> {
         done
     }
 
-    /// Asks for the pages of the next `bytes` bytes behind the page of `at`, at the `start` of a range and
-    /// then now and then for many.
-    fn fetch_pages(&mut self, at: Addr, bytes: usize, start: bool) {
-        let first = at.page().0;
+    /// Asks for pages of the `bytes` bytes from `at` on that follow the page of `at`, from `asked_to` on,
+    /// which then is where it goes on: half a window at a time, and less if frames are short.
+    fn fetch_pages(&mut self, at: Addr, bytes: usize, asked_to: &mut PageId) {
+        let here = at.page().0;
         let last = (at.0 + bytes as u64 - 1) / PAGE_BYTES as u64;
-        if last == first || !(start || first.is_multiple_of(WINDOW_PAGES / 2)) {
+        let first = asked_to.0.max(here + 1);
+        if first > last || first > here + WINDOW_PAGES / 2 {
             return;
         }
         let shared = &*self.local.shared;
-        let pages = (first + 1..=last.min(first + WINDOW_PAGES)).map(PageId);
-        let absent = |page: &PageId| matches!(shared.pool.cache.state(*page), PageState::Absent(_));
-        let mut absent = pages.filter(absent).peekable();
-        if absent.peek().is_some() {
-            let mut backside = shared.backsides[self.local.core].lock();
-            let now = shared.pool.now();
-            absent.for_each(|page| backside.fetch_ahead(&shared.pool, page, now));
+        let absent = |page: PageId| matches!(shared.pool.cache.state(page), PageState::Absent(_));
+        let mut pages = (first..=last.min(here + WINDOW_PAGES)).map(PageId);
+        *asked_to = PageId(last.min(here + WINDOW_PAGES) + 1);
+        let Some(first) = pages.find(|page| absent(*page)) else { return };
+        let mut backside = shared.backsides[self.local.core].lock();
+        let now = shared.pool.now();
+        for page in std::iter::once(first).chain(pages) {
+            if absent(page) && !backside.fetch_ahead(&shared.pool, page, now) {
+                *asked_to = page;
+                return;
+            }
         }
     }
 }
