@@ -145,7 +145,7 @@ fn a_range_is_read_ahead_also_where_fewer_frames_are_free_than_it_has_pages() {
     run_alone(&engine, work).order();
     let counted = engine.counters().snapshot();
     let (missed, ahead) = (counted.misses - 100, counted.fetched_ahead);
-    assert_eq!(missed + ahead, log.all_reads() as u64 - 100);
+    assert_eq!(missed + ahead, log.all_reads() - 100);
     assert!(missed <= ahead / 4, "{missed} pages were waited for, {ahead} read ahead");
 }
 
