@@ -71,7 +71,7 @@ const WINDOW_FRACTION: usize = 8;
 
 /// Levels (keys relative to the clock) run from `−LEVELS / 2` to `LEVELS / 2 − 1`; what is lighter
 /// counts as lightest, and nothing is heavier: from level 114 on, touches add nothing.
-pub(super) const LEVELS: usize = 256;
+const LEVELS: usize = 256;
 
 /// Key units that share a list.
 const UNITS_PER_BUCKET: u16 = 4;
@@ -105,9 +105,16 @@ impl Key {
         Key(now.wrapping_add(level as u16))
     }
 
+    /// Whether its level at tick `now` is below those that history can have.
+    #[inline]
+    pub(super) fn is_older_than_history(self, now: u16) -> bool {
+        // From the oldest level up, those of history are the first ones.
+        self.0.wrapping_sub(now).wrapping_add(AGE_MAX) >= AGE_MAX + LEVELS as u16 / 2
+    }
+
     /// The same, or a key that is as old as history can be at tick `now`.
     pub(super) fn not_older_than_history(self, now: u16) -> Key {
-        if self.level(now) < -i32::from(AGE_MAX) { Key(now.wrapping_sub(AGE_MAX)) } else { self }
+        if self.is_older_than_history(now) { Key(now.wrapping_sub(AGE_MAX)) } else { self }
     }
 
     /// The list among those of a set that frames of this key wait in at tick `now`.
@@ -474,5 +481,20 @@ impl Forecasts {
         } else {
             Verdict::Good
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_older_than_history_exactly_where_its_level_says_so() {
+        for now in [0, 1, AGE_MAX, u16::MAX] {
+            for key in (0..=u16::MAX).map(Key) {
+                let is_old = key.level(now) < -i32::from(AGE_MAX);
+                assert_eq!(key.is_older_than_history(now), is_old, "{key:?} at {now}");
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The orders in which pages are given up, and the record of a page that they are read from.
 
 use super::super::TOUCHES_TOGETHER;
-use super::super::adaptive_lrfu::{AGE_MAX, Key, LEVELS};
+use super::super::adaptive_lrfu::{AGE_MAX, Key};
 
 /// Frames that are looked at together: their records share a line of host memory.
 pub(super) const NEIGHBOURS: usize = TOUCHES_TOGETHER;
@@ -84,8 +84,7 @@ impl Clocks {
         let (now, key_now) = (self.now(), self.key_now());
         // Both are seldom so old, so that a group is looked at as a whole first.
         let is_old = |record: &Record| {
-            let above = record.key.0.wrapping_sub(key_now).wrapping_add(AGE_MAX);
-            (self.age(record.used) > AGE_MAX) | (above >= AGE_MAX + LEVELS as u16 / 2)
+            (self.age(record.used) > AGE_MAX) | record.key.is_older_than_history(key_now)
         };
         if records.iter().fold(false, |any, record| any | is_old(record)) {
             for record in records {
