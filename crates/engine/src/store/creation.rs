@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::error::fault;
 use super::file::{
-    Contents, Purpose, buffer, check_aligned, contents, lock, may_make, open, reserve,
+    Contents, Purpose, buffer, check_aligned, contents, folder_of, lock, may_make, open, reserve,
 };
 use super::header::{bytes_of, whole_header};
 use super::{Access, Header, Store, StoreError, TAG_BYTES_MAX};
@@ -217,12 +217,7 @@ impl Store {
         let (path, tag) = (path.to_path_buf(), header.tag.clone());
         let Header { pages, spare_pages, .. } = header;
         let new = NewStore { path, offset: 0, pages, spare_pages, tag, force: false };
-        let made = Store::write_new(&new, header, fill);
-        if made.is_err() {
-            // The error at hand says more than one about the removal would.
-            let _ = std::fs::remove_file(&new.path);
-        }
-        made
+        Store::make_file(&new, header, fill, |_| false)
     }
 
     fn make(
@@ -233,15 +228,29 @@ impl Store {
     ) -> Result<Store, StoreError> {
         let id = if log_blocks > 0 { new_id() } else { 0 };
         let header = Header { blank, ..new.header(log_blocks, id) };
-        let existed = new.path.exists();
-        let created = Store::write_new(new, header, fill);
-        if let Err(error) = &created
-            && !existed
-            && !matches!(error, StoreError::Stopped(_))
-        {
+        Store::make_file(new, header, fill, |error| matches!(error, StoreError::Stopped(_)))
+    }
+
+    /// Makes the store, and flushes the name of a file that is new. After a failure that file is removed
+    /// again, unless it `stays` after such an error.
+    fn make_file<E: From<StoreError>>(
+        new: &NewStore,
+        header: Header,
+        fill: &dyn Fn(&Store) -> Result<(), E>,
+        stays: fn(&E) -> bool,
+    ) -> Result<Store, E> {
+        let is_new = !new.path.exists();
+        let made = Store::write_new(new, header, fill).and_then(|store| {
+            if is_new {
+                flush_name(&new.path)?;
+            }
+            Ok(store)
+        });
+        if made.as_ref().is_err_and(|error| is_new && !stays(error)) {
+            // The error at hand says more than one about the removal would.
             let _ = std::fs::remove_file(&new.path);
         }
-        created
+        made
     }
 
     fn write_new<E: From<StoreError>>(
@@ -250,7 +259,6 @@ impl Store {
         fill: &dyn Fn(&Store) -> Result<(), E>,
     ) -> Result<Store, E> {
         new.check()?;
-        let existed = new.path.exists();
         let file = open(&new.path, Purpose::Make)?;
         let (access, bytes) = (Access::Exclusive, header.bytes());
         lock(&file, &new.path, access, new.offset, bytes)?;
@@ -268,9 +276,6 @@ impl Store {
         store.write_header(false)?;
         fill(&store)?;
         store.write_header(true)?;
-        if !existed {
-            flush_name(&new.path)?;
-        }
         Ok(store)
     }
 
@@ -336,8 +341,7 @@ impl Store {
 /// Flushes the folder of a new file. Flushes of the file itself keep its bytes, but need not keep its name
 /// (fsync(2)): after a power failure a store with acknowledged transactions could be gone.
 fn flush_name(path: &Path) -> Result<(), StoreError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))
+    File::open(folder_of(path))
         .and_then(|folder| folder.sync_all())
         .map_err(|error| fault(path, "flush the folder", error))
 }

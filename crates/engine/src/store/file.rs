@@ -105,10 +105,15 @@ fn check_blocks(file: File, path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
+/// The folder that the file at `path` is in.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
 /// Whether a file can be made at `path`, as far as its folder tells.
 pub(super) fn may_make(path: &Path) -> Result<(), StoreError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     if !folder.is_dir() || path.file_name().is_none() {
         return Err(StoreError::NoFolder(path.to_path_buf()));
     }
