@@ -160,17 +160,17 @@ impl<'a> FlashMemory<'a> {
             return;
         }
         let shared = &*self.local.shared;
-        let absent = |page: PageId| matches!(shared.pool.cache.state(page), PageState::Absent(_));
-        let mut pages = (first..=last.min(here + WINDOW_PAGES)).map(PageId);
-        *asked_to = PageId(last.min(here + WINDOW_PAGES) + 1);
-        let Some(first) = pages.find(|page| absent(*page)) else { return };
+        let absent = |page: &PageId| matches!(shared.pool.cache.state(*page), PageState::Absent(_));
+        let end = last.min(here + WINDOW_PAGES) + 1;
+        *asked_to = PageId(end);
+        let mut absent = (first..end).map(PageId).filter(absent).peekable();
+        if absent.peek().is_none() {
+            return;
+        }
         let mut backside = shared.backsides[self.local.core].lock();
         let now = shared.pool.now();
-        for page in std::iter::once(first).chain(pages) {
-            if absent(page) && !backside.fetch_ahead(&shared.pool, page, now) {
-                *asked_to = page;
-                return;
-            }
+        if let Some(page) = absent.find(|page| !backside.fetch_ahead(&shared.pool, *page, now)) {
+            *asked_to = page;
         }
     }
 }
