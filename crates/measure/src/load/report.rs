@@ -41,6 +41,15 @@ impl ResponseTimes {
     }
 }
 
+/// When commands are sent, in words: at random times at a `rate` a second, or as [`LoadOptions::rate`] says
+/// without one.
+pub(super) fn loop_kind(rate: Option<f64>) -> String {
+    match rate {
+        Some(rate) => format!("{rate} commands/s arriving at random"),
+        None => "each sends when it was answered".to_string(),
+    }
+}
+
 /// What a probe has measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProbeReport {
@@ -109,10 +118,7 @@ impl fmt::Display for LoadReport {
         let LoadOptions { server, keys, value_bytes, clients, pipeline, writes, zipf, .. } =
             &self.options;
         let (least, most) = value_bytes;
-        let loop_kind = match self.options.rate {
-            Some(rate) => format!("{rate} commands/s arriving at random"),
-            None => "each sends when it was answered".to_string(),
-        };
+        let loop_kind = loop_kind(self.options.rate);
         writeln!(
             f,
             "{server}: {keys} keys of {least} to {most} bytes, Zipf {zipf}, {:.0}% writes; {clients} \

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{QUEUE_DEPTH, Window};
 use crate::bench::Spread;
-use crate::load::report::ResponseTimes;
+use crate::load::report::{ResponseTimes, loop_kind};
 
 /// The part of the ideal ratio that is accepted.
 const ACCEPTED_SHARE: f64 = 0.9;
@@ -197,7 +197,10 @@ impl AgainstReport {
 
     /// What was compared: response times if commands arrived at a rate, else throughput.
     fn table(&self) -> Table {
-        self.rate.map_or_else(|| self.throughput_table(), |_| self.response_table())
+        match self.rate {
+            None => self.throughput_table(),
+            Some(_) => self.response_table(),
+        }
     }
 
     fn throughput_table(&self) -> Table {
@@ -278,10 +281,7 @@ impl AgainstReport {
     /// What the figures come from, and what to think of them.
     fn notes(&self) -> Vec<String> {
         let (least, most) = self.value_bytes;
-        let sends = match self.rate {
-            Some(rate) => format!("{rate} commands/s arriving at random"),
-            None => "each sends when it was answered".to_string(),
-        };
+        let sends = loop_kind(self.rate);
         let mut notes = vec![format!(
             "{} keys with values of {least} to {most} bytes, {} in all; Ebbtide has {} of DRAM ({} \
              resident), Redis {} has all of it in DRAM ({} resident); Zipf {}, {} clients, {sends}, \
