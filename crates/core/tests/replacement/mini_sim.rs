@@ -242,6 +242,18 @@ fn a_loop_that_does_not_fit_is_cached_in_part() {
 }
 
 #[test]
+fn heavy_pages_of_the_past_make_room_for_a_loop_that_would_have_been_kept() {
+    let mut cache = cache(PolicyKind::MiniSim, 500, 2_000);
+    // Each page is used for a while and then never again.
+    cache.misses((0..1_000).flat_map(|page| std::iter::repeat_n(page, 20)));
+    // A loop over 50 pages more than fit; half of the pages that are cached by then are not in it.
+    let mut round = || cache.misses((900..1_450).flat_map(|page| [page, page]));
+    let misses: Vec<usize> = (0..40).map(|_| round()).collect();
+    let late: usize = misses[20..].iter().sum();
+    assert!(late < 20 * 110, "misses a round: {misses:?}");
+}
+
+#[test]
 fn victims_taken_in_batches_cost_little() {
     // The engine takes victims ahead of need, and inserts pages some time later.
     for (name, pages, requests) in

@@ -32,7 +32,7 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Design,
-    /// Held out of the first design of `dueling`, and looked at since.
+    /// Held out of a first design (`dueling`, or `mini-sim`), and looked at since.
     LookedAt,
     /// Named here before its results were looked at, and not looked at until the design was done.
     HeldOut,
@@ -82,6 +82,10 @@ pub(crate) fn all(scale: usize) -> Vec<(&'static str, Use, Make)> {
         let make = move |_| traced(name, LINE_BYTES, &[10, 30, 60]);
         add(title, Use::LookedAt, Box::new(make));
     }
+    let make = move |_| traced("pagerank", PAGE_BYTES, &[10, 30, 50, 70, 90]);
+    add("pagerank", Use::LookedAt, Box::new(make));
+    let make = move |_| traced("pagerank", LINE_BYTES, &[10, 30, 60]);
+    add("pagerank", Use::LookedAt, Box::new(make));
 
     add("zipf-0.8", Use::HeldOut, Box::new(|scale| skewed(scale, 0.8, &[2, 15])));
     add("zipf-1.1", Use::HeldOut, Box::new(|scale| skewed(scale, 1.1, &[1, 8])));
@@ -95,7 +99,7 @@ pub(crate) fn all(scale: usize) -> Vec<(&'static str, Use, Make)> {
         add(name, Use::HeldOut, Box::new(make));
     }
 
-    for name in ["pagerank", "redis", "components", "povray", "transformer"] {
+    for name in ["redis", "components", "povray", "transformer"] {
         let make = move |_| traced(name, PAGE_BYTES, &[10, 30, 50, 70, 90]);
         add(name, Use::Unused, Box::new(make));
         let make = move |_| traced(name, LINE_BYTES, &[10, 30, 60]);

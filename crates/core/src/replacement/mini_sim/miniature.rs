@@ -76,6 +76,16 @@ impl Miniatures {
         hash as u32 <= self.hash_max
     }
 
+    /// Whether that of `order` holds `page`, which is sampled.
+    pub(super) fn hold(&self, page: u32, order: Order) -> bool {
+        self.frames_of.get(&page).is_some_and(|frames| frames[order as usize] != NOWHERE)
+    }
+
+    /// Whether that of `order` is as large as the cache, and holds `page`.
+    pub(super) fn spare(&self, page: u32, order: Order) -> bool {
+        self.hash_max == u32::MAX && self.hold(page, order)
+    }
+
     /// The age in ticks at which LRU gives a page up, if it has given one up.
     pub(super) fn lru_age(&self) -> Option<usize> {
         let age = self.of[Order::Recent as usize].age;
@@ -190,6 +200,10 @@ impl Marks for Untouched {
 
     fn is_pinned(&self, _frame: FrameId) -> bool {
         false
+    }
+
+    fn given_up(&self, _records: &[Record]) -> u8 {
+        0
     }
 }
 

@@ -31,6 +31,21 @@ pub(super) trait Marks {
     fn is_touched(&mut self, frame: FrameId, record: &mut Record) -> bool;
     /// Whether `frame` must not be given up now.
     fn is_pinned(&self, frame: FrameId) -> bool;
+    /// Which of `records`, the lowest bit for the first one, are of pages that are to go whatever their
+    /// place.
+    fn given_up(&self, records: &[Record]) -> u8;
+}
+
+/// The place of a page that is given up whatever the order.
+const GIVEN_UP: u64 = 0;
+
+fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
+    marks.given_up(std::slice::from_ref(record)) != 0
+}
+
+/// The place of the page of `record`.
+fn place(search: &Search, record: &Record, marks: &impl Marks) -> u64 {
+    if is_given_up(record, marks) { GIVEN_UP } else { search.place(record) }
 }
 
 /// What is kept of a set.
@@ -130,11 +145,12 @@ impl Ranked {
                 Ok(all) => search.may_precede(pool.bar(), all),
                 Err(_) => (1 << neighbours.len()) - 1,
             };
+            left |= marks.given_up(neighbours);
             while left != 0 {
                 let at = left.trailing_zeros();
                 left &= left - 1;
                 let record = &neighbours[at as usize];
-                let (place, frame) = (search.place(record), FrameId(first + at));
+                let (place, frame) = (place(search, record, marks), FrameId(first + at));
                 if place < pool.bar() && record.page != NO_PAGE && !marks.is_pinned(frame) {
                     pool.offer(Candidate { place, frame });
                 }
@@ -158,8 +174,10 @@ impl Ranked {
         }
         let first = self.first(set, search, marks)?;
         let victim = match search.order {
-            Order::Admit => self.not_admitted(set, first, search, marks).unwrap_or(first),
-            Order::Recent | Order::Light => first,
+            Order::Admit if !is_given_up(&self.records[first.index()], marks) => {
+                self.not_admitted(set, first, search, marks).unwrap_or(first)
+            }
+            _ => first,
         };
         let left = &mut self.sets[set];
         left.leaving += 1;
@@ -213,7 +231,7 @@ impl Ranked {
             if record.page != NO_PAGE && !marks.is_pinned(frame) {
                 let is_touched = marks.is_touched(frame, record);
                 found_touched += usize::from(is_touched);
-                let is_first = !is_touched && search.place(record) == place;
+                let is_first = !is_touched && self::place(search, record, marks) == place;
                 if is_first || found_touched > FOUND_TOUCHED_MAX {
                     return Some(frame);
                 }
