@@ -417,6 +417,25 @@ fn a_core_with_time_writes_few_pages_at_once_unless_it_lacks_frames() {
 }
 
 #[test]
+fn pages_that_leave_together_are_side_by_side_on_flash_as_in_memory() {
+    let mut core = Core::of(1, 64);
+    core.bring(0..32);
+    (0..32).for_each(|page| core.mark_dirty(page));
+    // In an order in which no page follows the one before it.
+    (0..32).for_each(|at| core.drop_page(at * 7 % 32, us(0)));
+    core.advance(us(0), Drive::Idle);
+    assert_eq!((core.submitted(), core.being_written()), (1, 32));
+    core.answer(true);
+    core.advance(us(0), Drive::Idle);
+    let slots = (0..32).map(|page| match core.pool.cache.state(PageId(page)) {
+        PageState::Absent(slot) => slot,
+        state => panic!("page {page}: {state:?}"),
+    });
+    let slots: Vec<u32> = slots.collect();
+    assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1), "{slots:?}");
+}
+
+#[test]
 fn frames_are_taken_many_at_a_time_once_those_left_after_all_misses_are_few() {
     for (free, left) in [(11, LIMITS.reserve), (12, 8)] {
         let mut core = Core::of(1, 200);

@@ -81,7 +81,8 @@ impl WriteBack {
         self.waiting.drain(..count).collect()
     }
 
-    /// Starts to write frames that were taken, in runs of neighbouring slots.
+    /// Starts to write frames that were taken, in runs of neighbouring slots: pages that lie side by
+    /// side in memory then do on flash, too, and who reads them together reads them at once.
     pub(super) fn start(
         &mut self,
         pool: &BufferPool,
@@ -89,6 +90,7 @@ impl WriteBack {
         mut frames: SmallVec<[FrameId; 64]>,
         now: Time,
     ) {
+        frames.sort_unstable_by_key(|frame| pool.cache.page_in(*frame));
         if pool.persist.is_some() {
             self.start_to_persist(pool, requests, frames, now);
             return;
