@@ -150,6 +150,45 @@ fn a_transaction_sees_its_own_stores_and_nobody_else_does() {
 }
 
 #[test]
+fn a_transaction_runs_again_for_a_word_that_it_exchanged_unless_it_had_stored_it_before() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    for (stored_before, expected_runs) in [(true, 1), (false, 2)] {
+        let at = word(u64::from(stored_before));
+        let exchanged = Arc::new(AtomicBool::new(false));
+        let changed = Arc::new(AtomicBool::new(false));
+        let (tell_exchanged, see_changed) = (exchanged.clone(), changed.clone());
+        let exchanges = jobs.submit(move |memory| {
+            let mut runs = 0;
+            let body = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+                runs += 1;
+                if stored_before {
+                    memory.store(at, 5u64);
+                }
+                let seen = memory.load::<u64>(at);
+                assert_eq!(memory.compare_exchange(at, seen, seen + 1), Ok(seen));
+                tell_exchanged.store(true, Ordering::SeqCst);
+                while !see_changed.load(Ordering::SeqCst) {
+                    memory.yield_now();
+                }
+            };
+            memory.transaction(body).unwrap();
+            (runs, memory.load::<u64>(at))
+        });
+        let change = jobs.submit(move |memory| {
+            while !exchanged.load(Ordering::SeqCst) {
+                memory.yield_now();
+            }
+            memory.transaction(|memory| memory.store(at, 8u64)).unwrap();
+            changed.store(true, Ordering::SeqCst);
+        });
+        change.wait().unwrap();
+        let expected = if stored_before { 6 } else { 9 };
+        assert_eq!(exchanges.wait().unwrap(), (expected_runs, expected));
+    }
+}
+
+#[test]
 fn a_body_that_unwinds_stores_nothing() {
     let folder = folder();
     let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
