@@ -166,8 +166,9 @@ fn a_transaction_runs_again_for_a_word_that_it_exchanged_unless_it_had_stored_it
                     memory.store(at, 5u64);
                 }
                 let seen = memory.load::<u64>(at);
-                assert_eq!(memory.compare_exchange(at, seen, seen + 1), Ok(seen));
+                let result = memory.compare_exchange(at, seen, seen + 1);
                 tell_exchanged.store(true, Ordering::SeqCst);
+                assert_eq!(result, Ok(seen));
                 while !see_changed.load(Ordering::SeqCst) {
                     memory.yield_now();
                 }
