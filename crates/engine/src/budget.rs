@@ -159,7 +159,8 @@ mod tests {
                 }
             };
             let each = [
-                CORE_BYTES,
+                // Whatever its threads and batches.
+                144 << 10,
                 threads * (stack_bytes + STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES),
                 Uring::ring_bytes(depth),
                 depth * REQUEST_BYTES,
