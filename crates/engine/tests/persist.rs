@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use common::recorder::Recorder;
 use ebbtide_core::durability::{Lsn, Policy, TransactionError};
-use ebbtide_core::{Addr, Hint, Memory, PageId, Span, Watch};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId, Span, Watch};
+use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, JobError, Jobs, Options};
 use ebbtide_structures::{Map, Region, latch};
@@ -480,6 +482,40 @@ fn a_checkpoint_writes_pages_and_leaves_them_in_dram() {
         assert_eq!(after.misses, before.misses, "on {cores} cores");
         jobs.stop().unwrap();
     }
+}
+
+/// While they are on their way, nobody can use them.
+#[test]
+fn a_checkpoint_writes_no_more_pages_at_once_than_two_batches() {
+    const BATCH: usize = 8;
+    let folder = folder();
+    let store = create(&folder.path().join("store"), 1 << 20);
+    let drive = Uring::new(store.file()).unwrap();
+    let blocks = store.file().metadata().unwrap().len() / PAGE_BYTES as u64;
+    let device = Recorder::new(drive, blocks).taking_runs_of(1).holding_writes(200);
+    let log = device.log();
+    let mut options = options(1, Policy::None);
+    options.tuning.batch_max = BATCH;
+    let engine = Arc::new(Engine::over(&store, Arc::new(device), &options).unwrap());
+    common::watch(&engine);
+    let jobs = engine.start().unwrap();
+    let change = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+        (0..5 * BATCH as u64).for_each(|page| memory.store(word(page), page + 1));
+    };
+    jobs.submit(move |memory| memory.transaction(change).unwrap()).wait().unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let see_ended = ended.clone();
+    let most = jobs.submit(move |memory| {
+        let mut most = 0;
+        while !see_ended.load(Ordering::SeqCst) {
+            most = most.max(log.held());
+            memory.yield_now();
+        }
+        most
+    });
+    assert_eq!(jobs.checkpoint(), Ok(true));
+    ended.store(true, Ordering::SeqCst);
+    assert_eq!(most.wait(), Ok(2 * BATCH));
 }
 
 #[test]
