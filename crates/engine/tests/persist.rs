@@ -192,6 +192,33 @@ fn a_transaction_runs_again_for_a_word_that_it_exchanged_unless_it_had_stored_it
 }
 
 #[test]
+fn a_transaction_waits_on_a_word_until_it_is_woken() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let waits = Arc::new(AtomicBool::new(false));
+    let see_waits = waits.clone();
+    let waiting = jobs.submit(move |memory| {
+        memory.transaction(|memory| {
+            while memory.load::<u64>(word(1)) == 0 {
+                waits.store(true, Ordering::SeqCst);
+                memory.wait(word(1), 0);
+            }
+            memory.store(word(2), 7u64);
+        })
+    });
+    let waking = jobs.submit(move |memory| {
+        while !see_waits.load(Ordering::SeqCst) {
+            memory.yield_now();
+        }
+        memory.store(word(1), 1u64);
+        memory.wake(word(1));
+    });
+    waking.wait().unwrap();
+    waiting.wait().unwrap().unwrap();
+    assert_eq!(jobs.submit(|memory| memory.load::<u64>(word(2))).wait(), Ok(7));
+}
+
+#[test]
 fn a_body_that_unwinds_stores_nothing() {
     let folder = folder();
     let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));

@@ -93,6 +93,7 @@ mod tests {
                 0 => {
                     cache.begin_starved(PAGE, now, 0, &mut shard);
                     drop(shard);
+                    assert_eq!(cache.state(PAGE), PageState::Starved(0));
                     assert_eq!(cache.slot(PAGE), now, "without a frame");
                     shard = cache.shard(PAGE);
                     cache.begin_fetch(PAGE, (now, frame), 0, &mut shard);
