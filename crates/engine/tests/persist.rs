@@ -219,6 +219,39 @@ fn a_transaction_waits_on_a_word_until_it_is_woken() {
 }
 
 #[test]
+fn a_latch_that_a_transaction_takes_is_taken_before_it_commits() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let taken = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(AtomicBool::new(false));
+    let (see_taken, tell_seen) = (taken.clone(), seen.clone());
+    let takes = jobs.submit(move |memory| {
+        memory.transaction(|memory| {
+            latch::write(memory, word(1), |memory| memory.store(word(2), 7u64));
+            taken.store(true, Ordering::SeqCst);
+            while !seen.load(Ordering::SeqCst) {
+                memory.yield_now();
+            }
+        })
+    });
+    let looks = jobs.submit(move |memory| {
+        while !see_taken.load(Ordering::SeqCst) {
+            memory.yield_now();
+        }
+        let words = [1, 2].map(|page| memory.load::<u64>(word(page)));
+        tell_seen.store(true, Ordering::SeqCst);
+        words
+    });
+    let [while_taken, stored] = looks.wait().unwrap();
+    takes.wait().unwrap().unwrap();
+    assert_eq!(stored, 0, "it has not committed");
+    let later = jobs.submit(|memory| [1, 2].map(|page| memory.load::<u64>(word(page))));
+    let [when_free, stored] = later.wait().unwrap();
+    assert!(while_taken != 0 && while_taken != when_free, "{while_taken} and {when_free}");
+    assert_eq!(stored, 7);
+}
+
+#[test]
 fn a_body_that_unwinds_stores_nothing() {
     let folder = folder();
     let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
