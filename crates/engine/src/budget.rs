@@ -74,9 +74,10 @@ impl Budget {
                 cores: options.cores,
             });
         }
-        // The most frames that fit, by bisection: only the policy knows how its memory grows.
+        // The most frames that fit, by bisection: only the policy knows how its memory grows. There is more
+        // to hold than frames, so that as many as fill the budget are too many.
         let (mut fits, mut too_many) =
-            (frames_min, options.dram_bytes.min(DRAM_BYTES_MAX) / FRAME_BYTES + 1);
+            (frames_min, options.dram_bytes.min(DRAM_BYTES_MAX) / FRAME_BYTES);
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
             if needed(middle) <= options.dram_bytes { fits = middle } else { too_many = middle }
@@ -159,7 +160,8 @@ mod tests {
                 }
             };
             let each = [
-                CORE_BYTES,
+                // Whatever its threads and batches.
+                144 << 10,
                 threads * (stack_bytes + STACK_KERNEL_BYTES + THREAD_BYTES + QUEUED_JOB_BYTES),
                 Uring::ring_bytes(depth),
                 depth * REQUEST_BYTES,

@@ -157,20 +157,17 @@ impl Presence<'_> {
 }
 
 mod membarrier {
-    pub(super) const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-    pub(super) const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
     pub(super) fn call(command: libc::c_int) -> bool {
         // SAFETY: membarrier takes two integers and touches no memory of ours.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
     pub(super) fn register() -> bool {
-        call(REGISTER_PRIVATE_EXPEDITED)
+        call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
     }
 
     pub(super) fn run() -> bool {
-        call(PRIVATE_EXPEDITED)
+        call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }
 }
 
@@ -238,10 +235,11 @@ mod tests {
 
     #[test]
     fn a_barrier_works_where_the_kernel_has_one() {
-        const QUERY: libc::c_int = 0;
         // SAFETY: membarrier takes two integers and touches no memory of ours.
-        let known = unsafe { libc::syscall(libc::SYS_membarrier, QUERY, 0, 0) };
-        let wanted = membarrier::PRIVATE_EXPEDITED | membarrier::REGISTER_PRIVATE_EXPEDITED;
+        let known =
+            unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_QUERY, 0, 0) };
+        let wanted = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED
+            | libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
         let has_it = known >= 0 && known & libc::c_long::from(wanted) == libc::c_long::from(wanted);
         assert_eq!(Epochs::new(2).barrier_works(), has_it);
         assert_eq!(Epochs::new(2).interrupt_all(), has_it);

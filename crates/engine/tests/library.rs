@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebbtide_core::{Addr, Memory, PageId, Time};
 use ebbtide_engine::device::faulty::{Faults, Faulty};
@@ -411,4 +411,19 @@ fn a_value_whose_drop_panics_with_such_a_payload_harms_nobody() {
     drop(late);
     assert_eq!(load(&jobs, Addr(0)), Ok(0));
     jobs.stop().unwrap();
+}
+
+/// Each instruction waits for the one before, so that no CPU executes more than one in a cycle.
+#[test]
+fn work_takes_as_long_as_so_many_instructions_take_at_least() {
+    const INSTRUCTIONS: u64 = 8_000_000;
+    const CYCLES_PER_US_MAX: u64 = 20_000;
+    let jobs = engine(ram(Latency::Looks(1)), 1, 16).start().unwrap();
+    let took = jobs.submit(|memory| {
+        let begun = Instant::now();
+        memory.work(INSTRUCTIONS);
+        begun.elapsed()
+    });
+    let least = Duration::from_micros(INSTRUCTIONS / 2 / CYCLES_PER_US_MAX);
+    assert!(took.wait().unwrap() >= least);
 }

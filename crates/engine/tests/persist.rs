@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use common::recorder::Recorder;
 use ebbtide_core::durability::{Lsn, Policy, TransactionError};
-use ebbtide_core::{Addr, Hint, Memory, PageId, Span, Watch};
+use ebbtide_core::{Addr, Hint, Memory, PAGE_BYTES, PageId, Span, Watch};
+use ebbtide_engine::device::uring::Uring;
 use ebbtide_engine::store::{Access, NewStore, Store, StoreError};
 use ebbtide_engine::{Engine, EngineError, JobError, Jobs, Options};
 use ebbtide_structures::{Map, Region, latch};
@@ -147,6 +149,106 @@ fn a_transaction_sees_its_own_stores_and_nobody_else_does() {
     assert_eq!(pair, [1, 2]);
     let seen = jobs.submit(|memory| memory.load::<[u64; 2]>(Addr(64))).wait().unwrap();
     assert_eq!(seen, [1, 2]);
+}
+
+#[test]
+fn a_transaction_runs_again_for_a_word_that_it_exchanged_unless_it_had_stored_it_before() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    for (stored_before, expected_runs) in [(true, 1), (false, 2)] {
+        let at = word(u64::from(stored_before));
+        let exchanged = Arc::new(AtomicBool::new(false));
+        let changed = Arc::new(AtomicBool::new(false));
+        let (tell_exchanged, see_changed) = (exchanged.clone(), changed.clone());
+        let exchanges = jobs.submit(move |memory| {
+            let mut runs = 0;
+            let body = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+                runs += 1;
+                if stored_before {
+                    memory.store(at, 5u64);
+                }
+                let seen = memory.load::<u64>(at);
+                let result = memory.compare_exchange(at, seen, seen + 1);
+                tell_exchanged.store(true, Ordering::SeqCst);
+                assert_eq!(result, Ok(seen));
+                while !see_changed.load(Ordering::SeqCst) {
+                    memory.yield_now();
+                }
+            };
+            memory.transaction(body).unwrap();
+            (runs, memory.load::<u64>(at))
+        });
+        let change = jobs.submit(move |memory| {
+            while !exchanged.load(Ordering::SeqCst) {
+                memory.yield_now();
+            }
+            memory.transaction(|memory| memory.store(at, 8u64)).unwrap();
+            changed.store(true, Ordering::SeqCst);
+        });
+        change.wait().unwrap();
+        let expected = if stored_before { 6 } else { 9 };
+        assert_eq!(exchanges.wait().unwrap(), (expected_runs, expected));
+    }
+}
+
+#[test]
+fn a_transaction_waits_on_a_word_until_it_is_woken() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let waits = Arc::new(AtomicBool::new(false));
+    let see_waits = waits.clone();
+    let waiting = jobs.submit(move |memory| {
+        memory.transaction(|memory| {
+            while memory.load::<u64>(word(1)) == 0 {
+                waits.store(true, Ordering::SeqCst);
+                memory.wait(word(1), 0);
+            }
+            memory.store(word(2), 7u64);
+        })
+    });
+    let waking = jobs.submit(move |memory| {
+        while !see_waits.load(Ordering::SeqCst) {
+            memory.yield_now();
+        }
+        memory.store(word(1), 1u64);
+        memory.wake(word(1));
+    });
+    waking.wait().unwrap();
+    waiting.wait().unwrap().unwrap();
+    assert_eq!(jobs.submit(|memory| memory.load::<u64>(word(2))).wait(), Ok(7));
+}
+
+#[test]
+fn a_latch_that_a_transaction_takes_is_taken_before_it_commits() {
+    let folder = folder();
+    let jobs = start(&create(&folder.path().join("store"), 1 << 20), &options(1, Policy::None));
+    let taken = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(AtomicBool::new(false));
+    let (see_taken, tell_seen) = (taken.clone(), seen.clone());
+    let takes = jobs.submit(move |memory| {
+        memory.transaction(|memory| {
+            latch::write(memory, word(1), |memory| memory.store(word(2), 7u64));
+            taken.store(true, Ordering::SeqCst);
+            while !seen.load(Ordering::SeqCst) {
+                memory.yield_now();
+            }
+        })
+    });
+    let looks = jobs.submit(move |memory| {
+        while !see_taken.load(Ordering::SeqCst) {
+            memory.yield_now();
+        }
+        let words = [1, 2].map(|page| memory.load::<u64>(word(page)));
+        tell_seen.store(true, Ordering::SeqCst);
+        words
+    });
+    let [while_taken, stored] = looks.wait().unwrap();
+    takes.wait().unwrap().unwrap();
+    assert_eq!(stored, 0, "it has not committed");
+    let later = jobs.submit(|memory| [1, 2].map(|page| memory.load::<u64>(word(page))));
+    let [when_free, stored] = later.wait().unwrap();
+    assert!(while_taken != 0 && while_taken != when_free, "{while_taken} and {when_free}");
+    assert_eq!(stored, 7);
 }
 
 #[test]
@@ -440,6 +542,40 @@ fn a_checkpoint_writes_pages_and_leaves_them_in_dram() {
         assert_eq!(after.misses, before.misses, "on {cores} cores");
         jobs.stop().unwrap();
     }
+}
+
+/// While they are on their way, nobody can use them.
+#[test]
+fn a_checkpoint_writes_no_more_pages_at_once_than_two_batches() {
+    const BATCH: usize = 8;
+    let folder = folder();
+    let store = create(&folder.path().join("store"), 1 << 20);
+    let drive = Uring::new(store.file()).unwrap();
+    let blocks = store.file().metadata().unwrap().len() / PAGE_BYTES as u64;
+    let device = Recorder::new(drive, blocks).taking_runs_of(1).holding_writes(200);
+    let log = device.log();
+    let mut options = options(1, Policy::None);
+    options.tuning.batch_max = BATCH;
+    let engine = Arc::new(Engine::over(&store, Arc::new(device), &options).unwrap());
+    common::watch(&engine);
+    let jobs = engine.start().unwrap();
+    let change = |memory: &mut ebbtide_engine::FlashMemory<'_>| {
+        (0..5 * BATCH as u64).for_each(|page| memory.store(word(page), page + 1));
+    };
+    jobs.submit(move |memory| memory.transaction(change).unwrap()).wait().unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let see_ended = ended.clone();
+    let most = jobs.submit(move |memory| {
+        let mut most = 0;
+        while !see_ended.load(Ordering::SeqCst) {
+            most = most.max(log.held());
+            memory.yield_now();
+        }
+        most
+    });
+    assert_eq!(jobs.checkpoint(), Ok(true));
+    ended.store(true, Ordering::SeqCst);
+    assert_eq!(most.wait(), Ok(2 * BATCH));
 }
 
 #[test]

@@ -272,6 +272,16 @@ fn a_miss_waits_for_a_victim_in_its_grace_period_also_when_nothing_can_be_writte
 }
 
 #[test]
+fn every_frame_whose_grace_period_is_not_over_is_on_its_way_to_be_free() {
+    let epochs = Epochs::new(2);
+    let mut evictions = Evictions::default();
+    for (frames, count) in [(vec![], 0), (vec![FrameId(4)], 1), (vec![FrameId(2), FrameId(9)], 3)] {
+        evictions.begin(&epochs, frames, us(0));
+        assert_eq!(evictions.frame_count(), count);
+    }
+}
+
+#[test]
 fn a_page_that_needs_no_write_for_a_checkpoint_stays_where_it_is() {
     for cores in [1, 2] {
         let mut core = Core::of(cores, 64);

@@ -591,6 +591,9 @@ mod tests {
         const WAITERS: usize = 100;
         let cache = full(40 * SHARDS as u32);
         assert_eq!(cache.memory().bytes, cache.frame_count() * PAGE_BYTES);
+        let marks = size_of_val(&*cache.touches) + size_of_val(&*cache.dirty);
+        let frames = cache.memory().bytes + marks + size_of_val(&*cache.contents);
+        assert_eq!(cache.frame_count() * FRAME_BYTES, frames);
         assert_eq!(Cache::frames_bytes(8), 8 * FRAME_BYTES + HitTable::bytes(8));
         let (table, entry) =
             (MissTable::<Waiter>::table_bytes(WAITERS), MissTable::<Waiter>::ENTRY_BYTES);

@@ -16,20 +16,19 @@ use super::page_state::{BLANK, POISONED, PageState};
 impl Cache {
     /// The slot of `page` as states say it.
     fn find_slot(&self, page: PageId) -> u32 {
-        // The slot of a page changes by `set_slot` alone, which nobody calls meanwhile.
-        if let PageState::Absent(slot) = self.state(page) {
-            return slot;
-        }
-        // While this is locked, a page may leave a frame but comes to none.
-        let shard = self.shard(page);
+        let mut locked = None;
         loop {
             let state = self.state(page);
-            let Some(frame) = state.frame() else {
-                return match state {
-                    PageState::Absent(slot) => slot,
-                    _ => shard.starved[&page],
-                };
+            if let PageState::Absent(slot) = state {
+                // The slot of a page changes by `set_slot` alone, which nobody calls meanwhile.
+                return slot;
+            }
+            let Some(shard) = &locked else {
+                // While this is locked, a page may leave a frame but comes to none.
+                locked = Some(self.shard(page));
+                continue;
             };
+            let Some(frame) = state.frame() else { return shard.starved[&page] };
             if let Some(slot) = self.slot_in(frame, page) {
                 return slot;
             }
@@ -86,6 +85,7 @@ mod tests {
             cache.place(PAGE, slot);
             assert_eq!(cache.slot(PAGE), named);
         }
+        assert_eq!(format!("{cache:?}"), "Cache { pages: 100, .. }");
         let (frame, mut now) = (FrameId(1), 70);
         for round in 0..3 {
             let mut shard = cache.shard(PAGE);
@@ -93,6 +93,7 @@ mod tests {
                 0 => {
                     cache.begin_starved(PAGE, now, 0, &mut shard);
                     drop(shard);
+                    assert_eq!(cache.state(PAGE), PageState::Starved(0));
                     assert_eq!(cache.slot(PAGE), now, "without a frame");
                     shard = cache.shard(PAGE);
                     cache.begin_fetch(PAGE, (now, frame), 0, &mut shard);

@@ -156,7 +156,7 @@ impl<'a> FlashMemory<'a> {
         let here = at.page().0;
         let last = (at.0 + bytes as u64 - 1) / PAGE_BYTES as u64;
         let first = asked_to.0.max(here + 1);
-        if first > last || first > here + WINDOW_PAGES / 2 {
+        if first > here + WINDOW_PAGES / 2 {
             return;
         }
         let shared = &*self.local.shared;

@@ -374,3 +374,38 @@ impl FlashMemory<'_> {
         self.local.outcomes[self.fiber as usize].take();
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use ebbtide_core::durability::Policy;
+
+    use super::*;
+    use crate::store::{NewStore, Store};
+    use crate::{Engine, Options};
+
+    #[test]
+    fn the_memory_of_a_transaction_is_kept_for_the_next_one_unless_it_was_large() {
+        const WORDS_KEPT_MAX: u64 = KEPT_BYTES_MAX as u64 / 8;
+        let folder = tempfile::tempdir_in(".").expect("a folder");
+        let (path, tag) = (folder.path().join("store"), "kept".into());
+        let new = NewStore { path, offset: 0, pages: 64, spare_pages: 16, tag, force: false };
+        let store = Arc::new(Store::create_persistent(&new, 1 << 20).expect("a store"));
+        let options = Options { durability: Policy::None, ..Options::new(4 << 20) };
+        let jobs = Arc::new(Engine::open(&store, &options).expect("an engine")).start();
+        let jobs = jobs.expect("its cores");
+        let kept_after = move |memory: &mut FlashMemory<'_>, words: u64| {
+            let store = |memory: &mut FlashMemory<'_>| {
+                (0..words).for_each(|word| memory.store(Addr(8 * word), word));
+            };
+            memory.transaction(store).expect("a commit");
+            let spare = memory.local.spare_transactions.take();
+            let count = spare.len();
+            memory.local.spare_transactions.set(spare);
+            count
+        };
+        let all = [1, WORDS_KEPT_MAX, WORDS_KEPT_MAX + 1, 1, 2 * WORDS_KEPT_MAX];
+        let kept = jobs.submit(move |memory| all.map(|words| kept_after(memory, words)));
+        assert_eq!(kept.wait(), Ok([1, 1, 0, 1, 0]));
+    }
+}

@@ -351,3 +351,17 @@ fn new_id() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::time::SystemTime::now())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_new_file_is_flushed_and_a_refusal_is_an_error() {
+        // A folder of the kernel's own opens as any does, and cannot be flushed.
+        let error = flush_name(Path::new("/proc/data")).expect_err("nothing to flush to");
+        let StoreError::Io { path, doing, source } = error else { panic!("{error}") };
+        assert_eq!((path.as_path(), doing), (Path::new("/proc/data"), "flush the folder"));
+        assert_eq!(source.raw_os_error(), Some(libc::EINVAL));
+    }
+}

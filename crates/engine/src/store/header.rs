@@ -182,6 +182,7 @@ fn read_header(file: &File, path: &Path, offset: u64) -> Result<Header, StoreErr
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::os::fd::OwnedFd;
 
     use super::*;
 
@@ -225,9 +226,46 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_flush_reaches_the_kernel_and_its_refusal_is_an_error() {
+        // What is in a pipe is nowhere to be flushed to.
+        let (_read, write) = io::pipe().expect("a pipe");
+        let error = HeaderFile::flush(&File::from(OwnedFd::from(write))).expect_err("a pipe");
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    }
+
     fn header(pages: u64, spare_pages: u64, log_blocks: u64) -> Header {
         let tag = "numbers".to_string();
         Header { pages, spare_pages, tag, clean: true, blank: false, id: 7, log_blocks }
+    }
+
+    #[test]
+    fn every_part_of_a_header_lies_at_the_place_that_this_version_gives_it() {
+        let (tag, longest) = ("numbers", "t".repeat(1024));
+        for (tag, clean, blank) in [(tag, true, false), (&longest, false, true)] {
+            let header = Header { tag: tag.into(), clean, blank, ..header(0x0102, 0x0304, 0x0506) };
+            let mut expected = [0; PAGE_BYTES];
+            let state = if clean { 1 } else { 2 };
+            expected[..8].copy_from_slice(b"EBBTIDE\0");
+            for (place, number) in [
+                (8, 2),
+                (12, state),
+                (16, 0x0102),
+                (24, 0x0304),
+                (32, tag.len() as u64),
+                (36, u64::from(blank)),
+                (1064, 7),
+                (1072, 0x0506),
+            ] {
+                expected[place..][..2].copy_from_slice(&(number as u16).to_le_bytes());
+            }
+            expected[40..][..tag.len()].copy_from_slice(tag.as_bytes());
+            let checksum = crc32c(&expected[..4092]);
+            expected[4092..].copy_from_slice(&checksum.to_le_bytes());
+            let mut page = [0xff; PAGE_BYTES];
+            header.encode(&mut page);
+            assert_eq!(page, expected);
+        }
     }
 
     #[test]

@@ -92,10 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_told_by_any_of_its_uberblocks() {
+    fn a_pool_is_told_by_any_of_its_uberblocks_and_by_the_mark_nowhere_else() {
         for place in [128 << 10, (128 << 10) + 37 * 1024, (256 << 10) - 1024] {
             let start = drive(&[(place, &ZFS_MAGIC)]);
             assert_eq!(recognise(&start, &[]), Some("a member of a ZFS pool"));
+        }
+        for place in [(128 << 10) - 1024, (128 << 10) + 512, 256 << 10] {
+            assert_eq!(recognise(&drive(&[(place, &ZFS_MAGIC)]), &[]), None, "not at {place}");
         }
     }
 
