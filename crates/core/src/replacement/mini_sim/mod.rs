@@ -54,8 +54,8 @@
 //! **Limits.** The miniatures of a cache of a thousand frames or fewer hold all its pages, so that a
 //! miss costs several times as much there. A scan of many times the cache that comes first is
 //! met as LRU meets it. Sets of a set-associative cache all follow the same order. Where nearly all
-//! misses are first uses, changes of order can cost more than they spare: on shipped traces of two or
-//! three thousand pages of which half and more are cached, up to 5% more misses than LRU.
+//! misses are first uses, changes of order can cost more than they spare: on shipped traces of about a
+//! thousand pages of which nearly half or more are cached, up to 5% more misses than LRU.
 
 mod miniature;
 mod order;

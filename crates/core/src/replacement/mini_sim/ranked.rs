@@ -39,13 +39,13 @@ pub(super) trait Marks {
 /// The place of a page that is given up whatever the order.
 const GIVEN_UP: u64 = 0;
 
-fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
-    marks.given_up(std::slice::from_ref(record)) != 0
+/// The place of the page of `record`, which is given up whatever the order or not.
+fn place(search: &Search, record: &Record, given_up: bool) -> u64 {
+    if given_up { GIVEN_UP } else { search.place(record) }
 }
 
-/// The place of the page of `record`.
-fn place(search: &Search, record: &Record, marks: &impl Marks) -> u64 {
-    if is_given_up(record, marks) { GIVEN_UP } else { search.place(record) }
+fn is_given_up(record: &Record, marks: &impl Marks) -> bool {
+    marks.given_up(std::slice::from_ref(record)) != 0
 }
 
 /// What is kept of a set.
@@ -145,12 +145,14 @@ impl Ranked {
                 Ok(all) => search.may_precede(pool.bar(), all),
                 Err(_) => (1 << neighbours.len()) - 1,
             };
-            left |= marks.given_up(neighbours);
+            let given_up = marks.given_up(neighbours);
+            left |= given_up;
             while left != 0 {
                 let at = left.trailing_zeros();
                 left &= left - 1;
                 let record = &neighbours[at as usize];
-                let (place, frame) = (place(search, record, marks), FrameId(first + at));
+                let place = place(search, record, given_up >> at & 1 == 1);
+                let frame = FrameId(first + at);
                 if place < pool.bar() && record.page != NO_PAGE && !marks.is_pinned(frame) {
                     pool.offer(Candidate { place, frame });
                 }
@@ -231,7 +233,8 @@ impl Ranked {
             if record.page != NO_PAGE && !marks.is_pinned(frame) {
                 let is_touched = marks.is_touched(frame, record);
                 found_touched += usize::from(is_touched);
-                let is_first = !is_touched && self::place(search, record, marks) == place;
+                let given_up = is_given_up(record, marks);
+                let is_first = !is_touched && self::place(search, record, given_up) == place;
                 if is_first || found_touched > FOUND_TOUCHED_MAX {
                     return Some(frame);
                 }
