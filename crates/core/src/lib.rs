@@ -18,7 +18,6 @@
 //! * [`replacement`]: which frame to evict.
 //! * [`Footprints`]: which lines of a page to fetch.
 //! * [`prefetch`]: which pages to fetch before a demand access.
-//! * [`MissTable`]: which pages are in flight, and which jobs wait for them.
 //! * [`Placement`]: where on flash a dirty page goes.
 //! * [`durability`]: memory that survives a crash.
 //! * [`promotion`]: which pages of a byte-addressable SSD move to host DRAM.
@@ -43,7 +42,6 @@ mod choice;
 pub mod durability;
 mod footprint;
 mod memory;
-mod miss_table;
 mod names;
 mod placement;
 pub mod prefetch;
@@ -58,7 +56,6 @@ pub use bytes::{Bytes, NotBytes};
 pub use checksum::{crc32c, crc32c_append};
 pub use footprint::{Footprints, Lines, Trigger};
 pub use memory::{Hint, Memory, MemoryFault, Value, check_access};
-pub use miss_table::{Begin, MissTable};
 pub use names::UnknownName;
 pub use names::find_by_name;
 pub use placement::{Placement, Run};

@@ -31,7 +31,7 @@ pub struct Budget {
     pub states_bytes: usize,
     /// Bytes for the replacement policy.
     pub policy_bytes: usize,
-    /// Bytes for stacks, rings, the miss table, queued jobs, buffers and prefetchers.
+    /// Bytes for stacks, rings, the lists of waiting threads, queued jobs, buffers and prefetchers.
     pub cores_bytes: usize,
 }
 
@@ -56,8 +56,8 @@ impl Budget {
         let requests = Uring::ring_bytes(depth) + depth * REQUEST_BYTES;
         let threads = options.threads_per_core() * options.thread_bytes();
         let core = CORE_BYTES + threads + requests + prefetching;
-        let waiters = options.cores * options.threads_per_core();
-        let cores_bytes = options.cores * core + Cache::miss_table_bytes(waiters);
+        let fibers = options.cores * options.threads_per_core();
+        let cores_bytes = options.cores * core + Cache::wait_lists_bytes(fibers);
         let policy_bytes = |frames| {
             let tuning = &options.tuning;
             division(options, frames, pages).memory_bytes(tuning.admission, tuning.replacement)
@@ -167,7 +167,7 @@ mod tests {
                 depth * REQUEST_BYTES,
                 ahead,
             ];
-            let shared = Cache::miss_table_bytes(cores * threads);
+            let shared = Cache::wait_lists_bytes(cores * threads);
             assert_eq!(budget.cores_bytes, cores * each.iter().sum::<usize>() + shared);
         }
     }

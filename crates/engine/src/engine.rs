@@ -296,11 +296,11 @@ impl Engine {
         let budget = Budget::divide(&options, pages)?;
         check_mappings(&options)?;
         let cores = options.cores;
-        let waiters = cores * options.threads_per_core();
         let io = |doing| move |source| EngineError::Io { doing, source };
         let division = division(&options, budget.frames, pages);
         let policy = (division, options.tuning.admission, options.tuning.replacement);
-        let cache = Cache::new(pages, budget.frames, policy, waiters, blank)
+        let fibers = (cores, options.threads_per_core());
+        let cache = Cache::new(pages, budget.frames, policy, fibers, blank)
             .map_err(io("map the DRAM cache"))?;
         let cache = match &persist {
             Some(persist) => persist.place_pages(cache),
@@ -498,9 +498,10 @@ impl Engine {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
-    use ebbtide_core::{Begin, PageId};
+    use ebbtide_core::{FrameId, PageId};
 
     use super::*;
+    use crate::cache::Installed;
     use crate::device::ram::{Latency, Ram};
     use crate::mailbox::Waiter;
     use crate::store::NewStore;
@@ -523,10 +524,18 @@ mod tests {
         options.tuning.threads = Some(8);
         let ram = Ram::new(64, Latency::Looks(0), |_, _| {});
         let engine = Engine::over_device(Arc::new(ram), 64, &options).expect("it fits");
-        let mut shard = engine.shared.pool.cache.shard(PageId(0));
-        for waiter in (0..2).flat_map(|core| (0..8).map(move |fiber| Waiter { core, fiber })) {
-            assert_ne!(shard.waiting.begin(PageId(0), waiter), Begin::Full, "{waiter:?}");
+        let (cache, page, frame) = (&engine.shared.pool.cache, PageId(0), FrameId(0));
+        let shard = cache.shard(page);
+        cache.begin_fetch(page, (0, frame), 1, &shard);
+        let fibers = (0..2).flat_map(|core| (0..8).map(move |fiber| Waiter { core, fiber }));
+        for waiter in fibers.clone() {
+            assert_eq!(cache.wait(page, waiter, &shard), (1, Some(frame)));
         }
+        assert_eq!(cache.waited_for(), [(page, fibers.clone().collect())]);
+        let installed = Installed { slot: Some(0), dirty: false, ahead: false };
+        let mut woken = Vec::new();
+        cache.wake(cache.publish(page, frame, installed, &shard), |waiter| woken.push(waiter));
+        assert_eq!(woken, fibers.collect::<Vec<_>>());
     }
 
     #[test]

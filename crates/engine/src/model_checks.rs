@@ -6,7 +6,7 @@
 //! checks without a barrier have no such fences, which would hide that others are missing.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ebbtide-engine --lib --release model_checks` tries drawn
-//! orders of mailboxes and the miss table. Shuttle models sequential consistency.
+//! orders of mailboxes and lists of waiters. Shuttle models sequential consistency.
 
 #[cfg(loom)]
 mod grace_periods {
@@ -181,11 +181,12 @@ mod wake_ups {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use ebbtide_core::{Begin, MissTable, PageId};
+    use ebbtide_core::PageId;
     use shuttle::sync::atomic::{AtomicU32, Ordering};
     use shuttle::sync::{Condvar, Mutex};
     use shuttle::thread;
 
+    use crate::cache::{Last, WaitLists};
     use crate::device::Sleeper;
     use crate::mailbox::{Mailboxes, Outcome, Waiter};
 
@@ -263,37 +264,43 @@ mod wake_ups {
         const PAGE: PageId = PageId(7);
         struct Shared {
             mailboxes: Arc<Mailboxes>,
-            misses: Mutex<MissTable<Waiter>>,
+            lists: WaitLists,
+            /// Who waits for the page, under the lock of its shard.
+            waiting: Mutex<Last>,
             state: AtomicU32,
             reads: AtomicU32,
         }
         fn complete(shared: &Shared) {
-            let mut misses = shared.misses.lock().unwrap();
+            let mut locked = shared.waiting.lock().unwrap();
             shared.state.store(RESIDENT, Ordering::SeqCst);
-            misses.complete(PAGE, |waiter| shared.mailboxes.wake(waiter, Outcome::Retry));
+            let waiting = std::mem::replace(&mut *locked, Last::NONE);
+            drop(locked);
+            shared.lists.wake(waiting, |waiter| shared.mailboxes.wake(waiter, Outcome::Retry));
         }
         fn miss(shared: &Arc<Shared>, core: u32) {
-            let mut misses = shared.misses.lock().unwrap();
+            let mut waiting = shared.waiting.lock().unwrap();
             if shared.state.load(Ordering::SeqCst) == RESIDENT {
                 return;
             }
-            let begin = misses.begin(PAGE, Waiter { core, fiber: core });
+            let first = *waiting == Last::NONE;
+            *waiting = shared.lists.append(*waiting, PAGE, Waiter { core, fiber: 0 });
             let started = shared.state.swap(BUSY, Ordering::SeqCst) == ABSENT;
-            assert_eq!(started, begin == Begin::Started);
-            drop(misses);
+            assert_eq!(started, first);
+            drop(waiting);
             if started {
                 shared.reads.fetch_add(1, Ordering::SeqCst);
                 let device = shared.clone();
                 thread::spawn(move || complete(&device));
             }
-            assert_eq!(receive(&shared.mailboxes, core as usize), core);
+            assert_eq!(receive(&shared.mailboxes, core as usize), 0);
             assert_eq!(shared.state.load(Ordering::SeqCst), RESIDENT);
         }
         shuttle::check_random(
             || {
                 let shared = Arc::new(Shared {
                     mailboxes: mailboxes(2),
-                    misses: Mutex::new(MissTable::new(2, 2)),
+                    lists: WaitLists::new(2, 1),
+                    waiting: Mutex::new(Last::NONE),
                     state: AtomicU32::new(ABSENT),
                     reads: AtomicU32::new(0),
                 });

@@ -7,7 +7,7 @@ use ebbtide_core::durability::Policy;
 use ebbtide_core::replacement::PolicyKind;
 use ebbtide_fiber::{STACK_BYTES_MAX, STACK_BYTES_MIN};
 
-use crate::cache::CORES_MAX;
+use crate::cache::{CORES_MAX, FIBERS_MAX};
 use crate::device::path::DevicePath;
 use crate::engine_error::EngineError;
 use crate::tuning::Tuning;
@@ -110,6 +110,9 @@ pub(crate) fn check(options: &Options) -> Result<(), EngineError> {
     }
     if options.threads_per_core() == 0 || options.threads_per_core() > 1 << 16 {
         return bad("the number of threads per core", "1 to 65536");
+    }
+    if options.cores * options.threads_per_core() > FIBERS_MAX {
+        return bad("the number of threads of all cores", "at most 4194303");
     }
     if !(STACK_BYTES_MIN..=STACK_BYTES_MAX).contains(&options.stack_bytes) {
         return bad("the stack of a job", "8 KiB to 1 GiB");

@@ -43,6 +43,10 @@ fn absurd_options_are_refused_with_what_is_expected() {
             changed(|o| o.tuning.threads = Some(usize::MAX)),
             "the number of threads per core must be",
         ),
+        (
+            changed(|o| (o.cores, o.tuning.threads) = (65, Some(65536))),
+            "the number of threads of all cores must be at most 4194303",
+        ),
         (changed(|o| o.stack_bytes = usize::MAX), "the stack of a job must be 8 KiB to 1 GiB"),
         (changed(|o| o.stack_bytes = 0), "the stack of a job must be 8 KiB to 1 GiB"),
         (changed(|o| o.tuning.batch_max = 0), "the submission batch must be 1 to 4096 requests"),

@@ -9,7 +9,7 @@ use smallvec::smallvec;
 use super::Backside;
 use super::requests::Operation;
 use crate::buffer_pool::BufferPool;
-use crate::cache::{BLANK, Installed};
+use crate::cache::{BLANK, Installed, Last};
 use crate::device::Direction;
 use crate::mailbox::{Outcome, Waiter};
 
@@ -128,47 +128,49 @@ impl Backside {
         frame: FrameId,
         installed: Installed,
     ) {
-        let mut shard = pool.cache.shard(page);
-        pool.cache.publish(page, frame, installed, &shard);
+        let shard = pool.cache.shard(page);
+        let waiting = pool.cache.publish(page, frame, installed, &shard);
+        drop(shard);
+        if waiting == Last::NONE {
+            self.installed.push(frame);
+            return;
+        }
         // The frame stays until the first waiter has used it: it makes progress for certain.
         let mut outcome = Outcome::Installed(frame);
-        let awaited = shard.waiting.complete(page, |waiter| {
+        pool.cache.wake(waiting, |waiter| {
             self.wake(pool, waiter, std::mem::replace(&mut outcome, Outcome::Retry));
         });
-        if !awaited {
-            self.installed.push(frame);
-        }
     }
 
     /// Makes the page in `frame`, which is unpublished and has a current copy in `slot`, absent and
     /// the frame free. Publishes it again if a fiber has asked for it meanwhile.
     pub(super) fn release(&mut self, pool: &BufferPool, frame: FrameId, slot: Option<u32>) {
         let page = pool.cache.page_in(frame);
-        let mut shard = pool.cache.shard(page);
+        let shard = pool.cache.shard(page);
         // A page that was written for a checkpoint is as useful as before.
         let stays = self.take_cleaned(frame);
-        if shard.waiting.contains(page) || stays {
+        if stays || pool.cache.is_waited_for(frame, &shard) {
             drop(shard);
             self.counters(pool).revived.add(u64::from(!stays));
             let installed = Installed { slot, dirty: false, ahead: false };
             self.publish(pool, page, frame, installed);
         } else {
-            pool.cache.set_absent(page, slot.unwrap_or(BLANK), &mut shard);
+            let nobody = pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
+            debug_assert_eq!(nobody, Last::NONE);
             self.free.push(frame);
         }
     }
 
     /// Fails all waiters of `page`, which cannot be read from its `slot`.
     pub(super) fn fail(&mut self, pool: &BufferPool, page: PageId, slot: u32, reason: &str) {
-        let mut shard = pool.cache.shard(page);
-        pool.cache.set_absent(page, slot, &mut shard);
+        let waiting = pool.cache.set_absent(page, slot, &pool.cache.shard(page));
         let reason: Arc<str> = reason.into();
-        shard.waiting.complete(page, |waiter| {
+        pool.cache.wake(waiting, |waiter| {
             self.wake(pool, waiter, Outcome::Failed(reason.clone()));
         });
     }
 
-    fn wake(&mut self, pool: &BufferPool, waiter: Waiter, outcome: Outcome) {
+    pub(super) fn wake(&mut self, pool: &BufferPool, waiter: Waiter, outcome: Outcome) {
         if waiter.core as usize == self.core && self.driven_by == self.core {
             self.own_wakes.push((waiter.fiber, outcome));
         } else {

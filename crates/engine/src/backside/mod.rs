@@ -27,7 +27,7 @@ use crate::buffer_pool::BufferPool;
 use crate::cache::{BLANK, Installed, POISONED, PageState, Shard};
 use crate::counters::CoreCounters;
 use crate::device::{Direction, Queue};
-use crate::mailbox::Outcome;
+use crate::mailbox::{Outcome, Waiter};
 use crate::net::{NetEvent, NetRequest};
 use eviction::Evictions;
 use prefetch::Prefetch;
@@ -136,30 +136,31 @@ impl Backside {
         !self.starved.is_empty() || !self.evictions.is_empty()
     }
 
-    /// Starts to read the absent `page` from `slot`. Its waiters are in the miss table, whose part of that
-    /// page is `shard`.
+    /// Starts to read the absent `page` from `slot` for `waiter`, a job of this core. Its shard is locked.
     pub(crate) fn fetch(
         &mut self,
         pool: &BufferPool,
         page: PageId,
         slot: u32,
-        mut shard: Shard<'_>,
+        (waiter, shard): (Waiter, Shard<'_>),
         now: Time,
     ) {
         if slot == POISONED && pool.persist.is_some() {
             drop(shard);
-            self.fail(pool, page, slot, "its copy on flash is damaged");
+            self.wake(pool, waiter, Outcome::Failed("its copy on flash is damaged".into()));
             return;
         }
         self.requests.missed(now);
         match self.take_free(pool, false) {
             Some(frame) => {
-                pool.cache.begin_fetch(page, (slot, frame), self.core, &mut shard);
+                pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
+                pool.cache.wait(page, waiter, &shard);
                 drop(shard);
                 self.fill(pool, page, slot, frame, now);
             }
             None => {
-                pool.cache.begin_starved(page, slot, self.core, &mut shard);
+                pool.cache.begin_starved(page, slot, waiter, &shard);
+                drop(shard);
                 self.counters(pool).starved.add(1);
                 self.starved.push_back((page, slot, now));
             }
@@ -195,10 +196,10 @@ impl Backside {
         bytes: &[u8; PAGE_BYTES],
     ) -> bool {
         debug_assert!(pool.persist.is_none(), "{page:?} would be stored unread");
-        let mut shard = pool.cache.shard(page);
+        let shard = pool.cache.shard(page);
         let PageState::Absent(slot) = pool.cache.state(page) else { return false };
         let Some(frame) = self.take_free(pool, false) else { return false };
-        pool.cache.begin_fetch(page, (slot, frame), self.core, &mut shard);
+        pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
         drop(shard);
         self.counters(pool).overwritten.add(1);
         pool.cache.fill(frame, bytes);
@@ -293,8 +294,8 @@ impl Backside {
         while let Some(&(page, slot, since)) = self.starved.front() {
             let Some(frame) = self.take_free(pool, false) else { break };
             self.starved.pop_front();
-            let mut shard = pool.cache.shard(page);
-            pool.cache.begin_fetch(page, (slot, frame), self.core, &mut shard);
+            let shard = pool.cache.shard(page);
+            pool.cache.begin_fetch(page, (slot, frame), self.core, &shard);
             drop(shard);
             self.fill(pool, page, slot, frame, since);
         }

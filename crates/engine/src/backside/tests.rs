@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
+use ebbtide_core::Placement;
 use ebbtide_core::prefetch::{Metrics, Prefetcher};
 use ebbtide_core::replacement::{Admission, PolicyKind};
-use ebbtide_core::{Begin, Placement};
 use parking_lot::Mutex;
 
 use super::*;
@@ -20,6 +20,7 @@ use crate::epoch::Epochs;
 use crate::mailbox::{Mailboxes, Waiter};
 
 const PAGES: u64 = 1024;
+const FIBERS: usize = 512;
 
 /// What the device was asked for and has not answered yet.
 #[derive(Default)]
@@ -102,6 +103,8 @@ impl Sleeper for Wakes {
 struct Core {
     pool: BufferPool,
     backside: Backside,
+    /// Fibers that wait for nothing.
+    idle: Vec<u32>,
     asked: Arc<Mutex<Asked>>,
     wakes: Arc<Wakes>,
 }
@@ -120,7 +123,9 @@ impl Core {
         let wakes = Arc::new(Wakes::default());
         let sleepers = (0..cores).map(|_| wakes.clone() as Arc<dyn Sleeper>).collect();
         let pool = BufferPool {
-            cache: Arc::new(Cache::new(PAGES, frames, policy, 8, false).expect("memory")),
+            cache: Arc::new(
+                Cache::new(PAGES, frames, policy, (cores, FIBERS), false).expect("memory"),
+            ),
             epochs: Epochs::with_barrier(cores, None),
             mailboxes: Mailboxes::new(sleepers),
             counters: Counters::new(cores),
@@ -136,16 +141,15 @@ impl Core {
         };
         let asked = Arc::new(Mutex::new(Asked::default()));
         let backside = Backside::new(0, LIMITS, Box::new(Answers(asked.clone())), None);
-        Core { pool, backside, asked, wakes }
+        Core { pool, backside, idle: (0..FIBERS as u32).rev().collect(), asked, wakes }
     }
 
     /// A job misses on `page`.
     fn miss(&mut self, page: u64, now: Time) {
         let page = PageId(page);
-        let mut shard = self.pool.cache.shard(page);
-        let begin = shard.waiting.begin(page, Waiter { core: 0, fiber: 0 });
-        assert_eq!(begin, Begin::Started);
-        self.backside.fetch(&self.pool, page, page.0 as u32, shard, now);
+        let fiber = self.idle.pop().expect("a fiber that does not wait");
+        let waiter = (Waiter { core: 0, fiber }, self.pool.cache.shard(page));
+        self.backside.fetch(&self.pool, page, page.0 as u32, waiter, now);
     }
 
     fn advance(&mut self, now: Time, drive: Drive) {
@@ -165,7 +169,8 @@ impl Core {
     fn use_arrived(&mut self) -> usize {
         let mut wakes = Vec::new();
         self.backside.take_own_wakes(&mut wakes);
-        for (_, outcome) in &wakes {
+        for (fiber, outcome) in &wakes {
+            self.idle.push(*fiber);
             let Outcome::Installed(frame) = outcome else { panic!("{outcome:?}") };
             self.backside.settle(*frame);
         }

@@ -4,6 +4,8 @@ use std::sync::atomic::AtomicU32;
 
 use ebbtide_core::FrameId;
 
+use super::wait_lists::Last;
+
 /// In the state of a page that is not resident, beside the number of its slot if it is absent. The
 /// state of a resident one is its frame's number and nothing else: the hit path has nothing to take
 /// off it.
@@ -12,7 +14,7 @@ pub(super) const MISSING: u32 = 1 << 31;
 const AHEAD: u32 = 0b1100 << NUMBER_BITS;
 const COMING: u32 = 0b1101 << NUMBER_BITS;
 const BUSY: u32 = 0b1110 << NUMBER_BITS;
-/// Beside the number of the core that a page waits for.
+/// Beside the last fiber that waits for the page.
 const STARVED: u32 = 0b1111 << NUMBER_BITS;
 
 /// Bits of the number beside those four.
@@ -42,8 +44,8 @@ pub(crate) const SLOTS_MAX: u64 = POISONED as u64;
 pub(crate) enum PageState {
     /// On flash only, in this slot, or [`BLANK`].
     Absent(u32),
-    /// Asked for, and on flash only until this core has a frame for it.
-    Starved(usize),
+    /// Asked for by these fibers, and on flash only until the first one's core has a frame for it.
+    Starved(Last),
     /// On its way into this frame, or out of it: wait.
     Busy(FrameId),
     /// On its way into this frame, and no job has asked for it yet.
@@ -62,7 +64,7 @@ impl PageState {
             AHEAD => PageState::Ahead(FrameId(number)),
             COMING => PageState::Coming(FrameId(number)),
             BUSY => PageState::Busy(FrameId(number)),
-            STARVED => PageState::Starved(number as usize),
+            STARVED => PageState::Starved(Last::of_word(number)),
             _ => PageState::Absent(word & !MISSING),
         }
     }
@@ -85,7 +87,7 @@ impl PageState {
                 debug_assert!(slot <= BLANK);
                 MISSING | slot
             }
-            PageState::Starved(core) => STARVED | core as u32,
+            PageState::Starved(last) => STARVED | last.word(),
             PageState::Busy(frame) => BUSY | frame.0,
             PageState::Coming(frame) => COMING | frame.0,
             PageState::Ahead(frame) => AHEAD | frame.0,
@@ -97,14 +99,16 @@ impl PageState {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
+    use super::super::wait_lists::FIBERS_MAX;
     use super::*;
 
     #[test]
     fn a_word_gives_the_state_it_was_made_of() {
-        let (slots, cores) = ([0, SLOTS_MAX as u32 - 1, POISONED, BLANK], [0, 1, CORES_MAX - 1]);
+        let slots = [0, SLOTS_MAX as u32 - 1, POISONED, BLANK];
+        let lists = [1, 2, FIBERS_MAX as u32].map(Last::of_word);
         let frames = [0, 1, FRAMES_MAX as u32 - 1].map(FrameId);
         let states = slots.map(PageState::Absent).into_iter();
-        let states = states.chain(cores.map(PageState::Starved));
+        let states = states.chain(lists.map(PageState::Starved));
         let states = states.chain(frames.map(PageState::Busy)).chain(frames.map(PageState::Coming));
         let states =
             states.chain(frames.map(PageState::Ahead)).chain(frames.map(PageState::Resident));

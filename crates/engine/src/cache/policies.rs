@@ -293,14 +293,15 @@ mod tests {
 
     fn cache(parts: usize, frames: usize, pages: u64, policy: PolicyKind) -> Cache {
         let division = Division::new(Some(parts), 1, frames, pages);
-        Cache::new(pages, frames, (division, Admission::Always, policy), 1, false).expect("memory")
+        Cache::new(pages, frames, (division, Admission::Always, policy), (1, 1), false)
+            .expect("memory")
     }
 
     fn install(cache: &Cache, page: PageId, frame: FrameId) {
-        let mut shard = cache.shard(page);
-        cache.begin_fetch(page, (page.0 as u32, frame), 0, &mut shard);
+        let shard = cache.shard(page);
+        cache.begin_fetch(page, (page.0 as u32, frame), 0, &shard);
         let installed = Installed { slot: Some(page.0 as u32), dirty: false, ahead: false };
-        cache.publish(page, frame, installed, &shard);
+        let _nobody = cache.publish(page, frame, installed, &shard);
     }
 
     fn known(cache: &Cache) -> Vec<usize> {

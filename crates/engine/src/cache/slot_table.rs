@@ -23,13 +23,15 @@ impl Cache {
                 // The slot of a page changes by `set_slot` alone, which nobody calls meanwhile.
                 return slot;
             }
-            let Some(shard) = &locked else {
+            if locked.is_none() {
                 // While this is locked, a page may leave a frame but comes to none.
                 locked = Some(self.shard(page));
                 continue;
-            };
-            let Some(frame) = state.frame() else { return shard.starved[&page] };
-            if let Some(slot) = self.slot_in(frame, page) {
+            }
+            if let PageState::Starved(waiting) = state {
+                return self.waiting.slot(waiting);
+            }
+            if let Some(slot) = state.frame().and_then(|frame| self.slot_in(frame, page)) {
                 return slot;
             }
         }
@@ -72,15 +74,16 @@ impl fmt::Debug for Cache {
 mod tests {
     use ebbtide_core::replacement::{Admission, PolicyKind};
 
-    use super::super::{Division, Installed};
+    use super::super::{Division, Installed, Last};
     use super::*;
+    use crate::mailbox::Waiter;
 
     const PAGE: PageId = PageId(9);
 
     #[test]
     fn the_slot_of_a_page_is_known_wherever_the_page_is() {
         let policy = (Division::new(None, 1, 4, 100), Admission::Always, PolicyKind::Fifo);
-        let mut cache = Cache::new(100, 4, policy, 4, true).expect("memory");
+        let mut cache = Cache::new(100, 4, policy, (1, 4), true).expect("memory");
         for (slot, named) in [(BLANK, BLANK_SLOT), (POISONED, POISONED_SLOT), (70, 70)] {
             cache.place(PAGE, slot);
             assert_eq!(cache.slot(PAGE), named);
@@ -91,12 +94,20 @@ mod tests {
             let mut shard = cache.shard(PAGE);
             match round {
                 0 => {
-                    cache.begin_starved(PAGE, now, 0, &mut shard);
-                    drop(shard);
-                    assert_eq!(cache.state(PAGE), PageState::Starved(0));
-                    assert_eq!(cache.slot(PAGE), now, "without a frame");
-                    shard = cache.shard(PAGE);
-                    cache.begin_fetch(PAGE, (now, frame), 0, &mut shard);
+                    for fiber in [2, 1] {
+                        let waiter = Waiter { core: 0, fiber };
+                        match cache.state(PAGE) {
+                            PageState::Absent(slot) => {
+                                cache.begin_starved(PAGE, slot, waiter, &shard)
+                            }
+                            _ => assert_eq!(cache.wait(PAGE, waiter, &shard), (0, None)),
+                        }
+                        drop(shard);
+                        assert!(matches!(cache.state(PAGE), PageState::Starved(_)));
+                        assert_eq!(cache.slot(PAGE), now, "without a frame");
+                        shard = cache.shard(PAGE);
+                    }
+                    cache.begin_fetch(PAGE, (now, frame), 0, &shard);
                 }
                 _ => cache.begin_ahead(PAGE, (now, frame), 0, &shard),
             }
@@ -104,8 +115,11 @@ mod tests {
             assert_eq!(cache.slot(PAGE), now, "on its way in");
             let shard = cache.shard(PAGE);
             let installed = Installed { slot: Some(now), dirty: false, ahead: round == 2 };
-            cache.publish(PAGE, frame, installed, &shard);
+            let waiting = cache.publish(PAGE, frame, installed, &shard);
             drop(shard);
+            let mut woken = Vec::new();
+            cache.wake(waiting, |waiter| woken.push(waiter.fiber));
+            assert_eq!(woken, if round == 0 { vec![2, 1] } else { vec![] });
             assert_eq!(cache.slot(PAGE), now, "in a frame");
             cache.settle(&mut vec![frame]);
             assert_eq!(cache.give_up_page(PAGE, 0), Some(frame));
@@ -116,7 +130,7 @@ mod tests {
             cache.set_absent_alone(PAGE, now);
             assert_eq!(cache.slot(PAGE), now, "absent");
         }
-        assert!(cache.shard(PAGE).starved.is_empty());
+        assert_eq!(cache.waited_for(), []);
     }
 
     #[test]
@@ -124,19 +138,20 @@ mod tests {
         const OTHER: PageId = PageId(10);
         const FRAME: FrameId = FrameId(1);
         let policy = (Division::new(None, 1, 4, 100), Admission::Always, PolicyKind::Fifo);
-        let cache = Cache::new(100, 4, policy, 4, false).expect("memory");
+        let cache = Cache::new(100, 4, policy, (1, 4), false).expect("memory");
         for page in [PAGE, OTHER] {
             let slot = page.0 as u32;
             assert_eq!(cache.slot_in(FRAME, page), None, "{page:?} has not come yet");
-            let mut shard = cache.shard(page);
-            cache.begin_fetch(page, (slot, FRAME), 0, &mut shard);
+            let shard = cache.shard(page);
+            cache.begin_fetch(page, (slot, FRAME), 0, &shard);
             let installed = Installed { slot: Some(slot), dirty: false, ahead: false };
-            cache.publish(page, FRAME, installed, &shard);
+            let nobody = cache.publish(page, FRAME, installed, &shard);
+            assert_eq!(nobody, Last::NONE);
             assert_eq!(cache.slot_in(FRAME, page), Some(slot));
             cache.settle(&mut vec![FRAME]);
             assert_eq!(cache.give_up(1, 0), [FRAME]);
             assert_eq!(cache.slot_in(FRAME, page), Some(slot), "it is still there");
-            cache.set_absent(page, slot, &mut shard);
+            assert_eq!(cache.set_absent(page, slot, &shard), Last::NONE);
         }
         assert_eq!(cache.slot_in(FRAME, PAGE), None, "another has come");
         assert_eq!(cache.slot(PAGE), PAGE.0 as u32);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
 use ebbtide_core::prefetch::Demand;
-use ebbtide_core::{Addr, Begin, FrameId, Hint, Memory, MemoryFault, Time, Value, check_access};
+use ebbtide_core::{Addr, FrameId, Hint, Memory, MemoryFault, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
 
 use crate::atomic_words;
@@ -217,7 +217,7 @@ impl<'a> FlashMemory<'a> {
         loop {
             // Its lock comes first: it gives the page a frame, or gives it back.
             let mut backside = shared.backsides[self.local.core].lock();
-            let mut shard = shared.pool.cache.shard(page);
+            let shard = shared.pool.cache.shard(page);
             let state = shared.pool.cache.state(page);
             if let PageState::Ahead(frame) = state {
                 was_ahead = shared.pool.cache.use_ahead(page, frame, &shard);
@@ -240,8 +240,6 @@ impl<'a> FlashMemory<'a> {
                 self.presence.exit();
                 continue;
             }
-            let begin = shard.waiting.begin(page, self.waiter());
-            assert!(begin != Begin::Full, "the miss table holds every fiber there is");
             let starts = matches!(state, PageState::Absent(_));
             let mut halted_at = None;
             let mut owner = self.local.core;
@@ -250,23 +248,20 @@ impl<'a> FlashMemory<'a> {
                     counters.misses.add(1);
                     let now = shared.pool.now();
                     halted_at = Some(now);
-                    backside.fetch(&shared.pool, page, slot, shard, now);
+                    backside.fetch(&shared.pool, page, slot, (self.waiter(), shard), now);
                     backside.look_ahead(&shared.pool, page, Demand::Miss, now);
                 }
-                PageState::Starved(core) => {
-                    drop(shard);
-                    owner = core;
-                }
                 PageState::Coming(frame) => {
-                    owner = shared.pool.cache.mover(frame);
                     shared.pool.cache.await_coming(page, frame, &shard);
+                    (owner, _) = shared.pool.cache.wait(page, self.waiter(), &shard);
                     drop(shard);
                     backside.look_ahead(&shared.pool, page, Demand::Late, shared.pool.now());
                 }
-                PageState::Busy(frame) => {
-                    owner = shared.pool.cache.mover(frame);
+                PageState::Starved(_) | PageState::Busy(_) => {
+                    let frame;
+                    (owner, frame) = shared.pool.cache.wait(page, self.waiter(), &shard);
                     drop(shard);
-                    if owner == self.local.core {
+                    if let Some(frame) = frame.filter(|_| owner == self.local.core) {
                         backside.revive(&shared.pool, page, frame);
                     }
                 }

@@ -1,10 +1,11 @@
 //! [`Paged`]: DRAM that caches pages, with the pages in flight to it.
 
-use ebbtide_core::{Begin, FrameId, MissTable, PageId, Time};
+use ebbtide_core::{FrameId, PageId, Time};
 use rustc_hash::FxHashMap;
 
 use super::counters::{CacheCounters, Counters, TrafficCounters};
 use super::dram::Controllers;
+use super::miss_table::{Begin, MissTable};
 use super::residency::{Residency, Victim};
 use super::{Event, Request, Waiter};
 use crate::config::Config;

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ebbtide_core::prefetch::{Demand, Metrics, NextNLine, Prefetcher, PrefetcherKind, Prefetching};
-use ebbtide_core::{Begin, FrameId, LINE_BYTES, MissTable, PAGE_BYTES, PageId, Span, Time};
+use ebbtide_core::{FrameId, LINE_BYTES, PAGE_BYTES, PageId, Span, Time};
 use ebbtide_flash::{Done, Flash};
 use rustc_hash::FxHashMap;
 
@@ -17,6 +17,7 @@ use self::dram::DramServer;
 use super::ahead::Ahead;
 use super::device::flash;
 use super::dram::Controllers;
+use super::miss_table::{Begin, MissTable};
 use super::residency::Residency;
 use super::{Answer, Capabilities, Counters, Event, MemorySide, Observe, Request, Waiter, Warm};
 use crate::config::{Config, ConfigError, needed, require};
