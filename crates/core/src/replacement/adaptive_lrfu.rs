@@ -129,6 +129,12 @@ fn lowest_level(now: u16) -> i32 {
     -(LEVELS as i32 / 2) + i32::from(UNITS_PER_BUCKET) - i32::from(now % UNITS_PER_BUCKET)
 }
 
+/// Loads the histories of `pages`, one beside the other.
+pub(super) fn recall(past: &[Key], pages: &[PageId]) {
+    let loaded = pages.iter().fold(0, |all, page| all ^ past[page.index()].0);
+    std::hint::black_box(loaded);
+}
+
 /// The list of the lowest level.
 fn lowest_bucket(now: u16) -> usize {
     Key::of_level(lowest_level(now), now).bucket(now)
@@ -364,6 +370,10 @@ impl Replacement for AdaptiveLrfu {
             self.remove(oldest);
             self.rank(oldest);
         }
+    }
+
+    fn recall(&self, pages: &[PageId]) {
+        recall(&self.key_of, pages);
     }
 
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId> {

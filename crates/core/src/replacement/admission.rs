@@ -165,6 +165,10 @@ impl Replacement for Probation {
             .or_else(|| self.admitted.victim(set, frames))
     }
 
+    fn recall(&self, pages: &[PageId]) {
+        self.admitted.recall(pages);
+    }
+
     fn look_around(&mut self, frames: &mut dyn Frames) {
         self.admitted.look_around(frames);
     }

@@ -129,6 +129,11 @@ pub trait Replacement: Send + DynClone {
     /// apart in host memory may have that of the set at hand by then. Decides nothing.
     fn expect(&self, _set: usize) {}
 
+    /// These pages will be inserted next: a policy that remembers millions of pages far apart in host memory
+    /// may have what it knows of these at hand by then, as loads that do not wait for each other overlap.
+    /// Decides nothing.
+    fn recall(&self, _pages: &[PageId]) {}
+
     /// Gives up a frame of `set`: the policy forgets the frame (but may remember its page) and
     /// returns it. `None` if it knows no frame of the set that is not pinned.
     fn victim(&mut self, set: usize, frames: &mut dyn Frames) -> Option<FrameId>;

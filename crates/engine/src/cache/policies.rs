@@ -15,6 +15,7 @@ use crossbeam_utils::CachePadded;
 use ebbtide_core::replacement::{Admission, Frames, Geometry, PolicyKind, Replacement};
 use ebbtide_core::{FrameId, PageId};
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 use super::Cache;
 
@@ -126,10 +127,16 @@ impl Policies {
         if self.parts.len() > 1 {
             installed.sort_unstable_by_key(|&frame| part_of(frame).0);
         }
-        let mut frames = installed.drain(..).map(|frame| (frame, part_of(frame))).peekable();
-        while let Some(&(_, (home, _))) = frames.peek() {
+        let pages: SmallVec<[PageId; 32]> =
+            installed.iter().map(|&frame| part_of(frame).1).collect();
+        let mut pages = &pages[..];
+        for frames in installed.chunk_by(|&one, &next| part_of(one).0 == part_of(next).0) {
+            let home = part_of(frames[0]).0;
             let mut locked = self.lock(cache, home);
-            while let Some((frame, (_, page))) = frames.next_if(|(_, (part, _))| *part == home) {
+            let (of_part, others) = pages.split_at(frames.len());
+            pages = others;
+            locked.guarded.policy.recall(of_part);
+            for (&frame, &page) in frames.iter().zip(of_part) {
                 if !locked.insert(frame, page) {
                     drop(locked);
                     self.insert_elsewhere(cache, home, frame, page);
@@ -137,6 +144,7 @@ impl Policies {
                 }
             }
         }
+        installed.clear();
     }
 
     /// Puts a frame whose part, `home`, is full into another one.

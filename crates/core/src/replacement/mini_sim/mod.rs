@@ -62,7 +62,7 @@ mod order;
 mod pool;
 mod ranked;
 
-use super::adaptive_lrfu::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights};
+use super::adaptive_lrfu::{HALF_LIFE_TURNOVERS, Key, TICKS_PER_HALF_LIFE, Weights, recall};
 use super::{Frames, Geometry, Replacement};
 use crate::addr::{FrameId, PageId};
 use miniature::Miniatures;
@@ -298,6 +298,10 @@ impl Replacement for MiniSim {
         }
         self.limit_ages();
         self.advance();
+    }
+
+    fn recall(&self, pages: &[PageId]) {
+        recall(&self.past, pages);
     }
 
     fn look_around(&mut self, frames: &mut dyn Frames) {
