@@ -16,7 +16,7 @@ use ebbtide_fiber::{Fiber, Label, StackPool};
 use crate::backside::Drive;
 use crate::counters::CoreCounters;
 use crate::engine_state::EngineState;
-use crate::flash_memory::{FlashMemory, Local, Needs, Signal};
+use crate::flash_memory::{FlashMemory, Local, Signal};
 use crate::job::{Offer, Service, Timing};
 use crate::job_error::JobError;
 use crate::mailbox::Outcome;
@@ -94,24 +94,12 @@ impl<S: Service> Worker<S> {
     ) -> std::io::Result<Worker<S>> {
         IN_A_CORE.set(true);
         let threads = setup.threads;
-        let cores = shared.backsides.len();
         let network = Network::new(shared.backsides[setup.core].lock().has_network());
         service.attach(&network);
         let slot =
             |_| Slot { job: Cell::new(None), result: Cell::new(None), started: Cell::default() };
         Ok(Worker {
-            local: Rc::new(Local {
-                shared,
-                core: setup.core,
-                outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
-                needs: (0..threads).map(|_| Cell::new(Needs::NOTHING)).collect(),
-                halted_at: Cell::new(None),
-                awaited: (0..cores).map(|_| Cell::new(0)).collect(),
-                await_others: Cell::new(0),
-                word_waiters: Cell::new(0),
-                log_waiters: Cell::new(0),
-                spare_transactions: Cell::default(),
-            }),
+            local: Rc::new(Local::new(shared, setup.core, threads)),
             service: Rc::new(service),
             slots: (0..threads).map(slot).collect(),
             fibers: Vec::with_capacity(threads),
@@ -231,12 +219,13 @@ impl<S: Service> Worker<S> {
 
     fn drive(&mut self, now: Time, drive: Drive) {
         let shared = &*self.local.shared;
-        let mut backside = shared.backsides[self.local.core].lock();
+        let mut backside = self.local.backside();
         if self.network.has_requests() {
             let mut requests = self.network.take_requests();
             backside.request_network(&mut requests, now);
             self.network.recycle(requests);
         }
+        self.local.look_for_missed(&mut backside, now);
         backside.advance(&shared.pool, self.local.core, now, drive);
         backside.take_own_wakes(&mut self.own_wakes);
         backside.take_network_events(&mut self.network_events);
@@ -278,7 +267,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn backside_idle(&self) -> bool {
-        self.local.shared.backsides[self.local.core].lock().is_idle()
+        self.local.backside().is_idle()
     }
 
     /// Jobs that have let others run may go on.
@@ -329,7 +318,7 @@ impl<S: Service> Worker<S> {
     /// Runs a fiber until it halts or its job ends; gives the time at which it did.
     fn switch_to(&mut self, fiber: u32) -> Time {
         let signal = self.fibers[fiber as usize].resume(());
-        let now = self.local.halted_at.take().unwrap_or_else(|| self.local.shared.pool.now());
+        let now = self.local.shared.pool.now();
         match signal.expect("the body of a fiber never returns") {
             Signal::Halted => self.scheduler.halted(fiber, now),
             Signal::Yielded => {
@@ -416,6 +405,6 @@ impl<S: Service> Worker<S> {
 
     /// Whether pages wait for frames, which may come from anywhere.
     fn needs_frames(&self) -> bool {
-        self.local.shared.backsides[self.local.core].lock().waits_without_device()
+        self.local.backside().waits_without_device()
     }
 }

@@ -284,3 +284,14 @@ fn a_page_stays_as_long_as_jobs_come_back_to_it_and_goes_when_none_does() {
     run_alone(&engine, others).order();
     assert_eq!(log.reads(0), 2, "nobody came back to it");
 }
+
+#[test]
+fn the_frames_that_the_last_jobs_of_a_run_have_used_serve_the_next_run() {
+    ends(|| {
+        let (engine, log) = engine(recorded(Latency::Looks(1)), &small_cache(8, 1, 1, PAGES));
+        for page in 0..PAGES {
+            run_alone(&engine, || vec![loads(page)]);
+        }
+        assert_eq!(log.all_reads(), PAGES);
+    });
+}

@@ -49,6 +49,17 @@ pub(crate) enum Drive {
     Help,
 }
 
+/// What a core finds that looks for a page which one of its jobs has missed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// The page was on flash only: this core brings it.
+    Absent,
+    /// The job waits with others for what this core brings in or out.
+    UnderWay { mover: usize },
+    /// The page is in DRAM.
+    Here,
+}
+
 /// Bounds of a backside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -136,8 +147,71 @@ impl Backside {
         !self.starved.is_empty() || !self.evictions.is_empty()
     }
 
+    /// `waiter`, a job of this core, has missed on `page`: brings it, or joins those that wait for it.
+    pub(crate) fn miss(
+        &mut self,
+        pool: &BufferPool,
+        page: PageId,
+        waiter: Waiter,
+        now: Time,
+    ) -> Found {
+        loop {
+            let shard = pool.cache.shard(page);
+            match pool.cache.state(page) {
+                PageState::Absent(slot) => {
+                    self.counters(pool).misses.add(1);
+                    self.fetch(pool, page, slot, (waiter, shard), now);
+                    self.look_ahead(pool, page, Demand::Miss, now);
+                    return Found::Absent;
+                }
+                PageState::Coming(frame) => {
+                    pool.cache.await_coming(page, frame, &shard);
+                    let (mover, _) = pool.cache.wait(page, waiter, &shard);
+                    drop(shard);
+                    self.look_ahead(pool, page, Demand::Late, now);
+                    return Found::UnderWay { mover };
+                }
+                PageState::Starved(_) | PageState::Busy(_) => {
+                    let (mover, frame) = pool.cache.wait(page, waiter, &shard);
+                    drop(shard);
+                    if let Some(frame) = frame.filter(|_| mover == self.core) {
+                        self.revive(pool, page, frame);
+                    }
+                    return Found::UnderWay { mover };
+                }
+                PageState::Ahead(_) => {
+                    drop(shard);
+                    if self.use_ahead(pool, page, now) {
+                        self.own_wakes.push((waiter.fiber, Outcome::Here { first_use: true }));
+                        return Found::Here;
+                    }
+                    // It has changed by now.
+                }
+                PageState::Resident(frame) => {
+                    drop(shard);
+                    pool.cache.remember(page, frame);
+                    self.own_wakes.push((waiter.fiber, Outcome::Here { first_use: false }));
+                    return Found::Here;
+                }
+            }
+        }
+    }
+
+    /// A job of this core uses `page` for the first time if that was fetched ahead and is still there. Says
+    /// whether it was.
+    pub(crate) fn use_ahead(&mut self, pool: &BufferPool, page: PageId, now: Time) -> bool {
+        let shard = pool.cache.shard(page);
+        let PageState::Ahead(frame) = pool.cache.state(page) else { return false };
+        let used = pool.cache.use_ahead(page, frame, &shard);
+        drop(shard);
+        if used {
+            self.look_ahead(pool, page, Demand::FirstHit { late: false }, now);
+        }
+        used
+    }
+
     /// Starts to read the absent `page` from `slot` for `waiter`, a job of this core. Its shard is locked.
-    pub(crate) fn fetch(
+    fn fetch(
         &mut self,
         pool: &BufferPool,
         page: PageId,
@@ -176,7 +250,7 @@ impl Backside {
 
     /// A job of this core waits for `page`, which is on its way into `frame` or out of it. It comes back
     /// at once if it only waits to be written.
-    pub(crate) fn revive(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
+    fn revive(&mut self, pool: &BufferPool, page: PageId, frame: FrameId) {
         // What is written for a checkpoint has to be written.
         if !self.cleaning.contains(&frame) && self.write_back.take_waiting(frame) {
             self.counters(pool).revived.add(1);
@@ -210,13 +284,7 @@ impl Backside {
 
     /// A job of this core asked for `page` and found what `demand` says. Fetches the pages that the
     /// prefetcher expects next.
-    pub(crate) fn look_ahead(
-        &mut self,
-        pool: &BufferPool,
-        page: PageId,
-        demand: Demand,
-        now: Time,
-    ) {
+    fn look_ahead(&mut self, pool: &BufferPool, page: PageId, demand: Demand, now: Time) {
         let candidates = self.prefetch.demand(pool.counters.core(self.core), page, demand);
         for candidate in candidates {
             self.fetch_ahead(pool, candidate, now);
@@ -241,6 +309,11 @@ impl Backside {
         self.prefetch.issued(pool.counters.core(self.core));
         self.start_read(pool, page, slot, frame, true, now);
         true
+    }
+
+    /// Whether it fetches pages ahead without being told.
+    pub(crate) fn prefetches(&self) -> bool {
+        self.prefetch.is_by_itself()
     }
 
     /// Whether the kernel holds completions back for the core that submitted them.
@@ -268,10 +341,10 @@ impl Backside {
         wakes.append(&mut self.own_wakes);
     }
 
-    /// Takes over a frame whose first waiter is using it in a memory call. From now on it may be
-    /// evicted, by the core that drives this backside.
-    pub(crate) fn settle(&mut self, frame: FrameId) {
-        self.installed.push(frame);
+    /// Takes over frames that their first waiters have used, or are using in a memory call. From now on they
+    /// may be evicted, by the core that drives this backside.
+    pub(crate) fn settle(&mut self, frames: &mut Vec<FrameId>) {
+        self.installed.append(frames);
     }
 
     /// Does all that can be done now, on behalf of core `by`, which is outside any memory call.

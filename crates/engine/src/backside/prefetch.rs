@@ -20,6 +20,11 @@ impl Prefetch {
         Prefetch { prefetcher, under_way: 0, under_way_max }
     }
 
+    /// Whether it follows more than hints.
+    pub(super) fn is_by_itself(&self) -> bool {
+        self.prefetcher.is_some()
+    }
+
     /// Whether one more page may be under way.
     pub(super) fn has_room(&self) -> bool {
         self.under_way < self.under_way_max

@@ -172,7 +172,7 @@ impl Core {
         for (fiber, outcome) in &wakes {
             self.idle.push(*fiber);
             let Outcome::Installed(frame) = outcome else { panic!("{outcome:?}") };
-            self.backside.settle(*frame);
+            self.backside.settle(&mut vec![*frame]);
         }
         wakes.len()
     }

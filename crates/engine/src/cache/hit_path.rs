@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use ebbtide_core::replacement::TOUCHES_MAX;
 use ebbtide_core::{FrameId, PAGE_BYTES, PageId};
 
-use super::hit_table::Lookup;
+use super::hit_table::{LineIsFull, Lookup};
 use super::page_state::MISSING;
 
 /// The hit path: page → state → frame → memory, with no lock and nothing written that is shared,
@@ -41,12 +41,24 @@ impl HitPath {
     /// The frame of `page` if it is resident. Call inside an epoch; the answer is good until its end.
     pub(crate) fn find(&self, page: PageId) -> Option<FrameId> {
         debug_assert!(page.0 < self.pages);
-        let known = self.lookup.find(page).or_else(|| self.lookup.find_elsewhere(page));
-        known.or_else(|| {
-            // SAFETY: the caller has checked the page number; states live as long as the cache.
-            let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
-            (state & MISSING == 0).then_some(FrameId(state))
-        })
+        self.lookup.find_in_line(page).ok().or_else(|| self.find_by_state(page))
+    }
+
+    /// As [`find`](HitPath::find), but a page that most probably is not resident counts as absent without
+    /// a look at its state, which has long left the core's caches.
+    pub(crate) fn find_if_likely(&self, page: PageId) -> Option<FrameId> {
+        debug_assert!(page.0 < self.pages);
+        match self.lookup.find_in_line(page) {
+            Ok(frame) => Some(frame),
+            Err(LineIsFull(true)) => self.find_by_state(page),
+            Err(LineIsFull(false)) => None,
+        }
+    }
+
+    fn find_by_state(&self, page: PageId) -> Option<FrameId> {
+        // SAFETY: the caller has checked the page number; states live as long as the cache.
+        let state = unsafe { (*self.states.add(page.index())).load(Ordering::Acquire) };
+        (state & MISSING == 0).then_some(FrameId(state))
     }
 
     /// The memory `offset` bytes into `frame`.

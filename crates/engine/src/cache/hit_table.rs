@@ -27,6 +27,10 @@ pub(super) struct HitTable {
     count: usize,
 }
 
+/// Whether a line has no free place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LineIsFull(pub(super) bool);
+
 /// What a reader needs, as plain values. The table must outlive it.
 #[derive(Clone, Copy)]
 pub(super) struct Lookup {
@@ -100,12 +104,18 @@ impl Lookup {
         (entry >> 32 == page.0).then_some(FrameId(entry as u32))
     }
 
-    /// The frame of `page`, if that has another place of its line.
-    pub(super) fn find_elsewhere(&self, page: PageId) -> Option<FrameId> {
-        self.line(page).skip(1).find_map(|place| {
+    /// The frame of `page`, if that has any place of its line. Else whether the line is full, so that the
+    /// page may have found none.
+    pub(super) fn find_in_line(&self, page: PageId) -> Result<FrameId, LineIsFull> {
+        let mut full = true;
+        for place in self.line(page) {
             let entry = self.place(place).load(Ordering::Acquire);
-            (entry >> 32 == page.0).then_some(FrameId(entry as u32))
-        })
+            if entry >> 32 == page.0 {
+                return Ok(FrameId(entry as u32));
+            }
+            full &= entry != FREE;
+        }
+        Err(LineIsFull(full))
     }
 
     /// The place of `page`. No hash: one would take longer than the rest of a hit, and neighbours share
@@ -135,7 +145,7 @@ mod tests {
 
     fn find(table: &HitTable, page: PageId) -> Option<FrameId> {
         let lookup = table.lookup();
-        lookup.find(page).or_else(|| lookup.find_elsewhere(page))
+        lookup.find_in_line(page).ok()
     }
 
     #[test]

@@ -247,7 +247,7 @@ impl Cache {
     }
 
     /// Brings what changes when `page` comes or goes into the core's caches. It has left them since.
-    fn prefetch(&self, page: PageId) {
+    pub(crate) fn prefetch(&self, page: PageId) {
         prefetch(self.state_word(page));
         self.hits.prefetch(page);
     }
@@ -395,6 +395,18 @@ impl Cache {
             }
         }
         used
+    }
+
+    /// Gives a resident page in `frame` a place in the table of resident pages if it has found none when it
+    /// came.
+    pub(crate) fn remember(&self, page: PageId, frame: FrameId) {
+        // While a part of the policy that knows the frame is locked, nobody gives the page up.
+        if let Some(_locked) = self.policies.knowing(self, frame)
+            && self.state(page) == PageState::Resident(frame)
+            && self.hits.lookup().find_in_line(page).is_err()
+        {
+            self.hits.add(page, frame);
+        }
     }
 
     /// A page on its way in or out is on flash only, in `slot`. Gives those that wait for it in vain.
@@ -598,6 +610,34 @@ mod tests {
             assert_eq!(state == PageState::Resident(frame), !given_up);
         }
         assert_eq!(cache.give_up(9, 0).len(), 5, "there are no more");
+    }
+
+    #[test]
+    fn a_page_that_found_its_line_full_is_found_all_the_same_and_gets_a_place_later() {
+        /// Pages so far apart have the same place for their own in the table of twelve frames.
+        const APART: u64 = 32;
+        let policy = (Division::new(None, 1, 12, 400), Admission::Always, PolicyKind::Fifo);
+        let cache = Cache::new(400, 12, policy, (1, 1), false).expect("memory");
+        let pages = (0..9).map(|number| PageId(APART * number));
+        for (page, frame) in pages.zip((0..).map(FrameId)) {
+            let shard = cache.shard(page);
+            cache.begin_fetch(page, (page.0 as u32, frame), 0, &shard);
+            let installed = Installed { slot: Some(page.0 as u32), dirty: false, ahead: false };
+            assert_eq!(cache.publish(page, frame, installed, &shard), Last::NONE);
+        }
+        cache.settle(&mut (0..9).map(FrameId).collect());
+        let (last, hit_path) = (PageId(8 * APART), cache.hit_path());
+        assert_eq!(hit_path.find_if_likely(last), Some(FrameId(8)));
+        assert_eq!(cache.give_up_page(PageId(0), 0), Some(FrameId(0)));
+        assert_eq!(hit_path.find_if_likely(last), None, "there is a free place");
+        assert_eq!(hit_path.find(last), Some(FrameId(8)));
+        cache.remember(last, FrameId(8));
+        cache.remember(last, FrameId(8));
+        assert_eq!(hit_path.find_if_likely(last), Some(FrameId(8)));
+        assert_eq!(cache.give_up_page(last, 0), Some(FrameId(8)));
+        assert_eq!(hit_path.find(last), None);
+        cache.remember(last, FrameId(8));
+        assert_eq!(hit_path.find(last), None, "it is on its way out");
     }
 
     #[test]

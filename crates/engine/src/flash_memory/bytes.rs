@@ -142,10 +142,9 @@ impl<'a> FlashMemory<'a> {
     /// frame is free. Says whether it has.
     fn overwrite(&mut self, at: Addr, piece: &[u8]) -> bool {
         let Ok(bytes) = piece.try_into() else { return false };
-        let (shared, core) = (&*self.local.shared, self.local.core);
+        let shared = &*self.local.shared;
         let absent = matches!(shared.pool.cache.state(at.page()), PageState::Absent(_));
-        let done =
-            absent && shared.backsides[core].lock().overwrite(&shared.pool, at.page(), bytes);
+        let done = absent && self.local.backside().overwrite(&shared.pool, at.page(), bytes);
         self.accesses += u64::from(done);
         done
     }
@@ -167,7 +166,8 @@ impl<'a> FlashMemory<'a> {
         if absent.peek().is_none() {
             return;
         }
-        let mut backside = shared.backsides[self.local.core].lock();
+        self.local.fetches_ahead.set(true);
+        let mut backside = self.local.backside();
         let now = shared.pool.now();
         if let Some(page) = absent.find(|page| !backside.fetch_ahead(&shared.pool, *page, now)) {
             *asked_to = page;

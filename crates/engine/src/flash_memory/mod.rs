@@ -3,16 +3,17 @@
 mod bytes;
 mod transaction;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::sync::Arc;
 
 use ebbtide_core::durability::{HeldLatches, Lsn, TransactionError};
-use ebbtide_core::prefetch::Demand;
-use ebbtide_core::{Addr, FrameId, Hint, Memory, MemoryFault, Time, Value, check_access};
+use ebbtide_core::{Addr, FrameId, Hint, Memory, MemoryFault, PageId, Time, Value, check_access};
 use ebbtide_fiber::Suspend;
+use parking_lot::MutexGuard;
 
 use crate::atomic_words;
+use crate::backside::{Backside, Found};
 use crate::cache::{HitPath, PageState};
 use crate::engine_state::EngineState;
 use crate::epoch::Presence;
@@ -41,9 +42,16 @@ pub(crate) struct Local {
     /// The outcome that each fiber was sent, until it is resumed.
     pub(crate) outcomes: Box<[Cell<Option<Outcome>>]>,
     /// What each fiber goes on with that halted on a miss.
-    pub(crate) needs: Box<[Cell<Needs>]>,
-    /// When the fiber that ran last halted, if it has looked at the clock.
-    pub(crate) halted_at: Cell<Option<Time>>,
+    needs: Box<[Cell<Needs>]>,
+    /// Fibers that have missed on a page since the core last drove its backside.
+    missed: RefCell<Vec<(u32, PageId)>>,
+    /// By fiber: where its core found the page that it last missed on.
+    found: Box<[Cell<Found>]>,
+    /// Whether it fetches pages ahead of demand, so that where a page is had better be known before its job
+    /// halts.
+    fetches_ahead: Cell<bool>,
+    /// Frames that their first waiters have used since then.
+    used: RefCell<Vec<FrameId>>,
     /// By core: fibers that wait for a page which that one brings in or out.
     pub(crate) awaited: Box<[Cell<u32>]>,
     /// Fibers that wait for pages which other cores bring.
@@ -74,10 +82,31 @@ impl Needs {
     /// How many of them are below the place that is noted.
     const STACK_BYTES_BELOW: usize = 256;
 
-    pub(crate) const NOTHING: Needs = Needs { stack: std::ptr::null(), offset: 0 };
+    const NOTHING: Needs = Needs { stack: std::ptr::null(), offset: 0 };
 }
 
 impl Local {
+    /// For core `core`, which has `threads` fibers.
+    pub(crate) fn new(shared: Arc<EngineState>, core: usize, threads: usize) -> Local {
+        let cores = shared.backsides.len();
+        let prefetches = shared.backsides[core].lock().prefetches();
+        Local {
+            shared,
+            core,
+            outcomes: (0..threads).map(|_| Cell::new(None)).collect(),
+            needs: (0..threads).map(|_| Cell::new(Needs::NOTHING)).collect(),
+            missed: RefCell::new(Vec::with_capacity(threads)),
+            found: (0..threads).map(|_| Cell::new(Found::Absent)).collect(),
+            fetches_ahead: Cell::new(prefetches),
+            used: RefCell::new(Vec::with_capacity(threads)),
+            awaited: (0..cores).map(|_| Cell::new(0)).collect(),
+            await_others: Cell::new(0),
+            word_waiters: Cell::new(0),
+            log_waiters: Cell::new(0),
+            spare_transactions: Cell::default(),
+        }
+    }
+
     /// Brings what `fiber`, which will go on soon, touches first into the core's caches. Much has displaced
     /// it since the fiber halted, and its page comes from the device.
     pub(crate) fn prefetch(&self, fiber: u32) {
@@ -91,11 +120,38 @@ impl Local {
         outcome.set(sent);
     }
 
-    /// One fiber more or less waits for a page that `owner` brings.
-    fn note_awaited(&self, owner: usize, change: i32) {
-        if owner != self.core {
+    /// The backside of this core, locked, which knows of all frames that were used by then.
+    pub(crate) fn backside(&self) -> MutexGuard<'_, Backside> {
+        let mut backside = self.shared.backsides[self.core].lock();
+        backside.settle(&mut self.used.borrow_mut());
+        backside
+    }
+
+    /// Looks where the pages are that fibers have missed on since the last time.
+    pub(crate) fn look_for_missed(&self, backside: &mut Backside, now: Time) {
+        for (fiber, page) in self.missed.borrow_mut().drain(..) {
+            let waiter = Waiter { core: self.core as u32, fiber };
+            let found = backside.miss(&self.shared.pool, page, waiter, now);
+            self.found[fiber as usize].set(found);
+            if let Found::UnderWay { mover } = found {
+                self.note_awaited(mover, 1);
+            }
+        }
+    }
+
+    fn note_missed(&self, fiber: u32, page: PageId) {
+        self.missed.borrow_mut().push((fiber, page));
+    }
+
+    fn note_used(&self, frame: FrameId) {
+        self.used.borrow_mut().push(frame);
+    }
+
+    /// One fiber more or less waits for a page that `mover` brings in or out.
+    fn note_awaited(&self, mover: usize, change: i32) {
+        if mover != self.core {
             let add = |count: &Cell<u32>| count.set(count.get().wrapping_add_signed(change));
-            add(&self.awaited[owner]);
+            add(&self.awaited[mover]);
             add(&self.await_others);
         }
     }
@@ -197,103 +253,81 @@ impl<'a> FlashMemory<'a> {
     #[cold]
     #[inline(never)]
     fn find_or_miss(&mut self, at: Addr) -> FrameId {
-        if let Some(frame) = self.hit_path.find(at.page()) {
+        if let Some(frame) = self.hit_path.find_if_likely(at.page()) {
             self.hit_path.touch(frame);
             return frame;
         }
         self.miss(at)
     }
 
-    /// Waits until the page of `at` is resident and gives its frame, inside a new epoch.
+    /// Waits until the page of `at` is resident and gives its frame, inside a new epoch. The core looks
+    /// where the page is when it next drives its backside.
     fn miss(&mut self, at: Addr) -> FrameId {
         let page = at.page();
         self.presence.exit();
         self.publish_accesses();
         check_not_unwinding();
-        let shared = &*self.local.shared;
-        let counters = shared.pool.counters.core(self.local.core);
-        // Whether this is the first use of a page that was fetched ahead: a hit.
-        let mut was_ahead = false;
+        let (local, pool) = (self.local, &self.local.shared.pool);
+        let counters = pool.counters.core(local.core);
+        if local.fetches_ahead.get()
+            && let Some(frame) = self.use_ahead(page)
+        {
+            return frame;
+        }
         loop {
-            // Its lock comes first: it gives the page a frame, or gives it back.
-            let mut backside = shared.backsides[self.local.core].lock();
-            let shard = shared.pool.cache.shard(page);
-            let state = shared.pool.cache.state(page);
-            if let PageState::Ahead(frame) = state {
-                was_ahead = shared.pool.cache.use_ahead(page, frame, &shard);
-                drop(shard);
-                if was_ahead {
-                    let demand = Demand::FirstHit { late: false };
-                    backside.look_ahead(&shared.pool, page, demand, shared.pool.now());
-                }
-                continue;
-            }
-            if let PageState::Resident(_) = state {
-                drop((shard, backside));
-                self.presence.enter();
-                // It may have gone again before the epoch began.
-                if let Some(frame) = self.hit_path.find(page) {
-                    self.hit_path.touch(frame);
-                    counters.hits_under_miss.add(u64::from(!was_ahead));
-                    return frame;
-                }
-                self.presence.exit();
-                continue;
-            }
-            let starts = matches!(state, PageState::Absent(_));
-            let mut halted_at = None;
-            let mut owner = self.local.core;
-            match state {
-                PageState::Absent(slot) => {
-                    counters.misses.add(1);
-                    let now = shared.pool.now();
-                    halted_at = Some(now);
-                    backside.fetch(&shared.pool, page, slot, (self.waiter(), shard), now);
-                    backside.look_ahead(&shared.pool, page, Demand::Miss, now);
-                }
-                PageState::Coming(frame) => {
-                    shared.pool.cache.await_coming(page, frame, &shard);
-                    (owner, _) = shared.pool.cache.wait(page, self.waiter(), &shard);
-                    drop(shard);
-                    backside.look_ahead(&shared.pool, page, Demand::Late, shared.pool.now());
-                }
-                PageState::Starved(_) | PageState::Busy(_) => {
-                    let frame;
-                    (owner, frame) = shared.pool.cache.wait(page, self.waiter(), &shard);
-                    drop(shard);
-                    if let Some(frame) = frame.filter(|_| owner == self.local.core) {
-                        backside.revive(&shared.pool, page, frame);
-                    }
-                }
-                PageState::Ahead(_) | PageState::Resident(_) => {
-                    unreachable!("those were dealt with before, under the same lock")
-                }
-            }
-            drop(backside);
-            self.local.halted_at.set(halted_at);
+            pool.cache.prefetch(page);
+            local.note_missed(self.fiber, page);
             let here = black_box(0u8);
             let needs = Needs { stack: &raw const here, offset: at.page_offset() };
-            self.local.needs[self.fiber as usize].set(needs);
-            match self.halt(owner) {
-                Outcome::Retry => {}
+            local.needs[self.fiber as usize].set(needs);
+            let outcome = self.halt();
+            let found = local.found[self.fiber as usize].get();
+            if let Found::UnderWay { mover } = found {
+                local.note_awaited(mover, -1);
+            }
+            let first_use = match outcome {
                 Outcome::Installed(frame) => {
-                    if !starts {
-                        // A page on its way out was asked for in time and stayed.
-                        counters.hits_under_miss.add(1);
-                    }
+                    // A page on its way out was asked for in time and stayed.
+                    counters.hits_under_miss.add(u64::from(found != Found::Absent));
                     // The epoch pins the frame: this call uses it before it can be evicted.
                     self.presence.enter();
-                    shared.backsides[self.local.core].lock().settle(frame);
+                    local.note_used(frame);
                     return frame;
                 }
+                Outcome::Here { first_use } => first_use,
+                Outcome::Retry => false,
                 Outcome::Failed(reason) => {
                     MemoryFault { page, reason: reason.to_string() }.unwind()
                 }
                 Outcome::Deadlocked(_) => {
                     unreachable!("a job that waits for a page waits on no word")
                 }
+            };
+            self.presence.enter();
+            // It may have gone again before the epoch began.
+            if let Some(frame) = self.hit_path.find(page) {
+                self.hit_path.touch(frame);
+                counters.hits_under_miss.add(u64::from(!first_use));
+                return frame;
             }
+            self.presence.exit();
         }
+    }
+
+    /// As [`miss`](FlashMemory::miss), at once, for a page that was fetched ahead.
+    fn use_ahead(&mut self, page: PageId) -> Option<FrameId> {
+        let pool = &self.local.shared.pool;
+        let ahead = matches!(pool.cache.state(page), PageState::Ahead(_));
+        if !ahead || !self.local.backside().use_ahead(pool, page, pool.now()) {
+            return None;
+        }
+        self.presence.enter();
+        let found = self.hit_path.find(page);
+        match found {
+            Some(frame) => self.hit_path.touch(frame),
+            None => self.presence.exit(),
+        }
+        found
     }
 
     /// Lets other jobs run before this one goes on: those that are ready, and a new one if a thread is
@@ -309,11 +343,9 @@ impl<'a> FlashMemory<'a> {
         Waiter { core: self.local.core as u32, fiber: self.fiber }
     }
 
-    /// Suspends the fiber until it is sent an outcome, which `owner` or who drives it will send.
-    fn halt(&mut self, owner: usize) -> Outcome {
-        self.local.note_awaited(owner, 1);
+    /// Suspends the fiber until it is sent an outcome.
+    fn halt(&mut self) -> Outcome {
         self.suspend.suspend(Signal::Halted);
-        self.local.note_awaited(owner, -1);
         let outcome = self.local.outcomes[self.fiber as usize].take();
         outcome.expect("a fiber is resumed only with an outcome")
     }
@@ -401,7 +433,7 @@ impl Memory for FlashMemory<'_> {
         };
         if at.page().0 < self.pages && local.shared.wait_queues.add(at, self.waiter(), still) {
             local.word_waiters.set(local.word_waiters.get() + 1);
-            let outcome = self.halt(local.core);
+            let outcome = self.halt();
             local.word_waiters.set(local.word_waiters.get() - 1);
             if let Outcome::Deadlocked(waiting) = outcome {
                 std::panic::resume_unwind(Box::new(Deadlock { at, waiting }));
@@ -458,10 +490,11 @@ impl Memory for FlashMemory<'_> {
         }
         match (hint, pool.cache.state(page)) {
             (Hint::WillNeed(_), PageState::Absent(_)) => {
-                shared.backsides[core].lock().fetch_ahead(pool, page, pool.now());
+                self.local.fetches_ahead.set(true);
+                self.local.backside().fetch_ahead(pool, page, pool.now());
             }
             (Hint::DontNeed(_), PageState::Resident(_) | PageState::Ahead(_)) => {
-                shared.backsides[core].lock().drop_page(pool, page, core, pool.now());
+                self.local.backside().drop_page(pool, page, core, pool.now());
             }
             _ => {}
         }
