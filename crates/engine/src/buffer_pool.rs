@@ -14,6 +14,7 @@ use crate::counters::Counters;
 use crate::epoch::Epochs;
 use crate::extent::Extent;
 use crate::mailbox::Mailboxes;
+use crate::nodes::Nodes;
 use crate::persist::Persist;
 
 /// The DRAM cache with the free frames, the free slots on flash, and the means to wake waiters.
@@ -27,8 +28,10 @@ pub(crate) struct BufferPool {
     pub(crate) placement: Mutex<Placement>,
     /// Where slot 0 lies on the device, in bytes.
     pub(crate) base_offset: u64,
-    /// Free frames that belong to no core.
-    pub(crate) spare: Mutex<Vec<FrameId>>,
+    /// Where the frames are, and the cores.
+    pub(crate) nodes: Nodes,
+    /// Free frames that belong to no core, by node.
+    pub(crate) spare: Box<[Mutex<Vec<FrameId>>]>,
     pub(crate) write_gate: WriteGate,
     /// The slot of the last page, and how many of its bytes must be on the device. What is not there
     /// is zeros.
@@ -58,14 +61,34 @@ impl BufferPool {
         self.extent.as_ref().is_none_or(Extent::is_whole)
     }
 
-    pub(crate) fn take_spare(&self, count: usize, into: &mut Vec<FrameId>) {
-        let mut spare = self.spare.lock();
-        let left = spare.len().saturating_sub(count);
-        into.extend(spare.drain(left..));
+    /// Gives `core` at most `count` spare frames, near ones first.
+    pub(crate) fn take_spare(&self, core: usize, count: usize, into: &mut Vec<FrameId>) {
+        let wanted = into.len() + count;
+        let near = self.nodes.of_core(core);
+        for node in (near..near + self.spare.len()).map(|node| node % self.spare.len()) {
+            let mut spare = self.spare[node].lock();
+            let left = (into.len() + spare.len()).saturating_sub(wanted);
+            into.extend(spare.drain(left..));
+            if into.len() == wanted {
+                return;
+            }
+        }
     }
 
-    pub(crate) fn put_spare(&self, frames: impl Iterator<Item = FrameId>) {
-        self.spare.lock().extend(frames);
+    /// Takes frames that their cores do not need, each for its node.
+    pub(crate) fn put_spare(&self, frames: impl Iterator<Item = FrameId> + Clone) {
+        for (node, spare) in self.spare.iter().enumerate() {
+            spare.lock().extend(frames.clone().filter(|&frame| self.nodes.of_frame(frame) == node));
+        }
+    }
+
+    /// All of `frames` frames, none of which a core has, by node.
+    pub(crate) fn all_spare(nodes: &Nodes, frames: usize) -> Box<[Mutex<Vec<FrameId>>]> {
+        let of = |node| {
+            let all = (0..frames as u32).rev().map(FrameId);
+            Mutex::new(all.filter(|&frame| nodes.of_frame(frame) == node).collect())
+        };
+        (0..nodes.count()).map(of).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 use ebbtide_core::durability::Recovered;
 use ebbtide_core::prefetch::{PrefetcherKind, Prefetching, Preset};
-use ebbtide_core::{Addr, FrameId, PAGE_BYTES, Placement, Span, Time, Watch};
+use ebbtide_core::{Addr, PAGE_BYTES, Placement, Span, Time, Watch};
 use parking_lot::Mutex;
 
 use crate::affinity;
@@ -29,6 +29,7 @@ use crate::extent::Extent;
 use crate::job::Service;
 use crate::log_writer::LogWriter;
 use crate::mailbox::Mailboxes;
+use crate::nodes::Nodes;
 use crate::options::{Options, check, check_mappings};
 use crate::persist::{FileDisk, LogDisk, Persist, Progress};
 use crate::store::{self, Claim, Store};
@@ -318,6 +319,9 @@ impl Engine {
             .map(|_| device.queue(depth))
             .collect::<io::Result<Vec<_>>>()
             .map_err(io("open the device"))?;
+        let nodes = Nodes::here(cores, &options.cpus, budget.frames);
+        let placed = nodes.place(cache.memory());
+        // From here on the memory cannot be moved.
         let registered = queues.iter_mut().try_for_each(|queue| queue.register(cache.memory()));
         let mailboxes = Mailboxes::new(queues.iter().map(|queue| queue.sleeper()).collect());
         let backside = |(core, queue)| {
@@ -332,6 +336,12 @@ impl Engine {
             notices.push(format!(
                 "the DRAM cache is not registered with io_uring ({error}): each read costs about \
                  0.4 us of CPU more; raise the limit on locked memory (ulimit -l) beyond --dram"
+            ));
+        }
+        if let Err(error) = placed {
+            notices.push(format!(
+                "the DRAM cache is not divided over the NUMA nodes of its cores (mbind: {error}): pages may \
+                 lie far from the core that uses them"
             ));
         }
         if !epochs.barrier_works() {
@@ -352,7 +362,8 @@ impl Engine {
                 if blank { 0 } else { pages },
             )),
             base_offset,
-            spare: Mutex::new((0..budget.frames as u32).rev().map(FrameId).collect()),
+            spare: BufferPool::all_spare(&nodes, budget.frames),
+            nodes,
             write_gate: WriteGate::new(before_first_write),
             last_page: (pages as u32 - 1, last_page_bytes),
             extent,

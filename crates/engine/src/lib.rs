@@ -35,6 +35,7 @@ mod mapping;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model_checks;
 mod net;
+mod nodes;
 mod options;
 mod persist;
 mod prefetched;

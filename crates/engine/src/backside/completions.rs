@@ -66,7 +66,7 @@ impl Backside {
             Some(error) => {
                 self.counters(pool).read_errors.add(1);
                 self.fail(pool, page, slot, &format!("cannot be read: {error}"));
-                self.free.push(frame);
+                self.add_free(pool, frame);
             }
         }
     }
@@ -157,7 +157,7 @@ impl Backside {
         } else {
             let nobody = pool.cache.set_absent(page, slot.unwrap_or(BLANK), &shard);
             debug_assert_eq!(nobody, Last::NONE);
-            self.free.push(frame);
+            self.add_free(pool, frame);
         }
     }
 

@@ -45,7 +45,7 @@ impl Backside {
             self.share_out(pool);
             return;
         }
-        pool.take_spare(wanted - self.free.len(), &mut self.free);
+        pool.take_spare(self.core, wanted - self.free.len(), &mut self.free);
         let coming = self.free.len() + self.evictions.frame_count() + self.write_back.frame_count();
         // While writes fail, only need is worth another one: else a core would never come to rest.
         if coming >= wanted || (self.starved.is_empty() && self.write_back.fails()) {
@@ -105,7 +105,7 @@ impl Backside {
                 }
                 let page = pool.cache.page_in(frame);
                 pool.cache.set_absent_alone(page, slot.unwrap_or(BLANK));
-                self.free.push(frame);
+                self.add_free(pool, frame);
             }
         } else if !frames.is_empty() {
             self.evictions.begin(&pool.epochs, frames, now);
@@ -113,11 +113,29 @@ impl Backside {
         }
     }
 
+    /// Takes a frame that holds no page any more. One of another node serves that node's cores.
+    pub(super) fn add_free(&mut self, pool: &BufferPool, frame: FrameId) {
+        if pool.nodes.of_frame(frame) == pool.nodes.of_core(self.core) {
+            self.free.push(frame);
+        } else {
+            self.far.push(frame);
+        }
+    }
+
+    /// Hands free frames of other nodes over.
+    pub(super) fn hand_over_far(&mut self, pool: &BufferPool) {
+        if !self.far.is_empty() {
+            pool.put_spare(self.far.iter().copied());
+            self.far.clear();
+        }
+    }
+
     /// Hands frames beyond the reserve to cores that have none.
     pub(super) fn share_out(&mut self, pool: &BufferPool) {
         let surplus = self.free.len().saturating_sub(self.limits.reserve);
         if surplus > self.limits.reserve {
-            pool.put_spare(self.free.drain(..surplus));
+            pool.put_spare(self.free[..surplus].iter().copied());
+            self.free.drain(..surplus);
         }
     }
 

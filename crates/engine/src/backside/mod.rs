@@ -90,6 +90,8 @@ pub(crate) struct Backside {
     driven_by: usize,
     requests: Requests,
     free: Vec<FrameId>,
+    /// Free frames of other nodes, on their way there.
+    far: Vec<FrameId>,
     evictions: Evictions,
     write_back: WriteBack,
     prefetch: Prefetch,
@@ -118,6 +120,7 @@ impl Backside {
             driven_by: core,
             requests: Requests::new(queue, limits.depth),
             free: Vec::with_capacity(4 * limits.reserve),
+            far: Vec::new(),
             evictions: Evictions::default(),
             write_back: WriteBack::default(),
             prefetch: Prefetch::new(prefetcher, limits.prefetches_max),
@@ -372,6 +375,7 @@ impl Backside {
             drop(shard);
             self.fill(pool, page, slot, frame, since);
         }
+        self.hand_over_far(pool);
         self.fail_starved(pool);
         if !matches!(drive, Drive::Busy { .. }) || self.installed.len() >= SETTLE_AT {
             pool.cache.settle(&mut self.installed);

@@ -18,6 +18,7 @@ use crate::counters::Counters;
 use crate::device::{Completion, Request, Sleeper};
 use crate::epoch::Epochs;
 use crate::mailbox::{Mailboxes, Waiter};
+use crate::nodes::Nodes;
 
 const PAGES: u64 = 1024;
 const FIBERS: usize = 512;
@@ -122,6 +123,7 @@ impl Core {
         let policy = (Division::new(None, 1, frames, PAGES), Admission::Always, PolicyKind::Fifo);
         let wakes = Arc::new(Wakes::default());
         let sleepers = (0..cores).map(|_| wakes.clone() as Arc<dyn Sleeper>).collect();
+        let nodes = Nodes::one(cores);
         let pool = BufferPool {
             cache: Arc::new(
                 Cache::new(PAGES, frames, policy, (cores, FIBERS), false).expect("memory"),
@@ -132,7 +134,8 @@ impl Core {
             driven: (0..cores).map(|_| CachePadded::default()).collect(),
             placement: Mutex::new(Placement::new(2 * PAGES, PAGES)),
             base_offset: 0,
-            spare: Mutex::new((0..frames as u32).rev().map(FrameId).collect()),
+            spare: BufferPool::all_spare(&nodes, frames),
+            nodes,
             write_gate: WriteGate::new(Box::new(|| Ok(()))),
             last_page: (PAGES as u32 - 1, PAGE_BYTES),
             extent: None,
@@ -262,7 +265,7 @@ fn a_miss_waits_for_a_victim_in_its_grace_period_also_when_nothing_can_be_writte
     core.bring(0..1);
     core.pool.epochs.core(1).enter();
     core.drop_page(0, us(0));
-    core.pool.spare.lock().clear();
+    core.pool.spare[0].lock().clear();
     core.backside.free.clear();
     while !core.backside.write_back.fails() {
         core.backside.write_back.note_failure();
@@ -274,6 +277,32 @@ fn a_miss_waits_for_a_victim_in_its_grace_period_also_when_nothing_can_be_writte
     core.advance(us(0), Drive::Idle);
     core.advance(us(0), Drive::Idle);
     assert_eq!(core.submitted(), 1, "it has the victim's frame");
+}
+
+#[test]
+fn a_core_fills_frames_of_its_own_node_and_gives_others_back() {
+    let mut core = Core::of(2, PAGES as usize);
+    let nodes = Nodes::of(2, &[0, 1], PAGES as usize, &[(0, vec![0]), (1, vec![1])]);
+    core.pool.spare = BufferPool::all_spare(&nodes, PAGES as usize);
+    core.pool.nodes = nodes;
+    let node_of = |core: &Core, page| {
+        let PageState::Resident(frame) = core.pool.cache.state(PageId(page)) else { panic!() };
+        core.pool.nodes.of_frame(frame)
+    };
+    core.bring(0..1);
+    assert_eq!(node_of(&core, 0), 0);
+    // Where its own node has none, another one's are better than waiting.
+    core.pool.spare[0].lock().clear();
+    core.backside.free.clear();
+    core.bring(1..2);
+    assert_eq!(node_of(&core, 1), 1);
+    let spare = |core: &Core| [0, 1].map(|node| core.pool.spare[node].lock().len());
+    core.backside.free.clear();
+    let [near, far] = spare(&core);
+    core.drop_page(0, us(0));
+    core.drop_page(1, us(0));
+    core.backside.hand_over_far(&core.pool);
+    assert_eq!((core.backside.free.len(), spare(&core)), (1, [near, far + 1]));
 }
 
 #[test]
@@ -409,7 +438,7 @@ fn writes(free: usize) -> Core {
     let mut core = Core::of(1, 200);
     core.bring(0..180);
     (0..100).for_each(|page| core.mark_dirty(page));
-    core.pool.spare.lock().clear();
+    core.pool.spare[0].lock().clear();
     (0..100).for_each(|page| core.drop_page(page, us(0)));
     core.backside.free.truncate(free);
     core
@@ -455,7 +484,7 @@ fn frames_are_taken_many_at_a_time_once_those_left_after_all_misses_are_few() {
     for (free, left) in [(11, LIMITS.reserve), (12, 8)] {
         let mut core = Core::of(1, 200);
         (0..4).for_each(|page| core.miss(page, us(0)));
-        core.pool.take_spare(free, &mut core.backside.free);
+        core.pool.take_spare(0, free, &mut core.backside.free);
         core.advance(us(0), Drive::Idle);
         assert_eq!((core.submitted(), core.backside.free.len()), (4, left), "of {free} frames");
     }
@@ -465,10 +494,10 @@ fn frames_are_taken_many_at_a_time_once_those_left_after_all_misses_are_few() {
 fn frames_beyond_twice_the_reserve_go_to_other_cores() {
     for (free, kept) in [(2 * LIMITS.reserve, 2 * LIMITS.reserve), (40, LIMITS.reserve)] {
         let mut core = Core::of(2, 100);
-        core.pool.take_spare(free, &mut core.backside.free);
+        core.pool.take_spare(0, free, &mut core.backside.free);
         core.advance(us(0), Drive::Idle);
         assert_eq!(core.backside.free.len(), kept);
-        assert_eq!(core.pool.spare.lock().len(), 100 - kept);
+        assert_eq!(core.pool.spare[0].lock().len(), 100 - kept);
     }
 }
 
